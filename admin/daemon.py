@@ -31,10 +31,11 @@ from controller.event_queue import Later
 from controller.quorum_controller import QuorumController
 from controller.registration import ControllerRegistrationManager
 from controller.service import Service, TopicDefaults
+from quorum.bootstrap import Opened, open_quorum
 from quorum.clocks import monotonic_ms, wall_ms
 from quorum.driver import FAREWELL_SECONDS_MAX
 from quorum.log.errors import StorageError
-from quorum.opening import LISTENER_NAME, Opened, QuorumConfig, open_quorum
+from quorum.persistent_state import LISTENER_NAME, QuorumConfig
 from quorum.ports import LogFailure
 from quorum.protocol.apis import VersionRange
 from quorum.transport.limits import ServerLimits

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from quorum.core.vocabulary import Epoch, LogEnd, Offset
+from quorum.core.vocabulary import Epoch, Offset, OffsetAndEpoch
 from quorum.log.checkpoint import Checkpoint, formatted_for, read_checkpoint
 from quorum.log.errors import StorageError
-from quorum.log.files import usable
+from quorum.log.filesystem import usable
 from quorum.log.segment import segment_base
-from quorum.opening import LOG_FOLDER
+from quorum.persistent_state import LOG_FOLDER
 from statemachine.cluster import founding_levels
 from statemachine.commands import FoundCluster
 from statemachine.features.features import KRAFT_VERSION, RECORDED
@@ -25,7 +25,7 @@ from statemachine.vocabulary import METADATA_VERSION
 
 FILE_NAME: Final = "bootstrap.checkpoint"
 
-_BEFORE_ALL: Final = LogEnd(Epoch(0), Offset(0))
+_BEFORE_ALL: Final = OffsetAndEpoch(Epoch(0), Offset(0))
 
 
 class NotHonoured(StorageError):

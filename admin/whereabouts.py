@@ -11,7 +11,7 @@ from uuid import UUID
 from admin.addresses import Address
 from admin.client.asking import Question, ask_anybody
 from quorum.core.vocabulary import NO_DIRECTORY
-from quorum.gossip import Sighting
+from quorum.discovery.gossip import Advertisement
 from quorum.protocol.apis import ApiKey
 
 
@@ -62,7 +62,7 @@ def read_whereabouts(response: Any) -> Whereabouts:
     )
 
 
-def nodes_of(sightings: Iterable[Sighting]) -> tuple[NodePlace, ...]:
+def nodes_of(sightings: Iterable[Advertisement]) -> tuple[NodePlace, ...]:
     """The same of what this node itself has heard."""
     return tuple(
         NodePlace(

@@ -18,6 +18,7 @@ from bench.one_connection import OneConnection
 from quorum.protocol import codec
 from quorum.protocol.apis import ApiKey
 from quorum.protocol.frames import FrameSplitter
+from quorum.protocol.malformed import Malformed
 
 VERSION: Final = 3
 _API: Final = ApiKey.ALTER_PARTITION
@@ -160,7 +161,7 @@ def _explained(claim: Claim, frame: bytes) -> str:
     try:
         body = frame[_NUMBER.size + 1 :]
         return f"{what}, was answered {codec.decode_response(_API, VERSION, body)}"
-    except codec.Malformed as error:
+    except Malformed as error:
         return f"{what}, was answered with what cannot be read: {error}"
 
 

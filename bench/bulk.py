@@ -17,6 +17,7 @@ from bench.faults import RunFailed
 from quorum.protocol import codec
 from quorum.protocol.apis import ApiKey
 from quorum.protocol.frames import FrameSplitter
+from quorum.protocol.malformed import Malformed
 
 ANSWER_SECONDS_MAX: Final = 120.0
 PATIENCE: Final = timedelta(seconds=ANSWER_SECONDS_MAX)
@@ -50,7 +51,7 @@ def read(api_key: ApiKey, frame: bytes) -> Any:
     try:
         body = frame[_CORRELATION_BYTES + _NO_TAGS_BYTES :]
         return codec.decode_response(api_key, VERSIONS[api_key], body)
-    except codec.Malformed as error:
+    except Malformed as error:
         raise RunFailed(f"an answer cannot be read: {error}") from None
 
 

@@ -29,7 +29,7 @@ from bench.options import document_option, folder_option
 from bench.report import Section
 from quorum.clocks import wall_ms
 from quorum.core.vocabulary import ReplicaId
-from quorum.log.segments import SegmentedLog
+from quorum.log.segmented_log import SegmentedLog
 from quorum.records.control import LeaderChange, encode_leader_change
 from quorum.records.encode import encode
 

@@ -20,7 +20,7 @@ from admin.settings import Role
 from admin.tools import kafka_brokers, local_plan
 from admin.tools.kafka_runtime import BROKER, Runtime
 from admin.tools.local_plan import ClusterPlan, NodePlan, log_dir, write_atomically
-from quorum.log.uuids import uuid_to_text
+from quorum.core.vocabulary import uuid_to_text
 
 SESSION_MS: Final = 9_000
 HEARTBEAT_MS: Final = 2_000

@@ -30,11 +30,11 @@ from bench.fencing import fence
 from bench.options import document_option, folder_option
 from bench.report import Section
 from bench.snapshot_pauses import LEVEL, written
-from quorum.core.vocabulary import Epoch, LogEnd, Offset
+from quorum.core.vocabulary import Epoch, Offset, OffsetAndEpoch
 from quorum.log.checkpoint import checkpoint_name, read_checkpoint
-from quorum.log.snapshot_folder import SnapshotFolder
+from quorum.log.snapshot_store import FileSnapshotStore
 from quorum.metadata_loader import MetadataLoader
-from quorum.records.snapshot_batches import SnapshotBatches
+from quorum.records.snapshot import SnapshotBatches
 from statemachine.brokers.registration import BrokerRegistration
 from statemachine.image.bulk_replay import replay_values
 from statemachine.image.image import Image
@@ -200,7 +200,7 @@ def _registration(broker_id: int) -> kafka_records.RegisterBroker:
 
 def write_snapshot(values: Iterator[bytes], folder: Path) -> Path:
     """A snapshot of these records, as the product lays it out."""
-    store, id_ = SnapshotFolder(folder), LogEnd(Epoch(1), Offset(1 << 32))
+    store, id_ = FileSnapshotStore(folder), OffsetAndEpoch(Epoch(1), Offset(1 << 32))
     batches = SnapshotBatches(id_.epoch, 1)
     buffer, position = batches.opening(None, None), 0
     while group := list(islice(values, GROUP_RECORDS_MAX)):

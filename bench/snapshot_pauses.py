@@ -20,10 +20,10 @@ from uuid import UUID
 
 import click
 
-from quorum.core.vocabulary import Epoch, LogEnd, Offset
+from quorum.core.vocabulary import Epoch, Offset, OffsetAndEpoch
 from quorum.log.checkpoint import checkpoint_name, read_checkpoint
-from quorum.log.snapshot_folder import SnapshotFolder
-from quorum.records.snapshot_batches import SnapshotBatches
+from quorum.log.snapshot_store import FileSnapshotStore
+from quorum.records.snapshot import SnapshotBatches
 from quorum.snapshotting import SLICE_GROUPS, WRITE_BYTES
 from statemachine.image.image import Image
 from statemachine.image.snapshot import Snapshot, begin, load
@@ -89,10 +89,10 @@ def sliced(snapshot: Snapshot, batches: SnapshotBatches, buffer: bytearray) -> b
     return True
 
 
-def written(image: Image, folder: Path) -> tuple[LogEnd, list[float], float, float]:
+def written(image: Image, folder: Path) -> tuple[OffsetAndEpoch, list[float], float, float]:
     """Take a snapshot while the image changes: its id, then slices, beginning and disk in s."""
-    store, changing = SnapshotFolder(folder), changes(image)
-    id_ = LogEnd(Epoch(1), Offset(image.end_offset))
+    store, changing = FileSnapshotStore(folder), changes(image)
+    id_ = OffsetAndEpoch(Epoch(1), Offset(image.end_offset))
     begun = time.thread_time()
     snapshot = begin(image, image.end_offset)
     assert snapshot is not None

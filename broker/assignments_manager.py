@@ -23,7 +23,7 @@ from broker.limits import ASSIGNED_PARTITIONS_MAX
 from broker.partition.assignment import PartitionKey
 from broker.partition.partition import Partition as HeldPartition
 from broker.replica_manager import ReplicaManager
-from quorum.log.uuids import uuid_to_text
+from quorum.core.vocabulary import uuid_to_text
 from quorum.protocol import codec
 from quorum.protocol.apis import ApiKey
 from quorum.protocol.errors import ErrorCode

@@ -36,10 +36,11 @@ from broker.replica_manager import ReplicaManager
 from broker.replication.replica_fetcher import ReplicaFetcherManager
 from broker.storage.disk_thread import DiskThread
 from broker.storage.log_dir import take_clean_shutdown, write_clean_shutdown
+from quorum.bootstrap import Opened, open_quorum
 from quorum.clocks import monotonic_ms, wall_ms
 from quorum.core.vocabulary import ReplicaId
 from quorum.log.meta_properties import load_or_create
-from quorum.opening import Opened, QuorumConfig, open_quorum
+from quorum.persistent_state import QuorumConfig
 from quorum.transport.limits import ServerLimits
 from quorum.transport.server import Server
 from quorum.transport.sweeper import Sweeper

@@ -18,8 +18,9 @@ from broker.limits import (
 from quorum.protocol.apis import ApiKey
 from quorum.protocol.envelope import reason_of
 from quorum.protocol.errors import ErrorCode
-from quorum.protocol.faults import Malformed
-from quorum.transport.channel import BodyWriter, Channel
+from quorum.protocol.malformed import Malformed
+from quorum.transport.channel import Channel
+from quorum.transport.connection import BodyWriter
 from quorum.transport.outcomes import RequestFailed
 from quorum.transport.sweeper import Sweeper
 

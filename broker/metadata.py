@@ -8,7 +8,7 @@ get here.
 import asyncio
 from collections.abc import Callable, Iterable
 
-from quorum.committed import Committed
+from quorum.committed_records import CommittedLog
 from quorum.core.vocabulary import Epoch, Offset
 from quorum.metadata_loader import MetadataLoader
 from quorum.ports import StateSnapshot
@@ -26,11 +26,11 @@ class MetadataFollower:
         image.watch()
         self.on_change: Callable[[MetadataDelta], None] | None = None
         """Called with the delta of each slice; set it before `run`."""
-        self._log: Committed | None = None
+        self._log: CommittedLog | None = None
         self._replaying = MetadataLoader(image, replay=replay_values, load_snapshot=begin_loading)
         self._risen = asyncio.Event()
 
-    def read_from(self, log: Committed) -> None:
+    def read_from(self, log: CommittedLog) -> None:
         """Set the source of committed records; once, before `run`."""
         self._log = log
 

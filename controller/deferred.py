@@ -5,8 +5,9 @@ without records all that the image held when it was given. It never leaves befor
 
 What is read must not be stale: another controller may be the active one, and this one not know it.
 So a query waits, unless a stale answer will do, until the quorum has proved that this node still
-leads (`quorum.core.reading`); a command that changes nothing tells what it read, and waits as well
-where the asker needs that to be true now. What brokers ask all the time does not: they ask again.
+leads (`quorum.core.read_index`); a command that changes nothing tells what it read, and waits as
+well where the asker needs that to be true now. What brokers ask all the time does not: they ask
+again.
 """
 
 from collections import deque
@@ -14,7 +15,7 @@ from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
 from controller.ports import UNPROVED, RaftClient, Unavailable
-from quorum.core.reads import ReadRefusal
+from quorum.core.effects import ReadRefusal
 from quorum.core.vocabulary import Offset
 from quorum.metadata_loader import MetadataLoader
 from statemachine.image.image import Image

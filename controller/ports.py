@@ -9,11 +9,11 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Final, Protocol
 
-from quorum.core.events import Located
+from quorum.applier import ReadDone
+from quorum.core.effects import ReadRefusal
+from quorum.core.events import EndpointsUpdated
 from quorum.core.node import QuorumNode
-from quorum.core.reads import ReadRefusal
 from quorum.core.vocabulary import Offset
-from quorum.local_askers import ReadDone
 
 
 class RaftClient(Protocol):
@@ -49,7 +49,7 @@ class RaftClient(Protocol):
         """Call `done`, later, with the offset that a read is now good for, or why it is not."""
         ...
 
-    def heard(self, news: Located) -> None:
+    def heard(self, news: EndpointsUpdated) -> None:
         """It is known where a replica listens."""
         ...
 

@@ -19,14 +19,14 @@ from controller.heartbeats import BrokerHeartbeatManager
 from controller.ports import RaftClient, Unavailable
 from controller.read_queue import ReadQueue
 from controller.record_appender import Batch, RecordAppender
-from quorum.core.events import Located
+from quorum.core.events import EndpointsUpdated
 from quorum.core.vocabulary import Epoch, Offset, ReplicaId, ReplicaKey
-from quorum.core.voters import Endpoint
+from quorum.core.voter_set import Endpoint
 from quorum.metadata_loader import MetadataLoader
 from quorum.ports import Clock, StateSnapshot
 from quorum.records.control import ControlType, control_type
 from quorum.records.decode import Record as LogRecord
-from quorum.records.voters import KRAFT_VERSION, decode_kraft_version
+from quorum.records.voters_record import KRAFT_VERSION, decode_kraft_version
 from statemachine.commands import (
     AdvanceMoves,
     Answer,
@@ -349,7 +349,7 @@ class QuorumController:
         """
         endpoints = tuple(Endpoint(e.name, e.host, e.port) for e in registered.endpoints)
         replica = ReplicaKey(ReplicaId(registered.controller_id))
-        self._the_quorum.heard(Located(replica, endpoints))
+        self._the_quorum.heard(EndpointsUpdated(replica, endpoints))
 
     def on_control(self, end: Offset) -> None:
         assert self.is_active, "the quorum appends records of its own once it leads"

@@ -14,7 +14,7 @@ from quorum.driver import Quorum
 from quorum.ports import Clock, PeerAddresses
 from quorum.protocol import codec
 from quorum.protocol.apis import ApiKey
-from quorum.protocol.faults import Malformed
+from quorum.protocol.malformed import Malformed
 from quorum.transport.channel import Channel
 from quorum.transport.outcomes import RequestFailed
 from quorum.transport.sweeper import Sweeper

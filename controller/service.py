@@ -25,15 +25,15 @@ from admin.whereabouts import Whereabouts, nodes_of
 from controller import audit
 from controller.ports import UNPROVED, Unavailable
 from controller.quorum_controller import QuorumController
-from quorum.addresses import AddressBook
-from quorum.cluster import Cluster
+from quorum.cluster_id import ClusterIdentity
+from quorum.core.effects import ReadRefusal
 from quorum.core.messages import Error, TransferResponse, VoterRequest, VotersResponse
-from quorum.core.progress import ReplicaStatus
-from quorum.core.reads import ReadRefusal
+from quorum.core.replica_progress import ReplicaStatus
 from quorum.core.vocabulary import Epoch, ReplicaId
-from quorum.core.voters import Voter
+from quorum.core.voter_set import Voter
+from quorum.discovery.address_book import AddressBook
 from quorum.driver import Quorum
-from quorum.opening import LISTENER_NAME
+from quorum.persistent_state import LISTENER_NAME
 from quorum.protocol.errors import ErrorCode, RequestRefused
 from quorum.transport.address import Address
 from statemachine.commands import (
@@ -108,7 +108,7 @@ class Service:
         controller: QuorumController,
         quorum: Quorum,
         *,
-        cluster: Cluster,
+        cluster: ClusterIdentity,
         addresses: AddressBook,
         defaults: TopicDefaults,
         capability_handler: "CapabilityHandler",

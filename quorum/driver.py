@@ -12,13 +12,13 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final, TypeVar
 
-from quorum.cluster import Cluster
-from quorum.core.events import Asker, LeaderUnreachable, Located, Surveyed
+from quorum.applier import ReadDone
+from quorum.cluster_id import ClusterIdentity
+from quorum.core.effects import ReadRefusal
+from quorum.core.events import Asker, DiscoveryDone, EndpointsUpdated, LeaderUnreachable
 from quorum.core.messages import Request, TransferResponse, VoterRequest, VotersResponse
 from quorum.core.node import QuorumNode
-from quorum.core.reads import ReadRefusal
 from quorum.core.vocabulary import Offset, ReplicaId
-from quorum.local_askers import ReadDone
 from quorum.log.disk_thread import DiskThread
 from quorum.ports import Clock, ElectionStore, Log, Rpc, SnapshotStore, StateMachine
 from quorum.replica import Replica
@@ -60,7 +60,7 @@ class Quorum:
         state_machine: StateMachine,
         clock: Clock,
         wall_clock: Clock,
-        cluster: Cluster | None = None,
+        cluster: ClusterIdentity | None = None,
         store: SnapshotStore | None = None,
         snapshot_limits: SnapshotLimits | None = None,
     ) -> None:
@@ -185,7 +185,7 @@ class Quorum:
         """
         return await _told(partial(self.replica.transfer_leadership, to))
 
-    def heard(self, news: Located | Surveyed) -> None:
+    def heard(self, news: EndpointsUpdated | DiscoveryDone) -> None:
         """The gossip knows where a replica listens, or whether there is a quorum."""
         self.replica.heard(news)
 

@@ -6,30 +6,42 @@ leads. Nothing here knows what a record means, and nothing is decided here.
 """
 
 import asyncio
+import itertools
 import random
-from collections.abc import AsyncIterator, Callable, Collection
+from collections import deque
+from collections.abc import (
+    AsyncIterator,
+    Callable,
+    Collection,
+    Generator,
+    Iterable,
+    Iterator,
+    Sequence,
+)
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
-from quorum.applying import Applying, LeadLost, Machine
+from quorum.bootstrap import Opened, open_quorum
 from quorum.clocks import monotonic_ms, wall_ms
+from quorum.committed_records import CommittedLog, next_records
+from quorum.core.effects import ReadRefusal
 from quorum.core.limits import BATCH_BYTES_MAX, Timeouts
 from quorum.core.messages import AlterQuorumRequest, Error
-from quorum.core.reads import ReadRefusal
-from quorum.core.vocabulary import Offset, ReplicaId, ReplicaKey
+from quorum.core.vocabulary import Epoch, Offset, ReplicaId, ReplicaKey
 from quorum.log.errors import StorageError
-from quorum.opening import Opened, QuorumConfig, open_quorum
-from quorum.ports import LogFailure
+from quorum.persistent_state import QuorumConfig
+from quorum.ports import LogFailure, StateSnapshot
 from quorum.protocol.api_versions import write_offer
 from quorum.protocol.apis import ApiKey, VersionRange
 from quorum.protocol.codec import decode_request
 from quorum.protocol.raft_messages import VERSIONS
 from quorum.snapshotting import SnapshotLimits
 from quorum.transport.address import Address
-from quorum.transport.server import InboundRequest, Server
+from quorum.transport.inbound import InboundRequest
+from quorum.transport.server import Server
 
 __all__ = [
     "Address",
@@ -54,8 +66,10 @@ __all__ = [
 T = TypeVar("T")
 
 RECORD_BYTES_MAX: Final = BATCH_BYTES_MAX // 2
+
 WAITING_MAX: Final = 100_000
 """Records that were proposed at one replica and are not committed yet."""
+
 WAITING_BYTES_MAX: Final = 64 * 1024 * 1024
 """The same in bytes; a further record is refused."""
 
@@ -66,10 +80,153 @@ OFFERED: Final = MappingProxyType(
         **VERSIONS,
     }
 )
+
 CHANGE_MS: Final = 10_000
 """How long a wish for other voters may take until it is committed."""
+
 CLOSE_MS: Final = 500
 """How long the listener lets answers under way leave when the replica stops."""
+
+
+APPLIED_AT_ONCE: Final = 1_000
+"""Records that are applied before anyone else has a turn."""
+
+
+START: Final = Offset(0)
+
+
+class Machine(Protocol):
+    """What an embedder writes: a value that the committed records, and they alone, make.
+
+    Called in the event loop, one call at a time. `apply` must be deterministic (no clock, no
+    chance, no order of a set): every replica calls it with the same records in the same order.
+    What it raises ends the replica, for the others will come to the same record.
+    """
+
+    def apply(self, record: bytes) -> Any:
+        """Take in the next committed record; what this returns, its proposer gets."""
+        ...
+
+    def snapshot(self) -> Iterator[Sequence[bytes]]:
+        """Records from which `load_snapshot` makes the state as it is now, in small groups.
+
+        The first group is taken at once, the others one by one between other work; what is applied
+        meanwhile must not show in them.
+        """
+        ...
+
+    def load_snapshot(self, records: Iterable[bytes]) -> None:
+        """Replace the whole state by what these records say; raises `ValueError` if it cannot."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A record that was proposed here and is not committed yet."""
+
+    offset: Offset
+    size_bytes: int
+    result: "asyncio.Future[Any]"
+
+
+class LeadLost(Exception):
+    """The lead was lost while a record waited for its commit."""
+
+
+class MachineApplier:
+    """A `ports.StateMachine` that applies what is committed, on the leader as everywhere else."""
+
+    def __init__(self, machine: Machine) -> None:
+        self._machine = machine
+        self._log: CommittedLog | None = None
+        self._waiting: deque[Waiting] = deque()
+        self.waiting_bytes = 0
+        """Bytes of the records that were proposed here and are not committed yet."""
+        self.applied = START
+        """Everything below has been applied."""
+        self._target = START
+        self.epoch: Epoch | None = None
+        """The epoch that this replica leads and may propose in; None while it does not."""
+
+    def read_from(self, log: CommittedLog) -> None:
+        """Where committed records are read; once, before anything is committed."""
+        self._log = log
+
+    @property
+    def waiting(self) -> int:
+        """How many records were proposed here and are not committed yet."""
+        return len(self._waiting)
+
+    def wait_for(self, offset: Offset, size_bytes: int) -> "asyncio.Future[Any]":
+        """What applying the record at `offset` will give; it was proposed after all others."""
+        result: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._waiting.append(Waiting(offset, size_bytes, result))
+        self.waiting_bytes += size_bytes
+        return result
+
+    def close(self) -> None:
+        """Nothing is proposed here any more; what waits may be committed yet, or never."""
+        self.epoch = None
+        lost, self._waiting = self._waiting, deque()
+        self.waiting_bytes = 0
+        for each in lost:
+            if not each.result.done():
+                each.result.set_exception(LeadLost())
+
+    # What the quorum says (ports.StateMachine).
+
+    def snapshot(self) -> StateSnapshot | None:
+        # What is still being applied may have come to the middle of a batch.
+        if self.is_behind or self.applied == START:
+            return None
+        groups = iter(self._machine.snapshot())
+        # At once: the body of a generator would not begin before it is asked, when more is applied.
+        first = next(groups, ())
+        close = groups.close if isinstance(groups, Generator) else _nothing
+        return StateSnapshot(self.applied, itertools.chain([first], groups), close)
+
+    def load_snapshot(self, records: Iterable[bytes], end: Offset, epoch: Epoch) -> None:
+        self._machine.load_snapshot(records)
+        self.applied, self._target = end, max(self._target, end)
+
+    def on_commit(self, high_watermark: Offset) -> None:
+        was_behind, self._target = self.is_behind, high_watermark
+        if self.is_behind and not was_behind:
+            self.catch_up()
+
+    @property
+    def is_behind(self) -> bool:
+        return self.applied < self._target
+
+    def catch_up(self) -> None:
+        assert self._log is not None, "read_from comes first"
+        for run in next_records(self._log, self.applied, records_max=APPLIED_AT_ONCE):
+            for offset, value in enumerate(run.values, run.offset):
+                self._apply(offset, value)
+                self.applied = Offset(offset + 1)
+            self.applied = Offset(run.end)
+
+    def on_lead(self, epoch: Epoch, start: Offset) -> None:
+        assert start == self.applied
+        self.epoch = epoch
+
+    def on_control(self, end: Offset) -> None:
+        pass  # Applied like all others, when it is committed.
+
+    def on_stop_leading(self, epoch: Epoch) -> None:
+        self.close()
+
+    def on_truncate(self, end: Offset) -> None:
+        assert end >= self.applied, "what is applied is committed, and that is never cut"
+
+    def _apply(self, offset: int, record: bytes) -> None:
+        result = self._machine.apply(record)
+        if self._waiting and self._waiting[0].offset == offset:
+            done = self._waiting.popleft()
+            self.waiting_bytes -= done.size_bytes
+            # Whoever proposed it may have stopped waiting.
+            if not done.result.done():
+                done.result.set_result(result)
 
 
 class Unavailable(Exception):
@@ -112,7 +269,7 @@ class Leader:
 class Replica:
     """One replica of the quorum that runs; `open_replica` makes it."""
 
-    def __init__(self, config: QuorumConfig, opened: Opened, applying: Applying) -> None:
+    def __init__(self, config: QuorumConfig, opened: Opened, applying: MachineApplier) -> None:
         self._config = config
         self._opened = opened
         self._applying = applying
@@ -284,7 +441,7 @@ async def open_replica(
             f"replica {config.node_id} is not among the voters: name the `listener` of it"
         )
     host, port = place
-    applying = Applying(machine)
+    applying = MachineApplier(machine)
     rng = random.SystemRandom()
     try:
         async with AsyncExitStack() as parts:
@@ -332,3 +489,7 @@ class _Door:
             self._opened.gossiper.asked(request)
         else:
             self._opened.raft_calls.asked(request)
+
+
+def _nothing() -> None:
+    """What has to be done about the end of groups that are no generator's."""

@@ -10,7 +10,7 @@ import gc
 from collections.abc import Callable, Iterable
 from typing import Any, Generic, Protocol, TypeVar
 
-from quorum.committed import Committed, stride
+from quorum.committed_records import CommittedLog, next_records
 from quorum.core.vocabulary import Offset
 from quorum.ports import LogFailure
 from quorum.records.decode import Record
@@ -73,7 +73,7 @@ class MetadataLoader(Generic[I]):
         self._loading: SnapshotLoad[I] | None = None
         self._expected = Offset(0)
         self._is_long = False
-        """True while at least one stride was taken and the image is not ready."""
+        """True while at least one stride was read and the image is not ready."""
 
     @property
     def is_behind(self) -> bool:
@@ -99,7 +99,7 @@ class MetadataLoader(Generic[I]):
         self.is_ready = False
         self.target = max(self.target, end)
 
-    def go_on(self, log: Committed) -> None:
+    def go_on(self, log: CommittedLog) -> None:
         """Load the next few milliseconds' worth; raises `LogFailure` for unreadable records."""
         if self._loading is not None:
             self._load(self._loading)
@@ -124,9 +124,9 @@ class MetadataLoader(Generic[I]):
             self.end = Offset(loading.end)
             self._loading = None
 
-    def _replay(self, log: Committed) -> None:
+    def _replay(self, log: CommittedLog) -> None:
         try:
-            for run in stride(log, self.end):
+            for run in next_records(log, self.end):
                 for record in run.control:
                     self._on_control(record)
                 if run.values:

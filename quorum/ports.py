@@ -10,8 +10,8 @@ from typing import Protocol, TypeVar
 
 from quorum.core.events import Asker
 from quorum.core.messages import Batch, Request, Response
-from quorum.core.vocabulary import Election, Epoch, LogEnd, Offset, ReplicaId
-from quorum.core.voters import VoterAssignment
+from quorum.core.vocabulary import ElectionState, Epoch, Offset, OffsetAndEpoch, ReplicaId
+from quorum.core.voter_set import VoterAssignment
 
 T = TypeVar("T")
 
@@ -55,7 +55,7 @@ class Log(Protocol):
         ...
 
     @property
-    def end(self) -> LogEnd:
+    def end(self) -> OffsetAndEpoch:
         """The epoch of the last batch (0 if there is none) and the log end offset."""
         ...
 
@@ -123,7 +123,7 @@ class Log(Protocol):
         """
         ...
 
-    def commit(self, *, sync: bool = True) -> LogEnd:
+    def commit(self, *, sync: bool = True) -> OffsetAndEpoch:
         """Write everything appended so far, and return the end offset that has been written.
 
         With `sync` it has survived any loss of power when this returns. An error of the disk is
@@ -141,7 +141,7 @@ class Log(Protocol):
 class ReceivedSnapshot:
     """A snapshot that the leader has sent, whole and durable."""
 
-    id: LogEnd
+    id: OffsetAndEpoch
     size_bytes: int
     voters: VoterAssignment | None
     """Who votes at its end; None where the log does not say."""
@@ -156,31 +156,31 @@ class SnapshotStore(Protocol):
     What is marked so waits for the disk and is called through `Disk`; the rest is its owner's.
     """
 
-    partial: tuple[LogEnd, int] | None
+    partial: tuple[OffsetAndEpoch, int] | None
     """What an earlier process had received of a snapshot, and how many bytes of it."""
 
     @property
-    def ids(self) -> tuple[LogEnd, ...]:
+    def ids(self) -> tuple[OffsetAndEpoch, ...]:
         """Those that are whole and durable, the oldest first."""
         ...
 
-    def size_bytes(self, id_: LogEnd) -> int | None:
+    def size_bytes(self, id_: OffsetAndEpoch) -> int | None:
         """How large the snapshot is; None if it is not here."""
         ...
 
-    def read(self, id_: LogEnd, position: int, max_bytes: int) -> bytes:
+    def read(self, id_: OffsetAndEpoch, position: int, max_bytes: int) -> bytes:
         """At most this much of a snapshot that is here, from there on, as it is on disk."""
         ...
 
-    def note(self, id_: LogEnd, size_bytes: int) -> None:
+    def note(self, id_: OffsetAndEpoch, size_bytes: int) -> None:
         """`finish` or `install` has returned: it is one of `ids` from here on."""
         ...
 
-    def forget(self, id_: LogEnd) -> None:
+    def forget(self, id_: OffsetAndEpoch) -> None:
         """It is none of `ids` any more; `remove` follows."""
         ...
 
-    def write(self, id_: LogEnd, data: bytes | bytearray, position: int) -> None:
+    def write(self, id_: OffsetAndEpoch, data: bytes | bytearray, position: int) -> None:
         """Disk: the next bytes of one that is written here; `OSError` if they cannot be kept.
 
         `LogFailure` if they could not be synced, here and where names change: a snapshot can be
@@ -188,19 +188,19 @@ class SnapshotStore(Protocol):
         """
         ...
 
-    def finish(self, id_: LogEnd) -> None:
+    def finish(self, id_: OffsetAndEpoch) -> None:
         """Disk: all of it has been written. It is whole and durable on return, or `OSError`."""
         ...
 
-    def abandon(self, id_: LogEnd) -> None:
+    def abandon(self, id_: OffsetAndEpoch) -> None:
         """Disk: it will not be finished."""
         ...
 
-    def receive(self, id_: LogEnd, data: bytes, position: int) -> None:
+    def receive(self, id_: OffsetAndEpoch, data: bytes, position: int) -> None:
         """Disk: the next bytes of one that the leader sends; position 0 begins it anew."""
         ...
 
-    def install(self, id_: LogEnd, *, is_mixed: bool) -> ReceivedSnapshot | str:
+    def install(self, id_: OffsetAndEpoch, *, is_mixed: bool) -> ReceivedSnapshot | str:
         """Disk: all of it has been received. It is whole and durable on return, or nothing of it
         is left, and what is returned is what was wrong with it.
 
@@ -208,7 +208,7 @@ class SnapshotStore(Protocol):
         """
         ...
 
-    def remove(self, id_: LogEnd) -> bool:
+    def remove(self, id_: OffsetAndEpoch) -> bool:
         """Disk: take it away for good, or a part of it; whether there is more of it.
 
         A large file takes its time: to be called again, so that commits come between.
@@ -219,11 +219,11 @@ class SnapshotStore(Protocol):
 class ElectionStore(Protocol):
     """Where a replica keeps what it must not forget."""
 
-    def read(self) -> Election:
-        """What was last written, or the default `Election()` if nothing ever was."""
+    def read(self) -> ElectionState:
+        """What was last written, or the default `ElectionState()` if nothing ever was."""
         ...
 
-    def write(self, election: Election) -> None:
+    def write(self, election: ElectionState) -> None:
         """Replace what is stored, whole or not at all; survives power loss on return.
 
         An error of the disk is raised as `LogFailure`; `DiskFull` leaves what was stored.
@@ -242,7 +242,7 @@ class Disk(Protocol):
     """
 
     def request_commit(
-        self, log: Log, done: Callable[[LogEnd], None], *, at_once: bool = False
+        self, log: Log, done: Callable[[OffsetAndEpoch], None], *, at_once: bool = False
     ) -> None:
         """Commit what `log` holds by the time of the commit, and call `done` with its end.
 

@@ -14,12 +14,14 @@ production, an event heap in the simulation.
 
 import logging
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, assert_never
 
-from quorum.cluster import Cluster
-from quorum.committing import Committing
+from quorum.accumulator import Appending, BatchAccumulator
+from quorum.applier import Applier, LocalRequests, ReadDone, TransferDone, VotersDone
+from quorum.cluster_id import ClusterIdentity
 from quorum.core.effects import (
     AdvanceLogStart,
     Answer,
@@ -31,6 +33,7 @@ from quorum.core.effects import (
     AppendProposed,
     Commit,
     Durable,
+    Effect,
     InstallSnapshot,
     Lead,
     PersistElection,
@@ -44,20 +47,20 @@ from quorum.core.effects import (
     Warn,
 )
 from quorum.core.events import (
-    Answered,
-    Asked,
     Asker,
     Correlation,
+    DiscoveryDone,
+    DiskSpaceChanged,
+    EndpointsUpdated,
     Event,
     Flushed,
     LeaderUnreachable,
-    Located,
     Proposed,
-    Room,
+    RequestReceived,
+    RequestTimedOut,
+    ResponseReceived,
     Stopping,
-    Surveyed,
     Tick,
-    Unanswered,
 )
 from quorum.core.messages import (
     EndQuorumEpochRequest,
@@ -68,17 +71,29 @@ from quorum.core.messages import (
     VoterRequest,
 )
 from quorum.core.node import QuorumNode
-from quorum.core.vocabulary import LogEnd, Offset, ReplicaId
-from quorum.local_askers import LocalAskers, ReadDone, TransferDone, VotersDone
+from quorum.core.vocabulary import Offset, OffsetAndEpoch, ReplicaId
 from quorum.ports import Clock, Disk, ElectionStore, Log, Rpc, SnapshotStore, StateMachine
-from quorum.proposals import Appending, Proposals
 from quorum.snapshotting import SnapshotLimits, Snapshots, earliest
-from quorum.steps import Step
 
 logger = logging.getLogger("quorum")
 
 _SILENT: Final = (AppendFetched, Commit)  # A follower says nothing by them.
+
 _BEFORE_COMMITS: Final = (*_SILENT, Answer, Send, Warn)  # They rest on no earlier commit.
+
+
+@dataclass(slots=True)
+class Step:
+    """A step whose effects have not all been performed: the disk holds them up."""
+
+    event: Event
+    remaining: Iterator[Effect]
+    awaited: Durable | None = None
+    """The effect that the remaining ones rest on."""
+    is_kept: bool = False
+    """Whether the disk has done that."""
+    outcome: Any = None
+    """What it has returned."""
 
 
 class Replica:
@@ -96,7 +111,7 @@ class Replica:
         clock: Clock,
         wall_clock: Clock,
         wake: Callable[[], None],
-        cluster: Cluster | None = None,
+        cluster: ClusterIdentity | None = None,
         store: SnapshotStore | None = None,
         snapshot_limits: SnapshotLimits | None = None,
     ) -> None:
@@ -117,10 +132,10 @@ class Replica:
         self._clock = clock
         self._wake = wake
         self._inbox: deque[Event] = deque()
-        self._proposals = Proposals()
+        self._proposals = BatchAccumulator()
         self._fetched: dict[Correlation, bytes] = {}
-        self._askers = LocalAskers(node.bounds.reads)
-        self._committing = Committing(node, log, state_machine, cluster, self._askers, clock)
+        self._askers = LocalRequests(node.bounds.reads)
+        self._committing = Applier(node, log, state_machine, cluster, self._askers, clock)
         self._appending = Appending(
             log,
             self._proposals,
@@ -199,9 +214,9 @@ class Replica:
 
     def asked(self, asker: Asker, request: Request) -> None:
         """Another replica asks something of this node."""
-        self._put(Asked(asker, request))
+        self._put(RequestReceived(asker, request))
 
-    def heard(self, news: Located | Surveyed | LeaderUnreachable) -> None:
+    def heard(self, news: EndpointsUpdated | DiscoveryDone | LeaderUnreachable) -> None:
         """The gossip knows where a replica listens, or whether there is a quorum."""
         self._put(news)
 
@@ -213,7 +228,7 @@ class Replica:
     def room(self, exists: bool) -> None:
         """There is no room on the disk for what was to be written, or there is again."""
         self.has_room = exists  # The node may hear of it late: it waits for what finds none.
-        self._put(Room(exists))
+        self._put(DiskSpaceChanged(exists))
 
     def say_farewell(self) -> None:
         """Give the lead away, if this node has it; `farewell_is_said` tells when that is over."""
@@ -283,7 +298,7 @@ class Replica:
         self._inbox.append(event)
         self._wake()
 
-    def _on_flushed(self, durable: LogEnd) -> None:
+    def _on_flushed(self, durable: OffsetAndEpoch) -> None:
         self._proposals.durable = durable.offset
         self._put(Flushed(durable))
 
@@ -313,7 +328,7 @@ class Replica:
                     return
                 case _:
                     self._perform(effect)
-        if isinstance(step.event, Answered):
+        if isinstance(step.event, ResponseReceived):
             # What no effect has asked for by now was fetched in vain.
             self._fetched.pop(step.event.correlation, None)
         self._farewells -= isinstance(step.event, Stopping)
@@ -391,10 +406,10 @@ class Replica:
         def done(response: Response | None, records: bytes) -> None:
             self._farewells -= is_farewell
             if response is None:
-                self._put(Unanswered(to, correlation))
+                self._put(RequestTimedOut(to, correlation))
                 return
             if records:
                 self._fetched[correlation] = records
-            self._put(Answered(to, correlation, response))
+            self._put(ResponseReceived(to, correlation, response))
 
         return done

@@ -16,7 +16,7 @@ from quorum.core.effects import InstallSnapshot, StoreChunk
 from quorum.core.events import Event, SnapshotInstalled, SnapshotRefused, SnapshotTaken
 from quorum.core.messages import FetchSnapshotResponse
 from quorum.core.node import QuorumNode
-from quorum.core.vocabulary import LogEnd, Offset, Snapshot
+from quorum.core.vocabulary import Offset, OffsetAndEpoch, Snapshot
 from quorum.ports import (
     Clock,
     Disk,
@@ -28,7 +28,7 @@ from quorum.ports import (
     StateSnapshot,
 )
 from quorum.records.batch import HEADER_BYTES, header_at, headers
-from quorum.records.snapshot_batches import SnapshotBatches
+from quorum.records.snapshot import SnapshotBatches
 
 logger = logging.getLogger("quorum")
 
@@ -64,7 +64,7 @@ class SnapshotLimits:
 class _Taking:
     """A snapshot that is being taken."""
 
-    id: LogEnd
+    id: OffsetAndEpoch
     state: StateSnapshot
     batches: SnapshotBatches
     buffer: bytearray
@@ -110,7 +110,7 @@ class Snapshots:
         self._last_ms = clock()
         self._bytes_since = log.bytes_from(self._newest_end)
         self._is_removing = False
-        self._dropped: list[LogEnd] = []
+        self._dropped: list[OffsetAndEpoch] = []
 
     # Taking one.
 
@@ -159,7 +159,7 @@ class Snapshots:
             return
         self._not_before_ms = self._last_ms = now_ms
         self._bytes_since = self._log.bytes_from(state.end)
-        id_ = LogEnd(self._node.epoch_at(Offset(state.end - 1)), state.end)
+        id_ = OffsetAndEpoch(self._node.epoch_at(Offset(state.end - 1)), state.end)
         batches = SnapshotBatches(id_.epoch, self._time_of_last_record(state.end))
         opening = batches.opening(self._node.voters_at(state.end), self._cluster_id())
         self._taking = _Taking(id_, state, batches, opening)
@@ -253,7 +253,7 @@ class Snapshots:
         written_ms = header_at(self._store.read(oldest.id, 0, HEADER_BYTES)).max_timestamp_ms
         return self._wall_clock() - written_ms > self._limits.retention_ms
 
-    def _drop(self, id_: LogEnd) -> None:
+    def _drop(self, id_: OffsetAndEpoch) -> None:
         # The node may still give it to somebody, until it has heard that it is not kept.
         self._store.forget(id_)
         self._dropped.append(id_)
@@ -263,11 +263,11 @@ class Snapshots:
             self._remove(id_)
         self._dropped.clear()
 
-    def _remove(self, id_: LogEnd) -> None:
+    def _remove(self, id_: OffsetAndEpoch) -> None:
         work = partial(_remove_some, partial(self._store.remove, id_))
         self._disk.perform(work, partial(self._removed_some, id_))
 
-    def _removed_some(self, id_: LogEnd, outcome: bool | str) -> None:
+    def _removed_some(self, id_: OffsetAndEpoch, outcome: bool | str) -> None:
         # Each stretch anew, as with the files of the log.
         if isinstance(outcome, str):
             _say(outcome)

@@ -17,8 +17,8 @@ from admin.model import (
 )
 from quorum.core.limits import VOTERS_MAX
 from quorum.core.messages import AlterQuorumRequest, TransferResponse
-from quorum.core.vocabulary import NO_DIRECTORY, ReplicaId, ReplicaKey
-from quorum.log.uuids import uuid_from_text, uuid_to_text
+from quorum.core.vocabulary import NO_DIRECTORY, ReplicaId, ReplicaKey, uuid_to_text
+from quorum.log.meta_properties import uuid_from_text
 from statemachine.errors import Error, Refusal
 
 STATUS: Final = "metadata-quorum describe --status"

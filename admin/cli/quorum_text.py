@@ -20,8 +20,7 @@ from admin.model import (
 )
 from admin.units import show_duration
 from admin.whereabouts import NodePlace, Whereabouts
-from quorum.core.vocabulary import NO_DIRECTORY
-from quorum.log.uuids import uuid_to_text
+from quorum.core.vocabulary import NO_DIRECTORY, uuid_to_text
 
 LABEL_WIDTH: Final = 24
 """Values begin in this column, as Kafka's tool has it."""

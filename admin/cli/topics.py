@@ -21,7 +21,7 @@ from admin.cli.options import (
     write,
     write_data,
 )
-from quorum.log.uuids import uuid_to_text
+from quorum.core.vocabulary import uuid_to_text
 
 if TYPE_CHECKING:
     from admin.model import PartitionDescription, TopicDescription, Topics

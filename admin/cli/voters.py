@@ -45,7 +45,7 @@ def alter(
 def parse_voters(text: str) -> "tuple[ReplicaKey, ...]":
     """`4,5,6`, or with directories `4:DIRECTORY,5`; a usage error for what is none."""
     from quorum.core.vocabulary import NO_DIRECTORY, ReplicaId, ReplicaKey
-    from quorum.log.uuids import uuid_from_text
+    from quorum.log.meta_properties import uuid_from_text
 
     keys = []
     for part in text.split(","):
@@ -66,7 +66,7 @@ def parse_voters(text: str) -> "tuple[ReplicaKey, ...]":
 def add(whom: Target, controller_id: int, directory: str | None, listener: Any) -> None:
     """Let one more controller vote; its directory is looked up where it is not named."""
     key = run(_add(whom, controller_id, directory, listener))
-    from quorum.log.uuids import uuid_to_text
+    from quorum.core.vocabulary import uuid_to_text
 
     write(
         f"Added controller {key.id} with directory id {uuid_to_text(key.directory_id)} and "
@@ -77,7 +77,7 @@ def add(whom: Target, controller_id: int, directory: str | None, listener: Any) 
 def remove(whom: Target, controller_id: int, directory: str | None) -> None:
     """Let a controller vote no more; its directory is looked up where it is not named."""
     key = run(_remove(whom, controller_id, directory))
-    from quorum.log.uuids import uuid_to_text
+    from quorum.core.vocabulary import uuid_to_text
 
     # With two spaces, as Kafka's tool has it.
     write(f"Removed  KRaft controller {key.id} with directory id {uuid_to_text(key.directory_id)}")
@@ -133,7 +133,7 @@ def _key(
 ) -> "ReplicaKey":
     """The copy of the log that is meant: the directory named, or the one that is known."""
     from quorum.core.vocabulary import ReplicaId, ReplicaKey
-    from quorum.log.uuids import uuid_from_text
+    from quorum.log.meta_properties import uuid_from_text
 
     if directory is not None:
         try:

@@ -17,7 +17,7 @@ from quorum.clocks import monotonic_ms
 from quorum.protocol.apis import ApiKey
 from quorum.protocol.codec import encode_request_body, make_known, nested, request_schema
 from quorum.protocol.extension_tags import Consistency, offset_of, with_consistency, with_patience
-from quorum.protocol.faults import Malformed
+from quorum.protocol.malformed import Malformed
 from quorum.transport.channel import Channel
 from quorum.transport.outcomes import ConnectionLost, Loss, NotServed, RequestFailed, Unsendable
 from quorum.transport.sweeper import Sweeper

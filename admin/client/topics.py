@@ -21,7 +21,7 @@ from admin.model import (
 )
 from quorum.core.vocabulary import NO_DIRECTORY
 from quorum.protocol.apis import ApiKey
-from quorum.protocol.raft_messages import METADATA_PARTITION, METADATA_TOPIC
+from quorum.protocol.raft_types import METADATA_PARTITION, METADATA_TOPIC
 
 UNKNOWN_TOPIC_OR_PARTITION: Final = 3
 LEADER_NOT_AVAILABLE: Final = 5

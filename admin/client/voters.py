@@ -7,8 +7,8 @@ from typing import Any, Final
 from admin.addresses import Address
 from admin.client.asking import Question, Verdict, whole
 from admin.client.channels import Form
+from quorum.core.reconfiguration import NOT_DONE
 from quorum.core.vocabulary import NO_DIRECTORY, ReplicaKey
-from quorum.core.voter_requests import NOT_DONE
 from quorum.protocol.apis import ApiKey
 
 DUPLICATE_VOTER: Final = 126

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from quorum.log.append_times import AppendTime, append_times, index_base
 from quorum.log.errors import StorageError
-from quorum.log.file_reader import batches_of
+from quorum.log.segment_reader import batches_of
 from quorum.records.batch import CorruptBatch
 from quorum.records.control import BadControlRecord, control_type
 from quorum.records.decode import Record, UnsupportedCodec, decode

@@ -16,7 +16,7 @@ from uuid import UUID
 
 from admin.addresses import Address, parse_address
 from admin.settings import SETTINGS, Role
-from quorum.log.uuids import uuid_to_text
+from quorum.core.vocabulary import uuid_to_text
 
 HOST: Final = "127.0.0.1"
 CONTROLLERS: Final = 3

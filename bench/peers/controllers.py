@@ -15,7 +15,8 @@ from admin.tools.local_plan import ClusterPlan, NodePlan
 from bench.brokers import Brokers
 from bench.commits import BROKER_IDS, TOPIC
 from bench.peers.cluster import NODES, NotDone
-from quorum.log.uuids import new_directory_id, uuid_to_text
+from quorum.core.vocabulary import uuid_to_text
+from quorum.log.meta_properties import new_directory_id
 from quorum.protocol.apis import ApiKey
 
 PROBE_MS: Final = 1_000

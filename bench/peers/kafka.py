@@ -30,8 +30,8 @@ from bench.peers import controllers
 from bench.peers.controllers import Controllers
 from bench.peers.figures import KAFKA
 from bench.rivals import HEAP, Rival, Side
-from quorum.log.file_reader import batches_of
-from quorum.opening import LOG_FOLDER
+from quorum.log.segment_reader import batches_of
+from quorum.persistent_state import LOG_FOLDER
 from quorum.records.batch import CorruptBatch
 from quorum.records.decode import decode as decode_records
 from statemachine.records.codec import decode

@@ -11,11 +11,11 @@ from uuid import UUID
 from admin.tools.local_plan import log_dir
 from bench.peers.cluster import NODES
 from bench.peers.ours import Ours
-from quorum.core.vocabulary import Election, Epoch, Offset, ReplicaId
-from quorum.log.election_file import ElectionFile
+from quorum.core.vocabulary import ElectionState, Epoch, Offset, ReplicaId
 from quorum.log.meta_properties import load_or_create
-from quorum.log.segments import SegmentedLog
-from quorum.opening import LOG_FOLDER
+from quorum.log.quorum_state import QuorumStateFile
+from quorum.log.segmented_log import SegmentedLog
+from quorum.persistent_state import LOG_FOLDER
 from quorum.records.control import LeaderChange, encode_leader_change
 from quorum.records.encode import encode, stamp
 from statemachine.records import kafka_records
@@ -54,8 +54,8 @@ def fill(ours: Ours) -> None:
             log.append(batch)
         log.commit()
         log.close()
-        elections = ElectionFile(folder / LOG_FOLDER, cluster_id=ours.plan.cluster_id)
-        elections.write(Election(EPOCH))
+        elections = QuorumStateFile(folder / LOG_FOLDER, cluster_id=ours.plan.cluster_id)
+        elections.write(ElectionState(EPOCH))
 
 
 @cache

@@ -8,7 +8,7 @@ from broker.limits import METADATA_VERSION_LEVELS
 from quorum.protocol import codec
 from quorum.protocol.api_versions import Features, write_offer
 from quorum.protocol.apis import SPOKEN, ApiKey, VersionRange
-from quorum.transport.server import InboundRequest
+from quorum.transport.inbound import InboundRequest
 from statemachine.features.features import FEATURES
 from statemachine.image.image import Image
 from statemachine.vocabulary import METADATA_VERSION

@@ -23,7 +23,7 @@ from broker.limits import HELD_REQUESTS_MAX
 from quorum.protocol import codec
 from quorum.protocol.apis import ApiKey
 from quorum.protocol.errors import ErrorCode
-from quorum.transport.server import Handler, InboundRequest
+from quorum.transport.inbound import Handler, InboundRequest
 
 _Handler = Callable[[InboundRequest], None]
 

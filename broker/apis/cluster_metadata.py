@@ -14,7 +14,7 @@ from broker.apis.partition_lookup import live_brokers
 from broker.limits import DESCRIBED_PARTITIONS_MAX
 from quorum.protocol import codec
 from quorum.protocol.errors import ErrorCode
-from quorum.transport.server import InboundRequest
+from quorum.transport.inbound import InboundRequest
 from statemachine.image.image import Image
 from statemachine.image.partition_table import Topic
 from statemachine.partitions.registration import PartitionRegistration

@@ -13,7 +13,7 @@ from quorum.protocol.config_responses import (
     quota_filters,
 )
 from quorum.transport.address import Address
-from quorum.transport.server import InboundRequest
+from quorum.transport.inbound import InboundRequest
 from statemachine.configs.describe_configs import BrokerFile, ConfigEntry, describe_configs
 from statemachine.configs.quotas import QuotaFilter, describe_quotas
 from statemachine.errors import Error, Refusal

@@ -26,13 +26,13 @@ from broker.partition.assignment import Fetched
 from broker.partition.follower import divergence
 from broker.partition.partition import Partition
 from broker.replication.replication_quota import TokenBucket
-from quorum.core.vocabulary import LogEnd, Offset
+from quorum.core.vocabulary import Offset, OffsetAndEpoch
 from quorum.ports import Clock, LogFailure
 from quorum.protocol import codec
 from quorum.protocol.errors import ErrorCode
 from quorum.protocol.shape import Data
 from quorum.protocol.varints import uvarint
-from quorum.transport.server import InboundRequest
+from quorum.transport.inbound import InboundRequest
 
 logger = logging.getLogger(__name__)
 
@@ -52,7 +52,7 @@ class PartitionAnswer(NamedTuple):
     error_code: int
     high_watermark: int
     log_start: int
-    diverging: LogEnd | None
+    diverging: OffsetAndEpoch | None
     records: bytes
 
 
@@ -96,7 +96,7 @@ class _Part:
         self.asked = asked
         self.partition: Partition | None = found if isinstance(found, Partition) else None
         self.code: int = ErrorCode.NONE if isinstance(found, Partition) else found
-        self.diverging: LogEnd | None = None
+        self.diverging: OffsetAndEpoch | None = None
 
 
 class _Fetch:

@@ -22,10 +22,10 @@ from quorum.protocol import codec
 from quorum.protocol.apis import ApiKey
 from quorum.protocol.envelope import Forwarded, wrap
 from quorum.protocol.errors import ErrorCode
-from quorum.protocol.faults import Malformed
 from quorum.protocol.headers import read_correlation_id, response_body_start
+from quorum.protocol.malformed import Malformed
 from quorum.transport.address import BadAddress, parse_address
-from quorum.transport.server import InboundRequest
+from quorum.transport.inbound import InboundRequest
 
 logger = logging.getLogger(__name__)
 

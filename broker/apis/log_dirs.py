@@ -13,7 +13,7 @@ from typing import Any, Final
 from broker.partition.partition import Partition
 from quorum.protocol import codec
 from quorum.protocol.apis import ApiKey
-from quorum.transport.server import InboundRequest
+from quorum.transport.inbound import InboundRequest
 
 _ZERO: Final = timedelta(0)
 _NO_ERROR: Final = 0

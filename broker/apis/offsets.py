@@ -8,7 +8,7 @@ from broker.partition.partition import Partition
 from quorum.core.vocabulary import Epoch, Offset
 from quorum.protocol import codec
 from quorum.protocol.errors import ErrorCode
-from quorum.transport.server import InboundRequest
+from quorum.transport.inbound import InboundRequest
 
 EARLIEST: Final = -2
 """The timestamp of the first offset; -1: the end, -3: newest record, -4: the first local one."""

@@ -19,7 +19,7 @@ from broker.storage.producer_state import SequenceError
 from quorum.ports import Clock
 from quorum.protocol import codec
 from quorum.protocol.errors import ErrorCode
-from quorum.transport.server import InboundRequest
+from quorum.transport.inbound import InboundRequest
 
 ACKS_NONE: Final = 0
 ACKS_LEADER: Final = 1

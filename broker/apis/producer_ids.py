@@ -16,7 +16,7 @@ from broker.replica_manager import ReplicaManager
 from quorum.protocol import codec
 from quorum.protocol.apis import ApiKey
 from quorum.protocol.errors import ErrorCode
-from quorum.transport.server import InboundRequest
+from quorum.transport.inbound import InboundRequest
 
 logger = logging.getLogger(__name__)
 

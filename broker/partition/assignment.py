@@ -10,7 +10,7 @@ from typing import NamedTuple, TypeAlias
 from uuid import UUID
 
 from broker.replication.replication_quota import NOTHING, ThrottledPartitions, throttled_partitions
-from quorum.core.vocabulary import LogEnd
+from quorum.core.vocabulary import OffsetAndEpoch
 from quorum.protocol.errors import ErrorCode
 from statemachine.configs.effective import min_isr
 from statemachine.image.image import Image
@@ -181,4 +181,4 @@ class Appended(NamedTuple):
 class Fetched(NamedTuple):
     """The leader's answer to a follower: continue, or the point where the logs diverge."""
 
-    diverging: LogEnd | None
+    diverging: OffsetAndEpoch | None

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from broker.partition.assignment import Assignment, Refusal
-from quorum.core.epoch_history import EpochHistory, truncation_point
-from quorum.core.vocabulary import Epoch, LogEnd, Offset
+from quorum.core.leader_epochs import LeaderEpochCache, truncation_point
+from quorum.core.vocabulary import Epoch, Offset, OffsetAndEpoch
 from statemachine.vocabulary import BrokerId
 
 NO_LEADER_EPOCH: Final = -1
@@ -56,20 +56,20 @@ class FollowerState:
 
 
 def truncation_offset(
-    history: EpochHistory, log_end: int, diverging_epoch: int, end_offset: int
+    history: LeaderEpochCache, log_end: int, diverging_epoch: int, end_offset: int
 ) -> int:
     """The offset at which a follower truncates a diverging log.
 
     `end_offset` is where the leader's log ends `diverging_epoch`, its largest epoch not above the
     requested one (KIP-320, `DivergingEpoch` of Fetch).
     """
-    diverging = LogEnd(Epoch(diverging_epoch), Offset(end_offset))
+    diverging = OffsetAndEpoch(Epoch(diverging_epoch), Offset(end_offset))
     return truncation_point(history, Offset(log_end), diverging)
 
 
 def divergence(
-    history: EpochHistory, log_end: int, *, last_fetched_epoch: int, fetch_offset: int
-) -> LogEnd | None:
+    history: LeaderEpochCache, log_end: int, *, last_fetched_epoch: int, fetch_offset: int
+) -> OffsetAndEpoch | None:
     """The point where a follower's log diverges from the leader's, or None if it is a prefix.
 
     A follower that names no epoch (-1) has an empty log or is too old to say; then only its offset

@@ -23,9 +23,9 @@ from broker.partition.leader import CommittedIsr, IsrProposal, LeaderState, Prop
 from broker.storage.batch_validation import InvalidBatch, stamp_append_time, validate_batch
 from broker.storage.partition_log import OpenedLog, producers_of, record_producer
 from broker.storage.producer_state import ProducedBatch, SequenceError, origin
-from quorum.core.epoch_history import EpochHistory
+from quorum.core.leader_epochs import LeaderEpochCache
 from quorum.core.vocabulary import Epoch, Offset
-from quorum.log.segments import SegmentedLog
+from quorum.log.segmented_log import SegmentedLog
 from quorum.records.batch import CorruptBatch, Header, check, headers
 from quorum.records.encode import stamp
 from statemachine.vocabulary import BrokerId
@@ -128,7 +128,7 @@ class Partition:
         self.settings = settings
         self.log: SegmentedLog = opened.log
         self.producers = opened.producers
-        self.history = EpochHistory(opened.log.epochs)
+        self.history = LeaderEpochCache(opened.log.epochs)
         self.written: int = opened.log.end.offset
         """The end of what is written; the rest is only in memory."""
         self.is_open = True

@@ -23,7 +23,7 @@ from broker.replication.follower_fetch import (
 )
 from broker.storage.disk_thread import DiskThread
 from quorum.protocol.apis import ApiKey
-from quorum.protocol.faults import Malformed
+from quorum.protocol.malformed import Malformed
 from quorum.transport.channel import Channel
 from quorum.transport.outcomes import Outcome, Reply
 from quorum.transport.sweeper import Sweeper

@@ -21,8 +21,9 @@ from uuid import UUID
 
 import msgspec
 
-from quorum.log.files import make_folder, replace_file, sync_folder, usable
-from quorum.log.uuids import uuid_from_text, uuid_to_text
+from quorum.core.vocabulary import uuid_to_text
+from quorum.log.filesystem import make_folder, replace_file, sync_folder, usable
+from quorum.log.meta_properties import uuid_from_text
 
 METADATA_NAME: Final = "partition.metadata"
 STATE_NAME: Final = "partition.state"

@@ -19,9 +19,8 @@ from broker.limits import CLOSING_THREADS
 from broker.storage.log_dir import STATE_NAME
 from broker.storage.producer_state import ProducedBatch, ProducerStateManager, origin
 from quorum.core.vocabulary import Offset
-from quorum.log.files import read_file, usable
-from quorum.log.filesystem import OS, FileSystem
-from quorum.log.segments import SegmentedLog
+from quorum.log.filesystem import OS, FileSystem, read_file, usable
+from quorum.log.segmented_log import SegmentedLog
 from quorum.records.batch import Header, headers
 
 TAIL_BYTES_MAX: Final = 4 * 1024 * 1024

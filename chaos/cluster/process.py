@@ -18,11 +18,11 @@ from chaos.simulation.process import ALL_BYTES, Process
 from chaos.simulation.runtime import CoarseRandom
 from chaos.violation import Violation
 from controller.quorum_controller import QuorumController
-from quorum.core.events import Located
+from quorum.applier import ReadDone
+from quorum.core.events import EndpointsUpdated
 from quorum.core.node import QuorumNode
 from quorum.core.vocabulary import Epoch, Offset
-from quorum.local_askers import ReadDone
-from quorum.opening import Past
+from quorum.persistent_state import PersistentState
 from quorum.ports import StateMachine, StateSnapshot
 from statemachine import commands
 from statemachine.features.features import ELR_VERSION, RANGES
@@ -120,7 +120,7 @@ class ControllerProcess(ClusterProcess):
         world: ClusterEnvironment,
         machine: Machine,
         incarnation: Incarnation,
-        past: Past,
+        past: PersistentState,
         rng: CoarseRandom,
     ) -> None:
         settings = world.settings
@@ -204,7 +204,7 @@ class _Port:
     def read_index(self, done: ReadDone) -> None:
         self._replica.read_index(done)
 
-    def heard(self, news: Located) -> None:
+    def heard(self, news: EndpointsUpdated) -> None:
         self._replica.heard(news)
 
 

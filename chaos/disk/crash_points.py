@@ -14,14 +14,21 @@ from typing import Final
 
 from chaos.disk.disk_state import Chance
 from chaos.disk.virtual_disk import Fault, Kind, Operation, VirtualDisk
-from quorum.core.vocabulary import Election, Epoch, LogEnd, Offset, ReplicaId, ReplicaKey
+from quorum.core.vocabulary import (
+    ElectionState,
+    Epoch,
+    Offset,
+    OffsetAndEpoch,
+    ReplicaId,
+    ReplicaKey,
+)
 from quorum.log.boot_timestamp import next_boot
 from quorum.log.errors import StorageError
-from quorum.log.segments import SegmentedLog
-from quorum.log.snapshot_folder import SnapshotFolder
-from quorum.opening import LOG_FOLDER, Past, QuorumConfig, remember
+from quorum.log.segmented_log import SegmentedLog
+from quorum.log.snapshot_store import FileSnapshotStore
+from quorum.persistent_state import LOG_FOLDER, PersistentState, QuorumConfig, load_persistent_state
 from quorum.records.encode import encode
-from quorum.records.snapshot_batches import SnapshotBatches
+from quorum.records.snapshot import SnapshotBatches
 
 FOLDER: Final = Path("/node")
 CONFIG: Final = QuorumConfig(
@@ -48,7 +55,7 @@ class Promise:
     """Everything below was acknowledged."""
     needed: int = 0
     """From here on the log holds it; a snapshot says what came before."""
-    election: Election = field(default_factory=Election)
+    election: ElectionState = field(default_factory=ElectionState)
     boot: int = -1
 
     @property
@@ -69,10 +76,10 @@ class Life:
     def run(self) -> None:
         """Live; whoever watches the disk sees every moment of it."""
         self.doing = "found the folder"
-        past = remember(CONFIG, rng=self.rng, wall_clock=self._wall_ms, fs=self.disk)
+        past = load_persistent_state(CONFIG, rng=self.rng, wall_clock=self._wall_ms, fs=self.disk)
         self.directory_ids.add(past.key.directory_id)
         self.log, self.elections = past.log, past.elections
-        self.store = SnapshotFolder(FOLDER / LOG_FOLDER, self.disk)
+        self.store = FileSnapshotStore(FOLDER / LOG_FOLDER, self.disk)
         deeds: list[Callable[[], None]] = [
             *(self._append,) * 5,
             *(self._commit,) * 5,
@@ -127,7 +134,7 @@ class Life:
 
     def _vote(self) -> None:
         epoch = Epoch(self._now.election.epoch + 1)
-        election = Election(epoch, voted_for=ReplicaKey(ReplicaId(self.rng.randrange(1, 4))))
+        election = ElectionState(epoch, voted_for=ReplicaKey(ReplicaId(self.rng.randrange(1, 4))))
         self._will(election=election)
         self.elections.write(election)
         self._done()
@@ -178,7 +185,7 @@ class Life:
         now = self._now
         if not now.election.epoch:
             return
-        id_ = LogEnd(now.election.epoch, Offset(now.end + self.rng.randint(1, 20)))
+        id_ = OffsetAndEpoch(now.election.epoch, Offset(now.end + self.rng.randint(1, 20)))
         for at, data in self._snapshot(id_):
             self.store.receive(id_, data, at)
         start = int(id_.offset)
@@ -199,12 +206,12 @@ class Life:
 
     # --- snapshots ---------------------------------------------------------------------------
 
-    def _id_at(self, end: int) -> LogEnd:
+    def _id_at(self, end: int) -> OffsetAndEpoch:
         """The id of a snapshot of what the log says below `end`."""
         epoch = max(epoch for epoch, first in self.log.epochs if first < end)
-        return LogEnd(epoch, Offset(end))
+        return OffsetAndEpoch(epoch, Offset(end))
 
-    def _snapshot(self, id_: LogEnd) -> list[tuple[int, bytes]]:
+    def _snapshot(self, id_: OffsetAndEpoch) -> list[tuple[int, bytes]]:
         """Its pieces, each with its place in the file."""
         batches = SnapshotBatches(id_.epoch, 1)
         pieces = [batches.opening(None, None)]
@@ -216,7 +223,7 @@ class Life:
             at += len(piece)
         return placed
 
-    def _note(self, id_: LogEnd) -> None:
+    def _note(self, id_: OffsetAndEpoch) -> None:
         """It counts from now on."""
         path = FOLDER / LOG_FOLDER / f"{id_.offset:020}-{id_.epoch:010}.checkpoint"
         self.store.note(id_, self.disk.size(path))
@@ -356,7 +363,7 @@ def _fail_sync(life: Life, sync: Operation, where: str, rng: random.Random, tall
     _check(life, past, _content(past), boot, where)
     election = past.election
     if not election.epoch or rng.randrange(2):
-        election = Election(Epoch(election.epoch + 1), voted_for=past.key)
+        election = ElectionState(Epoch(election.epoch + 1), voted_for=past.key)
         past.elections.write(election)
     for _ in range(rng.randrange(3)):
         append(past.log, election.epoch, rng)
@@ -381,7 +388,7 @@ def _crashed_again(image: VirtualDisk, where: str, rng: random.Random) -> Virtua
 
     image.watch = watch
     try:
-        remember(CONFIG, rng=rng, fs=image)
+        load_persistent_state(CONFIG, rng=rng, fs=image)
     except _Died:
         return image.after_power_loss(rng)
     except StorageError as error:
@@ -391,20 +398,20 @@ def _crashed_again(image: VirtualDisk, where: str, rng: random.Random) -> Virtua
     return image
 
 
-def _opened(image: VirtualDisk, where: str) -> tuple[Past, int]:
+def _opened(image: VirtualDisk, where: str) -> tuple[PersistentState, int]:
     try:
-        past = remember(CONFIG, rng=random.Random(0), fs=image)
+        past = load_persistent_state(CONFIG, rng=random.Random(0), fs=image)
         return past, next_boot(FOLDER, 0, fs=image) - 1
     except StorageError as error:
         raise Lost(f"{where}: {error}") from error
 
 
-def _content(past: Past) -> bytes:
+def _content(past: PersistentState) -> bytes:
     log = past.log
     return log.read(log.start, log.end.offset, 1 << 30)
 
 
-def _check(life: Life, past: Past, shown: bytes, boot: int, where: str) -> None:
+def _check(life: Life, past: PersistentState, shown: bytes, boot: int, where: str) -> None:
     """Check that one of the promises in force is kept in full."""
     if life.directory_ids and past.key.directory_id not in life.directory_ids:
         raise Lost(f"{where}: the folder is another directory now")
@@ -413,7 +420,7 @@ def _check(life: Life, past: Past, shown: bytes, boot: int, where: str) -> None:
         raise Lost(f"{where}: {'; or '.join(dict.fromkeys(map(str, problems)))}")
 
 
-def _problem(promise: Promise, past: Past, shown: bytes, boot: int) -> str | None:
+def _problem(promise: Promise, past: PersistentState, shown: bytes, boot: int) -> str | None:
     """The violation of the promise, or None."""
     start, end = past.log.start, past.log.end.offset
     if past.election != promise.election:

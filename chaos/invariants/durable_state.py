@@ -18,7 +18,7 @@ from chaos.invariants.disk_format import Checkpoint, StoredBatch, batches, check
 from chaos.invariants.history import History
 from chaos.invariants.voter_sets import VoterSet, voter_set_in
 from chaos.violation import Violation
-from quorum.core.vocabulary import Epoch, LogEnd, Offset, ReplicaId, ReplicaKey
+from quorum.core.vocabulary import Epoch, Offset, OffsetAndEpoch, ReplicaId, ReplicaKey
 
 
 class DurableVote(NamedTuple):
@@ -84,9 +84,9 @@ class DurableState:
         """Up to where the log is durable."""
         return self.ends[-1] if self.ends else 0
 
-    def end_at(self, offset: int) -> LogEnd:
+    def end_at(self, offset: int) -> OffsetAndEpoch:
         """The end of the log if it were cut there; the epoch is -1 where no batch ends."""
-        return LogEnd(Epoch(self.epoch_before(offset)), Offset(offset))
+        return OffsetAndEpoch(Epoch(self.epoch_before(offset)), Offset(offset))
 
     def epoch_before(self, offset: int) -> int:
         """The epoch of the last record if the log were cut there, 0 at its beginning; -1 where no

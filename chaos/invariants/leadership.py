@@ -24,7 +24,7 @@ from quorum.core.messages import (
     Response,
     VoteRequest,
 )
-from quorum.core.vocabulary import LogEnd, ReplicaId, ReplicaKey
+from quorum.core.vocabulary import OffsetAndEpoch, ReplicaId, ReplicaKey
 
 
 @dataclass(slots=True)
@@ -130,7 +130,7 @@ class LeaderStickiness:
             known.shown_ms, known.heard_ms = known.heard_ms, None
         known.call = call
 
-    def _stands(self, who: Incarnation, epoch: int, log_end: LogEnd) -> None:
+    def _stands(self, who: Incarnation, epoch: int, log_end: OffsetAndEpoch) -> None:
         if (who.boot, epoch) in self._stood:
             return
         self._stood.add((who.boot, epoch))
@@ -140,7 +140,9 @@ class LeaderStickiness:
             told = " ".join(sorted(map(str, promised)))
             raise Violation("R25", f"{who} stands in epoch {epoch}, promised were votes of {told}")
 
-    def _would_win(self, who: Incarnation, log_end: LogEnd, voters: Collection[ReplicaKey]) -> bool:
+    def _would_win(
+        self, who: Incarnation, log_end: OffsetAndEpoch, voters: Collection[ReplicaKey]
+    ) -> bool:
         """True if these are a majority of the voters, by some log or by the candidate's own.
 
         Records that others have appended in the candidate's epoch are missing from its log: its

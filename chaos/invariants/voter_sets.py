@@ -1,13 +1,14 @@
 """Voter sets, as the checkers derive them from the logs, and their majorities (R14, R15, R17,
-R19)."""
+R19).
+"""
 
 from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
 from chaos.violation import Violation
-from quorum.core.vocabulary import LogEnd, ReplicaId, ReplicaKey
-from quorum.records.voters import assignment_in, cluster_id_in
+from quorum.core.vocabulary import OffsetAndEpoch, ReplicaId, ReplicaKey
+from quorum.records.voters_record import assignment_in, cluster_id_in
 
 
 class VoterSet(NamedTuple):
@@ -116,7 +117,9 @@ class VoterSets:
         self._appended.setdefault(new.epoch, []).append(new)
         return True
 
-    def of_log(self, assigned: Sequence[VoterSet], end: int, log_end: LogEnd) -> list[VoterSet]:
+    def of_log(
+        self, assigned: Sequence[VoterSet], end: int, log_end: OffsetAndEpoch
+    ) -> list[VoterSet]:
         """The voter_set that a log ends with, and before it the one that it follows.
 
         `assigned` and `end` are those of its disk, `log_end` that of the log as its owner says: it
@@ -133,7 +136,7 @@ class VoterSets:
         to: ReplicaId,
         assigned: Sequence[VoterSet],
         end: int,
-        log_end: LogEnd,
+        log_end: OffsetAndEpoch,
     ) -> None:
         """R17: who stands asks the voters of its log as it is, not of what was cut from it; and it
         is one of them itself, or was before the last change.

@@ -25,7 +25,7 @@ BOUNDS: Final = (
     ),
     Mutant(
         name="records are taken however many bytes of them are not committed",
-        module="quorum.proposals",
+        module="quorum.accumulator",
         old="        return self._held_bytes < node.bounds.uncommitted_bytes\n",
         new="        return True\n",
         caught_by=("R24",),
@@ -36,7 +36,7 @@ BOUNDS: Final = (
     ),
     Mutant(
         name="fetches are kept waiting however many do",
-        module="quorum.core.serving",
+        module="quorum.core.replica_progress",
         old="full = len(self._parked) >= self._bounds.parked_fetches\n",
         new="full = False\n",
         caught_by=("R24",),
@@ -45,7 +45,7 @@ BOUNDS: Final = (
     ),
     Mutant(
         name="observers are remembered however many there are",
-        module="quorum.core.serving",
+        module="quorum.core.replica_progress",
         old="        while len(self._observers) + count > self._bounds.observers:\n",
         new="        while False:\n",
         caught_by=("R24",),
@@ -53,7 +53,7 @@ BOUNDS: Final = (
     ),
     Mutant(
         name="reads wait however many do",
-        module="quorum.local_askers",
+        module="quorum.applier",
         old="        if len(self._reads) >= self._reads_max:\n",
         new="        if False:\n",
         caught_by=("R24",),
@@ -63,7 +63,7 @@ BOUNDS: Final = (
     ),
     Mutant(
         name="requests for other voters wait however many do",
-        module="quorum.core.voter_changes",
+        module="quorum.core.reconfiguration",
         old="    elif len(leader.changes.requests) >= state.bounds.voter_requests:\n",
         new="    elif False:\n",
         caught_by=("R24",),
@@ -71,7 +71,7 @@ BOUNDS: Final = (
     ),
     Mutant(
         name="requests for another leader wait however many do",
-        module="quorum.core.handing_over",
+        module="quorum.core.leadership_transfer",
         old="    elif len(transfer.askers) >= state.bounds.transfer_askers:\n",
         new="    elif False:\n",
         caught_by=("R24",),

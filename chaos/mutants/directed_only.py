@@ -46,7 +46,7 @@ UNSEEN: Final = (
     ),
     Mutant(
         name="append times of segments that a snapshot has replaced stay on the disk",
-        module="quorum.log.segments",
+        module="quorum.log.segmented_log",
         old="                self._times.remove(old)\n",
         new="                pass\n",
         caught_by=(),
@@ -57,7 +57,7 @@ UNSEEN: Final = (
     ),
     Mutant(
         name="who looks for a leader waits for one that is silent",
-        module="quorum.core.following",
+        module="quorum.core.follower",
         old="now_ms + state.timeouts.search_patience_ms if follower is None else None",
         new="None",
         caught_by=(),
@@ -75,7 +75,7 @@ UNSEEN: Final = (
     ),
     Mutant(
         name="a follower that holds nothing commits nothing, and says so",
-        module="quorum.core.following",
+        module="quorum.core.follower",
         old="    if reached > (state.high_watermark or 0):\n",
         new="    if state.high_watermark is None or reached > state.high_watermark:\n",
         caught_by=(),

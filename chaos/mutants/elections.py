@@ -15,7 +15,7 @@ ELECTIONS: Final = (
     ),
     Mutant(
         name="epoch and vote are persisted in two writes",
-        module="quorum.log.election_file",
+        module="quorum.log.quorum_state",
         old="            replace_file(self.path, msgspec.json.encode(state), self._fs)",
         new="            first = msgspec.structs.replace(state, voted_id=-1)\n"
         "            replace_file(self.path, msgspec.json.encode(first), self._fs)\n"
@@ -30,8 +30,8 @@ ELECTIONS: Final = (
     Mutant(
         name="the vote is forgotten when a leader of the same epoch is followed",
         module="quorum.core.state",
-        old="self.election = Election(self.election.epoch, self.election.voted_for, leader)",
-        new="self.election = Election(self.election.epoch, None, leader)",
+        old="self.election = ElectionState(self.election.epoch, self.election.voted_for, leader)",
+        new="self.election = ElectionState(self.election.epoch, None, leader)",
         caught_by=("R2",),
         directed="quorum_election",
     ),
@@ -77,7 +77,7 @@ ELECTIONS: Final = (
     ),
     Mutant(
         name="half of the voters are a majority",
-        module="quorum.core.voters",
+        module="quorum.core.voter_set",
         old="return len(self.voters) // 2 + 1",
         new="return max(1, len(self.voters) // 2)",
         caught_by=("R1", "R8"),
@@ -106,7 +106,7 @@ ELECTIONS: Final = (
         module="quorum.core.node",
         old="    if leader == state.me.id:\n",
         new="    if leader == state.me.id:\n"
-        "        from quorum.core.serving import Serving\n"
+        "        from quorum.core.replica_progress import Serving\n"
         "        return Leader(epoch=state.election.epoch, since_ms=now_ms,\n"
         "            epoch_start=state.log.end.offset,\n"
         "            serving=Serving(state.voters, state.me.id),\n"
@@ -193,7 +193,7 @@ ELECTIONS: Final = (
     ),
     Mutant(
         name="a leader that nobody fetches from leads on",
-        module="quorum.core.check_quorum",
+        module="quorum.core.leader",
         old="heard_ms + state.timeouts.check_quorum_ms",
         new="heard_ms + 100 * state.timeouts.check_quorum_ms",
         caught_by=("R26",),
@@ -211,7 +211,7 @@ ELECTIONS: Final = (
     ),
     Mutant(
         name="a leader counts itself twice where it looks who still fetches",
-        module="quorum.core.check_quorum",
+        module="quorum.core.leader",
         old="others_needed = state.voters.majority - state.is_voter\n",
         new="others_needed = max(0, state.voters.majority - 2 * state.is_voter)\n",
         caught_by=("R26",),
@@ -220,7 +220,7 @@ ELECTIONS: Final = (
     ),
     Mutant(
         name="a leader that began alone never looks whether others fetch",
-        module="quorum.core.leading",
+        module="quorum.core.leader",
         old="    if leader.announce_ms is not None:\n        _announce(state, leader, now_ms)\n",
         new="    _announce(state, leader, now_ms)\n",
         caught_by=("R26",),
@@ -229,16 +229,19 @@ ELECTIONS: Final = (
     ),
     Mutant(
         name="observers that fetch keep a leader from resigning",
-        module="quorum.core.check_quorum",
-        old="for each in leader.serving.voters.values()",
-        new="for each in (*leader.serving.voters.values(), *leader.serving.observers)",
+        module="quorum.core.leader",
+        old="each.last_fetch_ms\n            for each in leader.serving.voters.values()",
+        new=(
+            "each.last_fetch_ms\n"
+            "            for each in (*leader.serving.voters.values(), *leader.serving.observers)"
+        ),
         caught_by=("R26",),
         directed="quorum_voters_one_at_a_time",
         seed=47,
     ),
     Mutant(
         name="the resignation of an earlier epoch is taken for one of this",
-        module="quorum.core.announcements",
+        module="quorum.core.elections",
         old="        error = Error.INCONSISTENT_VOTER_SET\n"
         "    elif request.epoch < state.election.epoch:",
         new="        error = Error.INCONSISTENT_VOTER_SET\n    elif False:",
@@ -249,16 +252,16 @@ ELECTIONS: Final = (
     Mutant(
         name="the vote of one epoch is taken along into the next",
         module="quorum.core.state",
-        old="        self.election = Election(epoch)\n",
-        new="        self.election = Election(epoch, self.election.voted_for)\n",
+        old="        self.election = ElectionState(epoch)\n",
+        new="        self.election = ElectionState(epoch, self.election.voted_for)\n",
         caught_by=("liveness", "R2", "R3"),
         directed="quorum_backoff",
     ),
     Mutant(
         name="who is asked for the vote of another directory gives it",
         module="quorum.core.elections",
-        old="    if not is_meant(request.voter, state.me):\n",
-        new="    if False:\n",
+        old="    if not is_meant(request.voter, state.me):\n        state.answer(asker, _response(",
+        new="    if False:\n        state.answer(asker, _response(",
         caught_by=("R1", "R25"),
         directed="quorum_voters_wiped_disk",
         seed=5,
@@ -270,7 +273,7 @@ ELECTIONS: Final = (
         new="    if False:\n",
         caught_by=("liveness",),
         directed=(
-            "tests/quorum/core/test_founding.py::"
+            "tests/quorum/core/test_leader_discovery.py::"
             "test_a_voter_without_pre_votes_makes_the_asker_stand_at_once"
         ),
         seed=3,

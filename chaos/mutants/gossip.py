@@ -31,28 +31,28 @@ GOSSIP: Final = (
     ),
     Mutant(
         name="what was said at an earlier boot replaces what was said at a later one",
-        module="quorum.gossip",
+        module="quorum.discovery.gossip",
         old="            return self.boot_timestamp > known.boot_timestamp\n",
         new="            return True\n",
         caught_by=("R22",),
-        directed="tests/quorum/test_gossip.py::test_an_entry_is_replaced_only_by_a_later_boot",
+        directed="tests/quorum/discovery/test_gossip.py::test_an_entry_is_replaced_only_by_a_later_boot",
         seed=2,
     ),
     Mutant(
         name="who is taken for an earlier boot of itself does not say again where it is",
-        module="quorum.discovery",
+        module="quorum.discovery.schedule",
         old="        if rival is None or self._is_saying:\n",
         new="        if True:\n",
         caught_by=("liveness",),
         directed=(
-            "tests/quorum/test_discovery_rounds.py::"
+            "tests/quorum/discovery/test_discovery_schedule.py::"
             "test_who_is_taken_for_another_says_again_where_it_is_now_and_then"
         ),
         seed=32,
     ),
     Mutant(
         name="who asks from another cluster is believed",
-        module="quorum.cluster",
+        module="quorum.cluster_id",
         old="        return other == (self._id or self._learning)\n\n"
         "    def refusal(self, other: str | None) -> str | None:\n",
         new="        return True\n\n"
@@ -60,28 +60,28 @@ GOSSIP: Final = (
         "        return None\n\n"
         "    def _reason(self, other: str | None) -> str | None:\n",
         caught_by=("R13",),
-        directed="tests/quorum/test_discovery_rounds.py::test_nothing_is_learned_from_another_cluster",
+        directed="tests/quorum/discovery/test_discovery_schedule.py::test_nothing_is_learned_from_another_cluster",
     ),
     Mutant(
         name="a node founds a cluster without asking whether there is one",
-        module="quorum.core.founding",
+        module="quorum.core.leader_discovery",
         old="if state.log.end.offset == 0 and (not beginning.has_surveyed or beginning.has_found):",
         new="if False:",
         caught_by=("R1",),
         directed=(
-            "tests/quorum/core/test_founding.py::"
+            "tests/quorum/core/test_leader_discovery.py::"
             "test_who_has_bootstrap_servers_asks_them_before_it_founds"
         ),
         seed=1,
     ),
     Mutant(
         name="a node founds a cluster although it has heard of one",
-        module="quorum.core.founding",
+        module="quorum.core.leader_discovery",
         old="(not beginning.has_surveyed or beginning.has_found)",
         new="not beginning.has_surveyed",
         caught_by=("R1",),
         directed=(
-            "tests/quorum/core/test_founding.py::test_who_hears_of_a_quorum_founds_no_second_one"
+            "tests/quorum/core/test_leader_discovery.py::test_who_hears_of_a_quorum_founds_no_second_one"
         ),
         seed=1,
     ),
@@ -95,7 +95,7 @@ GOSSIP: Final = (
     ),
     Mutant(
         name="a log does not begin with its voters",
-        module="quorum.core.leading",
+        module="quorum.core.leader",
         old="    if start > 0 or not state.records_voters:\n",
         new="    if True:\n",
         caught_by=("R19",),

@@ -36,7 +36,7 @@ LOGS: Final = (
     ),
     Mutant(
         name="the leader counts itself before its disk has the records",
-        module="quorum.core.leading",
+        module="quorum.core.leader",
         old="ends.append(state.log.durable)",
         new="ends.append(state.log.end.offset)",
         caught_by=("R8",),
@@ -45,7 +45,7 @@ LOGS: Final = (
     ),
     Mutant(
         name="a follower fetches past its durable end",
-        module="quorum.core.following",
+        module="quorum.core.follower",
         old="pending is not None or state.log.durable != state.log.end.offset:\n",
         new="pending is not None:\n",
         caught_by=("R12",),
@@ -53,7 +53,7 @@ LOGS: Final = (
     ),
     Mutant(
         name="a follower whose log has parted does not cut it",
-        module="quorum.core.following",
+        module="quorum.core.follower",
         old="        _truncate(state, response.diverging)\n",
         new="",
         caught_by=("liveness",),
@@ -61,7 +61,7 @@ LOGS: Final = (
     ),
     Mutant(
         name="a follower cuts its log one epoch too late",
-        module="quorum.core.epoch_history",
+        module="quorum.core.leader_epochs",
         old="        return min(own.offset, diverging.offset)\n",
         new="        return own.offset\n",
         caught_by=("liveness", "R5"),
@@ -69,7 +69,7 @@ LOGS: Final = (
     ),
     Mutant(
         name="a follower cuts its log at the beginning of the diverging epoch",
-        module="quorum.core.epoch_history",
+        module="quorum.core.leader_epochs",
         old="    own = history.end_of(diverging.epoch, log_end)\n",
         new="    own = history.end_of(Epoch(max(0, diverging.epoch - 1)), log_end)\n",
         caught_by=("R10", "R23"),
@@ -77,7 +77,7 @@ LOGS: Final = (
     ),
     Mutant(
         name="the leader compares logs by their length only",
-        module="quorum.core.log_view",
+        module="quorum.core.raft_log",
         old="        if here.epoch == other_end.epoch and here.offset >= other_end.offset:\n",
         new="        if self.end.offset >= other_end.offset:\n",
         caught_by=("R5", "R8"),
@@ -86,7 +86,7 @@ LOGS: Final = (
     ),
     Mutant(
         name="a new leader shows the high watermark that it knew before",
-        module="quorum.core.leading",
+        module="quorum.core.leader",
         old="    return known if known is not None and known > leader.epoch_start else None",
         new="    return known",
         caught_by=("R9",),
@@ -94,7 +94,7 @@ LOGS: Final = (
     ),
     Mutant(
         name="a follower takes the leader's high watermark beyond its own log",
-        module="quorum.core.following",
+        module="quorum.core.follower",
         old="    reached = min(high_watermark, state.log.end.offset)\n",
         new="    reached = high_watermark\n",
         caught_by=("R6", "R23"),
@@ -102,7 +102,7 @@ LOGS: Final = (
     ),
     Mutant(
         name="a leader says nothing of a voter that has forgotten what it acknowledged",
-        module="quorum.core.leading",
+        module="quorum.core.leader",
         old="    if forgotten is not None:\n",
         new="    if False:\n",
         caught_by=("R12",),
@@ -110,7 +110,7 @@ LOGS: Final = (
     ),
     Mutant(
         name="observers are served what is not committed",
-        module="quorum.core.serving",
+        module="quorum.core.replica_progress",
         old="return Offset(0) if view.high_watermark is None else view.high_watermark",
         new="return view.log_end",
         caught_by=("R8",),
@@ -118,7 +118,7 @@ LOGS: Final = (
     ),
     Mutant(
         name="an answer to a fetch of an earlier epoch is appended",
-        module="quorum.core.following",
+        module="quorum.core.follower",
         old="    if correlation != state.fetching.pending:\n        return",
         new="    if False:\n        return",
         caught_by=("R5", "R6", "R10", "R12", "R23", "liveness"),
@@ -135,7 +135,7 @@ LOGS: Final = (
     ),
     Mutant(
         name="an epoch whose records are all cut stays in the history",
-        module="quorum.core.epoch_history",
+        module="quorum.core.leader_epochs",
         old="self._starts[-1] >= end:",
         new="self._starts[-1] > end:",
         caught_by=("R12",),
@@ -144,7 +144,7 @@ LOGS: Final = (
     ),
     Mutant(
         name="what observers hold counts for a commit",
-        module="quorum.core.leading",
+        module="quorum.core.leader",
         old="for each in leader.serving.voters.values()]\n    if state.is_voter:",
         new="for each in (*leader.serving.voters.values(), *leader.serving.observers)]\n"
         "    if state.is_voter:",
@@ -153,7 +153,7 @@ LOGS: Final = (
     ),
     Mutant(
         name="a lead is handed over before all that was proposed is committed",
-        module="quorum.core.handing_over",
+        module="quorum.core.leadership_transfer",
         old="    if state.high_watermark != state.log.end.offset:\n        return\n",
         new="",
         caught_by=("R29",),

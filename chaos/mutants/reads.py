@@ -16,7 +16,7 @@ READS: Final = (
     ),
     Mutant(
         name="a leader answers reads without asking whether it still leads",
-        module="quorum.core.reading",
+        module="quorum.core.read_index",
         old="while leader.reads and _is_proved(state, leader, leader.reads.oldest):",
         new="while leader.reads:",
         caught_by=("L2",),
@@ -25,7 +25,7 @@ READS: Final = (
     ),
     Mutant(
         name="a read is answered before a commit in the leader's own epoch",
-        module="quorum.core.reading",
+        module="quorum.core.read_index",
         old="if not leader.reads or committed is None or committed <= leader.epoch_start:",
         new="if not leader.reads or committed is None:",
         caught_by=("L2",),
@@ -34,7 +34,7 @@ READS: Final = (
     ),
     Mutant(
         name="a fetch that was under way when the read came proves it",
-        module="quorum.core.reading",
+        module="quorum.core.read_index",
         old="return voter.round >= group.round or",
         new="return voter.round >= group.round - 1 or",
         caught_by=("L2",),
@@ -43,7 +43,7 @@ READS: Final = (
     ),
     Mutant(
         name="a read shares a round whose answers have left before it came",
-        module="quorum.core.reading",
+        module="quorum.core.read_index",
         old="    if serving.round_sent == serving.round:\n",
         new="    if serving.round == 0:\n",
         caught_by=("L2",),
@@ -52,7 +52,7 @@ READS: Final = (
     ),
     Mutant(
         name="what was appended before the read came proves it",
-        module="quorum.core.reading",
+        module="quorum.core.read_index",
         old="(voter.log_end or Offset(0)) > group.log_end",
         new="(voter.log_end or Offset(0)) >= group.log_end",
         caught_by=("L2",),
@@ -61,7 +61,7 @@ READS: Final = (
     ),
     Mutant(
         name="a removed leader counts itself for the proof of a read",
-        module="quorum.core.reading",
+        module="quorum.core.read_index",
         old="return shown + state.is_voter >= state.voters.majority",
         new="return shown + 1 >= state.voters.majority",
         caught_by=("L2",),

@@ -4,15 +4,15 @@ from typing import Final
 
 from chaos.mutants.mutant import Mutant
 
-_SAY: Final = "tests/quorum/driver/test_what_snapshots_say.py::"
-_FOLDER: Final = "tests/quorum/log/test_snapshot_folder.py::"
-_CORE: Final = "tests/quorum/core/test_snapshots_of_the_core.py::"
+_SAY: Final = "tests/quorum/driver/test_snapshot_contents.py::"
+_FOLDER: Final = "tests/quorum/log/test_snapshot_store.py::"
+_CORE: Final = "tests/quorum/core/test_core_snapshots.py::"
 
 SNAPSHOTS: Final = (
     Mutant(
         name="a snapshot is taken for one of all that was appended",
         module="quorum.snapshotting",
-        old="        id_ = LogEnd(self._node.epoch_at(Offset(state.end - 1)), state.end)\n",
+        old="        id_ = OffsetAndEpoch(self._node.epoch_at(Offset(state.end - 1)), state.end)\n",
         new="        id_ = self._node.log_end\n",
         caught_by=("R21",),
         directed=_SAY + "test_it_is_called_after_its_last_record_and_names_who_voted_then",
@@ -20,8 +20,8 @@ SNAPSHOTS: Final = (
     Mutant(
         name="a snapshot has the epoch of the replica, and not that of its last record",
         module="quorum.snapshotting",
-        old="LogEnd(self._node.epoch_at(Offset(state.end - 1)), state.end)",
-        new="LogEnd(self._node.epoch, state.end)",
+        old="OffsetAndEpoch(self._node.epoch_at(Offset(state.end - 1)), state.end)",
+        new="OffsetAndEpoch(self._node.epoch, state.end)",
         caught_by=("R21",),
         directed=_SAY + "test_it_is_called_after_its_last_record_and_names_who_voted_then",
     ),
@@ -35,7 +35,7 @@ SNAPSHOTS: Final = (
     ),
     Mutant(
         name="a snapshot is not synced before it gets its name",
-        module="quorum.log.snapshot_folder",
+        module="quorum.log.snapshot_store",
         old="            self._write(path, data, position, sync=True)\n",
         new="            self._write(path, data, position, sync=False)\n",
         caught_by=("R21",),
@@ -44,7 +44,7 @@ SNAPSHOTS: Final = (
     ),
     Mutant(
         name="a snapshot that was received is not synced before it gets its name",
-        module="quorum.log.snapshot_folder",
+        module="quorum.log.snapshot_store",
         old="            sync_file(fd, self._fs)\n            size_bytes",
         new="            size_bytes",
         caught_by=("R21",),
@@ -53,7 +53,7 @@ SNAPSHOTS: Final = (
     ),
     Mutant(
         name="a snapshot is installed without a look at what has come",
-        module="quorum.log.snapshot_folder",
+        module="quorum.log.snapshot_store",
         old="            checkpoint = read_checkpoint(path, self._fs, id_=id_)\n",
         new="            from quorum.log.checkpoint import Checkpoint\n"
         "            checkpoint = Checkpoint(\n"
@@ -100,11 +100,11 @@ SNAPSHOTS: Final = (
     ),
     Mutant(
         name="a snapshot that is damaged is not passed over",
-        module="quorum.log.basis",
+        module="quorum.persistent_state",
         old="            if is_apart:\n",
         new="            if True:\n",
         caught_by=("R21",),
-        directed="tests/quorum/log/test_basis.py::"
+        directed="tests/quorum/log/test_starting_checkpoint.py::"
         "test_the_older_one_stands_in_for_one_that_is_damaged",
         seed=4,
     ),
@@ -119,16 +119,16 @@ SNAPSHOTS: Final = (
     ),
     Mutant(
         name="a log goes on from a snapshot without its voters",
-        module="quorum.remembering",
-        old="        return Assignments(later, base=checkpoint.voters)\n",
-        new="        return Assignments(later)\n",
+        module="quorum.persistent_state",
+        old="        return VoterSetHistory(later, base=checkpoint.voters)\n",
+        new="        return VoterSetHistory(later)\n",
         caught_by=("R1", "R8", "R14", "R15", "R21", "R23", "liveness"),
         directed=_SAY + "test_a_folder_that_is_opened_again_knows_the_voters_of_its_snapshot",
         seed=1,
     ),
     Mutant(
         name="a leader gives away records from before a cut without comparing epochs",
-        module="quorum.core.log_view",
+        module="quorum.core.raft_log",
         old="other_end.offset >= self.start and other_end.epoch >= self.history.first",
         new="other_end.offset >= self.start",
         caught_by=("R5", "R6", "R8", "R23", "liveness"),
@@ -137,7 +137,7 @@ SNAPSHOTS: Final = (
     ),
     Mutant(
         name="a log that is cut at its start loses one segment too many",
-        module="quorum.log.segments",
+        module="quorum.log.segmented_log",
         old="            gone = self._segment_of(min(start, self._written))\n",
         new="            gone = self._segment_of(min(start, self._written)) + 1\n"
         "            gone = min(gone, len(self._segments) - 1)\n",
@@ -148,9 +148,9 @@ SNAPSHOTS: Final = (
     ),
     Mutant(
         name="the voters of a snapshot that was installed are forgotten",
-        module="quorum.core.log_view",
-        old="        self.assignments = Assignments(base=voters)\n",
-        new="        self.assignments = Assignments()\n",
+        module="quorum.core.raft_log",
+        old="        self.assignments = VoterSetHistory(base=voters)\n",
+        new="        self.assignments = VoterSetHistory()\n",
         caught_by=("R21", "R17", "R8", "R1"),
         directed="quorum_snapshot_voters",
     ),

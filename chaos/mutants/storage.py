@@ -7,7 +7,7 @@ from chaos.mutants.mutant import Mutant
 STORAGE: Final = (
     Mutant(
         name="quorum-state is rewritten in place",
-        module="quorum.log.files",
+        module="quorum.log.filesystem",
         old="    temporary = path.with_name(path.name + TEMPORARY_SUFFIX)\n",
         new="    temporary = path\n",
         caught_by=("R2", "R4", "R23"),
@@ -19,7 +19,7 @@ STORAGE: Final = (
     ),
     Mutant(
         name="the new name of quorum-state is not synced",
-        module="quorum.log.files",
+        module="quorum.log.filesystem",
         old="    fs.rename(temporary, path)\n    sync_folder(path.parent, fs)\n",
         new="    fs.rename(temporary, path)\n",
         caught_by=("R3",),
@@ -30,7 +30,7 @@ STORAGE: Final = (
     ),
     Mutant(
         name="an fsync that fails is taken for a success",
-        module="quorum.log.writer",
+        module="quorum.log.segment_writer",
         old="                raise failed_sync(error) from error\n            self._unsynced",
         new="                pass\n            self._unsynced",
         caught_by=("R8", "R12"),
@@ -42,7 +42,7 @@ STORAGE: Final = (
     ),
     Mutant(
         name="the log is not synced at all",
-        module="quorum.log.writer",
+        module="quorum.log.segment_writer",
         old="        if self._unsynced:\n            #",
         new="        if False:\n            #",
         caught_by=("R8", "R12"),
@@ -53,7 +53,7 @@ STORAGE: Final = (
     ),
     Mutant(
         name="the name of a new segment is not synced",
-        module="quorum.log.writer",
+        module="quorum.log.segment_writer",
         old="        self._name_unsynced = is_found or is_new\n",
         new="        self._name_unsynced = False\n",
         caught_by=("R8", "R12"),
@@ -64,7 +64,7 @@ STORAGE: Final = (
     ),
     Mutant(
         name="a truncation is not durable",
-        module="quorum.log.files",
+        module="quorum.log.filesystem",
         old="        fs.ftruncate(fd, size_bytes)\n        sync_file(fd, fs)\n",
         new="        fs.ftruncate(fd, size_bytes)\n",
         caught_by=("R5", "R8", "R10", "R12"),
@@ -123,7 +123,7 @@ STORAGE: Final = (
     ),
     Mutant(
         name="what is written to quorum-state is not synced before it has its name",
-        module="quorum.log.files",
+        module="quorum.log.filesystem",
         old="        write_all(fd, data, 0, fs)\n        sync_file(fd, fs)\n",
         new="        write_all(fd, data, 0, fs)\n",
         caught_by=("R2", "R3"),
@@ -134,7 +134,7 @@ STORAGE: Final = (
     ),
     Mutant(
         name="append times are kept of what was cut from the log",
-        module="quorum.log.segments",
+        module="quorum.log.segmented_log",
         old="                    self._times.truncate(segment, end, later)\n",
         new="                    pass\n",
         caught_by=("R27",),
@@ -146,7 +146,7 @@ STORAGE: Final = (
     ),
     Mutant(
         name="append times are not synced when their segment is complete",
-        module="quorum.log.append_time_writer",
+        module="quorum.log.append_times",
         old="            self._fs.fdatasync(self._fd)\n        finally:",
         new="            pass\n        finally:",
         caught_by=("R27",),
@@ -158,7 +158,7 @@ STORAGE: Final = (
     ),
     Mutant(
         name="append times of what a disk has lost come back",
-        module="quorum.log.append_time_writer",
+        module="quorum.log.append_times",
         old="                if has_cut or end == segments[-1].base:\n",
         new="                if False:\n",
         caught_by=("R27",),
@@ -182,7 +182,7 @@ STORAGE: Final = (
     ),
     Mutant(
         name="the append time of a record is that of the batch before",
-        module="quorum.log.append_time_writer",
+        module="quorum.log.append_times",
         old="            *_, last = run\n",
         new="            last, *_ = run\n",
         caught_by=("R27",),
@@ -206,7 +206,7 @@ STORAGE: Final = (
     ),
     Mutant(
         name="what is cut from the log on disk is still read from memory",
-        module="quorum.log.segments",
+        module="quorum.log.segmented_log",
         old="            self._tail.truncate(end)\n",
         new="            self._tail.end = end\n",
         caught_by=("R6", "R5", "R8"),

@@ -7,7 +7,7 @@ from chaos.mutants.mutant import Mutant
 VOTERS: Final = (
     Mutant(
         name="voters are changed while the last change is not committed",
-        module="quorum.core.voter_changes",
+        module="quorum.core.reconfiguration",
         old="    if state.log.assignments.last_end > committed:\n",
         new="    if False:\n",
         caught_by=("R15",),
@@ -16,7 +16,7 @@ VOTERS: Final = (
     ),
     Mutant(
         name="voters are changed before a commit in the leader's own epoch",
-        module="quorum.core.voter_changes",
+        module="quorum.core.reconfiguration",
         old="    if committed is None or committed <= leader.epoch_start:\n",
         new="    if committed is None:\n",
         caught_by=("R15", "R8"),
@@ -25,7 +25,7 @@ VOTERS: Final = (
     ),
     Mutant(
         name="a truncation does not take back the voters that it cuts",
-        module="quorum.core.log_view",
+        module="quorum.core.raft_log",
         old="        self.assignments.truncate(end)\n",
         new="",
         caught_by=("R1", "R8", "R14", "R15", "R17", "R23", "liveness"),
@@ -34,7 +34,7 @@ VOTERS: Final = (
     ),
     Mutant(
         name="voters that were cut by a hair stay",
-        module="quorum.core.assignments",
+        module="quorum.core.voter_set",
         old="        while self._entries and self._entries[-1][0] > end:\n",
         new="        while self._entries and self._entries[-1][0] > end + 1:\n",
         caught_by=("R1", "R8", "R14", "R15", "R17", "R21", "R23", "liveness"),
@@ -53,7 +53,7 @@ VOTERS: Final = (
     ),
     Mutant(
         name="a leader that is removed counts itself",
-        module="quorum.core.leading",
+        module="quorum.core.leader",
         old="    if state.is_voter:\n        # The leader counts itself",
         new="    if True:\n        # The leader counts itself",
         caught_by=("R8",),
@@ -62,7 +62,7 @@ VOTERS: Final = (
     ),
     Mutant(
         name="who votes no more still counts",
-        module="quorum.core.serving",
+        module="quorum.core.replica_progress",
         old="        self.voters, self._observers = {}, {}\n",
         new="        self.voters, self._observers = dict(self.voters), {}\n",
         caught_by=("R8",),
@@ -97,7 +97,7 @@ VOTERS: Final = (
     ),
     Mutant(
         name="another directory under a voter's id counts as the voter",
-        module="quorum.core.serving",
+        module="quorum.core.replica_progress",
         old="progress is not None and progress.directory in (None, replica.directory_id.int)",
         new="progress is not None",
         caught_by=("R8",),
@@ -106,7 +106,7 @@ VOTERS: Final = (
     ),
     Mutant(
         name="all voters of the target come at once",
-        module="quorum.core.changing",
+        module="quorum.core.reconfiguration",
         old="        if isinstance(found, Voter):\n            return found\n",
         new="        if isinstance(found, Voter):\n"
         "            current = current.with_(found)\n"
@@ -120,7 +120,7 @@ VOTERS: Final = (
     ),
     Mutant(
         name="a voter counts for a new set until it has been silent for long",
-        module="quorum.core.changing",
+        module="quorum.core.reconfiguration",
         old="    if len(current) - len(absent) < current.majority:\n",
         new="    if False:\n",
         caught_by=("R28",),
@@ -129,7 +129,7 @@ VOTERS: Final = (
     ),
     Mutant(
         name="who has fetched before voters are asked for counts for what is asked",
-        module="quorum.core.voter_changes",
+        module="quorum.core.reconfiguration",
         old="        leader.changes.roll = None\n        leader.changes.look_soon(now_ms)\n",
         new="        leader.changes.look_soon(now_ms)\n",
         caught_by=("R28",),
@@ -138,9 +138,9 @@ VOTERS: Final = (
     ),
     Mutant(
         name="who has fetched for one set of voters counts for the next one",
-        module="quorum.core.voter_changes",
-        old="    leader.changes.wait, leader.changes.roll = Wait(Waiting.UNCOMMITTED), None\n",
-        new="    leader.changes.wait = Wait(Waiting.UNCOMMITTED)\n",
+        module="quorum.core.reconfiguration",
+        old="    leader.changes.wait, leader.changes.roll = Wait(WaitReason.UNCOMMITTED), None\n",
+        new="    leader.changes.wait = Wait(WaitReason.UNCOMMITTED)\n",
         caught_by=("R28",),
         directed="quorum_voters_roll_each_step",
         seed=131,
@@ -165,7 +165,7 @@ VOTERS: Final = (
     ),
     Mutant(
         name="a log that is cut at its start forgets the voters of before",
-        module="quorum.core.assignments",
+        module="quorum.core.voter_set",
         old="            self._base = self._entries.pop(0)[1]\n",
         new="            self._entries.pop(0)\n",
         caught_by=("R21",),

@@ -12,19 +12,19 @@ WIRE: Final = (
         new="    if True:\n",
         caught_by=("R13",),
         directed=(
-            "tests/quorum/driver/test_raft_calls.py::"
+            "tests/quorum/driver/test_raft_rpc.py::"
             "test_a_replica_of_another_cluster_is_refused_by_name_and_never_heard"
         ),
         seed=1,
     ),
     Mutant(
         name="who refuses a replica as one of another cluster is believed",
-        module="quorum.raft_calls",
+        module="quorum.raft_rpc",
         old="    if response.error is Error.INCONSISTENT_CLUSTER_ID:\n",
         new="    if False:\n",
         caught_by=("R13",),
         directed=(
-            "tests/quorum/driver/test_raft_calls.py::"
+            "tests/quorum/driver/test_raft_rpc.py::"
             "test_a_replica_of_another_cluster_is_refused_by_name_and_never_heard"
         ),
         seed=1,
@@ -59,7 +59,7 @@ WIRE: Final = (
     ),
     Mutant(
         name="an answer that cannot be read is an error in who asked",
-        module="quorum.raft_calls",
+        module="quorum.raft_rpc",
         old="        except (Malformed, CorruptBatch,",
         new="        except (CorruptBatch,",
         caught_by=("R23",),
@@ -74,9 +74,7 @@ WIRE: Final = (
         old="        check_crc(header, position, batch)\n        outline",
         new="        outline",
         caught_by=("R5", "R8", "R12", "R20", "R23"),
-        directed=(
-            "tests/quorum/driver/test_raft_calls.py::test_corrupt_records_count_as_no_answer"
-        ),
+        directed=("tests/quorum/driver/test_raft_rpc.py::test_corrupt_records_count_as_no_answer"),
         seed=1,
     ),
 )

@@ -25,9 +25,9 @@ from quorum.core.messages import (
     Request,
     VoterRequest,
 )
-from quorum.core.vocabulary import Epoch, LogEnd, Offset, ReplicaId, ReplicaKey
-from quorum.core.voters import Endpoint, Voter
-from quorum.opening import LISTENER_NAME
+from quorum.core.vocabulary import Epoch, Offset, OffsetAndEpoch, ReplicaId, ReplicaKey
+from quorum.core.voter_set import Endpoint, Voter
+from quorum.persistent_state import LISTENER_NAME
 
 CLOG_MS_MAX: Final = 5_000
 OUSTED_MS_MIN: Final = 500
@@ -421,7 +421,7 @@ def _look(process: Process) -> None:
 def _of_stranger(process: Process, me: ReplicaKey) -> tuple[Request, ...]:
     """It has all that is committed, asks for what follows, twice, and for a snapshot."""
     history, epoch = process.world.invariants.history, Epoch(process.machine.durable.vote.epoch)
-    end = LogEnd(Epoch(history.epoch_before(history.end)), Offset(history.end))
+    end = OffsetAndEpoch(Epoch(history.epoch_before(history.end)), Offset(history.end))
     fetch = FetchRequest(
         replica=me, epoch=epoch, log_end=end, max_wait_ms=FETCH_WAIT_MS, max_bytes=1
     )

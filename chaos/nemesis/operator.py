@@ -14,8 +14,8 @@ from chaos.simulation.machine import Machine
 from chaos.simulation.world import World
 from quorum.core.messages import AddVoterRequest, RemoveVoterRequest, VoterRequest
 from quorum.core.vocabulary import NO_DIRECTORY, ReplicaId
-from quorum.core.voters import Endpoint, Voter
-from quorum.opening import LISTENER_NAME
+from quorum.core.voter_set import Endpoint, Voter
+from quorum.persistent_state import LISTENER_NAME
 
 DAY_MS: Final = 24 * 60 * 60 * 1_000
 LOOKS_EVERY_MS: Final = 400

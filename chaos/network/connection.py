@@ -1,7 +1,7 @@
 """One in-memory connection between the product's own client and server code.
 
 Simulated calls are messages that are handed over whole. Where the bytes matter, one call runs here
-through `RaftCalls`, `ClientConnection`, `InboundConnection` and the codec, in an event loop of its
+through `RaftRpc`, `ClientConnection`, `InboundConnection` and the codec, in an event loop of its
 own. There is no core behind the server end: the caller decides what an arriving request means.
 """
 
@@ -11,21 +11,22 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from quorum.addresses import AddressBook
 from quorum.core.events import Asker
 from quorum.core.messages import Request, Response
 from quorum.core.vocabulary import Epoch, ReplicaId, ReplicaKey
-from quorum.gossip import Gossip
+from quorum.discovery.address_book import AddressBook
+from quorum.discovery.gossip import Gossip
 from quorum.protocol.api_versions import write_offer
 from quorum.protocol.apis import ApiKey, VersionRange
-from quorum.protocol.raft_messages import VERSIONS, Here, Standing
-from quorum.raft_calls import Handed, RaftCalls
-from quorum.transport.complaints import Complaints
+from quorum.protocol.raft_messages import VERSIONS
+from quorum.protocol.raft_types import LeaderAndEpoch, LocalNode
+from quorum.raft_rpc import Handed, RaftRpc
 from quorum.transport.connection import BodyWriter, ClientConnection, Exchange, OnDone
 from quorum.transport.inbound import InboundConnection, InboundRequest, Terms
 from quorum.transport.limits import ServerLimits
 from quorum.transport.outcomes import ConnectionLost, Loss, Reply
 from quorum.transport.peers import Peers
+from quorum.transport.refusal_log import RefusalLog
 from quorum.transport.sweeper import Sweeper
 
 OFFERED: Final = {**VERSIONS, ApiKey.API_VERSIONS: VersionRange(0, 4)}
@@ -42,7 +43,7 @@ class Side:
 
     key: ReplicaKey
     cluster_id: str | None
-    standing: Standing
+    standing: LeaderAndEpoch
 
 
 @dataclass(slots=True)
@@ -217,13 +218,13 @@ async def _settle() -> None:
         await asyncio.sleep(0)
 
 
-def _calls(side: Side, peers: Peers) -> RaftCalls:
-    return RaftCalls(
-        Here(cluster_id=side.cluster_id, replica=side.key),
+def _calls(side: Side, peers: Peers) -> RaftRpc:
+    return RaftRpc(
+        LocalNode(cluster_id=side.cluster_id, replica=side.key),
         peers,
         addresses=AddressBook(Gossip(None)),
         timeout_ms=1,
-        complaints=Complaints("simulation", _no_time),
+        complaints=RefusalLog("simulation", _no_time),
     )
 
 
@@ -232,7 +233,7 @@ def _handed(side: Side, asked: Callable[[Asker, Request], None]) -> Handed:
     return Handed(asked=asked, standing=lambda: side.standing, epoch=lambda: epoch)
 
 
-def _terms(calls: RaftCalls) -> Terms:
+def _terms(calls: RaftRpc) -> Terms:
     def handle(request: InboundRequest) -> None:
         if request.api_key == ApiKey.API_VERSIONS:
             request.respond(write_offer(request.api_version, OFFERED))
@@ -241,7 +242,7 @@ def _terms(calls: RaftCalls) -> Terms:
 
     return Terms(
         name="simulation",
-        complaints=Complaints("simulation", _no_time),
+        complaints=RefusalLog("simulation", _no_time),
         handler=handle,
         offered=OFFERED,
         limits=ServerLimits(),

@@ -27,8 +27,8 @@ from quorum.core.messages import (
     Request,
     VoteRequest,
 )
-from quorum.core.vocabulary import Epoch, LogEnd, Offset, ReplicaId, ReplicaKey
-from quorum.protocol.raft_messages import Standing
+from quorum.core.vocabulary import Epoch, Offset, OffsetAndEpoch, ReplicaId, ReplicaKey
+from quorum.protocol.raft_types import LeaderAndEpoch
 
 if TYPE_CHECKING:
     from chaos.simulation.process import Process
@@ -260,7 +260,7 @@ def _side(process: "Process") -> Side:
     return Side(
         key=process.incarnation.key,
         cluster_id=process.cluster.id,
-        standing=Standing(node.epoch, node.leader),
+        standing=LeaderAndEpoch(node.epoch, node.leader),
     )
 
 
@@ -271,7 +271,7 @@ FAR: Final = Offset(1 << 40)
 
 def foreigner(of_ours: Side, key: ReplicaKey) -> Side:
     """Somebody in the place of a replica of ours; it says to follow it, in a later epoch."""
-    standing = Standing(Epoch(of_ours.standing.epoch + AHEAD), key.id)
+    standing = LeaderAndEpoch(Epoch(of_ours.standing.epoch + AHEAD), key.id)
     return Side(key=key, cluster_id=FOREIGN_CLUSTER_ID, standing=standing)
 
 
@@ -279,7 +279,7 @@ def questions(asked: "Process", other: ReplicaKey) -> tuple[Request, ...]:
     """Everything that a replica may ask, as if `other` had asked it."""
     node, end = asked.replica.node, asked.log.end
     now, later = node.epoch, Epoch(node.epoch + AHEAD)
-    ahead = LogEnd(later, FAR)
+    ahead = OffsetAndEpoch(later, FAR)
     leader = other.id if node.leader is None else node.leader
     return (
         VoteRequest(epoch=later, candidate=other, log_end=ahead),

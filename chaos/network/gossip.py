@@ -20,12 +20,13 @@ from chaos.network.virtual_network import Network
 from chaos.simulation.machine import Machine
 from chaos.simulation.profile import FOREIGN, VIP
 from chaos.violation import Violation
-from quorum.addresses import HostPort
-from quorum.cluster import Cluster
+from quorum.bootstrap import whereabouts
+from quorum.cluster_id import ClusterIdentity
 from quorum.core.vocabulary import Epoch, ReplicaId, ReplicaKey
-from quorum.finding import address_book, cluster_of, discovery_of, standing_of
-from quorum.gossip import DiscoverBrokersRequest, DiscoverBrokersResponse, Sighting
-from quorum.opening import Past, whereabouts
+from quorum.discovery.address_book import HostPort
+from quorum.discovery.gossip import Advertisement, DiscoverBrokersRequest, DiscoverBrokersResponse
+from quorum.discovery.wiring import address_book, cluster_of, discovery_of, standing_of
+from quorum.persistent_state import PersistentState
 from quorum.ports import Disk
 from quorum.replica import Replica
 
@@ -203,8 +204,8 @@ class AddressDirectory:
         self._network.carry((process.id, asker.id), end, is_request=False)
 
 
-def _foreign(replica: ReplicaId) -> Sighting:
-    return Sighting(
+def _foreign(replica: ReplicaId) -> Advertisement:
+    return Advertisement(
         id=replica, boot_timestamp=FOREIGN_BOOT, host=FOREIGN_HOST, port=9_000 + replica % PORT_STEP
     )
 
@@ -213,7 +214,7 @@ NAP_MS: Final = 1_000
 """How long it sleeps at most."""
 
 
-def cluster_for(process: GossipingProcess, past: Past) -> Cluster:
+def cluster_for(process: GossipingProcess, past: PersistentState) -> ClusterIdentity:
     """The id of the cluster, as far as this process knows it."""
     return cluster_of(
         past.cluster_id,
@@ -232,8 +233,8 @@ class Gossiper:
     def __init__(
         self,
         process: GossipingProcess,
-        past: Past,
-        cluster: Cluster,
+        past: PersistentState,
+        cluster: ClusterIdentity,
         directory: AddressDirectory,
         note: Callable[[str], None],
     ) -> None:
@@ -305,7 +306,7 @@ class GossipInvariants:
         self._boots: dict[ReplicaKey, tuple[int, int]] = {}
         self._unknown: dict[ReplicaKey, int] = {}
         """The last timestamp of those of which neither the disk nor the clock knows now."""
-        self._judged: dict[tuple[int, ReplicaId], Sighting] = {}
+        self._judged: dict[tuple[int, ReplicaId], Advertisement] = {}
         """What each process has said of each replica last, since anything was rewound."""
 
     def rewinds(self, key: ReplicaKey) -> None:
@@ -322,7 +323,7 @@ class GossipInvariants:
         """It says where everyone is that it has heard of."""
         self._says(who, response.brokers)
 
-    def _says(self, who: Incarnation, sightings: Iterable[Sighting]) -> None:
+    def _says(self, who: Incarnation, sightings: Iterable[Advertisement]) -> None:
         for each in sightings:
             # The very same as the last time: it is no earlier boot than that, its place is the one
             # that stands in `_places`, and of itself a process that lives is in its last boot.

@@ -10,8 +10,8 @@ from typing import Final
 
 from chaos.processes.load import NAME, Register, number_of
 from quorum.core.vocabulary import Offset
-from quorum.log.segments import SegmentedLog
-from quorum.opening import LOG_FOLDER
+from quorum.log.segmented_log import SegmentedLog
+from quorum.persistent_state import LOG_FOLDER
 from quorum.records.batch import headers
 from quorum.records.decode import decode as decode_records
 from statemachine.records.codec import decode

@@ -13,7 +13,7 @@ from typing import Final
 from uuid import UUID
 
 from chaos.processes.network import Network
-from quorum.log.uuids import uuid_to_text
+from quorum.core.vocabulary import uuid_to_text
 
 STOP_SECONDS: Final = 10.0
 _TREE: Final = Path(__file__).parents[2]

@@ -5,6 +5,7 @@ from functools import partial
 
 from chaos.invariants.queue_bounds import Waiting
 from chaos.simulation.process import Process
+from quorum.core.effects import ReadRefusal
 from quorum.core.messages import (
     AddVoterRequest,
     AlterQuorumRequest,
@@ -14,7 +15,6 @@ from quorum.core.messages import (
     VoterRequest,
     VotersResponse,
 )
-from quorum.core.reads import ReadRefusal
 from quorum.core.vocabulary import Offset, ReplicaId, ReplicaKey
 
 

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple, Protocol, TypeVar
 from chaos.invariants.queue_bounds import check_disk_queue
 from chaos.simulation.environment import Environment
 from chaos.simulation.machine import Machine
-from quorum.core.vocabulary import LogEnd, ReplicaId
+from quorum.core.vocabulary import OffsetAndEpoch, ReplicaId
 from quorum.log.errors import StorageError
 from quorum.ports import DiskFull, Log, LogFailure
 from quorum.replica import Replica
@@ -68,7 +68,7 @@ class DiskQueue:
         return not self._busy and not self._waiting
 
     def request_commit(
-        self, log: Log, done: Callable[[LogEnd], None], *, at_once: bool = False
+        self, log: Log, done: Callable[[OffsetAndEpoch], None], *, at_once: bool = False
     ) -> None:
         """See the port. A commit that has not begun takes along what was appended since; none is
         quick enough to be made at once."""

@@ -21,7 +21,7 @@ from chaos.simulation.machine import EPOCH_WALL_MS, FOLDER, LOG, Machine
 from chaos.simulation.profile import CALM, Fault, Profile, Rates
 from chaos.simulation.runtime import Timeline, Trace, below
 from quorum.core.vocabulary import ReplicaId
-from quorum.opening import QuorumConfig
+from quorum.persistent_state import QuorumConfig
 
 CLUSTER_ID: Final = "AAAAAAAAQACAAAAAAAAAAQ"
 KRAFT_VERSION: Final = 1

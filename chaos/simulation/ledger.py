@@ -1,6 +1,6 @@
 """The state machine that the simulated nodes run, as an embedder would write one.
 
-`quorum.applying` hands it committed records, and takes and loads its snapshots. What it must come
+`quorum.embedding` hands it committed records, and takes and loads its snapshots. What it must come
 to is said once more, independently, by `chaos.invariants.history`.
 """
 
@@ -13,7 +13,7 @@ GROUP_RECORDS = 3
 
 
 class Ledger:
-    """See `quorum.applying.Machine`."""
+    """See `quorum.embedding.Machine`."""
 
     def __init__(self) -> None:
         self._counted = 0
@@ -32,7 +32,7 @@ class Ledger:
         return State(self._counted, tuple(self._slots), pending)
 
     def apply(self, record: bytes) -> None:
-        """See `quorum.applying.Machine`."""
+        """See `quorum.embedding.Machine`."""
         match record[:1]:
             case b"(":
                 self._open = []
@@ -51,13 +51,13 @@ class Ledger:
         self._slots[int(number) % SLOTS] = record
 
     def snapshot(self) -> Iterator[Sequence[bytes]]:
-        """See `quorum.applying.Machine`."""
+        """See `quorum.embedding.Machine`."""
         records = [str(self._counted).encode(), *self._slots]
         for start in range(0, len(records), GROUP_RECORDS):
             yield records[start : start + GROUP_RECORDS]
 
     def load_snapshot(self, records: Iterable[bytes]) -> None:
-        """See `quorum.applying.Machine`."""
+        """See `quorum.embedding.Machine`."""
         counted, *slots = records
         if len(slots) != SLOTS:
             raise ValueError(f"{len(slots)} slots, and not {SLOTS}")

@@ -16,7 +16,7 @@ from chaos.invariants.durable_state import DurableState
 from chaos.invariants.snapshots import check_names
 from chaos.violation import Died, Violation
 from quorum.core.vocabulary import ReplicaKey
-from quorum.opening import LOG_FOLDER, QuorumConfig
+from quorum.persistent_state import LOG_FOLDER, QuorumConfig
 
 FOLDER: Final = Path("/node")
 LOG: Final = FOLDER / LOG_FOLDER

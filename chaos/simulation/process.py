@@ -19,7 +19,7 @@ from chaos.simulation.ledger import Ledger
 from chaos.simulation.machine import Machine
 from chaos.simulation.runtime import CoarseRandom
 from chaos.violation import Died, Violation
-from quorum.applying import Applying
+from quorum.bootstrap import make_node
 from quorum.core.events import Asker, LeaderUnreachable
 from quorum.core.messages import (
     Error,
@@ -32,8 +32,9 @@ from quorum.core.messages import (
     VoterRequest,
 )
 from quorum.core.vocabulary import Epoch, Offset, ReplicaId
+from quorum.embedding import MachineApplier
 from quorum.log.errors import StorageError
-from quorum.opening import Past, make_node
+from quorum.persistent_state import PersistentState
 from quorum.ports import Done, LogFailure, StateSnapshot
 from quorum.replica import Replica
 
@@ -48,7 +49,7 @@ class Process:
         world: Environment,
         machine: Machine,
         incarnation: Incarnation,
-        past: Past,
+        past: PersistentState,
         rng: CoarseRandom,
     ) -> None:
         self.world = world
@@ -76,7 +77,7 @@ class Process:
         self._runs = False
         self._parts_of: Epoch | None = None
         self.ledger = Ledger()
-        self._applying = Applying(self.ledger)
+        self._applying = MachineApplier(self.ledger)
         past.tell(self)
         self.calls = Calls(self.takes_for_gone)
         self._askers: dict[Asker, Packet] = {}

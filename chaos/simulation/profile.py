@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from quorum.addresses import HostPort
 from quorum.core.limits import Bounds, Timeouts
+from quorum.discovery.address_book import HostPort
 from quorum.snapshotting import SnapshotLimits
 
 

@@ -22,7 +22,7 @@ from chaos.simulation.runtime import CoarseRandom
 from chaos.violation import Died, Violation
 from quorum.core.vocabulary import ReplicaId
 from quorum.log.errors import FolderForeign, FolderUnusable, StorageError
-from quorum.opening import remember
+from quorum.persistent_state import load_persistent_state
 
 FAREWELL_MS: Final = 300
 REPAIRING_MS: Final = 1_000
@@ -73,7 +73,7 @@ class World(Environment):
             self.note(Fault.UPGRADE)
         before = machine.promised
         try:
-            past = remember(
+            past = load_persistent_state(
                 machine.config,
                 rng=machine.rng,
                 wall_clock=partial(self.wall_ms, machine),
@@ -147,7 +147,7 @@ class World(Environment):
         machine.revive()
         before = machine.disk.everything()
         try:
-            remember(machine.config, rng=machine.rng, fs=machine.disk)
+            load_persistent_state(machine.config, rng=machine.rng, fs=machine.disk)
         except FolderForeign:
             self.note("refuses the disk of another")
         else:

@@ -14,7 +14,7 @@ from typing import Final
 from uuid import UUID
 
 from quorum.protocol.apis import ApiKey, VersionRange
-from quorum.protocol.faults import Malformed
+from quorum.protocol.malformed import Malformed
 from quorum.protocol.shape import Data
 from quorum.protocol.varints import read_uvarint, uvarint
 from statemachine.commands import (

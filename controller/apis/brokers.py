@@ -18,7 +18,7 @@ from controller.apis.request import KafkaRequest, code, decode_inbound, encode
 from controller.heartbeats import NEVER_HEARD
 from controller.ports import Unavailable
 from controller.quorum_controller import QuorumController
-from quorum.cluster import Cluster
+from quorum.cluster_id import ClusterIdentity
 from quorum.ports import Clock
 from quorum.protocol.apis import ApiKey, VersionRange
 from quorum.protocol.copy_reports import reports_of
@@ -86,7 +86,9 @@ class RegistrationRefusals:
 class BrokerApis:
     """Answers nodes from one controller; each request is submitted at once, without a task."""
 
-    def __init__(self, controller: QuorumController, cluster: Cluster, *, clock: Clock) -> None:
+    def __init__(
+        self, controller: QuorumController, cluster: ClusterIdentity, *, clock: Clock
+    ) -> None:
         self._controller = controller
         self._cluster = cluster
         self._clock = clock

@@ -19,17 +19,17 @@ from controller.apis.forwarder import Forwarder
 from controller.apis.request import LONG_BODY_BYTES, KafkaRequest, decode, decode_inbound, encode
 from controller.apis.router import NoActiveController, Router
 from controller.service import NotActive, Service
-from quorum.gossiper import Gossiper
+from quorum.discovery.discover_brokers import DiscoverBrokersService
 from quorum.protocol.api_versions import Features, write_offer
 from quorum.protocol.apis import ApiKey, VersionRange
 from quorum.protocol.codec import decode_request
 from quorum.protocol.envelope import Forwarded, Reason, Unreadable, unwrap, write_refusal
 from quorum.protocol.errors import ErrorCode
 from quorum.protocol.extension_tags import Extension, decode_extended
-from quorum.protocol.faults import Malformed
+from quorum.protocol.malformed import Malformed
 from quorum.protocol.raft_messages import VERSIONS
-from quorum.raft_calls import RaftCalls
-from quorum.transport.server import InboundRequest
+from quorum.raft_rpc import RaftRpc
+from quorum.transport.inbound import InboundRequest
 from statemachine.features.features import KRAFT_VERSION
 
 logger = logging.getLogger("kafka")
@@ -56,8 +56,8 @@ class ControllerApis:
         self,
         *,
         service: Service,
-        raft_calls: RaftCalls,
-        gossiper: Gossiper,
+        raft_calls: RaftRpc,
+        gossiper: DiscoverBrokersService,
         forwarder: Forwarder,
         broker_apis: BrokerApis,
         supported_features: Mapping[str, VersionRange],

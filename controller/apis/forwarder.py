@@ -14,7 +14,7 @@ from quorum.protocol import envelope
 from quorum.protocol.apis import ApiKey
 from quorum.protocol.envelope import Forwarded, Reason
 from quorum.protocol.errors import ErrorCode
-from quorum.protocol.faults import Malformed
+from quorum.protocol.malformed import Malformed
 from quorum.transport.channel import Channel
 from quorum.transport.outcomes import (
     ConnectionLost,

@@ -7,7 +7,7 @@ from admin.model import QuorumDescription, ReplicaInfo
 from controller.apis.request import KafkaRequest, code
 from controller.service import AsOf, Service
 from quorum.protocol.errors import ErrorCode
-from quorum.protocol.raft_messages import METADATA_PARTITION, METADATA_TOPIC
+from quorum.protocol.raft_types import METADATA_PARTITION, METADATA_TOPIC
 
 TARGET_FROM = 2
 """The version of the answer that says who is to vote."""

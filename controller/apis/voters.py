@@ -15,7 +15,7 @@ from quorum.core.messages import (
     VoterRequest,
 )
 from quorum.core.vocabulary import NO_DIRECTORY, Epoch, ReplicaId, ReplicaKey
-from quorum.core.voters import Endpoint, Voter
+from quorum.core.voter_set import Endpoint, Voter
 from quorum.protocol.errors import ErrorCode
 
 UNSAID_TIMEOUT_MS: Final = 2_000

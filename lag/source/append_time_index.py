@@ -24,7 +24,7 @@ from quorum.log.append_times import (
     is_begun,
 )
 from quorum.log.errors import FileDamaged
-from quorum.log.files import opened, read_up_to
+from quorum.log.filesystem import opened, read_up_to
 
 _ENTRY: Final = np.dtype([("time", ">i8"), ("end", ">i8"), ("epoch", ">i4"), ("crc", ">u4")])
 _FACTS_BYTES: Final = 20

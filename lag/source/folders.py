@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import Final
 
 from lag.source.problems import FOREIGN_FILE, META, NO_LOG, UNREADABLE, Problem
+from quorum.core.vocabulary import uuid_to_text
 from quorum.log.append_times import index_base
 from quorum.log.checkpoint import checkpoint_id
 from quorum.log.errors import StorageError
 from quorum.log.meta_properties import FILE_NAME as META_NAME
 from quorum.log.meta_properties import look
 from quorum.log.segment import segment_base
-from quorum.log.uuids import uuid_to_text
 
 METADATA: Final = "__cluster_metadata-0"
 """What Kafka and we call the folder of the log in that of a node."""

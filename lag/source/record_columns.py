@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lag.source.schemas import ARROW_TYPES, Table
-from quorum.log.uuids import uuid_to_text
+from quorum.core.vocabulary import uuid_to_text
 from quorum.records.control import BadControlRecord, control_type
 from quorum.records.kafka_names import compact_json, control_fields, control_record_name
 from statemachine.records import codec, kafka_records, own_records

@@ -20,12 +20,12 @@ from lag.source.record_packs import BESIDE, Gathered, packs, said_of
 from lag.source.scan import Headers
 from lag.source.schemas import RECORDS, Table
 from lag.source.tasks import Slice
+from quorum.core.vocabulary import uuid_to_text
 from quorum.log.checkpoint import checkpoint_id
-from quorum.log.uuids import uuid_to_text
 from quorum.records.batch import CONTROL_BIT, CorruptBatch, header_at
 from quorum.records.control import BadControlRecord, ControlType, LeaderChange, control_type
 from quorum.records.decode import Record, UnsupportedCodec, decode, plain_values
-from quorum.records.voters import decode_voters
+from quorum.records.voters_record import decode_voters
 
 RECORDS_AT_ONCE: Final = 65_536
 """Rows of `records` in one Arrow batch, the last batch of a log in it apart."""

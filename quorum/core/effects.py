@@ -8,18 +8,26 @@ soon as it is, and the core says nothing that rests on the records before that.
 """
 
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import TypeAlias
 
 from quorum.core.events import Asker, Correlation, ReadToken
 from quorum.core.messages import Batch, Request, Response, TransferResponse, VotersResponse
-from quorum.core.reads import ReadRefusal
-from quorum.core.vocabulary import Election, Epoch, LogEnd, Offset, ReplicaId
-from quorum.core.voters import VoterAssignment
+from quorum.core.vocabulary import ElectionState, Epoch, Offset, OffsetAndEpoch, ReplicaId
+from quorum.core.voter_set import VoterAssignment
+
+
+class ReadRefusal(StrEnum):
+    """Why a read was refused. Nothing is changed by a read, so it may always be asked again."""
+
+    NOT_LEADER = "this node does not lead the quorum"
+    TOO_MANY = "too many reads wait already"
+    NOT_PROVED = "no majority of the voters confirmed in time that this node still leads"
 
 
 @dataclass(frozen=True, slots=True)
 class PersistElection:
-    election: Election
+    election: ElectionState
 
     def __str__(self) -> str:
         return f"persist {self.election}"
@@ -104,7 +112,7 @@ class StoreChunk:
     """
 
     correlation: Correlation
-    snapshot: LogEnd
+    snapshot: OffsetAndEpoch
     position: int
     length: int
 
@@ -121,7 +129,7 @@ class InstallSnapshot:
     `is_mixed` says that parts of it may come from more than one replica.
     """
 
-    snapshot: LogEnd
+    snapshot: OffsetAndEpoch
     is_mixed: bool
 
     def __str__(self) -> str:

@@ -7,10 +7,19 @@ and stand. So whoever is cut off does not come back with an epoch that ends a wo
 Functions over `State`. What may be granted is decided in `votes`; here it is carried out.
 """
 
-from quorum.core import leading, standing
+from quorum.core import leader as leading
+from quorum.core import leader_discovery, slow_disk
 from quorum.core.events import Asker, Correlation
 from quorum.core.limits import FAILOVER_WAIT_MS_MAX
-from quorum.core.messages import Error, VoteRequest, VoteResponse
+from quorum.core.messages import (
+    BeginQuorumEpochRequest,
+    BeginQuorumEpochResponse,
+    EndQuorumEpochRequest,
+    EndQuorumEpochResponse,
+    Error,
+    VoteRequest,
+    VoteResponse,
+)
 from quorum.core.roles import (
     Candidate,
     Cause,
@@ -22,14 +31,14 @@ from quorum.core.roles import (
     Unattached,
 )
 from quorum.core.state import State
-from quorum.core.vocabulary import Election, Epoch, ReplicaId
-from quorum.core.voters import is_meant
+from quorum.core.vocabulary import ElectionState, Epoch, ReplicaId
+from quorum.core.voter_set import is_meant
 from quorum.core.votes import Tally, pre_vote_refusal, tally, vote_refusal
 
 
 def prospect(state: State, cause: Cause, now_ms: int, *, is_searching: bool = False) -> None:
     """Ask all others whether they would vote for this node; its epoch stays as it is."""
-    if standing.is_held_back(state, now_ms):
+    if is_held_back(state, now_ms):
         return
     deadline_ms = _deadline_ms(state, now_ms)
     poll = Prospective(deadline_ms, votes=_own_vote(state), is_searching=is_searching)
@@ -38,10 +47,10 @@ def prospect(state: State, cause: Cause, now_ms: int, *, is_searching: bool = Fa
 
 def campaign(state: State, cause: Cause, now_ms: int) -> None:
     """Stand in the next epoch: vote for oneself, ask all others."""
-    if standing.is_held_back(state, now_ms):
+    if is_held_back(state, now_ms):
         return
     deadline_ms = _deadline_ms(state, now_ms)
-    state.election = Election(Epoch(state.election.epoch + 1), voted_for=state.me)
+    state.election = ElectionState(Epoch(state.election.epoch + 1), voted_for=state.me)
     poll = Candidate(deadline_ms, votes=_own_vote(state))
     _poll(state, poll, cause, now_ms)
 
@@ -140,7 +149,7 @@ def _vote(state: State, request: VoteRequest, now_ms: int) -> VoteResponse:
         own_end=state.log.end,
     )
     if refusal is None and state.election.voted_for is None:
-        state.election = Election(state.election.epoch, voted_for=request.candidate)
+        state.election = ElectionState(state.election.epoch, voted_for=request.candidate)
         state.become(Unattached(state.next_election_ms(now_ms)), Cause.VOTE_GRANTED)
     return _response(state, granted=refusal is None)
 
@@ -260,3 +269,64 @@ def _response(state: State, *, error: Error = Error.NONE, granted: bool = False)
     # Who grants has given up the leader it may have had: naming it would call the asker back.
     leader = None if granted else state.leader
     return VoteResponse(error=error, epoch=state.election.epoch, leader=leader, granted=granted)
+
+
+def on_begin_quorum_epoch(
+    state: State, asker: Asker, request: BeginQuorumEpochRequest, now_ms: int
+) -> None:
+    error = Error.NONE
+    if not is_meant(request.voter, state.me):
+        error = Error.INVALID_VOTER_KEY
+    elif request.epoch < state.election.epoch:
+        error = Error.FENCED_LEADER_EPOCH
+    else:
+        state.learn(request.epoch, request.leader, now_ms, request.leader)
+        if not state.follows(request.leader):
+            error = Error.INVALID_REQUEST  # We know another, or that this one has resigned.
+    epoch = state.election.epoch
+    state.answer(asker, BeginQuorumEpochResponse(error=error, epoch=epoch, leader=state.leader))
+
+
+def on_end_quorum_epoch(
+    state: State, asker: Asker, request: EndQuorumEpochRequest, now_ms: int
+) -> None:
+    error = Error.NONE
+    if request.leader == state.me.id:
+        error = Error.INCONSISTENT_VOTER_SET
+    elif request.epoch < state.election.epoch:
+        error = Error.FENCED_LEADER_EPOCH
+    else:
+        state.learn(request.epoch, request.leader, now_ms, request.leader)
+        if state.follows(request.leader):
+            _succeed(state, request.preferred_successors, now_ms)
+        else:
+            error = Error.INVALID_REQUEST
+    epoch = state.election.epoch
+    state.answer(asker, EndQuorumEpochResponse(error=error, epoch=epoch, leader=state.leader))
+
+
+def _succeed(state: State, successors: tuple[ReplicaId, ...], now_ms: int) -> None:
+    """The leader resigned: the first successor stands at once, the p-th after its share of the
+    back-off, those not named after all of it. Whoever is named needs no pre-vote."""
+    state.resigned_epoch = state.election.epoch
+    if state.stopping or not state.may_be_needed:
+        state.become(Unattached(None), Cause.LEADER_RESIGNED)
+        return
+    backoff_ms = state.timeouts.election_backoff_ms_max
+    named = state.me.id in successors
+    if named:
+        backoff_ms = successors.index(state.me.id) * (backoff_ms // len(successors))
+    state.become(Unattached(now_ms + backoff_ms, named=named), Cause.LEADER_RESIGNED)
+    if backoff_ms == 0:
+        campaign(state, Cause.SUCCESSION, now_ms)
+
+
+def is_held_back(state: State, now_ms: int) -> bool:
+    """Whether the time to stand has come for a voter that may not; it is given another one."""
+    if not leader_discovery.may_stand(state):
+        leader_discovery.wait_for_it(state, now_ms)
+        return True
+    if slow_disk.holds_back(state):
+        slow_disk.wait_for_it(state, now_ms)
+        return True
+    return False

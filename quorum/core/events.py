@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from typing import NewType, TypeAlias
 
 from quorum.core.messages import Request, Response, VoterRequest
-from quorum.core.vocabulary import LogEnd, ReplicaId, ReplicaKey, Snapshot
-from quorum.core.voters import Endpoint, VoterAssignment
+from quorum.core.vocabulary import OffsetAndEpoch, ReplicaId, ReplicaKey, Snapshot
+from quorum.core.voter_set import Endpoint, VoterAssignment
 
 Asker = NewType("Asker", int)
 """Whom to answer: a number the driver gives to every request it hands in."""
@@ -26,7 +26,7 @@ class Tick:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class RequestReceived:
     """Another replica asks something of this node."""
 
     asker: Asker
@@ -37,7 +37,7 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
+class ResponseReceived:
     """`peer` answered the request that this node sent under `correlation`."""
 
     peer: ReplicaId
@@ -49,7 +49,7 @@ class Answered:
 
 
 @dataclass(frozen=True, slots=True)
-class Unanswered:
+class RequestTimedOut:
     """The request will get no answer: it timed out, or the connection is gone or refused."""
 
     peer: ReplicaId
@@ -96,14 +96,14 @@ class ReadIndex:
 class Flushed:
     """Everything below `durable` is on disk, and still part of this node's log."""
 
-    durable: LogEnd
+    durable: OffsetAndEpoch
 
     def __str__(self) -> str:
         return f"flushed up to {self.durable}"
 
 
 @dataclass(frozen=True, slots=True)
-class VotersWanted:
+class VoterChangeRequested:
     """Somebody wants other voters."""
 
     asker: Asker
@@ -125,7 +125,7 @@ class TransferLeadership:
 
 
 @dataclass(frozen=True, slots=True)
-class Located:
+class EndpointsUpdated:
     """A replica says where it listens; a directory id of zero stands for any of its id."""
 
     replica: ReplicaKey
@@ -137,7 +137,7 @@ class Located:
 
 
 @dataclass(frozen=True, slots=True)
-class Surveyed:
+class DiscoveryDone:
     """All bootstrap servers have been asked, or one of them knows of a quorum: `found`."""
 
     found: bool
@@ -147,7 +147,7 @@ class Surveyed:
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class DiskSpaceChanged:
     """There is no room on this node's disk for what is to be written, or there is again."""
 
     exists: bool
@@ -184,7 +184,7 @@ class SnapshotInstalled:
 class SnapshotRefused:
     """What was received for an `InstallSnapshot` is no such snapshot; nothing of it is left."""
 
-    id: LogEnd
+    id: OffsetAndEpoch
     reason: str
 
     def __str__(self) -> str:
@@ -199,23 +199,23 @@ class Stopping:
         return "stopping"
 
 
-Stored: TypeAlias = Flushed | Room | SnapshotTaken | SnapshotInstalled | SnapshotRefused
+Stored: TypeAlias = Flushed | DiskSpaceChanged | SnapshotTaken | SnapshotInstalled | SnapshotRefused
 """What the disk has done, or cannot do."""
 
 Event: TypeAlias = (
     Tick
-    | Asked
-    | Answered
-    | Unanswered
+    | RequestReceived
+    | ResponseReceived
+    | RequestTimedOut
     | LeaderUnreachable
     | Proposed
     | ReadIndex
     | Flushed
-    | Room
-    | VotersWanted
+    | DiskSpaceChanged
+    | VoterChangeRequested
     | TransferLeadership
-    | Located
-    | Surveyed
+    | EndpointsUpdated
+    | DiscoveryDone
     | SnapshotTaken
     | SnapshotInstalled
     | SnapshotRefused

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import TypeAlias
 
-from quorum.core.vocabulary import Epoch, LogEnd, Offset, ReplicaId, ReplicaKey
-from quorum.core.voters import Voter, VoterAssignment
+from quorum.core.vocabulary import Epoch, Offset, OffsetAndEpoch, ReplicaId, ReplicaKey
+from quorum.core.voter_set import Voter, VoterAssignment
 
 
 class Error(IntEnum):
@@ -48,7 +48,7 @@ class VoteRequest:
 
     epoch: Epoch
     candidate: ReplicaKey
-    log_end: LogEnd
+    log_end: OffsetAndEpoch
     voter: ReplicaKey | None = None
     """Whose vote is asked for; None if the asker did not say."""
     pre_vote: bool = False
@@ -133,7 +133,7 @@ class FetchRequest:
 
     replica: ReplicaKey
     epoch: Epoch
-    log_end: LogEnd
+    log_end: OffsetAndEpoch
     max_wait_ms: int
     max_bytes: int
     round: int = 0
@@ -187,8 +187,8 @@ class FetchResponse:
     leader: ReplicaId | None = None
     high_watermark: Offset | None = None
     log_start: Offset = Offset(0)
-    diverging: LogEnd | None = None
-    snapshot: LogEnd | None = None
+    diverging: OffsetAndEpoch | None = None
+    snapshot: OffsetAndEpoch | None = None
     """What to fetch instead: the leader's log no longer reaches back to the asker's."""
     span: Span | None = None
     batches: tuple[Batch, ...] = ()
@@ -320,7 +320,7 @@ class FetchSnapshotRequest:
 
     replica: ReplicaKey
     epoch: Epoch
-    snapshot: LogEnd
+    snapshot: OffsetAndEpoch
     position: int
     """In bytes; everything before it the asker has."""
     max_bytes: int
@@ -343,7 +343,7 @@ class FetchSnapshotResponse:
     error: Error = Error.NONE
     epoch: Epoch
     leader: ReplicaId | None = None
-    snapshot: LogEnd
+    snapshot: OffsetAndEpoch
     size_bytes: int = 0
     position: int = 0
     length: int = 0

@@ -14,44 +14,39 @@ import random
 from typing import assert_never
 
 from quorum.core import (
-    announcements,
-    check_quorum,
-    describing,
     elections,
-    following,
-    founding,
-    handing_over,
-    leading,
-    own_disk,
+    leader_discovery,
+    leadership_transfer,
+    reconfiguration,
+    slow_disk,
     snapshots,
-    voter_changes,
 )
-from quorum.core.beginning import Beginning
+from quorum.core import follower as following
+from quorum.core import leader as check_quorum
+from quorum.core import leader as leading
 from quorum.core.effects import Effect, PersistElection
 from quorum.core.events import (
-    Answered,
-    Asked,
+    DiscoveryDone,
+    DiskSpaceChanged,
+    EndpointsUpdated,
     Event,
     Flushed,
     LeaderUnreachable,
-    Located,
     Proposed,
     ReadIndex,
-    Room,
+    RequestReceived,
+    RequestTimedOut,
+    ResponseReceived,
     SnapshotInstalled,
     SnapshotRefused,
     SnapshotTaken,
     Stopping,
     Stored,
-    Surveyed,
     Tick,
     TransferLeadership,
-    Unanswered,
-    VotersWanted,
+    VoterChangeRequested,
 )
-from quorum.core.fetching import Fetching
 from quorum.core.limits import BATCH_RECORDS_MAX, Bounds, Timeouts
-from quorum.core.log_view import LogView
 from quorum.core.messages import (
     BeginQuorumEpochRequest,
     BeginQuorumEpochResponse,
@@ -64,8 +59,8 @@ from quorum.core.messages import (
     VoteRequest,
     VoteResponse,
 )
-from quorum.core.progress import ReplicaStatus
-from quorum.core.receiving import Receiving
+from quorum.core.raft_log import RaftLog
+from quorum.core.replica_progress import ReplicaProgress, ReplicaStatus
 from quorum.core.roles import (
     Candidate,
     Cause,
@@ -75,11 +70,18 @@ from quorum.core.roles import (
     Resigned,
     Role,
     Unattached,
+    VoterChangeStatus,
 )
-from quorum.core.state import State
-from quorum.core.vocabulary import Election, Epoch, LogEnd, Offset, ReplicaId, ReplicaKey
-from quorum.core.voters import VoterAssignment, VoterSet
-from quorum.core.voters_wanted import VoterChange
+from quorum.core.state import DiscoveryState, FetchState, SnapshotDownload, State
+from quorum.core.vocabulary import (
+    ElectionState,
+    Epoch,
+    Offset,
+    OffsetAndEpoch,
+    ReplicaId,
+    ReplicaKey,
+)
+from quorum.core.voter_set import VoterAssignment, VoterSet
 
 
 class QuorumNode:
@@ -88,14 +90,14 @@ class QuorumNode:
         me: ReplicaKey,
         voters: VoterSet,
         *,
-        election: Election,
-        log: LogView,
+        election: ElectionState,
+        log: RaftLog,
         timeouts: Timeouts,
         rng: random.Random,
         now_ms: int,
         records_voters: bool = False,
-        beginning: Beginning | None = None,
-        received: tuple[LogEnd, int] | None = None,
+        beginning: DiscoveryState | None = None,
+        received: tuple[OffsetAndEpoch, int] | None = None,
         bounds: Bounds | None = None,
     ) -> None:
         """`voters` are those of a log that does not name any, `beginning` what there is to know
@@ -115,10 +117,10 @@ class QuorumNode:
             election=election,
             role=Unattached(None),
             log=log,
-            fetching=Fetching(timeouts),
-            beginning=beginning or Beginning(),
+            fetching=FetchState(timeouts),
+            beginning=beginning or DiscoveryState(),
         )
-        state.receiving = None if received is None else Receiving(*received)
+        state.receiving = None if received is None else SnapshotDownload(*received)
         if log.newest_snapshot is not None:
             state.high_watermark = log.newest_snapshot.end
         # A restart is no move of the table: the role follows from what was remembered.
@@ -152,7 +154,7 @@ class QuorumNode:
         return self._state.leader
 
     @property
-    def log_end(self) -> LogEnd:
+    def log_end(self) -> OffsetAndEpoch:
         return self._state.log.end
 
     @property
@@ -175,7 +177,7 @@ class QuorumNode:
     @property
     def successor(self) -> ReplicaId | None:
         """To whom this node is handing over its lead; None where it is not."""
-        return describing.successor(self._state)
+        return successor(self._state)
 
     @property
     def epoch_start(self) -> Offset | None:
@@ -230,20 +232,20 @@ class QuorumNode:
             effects.insert(0, PersistElection(state.election))
         return effects
 
-    def voter_change(self) -> VoterChange:
+    def voter_change(self) -> VoterChangeStatus:
         """Who is to vote in the end, and what that waits for, as a leader knows it."""
-        return describing.voter_change(self._state)
+        return voter_change(self._state)
 
     def replicas(self) -> tuple[ReplicaStatus, ...]:
         """What a leader knows of every replica, voters first; empty on any other node."""
-        return describing.replicas(self._state)
+        return replicas(self._state)
 
     def _dispatch(self, event: Event, now_ms: int) -> None:
         state = self._state
         match event:
-            case Asked():
+            case RequestReceived():
                 self._on_asked(event, now_ms)
-            case Answered() | Unanswered():
+            case ResponseReceived() | RequestTimedOut():
                 self._on_outcome(event, now_ms)
             case Tick():
                 self._on_tick(now_ms)
@@ -252,8 +254,10 @@ class QuorumNode:
             case ReadIndex(token):
                 leading.on_read(state, token, now_ms)
             case TransferLeadership():
-                handing_over.on_wanted(state, event, now_ms)
-            case LeaderUnreachable() | VotersWanted() | Located() | Surveyed():
+                leadership_transfer.on_wanted(state, event, now_ms)
+            case (
+                LeaderUnreachable() | VoterChangeRequested() | EndpointsUpdated() | DiscoveryDone()
+            ):
                 self._on_heard(event, now_ms)
             case Stopping():
                 self._on_stopping(now_ms)
@@ -266,10 +270,10 @@ class QuorumNode:
             case Flushed(durable):
                 leading.on_flushed(state, durable, now_ms)
                 if state.awaits_disk:
-                    own_disk.on_progress(state, now_ms)
+                    slow_disk.on_progress(state, now_ms)
                 self._give_up_if_due(now_ms)
-            case Room(exists):
-                own_disk.on_room(state, exists, now_ms)
+            case DiskSpaceChanged(exists):
+                slow_disk.on_room(state, exists, now_ms)
             case SnapshotTaken(kept):
                 snapshots.on_taken(state, kept)
             case SnapshotInstalled():
@@ -279,22 +283,24 @@ class QuorumNode:
             case _:
                 assert_never(event)
 
-    def _on_outcome(self, event: Answered | Unanswered, now_ms: int) -> None:
-        if isinstance(event, Answered):
+    def _on_outcome(self, event: ResponseReceived | RequestTimedOut, now_ms: int) -> None:
+        if isinstance(event, ResponseReceived):
             self._on_answered(event, now_ms)
         else:
             self._on_unanswered(event, now_ms)
 
     def _on_heard(
-        self, event: LeaderUnreachable | VotersWanted | Located | Surveyed, now_ms: int
+        self,
+        event: LeaderUnreachable | VoterChangeRequested | EndpointsUpdated | DiscoveryDone,
+        now_ms: int,
     ) -> None:
         if isinstance(event, LeaderUnreachable):
             following.on_leader_unreachable(self._state, event.leader, now_ms)
             return
-        if not isinstance(event, VotersWanted):
-            founding.on_news(self._state, event)
-        if not isinstance(event, Surveyed):
-            voter_changes.on_event(self._state, event, now_ms)
+        if not isinstance(event, VoterChangeRequested):
+            leader_discovery.on_news(self._state, event)
+        if not isinstance(event, DiscoveryDone):
+            reconfiguration.on_event(self._state, event, now_ms)
 
     def _on_stopping(self, now_ms: int) -> None:
         state = self._state
@@ -320,7 +326,7 @@ class QuorumNode:
             case _:
                 assert_never(state.role)
 
-    def _on_asked(self, event: Asked, now_ms: int) -> None:
+    def _on_asked(self, event: RequestReceived, now_ms: int) -> None:
         state, asker = self._state, event.asker
         match event.request:
             case FetchRequest() as request:
@@ -332,9 +338,9 @@ class QuorumNode:
             case VoteRequest() as request:
                 elections.on_vote_request(state, asker, request, now_ms)
             case BeginQuorumEpochRequest() as request:
-                announcements.on_begin_quorum_epoch(state, asker, request, now_ms)
+                elections.on_begin_quorum_epoch(state, asker, request, now_ms)
             case EndQuorumEpochRequest() as request:
-                announcements.on_end_quorum_epoch(state, asker, request, now_ms)
+                elections.on_end_quorum_epoch(state, asker, request, now_ms)
             case _:
                 assert_never(event.request)
 
@@ -344,11 +350,11 @@ class QuorumNode:
         if not isinstance(leader, Leader):
             return
         if leader.transfer is not None:
-            handing_over.go_on(state, leader, now_ms)
+            leadership_transfer.go_on(state, leader, now_ms)
         if not state.has_room and state.role is leader:
-            own_disk.give_up_if_full(state, leader, now_ms)
+            slow_disk.give_up_if_full(state, leader, now_ms)
 
-    def _on_answered(self, event: Answered, now_ms: int) -> None:
+    def _on_answered(self, event: ResponseReceived, now_ms: int) -> None:
         state, response = self._state, event.response
         self._forget_announcement(event)
         # A leader that the answerer would itself replace is no news.
@@ -366,12 +372,12 @@ class QuorumNode:
             case _:
                 assert_never(response)
 
-    def _on_unanswered(self, event: Unanswered, now_ms: int) -> None:
+    def _on_unanswered(self, event: RequestTimedOut, now_ms: int) -> None:
         self._forget_announcement(event)
         elections.on_vote_unanswered(self._state, event.correlation, now_ms)
         following.on_fetch_unanswered(self._state, event.correlation, now_ms)
 
-    def _forget_announcement(self, event: Answered | Unanswered) -> None:
+    def _forget_announcement(self, event: ResponseReceived | RequestTimedOut) -> None:
         leader = self.role
         if isinstance(leader, Leader) and leader.announcing.get(event.peer) == event.correlation:
             del leader.announcing[event.peer]
@@ -379,11 +385,11 @@ class QuorumNode:
 
 def _on_leader_tick(state: State, leader: Leader, now_ms: int) -> None:
     for on_tick in (
-        voter_changes.on_tick,
-        check_quorum.on_tick,
+        reconfiguration.on_tick,
+        check_quorum.check_quorum,
         leading.on_tick,
-        handing_over.on_tick,
-        own_disk.on_tick,
+        leadership_transfer.on_tick,
+        slow_disk.on_tick,
     ):
         if state.role is leader:
             on_tick(state, leader, now_ms)
@@ -398,3 +404,52 @@ def _role_after_restart(state: State, now_ms: int) -> Role:
     if leader is not None:
         return Follower(leader, state.next_fetch_timeout_ms(now_ms))
     return Unattached(state.next_election_ms(now_ms))
+
+
+def voter_change(state: State) -> VoterChangeStatus:
+    """Who is to vote in the end, and what that waits for, as a leader knows it."""
+    assignment = state.log.assignments.last
+    wait = state.role.changes.first_wait if isinstance(state.role, Leader) else None
+    target = None if assignment is None else assignment.target
+    return VoterChangeStatus(target, wait)
+
+
+def successor(state: State) -> ReplicaId | None:
+    """To whom a leader is handing over its lead; None where it is not."""
+    leader = state.role
+    if not isinstance(leader, Leader) or leader.transfer is None:
+        return None
+    return leader.transfer.successor
+
+
+def replicas(state: State) -> tuple[ReplicaStatus, ...]:
+    """What a leader knows of every replica, voters first; empty on any other node."""
+    if not isinstance(state.role, Leader):
+        return ()
+    serving = state.role.serving
+    own = ReplicaStatus(
+        replica=state.me,
+        log_end=state.log.end.offset,
+        last_fetch_ms=None,
+        last_caught_up_ms=None,
+        is_voter=state.is_voter,
+        is_leader=True,
+    )
+    voters = [_status(each, is_voter=True) for each in serving.voters.values()]
+    observers = [_status(each, is_voter=False) for each in serving.observers]
+    (voters if own.is_voter else observers).append(own)
+    return (
+        *sorted(voters, key=lambda each: each.replica),
+        *sorted(observers, key=lambda each: each.replica),
+    )
+
+
+def _status(progress: ReplicaProgress, *, is_voter: bool) -> ReplicaStatus:
+    return ReplicaStatus(
+        replica=progress.replica,
+        log_end=progress.log_end,
+        last_fetch_ms=progress.last_fetch_ms,
+        last_caught_up_ms=progress.last_caught_up_ms,
+        is_voter=is_voter,
+        is_leader=False,
+    )

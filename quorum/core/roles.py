@@ -4,18 +4,175 @@ A role holds the data of that role and nothing else. An observer, that is a node
 voter, is only ever unattached or a follower.
 """
 
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Final, TypeAlias
 
-from quorum.core.events import Correlation
-from quorum.core.handover import Transfer
-from quorum.core.reads import Reads
-from quorum.core.serving import Serving
-from quorum.core.vocabulary import Epoch, LogEnd, Offset, ReplicaId
-from quorum.core.voters_wanted import VoterChanges
+from quorum.core.events import Asker, Correlation, ReadToken
+from quorum.core.messages import VoterRequest
+from quorum.core.replica_progress import ProgressTracker
+from quorum.core.vocabulary import (
+    NO_DIRECTORY,
+    Epoch,
+    Offset,
+    OffsetAndEpoch,
+    ReplicaId,
+    ReplicaKey,
+)
+from quorum.core.voter_set import Wait
+
+
+@dataclass(slots=True)
+class Transfer:
+    """The lead is on its way to another voter; bounded by `Bounds.transfer_askers`."""
+
+    successor: ReplicaId
+    deadline_ms: int
+    """When to give it up and lead on."""
+    askers: list[Asker]
+
+
+@dataclass(slots=True)
+class ReadGroup:
+    """Reads that one round proves."""
+
+    round: int
+    log_end: Offset
+    """What lies at or after this in the log was appended after the reads came."""
+    deadline_ms: int
+    tokens: list[ReadToken]
+
+
+class Reads:
+    """The reads that wait at one leader, the oldest first."""
+
+    __slots__ = ("_groups",)
+
+    def __init__(self) -> None:
+        self._groups: deque[ReadGroup] = deque()
+
+    def __bool__(self) -> bool:
+        """Whether any read waits."""
+        return bool(self._groups)
+
+    @property
+    def oldest(self) -> ReadGroup:
+        return self._groups[0]
+
+    @property
+    def deadline_ms(self) -> int | None:
+        """When the oldest read has waited as long as it may."""
+        return self._groups[0].deadline_ms if self._groups else None
+
+    def add(self, token: ReadToken, *, round: int, log_end: Offset, deadline_ms: int) -> None:
+        """Let the read wait for `round`, which is never below that of a read before it."""
+        newest = self._groups[-1] if self._groups else None
+        if newest is None or newest.round != round:
+            self._groups.append(ReadGroup(round, log_end, deadline_ms, [token]))
+            return
+        newest.tokens.append(token)
+        # Now it must have been appended after the last of them.
+        newest.log_end = log_end
+
+    def take_oldest(self) -> tuple[ReadToken, ...]:
+        return tuple(self._groups.popleft().tokens)
+
+    def take_all(self) -> tuple[ReadToken, ...]:
+        tokens = tuple(token for group in self._groups for token in group.tokens)
+        self._groups.clear()
+        return tokens
+
+
+LOOK_AGAIN_MS: Final = 20
+"""How long after one look at what has been fetched the next one may be."""
+
+
+@dataclass(frozen=True, slots=True)
+class VoterChangeStatus:
+    """What there is to tell of a change: where it goes, and why it does not go on."""
+
+    target: tuple[ReplicaKey, ...] | None
+    wait: Wait | None
+
+
+@dataclass(slots=True, eq=False)
+class PendingVoterRequest:
+    """A request that no record has been written for yet."""
+
+    asker: Asker
+    request: VoterRequest
+    deadline_ms: int
+    wait: Wait | None = None
+
+
+@dataclass(slots=True)
+class LivenessRound:
+    """Who has fetched since a step was due. Whoever has not may have died a moment before."""
+
+    called: frozenset[ReplicaId]
+    until_ms: int
+    """Then it is called anew: who answered long ago may be dead by now."""
+    present: dict[ReplicaId, ReplicaKey] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class PendingVoterChanges:
+    """One leadership's. A new leader knows nothing of it, and needs nothing but the log."""
+
+    requests: list[PendingVoterRequest] = field(default_factory=list)
+    recorded: deque[tuple[Offset, Asker]] = field(default_factory=deque)
+    """Who is to be answered once what lies below the offset is committed."""
+    wait: Wait | None = None
+    """Why nothing goes on, as it was last seen."""
+    is_wanted: bool = False
+    """Whether fetches and commits may bring a change about."""
+    nameless: frozenset[ReplicaId] = frozenset()
+    """Voters whose directory is not known yet."""
+    due_ms: int | None = None
+    """When to look for a step; None if time alone changes nothing."""
+    looked_ms: int = 0
+    roll: LivenessRound | None = None
+    """Who answers for the step that is due; None while no step waits for it."""
+
+    @property
+    def first_wait(self) -> Wait | None:
+        """Why the change that is under way does not go on, or else the request that came first."""
+        waits = (self.wait, *(each.wait for each in self.requests))
+        return next((each for each in waits if each is not None), None)
+
+    def look_soon(self, now_ms: int) -> None:
+        """Let the next tick, which comes at once, look for a step."""
+        self.is_wanted = True
+        self.due_ms = now_ms
+
+    def on_fetch(self, replica: ReplicaKey, now_ms: int) -> None:
+        """A replica has come on, or named its directory: it may be what a step waits for."""
+        if not self.is_wanted:
+            if replica.id not in self.nameless or replica.directory_id == NO_DIRECTORY:
+                return
+            self.is_wanted = True
+        roll = self.roll
+        if roll is not None and replica.id in roll.called:
+            is_first = replica.id not in roll.present
+            roll.present[replica.id] = replica
+            if is_first:
+                self.due_ms = now_ms
+                return
+        due_ms = max(now_ms, self.looked_ms + LOOK_AGAIN_MS)
+        self.due_ms = due_ms if self.due_ms is None else min(self.due_ms, due_ms)
+
+    def on_commit(self, now_ms: int) -> None:
+        """The high watermark has risen: a record of ours may be below it."""
+        if self.is_wanted or self.recorded:
+            self.due_ms = now_ms
+
+    def dismiss(self) -> list[Asker]:
+        """The lead is lost: whom to tell that nobody here knows what becomes of the change."""
+        askers = [asker for _, asker in self.recorded]
+        return askers + [wanted.asker for wanted in self.requests]
 
 
 @dataclass(slots=True)
@@ -83,7 +240,7 @@ class Follower:
     """When to give the leader up unless it answers a fetch before."""
     round: int = 0
     """The last round of reads that an answer of the leader carried, to be echoed."""
-    snapshot: LogEnd | None = None
+    snapshot: OffsetAndEpoch | None = None
     """What the leader wants this node to take, instead of records that it no longer has."""
     heard_ms: int | None = None
     """When the leader last answered a fetch of ours; before, only others say that it leads."""
@@ -100,7 +257,7 @@ class Leader:
     since_ms: int
     epoch_start: Offset
     """The offset of the LeaderChange record; nothing is committed before a majority has it."""
-    serving: Serving
+    serving: ProgressTracker
     check_quorum_ms: int | None
     """When to look whether a majority still fetches; None if it needs no other voter."""
     announce_ms: int | None
@@ -109,7 +266,7 @@ class Leader:
     doubts: int | None = None
     """Whom to ask next who leads, since a majority does not fetch; None while it does."""
     reads: Reads = field(default_factory=Reads)
-    changes: VoterChanges = field(default_factory=VoterChanges)
+    changes: PendingVoterChanges = field(default_factory=PendingVoterChanges)
     disk_look_ms: int | None = None
     """When to look whether its own disk keeps up; None if it needs no other voter."""
     disk_owes: Offset = Offset(0)

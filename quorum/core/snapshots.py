@@ -16,10 +16,9 @@ from quorum.core.messages import (
     FetchSnapshotRequest,
     FetchSnapshotResponse,
 )
-from quorum.core.receiving import Receiving
 from quorum.core.roles import Follower, Leader
-from quorum.core.state import State
-from quorum.core.vocabulary import LogEnd, Snapshot
+from quorum.core.state import SnapshotDownload, State
+from quorum.core.vocabulary import OffsetAndEpoch, Snapshot
 
 KEPT_MIN: Final = 2
 """Nothing of the log is dropped before there is a second one: the newest may prove damaged."""
@@ -115,10 +114,10 @@ def begin_receiving(state: State, follower: Follower, response: FetchResponse, n
         state.fetching.failed(now_ms)
         return
     follower.snapshot = id_
-    state.receiving = Receiving.from_(follower.leader, id_, before=state.receiving)
+    state.receiving = SnapshotDownload.from_(follower.leader, id_, before=state.receiving)
 
 
-def request_part(state: State, id_: LogEnd) -> FetchSnapshotRequest:
+def request_part(state: State, id_: OffsetAndEpoch) -> FetchSnapshotRequest:
     """Ask for what follows the part that has come."""
     assert state.receiving is not None
     return FetchSnapshotRequest(
@@ -157,7 +156,9 @@ def on_part(
         state.effects.append(InstallSnapshot(receiving.id, is_mixed=receiving.is_mixed))
 
 
-def _wrong(response: FetchSnapshotResponse, follower: Follower, receiving: Receiving) -> str | None:
+def _wrong(
+    response: FetchSnapshotResponse, follower: Follower, receiving: SnapshotDownload
+) -> str | None:
     if response.error:
         return f"{response.error}"
     if response.snapshot != follower.snapshot or response.position != receiving.position:
@@ -179,7 +180,7 @@ def on_installed(state: State, event: SnapshotInstalled, now_ms: int) -> None:
     follower.fetch_deadline_ms = state.next_fetch_timeout_ms(now_ms)
 
 
-def on_refused(state: State, id_: LogEnd, reason: str, now_ms: int) -> None:
+def on_refused(state: State, id_: OffsetAndEpoch, reason: str, now_ms: int) -> None:
     """What was put together is no snapshot: begin again."""
     state.effects.append(Warn(f"snapshot {id_} was received and is not used: {reason}"))
     _end_receiving(state)

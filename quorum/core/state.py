@@ -8,21 +8,19 @@ import random
 from dataclasses import dataclass, field
 from typing import assert_never
 
-from quorum.core.beginning import Beginning
 from quorum.core.effects import (
     Answer,
     AnswerTransfer,
     AnswerVoters,
     Effect,
+    ReadRefusal,
     ReadRefused,
     Send,
     StopLeading,
     Warn,
 )
 from quorum.core.events import Asker, Correlation
-from quorum.core.fetching import Fetching
 from quorum.core.limits import LOCATED_MAX, Bounds, Timeouts
-from quorum.core.log_view import LogView
 from quorum.core.messages import (
     Batch,
     Error,
@@ -32,8 +30,7 @@ from quorum.core.messages import (
     TransferResponse,
     VotersResponse,
 )
-from quorum.core.reads import ReadRefusal
-from quorum.core.receiving import Receiving
+from quorum.core.raft_log import RaftLog
 from quorum.core.roles import (
     Candidate,
     Cause,
@@ -45,8 +42,100 @@ from quorum.core.roles import (
     Unattached,
     check_transition,
 )
-from quorum.core.vocabulary import Election, Epoch, Offset, ReplicaId, ReplicaKey
-from quorum.core.voters import Endpoint, VoterSet
+from quorum.core.vocabulary import (
+    ElectionState,
+    Epoch,
+    Offset,
+    OffsetAndEpoch,
+    ReplicaId,
+    ReplicaKey,
+)
+from quorum.core.voter_set import Endpoint, VoterSet
+
+
+@dataclass(slots=True, kw_only=True)
+class DiscoveryState:
+    """By default everything that a node must know to found a cluster: where all voters are."""
+
+    unlocated: frozenset[ReplicaId] = frozenset()
+    """Founders of whom no address is known."""
+    bootstrap: tuple[ReplicaId, ...] = ()
+    """Pseudo ids of the servers to ask first."""
+    has_surveyed: bool = True
+    """Whether all of these have been asked for a quorum."""
+    has_found: bool = False
+    """Whether one of them knows of a quorum."""
+
+
+@dataclass(slots=True)
+class SnapshotDownload:
+    """A snapshot on its way. Another leader that has it too can send the rest."""
+
+    id: OffsetAndEpoch
+    position: int = 0
+    """In bytes; all before it is stored."""
+    source: ReplicaId | None = None
+    """Who sent it; None if an earlier process received it."""
+    is_mixed: bool = False
+    """Whether parts of it may come from more than one replica."""
+
+    @classmethod
+    def from_(
+        cls, source: ReplicaId, id_: OffsetAndEpoch, *, before: "SnapshotDownload | None"
+    ) -> "SnapshotDownload":
+        """What is to be received of this snapshot, after what has come of one."""
+        if before is None or before.id != id_:
+            return cls(id_, source=source)
+        mixed = before.is_mixed or (before.position > 0 and before.source != source)
+        return cls(id_, before.position, source, mixed)
+
+
+class FetchState:
+    """What is under way, and after failures, how long to wait (exponential, KIP-580)."""
+
+    __slots__ = ("_failures", "_timeouts", "not_before_ms", "overdue_ms", "pending")
+
+    def __init__(self, timeouts: Timeouts) -> None:
+        self._timeouts = timeouts
+        self._failures = 0
+        self.pending: Correlation | None = None
+        self.not_before_ms = 0
+        self.overdue_ms: int | None = None
+        """When somebody else is asked, if what is under way has no answer; None for never."""
+
+    def may_ask(self, now_ms: int) -> bool:
+        return self.pending is None and now_ms >= self.not_before_ms
+
+    def asked(self, correlation: Correlation, overdue_ms: int | None = None) -> None:
+        assert self.pending is None
+        self.pending, self.overdue_ms = correlation, overdue_ms
+
+    def leave(self, now_ms: int) -> bool:
+        """Wait no more for what is under way, if that is overdue; True if so."""
+        if self.pending is None or self.overdue_ms is None or now_ms < self.overdue_ms:
+            return False
+        self.pending = None
+        return True
+
+    def done(self) -> None:
+        """The fetch under way was answered, and well."""
+        self.pending = None
+        self._failures = 0
+        self.not_before_ms = 0
+
+    def failed(self, now_ms: int, *, pause_ms_max: int | None = None) -> None:
+        """It was not answered, or with an error that asking again at once would repeat."""
+        self.pending = None
+        backoff_ms = self._timeouts.retry_backoff_ms << min(self._failures, 16)
+        self._failures += 1
+        most_ms = self._timeouts.retry_backoff_ms_max if pause_ms_max is None else pause_ms_max
+        self.not_before_ms = now_ms + min(backoff_ms, most_ms)
+
+    def forget(self) -> None:
+        """Whom to ask has changed: what is under way no longer matters, nor what failed."""
+        self.pending = None
+        self._failures = 0
+        self.not_before_ms = 0
 
 
 @dataclass(slots=True, kw_only=True)
@@ -59,20 +148,20 @@ class State:
     timeouts: Timeouts
     bounds: Bounds = field(default_factory=Bounds)
     rng: random.Random
-    election: Election
+    election: ElectionState
     role: Role
-    log: LogView
-    fetching: Fetching
+    log: RaftLog
+    fetching: FetchState
     voters: VoterSet = field(init=False)
     """Who votes now: by the last assignment of the log, committed or not."""
     is_voter: bool = field(init=False)
     is_displaced: bool = False
     """Whether another directory of this node's id is a voter."""
-    beginning: Beginning = field(default_factory=Beginning)
+    beginning: DiscoveryState = field(default_factory=DiscoveryState)
     high_watermark: Offset | None = None
     located: dict[ReplicaKey, tuple[Endpoint, ...]] = field(default_factory=dict)
     """Where replicas listen, by what they said last; bounded by LOCATED_MAX."""
-    receiving: Receiving | None = None
+    receiving: SnapshotDownload | None = None
     """What has come of a snapshot, from whichever leader."""
     installing: bool = False
     """All of it has come, and is taking the place of the log."""
@@ -209,7 +298,7 @@ class State:
         which loses again and again, must not keep those from standing who could win.
         """
         assert epoch > self.election.epoch
-        self.election = Election(epoch)
+        self.election = ElectionState(epoch)
         match self.role:
             case Unattached() | Prospective() | Candidate() | Resigned():
                 deadline_ms = self.role.election_deadline_ms
@@ -233,7 +322,7 @@ class State:
             self.follow(leader, now_ms)
 
     def follow(self, leader: ReplicaId, now_ms: int) -> None:
-        self.election = Election(self.election.epoch, self.election.voted_for, leader)
+        self.election = ElectionState(self.election.epoch, self.election.voted_for, leader)
         self.lost_elections = 0
         self.become(Follower(leader, self.next_fetch_timeout_ms(now_ms)), Cause.LEADER_FOUND)
 

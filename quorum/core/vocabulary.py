@@ -54,7 +54,7 @@ class ReplicaKey:
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class LogEnd:
+class OffsetAndEpoch:
     """Where a log ends: the epoch of its last record, then its end offset.
 
     The order of the fields is Raft's order of "at least as up-to-date" (§5.4.1): the epoch
@@ -72,7 +72,7 @@ class LogEnd:
 class Snapshot:
     """What replaces the log below its end: its id, and how large it is."""
 
-    id: LogEnd
+    id: OffsetAndEpoch
     """The offset at which it ends, exclusive, and the epoch of the last record before (KIP-630)."""
     size_bytes: int
 
@@ -85,7 +85,7 @@ class Snapshot:
 
 
 @dataclass(frozen=True, slots=True)
-class Election:
+class ElectionState:
     """What a replica must never forget (Raft, figure 2), and the leader it last followed.
 
     The leader is kept for two reasons: a leader that restarts must know that it led, so that it

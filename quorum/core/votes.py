@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from enum import StrEnum
 
-from quorum.core.vocabulary import Election, LogEnd, ReplicaId, ReplicaKey
-from quorum.core.voters import VoterSet
+from quorum.core.vocabulary import ElectionState, OffsetAndEpoch, ReplicaId, ReplicaKey
+from quorum.core.voter_set import VoterSet
 
 
 class VoteRefusal(StrEnum):
@@ -15,11 +15,11 @@ class VoteRefusal(StrEnum):
 
 
 def vote_refusal(
-    election: Election,
+    election: ElectionState,
     *,
     candidate: ReplicaKey,
-    candidate_end: LogEnd,
-    own_end: LogEnd,
+    candidate_end: OffsetAndEpoch,
+    own_end: OffsetAndEpoch,
 ) -> VoteRefusal | None:
     """Why this voter does not vote for `candidate` in the election's epoch, or None if it does.
 
@@ -35,7 +35,7 @@ def vote_refusal(
 
 
 def pre_vote_refusal(
-    *, leader_lives: bool, candidate_end: LogEnd, own_end: LogEnd
+    *, leader_lives: bool, candidate_end: OffsetAndEpoch, own_end: OffsetAndEpoch
 ) -> VoteRefusal | None:
     """Why this node would not vote for the asker if it stood now, or None if it would.
 
@@ -48,7 +48,7 @@ def pre_vote_refusal(
     return None
 
 
-def _is_behind(candidate_end: LogEnd, own_end: LogEnd) -> bool:
+def _is_behind(candidate_end: OffsetAndEpoch, own_end: OffsetAndEpoch) -> bool:
     """What we hold may be committed; a leader without it would undo it (Raft §5.4.1)."""
     return candidate_end < own_end
 

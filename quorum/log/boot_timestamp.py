@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from quorum.log.errors import FileDamaged
-from quorum.log.files import is_full, read_file, replace_file, usable
-from quorum.log.filesystem import OS, FileSystem
+from quorum.log.filesystem import OS, FileSystem, is_full, read_file, replace_file, usable
 from quorum.ports import DiskFull, LogFailure
 
 FILE_NAME: Final = "boot-timestamp"

@@ -15,12 +15,11 @@ from typing import Final
 
 from crc32c import crc32c
 
-from quorum.core.vocabulary import Epoch, LogEnd, Offset
-from quorum.core.voters import VoterAssignment
+from quorum.core.vocabulary import Epoch, Offset, OffsetAndEpoch
+from quorum.core.voter_set import VoterAssignment
 from quorum.log.errors import FileDamaged, FormatUnknown
-from quorum.log.file_reader import StoredBatch, batches_of
-from quorum.log.files import usable
-from quorum.log.filesystem import OS, FileSystem
+from quorum.log.filesystem import OS, FileSystem, usable
+from quorum.log.segment_reader import StoredBatch, batches_of
 from quorum.records.batch import CorruptBatch
 from quorum.records.control import (
     BadControlRecord,
@@ -30,8 +29,8 @@ from quorum.records.control import (
     control_type,
 )
 from quorum.records.decode import Record, UnsupportedCodec, decode, plain_values
-from quorum.records.snapshots import decode_snapshot_footer, decode_snapshot_header
-from quorum.records.voters import decode_kraft_version, decode_voters
+from quorum.records.snapshot import decode_snapshot_footer, decode_snapshot_header
+from quorum.records.voters_record import decode_kraft_version, decode_voters
 
 _NAME: Final = re.compile(r"(\d{20})-(\d{10})\.checkpoint")
 
@@ -44,7 +43,7 @@ class Checkpoint:
     """A checkpoint file that has been read once and found whole."""
 
     path: Path
-    id: LogEnd
+    id: OffsetAndEpoch
     """The end offset of what it contains, and the epoch of the last record before it."""
     last_timestamp_ms: int
     kraft_version: int
@@ -72,10 +71,10 @@ class Checkpoint:
                     yield _values_of(batch)
 
 
-def checkpoint_id(name: str) -> LogEnd | None:
+def checkpoint_id(name: str) -> OffsetAndEpoch | None:
     """The id in the name of a checkpoint file; None if it is another kind of file."""
     match = _NAME.fullmatch(name)
-    return None if match is None else LogEnd(Epoch(int(match[2])), Offset(int(match[1])))
+    return None if match is None else OffsetAndEpoch(Epoch(int(match[2])), Offset(int(match[1])))
 
 
 def formatted_for(folder: Path, fs: FileSystem = OS) -> Checkpoint | None:
@@ -83,14 +82,14 @@ def formatted_for(folder: Path, fs: FileSystem = OS) -> Checkpoint | None:
 
     None where it has named nobody. Raises as `read_checkpoint` does.
     """
-    path = folder / checkpoint_name(LogEnd(Epoch(0), Offset(0)))
+    path = folder / checkpoint_name(OffsetAndEpoch(Epoch(0), Offset(0)))
     with usable(folder):
         if path.name not in fs.names(folder):
             return None
     return read_checkpoint(path, fs)
 
 
-def checkpoints(folder: Path, fs: FileSystem = OS) -> list[tuple[LogEnd, Path]]:
+def checkpoints(folder: Path, fs: FileSystem = OS) -> list[tuple[OffsetAndEpoch, Path]]:
     """The checkpoint files in `folder`, the newest first; the files themselves are not read.
 
     The one at offset 0, with which Kafka formats a folder, precedes every record, and is left out:
@@ -102,12 +101,14 @@ def checkpoints(folder: Path, fs: FileSystem = OS) -> list[tuple[LogEnd, Path]]:
     return sorted((each for each in found if each[0].offset > 0), reverse=True)
 
 
-def checkpoint_name(id_: LogEnd) -> str:
+def checkpoint_name(id_: OffsetAndEpoch) -> str:
     """What the file of this checkpoint is called."""
     return f"{id_.offset:020}-{id_.epoch:010}.checkpoint"
 
 
-def read_checkpoint(path: Path, fs: FileSystem = OS, *, id_: LogEnd | None = None) -> Checkpoint:
+def read_checkpoint(
+    path: Path, fs: FileSystem = OS, *, id_: OffsetAndEpoch | None = None
+) -> Checkpoint:
     """The checkpoint in this file. Raises `FileDamaged` unless it is whole, `FormatUnknown` where
     it is newer than this program, `FolderUnusable`.
 
@@ -168,7 +169,7 @@ class _Reading:
     What its data records say is not looked at: they are only counted.
     """
 
-    def __init__(self, path: Path, id_: LogEnd, fs: FileSystem) -> None:
+    def __init__(self, path: Path, id_: OffsetAndEpoch, fs: FileSystem) -> None:
         self._fs = fs
         self._path = path
         self._id = id_

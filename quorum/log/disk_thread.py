@@ -2,7 +2,7 @@
 
 It performs, one after the other and in order, what it is asked to. Commits are grouped: while one
 is in flight at most one more of the same log is queued, and every request that comes meanwhile is
-part of that one. Where the disk is quick (`quorum.log.pace`) and the thread has nothing to do, the
+part of that one. Where the disk is quick (`DiskLatency`) and the thread has nothing to do, the
 loop makes a commit of a few records itself, once what was sent before has left. A disk that is full
 is only slow: what finds no room is tried again until it does. Nothing here knows what is written.
 """
@@ -17,15 +17,15 @@ from threading import Event, Lock, Thread
 from time import perf_counter
 from typing import Final, ParamSpec, TypeAlias, TypeVar
 
-from quorum.core.vocabulary import LogEnd, Offset
-from quorum.log.files import is_full
-from quorum.log.pace import FEW_RECORDS, Pace
+from quorum.core.vocabulary import Offset, OffsetAndEpoch
+from quorum.log.filesystem import is_full
 from quorum.ports import DiskFull, Log, LogFailure
 
 P = ParamSpec("P")
+
 T = TypeVar("T")
 
-Done: TypeAlias = Callable[[LogEnd], None]
+Done: TypeAlias = Callable[[OffsetAndEpoch], None]
 
 logger = logging.getLogger("quorum")
 
@@ -33,6 +33,68 @@ RETRY_SECONDS: Final = 0.5
 """Between two tries to write what there was no room for."""
 
 _TRIES_PER_COMPLAINT: Final = 120
+
+
+QUICK_SECONDS: Final = 0.000_5
+"""A commit that takes longer, on the average, is not waited for. Timed by the wall: on a machine
+with more to do than it has cores the thread has it, which the system gives a share of its own."""
+
+
+COUNTED_SECONDS_MAX: Final = 4 * QUICK_SECONDS
+"""As so long counts a commit that takes longer: a single one, on a machine that had something else
+to do, says nothing of the disk. Two of them within a few commits do."""
+
+
+FEW_RECORDS: Final = 8
+"""A commit of more is made by the thread where others are to be told first: whoever has so many
+records at a time has more on the way, and the loop can take that in while the disk works."""
+
+
+FIRST_TRY_AFTER: Final = 2
+"""Commits by the thread before the first one is tried in the loop."""
+
+
+TRY_AFTER: Final = 16
+
+
+TRY_AFTER_MAX: Final = 1_024
+"""Commits by the thread before one is tried in the loop again; doubled while the disk is slow."""
+
+
+_SHARE_OF_LAST: Final = 1 / 8
+
+
+class DiskLatency:
+    """How long commits in the loop take; a disk is slow until it has been tried."""
+
+    __slots__ = ("_is_quick", "_mean_seconds", "_try_after", "_until_try")
+
+    def __init__(self) -> None:
+        self._is_quick = False
+        self._mean_seconds = 0.0
+        self._try_after = TRY_AFTER // 2
+        self._until_try = FIRST_TRY_AFTER
+
+    def may_wait(self) -> bool:
+        """Whether to make the next commit in the loop, and then to say how long it `took`."""
+        if self._is_quick:
+            return True
+        self._until_try -= 1
+        return self._until_try <= 0
+
+    def took(self, seconds: float) -> None:
+        """Note how long a commit in the loop took."""
+        if self._is_quick:
+            counted = min(seconds, COUNTED_SECONDS_MAX)
+            self._mean_seconds += (counted - self._mean_seconds) * _SHARE_OF_LAST
+        else:
+            self._mean_seconds = seconds
+        was_quick, self._is_quick = self._is_quick, self._mean_seconds < QUICK_SECONDS
+        if was_quick or self._is_quick:
+            self._try_after = TRY_AFTER
+        else:
+            self._try_after = min(2 * self._try_after, TRY_AFTER_MAX)
+        self._until_try = self._try_after
 
 
 class _GivenUp(Exception):
@@ -57,7 +119,7 @@ class DiskThread:
         on_failure: Callable[[BaseException], None],
         on_room: Callable[[bool], None] | None = None,
         retry_seconds: float = RETRY_SECONDS,
-        pace: Pace | None = None,
+        pace: DiskLatency | None = None,
     ) -> None:
         self._loop = loop
         self._on_failure = on_failure
@@ -174,14 +236,14 @@ class DiskThread:
             # The loop has its report by now, before that of anything that comes later.
             self._ended += 1
 
-    def _may_commit_here(self, log: Log, pace: Pace, *, at_once: bool) -> bool:
+    def _may_commit_here(self, log: Log, pace: DiskLatency, *, at_once: bool) -> bool:
         end = log.end.offset
         count = end - self._ends.get(log, end)
         self._ends[log] = end
         is_idle = self._asked == self._ended
         return is_idle and (at_once or count <= FEW_RECORDS) and pace.may_wait()
 
-    def _commit_here(self, log: Log, pace: Pace) -> None:
+    def _commit_here(self, log: Log, pace: DiskLatency) -> None:
         waiting = self._here.pop(log, None)
         if waiting is None or self._failure is not None:
             return
@@ -292,7 +354,7 @@ class DiskThread:
             self._loop.call_soon_threadsafe(self._on_failure, failure)
 
 
-def _report(waiting: list[Done], end: LogEnd) -> None:
+def _report(waiting: list[Done], end: OffsetAndEpoch) -> None:
     for done in waiting:
         done(end)
 

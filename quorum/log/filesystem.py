@@ -4,10 +4,16 @@ As thin as it can be, for the disk thread spends its life in `pwrite` and `fdata
 simulation puts a disk of its own in its place, which knows what a loss of power would leave.
 """
 
+import errno
 import fcntl
 import os
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final, Protocol
+
+from quorum.log.errors import FolderInUse, FolderUnusable
+from quorum.log.limits import FREED_BYTES
 
 
 class FileSystem(Protocol):
@@ -122,3 +128,198 @@ class _OperatingSystem:
 
 
 OS: Final[FileSystem] = _OperatingSystem()
+
+
+LOCK_NAME: Final = ".lock"
+TEMPORARY_SUFFIX: Final = ".tmp"
+REMOVED_SUFFIX: Final = ".deleted"
+"""Kafka's: what has it is nobody's any more, and is removed by whoever starts."""
+_FOLDER_WANTED: Final = "A node needs a folder that it can make, read and write"
+
+
+@contextmanager
+def opened(path: Path, flags: int, fs: FileSystem = OS) -> Iterator[int]:
+    """A file descriptor for as long as the block lasts."""
+    fd = fs.open(path, flags)
+    try:
+        yield fd
+    finally:
+        fs.close(fd)
+
+
+@contextmanager
+def usable(path: Path) -> Iterator[None]:
+    """While a node starts: turn an `OSError` of the block into `FolderUnusable`."""
+    try:
+        yield
+    except OSError as error:
+        where = Path(os.fsdecode(error.filename)) if error.filename is not None else path
+        why = error.strerror or str(error)
+        raise FolderUnusable(where, f"{why}. {_FOLDER_WANTED}") from error
+
+
+def sync_folder(folder: Path, fs: FileSystem = OS) -> None:
+    """Make the names in `folder` durable: a new file is lost with its name."""
+    with opened(folder, os.O_RDONLY | os.O_DIRECTORY, fs) as fd:
+        sync_file(fd, fs)
+
+
+def sync_file(fd: int, fs: FileSystem = OS) -> None:
+    """Make a file or the names of a folder durable. No error of this means "no room": what could
+    not be written when it was synced is lost, and trying again would not bring it back."""
+    try:
+        fs.fsync(fd)
+    except OSError as error:
+        raise failed_sync(error) from error
+
+
+class SyncFailed(OSError):
+    """The error of a sync, as one that nobody takes for a full disk."""
+
+
+def failed_sync(error: OSError) -> SyncFailed:
+    """The same for the error that the system gave."""
+    return SyncFailed(errno.EIO, f"it could not be synced: {error.strerror or error}")
+
+
+def is_full(error: OSError) -> bool:
+    """Whether a write, a new name or the like failed for lack of room alone."""
+    return error.errno in (errno.ENOSPC, errno.EDQUOT)
+
+
+def read_up_to(fd: int, size: int, position: int, fs: FileSystem = OS) -> bytes:
+    """`size` bytes at `position`, or fewer where the file ends first."""
+    data = fs.pread(fd, size, position)
+    while len(data) < size:
+        more = fs.pread(fd, size - len(data), position + len(data))
+        if not more:
+            break
+        data += more
+    return data
+
+
+def read_file(path: Path, fs: FileSystem = OS) -> bytes | None:
+    """All that is in a small file; None if there is no such file."""
+    try:
+        with opened(path, os.O_RDONLY, fs) as fd:
+            return read_up_to(fd, fs.size(fd), 0, fs)
+    except FileNotFoundError:
+        return None
+
+
+def write_all(
+    fd: int, data: bytes | bytearray | memoryview, position: int, fs: FileSystem = OS
+) -> None:
+    """All of `data` at `position`; the operating system may take it in several parts."""
+    written = fs.pwrite(fd, data, position)
+    while written < len(data):
+        with memoryview(data) as view:
+            written += fs.pwrite(fd, view[written:], position + written)
+
+
+def replace_file(path: Path, data: bytes, fs: FileSystem = OS) -> None:
+    """Let `path` hold `data`, whole or not at all, and survive a loss of power from here on."""
+    temporary = path.with_name(path.name + TEMPORARY_SUFFIX)
+    with opened(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, fs) as fd:
+        write_all(fd, data, 0, fs)
+        sync_file(fd, fs)
+    fs.rename(temporary, path)
+    sync_folder(path.parent, fs)
+
+
+def cut_files(path: Path, size_bytes: int, later: Sequence[Path], fs: FileSystem = OS) -> None:
+    """Shorten `path` and remove the files `later` that follow it, the last one first, durably.
+
+    Whenever this is interrupted, what is left is the front of what there was: each name is
+    durably gone before the next file is touched.
+    """
+    remove_files(reversed(later), fs)
+    with opened(path, os.O_WRONLY, fs) as fd:
+        fs.ftruncate(fd, size_bytes)
+        sync_file(fd, fs)
+
+
+def remove_files(paths: Iterable[Path], fs: FileSystem = OS) -> None:
+    """Remove these files one after the other: each is durably gone before the next one goes."""
+    for each in paths:
+        with suppress(FileNotFoundError):
+            fs.remove(each)
+        sync_folder(each.parent, fs)
+
+
+def is_large(path: Path, fs: FileSystem = OS) -> bool:
+    """Whether removing it at once would take long."""
+    return fs.size(path) > FREED_BYTES
+
+
+def renamed_for_removal(path: Path) -> Path:
+    """What a large file is called while it is being removed."""
+    return path.with_name(f"{path.name}{REMOVED_SUFFIX}")
+
+
+def take_name_away(path: Path, fs: FileSystem = OS) -> bool:
+    """Let there be no such file any more, durably and at once; whether its bytes are still there,
+    for `remove_some`: those of a large file are, if there is room for another name."""
+    if fs.exists(path) and is_large(path, fs):
+        try:
+            fs.rename(path, renamed_for_removal(path))
+        except OSError as error:
+            if not is_full(error):
+                raise
+        else:
+            sync_folder(path.parent, fs)
+            return True
+    remove_files([path], fs)
+    return fs.exists(renamed_for_removal(path))
+
+
+def remove_some(path: Path, fs: FileSystem = OS) -> bool:
+    """Remove a file that nobody needs durably, a stretch at a time, so that no call takes long;
+    whether there is more of it. As long as there is, it has another name: what a loss of power
+    leaves of it, or brings back, is not taken for the file."""
+    removed = renamed_for_removal(path)
+    if not fs.exists(removed):
+        return take_name_away(path, fs)
+    if is_large(removed, fs):
+        with opened(removed, os.O_WRONLY, fs) as fd:
+            fs.ftruncate(fd, fs.size(fd) - FREED_BYTES)
+        return True
+    remove_files([removed], fs)
+    return False
+
+
+def make_folder(folder: Path, fs: FileSystem = OS) -> None:
+    """Create `folder` if it is not there, durably. Its parent must exist."""
+    if fs.is_folder(folder):
+        return
+    fs.make_folder(folder)
+    sync_folder(folder.parent, fs)
+
+
+class FolderLock:
+    """One process per folder: holds an flock on the file `.lock` in it, as Kafka does.
+
+    The lock ends with the process, however that ends; the file stays and means nothing.
+    """
+
+    def __init__(self, folder: Path, fs: FileSystem = OS) -> None:
+        """Take the lock, or raise `FolderInUse`; `FolderUnusable` if there can be no such file."""
+        path = folder / LOCK_NAME
+        with usable(path):
+            fd = fs.open(path, os.O_RDWR | os.O_CREAT)
+        try:
+            fs.lock(fd)
+        except BlockingIOError as error:
+            fs.close(fd)
+            raise FolderInUse(path) from error
+        except OSError as error:
+            fs.close(fd)
+            raise FolderUnusable(path, error.strerror or str(error)) from error
+        self._fs = fs
+        self._fd: int | None = fd
+
+    def release(self) -> None:
+        """Let others have the folder; a second call changes nothing."""
+        if self._fd is not None:
+            self._fs.close(self._fd)
+            self._fd = None

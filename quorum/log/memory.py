@@ -7,10 +7,10 @@ what a restarted process finds.
 from collections.abc import Sequence
 
 from quorum.core.messages import Batch
-from quorum.core.vocabulary import Election, Epoch, LogEnd, Offset
-from quorum.log.extent import Extent
+from quorum.core.vocabulary import ElectionState, Epoch, Offset, OffsetAndEpoch
+from quorum.log.segment import Extent
+from quorum.log.segment_reader import first_record_from
 from quorum.log.tail import Bytes, Tail
-from quorum.log.timestamps import first_record_from
 from quorum.ports import OffsetOutOfRange
 from quorum.records.batch import Buffer, headers
 
@@ -29,7 +29,7 @@ class MemoryLog:
         return self._extent.start
 
     @property
-    def end(self) -> LogEnd:
+    def end(self) -> OffsetAndEpoch:
         """The epoch of the last batch (0 if there is none) and the log end offset."""
         return self._extent.end
 
@@ -98,7 +98,7 @@ class MemoryLog:
         """Forget every batch and begin at `start`, durably; see the port."""
         self._extent, self._tail, self._durable = Extent(start), Tail(start), start
 
-    def commit(self, *, sync: bool = True) -> LogEnd:
+    def commit(self, *, sync: bool = True) -> OffsetAndEpoch:
         """Let everything appended so far survive a crash, if it is to be synced; see the port."""
         if sync:
             self._durable = self.end.offset
@@ -127,12 +127,12 @@ class MemoryElectionStore:
     """What it promises stands in `quorum.ports.ElectionStore`."""
 
     def __init__(self) -> None:
-        self._election = Election()
+        self._election = ElectionState()
 
-    def read(self) -> Election:
+    def read(self) -> ElectionState:
         """What was last written."""
         return self._election
 
-    def write(self, election: Election) -> None:
+    def write(self, election: ElectionState) -> None:
         """Replace what is stored."""
         self._election = election

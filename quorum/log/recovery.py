@@ -39,12 +39,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeAlias
 
-from quorum.core.vocabulary import Epoch, LogEnd, Offset
+from quorum.core.vocabulary import Epoch, Offset, OffsetAndEpoch
 from quorum.log.errors import FolderUnusable, FormatUnknown, LogDamaged
-from quorum.log.extent import Extent
-from quorum.log.file_reader import StoredBatch
-from quorum.log.files import (
+from quorum.log.filesystem import (
     REMOVED_SUFFIX,
+    FileSystem,
     cut_files,
     opened,
     read_up_to,
@@ -53,10 +52,9 @@ from quorum.log.files import (
     usable,
     write_all,
 )
-from quorum.log.filesystem import FileSystem
 from quorum.log.limits import GROUP_BYTES_MAX, TORN_BYTES_MAX
-from quorum.log.scan import ScannedFile, next_sound_batch, scan
-from quorum.log.segment import Segment, segment_base
+from quorum.log.segment import Extent, Segment, segment_base
+from quorum.log.segment_reader import ScannedFile, StoredBatch, next_sound_batch, scan
 from quorum.records.batch import CONTROL_BIT, HEADER_BYTES, MAGIC, CorruptBatch, header_at
 
 SECTOR_BYTES: Final = 512
@@ -94,7 +92,7 @@ class Recovery:
     segments: int
     size_bytes: int
     start: Offset
-    end: LogEnd
+    end: OffsetAndEpoch
     cut: Cut | None
 
     def __str__(self) -> str:

@@ -8,10 +8,12 @@ is found by stepping from header to header. Nothing here touches a file.
 import re
 from array import array
 from bisect import bisect_left, bisect_right
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from quorum.core.vocabulary import Offset
+from quorum.core.messages import Batch
+from quorum.core.vocabulary import Epoch, Offset, OffsetAndEpoch
 from quorum.log.limits import INDEX_INTERVAL_BYTES
 from quorum.records.batch import Header
 
@@ -19,7 +21,7 @@ _NAME: Final = re.compile(r"(\d{20})\.log")
 _NO_TIMESTAMP_MS: Final = -1
 
 
-class Mark(NamedTuple):
+class IndexEntry(NamedTuple):
     """An entry of the index: a batch begins at `position`, with `offset`."""
 
     offset: Offset
@@ -68,25 +70,74 @@ class Segment:
         del self._times_ms[kept:]
         self.size_bytes = size_bytes
 
-    def mark_at_or_before(self, offset: Offset) -> Mark:
+    def mark_at_or_before(self, offset: Offset) -> IndexEntry:
         """The last mark that is not behind `offset`; the segment is not empty and holds it."""
         return self._mark(bisect_right(self._offsets, offset) - 1)
 
-    def mark_within(self, start: Mark, end: Offset, max_bytes: int) -> Mark:
+    def mark_within(self, start: IndexEntry, end: Offset, max_bytes: int) -> IndexEntry:
         """The last mark up to which everything from `start` on is below `end` and fits."""
         by_offset = bisect_right(self._offsets, end) - 1
         by_size = bisect_right(self._positions, start.position + max_bytes) - 1
         return max(start, self._mark(min(by_offset, by_size)))
 
-    def mark_before_time(self, timestamp_ms: int) -> Mark:
+    def mark_before_time(self, timestamp_ms: int) -> IndexEntry:
         """A mark before which every timestamp is below this one; the segment is not empty."""
         return self._mark(max(0, bisect_left(self._times_ms, timestamp_ms) - 1))
 
-    def _mark(self, index: int) -> Mark:
-        return Mark(Offset(self._offsets[index]), self._positions[index])
+    def _mark(self, index: int) -> IndexEntry:
+        return IndexEntry(Offset(self._offsets[index]), self._positions[index])
 
 
 def segment_base(name: str) -> Offset | None:
     """The first offset of the segment of this file name; None if it is another kind of file."""
     match = _NAME.fullmatch(name)
     return None if match is None else Offset(int(match[1]))
+
+
+class Extent:
+    """The outline of a log, kept in step with its batches by whoever keeps those.
+
+    Invariant: `end.epoch` is the last of `epochs`, or if there is none that of the last batch
+    that was dropped at the start, 0 if there was none; epochs and offsets rise.
+    """
+
+    __slots__ = ("_epoch_before", "end", "epochs", "start")
+
+    def __init__(self, start: Offset) -> None:
+        self.start = start
+        self._epoch_before = Epoch(0)
+        self.end = OffsetAndEpoch(Epoch(0), start)
+        self.epochs: list[tuple[Epoch, Offset]] = []
+
+    def assert_continued_by(self, batches: Iterable[Batch]) -> None:
+        """Nothing of a run of batches is taken in unless all of it can be."""
+        end, epoch = self.end.offset, self.end.epoch
+        for batch in batches:
+            assert batch.base == end, f"{batch} does not begin at offset {end}"
+            assert batch.end > end, f"{batch} is empty"
+            assert batch.epoch >= epoch, f"{batch} follows epoch {epoch}"
+            end, epoch = batch.end, batch.epoch
+
+    def append(self, batch: Batch) -> None:
+        """Take in a batch for which `assert_continued_by` holds."""
+        if not self.epochs or self.epochs[-1][0] != batch.epoch:
+            self.epochs.append((batch.epoch, batch.base))
+        self.end = OffsetAndEpoch(batch.epoch, batch.end)
+
+    def truncate(self, end: Offset) -> None:
+        """Let the log end at `end`, which is the boundary of a batch."""
+        assert self.start <= end <= self.end.offset
+        while self.epochs and self.epochs[-1][1] >= end:
+            self.epochs.pop()
+        self.end = OffsetAndEpoch(self.epochs[-1][0] if self.epochs else self._epoch_before, end)
+
+    def advance(self, start: Offset) -> None:
+        """Let the log begin at `start`, which is the boundary of a batch."""
+        assert self.start <= start <= self.end.offset
+        while self.epochs and self.epochs[0][1] < start:
+            epoch, _ = self.epochs.pop(0)
+            self._epoch_before = epoch
+        following = self.epochs[0][1] if self.epochs else self.end.offset
+        if following > start:
+            self.epochs.insert(0, (self._epoch_before, start))
+        self.start = start

@@ -9,14 +9,55 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Final, NamedTuple
 
 from quorum.core.vocabulary import Offset
-from quorum.log.files import opened, read_up_to
-from quorum.log.filesystem import FileSystem
-from quorum.log.limits import WALK_BYTES
-from quorum.log.segment import Mark
-from quorum.ports import LogFailure
-from quorum.records.batch import HEADER_BYTES, CorruptBatch, Header, check_length, header_at
+from quorum.log.filesystem import OS, FileSystem, opened, read_up_to
+from quorum.log.limits import SCAN_BYTES, WALK_BYTES
+from quorum.log.segment import IndexEntry
+from quorum.ports import Log, LogFailure
+from quorum.records.batch import (
+    HEADER_BYTES,
+    LENGTH_END,
+    MAGIC,
+    CorruptBatch,
+    Header,
+    check_crc,
+    check_header,
+    check_length,
+    header_at,
+    headers,
+)
+from quorum.records.decode import UnsupportedCodec, decode
+
+_MAGIC_POSITION: Final = 16
+
+
+_OFFSETS_AHEAD_MAX: Final = 1 << 40
+"""A batch that claims to be further ahead than this is taken for noise."""
+
+
+_READ_BYTES: Final = 64 * 1024
+
+
+class ScannedFile:
+    """An open file and the window of it that is in memory."""
+
+    def __init__(self, fd: int, fs: FileSystem = OS) -> None:
+        self._fd = fd
+        self._fs = fs
+        self.size_bytes = fs.size(fd)
+        self._window = memoryview(b"")
+        self._origin = 0
+
+    def at(self, position: int, length: int) -> memoryview:
+        """`length` bytes at `position`, or fewer where the file ends first."""
+        start = position - self._origin
+        if start < 0 or start + length > len(self._window):
+            size = max(length, min(SCAN_BYTES, self.size_bytes - position))
+            self._window = memoryview(read_up_to(self._fd, size, position, self._fs))
+            self._origin, start = position, 0
+        return self._window[start : start + length]
 
 
 @contextmanager
@@ -45,7 +86,7 @@ def _walk(fs: FileSystem, fd: int, position: int) -> Iterator[tuple[int, Header]
         position += header.size_bytes
 
 
-def position_of(fs: FileSystem, path: Path, offset: Offset, mark: Mark) -> int:
+def position_of(fs: FileSystem, path: Path, offset: Offset, mark: IndexEntry) -> int:
     """The position of the batch that begins at `offset`, at or behind `mark`."""
     with _reading(path, fs) as fd:
         position, header = _find(fs, fd, offset, mark)
@@ -60,8 +101,8 @@ def read_batches(
     end: Offset,
     max_bytes: int,
     *,
-    before: Mark,
-    within: Mark,
+    before: IndexEntry,
+    within: IndexEntry,
     at_least_one: bool,
 ) -> tuple[bytes, Offset]:
     """Batches from the one that holds `start` to the last that ends at or below `end`, and the
@@ -75,14 +116,14 @@ def read_batches(
         limit = position + max_bytes
         if at_least_one:
             limit = max(limit, position + header.size_bytes)
-        stop = _last_before(fs, fd, max(within, Mark(start, position)), end, limit)
+        stop = _last_before(fs, fd, max(within, IndexEntry(start, position)), end, limit)
         data = read_up_to(fd, stop.position - position, position, fs)
         if len(data) < stop.position - position:
             raise CorruptBatch(position + len(data), "the file ends within it")
         return data, stop.offset
 
 
-def _find(fs: FileSystem, fd: int, offset: Offset, mark: Mark) -> tuple[int, Header]:
+def _find(fs: FileSystem, fd: int, offset: Offset, mark: IndexEntry) -> tuple[int, Header]:
     """The batch that holds `offset`."""
     for position, header in _walk(fs, fd, mark.position):
         if header.end_offset > offset:
@@ -90,14 +131,148 @@ def _find(fs: FileSystem, fd: int, offset: Offset, mark: Mark) -> tuple[int, Hea
     raise AssertionError("a walk has no end")
 
 
-def _last_before(fs: FileSystem, fd: int, mark: Mark, end: Offset, limit: int) -> Mark:
+def _last_before(fs: FileSystem, fd: int, mark: IndexEntry, end: Offset, limit: int) -> IndexEntry:
     """Where the last batch stops that ends at or below `end`, and at or before `limit`."""
     if mark.offset >= end:
         return mark
     for position, header in _walk(fs, fd, mark.position):
         if header.end_offset > end or position + header.size_bytes > limit:
             break
-        mark = Mark(Offset(header.end_offset), position + header.size_bytes)
+        mark = IndexEntry(Offset(header.end_offset), position + header.size_bytes)
         if mark.offset == end:
             break
     return mark
+
+
+class StoredBatch(NamedTuple):
+    """A batch of a file, whole and sound."""
+
+    position: int
+    header: Header
+    data: bytes
+
+
+def batches_of(
+    path: Path, *, base: int | None = None, fs: FileSystem = OS
+) -> Iterator[StoredBatch]:
+    """The batches of the file, in order; the first begins at offset `base` where that is given.
+
+    Raises `CorruptBatch` at the first that is not whole, sound and in its place, `OSError` where
+    the file cannot be read.
+    """
+    with opened(path, os.O_RDONLY, fs) as fd:
+        file = ScannedFile(fd, fs)
+        if file.size_bytes == 0:
+            return
+        first = _first_offset(file) if base is None else base
+        for position, header in scan(file, base=first, epoch_min=0, crc=True):
+            yield StoredBatch(position, header, bytes(file.at(position, header.size_bytes)))
+
+
+def _first_offset(file: ScannedFile) -> int:
+    opening = file.at(0, HEADER_BYTES)
+    if len(opening) < HEADER_BYTES:
+        raise CorruptBatch(0, f"only {len(opening)} of the {HEADER_BYTES} bytes of its header")
+    return header_at(opening).base_offset
+
+
+def scan(
+    file: ScannedFile, *, base: int, epoch_min: int, crc: bool
+) -> Iterator[tuple[int, Header]]:
+    """Position and header of each batch of the file, which is to begin at offset `base`.
+
+    Raises `CorruptBatch` at the first that is not whole, sound and in its place; checksums are
+    computed only with `crc`, for that is what makes the whole file be read.
+    """
+    position = 0
+    while position < file.size_bytes:
+        header = _header(file, position)
+        size_bytes = header.length + LENGTH_END
+        # All that `check_length` and `check_header` ask, at once; only they say what is wrong.
+        if not (
+            header.magic == MAGIC
+            and size_bytes >= HEADER_BYTES
+            and position + size_bytes <= file.size_bytes
+            and 0 < header.record_count == header.last_offset_delta + 1
+            and header.base_offset == base
+            and header.epoch >= epoch_min
+        ):
+            check_length(header, position, file.size_bytes)
+            check_header(header, position, expected_base=base, epoch_min=epoch_min)
+            raise AssertionError(f"{header} is refused without a reason")
+        if crc:
+            check_crc(header, position, file.at(position, size_bytes))
+        yield position, header
+        base, epoch_min = base + header.record_count, header.epoch
+        position += size_bytes
+
+
+def next_sound_batch(
+    file: ScannedFile, position: int, *, base_min: int, epoch_min: int
+) -> int | None:
+    """Where at or behind `position` a batch begins that is whole and sound; None if nowhere.
+
+    Looked for byte by byte, for damage may have changed a length. The checksum makes a false
+    find as good as impossible; the other fields rule out nearly everything before it is computed.
+    """
+    while position + HEADER_BYTES <= file.size_bytes:
+        window = bytes(file.at(position, min(SCAN_BYTES, file.size_bytes - position)))
+        at = window.find(MAGIC, _MAGIC_POSITION)
+        while at != -1:
+            start = position + at - _MAGIC_POSITION
+            if _is_sound(file, start, base_min=base_min, epoch_min=epoch_min):
+                return start
+            at = window.find(MAGIC, at + 1)
+        position += len(window) - _MAGIC_POSITION
+    return None
+
+
+def _is_sound(file: ScannedFile, position: int, *, base_min: int, epoch_min: int) -> bool:
+    try:
+        header = _header(file, position)
+        check_length(header, position, file.size_bytes)
+        check_header(header, position, expected_base=None, epoch_min=epoch_min)
+        if not base_min <= header.base_offset < base_min + _OFFSETS_AHEAD_MAX:
+            return False
+        check_crc(header, position, file.at(position, header.size_bytes))
+    except CorruptBatch:
+        return False
+    return True
+
+
+def _header(file: ScannedFile, position: int) -> Header:
+    view = file.at(position, HEADER_BYTES)
+    if len(view) < HEADER_BYTES:
+        raise CorruptBatch(position, f"only {len(view)} of the {HEADER_BYTES} bytes of its header")
+    return header_at(view)
+
+
+def first_record_from(
+    log: Log, start: Offset, end: Offset, timestamp_ms: int
+) -> tuple[Offset, int] | None:
+    """The first record in [start, end) that is not older than `timestamp_ms`: its offset and time.
+
+    Headers say which batches to look into. Where the records of one cannot be decompressed, its
+    first record stands for it: whoever begins there misses nothing.
+    """
+    while start < end:
+        data = log.read(start, end, _READ_BYTES)
+        assert data, f"[{start}, {end}) does not end at the end of a batch"
+        for position, header in headers(data):
+            start = Offset(header.end_offset)
+            if header.max_timestamp_ms >= timestamp_ms:
+                batch = data[position : position + header.size_bytes]
+                found = _first_in_batch(batch, header, timestamp_ms)
+                if found is not None:
+                    return found
+    return None
+
+
+def _first_in_batch(batch: bytes, header: Header, timestamp_ms: int) -> tuple[Offset, int] | None:
+    try:
+        for record in decode(batch):
+            if record.timestamp_ms >= timestamp_ms:
+                return Offset(record.offset), record.timestamp_ms
+    except UnsupportedCodec:
+        return Offset(header.base_offset), header.base_timestamp_ms
+    return None

@@ -22,7 +22,7 @@ from quorum.protocol.codec import (
     response_schema,
 )
 from quorum.protocol.errors import ErrorCode, error_name
-from quorum.protocol.faults import Malformed
+from quorum.protocol.malformed import Malformed
 from quorum.protocol.shape import Data
 
 _ZERO_LEVELS_FROM: Final = 4

@@ -13,32 +13,21 @@ from struct import Struct
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from quorum.protocol import headers, shape
-from quorum.protocol.apis import SPOKEN, ApiKey, UnsupportedVersion, header_flexibility
-from quorum.protocol.faults import BadFrame, Malformed
-from quorum.protocol.schemas import load_request_schema, load_response_schema
+from quorum.protocol.apis import (
+    SPOKEN,
+    ApiKey,
+    UnsupportedVersion,
+    header_flexibility,
+    load_request_schema,
+    load_response_schema,
+)
+from quorum.protocol.malformed import Malformed
 from quorum.protocol.shape import Data
 
 if TYPE_CHECKING:
     from kio.schema.errors import ErrorCode
     from kio.static.protocol import RequestPayload, ResponsePayload
 
-__all__ = [
-    "BadFrame",
-    "Malformed",
-    "decode_part",
-    "decode_request",
-    "decode_response",
-    "encode_request",
-    "encode_request_body",
-    "encode_response",
-    "encode_response_body",
-    "error_code",
-    "make",
-    "make_known",
-    "nested",
-    "request_schema",
-    "response_schema",
-]
 
 _LENGTH: Final = Struct(">i")
 

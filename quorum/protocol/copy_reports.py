@@ -10,7 +10,7 @@ from typing import Final, Protocol, TypeVar
 from uuid import UUID
 
 from quorum.protocol.apis import ApiKey
-from quorum.protocol.faults import Malformed
+from quorum.protocol.malformed import Malformed
 from quorum.protocol.shape import Data
 from quorum.protocol.varints import read_uvarint, uvarint
 

@@ -20,24 +20,24 @@ from quorum.core.vocabulary import (
     NO_DIRECTORY,
     NO_REPLICA,
     Epoch,
-    LogEnd,
     Offset,
+    OffsetAndEpoch,
     ReplicaId,
     ReplicaKey,
 )
-from quorum.core.voters import Endpoint
+from quorum.core.voter_set import Endpoint
 from quorum.protocol import codec
 from quorum.protocol.apis import ApiKey
 from quorum.protocol.codec import make, make_known, nested
 from quorum.protocol.errors import ErrorCode, error_name
-from quorum.protocol.faults import Malformed
+from quorum.protocol.malformed import Malformed
 from quorum.protocol.raft_types import (
     METADATA_PARTITION,
     METADATA_TOPIC,
-    Answer,
-    Here,
+    LeaderAndEpoch,
+    LocalNode,
+    RaftResponse,
     Refusal,
-    Standing,
     address_of,
     flat_error,
     wrong_cluster,
@@ -119,7 +119,9 @@ def write_end_quorum_epoch(
     )
 
 
-def read_request(api_key: int, version: int, body: Data, here: Here) -> ElectionRequest | Refusal:
+def read_request(
+    api_key: int, version: int, body: Data, here: LocalNode
+) -> ElectionRequest | Refusal:
     """The flat request, or why it is refused; raises `Malformed`."""
     message = codec.decode_request(api_key, version, body)
     partition = _asked_partition(message, here)
@@ -139,7 +141,7 @@ def read_request(api_key: int, version: int, body: Data, here: Here) -> Election
             raise AssertionError(f"{api_key} is no request of an election")
 
 
-def write_response(response: ElectionResponse, version: int, standing: Standing) -> bytes:
+def write_response(response: ElectionResponse, version: int, standing: LeaderAndEpoch) -> bytes:
     """The answer of the core, in the nesting of the request it answers."""
     match response:
         case VoteResponse():
@@ -152,14 +154,14 @@ def write_response(response: ElectionResponse, version: int, standing: Standing)
     return _write_response(api_key, version, top_code, response.error, standing, more)
 
 
-def write_refusal(api_key: int, version: int, refusal: Refusal, standing: Standing) -> bytes:
+def write_refusal(api_key: int, version: int, refusal: Refusal, standing: LeaderAndEpoch) -> bytes:
     """An answer that the core was not asked for."""
     top_code = refusal.code if refusal.top_level else 0
     more = {"vote_granted": False} if api_key == ApiKey.VOTE else {}
     return _write_response(api_key, version, top_code, refusal.code, standing, more)
 
 
-def read_response(api_key: int, version: int, body: Data) -> Answer | Refusal:
+def read_response(api_key: int, version: int, body: Data) -> RaftResponse | Refusal:
     """The flat answer, or why the request was refused; raises `Malformed`."""
     message = codec.decode_response(api_key, version, body)
     partition = _answered_partition(api_key, version, message)
@@ -176,7 +178,7 @@ def read_response(api_key: int, version: int, body: Data) -> Answer | Refusal:
         raise Malformed(api_key, version, f"leader epoch {partition.leader_epoch}")
     leader = ReplicaId(partition.leader_id) if partition.leader_id >= 0 else None
     response = _flat_response(api_key, error, partition, leader)
-    return Answer(response=response, leader_address=address_of(leader, message))
+    return RaftResponse(response=response, leader_address=address_of(leader, message))
 
 
 def _vote(partition: Any) -> VoteRequest | Refusal:
@@ -195,7 +197,7 @@ def _vote(partition: Any) -> VoteRequest | Refusal:
     return VoteRequest(
         epoch=Epoch(partition.replica_epoch),
         candidate=ReplicaKey(ReplicaId(partition.replica_id), directory_id or NO_DIRECTORY),
-        log_end=LogEnd(Epoch(partition.last_offset_epoch), Offset(partition.last_offset)),
+        log_end=OffsetAndEpoch(Epoch(partition.last_offset_epoch), Offset(partition.last_offset)),
         pre_vote=pre_vote,
     )
 
@@ -240,7 +242,7 @@ def _flat_response(
             raise AssertionError(f"{api_key} is no request of an election")
 
 
-def _asked_partition(message: Any, here: Here) -> Any | Refusal:
+def _asked_partition(message: Any, here: LocalNode) -> Any | Refusal:
     """The one partition of a request, or why there is none to speak of."""
     wrong = wrong_cluster(message.cluster_id, here)
     if wrong is not None:
@@ -305,7 +307,7 @@ def _write_response(
     version: int,
     top_code: int,
     code: int,
-    standing: Standing,
+    standing: LeaderAndEpoch,
     more: dict[str, Any],
 ) -> bytes:
     schema = codec.response_schema(api_key, version)
@@ -332,7 +334,7 @@ def _nest(schema: type[Any], partition_values: dict[str, Any]) -> tuple[Any, ...
     return (topic,)
 
 
-def _node_endpoints(schema: type[Any], version: int, standing: Standing) -> tuple[Any, ...]:
+def _node_endpoints(schema: type[Any], version: int, standing: LeaderAndEpoch) -> tuple[Any, ...]:
     if version == 0 or standing.leader is None or standing.leader_address is None:
         return ()
     host, port = standing.leader_address

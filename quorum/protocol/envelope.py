@@ -22,7 +22,6 @@ from quorum.protocol.codec import (
 )
 from quorum.protocol.errors import ErrorCode
 from quorum.protocol.extension_tags import with_patience
-from quorum.protocol.faults import Malformed
 from quorum.protocol.headers import (
     read_request_header,
     read_request_prefix,
@@ -30,6 +29,7 @@ from quorum.protocol.headers import (
     write_framed_response_header,
     write_request_header,
 )
+from quorum.protocol.malformed import Malformed
 from quorum.protocol.shape import Data
 from quorum.protocol.varints import read_uvarint, uvarint
 

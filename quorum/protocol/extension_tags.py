@@ -14,7 +14,7 @@ from struct import Struct
 from typing import Any, Final, NamedTuple
 
 from quorum.protocol import codec
-from quorum.protocol.faults import Malformed
+from quorum.protocol.malformed import Malformed
 from quorum.protocol.shape import Data
 from quorum.protocol.varints import uvarint
 

@@ -5,7 +5,7 @@ length. So this head is packed and unpacked here, and the tail behind it comes f
 is kept: a message costs a microsecond or two, and its bytes are kio's. A request of any other
 form takes the long way through kio. Nothing here knows who leads.
 
-From version 15 on a request can echo a round of reads (`quorum.protocol.rounds`).
+From version 15 on a request can echo a round of reads (`quorum.protocol.read_rounds`).
 """
 
 from datetime import timedelta
@@ -18,20 +18,20 @@ from quorum.core.messages import FetchRequest
 from quorum.core.vocabulary import (
     NO_DIRECTORY,
     Epoch,
-    LogEnd,
     Offset,
+    OffsetAndEpoch,
     ReplicaId,
     ReplicaKey,
 )
-from quorum.protocol import codec, rounds
+from quorum.protocol import codec, read_rounds
 from quorum.protocol.apis import ApiKey
 from quorum.protocol.codec import make, make_known, nested
 from quorum.protocol.errors import ErrorCode
-from quorum.protocol.faults import Malformed
+from quorum.protocol.malformed import Malformed
 from quorum.protocol.raft_types import (
     METADATA_PARTITION,
     METADATA_TOPIC_ID,
-    Here,
+    LocalNode,
     Refusal,
     wrong_cluster,
 )
@@ -101,11 +101,11 @@ def write_fetch_request(request: FetchRequest, version: int, *, cluster_id: str 
     )
     if request.round:
         tail = _tail_for_round(version, request.replica, cluster_id)
-        return b"".join((head, tail, rounds.pack(request.round)))
+        return b"".join((head, tail, read_rounds.pack(request.round)))
     return head + _tail(version, request.replica, cluster_id)
 
 
-def read_fetch_request(version: int, body: Data, here: Here) -> FetchRequest | Refusal:
+def read_fetch_request(version: int, body: Data, here: LocalNode) -> FetchRequest | Refusal:
     """The flat request, or why it is refused; raises `Malformed`."""
     asked = _read_usual(version, body) or _read_any(version, body)
     if isinstance(asked, Refusal):
@@ -113,7 +113,7 @@ def read_fetch_request(version: int, body: Data, here: Here) -> FetchRequest | R
     return _refusal(asked, here) or FetchRequest(
         replica=asked.replica,
         epoch=Epoch(asked.epoch),
-        log_end=LogEnd(Epoch(asked.last_epoch), Offset(asked.offset)),
+        log_end=OffsetAndEpoch(Epoch(asked.last_epoch), Offset(asked.offset)),
         max_wait_ms=asked.max_wait_ms,
         max_bytes=_max_bytes(asked),
         round=asked.round,
@@ -146,7 +146,7 @@ def _read_usual(version: int, body: Data) -> _Asked | None:
 def _tail_of(version: int, data: bytes) -> tuple[_Tail, int]:
     """Who asks, and the round of reads that it echoes; 0 for none."""
     is_usual = len(data) <= _TAIL_BYTES_MAX
-    halves = rounds.split(data)
+    halves = read_rounds.split(data)
     if halves is not None:
         before, round_ = halves
         read_before = _read_before if is_usual else _read_before.__wrapped__
@@ -183,11 +183,11 @@ def _read_any(version: int, body: Data) -> _Asked | Refusal:
 def _read_before(version: int, before: bytes) -> _Tail | None:
     """What stands before a round; None if what looked like one is something else."""
     try:
-        tail = _read_tail.__wrapped__(version, before + rounds.NO_ROUND)
+        tail = _read_tail.__wrapped__(version, before + read_rounds.NO_ROUND)
     except Malformed:
         return None
     tags_at = _tags_at(before)
-    return tail if tags_at is not None and rounds.ends_with_round(before, tags_at) else None
+    return tail if tags_at is not None and read_rounds.ends_with_round(before, tags_at) else None
 
 
 @lru_cache(_TAILS_MAX)
@@ -203,7 +203,7 @@ def _tags_at(tail: bytes) -> int | None:
 
     None where it forgets topics: no replica does, and nobody looks behind them for a round.
     """
-    forgotten_at = rounds.after_tags(tail, rounds.after_tags(tail, 0))
+    forgotten_at = read_rounds.after_tags(tail, read_rounds.after_tags(tail, 0))
     if tail[forgotten_at] != _NO_ITEMS:
         return None
     rack_size, rack_at = read_uvarint(tail, forgotten_at + 1)
@@ -216,7 +216,7 @@ def _replica_of(request: Any, partition: Any) -> ReplicaKey:
     return ReplicaKey(ReplicaId(state.replica_id), directory_id or NO_DIRECTORY)
 
 
-def _refusal(asked: _Asked, here: Here) -> Refusal | None:
+def _refusal(asked: _Asked, here: LocalNode) -> Refusal | None:
     """Why the request is refused, or None."""
     wrong = wrong_cluster(asked.cluster_id, here)
     if wrong is not None:
@@ -290,7 +290,7 @@ def _encode(request: FetchRequest, version: int, cluster_id: str | None) -> byte
 @lru_cache(_TAILS_MAX)
 def _tail(version: int, replica: ReplicaKey, cluster_id: str | None) -> bytes:
     """All that follows the head, as kio writes it."""
-    log_end = LogEnd(Epoch(0), Offset(0))
+    log_end = OffsetAndEpoch(Epoch(0), Offset(0))
     any_request = FetchRequest(
         replica=replica, epoch=Epoch(0), log_end=log_end, max_wait_ms=0, max_bytes=0
     )
@@ -302,4 +302,4 @@ def _tail_for_round(version: int, replica: ReplicaKey, cluster_id: str | None) -
     tail = _tail(version, replica, cluster_id)
     tags_at = _tags_at(tail)
     assert tags_at is not None
-    return rounds.prepared(tail, tags_at)
+    return read_rounds.prepared(tail, tags_at)

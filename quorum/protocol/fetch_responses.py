@@ -3,7 +3,7 @@
 As with the requests, the head of plain numbers is packed and unpacked here, and the tagged fields
 at the end come from kio once and are kept. The records stand between the two: their bytes are
 neither checked nor changed here, and leave as they are. An answer can carry a round of reads
-(`quorum.protocol.rounds`).
+(`quorum.protocol.read_rounds`).
 """
 
 from collections.abc import Sequence
@@ -13,19 +13,19 @@ from struct import Struct
 from typing import Any, Final, NamedTuple
 
 from quorum.core.messages import Error, FetchResponse
-from quorum.core.vocabulary import NO_REPLICA, Epoch, LogEnd, Offset, ReplicaId
-from quorum.protocol import codec, rounds
+from quorum.core.vocabulary import NO_REPLICA, Epoch, Offset, OffsetAndEpoch, ReplicaId
+from quorum.protocol import codec, read_rounds
 from quorum.protocol.apis import ApiKey
 from quorum.protocol.codec import make, make_known, nested
 from quorum.protocol.errors import error_name
-from quorum.protocol.faults import Malformed
+from quorum.protocol.malformed import Malformed
 from quorum.protocol.raft_types import (
     METADATA_PARTITION,
     METADATA_TOPIC_ID,
-    Answer,
     HostPort,
+    LeaderAndEpoch,
+    RaftResponse,
     Refusal,
-    Standing,
     address_of,
     flat_error,
 )
@@ -55,8 +55,8 @@ class _Tail(NamedTuple):
     epoch: int
     leader: ReplicaId | None
     leader_address: HostPort | None
-    diverging: LogEnd | None
-    snapshot: LogEnd | None
+    diverging: OffsetAndEpoch | None
+    snapshot: OffsetAndEpoch | None
 
 
 def write_fetch_response(
@@ -69,12 +69,12 @@ def write_fetch_response(
     """The parts of the body, `records` as they are among them."""
     top_code = response.error if response.error is Error.INCONSISTENT_CLUSTER_ID else 0
     high_watermark = _UNKNOWN if response.high_watermark is None else response.high_watermark
-    standing = Standing(response.epoch, response.leader, leader_address)
+    standing = LeaderAndEpoch(response.epoch, response.leader, leader_address)
     snapshot = response.snapshot
     head = _pack_head(top_code, response.error, high_watermark, response.log_start)
     if response.round:
         before = _tail_for_round(version, standing, response.diverging, snapshot)
-        tail = before + rounds.pack(response.round)
+        tail = before + read_rounds.pack(response.round)
     else:
         tail = _tail(version, standing, response.diverging, snapshot)
     if not records:
@@ -82,14 +82,14 @@ def write_fetch_response(
     return head + uvarint(len(records) + 1), records, tail
 
 
-def write_fetch_refusal(version: int, refusal: Refusal, standing: Standing) -> bytes:
+def write_fetch_refusal(version: int, refusal: Refusal, standing: LeaderAndEpoch) -> bytes:
     """An answer that the core was not asked for."""
     top_code = refusal.code if refusal.top_level else 0
     head = _pack_head(top_code, refusal.code, _UNKNOWN, _UNKNOWN)
     return b"".join((head, _NO_RECORDS, _tail(version, standing, None, None)))
 
 
-def read_fetch_response(version: int, body: Data) -> Answer | Refusal:
+def read_fetch_response(version: int, body: Data) -> RaftResponse | Refusal:
     """The flat answer and its records, or why the request was refused; raises `Malformed`."""
     if len(body) < _HEAD.size:
         return _refused_whole(version, body)
@@ -105,7 +105,7 @@ def read_fetch_response(version: int, body: Data) -> Answer | Refusal:
         reason = error_name(top_code or code)
         return Refusal(top_code or code, reason, top_level=bool(top_code))
     response = _flat(version, Error(top_code or code), offsets[0], offsets[2], tail, round_)
-    return Answer(
+    return RaftResponse(
         response=response,
         records=records,
         leader_address=tail.leader_address,
@@ -145,7 +145,7 @@ def _records_and_tail(version: int, body: Data) -> tuple[Data, _Tail, int]:
 def _tail_of(version: int, data: bytes) -> tuple[_Tail, int]:
     """What is behind the records, and the round of reads; 0 for none."""
     is_usual = len(data) <= _TAIL_BYTES_MAX
-    halves = rounds.split(data)
+    halves = read_rounds.split(data)
     if halves is not None:
         before, round_ = halves
         read_before = _read_before if is_usual else _read_before.__wrapped__
@@ -160,23 +160,26 @@ def _tail_of(version: int, data: bytes) -> tuple[_Tail, int]:
 def _read_before(version: int, before: bytes) -> _Tail | None:
     """What stands before a round; None if what looked like one is something else."""
     try:
-        tail = _read_tail.__wrapped__(version, before + rounds.NO_ROUND)
+        tail = _read_tail.__wrapped__(version, before + read_rounds.NO_ROUND)
     except Malformed:
         return None
-    return tail if rounds.ends_with_round(before, _tags_at(before)) else None
+    return tail if read_rounds.ends_with_round(before, _tags_at(before)) else None
 
 
 def _tags_at(tail: bytes) -> int:
     """Where the tagged fields of the whole answer begin; the tail is well-formed."""
-    return rounds.after_tags(tail, rounds.after_tags(tail, 0))
+    return read_rounds.after_tags(tail, read_rounds.after_tags(tail, 0))
 
 
 @lru_cache(_TAILS_MAX)
 def _tail_for_round(
-    version: int, standing: Standing, diverging: LogEnd | None, snapshot: LogEnd | None
+    version: int,
+    standing: LeaderAndEpoch,
+    diverging: OffsetAndEpoch | None,
+    snapshot: OffsetAndEpoch | None,
 ) -> bytes:
     tail = _tail(version, standing, diverging, snapshot)
-    return rounds.prepared(tail, _tags_at(tail))
+    return read_rounds.prepared(tail, _tags_at(tail))
 
 
 @lru_cache(_TAILS_MAX)
@@ -196,10 +199,10 @@ def _read_tail(version: int, tail: bytes) -> _Tail:
     )
 
 
-def _log_end(value: Any) -> LogEnd | None:
+def _log_end(value: Any) -> OffsetAndEpoch | None:
     if value.epoch < 0 or value.end_offset < 0:
         return None
-    return LogEnd(Epoch(value.epoch), Offset(value.end_offset))
+    return OffsetAndEpoch(Epoch(value.epoch), Offset(value.end_offset))
 
 
 def _refused_whole(version: int, body: Data) -> Refusal:
@@ -230,7 +233,10 @@ def _pack_head(top_code: int, code: int, high_watermark: int, log_start: int) ->
 
 @lru_cache(_TAILS_MAX)
 def _tail(
-    version: int, standing: Standing, diverging: LogEnd | None, snapshot: LogEnd | None
+    version: int,
+    standing: LeaderAndEpoch,
+    diverging: OffsetAndEpoch | None,
+    snapshot: OffsetAndEpoch | None,
 ) -> bytes:
     """All that follows the records, as kio writes it."""
     schema = codec.response_schema(ApiKey.FETCH, version)
@@ -269,7 +275,7 @@ def _tail(
     return body[_HEAD.size + len(_NO_RECORDS) :]
 
 
-def _node_endpoints(schema: type[Any], version: int, standing: Standing) -> tuple[Any, ...]:
+def _node_endpoints(schema: type[Any], version: int, standing: LeaderAndEpoch) -> tuple[Any, ...]:
     if version < _NODE_ENDPOINTS_FROM or standing.leader is None:
         return ()
     if standing.leader_address is None:

@@ -8,7 +8,7 @@ from struct import Struct
 from typing import Final
 
 from quorum.core.limits import FRAME_BYTES_MAX
-from quorum.protocol.faults import BadFrame
+from quorum.protocol.malformed import BadFrame
 
 _LENGTH: Final = Struct(">i")
 

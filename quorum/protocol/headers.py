@@ -9,7 +9,7 @@ from struct import Struct
 from typing import Final, TypeAlias
 
 from quorum.protocol.apis import header_flexibility
-from quorum.protocol.faults import Malformed
+from quorum.protocol.malformed import Malformed
 from quorum.protocol.varints import read_uvarint
 
 _REQUEST: Final = Struct(">hhi")

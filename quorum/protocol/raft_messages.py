@@ -22,7 +22,7 @@ from quorum.core.messages import (
     VoteRequest,
 )
 from quorum.core.vocabulary import ReplicaKey
-from quorum.core.voters import Endpoint
+from quorum.core.voter_set import Endpoint
 from quorum.protocol import election_messages, snapshot_messages
 from quorum.protocol.apis import ApiKey, UnsupportedVersion, VersionRange
 from quorum.protocol.fetch_requests import read_fetch_request, write_fetch_request
@@ -32,35 +32,13 @@ from quorum.protocol.fetch_responses import (
     write_fetch_response,
 )
 from quorum.protocol.raft_types import (
-    METADATA_PARTITION,
-    METADATA_TOPIC,
-    METADATA_TOPIC_ID,
-    Answer,
-    Here,
     HostPort,
+    LeaderAndEpoch,
+    LocalNode,
+    RaftResponse,
     Refusal,
-    Standing,
 )
 from quorum.protocol.shape import Data
-
-__all__ = [
-    "API_KEYS",
-    "METADATA_PARTITION",
-    "METADATA_TOPIC",
-    "METADATA_TOPIC_ID",
-    "VERSIONS",
-    "Answer",
-    "Here",
-    "HostPort",
-    "Refusal",
-    "Standing",
-    "lowest_version",
-    "read_request",
-    "read_response",
-    "write_refusal",
-    "write_request",
-    "write_response",
-]
 
 API_KEYS: Final[Mapping[type[Request], ApiKey]] = MappingProxyType(
     {
@@ -124,7 +102,7 @@ def write_request(
             )
 
 
-def read_request(api_key: int, version: int, body: Data, *, here: Here) -> Request | Refusal:
+def read_request(api_key: int, version: int, body: Data, *, here: LocalNode) -> Request | Refusal:
     """The flat request, or the refusal that its sender is to get; raises `Malformed`.
 
     Refused are requests of another cluster, for another topic or partition, for another voter,
@@ -154,14 +132,14 @@ def write_response(
         return write_fetch_response(
             response, version, records=records, leader_address=leader_address
         )
-    standing = Standing(response.epoch, response.leader, leader_address)
+    standing = LeaderAndEpoch(response.epoch, response.leader, leader_address)
     if isinstance(response, FetchSnapshotResponse):
         return (snapshot_messages.write_response(response, version, standing, part=records),)
     assert not records, f"{response} carries no records"
     return (election_messages.write_response(response, version, standing),)
 
 
-def write_refusal(api_key: int, version: int, refusal: Refusal, standing: Standing) -> bytes:
+def write_refusal(api_key: int, version: int, refusal: Refusal, standing: LeaderAndEpoch) -> bytes:
     """The body of the answer to a request that `read_request` refused."""
     if api_key == ApiKey.FETCH:
         return write_fetch_refusal(version, refusal, standing)
@@ -170,7 +148,7 @@ def write_refusal(api_key: int, version: int, refusal: Refusal, standing: Standi
     return election_messages.write_refusal(api_key, version, refusal, standing)
 
 
-def read_response(api_key: int, version: int, body: Data) -> Answer | Refusal:
+def read_response(api_key: int, version: int, body: Data) -> RaftResponse | Refusal:
     """The flat answer and what came beside it, or why there is none; raises `Malformed`.
 
     A refusal is an error for which the core has no word. The records of a fetch are unchecked,

@@ -21,7 +21,7 @@ HostPort: TypeAlias = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Here:
+class LocalNode:
     """The node that reads a request: the cluster and the replica that it may be meant for.
 
     `cluster_id` is None as long as the node has not learned it; then only those who know of none
@@ -48,7 +48,7 @@ class Refusal:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class LeaderAndEpoch:
     """The epoch of the node that answers and the leader it knows, which every answer names.
 
     `leader_address` is where that leader listens, for an asker that does not know (KIP-853).
@@ -60,7 +60,7 @@ class Standing:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class RaftResponse:
     """A flat response and what came beside it.
 
     `records` are the bytes of an answered fetch, of records or of a snapshot, unchecked.
@@ -84,7 +84,7 @@ def address_of(leader: ReplicaId | None, response: Any) -> HostPort | None:
     return None
 
 
-def wrong_cluster(cluster_id: str | None, here: Here) -> Refusal | None:
+def wrong_cluster(cluster_id: str | None, here: LocalNode) -> Refusal | None:
     """Why a request of a node in `cluster_id` is refused, or None; no id is no reason."""
     if cluster_id is None or cluster_id == here.cluster_id:
         return None

@@ -12,8 +12,8 @@ from quorum.core.vocabulary import (
     NO_DIRECTORY,
     NO_REPLICA,
     Epoch,
-    LogEnd,
     Offset,
+    OffsetAndEpoch,
     ReplicaId,
     ReplicaKey,
 )
@@ -21,14 +21,14 @@ from quorum.protocol import codec
 from quorum.protocol.apis import ApiKey
 from quorum.protocol.codec import make, make_known, nested
 from quorum.protocol.errors import ErrorCode, error_name
-from quorum.protocol.faults import Malformed
+from quorum.protocol.malformed import Malformed
 from quorum.protocol.raft_types import (
     METADATA_PARTITION,
     METADATA_TOPIC,
-    Answer,
-    Here,
+    LeaderAndEpoch,
+    LocalNode,
+    RaftResponse,
     Refusal,
-    Standing,
     address_of,
     flat_error,
     wrong_cluster,
@@ -36,7 +36,7 @@ from quorum.protocol.raft_types import (
 from quorum.protocol.shape import Data
 
 _KEY: Final = ApiKey.FETCH_SNAPSHOT
-_NOWHERE: Final = LogEnd(Epoch(0), Offset(0))
+_NOWHERE: Final = OffsetAndEpoch(Epoch(0), Offset(0))
 
 
 def write_request(request: FetchSnapshotRequest, version: int, *, cluster_id: str | None) -> bytes:
@@ -60,7 +60,7 @@ def write_request(request: FetchSnapshotRequest, version: int, *, cluster_id: st
     return codec.encode_request_body(_KEY, version, message)
 
 
-def read_request(version: int, body: Data, here: Here) -> FetchSnapshotRequest | Refusal:
+def read_request(version: int, body: Data, here: LocalNode) -> FetchSnapshotRequest | Refusal:
     """The flat request, or why it is refused; raises `Malformed`."""
     message = codec.decode_request(_KEY, version, body)
     wrong = wrong_cluster(message.cluster_id, here)
@@ -88,28 +88,28 @@ def read_request(version: int, body: Data, here: Here) -> FetchSnapshotRequest |
     return FetchSnapshotRequest(
         replica=ReplicaKey(ReplicaId(message.replica_id), directory_id),
         epoch=Epoch(partition.current_leader_epoch),
-        snapshot=LogEnd(Epoch(id_.epoch), Offset(id_.end_offset)),
+        snapshot=OffsetAndEpoch(Epoch(id_.epoch), Offset(id_.end_offset)),
         position=partition.position,
         max_bytes=message.max_bytes,
     )
 
 
 def write_response(
-    response: FetchSnapshotResponse, version: int, standing: Standing, *, part: Data
+    response: FetchSnapshotResponse, version: int, standing: LeaderAndEpoch, *, part: Data
 ) -> bytes:
     """`part` are the bytes that the response speaks of."""
     assert len(part) == response.length
     return _write(version, 0, response.error, standing, response, part)
 
 
-def write_refusal(version: int, refusal: Refusal, standing: Standing) -> bytes:
+def write_refusal(version: int, refusal: Refusal, standing: LeaderAndEpoch) -> bytes:
     """An answer that the core was not asked for."""
     top_code = refusal.code if refusal.top_level else 0
     nothing = FetchSnapshotResponse(epoch=standing.epoch, snapshot=_NOWHERE)
     return _write(version, top_code, refusal.code, standing, nothing, b"")
 
 
-def read_response(version: int, body: Data) -> Answer | Refusal:
+def read_response(version: int, body: Data) -> RaftResponse | Refusal:
     """The flat answer and its bytes, or why the request was refused; raises `Malformed`."""
     message = codec.decode_response(_KEY, version, body)
     top_code = message.error_code.value
@@ -135,19 +135,19 @@ def read_response(version: int, body: Data) -> Answer | Refusal:
         error=error,
         epoch=Epoch(current.leader_epoch),
         leader=leader,
-        snapshot=LogEnd(Epoch(id_.epoch), Offset(id_.end_offset)),
+        snapshot=OffsetAndEpoch(Epoch(id_.epoch), Offset(id_.end_offset)),
         size_bytes=partition.size,
         position=partition.position,
         length=len(part),
     )
-    return Answer(response=response, records=part, leader_address=address_of(leader, message))
+    return RaftResponse(response=response, records=part, leader_address=address_of(leader, message))
 
 
 def _write(
     version: int,
     top_code: int,
     code: int,
-    standing: Standing,
+    standing: LeaderAndEpoch,
     response: FetchSnapshotResponse,
     part: Data,
 ) -> bytes:
@@ -179,11 +179,11 @@ def _topics(schema: type[Any], partition: Any) -> tuple[Any, ...]:
     return (make(nested(schema, "TopicSnapshot"), name=METADATA_TOPIC, partitions=(partition,)),)
 
 
-def _snapshot_id(schema: type[Any], id_: LogEnd) -> Any:
+def _snapshot_id(schema: type[Any], id_: OffsetAndEpoch) -> Any:
     return make(nested(schema, "SnapshotId"), end_offset=id_.offset, epoch=id_.epoch)
 
 
-def _node_endpoints(schema: type[Any], version: int, standing: Standing) -> tuple[Any, ...]:
+def _node_endpoints(schema: type[Any], version: int, standing: LeaderAndEpoch) -> tuple[Any, ...]:
     if version == 0 or standing.leader is None or standing.leader_address is None:
         return ()
     host, port = standing.leader_address

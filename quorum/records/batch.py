@@ -15,7 +15,7 @@ from crc32c import crc32c
 
 from quorum.core.messages import Batch
 from quorum.core.vocabulary import Epoch, Offset
-from quorum.core.voters import VoterAssignment
+from quorum.core.voter_set import VoterAssignment
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 

@@ -1,6 +1,11 @@
 """Host and port as people write them; no name is looked up here."""
 
+import asyncio
+import ipaddress
+import os
 import re
+import socket
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, NamedTuple
 
 _PORT_MAX: Final = 65_535
@@ -52,3 +57,49 @@ def peer_name(peername: object) -> str:
             return str(Address(host, port))
         case _:
             return "unknown peer"
+
+
+REFUSALS: Final = (ConnectionRefusedError, ConnectionResetError)
+"""How the other machine says that nobody accepts connections there."""
+
+
+LookUp = Callable[[str], Awaitable[Sequence[str]]]
+"""The addresses of a host, at least one; raises `OSError`, or `ValueError` for no name at all."""
+
+
+async def addresses_of(host: str) -> Sequence[str]:
+    """What the system's resolver says; a host that is an address needs none."""
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        found = await asyncio.get_running_loop().getaddrinfo(host, None, type=socket.SOCK_STREAM)
+        return list(dict.fromkeys(str(where[0]) for *_, where in found))
+    return [host]
+
+
+async def dial(
+    make: Callable[[], asyncio.BaseProtocol], address: Address, look_up: LookUp = addresses_of
+) -> None:
+    """Connect `make()` to the first address of the host that accepts.
+
+    Raises one of `REFUSALS` if all of them refuse, else why one of them could not be reached; and
+    `OverflowError` or `ValueError` for ports and hosts that cannot exist. The event loop could try
+    all addresses by itself, but some releases then say no more than that several things failed.
+    """
+    loop = asyncio.get_running_loop()
+    failures: list[OSError] = []
+    for host in await look_up(address.host):
+        try:
+            await loop.create_connection(make, host, address.port)
+        except OSError as error:
+            failures.append(error)
+        else:
+            return
+    raise next((each for each in failures if not isinstance(each, REFUSALS)), failures[0])
+
+
+def in_words(error: Exception) -> str:
+    """What the system says of it, whichever event loop has raised it."""
+    number = error.errno if isinstance(error, OSError) else None
+    # The resolver's own errors have numbers below zero, and words of their own.
+    return os.strerror(number) if number is not None and number > 0 else str(error)

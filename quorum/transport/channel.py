@@ -16,10 +16,9 @@ from quorum.protocol.api_versions import negotiate
 from quorum.protocol.apis import SPOKEN, ApiKey, VersionRange, api_name
 from quorum.protocol.headers import write_request_header
 from quorum.protocol.shape import Data
-from quorum.transport.address import Address
+from quorum.transport.address import REFUSALS, Address, dial, in_words
 from quorum.transport.buffers import parts_of
 from quorum.transport.connection import BodyWriter, ClientConnection, Exchange, OnDone
-from quorum.transport.dialling import REFUSALS, dial, in_words
 from quorum.transport.limits import ChannelLimits
 from quorum.transport.outcomes import (
     ConnectionLost,

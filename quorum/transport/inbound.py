@@ -13,7 +13,6 @@ from typing import cast
 
 from quorum.protocol.api_versions import write_unsupported
 from quorum.protocol.apis import ApiKey, VersionRange, api_name, header_flexibility
-from quorum.protocol.faults import BadFrame, Malformed
 from quorum.protocol.frames import FrameSplitter
 from quorum.protocol.headers import (
     RequestPrefix,
@@ -21,11 +20,12 @@ from quorum.protocol.headers import (
     read_request_prefix,
     write_framed_response_header,
 )
+from quorum.protocol.malformed import BadFrame, Malformed
 from quorum.protocol.shape import Data
 from quorum.transport.address import peer_name
 from quorum.transport.buffers import body_of, parts_of, write_out
-from quorum.transport.complaints import Complaints
 from quorum.transport.limits import ServerLimits
+from quorum.transport.refusal_log import RefusalLog
 
 logger = logging.getLogger(__name__)
 
@@ -124,7 +124,7 @@ class Terms:
     """What a listener gives to each of its connections."""
 
     name: str
-    complaints: Complaints
+    complaints: RefusalLog
     handler: Handler
     offered: Mapping[int, VersionRange]
     limits: ServerLimits

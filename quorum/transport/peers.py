@@ -15,7 +15,8 @@ from typing import Final
 from quorum.core.vocabulary import ReplicaId
 from quorum.ports import PeerAddresses
 from quorum.protocol.apis import ApiKey
-from quorum.transport.channel import BodyWriter, Channel, OnDone
+from quorum.transport.channel import Channel
+from quorum.transport.connection import BodyWriter, OnDone
 from quorum.transport.limits import ChannelLimits
 from quorum.transport.sweeper import Sweeper
 

@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from quorum.protocol.apis import VersionRange
-from quorum.transport.complaints import Complaints
 from quorum.transport.inbound import Handler, InboundConnection, InboundRequest, Terms
 from quorum.transport.limits import ServerLimits
+from quorum.transport.refusal_log import RefusalLog
 from quorum.transport.sweeper import Sweeper
 
 __all__ = ["Handler", "InboundRequest", "Server"]
@@ -52,7 +52,7 @@ class Server:
         self._is_closing = False
         self._terms = Terms(
             name=name,
-            complaints=Complaints(name, clock_ms),
+            complaints=RefusalLog(name, clock_ms),
             handler=handler,
             offered=offered,
             limits=self._limits,

@@ -18,7 +18,8 @@ from quorum.protocol.codec import (
     nested,
     response_schema,
 )
-from quorum.transport.server import InboundRequest, Server
+from quorum.transport.inbound import InboundRequest
+from quorum.transport.server import Server
 
 HOST: Final = "127.0.0.1"
 

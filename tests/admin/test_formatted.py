@@ -11,8 +11,8 @@ import pytest
 from admin.formatted import FILE_NAME, NotHonoured, formatted
 from quorum.core.vocabulary import Epoch
 from quorum.log.errors import FileDamaged
-from quorum.opening import LOG_FOLDER
-from quorum.records.snapshot_batches import SnapshotBatches
+from quorum.persistent_state import LOG_FOLDER
+from quorum.records.snapshot import SnapshotBatches
 from statemachine.features.features import RECORDED
 from statemachine.records import codec, kafka_records
 from statemachine.records.kafka_records import Record

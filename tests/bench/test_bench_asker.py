@@ -10,7 +10,8 @@ from bench.asker import VERSION, Asker, Claim, check_patching
 from controller.apis import alter_partition
 from quorum.clocks import monotonic_ms
 from quorum.protocol.apis import ApiKey, VersionRange
-from quorum.transport.server import InboundRequest, Server
+from quorum.transport.inbound import InboundRequest
+from quorum.transport.server import Server
 from statemachine.commands import AlterPartition, PartitionAltered, PartitionsAltered
 from statemachine.errors import Error
 

@@ -32,7 +32,7 @@ from bench.peers.figures import (
 from bench.peers.kafka import changes_held
 from bench.peers.steps import STEPS as MEASURED
 from quorum.core.vocabulary import Epoch, Offset
-from quorum.log.segments import SegmentedLog
+from quorum.log.segmented_log import SegmentedLog
 from quorum.records.encode import encode, stamp
 from statemachine.records.codec import encode as encode_record
 from statemachine.records.kafka_records import PartitionChange

@@ -34,7 +34,7 @@ from broker.replica_manager import ReplicaManager
 from broker.replication.replica_fetcher import ReplicaFetcherManager
 from broker.storage.disk_thread import DiskThread
 from quorum.clocks import monotonic_ms, wall_ms
-from quorum.log.uuids import new_directory_id
+from quorum.log.meta_properties import new_directory_id
 from quorum.protocol import codec
 from quorum.protocol.apis import ApiKey
 from quorum.transport.channel import Channel

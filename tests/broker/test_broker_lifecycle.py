@@ -17,7 +17,8 @@ from quorum.clocks import monotonic_ms
 from quorum.protocol import codec
 from quorum.protocol.api_versions import write_offer
 from quorum.protocol.apis import SPOKEN, ApiKey
-from quorum.transport.server import InboundRequest, Server
+from quorum.transport.inbound import InboundRequest
+from quorum.transport.server import Server
 from quorum.transport.sweeper import Sweeper
 from statemachine.commands import (
     BrokerHeartbeat,

@@ -8,7 +8,7 @@ from typing import Protocol
 from chaos.disk.virtual_disk import VirtualDisk
 from quorum.core.vocabulary import Offset
 from quorum.log.memory import MemoryLog
-from quorum.log.segments import SegmentedLog
+from quorum.log.segmented_log import SegmentedLog
 from quorum.ports import Log
 
 NO_LIMIT = 1 << 30

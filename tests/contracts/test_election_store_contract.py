@@ -8,17 +8,17 @@ from uuid import UUID
 import pytest
 
 from chaos.disk.virtual_disk import VirtualDisk
-from quorum.core.vocabulary import Election, Epoch, ReplicaId, ReplicaKey
-from quorum.log.election_file import ElectionFile
+from quorum.core.vocabulary import ElectionState, Epoch, ReplicaId, ReplicaKey
 from quorum.log.memory import MemoryElectionStore
+from quorum.log.quorum_state import QuorumStateFile
 from quorum.ports import ElectionStore
 
 ELECTIONS = [
-    Election(),
-    Election(Epoch(1), voted_for=ReplicaKey(ReplicaId(0), UUID(int=3 << 64))),
-    Election(Epoch(1), voted_for=ReplicaKey(ReplicaId(2))),
-    Election(Epoch(2), leader=ReplicaId(0)),
-    Election(
+    ElectionState(),
+    ElectionState(Epoch(1), voted_for=ReplicaKey(ReplicaId(0), UUID(int=3 << 64))),
+    ElectionState(Epoch(1), voted_for=ReplicaKey(ReplicaId(2))),
+    ElectionState(Epoch(2), leader=ReplicaId(0)),
+    ElectionState(
         Epoch(2**31 - 1),
         voted_for=ReplicaKey(ReplicaId(2**31 - 1), UUID(int=2**128 - 1)),
         leader=ReplicaId(7),
@@ -37,10 +37,10 @@ def reopen(request: pytest.FixtureRequest, tmp_path: Path) -> Reopen:
 
     def without_power() -> ElectionStore:
         disk.lose_power(chance)
-        return ElectionFile(Path("/"), fs=disk)
+        return QuorumStateFile(Path("/"), fs=disk)
 
     stores: dict[str, Reopen] = {
-        "file": lambda: ElectionFile(tmp_path),
+        "file": lambda: QuorumStateFile(tmp_path),
         "memory": lambda: kept,
         "disk without power": without_power,
     }
@@ -48,11 +48,13 @@ def reopen(request: pytest.FixtureRequest, tmp_path: Path) -> Reopen:
 
 
 def test_nothing_was_ever_written_to_a_new_store(reopen: Reopen) -> None:
-    assert reopen().read() == Election()
+    assert reopen().read() == ElectionState()
 
 
 @pytest.mark.parametrize("election", ELECTIONS)
-def test_what_was_written_is_read_by_the_next_process(reopen: Reopen, election: Election) -> None:
+def test_what_was_written_is_read_by_the_next_process(
+    reopen: Reopen, election: ElectionState
+) -> None:
     reopen().write(election)
     assert reopen().read() == election
 

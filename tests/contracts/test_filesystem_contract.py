@@ -9,8 +9,7 @@ from typing import NamedTuple
 import pytest
 
 from chaos.disk.virtual_disk import VirtualDisk
-from quorum.log.files import opened, read_file
-from quorum.log.filesystem import OS, FileSystem
+from quorum.log.filesystem import OS, FileSystem, opened, read_file
 
 NEW = os.O_WRONLY | os.O_CREAT
 

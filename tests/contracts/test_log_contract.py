@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from quorum.core.vocabulary import Epoch, LogEnd, Offset
+from quorum.core.vocabulary import Epoch, Offset, OffsetAndEpoch
 from quorum.ports import OffsetOutOfRange
 from quorum.records.encode import ClientRecord, encode_client
 from tests.contracts.batches import FIRST_MS, batch, outline, run
@@ -38,7 +38,7 @@ def filled(log: AnyLog) -> list[bytes]:
 
 def test_an_empty_log_ends_where_it_starts(log: AnyLog) -> None:
     assert log.start == 0
-    assert log.end == LogEnd(Epoch(0), Offset(0))
+    assert log.end == OffsetAndEpoch(Epoch(0), Offset(0))
     assert list(log.epochs) == []
     assert log.size_bytes == 0
     assert log.read(Offset(0), Offset(0), NO_LIMIT) == b""
@@ -50,7 +50,7 @@ def test_an_empty_log_ends_where_it_starts(log: AnyLog) -> None:
 
 def test_what_is_appended_is_outlined_and_readable_at_once(log: AnyLog) -> None:
     assert list(log.append(batch(0, 3))) == [outline(0, 3, 1)]
-    assert log.end == LogEnd(Epoch(1), Offset(3))
+    assert log.end == OffsetAndEpoch(Epoch(1), Offset(3))
     assert log.read(Offset(0), Offset(3), NO_LIMIT) == batch(0, 3)
     assert log.size_bytes == len(batch(0, 3))
 
@@ -100,25 +100,25 @@ def test_a_read_outside_the_log_is_refused(log: AnyLog, start: int) -> None:
 def test_each_epoch_is_listed_with_its_first_offset(log: AnyLog) -> None:
     filled(log)
     assert list(log.epochs) == [(1, 0), (3, 4)]
-    assert log.end == LogEnd(Epoch(3), Offset(20))
+    assert log.end == OffsetAndEpoch(Epoch(3), Offset(20))
 
 
 def test_a_commit_says_what_it_wrote(log: AnyLog) -> None:
     log.append(batch(0, 3))
-    assert log.commit() == LogEnd(Epoch(1), Offset(3))
+    assert log.commit() == OffsetAndEpoch(Epoch(1), Offset(3))
     log.append(batch(3, 1, epoch=2))
-    assert log.commit(sync=False) == LogEnd(Epoch(2), Offset(4))
+    assert log.commit(sync=False) == OffsetAndEpoch(Epoch(2), Offset(4))
 
 
 def test_what_was_committed_survives_a_crash_and_the_rest_does_not(world: World) -> None:
     batches = filled(world.log)
     log = world.crash()
-    assert log.end == LogEnd(Epoch(3), Offset(10))
+    assert log.end == OffsetAndEpoch(Epoch(3), Offset(10))
     assert list(log.epochs) == [(1, 0), (3, 4)]
     assert log.read(Offset(0), Offset(10), NO_LIMIT) == b"".join(batches[:5])
     log.append(batch(10, 2, epoch=4))
     log.commit()
-    assert world.crash().end == LogEnd(Epoch(4), Offset(12))
+    assert world.crash().end == OffsetAndEpoch(Epoch(4), Offset(12))
 
 
 def test_a_closed_log_lost_nothing(world: World) -> None:
@@ -141,7 +141,7 @@ def test_a_truncated_log_ends_where_it_was_told_and_goes_on_from_there(
     log.truncate_to(Offset(end))
     kept = b"".join(batches[: end // 2])
     epoch = 0 if end == 0 else 1 if end <= 4 else 3
-    assert log.end == LogEnd(Epoch(epoch), Offset(end))
+    assert log.end == OffsetAndEpoch(Epoch(epoch), Offset(end))
     assert list(log.epochs) == [(1, 0), (3, 4)][: (end > 0) + (end > 4)]
     assert log.size_bytes == len(kept)
     assert log.read(Offset(0), Offset(end), NO_LIMIT) == kept
@@ -184,7 +184,7 @@ def test_an_append_that_does_not_continue_the_log_is_our_own_mistake_and_changes
     batches = filled(log)
     with pytest.raises(AssertionError):
         log.append(wrong)
-    assert log.end == LogEnd(Epoch(3), Offset(20))
+    assert log.end == OffsetAndEpoch(Epoch(3), Offset(20))
     assert log.read(Offset(0), Offset(30), NO_LIMIT) == b"".join(batches)
 
 
@@ -192,13 +192,13 @@ def test_a_log_may_start_elsewhere_than_at_0(world: World) -> None:
     log = world.open_at(Offset(400))
     world.log.close()
     world.log = log
-    assert (log.start, log.end) == (400, LogEnd(Epoch(0), Offset(400)))
+    assert (log.start, log.end) == (400, OffsetAndEpoch(Epoch(0), Offset(400)))
     log = world.crash()
-    assert (log.start, log.end) == (400, LogEnd(Epoch(0), Offset(400)))
+    assert (log.start, log.end) == (400, OffsetAndEpoch(Epoch(0), Offset(400)))
     log.append(batch(400, 2, epoch=7))
     log.commit()
     log = world.crash()
-    assert (log.start, log.end) == (400, LogEnd(Epoch(7), Offset(402)))
+    assert (log.start, log.end) == (400, OffsetAndEpoch(Epoch(7), Offset(402)))
     assert list(log.epochs) == [(7, 400)]
     with pytest.raises(OffsetOutOfRange):
         log.read(Offset(399), Offset(402), NO_LIMIT)
@@ -224,7 +224,7 @@ def test_a_log_that_was_cut_at_its_start_holds_the_rest_and_goes_on(
         log.commit()
     cleaned(log, start)
     kept = b"".join(batches[start // 2 :])
-    assert (log.start, log.end) == (start, LogEnd(Epoch(3), Offset(20)))
+    assert (log.start, log.end) == (start, OffsetAndEpoch(Epoch(3), Offset(20)))
     epochs = {0: [(1, 0), (3, 4)], 2: [(1, 2), (3, 4)], 20: []}
     assert list(log.epochs) == epochs.get(start, [(3, start)])
     assert log.read(Offset(start), Offset(20), NO_LIMIT) == kept
@@ -238,7 +238,7 @@ def test_a_log_that_was_cut_at_its_start_holds_the_rest_and_goes_on(
     log = world.crash()
     assert log.start <= start
     log.advance_start(Offset(start))
-    assert log.end == LogEnd(Epoch(3), Offset(23))
+    assert log.end == OffsetAndEpoch(Epoch(3), Offset(23))
     assert log.read(Offset(start), Offset(23), NO_LIMIT) == kept + batch(20, 3, epoch=3)
 
 
@@ -252,7 +252,7 @@ def test_a_log_that_was_cut_at_its_start_can_be_truncated_down_to_it(
     with pytest.raises(AssertionError):
         world.log.truncate_to(Offset(6))
     world.log.truncate_to(Offset(end))
-    assert (world.log.start, world.log.end) == (8, LogEnd(Epoch(3), Offset(end)))
+    assert (world.log.start, world.log.end) == (8, OffsetAndEpoch(Epoch(3), Offset(end)))
     assert world.log.read(Offset(8), Offset(20), NO_LIMIT) == b"".join(batches[4 : end // 2])
 
 
@@ -261,10 +261,10 @@ def test_a_log_that_begins_anew_holds_nothing_of_the_old_one(world: World, start
     log = world.log
     filled(log)
     log.begin_anew(Offset(start))
-    assert (log.start, log.end) == (start, LogEnd(Epoch(0), Offset(start)))
+    assert (log.start, log.end) == (start, OffsetAndEpoch(Epoch(0), Offset(start)))
     assert log.commit() == log.end
     log = world.crash()
-    assert (log.start, log.end, log.epochs) == (start, LogEnd(Epoch(0), Offset(start)), ())
+    assert (log.start, log.end, log.epochs) == (start, OffsetAndEpoch(Epoch(0), Offset(start)), ())
     log.append(batch(start, 2, epoch=7))
     log.commit()
     log = world.crash()

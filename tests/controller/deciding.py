@@ -9,7 +9,7 @@ from uuid import UUID
 from quorum.protocol import codec
 from quorum.protocol.api_versions import write_offer
 from quorum.protocol.apis import SPOKEN, ApiKey, VersionRange
-from quorum.transport.server import InboundRequest
+from quorum.transport.inbound import InboundRequest
 from statemachine.commands import (
     AllocateProducerIds,
     AlterPartition,

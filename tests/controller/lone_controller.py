@@ -11,11 +11,11 @@ from controller.ports import Unavailable
 from controller.quorum_controller import QuorumController
 from quorum.core.events import Asker
 from quorum.core.limits import Timeouts
-from quorum.core.log_view import LogView
 from quorum.core.messages import Request, Response
 from quorum.core.node import QuorumNode
-from quorum.core.vocabulary import Election, LogEnd, ReplicaId, ReplicaKey
-from quorum.core.voters import VoterSet
+from quorum.core.raft_log import RaftLog
+from quorum.core.vocabulary import ElectionState, OffsetAndEpoch, ReplicaId, ReplicaKey
+from quorum.core.voter_set import VoterSet
 from quorum.log.memory import MemoryElectionStore, MemoryLog
 from quorum.ports import Done, Log
 from quorum.replica import Replica
@@ -35,7 +35,7 @@ class Disk:
         self.waiting: list[Callable[[], None]] = []
 
     def request_commit(
-        self, log: Log, done: Callable[[LogEnd], None], *, at_once: bool = False
+        self, log: Log, done: Callable[[OffsetAndEpoch], None], *, at_once: bool = False
     ) -> None:
         self.perform(log.commit, done)
 
@@ -71,8 +71,8 @@ class Lone:
         node = QuorumNode(
             ReplicaKey(ReplicaId(1)),
             VoterSet.of(1),
-            election=Election(),
-            log=LogView(log.start, log.end.offset, log.epochs),
+            election=ElectionState(),
+            log=RaftLog(log.start, log.end.offset, log.epochs),
             timeouts=Timeouts(),
             rng=random.Random(1),
             now_ms=0,

@@ -8,7 +8,7 @@ from pathlib import Path
 from quorum.clocks import monotonic_ms
 from quorum.core.vocabulary import Offset
 from quorum.log.checkpoint import checkpoints
-from quorum.opening import LOG_FOLDER
+from quorum.persistent_state import LOG_FOLDER
 from quorum.snapshotting import SnapshotLimits
 from tests.controller.asking import anything, asked, join, topic
 from tests.statemachine.support.reference_checks import check_image, contents

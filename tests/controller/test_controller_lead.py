@@ -8,8 +8,8 @@ import pytest
 
 from controller.ports import Unavailable
 from quorum.core.vocabulary import Offset
-from quorum.log.segments import SegmentedLog
-from quorum.opening import LOG_FOLDER
+from quorum.log.segmented_log import SegmentedLog
+from quorum.persistent_state import LOG_FOLDER
 from statemachine import commands
 from statemachine.errors import Error
 from tests.controller.asking import anything, asked, busy, heartbeat, join, looked, move, topic

@@ -11,10 +11,10 @@ import msgspec
 import pytest
 
 from controller.registration import ControllerRegistrationManager, registration_body
-from quorum.addresses import AddressBook
 from quorum.clocks import monotonic_ms
 from quorum.core.vocabulary import ReplicaId
-from quorum.gossip import Gossip
+from quorum.discovery.address_book import AddressBook
+from quorum.discovery.gossip import Gossip
 from quorum.protocol.apis import ApiKey
 from quorum.protocol.codec import decode_request
 from tests.support.bell import PATIENCE_SECONDS

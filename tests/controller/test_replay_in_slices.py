@@ -6,12 +6,12 @@ from itertools import pairwise
 from pathlib import Path
 
 from controller.ports import Unavailable
-from quorum.committed import STRIDE_BYTES
-from quorum.core.vocabulary import Election, Offset, ReplicaId
-from quorum.log.election_file import ElectionFile
+from quorum.committed_records import STRIDE_BYTES
+from quorum.core.vocabulary import ElectionState, Offset, ReplicaId
 from quorum.log.meta_properties import load_or_create
-from quorum.log.segments import SegmentedLog
-from quorum.opening import LOG_FOLDER
+from quorum.log.quorum_state import QuorumStateFile
+from quorum.log.segmented_log import SegmentedLog
+from quorum.persistent_state import LOG_FOLDER
 from quorum.records.encode import encode as batch
 from quorum.records.encode import stamp
 from statemachine import commands
@@ -49,7 +49,7 @@ async def lengthen(folder: Path, *others: int) -> None:
         log = SegmentedLog(folder / f"node-{each}" / LOG_FOLDER)
         log.append(first.read(first.start, first.end.offset, 1 << 30))
         log.close()
-        ElectionFile(log.folder, cluster_id=CLUSTER_ID).write(Election(epoch))
+        QuorumStateFile(log.folder, cluster_id=CLUSTER_ID).write(ElectionState(epoch))
     first.close()
 
 

@@ -6,7 +6,7 @@ from uuid import UUID
 
 import pytest
 
-from quorum.committed import STRIDE_BYTES
+from quorum.committed_records import STRIDE_BYTES
 from quorum.core.vocabulary import Offset
 from quorum.metadata_loader import MetadataLoader
 from quorum.ports import LogFailure
@@ -17,7 +17,7 @@ from statemachine.image.snapshot import LOADED_AT_ONCE, begin, begin_loading
 from statemachine.records import kafka_records
 from statemachine.records.codec import encode
 from statemachine.replay import replay
-from tests.quorum.test_committed import Log
+from tests.quorum.driver.test_committed_records import Log
 from tests.statemachine.support.reference_checks import contents, indexed, scanned
 
 TOPIC = UUID(int=7)

@@ -15,8 +15,8 @@ from typing import Final
 from admin.tools.local_cluster import LocalCluster
 from admin.tools.local_plan import Wanted, settle
 from quorum.core.vocabulary import Offset
-from quorum.log.segments import SegmentedLog
-from quorum.opening import LOG_FOLDER
+from quorum.log.segmented_log import SegmentedLog
+from quorum.persistent_state import LOG_FOLDER
 from quorum.protocol.apis import ApiKey
 from quorum.transport.address import Address
 from quorum.transport.outcomes import RequestFailed

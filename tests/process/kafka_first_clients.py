@@ -11,7 +11,7 @@ from pathlib import Path
 from threading import Barrier
 from typing import Final
 
-from quorum.opening import LOG_FOLDER
+from quorum.persistent_state import LOG_FOLDER
 from quorum.records.batch import whole_bytes
 from quorum.records.decode import decode as decode_records
 from statemachine.records import codec, kafka_records

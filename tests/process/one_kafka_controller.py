@@ -10,9 +10,9 @@ from types import TracebackType
 
 from admin.tools.kafka_brokers import as_text
 from admin.tools.kafka_runtime import Runtime
-from quorum.log.file_reader import batches_of
 from quorum.log.limits import TORN_BYTES_MAX
-from quorum.opening import LOG_FOLDER
+from quorum.log.segment_reader import batches_of
+from quorum.persistent_state import LOG_FOLDER
 from quorum.records.batch import CorruptBatch
 from quorum.transport.address import Address
 from tests.process.joining_nodes import nap

@@ -8,7 +8,7 @@ import pytest
 
 from admin.model import QuorumDescription
 from admin.whereabouts import Whereabouts
-from quorum.log.uuids import uuid_from_text
+from quorum.log.meta_properties import uuid_from_text
 from tests.process.joining_nodes import Nodes
 
 pytestmark = pytest.mark.process

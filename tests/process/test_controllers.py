@@ -12,7 +12,7 @@ import pytest
 from admin.client.admin_client import AdminClient, AdminError
 from admin.tools.local_cluster import LocalCluster
 from admin.tools.local_plan import log_dir
-from quorum.opening import LOG_FOLDER
+from quorum.persistent_state import LOG_FOLDER
 from quorum.transport.address import Address
 from quorum.transport.outcomes import RequestFailed
 from tests.controller.logs import folded

@@ -6,7 +6,7 @@ import pytest
 
 from admin.client.admin_client import AdminClient
 from admin.client.producer import Producer
-from quorum.opening import LOG_FOLDER
+from quorum.persistent_state import LOG_FOLDER
 from quorum.records.encode import ClientRecord
 from quorum.records.varint import uvarint
 from statemachine.records import kafka_records

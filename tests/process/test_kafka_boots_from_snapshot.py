@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from admin.client.admin_client import AdminClient
-from quorum.opening import LOG_FOLDER
+from quorum.persistent_state import LOG_FOLDER
 from quorum.snapshotting import SnapshotLimits
 from statemachine.commands import FenceBrokers
 from tests.controller.asking import asked, join, move, topic

@@ -13,7 +13,7 @@ import pytest
 
 from admin.client.admin_client import AdminClient
 from quorum.core.vocabulary import ReplicaId, ReplicaKey
-from quorum.opening import LOG_FOLDER
+from quorum.persistent_state import LOG_FOLDER
 from statemachine.commands import FenceBrokers
 from statemachine.image.image import Image
 from tests.controller.apis.test_kafka_voters import until, votes

@@ -10,9 +10,8 @@ import pytest
 
 from admin.client.admin_client import AdminClient
 from admin.tools.kafka_runtime import RELEASES
-from quorum.core.vocabulary import ReplicaId, ReplicaKey
-from quorum.log.uuids import uuid_to_text
-from quorum.opening import LOG_FOLDER
+from quorum.core.vocabulary import ReplicaId, ReplicaKey, uuid_to_text
+from quorum.persistent_state import LOG_FOLDER
 from tests.controller.apis.test_kafka_voters import until, votes
 from tests.process.kafka_tools_room import tools_room
 from tests.process.test_kafka_dumps_our_log import check_alike

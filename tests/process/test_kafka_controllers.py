@@ -19,9 +19,8 @@ from admin.cli.main import group
 from admin.client.admin_client import AdminClient
 from admin.faults import Refused
 from admin.model import QuorumDescription
-from quorum.core.vocabulary import ReplicaId, ReplicaKey
-from quorum.log.uuids import uuid_to_text
-from quorum.opening import LISTENER_NAME, LOG_FOLDER
+from quorum.core.vocabulary import ReplicaId, ReplicaKey, uuid_to_text
+from quorum.persistent_state import LISTENER_NAME, LOG_FOLDER
 from statemachine.limits import METADATA_VERSION_MAX
 from tests.process.joining_nodes import Nodes
 from tests.process.kafka_tools_room import ToolsRoom, tools_room

@@ -14,7 +14,7 @@ from msgspec.structs import replace as struct_replace
 from admin.tools.dump import Entry, entries
 from admin.tools.kafka_runtime import RELEASES
 from quorum.core.vocabulary import Epoch, Offset
-from quorum.opening import LOG_FOLDER
+from quorum.persistent_state import LOG_FOLDER
 from quorum.records.encode import encode, stamp
 from statemachine import commands
 from statemachine.features.features import RANGES

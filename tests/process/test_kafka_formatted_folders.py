@@ -9,9 +9,9 @@ import pytest
 from admin.client.admin_client import AdminClient
 from admin.model import QuorumDescription
 from admin.tools.dump import entries
+from quorum.core.vocabulary import uuid_to_text
 from quorum.log.meta_properties import look
-from quorum.log.uuids import uuid_to_text
-from quorum.opening import LOG_FOLDER
+from quorum.persistent_state import LOG_FOLDER
 from tests.process.joining_nodes import Nodes
 from tests.process.kafka_tools_room import ToolsRoom, tools_room
 from tests.process.one_kafka_controller import FORMAT

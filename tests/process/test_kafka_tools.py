@@ -15,8 +15,8 @@ import pytest
 from admin.client.admin_client import AdminClient
 from admin.tools.local_cluster import LocalCluster
 from admin.tools.local_plan import Wanted, log_dir, settle
+from quorum.core.vocabulary import uuid_to_text
 from quorum.log.meta_properties import look
-from quorum.log.uuids import uuid_to_text
 from statemachine.vocabulary import METADATA_VERSION
 from tests.process.joining_nodes import Nodes as Joining
 from tests.process.kafka_cluster import started

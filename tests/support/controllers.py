@@ -20,10 +20,11 @@ from controller.apis.controller_apis import OFFERED, ControllerApis
 from controller.apis.forwarder import Forwarder
 from controller.quorum_controller import QuorumController
 from controller.service import Service, TopicDefaults
+from quorum.bootstrap import Opened, open_quorum
 from quorum.clocks import monotonic_ms, wall_ms
 from quorum.core.limits import SEGMENT_BYTES_MAX, Timeouts
 from quorum.core.vocabulary import ReplicaId
-from quorum.opening import Opened, QuorumConfig, open_quorum
+from quorum.persistent_state import QuorumConfig
 from quorum.ports import Clock
 from quorum.snapshotting import SnapshotLimits
 from quorum.transport.address import Address

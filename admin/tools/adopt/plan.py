@@ -20,10 +20,9 @@ from dataclasses import dataclass, replace
 from admin.addresses import Address
 from admin.tools.adopt.history import History, read_history, refusals
 from admin.tools.adopt.source import AdoptError, Source
-from quorum.core.vocabulary import Election, Epoch, ReplicaId, ReplicaKey
-from quorum.core.voters import Endpoint, Voter, VoterSet
-from quorum.log.uuids import uuid_to_text
-from quorum.opening import LISTENER_NAME
+from quorum.core.vocabulary import ElectionState, Epoch, ReplicaId, ReplicaKey, uuid_to_text
+from quorum.core.voter_set import Endpoint, Voter, VoterSet
+from quorum.persistent_state import LISTENER_NAME
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +31,7 @@ class Heir:
 
     source: Source
     address: Address
-    election: Election
+    election: ElectionState
     """What it remembers of elections."""
 
     @property
@@ -117,16 +116,16 @@ def make_plan(sources: Sequence[Source], given: Mapping[ReplicaId, Address] | No
     )
 
 
-def _election(election: Election, best: Source, move: Move | None) -> Election:
+def _election(election: ElectionState, best: Source, move: Move | None) -> ElectionState:
     """What a controller remembers once it has this log: its own vote, or that of a later epoch.
 
     An epoch that it has not heard of is one in which it has not voted.
     """
     if move is not None:
-        return Election(move.epoch, move.leader, move.leader.id)
+        return ElectionState(move.epoch, move.leader, move.leader.id)
     if election.epoch >= best.log_end.epoch:
         return election
-    return Election(best.log_end.epoch)
+    return ElectionState(best.log_end.epoch)
 
 
 def _move(

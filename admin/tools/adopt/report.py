@@ -9,8 +9,7 @@ from pathlib import Path
 from admin.cli.output import columns
 from admin.tools.adopt.plan import Plan
 from admin.tools.adopt.source import Source
-from quorum.core.vocabulary import ReplicaId
-from quorum.log.uuids import uuid_to_text
+from quorum.core.vocabulary import ReplicaId, uuid_to_text
 from statemachine.features.features import release_name
 from statemachine.image.image import Image
 from statemachine.vocabulary import BROKER_RESOURCE, TOPIC_RESOURCE

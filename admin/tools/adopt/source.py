@@ -14,20 +14,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from quorum.core.vocabulary import Election, LogEnd, Offset
-from quorum.log import election_file, meta_properties
+from quorum.core.vocabulary import ElectionState, Offset, OffsetAndEpoch
+from quorum.log import meta_properties, quorum_state
 from quorum.log.checkpoint import Checkpoint, checkpoint_id, checkpoints, foundation
-from quorum.log.election_file import ElectionFile
 from quorum.log.errors import LogDamaged, StorageError
-from quorum.log.files import LOCK_NAME, opened, sync_folder
+from quorum.log.filesystem import LOCK_NAME, opened, sync_folder
 from quorum.log.meta_properties import MetaProperties
+from quorum.log.quorum_state import QuorumStateFile
 from quorum.log.recovery import Cut
 from quorum.log.segment import segment_base
-from quorum.log.segments import SegmentedLog
-from quorum.opening import LOG_FOLDER
+from quorum.log.segmented_log import SegmentedLog
+from quorum.persistent_state import LOG_FOLDER
 
 _COPIED_BYTES: Final = 1024 * 1024
-_FOLDER_FILES: Final = frozenset({"partition.metadata", election_file.FILE_NAME})
+_FOLDER_FILES: Final = frozenset({"partition.metadata", quorum_state.FILE_NAME})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,13 +38,13 @@ class Source:
     copy: Path
     """Our copy of it, of the same layout."""
     meta: MetaProperties
-    election: Election
+    election: ElectionState
     log_start: Offset
-    log_end: LogEnd
+    log_end: OffsetAndEpoch
     """With the epoch of the checkpoint, where the log holds no batch."""
     checkpoint: Checkpoint | None
     """What the log goes on from; None if it begins at 0."""
-    checkpoint_ids: tuple[LogEnd, ...]
+    checkpoint_ids: tuple[OffsetAndEpoch, ...]
     """Of every checkpoint beside the log, the newest first."""
     cut: Cut | None
     """What was left half-written at the end of the log; the copy is without it."""
@@ -153,12 +153,12 @@ def copy_file(source: Path, target: Path) -> None:
 
 def _read(folder: Path, copy: Path, meta: MetaProperties) -> Source:
     log_folder = copy / LOG_FOLDER
-    if not (log_folder / election_file.FILE_NAME).exists():
+    if not (log_folder / quorum_state.FILE_NAME).exists():
         raise AdoptError(
-            f"{folder / LOG_FOLDER} has no {election_file.FILE_NAME}: how this controller voted is "
+            f"{folder / LOG_FOLDER} has no {quorum_state.FILE_NAME}: how this controller voted is "
             "not known; leave the folder out, if the others are a majority of the voters"
         )
-    election = ElectionFile(log_folder, cluster_id=meta.cluster_id).read()
+    election = QuorumStateFile(log_folder, cluster_id=meta.cluster_id).read()
     log = SegmentedLog(log_folder, check_all=True)
     try:
         checkpoint, passed_over = foundation(log_folder, start=log.start, end=log.end.offset)
@@ -167,10 +167,10 @@ def _read(folder: Path, copy: Path, meta: MetaProperties) -> Source:
     (log_folder / LOCK_NAME).unlink()
     log_end = log.end
     if log_end.offset == log.start and checkpoint is not None:
-        log_end = LogEnd(checkpoint.id.epoch, log_end.offset)
+        log_end = OffsetAndEpoch(checkpoint.id.epoch, log_end.offset)
     if election.epoch < log_end.epoch:
         raise AdoptError(
-            f"{folder / LOG_FOLDER / election_file.FILE_NAME} is of epoch {election.epoch}, the "
+            f"{folder / LOG_FOLDER / quorum_state.FILE_NAME} is of epoch {election.epoch}, the "
             f"log beside it has records of epoch {log_end.epoch}: an older one was put back, and "
             "how this controller voted is not known; leave the folder out"
         )

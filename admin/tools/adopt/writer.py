@@ -12,16 +12,16 @@ from typing import Final
 
 from admin.tools.adopt.plan import Heir, Plan
 from admin.tools.adopt.source import AdoptError, Source, copy_file
-from quorum.core.voters import VoterAssignment
+from quorum.core.voter_set import VoterAssignment
 from quorum.log.checkpoint import checkpoint_id
-from quorum.log.election_file import ElectionFile
-from quorum.log.files import LOCK_NAME, make_folder, replace_file, sync_folder
+from quorum.log.filesystem import LOCK_NAME, make_folder, replace_file, sync_folder
+from quorum.log.quorum_state import QuorumStateFile
 from quorum.log.segment import segment_base
-from quorum.log.segments import SegmentedLog
-from quorum.opening import LOG_FOLDER
+from quorum.log.segmented_log import SegmentedLog
+from quorum.persistent_state import LOG_FOLDER
 from quorum.records.control import ControlType, LeaderChange, control_key
 from quorum.records.encode import encode, stamp
-from quorum.records.voters import encode_voters
+from quorum.records.voters_record import encode_voters
 
 WORK: Final = ".adopting"
 DATA: Final = "data"
@@ -89,7 +89,7 @@ def _make(plan: Plan, heir: Heir, made: Path, final: Path) -> None:
     heir.source.copy.rename(data)
     if heir.source is not plan.best:
         _replace_log(plan, data / LOG_FOLDER)
-    elections = ElectionFile(data / LOG_FOLDER, cluster_id=plan.cluster_id)
+    elections = QuorumStateFile(data / LOG_FOLDER, cluster_id=plan.cluster_id)
     if elections.read() != heir.election:
         elections.write(heir.election)
     replace_file(made / SETTINGS_FILE, _settings(plan, heir, final / DATA).encode())

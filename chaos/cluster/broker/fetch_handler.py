@@ -15,7 +15,7 @@ from broker.replication.follower_fetch import NO_EPOCH, FetchedPartition, FetchP
 from chaos.cluster.broker.node import BrokerNode
 from chaos.cluster.broker.replica_manager import ReplicaManager
 from chaos.cluster.rpc import Respond, Serve, Server
-from quorum.core.vocabulary import LogEnd, Offset
+from quorum.core.vocabulary import Offset, OffsetAndEpoch
 
 UNKNOWN_TOPIC_ID: Final = 100
 
@@ -26,7 +26,7 @@ class _Part:
 
     position: FetchPosition
     refusal: Refusal | None = None
-    diverging: LogEnd | None = None
+    diverging: OffsetAndEpoch | None = None
 
 
 @dataclass(slots=True, eq=False)

@@ -30,7 +30,7 @@ from chaos.invariants.durable_state import Incarnation
 from chaos.simulation.machine import Machine
 from chaos.simulation.runtime import CoarseRandom
 from quorum.core.vocabulary import Epoch, Offset
-from quorum.opening import Past
+from quorum.persistent_state import PersistentState
 from statemachine import commands
 from statemachine.image.delta import MetadataDelta
 from statemachine.image.image import Image
@@ -47,7 +47,7 @@ class BrokerProcess(BrokerNode):
         world: ClusterEnvironment,
         machine: Machine,
         incarnation: Incarnation,
-        past: Past,
+        past: PersistentState,
         rng: CoarseRandom,
     ) -> None:
         self._image = Image()

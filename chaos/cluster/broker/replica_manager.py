@@ -26,7 +26,7 @@ from broker.replication.replication_quota import ReplicationQuotas
 from broker.storage.partition_log import OpenedLog, open_log
 from chaos.cluster.broker.node import BrokerNode
 from chaos.cluster.broker.partition_disk import PARTITIONS, PartitionDisk, folder_of, held_on
-from quorum.log.files import make_folder, sync_folder
+from quorum.log.filesystem import make_folder, sync_folder
 from statemachine.image.delta import MetadataDelta
 from statemachine.reassignment.copies import CopyReport
 from statemachine.vocabulary import BROKER_RESOURCE, CLUSTER_DEFAULT, TOPIC_RESOURCE

@@ -1,7 +1,7 @@
 """DiscoverBrokers (20000, KIP-595): who is where, said and asked in one exchange.
 
 The plain fields are those of the KIP, in its order; what it lacks is in tagged fields. Classes of
-kio's kind, which `quorum.protocol.discovery` fills and reads.
+kio's kind, which `quorum.discovery.discover_brokers` fills and reads.
 """
 
 import uuid

@@ -11,7 +11,7 @@ from admin.cli.quorum_text import (
     status_data,
 )
 from admin.model import QuorumDescription, ReplicaInfo
-from quorum.log.uuids import uuid_from_text
+from quorum.log.meta_properties import uuid_from_text
 from quorum.transport.address import Address
 
 ZERO = UUID(int=0)

@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from admin.cli.main import group
-from quorum.log.uuids import uuid_to_text
+from quorum.core.vocabulary import uuid_to_text
 from tests.support.controllers import Node, active, controllers
 
 NOBODY = ("--bootstrap-controller", "127.0.0.1:1", "--timeout", "50ms")

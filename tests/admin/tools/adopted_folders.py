@@ -5,7 +5,7 @@ from pathlib import Path
 from click.testing import CliRunner, Result
 
 from admin.cli.adopt import command
-from quorum.opening import LOG_FOLDER
+from quorum.persistent_state import LOG_FOLDER
 from tests.admin.tools.old_controllers import fingerprint
 
 

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Final
 from uuid import UUID
 
-from quorum.core.vocabulary import Election, Epoch, Offset, ReplicaId, ReplicaKey
-from quorum.log.election_file import ElectionFile
-from quorum.log.uuids import uuid_from_text
-from quorum.opening import LOG_FOLDER
+from quorum.core.vocabulary import ElectionState, Epoch, Offset, ReplicaId, ReplicaKey
+from quorum.log.meta_properties import uuid_from_text
+from quorum.log.quorum_state import QuorumStateFile
+from quorum.persistent_state import LOG_FOLDER
 from quorum.records.batch import headers
 from quorum.records.control import ControlType, LeaderChange, control_key
 from quorum.records.encode import encode, stamp
@@ -59,7 +59,7 @@ def old(
     (metadata / "partition.metadata").write_text("version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAQ")
     (source / ".lock").touch()
     vote = None if voted_for is None else key(voted_for)
-    ElectionFile(metadata).write(Election(Epoch(epoch), vote, ReplicaId(3)))
+    QuorumStateFile(metadata).write(ElectionState(Epoch(epoch), vote, ReplicaId(3)))
     return source
 
 

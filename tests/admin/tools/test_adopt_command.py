@@ -4,10 +4,10 @@ from pathlib import Path
 
 from admin.config import Config, load
 from admin.tools.dump import entries
-from quorum.core.vocabulary import Election, Epoch, ReplicaId
-from quorum.log.election_file import ElectionFile
+from quorum.core.vocabulary import ElectionState, Epoch, ReplicaId
 from quorum.log.meta_properties import look
-from quorum.opening import LOG_FOLDER
+from quorum.log.quorum_state import QuorumStateFile
+from quorum.persistent_state import LOG_FOLDER
 from quorum.transport.address import Address
 from statemachine.records import codec, kafka_records
 from tests.admin.tools.adopted_folders import adopted, log_folder, log_of
@@ -41,9 +41,9 @@ def test_every_controller_gets_the_log_that_ends_furthest_and_keeps_its_vote(
     for node_id in (2, 3, 4):
         assert log_of(new, node_id) == LOG
         assert not (log_folder(new, node_id) / "leader-epoch-checkpoint").exists()
-        election = ElectionFile(log_folder(new, node_id), cluster_id=CLUSTER_ID).read()
+        election = QuorumStateFile(log_folder(new, node_id), cluster_id=CLUSTER_ID).read()
         voted_for = key(3) if node_id == 2 else None
-        assert election == Election(Epoch(3), voted_for, ReplicaId(3))
+        assert election == ElectionState(Epoch(3), voted_for, ReplicaId(3))
         meta = look(new / f"controller-{node_id}" / "data")
         assert meta is not None
         assert meta.node_id == node_id
@@ -107,7 +107,7 @@ def test_other_addresses_are_written_into_the_log_in_a_new_epoch(tmp_path: Path)
     config = load(new / "controller-4" / "node.properties", {})
     assert config.voters[ReplicaId(3)] == Address("10.0.0.3", 9093)
     for node_id in (2, 3, 4):
-        assert ElectionFile(log_folder(new, node_id)).read() == Election(
+        assert QuorumStateFile(log_folder(new, node_id)).read() == ElectionState(
             Epoch(7), key(2), ReplicaId(2)
         )
         assert log_of(new, node_id).startswith(LOG)
@@ -146,7 +146,7 @@ def test_who_gets_records_of_an_epoch_that_it_has_not_heard_of_is_put_into_it_wi
     new = tmp_path / "new"
     result = adopted(new, *sources)
     assert "- Node 3 is put into epoch 5, in which it has not voted" in result.stdout
-    assert ElectionFile(log_folder(new, 3)).read() == Election(Epoch(5), None, None)
+    assert QuorumStateFile(log_folder(new, 3)).read() == ElectionState(Epoch(5), None, None)
     assert log_of(new, 3) == later
 
 
@@ -154,7 +154,9 @@ def test_who_is_in_a_later_epoch_than_the_log_keeps_epoch_and_vote(tmp_path: Pat
     sources = [old(tmp_path, 2, epoch=8, voted_for=4), old(tmp_path, 3)]
     new = tmp_path / "new"
     assert adopted(new, *sources).exit_code == 0
-    assert ElectionFile(log_folder(new, 2)).read() == Election(Epoch(8), key(4), ReplicaId(3))
+    assert QuorumStateFile(log_folder(new, 2)).read() == ElectionState(
+        Epoch(8), key(4), ReplicaId(3)
+    )
 
 
 def test_a_log_that_begins_later_comes_with_its_checkpoint(tmp_path: Path) -> None:

@@ -8,9 +8,9 @@ from uuid import UUID
 
 import pytest
 
-from quorum.core.vocabulary import Election, Epoch
-from quorum.log.election_file import ElectionFile
-from quorum.opening import LOG_FOLDER
+from quorum.core.vocabulary import ElectionState, Epoch
+from quorum.log.quorum_state import QuorumStateFile
+from quorum.persistent_state import LOG_FOLDER
 from statemachine.records import codec, kafka_records
 from tests.admin.tools.adopted_folders import adopt, adopted, refused
 from tests.admin.tools.old_controllers import LOG, LOG_END, cut, followed_by, old, without_voters
@@ -86,7 +86,7 @@ def test_a_voter_with_another_directory_is_refused(tmp_path: Path) -> None:
             "{s}/__cluster_metadata-0/quorum-state: not the state of an election",
         ),
         (
-            lambda s: ElectionFile(s / LOG_FOLDER).write(Election(Epoch(2))),
+            lambda s: QuorumStateFile(s / LOG_FOLDER).write(ElectionState(Epoch(2))),
             "{s}/__cluster_metadata-0/quorum-state is of epoch 2, the log beside it has records "
             "of epoch 3: an older one was put back",
         ),

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from admin.cli.adopt import command
 from quorum.clocks import monotonic_ms
 from quorum.log.errors import FileDamaged
-from quorum.opening import LOG_FOLDER
+from quorum.persistent_state import LOG_FOLDER
 from quorum.ports import LogFailure
 from quorum.transport.address import Address
 from statemachine import commands

@@ -11,7 +11,7 @@ from broker.apis.forwarding import refusal
 from quorum.protocol import codec, headers
 from quorum.protocol.apis import ApiKey
 from quorum.protocol.envelope import Reason, write_refusal
-from quorum.transport.server import InboundRequest
+from quorum.transport.inbound import InboundRequest
 from tests.broker.embedded_cluster import cluster, until
 
 

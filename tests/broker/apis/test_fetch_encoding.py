@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 from broker.apis.fetch import PartitionAnswer, write_answer
 from broker.limits import REPLICA_FETCH_ANSWER_BYTES_MAX, REPLICA_FETCH_WAIT_MS_MAX
 from broker.replication.follower_fetch import REPLICA_STATE_FROM, FetchPosition, fetch_request
-from quorum.core.vocabulary import Epoch, LogEnd, Offset
+from quorum.core.vocabulary import Epoch, Offset, OffsetAndEpoch
 from quorum.protocol import codec
 from quorum.protocol.apis import SPOKEN, ApiKey
 from tests.broker.embedded_cluster import cluster
 
 offsets = st.integers(-1, 2**63 - 1)
 log_ends = st.builds(
-    LogEnd, st.integers(0, 2**31 - 1).map(Epoch), st.integers(0, 2**63 - 1).map(Offset)
+    OffsetAndEpoch, st.integers(0, 2**31 - 1).map(Epoch), st.integers(0, 2**63 - 1).map(Offset)
 )
 partition_answers = st.builds(
     PartitionAnswer,

@@ -9,7 +9,7 @@ import pytest
 from quorum.protocol import codec
 from quorum.protocol.apis import ApiKey
 from quorum.protocol.copy_reports import COPIES_TAG, COPY_REPORTS_MAX, reports_of, with_reports
-from quorum.protocol.faults import Malformed
+from quorum.protocol.malformed import Malformed
 from quorum.protocol.varints import uvarint
 from statemachine.reassignment.copies import CopyReport
 

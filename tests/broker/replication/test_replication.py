@@ -8,7 +8,7 @@ from broker.partition.assignment import Refusal
 from broker.partition.partition import Partition
 from broker.storage.log_dir import METADATA_NAME, STATE_NAME
 from quorum.core.vocabulary import Offset
-from quorum.log.uuids import uuid_from_text
+from quorum.log.meta_properties import uuid_from_text
 from quorum.records.batch import CorruptBatch
 from quorum.records.decode import decode
 from tests.broker.client_requests import batch, fetch, produce

@@ -7,10 +7,10 @@ import pytest
 
 from chaos.disk.crash_points import Lost, Script, Tally, crash_everywhere, crash_images
 from chaos.disk.virtual_disk import VirtualDisk
-from quorum.log import election_file, files, recovery, writer
+from quorum.log import filesystem, quorum_state, recovery, segment_writer
 from quorum.log.filesystem import FileSystem
 from quorum.log.limits import FREED_BYTES
-from quorum.log.segments import SegmentedLog
+from quorum.log.segmented_log import SegmentedLog
 
 IMAGES = 500
 
@@ -20,7 +20,7 @@ def test_no_crash_image_is_unrecoverable_or_has_lost_what_was_acknowledged(
     stretch_bytes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where files that are removed are small, and where they go a stretch at a time."""
-    monkeypatch.setattr(files, "FREED_BYTES", stretch_bytes)
+    monkeypatch.setattr(filesystem, "FREED_BYTES", stretch_bytes)
     (*_, tally) = crash_images(IMAGES, base=0 if stretch_bytes > 400 else 1_000)
     assert tally.images >= IMAGES
     assert tally.whole > tally.points // 4
@@ -49,16 +49,16 @@ def without_data_sync(patch: pytest.MonkeyPatch) -> None:
 
 
 def without_names_sync(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(writer, "sync_folder", lambda folder, fs: None)
+    patch.setattr(segment_writer, "sync_folder", lambda folder, fs: None)
 
 
 def in_place(patch: pytest.MonkeyPatch) -> None:
     def replace_file(path: os.PathLike[str], data: bytes, fs: FileSystem) -> None:
-        with files.opened(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, fs) as fd:  # type: ignore[arg-type]
-            files.write_all(fd, data, 0, fs)
-            files.sync_file(fd, fs)
+        with filesystem.opened(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, fs) as fd:  # type: ignore[arg-type]
+            filesystem.write_all(fd, data, 0, fs)
+            filesystem.sync_file(fd, fs)
 
-    patch.setattr(election_file, "replace_file", replace_file)
+    patch.setattr(quorum_state, "replace_file", replace_file)
 
 
 def newest_goes_first(patch: pytest.MonkeyPatch) -> None:
@@ -76,7 +76,7 @@ def length_is_not_set_again(patch: pytest.MonkeyPatch) -> None:
     """By recovery, after a truncation whose sync has failed."""
 
     def write_again(fd: int, fs: FileSystem) -> None:
-        files.write_all(fd, files.read_up_to(fd, fs.size(fd), 0, fs), 0, fs)
+        filesystem.write_all(fd, filesystem.read_up_to(fd, fs.size(fd), 0, fs), 0, fs)
 
     patch.setattr(recovery, "_write_again", write_again)
 

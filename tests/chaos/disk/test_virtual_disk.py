@@ -10,7 +10,7 @@ import pytest
 
 from chaos.disk.disk_state import SECTOR_BYTES
 from chaos.disk.virtual_disk import Fail, Fault, Kind, Misdirect, Operation, Short, VirtualDisk
-from quorum.log.files import opened, replace_file, sync_folder, write_all
+from quorum.log.filesystem import opened, replace_file, sync_folder, write_all
 
 ROOT = Path("/")
 FILE = Path("/file")

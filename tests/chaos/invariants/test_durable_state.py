@@ -10,7 +10,7 @@ from crc32c import crc32c
 from chaos.disk.virtual_disk import Fail, Kind, Operation, VirtualDisk
 from chaos.invariants.durable_state import DurableState
 from chaos.invariants.history import History
-from quorum.log.files import opened
+from quorum.log.filesystem import opened
 
 LOG = Path("/log")
 SEGMENT = LOG / f"{0:020}.log"

@@ -8,7 +8,7 @@ from chaos.invariants.queue_bounds import RECORDED_MAX, WORK_MAX, Queues, Waitin
 from chaos.violation import Violation
 from quorum.core.limits import Bounds
 from quorum.core.messages import FetchRequest, FetchSnapshotRequest
-from quorum.core.vocabulary import Epoch, LogEnd, Offset, ReplicaId, ReplicaKey
+from quorum.core.vocabulary import Epoch, Offset, OffsetAndEpoch, ReplicaId, ReplicaKey
 
 BOUNDS = Bounds(
     uncommitted_records=5,
@@ -19,7 +19,7 @@ BOUNDS = Bounds(
     voter_requests=2,
     transfer_askers=2,
 )
-END = LogEnd(Epoch(1), Offset(1))
+END = OffsetAndEpoch(Epoch(1), Offset(1))
 ME = ReplicaKey(ReplicaId(9))
 FETCH = FetchRequest(replica=ME, epoch=Epoch(1), log_end=END, max_wait_ms=0, max_bytes=1)
 PART = FetchSnapshotRequest(replica=ME, epoch=Epoch(1), snapshot=END, position=0, max_bytes=1)

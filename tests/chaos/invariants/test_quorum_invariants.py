@@ -22,7 +22,7 @@ from quorum.core.messages import (
     VoteRequest,
     VoteResponse,
 )
-from quorum.core.vocabulary import Epoch, LogEnd, Offset, ReplicaId, ReplicaKey
+from quorum.core.vocabulary import Epoch, Offset, OffsetAndEpoch, ReplicaId, ReplicaKey
 
 IDS = [ReplicaId(each) for each in (1, 2, 3)]
 ONE = ReplicaKey(IDS[0])
@@ -30,17 +30,19 @@ MORE = VoterSet(7, 8, 2, tuple(map(ReplicaKey, [*IDS, ReplicaId(4)])), None)
 
 
 def test_who_stands_may_ask_the_voters_of_its_own_log() -> None:
-    VoterSets(IDS).check_asked(ONE, ReplicaId(4), [MORE], 8, LogEnd(Epoch(2), Offset(8)))
+    VoterSets(IDS).check_asked(ONE, ReplicaId(4), [MORE], 8, OffsetAndEpoch(Epoch(2), Offset(8)))
 
 
 def test_who_stands_may_ask_voters_of_whom_its_disk_does_not_know_yet() -> None:
     voter_sets = VoterSets(IDS)
     voter_sets.append([], 7, MORE, committed=7, opened=True)
-    voter_sets.check_asked(ONE, ReplicaId(4), [], 7, LogEnd(Epoch(2), Offset(8)))
+    voter_sets.check_asked(ONE, ReplicaId(4), [], 7, OffsetAndEpoch(Epoch(2), Offset(8)))
 
 
-@pytest.mark.parametrize("end", [LogEnd(Epoch(2), Offset(7)), LogEnd(Epoch(3), Offset(8))])
-def test_it_may_not_ask_those_of_an_assignment_that_was_cut(end: LogEnd) -> None:
+@pytest.mark.parametrize(
+    "end", [OffsetAndEpoch(Epoch(2), Offset(7)), OffsetAndEpoch(Epoch(3), Offset(8))]
+)
+def test_it_may_not_ask_those_of_an_assignment_that_was_cut(end: OffsetAndEpoch) -> None:
     voter_sets = VoterSets(IDS)
     voter_sets.append([], 7, MORE, committed=7, opened=True)
     with pytest.raises(Violation, match="R17"):
@@ -60,7 +62,7 @@ def leader() -> Incarnation:
 
 
 def fetch_of(replica: ReplicaId) -> FetchRequest:
-    log_end = LogEnd(Epoch(1), Offset(1))
+    log_end = OffsetAndEpoch(Epoch(1), Offset(1))
     return FetchRequest(
         replica=ReplicaKey(replica), epoch=Epoch(1), log_end=log_end, max_wait_ms=0, max_bytes=1
     )
@@ -189,7 +191,7 @@ def test_one_of_two_that_is_taken_or_refused_later_is(
 STANDS = VoteRequest(
     epoch=Epoch(3),
     candidate=ONE,
-    log_end=LogEnd(Epoch(2), Offset(8)),
+    log_end=OffsetAndEpoch(Epoch(2), Offset(8)),
     voter=ReplicaKey(IDS[1]),
     pre_vote=False,
 )
@@ -237,7 +239,7 @@ def lapse_of(judge: QuorumInvariants, leader: Incarnation, *ends: int, told: str
     """A voter's fetches from these offsets are answered, after this was warned of."""
     lapses = DurabilityRegressions(judge, lambda _: None)
     for end in ends:
-        request = replace(fetch_of(IDS[1]), log_end=LogEnd(Epoch(1), Offset(end)))
+        request = replace(fetch_of(IDS[1]), log_end=OffsetAndEpoch(Epoch(1), Offset(end)))
         if told:
             with lapses.listening():
                 logging.getLogger("quorum").warning("%s", told)
@@ -288,7 +290,9 @@ def test_the_votes_of_an_older_copy_of_a_disk_may_be_given_anew_and_no_others(
 
 def vote_of(epoch: int, candidate: int) -> VoteRequest:
     key = ReplicaKey(ReplicaId(candidate))
-    return VoteRequest(epoch=Epoch(epoch), candidate=key, log_end=LogEnd(Epoch(1), Offset(1)))
+    return VoteRequest(
+        epoch=Epoch(epoch), candidate=key, log_end=OffsetAndEpoch(Epoch(1), Offset(1))
+    )
 
 
 def granted(epoch: int) -> VoteResponse:
@@ -303,9 +307,9 @@ KNOWN = tuple(ReplicaKey(each, UUID(int=each)) for each in IDS)
 def test_who_does_not_vote_by_its_own_log_may_ask_nobody(who: ReplicaKey) -> None:
     log = [VoterSet(0, 3, 1, KNOWN, None), VoterSet(3, 4, 1, KNOWN, None)]
     with pytest.raises(Violation, match="R17"):
-        VoterSets(IDS).check_asked(who, IDS[1], log, 4, LogEnd(Epoch(1), Offset(4)))
+        VoterSets(IDS).check_asked(who, IDS[1], log, 4, OffsetAndEpoch(Epoch(1), Offset(4)))
 
 
 def test_who_was_just_removed_may_ask_to_have_that_committed() -> None:
     log = [VoterSet(0, 3, 1, KNOWN, None), VoterSet(3, 4, 1, KNOWN[1:], None)]
-    VoterSets(IDS).check_asked(KNOWN[0], IDS[1], log, 4, LogEnd(Epoch(1), Offset(4)))
+    VoterSets(IDS).check_asked(KNOWN[0], IDS[1], log, 4, OffsetAndEpoch(Epoch(1), Offset(4)))

@@ -15,14 +15,14 @@ from quorum.core.messages import (
     VoteRequest,
     VoteResponse,
 )
-from quorum.core.vocabulary import Epoch, LogEnd, Offset, ReplicaId, ReplicaKey
-from quorum.protocol.raft_messages import Standing
+from quorum.core.vocabulary import Epoch, Offset, OffsetAndEpoch, ReplicaId, ReplicaKey
+from quorum.protocol.raft_types import LeaderAndEpoch
 from quorum.records.encode import encode
 
-STANDING = Standing(Epoch(4), ReplicaId(2))
+STANDING = LeaderAndEpoch(Epoch(4), ReplicaId(2))
 ONE = Side(key=ReplicaKey(ReplicaId(1)), cluster_id="ours", standing=STANDING)
 TWO = Side(key=ReplicaKey(ReplicaId(2)), cluster_id="ours", standing=STANDING)
-END = LogEnd(Epoch(4), Offset(70))
+END = OffsetAndEpoch(Epoch(4), Offset(70))
 VOTE = VoteRequest(epoch=Epoch(5), candidate=ONE.key, log_end=END)
 GRANTED = VoteResponse(epoch=Epoch(5), granted=True)
 FETCH = FetchRequest(replica=ONE.key, epoch=Epoch(4), log_end=END, max_wait_ms=0, max_bytes=1)

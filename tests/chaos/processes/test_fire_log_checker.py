@@ -10,8 +10,8 @@ from chaos.processes.load import CLIENT_METRICS, NAME, Register, number_of
 from chaos.processes.log_checker import committed_log, disagreements, missing
 from chaos.processes.report import Report, Round, percentile
 from quorum.core.vocabulary import Epoch, Offset
-from quorum.log.segments import SegmentedLog
-from quorum.opening import LOG_FOLDER
+from quorum.log.segmented_log import SegmentedLog
+from quorum.persistent_state import LOG_FOLDER
 from quorum.records.encode import encode, stamp
 from statemachine.records.codec import encode as encode_record
 from statemachine.records.kafka_records import Config

@@ -9,7 +9,7 @@ from chaos.simulation.machine import FOLDER, LOG, Machine
 from chaos.simulation.profile import Profile
 from chaos.simulation.world import World
 from quorum.core.vocabulary import ReplicaId
-from quorum.log.files import opened
+from quorum.log.filesystem import opened
 from quorum.ports import LogFailure
 
 ONE = ReplicaId(1)

@@ -14,11 +14,12 @@ from quorum.core.messages import (
     Request,
     VoteRequest,
 )
-from quorum.core.vocabulary import Epoch, LogEnd, Offset, ReplicaId, ReplicaKey
+from quorum.core.vocabulary import Epoch, Offset, OffsetAndEpoch, ReplicaId, ReplicaKey
 from quorum.protocol import envelope
 from quorum.protocol.apis import ApiKey
 from quorum.protocol.envelope import Forwarded
-from quorum.protocol.raft_messages import METADATA_TOPIC, write_request
+from quorum.protocol.raft_messages import write_request
+from quorum.protocol.raft_types import METADATA_TOPIC
 from tests.support.broker_requests import creation, registration
 from tests.support.controllers import CLUSTER_ID
 from tests.support.kafka_client import Form
@@ -32,19 +33,19 @@ RAFT: Final[Mapping[int, Request]] = MappingProxyType(
         ApiKey.FETCH: FetchRequest(
             replica=OBSERVER,
             epoch=Epoch(1),
-            log_end=LogEnd(Epoch(0), Offset(0)),
+            log_end=OffsetAndEpoch(Epoch(0), Offset(0)),
             max_wait_ms=0,
             max_bytes=1 << 20,
         ),
         ApiKey.FETCH_SNAPSHOT: FetchSnapshotRequest(
             replica=OBSERVER,
             epoch=Epoch(1),
-            snapshot=LogEnd(Epoch(1), Offset(1)),
+            snapshot=OffsetAndEpoch(Epoch(1), Offset(1)),
             position=0,
             max_bytes=1 << 20,
         ),
         ApiKey.VOTE: VoteRequest(
-            epoch=Epoch(1), candidate=OBSERVER, log_end=LogEnd(Epoch(0), Offset(0))
+            epoch=Epoch(1), candidate=OBSERVER, log_end=OffsetAndEpoch(Epoch(0), Offset(0))
         ),
         ApiKey.BEGIN_QUORUM_EPOCH: BeginQuorumEpochRequest(epoch=Epoch(1), leader=ReplicaId(900)),
         ApiKey.END_QUORUM_EPOCH: EndQuorumEpochRequest(

@@ -13,7 +13,7 @@ from controller.apis import alter_partition
 from quorum.protocol import codec
 from quorum.protocol.apis import ApiKey
 from quorum.protocol.codec import make, nested
-from quorum.protocol.faults import Malformed
+from quorum.protocol.malformed import Malformed
 from statemachine.commands import (
     AlterPartition,
     IsrMember,
@@ -22,7 +22,7 @@ from statemachine.commands import (
     PartitionsAltered,
 )
 from statemachine.errors import Error
-from tests.quorum.protocol.future_values import grown, written
+from tests.quorum.protocol.unknown_tag_strategies import grown, written
 
 API: Final = ApiKey.ALTER_PARTITION
 VERSIONS: Final = (2, 3)

@@ -11,8 +11,8 @@ import pytest
 from admin.addresses import Address
 from admin.client.admin_client import AdminClient
 from admin.faults import Refused
-from quorum.addresses import AddressBook
-from quorum.gossip import Gossip
+from quorum.discovery.address_book import AddressBook
+from quorum.discovery.gossip import Gossip
 from quorum.protocol.apis import ApiKey
 from statemachine.features.features import FEATURES
 from tests.controller.apis.samples import controller_registration, update_features, wrapped

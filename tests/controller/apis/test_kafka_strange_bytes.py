@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controller.apis.controller_apis import OFFERED
-from quorum.addresses import AddressBook
 from quorum.core.vocabulary import ReplicaId
-from quorum.gossip import Gossip
+from quorum.discovery.address_book import AddressBook
+from quorum.discovery.gossip import Gossip
 from quorum.protocol import headers
 from quorum.protocol.apis import ApiKey
 from quorum.protocol.codec import decode_response

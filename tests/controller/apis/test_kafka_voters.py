@@ -14,16 +14,15 @@ from admin.client.admin_client import AdminClient
 from admin.faults import Refused
 from admin.model import QuorumDescription
 from quorum.core.messages import FetchRequest
-from quorum.core.vocabulary import NO_DIRECTORY, ReplicaId, ReplicaKey
-from quorum.core.voters import Endpoint
-from quorum.log.segments import SegmentedLog
-from quorum.log.uuids import uuid_to_text
-from quorum.opening import LOG_FOLDER
+from quorum.core.vocabulary import NO_DIRECTORY, ReplicaId, ReplicaKey, uuid_to_text
+from quorum.core.voter_set import Endpoint
+from quorum.log.segmented_log import SegmentedLog
+from quorum.persistent_state import LOG_FOLDER
 from quorum.protocol.apis import ApiKey
 from quorum.protocol.raft_messages import write_request
 from quorum.records.control import ControlType, control_type
 from quorum.records.decode import decode
-from quorum.records.voters import decode_voters
+from quorum.records.voters_record import decode_voters
 from tests.controller.apis.samples import OBSERVER, RAFT, controller_registration
 from tests.support.bell import PATIENCE_SECONDS
 from tests.support.controllers import (

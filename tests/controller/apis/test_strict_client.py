@@ -10,9 +10,8 @@ from kio.serial import entity_reader, entity_writer
 
 from controller.apis.controller_apis import OFFERED
 from quorum.protocol import envelope, headers
-from quorum.protocol.apis import ApiKey
+from quorum.protocol.apis import PRIVATE_API_KEYS_FROM, ApiKey
 from quorum.protocol.extension_tags import Consistency, with_consistency
-from quorum.protocol.schemas import PRIVATE_API_KEYS_FROM
 from tests.controller.apis.samples import SAMPLES, alter_reassignments, body_of
 from tests.controller.apis.test_kafka_answers import a_scene
 from tests.quorum.transport.loopback import Peer, framed, peer_of

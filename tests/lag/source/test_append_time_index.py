@@ -15,7 +15,7 @@ from lag.source import append_time_index
 from lag.source.append_time_index import Judged, judge_index, read_index
 from quorum.log.append_times import ENTRY_BYTES, HEADER_BYTES, append_times, encode_entry
 from quorum.log.append_times import encode_header as header
-from quorum.log.files import read_up_to
+from quorum.log.filesystem import read_up_to
 
 BASE = 100
 NAME = f"{BASE:020}.appendtime"

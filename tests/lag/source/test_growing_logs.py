@@ -11,8 +11,8 @@ import pytest
 pytest.importorskip("pyarrow", reason="the extra spark is not installed")
 
 from lag.source.stream_offsets import Follower, tasks_between
-from quorum.core.vocabulary import Epoch, LogEnd, Offset
-from quorum.log.segments import SegmentedLog
+from quorum.core.vocabulary import Epoch, Offset, OffsetAndEpoch
+from quorum.log.segmented_log import SegmentedLog
 from tests.lag import handmade_logs
 
 COMMITS = 1_000
@@ -83,7 +83,7 @@ def test_a_log_that_a_new_leader_had_truncated_is_told_by_its_stream(tmp_path: P
     log.truncate_to(Offset(10))
     for _ in range(3):
         commit(log, epoch=4)
-    assert log.end == LogEnd(Epoch(4), Offset(25))
+    assert log.end == OffsetAndEpoch(Epoch(4), Offset(25))
     log.close()
     second = Follower(options).latest(first)
     mark, *others = handmade_logs.rows_of(options, tasks_between(first, second, options))

@@ -12,7 +12,7 @@ pytest.importorskip("pyarrow", reason="the extra spark is not installed")
 
 from quorum.core.vocabulary import Offset
 from quorum.log.append_times import encode_header
-from quorum.log.segments import SegmentedLog
+from quorum.log.segmented_log import SegmentedLog
 from tests.lag import handmade_logs, parquet_streams
 from tests.support.tree import ROOT
 

@@ -15,7 +15,7 @@ from quorum.log.meta_properties import FILE_NAME as META
 from quorum.records.batch import headers
 from quorum.records.control import ControlType, LeaderChange, control_type
 from quorum.records.decode import Record, decode
-from quorum.records.voters import decode_voters
+from quorum.records.voters_record import decode_voters
 from statemachine.records import codec
 from statemachine.records.kafka_records import Record as Said
 

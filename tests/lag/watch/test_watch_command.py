@@ -8,7 +8,7 @@ import pytest
 
 pytest.importorskip("pyspark", reason="the extra spark is not installed")
 
-from quorum.log.segments import SegmentedLog
+from quorum.log.segmented_log import SegmentedLog
 from tests.lag import handmade_logs
 from tests.lag.watch.watch_process import watching
 

@@ -6,17 +6,16 @@ import pytest
 
 from quorum.core.effects import AppendFetched, Commit, Effect, Send, TruncateTo, Warn
 from quorum.core.events import (
-    Answered,
-    Asked,
     Asker,
     Event,
     Flushed,
     Proposed,
+    RequestReceived,
+    ResponseReceived,
     Stopping,
     Tick,
 )
 from quorum.core.limits import BATCH_RECORDS_MAX, UNCOMMITTED_RECORDS_MAX, Timeouts
-from quorum.core.log_view import LogView
 from quorum.core.messages import (
     Batch,
     BeginQuorumEpochRequest,
@@ -27,21 +26,29 @@ from quorum.core.messages import (
     VoteResponse,
 )
 from quorum.core.node import QuorumNode
+from quorum.core.raft_log import RaftLog
 from quorum.core.roles import Leader
-from quorum.core.vocabulary import Election, Epoch, LogEnd, Offset, ReplicaId, ReplicaKey
-from quorum.core.voters import VoterSet
+from quorum.core.vocabulary import (
+    ElectionState,
+    Epoch,
+    Offset,
+    OffsetAndEpoch,
+    ReplicaId,
+    ReplicaKey,
+)
+from quorum.core.voter_set import VoterSet
 
 ONE, TWO = ReplicaId(1), ReplicaId(2)
 
 
 def node(
-    *, me: int = 1, voters: Iterable[int] = (1, 2, 3), log: LogView | None = None
+    *, me: int = 1, voters: Iterable[int] = (1, 2, 3), log: RaftLog | None = None
 ) -> QuorumNode:
     return QuorumNode(
         ReplicaKey(ReplicaId(me)),
         VoterSet.of(*voters),
-        election=Election(),
-        log=LogView(Offset(0), Offset(0), ()) if log is None else log,
+        election=ElectionState(),
+        log=RaftLog(Offset(0), Offset(0), ()) if log is None else log,
         timeouts=Timeouts(),
         rng=random.Random(7),
         now_ms=0,
@@ -56,7 +63,7 @@ def fetch(offset: int, epoch: int, *, last: int, replica: int = 2) -> FetchReque
     return FetchRequest(
         replica=ReplicaKey(ReplicaId(replica)),
         epoch=Epoch(epoch),
-        log_end=LogEnd(Epoch(last), Offset(offset)),
+        log_end=OffsetAndEpoch(Epoch(last), Offset(offset)),
         max_wait_ms=0,
         max_bytes=1,
     )
@@ -66,14 +73,16 @@ def sent(effects: list[Effect]) -> list[Send]:
     return [each for each in effects if isinstance(each, Send)]
 
 
-def elected(log: LogView | None = None) -> QuorumNode:
+def elected(log: RaftLog | None = None) -> QuorumNode:
     """Voter 1, leader of epoch 1 by the vote of 2."""
     leader = node(log=log)
     leader.step(Tick(), now_ms=0)
     effects = leader.step(Tick(), now_ms=2_000)
     for _ in ("pre-vote", "vote"):
         granted = VoteResponse(epoch=leader.epoch, granted=True)
-        effects = leader.step(Answered(TWO, sent(effects)[0].correlation, granted), now_ms=2_000)
+        effects = leader.step(
+            ResponseReceived(TWO, sent(effects)[0].correlation, granted), now_ms=2_000
+        )
     assert isinstance(leader.role, Leader)
     return leader
 
@@ -82,7 +91,7 @@ def follower() -> tuple[QuorumNode, Send]:
     """Voter 1, follower of 2 in epoch 1, and the fetch that it has sent."""
     voter = node()
     effects = voter.step(
-        Asked(Asker(1), BeginQuorumEpochRequest(epoch=Epoch(1), leader=TWO)), now_ms=0
+        RequestReceived(Asker(1), BeginQuorumEpochRequest(epoch=Epoch(1), leader=TWO)), now_ms=0
     )
     return voter, sent(effects)[-1]
 
@@ -94,12 +103,12 @@ def served(high_watermark: int | None = None, **fields: object) -> FetchResponse
 
 def test_batches_that_cannot_follow_the_log_are_reported_and_not_appended() -> None:
     voter, asked = follower()
-    answer = Answered(TWO, asked.correlation, served(batches=(batch(3, 4),)))
+    answer = ResponseReceived(TWO, asked.correlation, served(batches=(batch(3, 4),)))
     effects = voter.step(answer, now_ms=10)
     assert effects == [
         Warn("leader 2 sent what cannot be: batch [3, 4)@1 does not begin at the log end offset 0")
     ]
-    assert voter.log_end == LogEnd(Epoch(0), Offset(0))
+    assert voter.log_end == OffsetAndEpoch(Epoch(0), Offset(0))
     assert voter.deadline_ms == 10 + Timeouts().retry_backoff_ms
 
 
@@ -109,7 +118,7 @@ def test_a_voter_that_has_forgotten_what_it_acknowledged_is_told_of_once() -> No
     leader.step(Flushed(leader.log_end), now_ms=2_001)
     told: list[str] = []
     for offset, replica in ((5, 2), (5, 2), (2, 2), (3, 2), (2, 9), (1, 9)):
-        asked = Asked(Asker(1), fetch(offset, 1, last=1, replica=replica))
+        asked = RequestReceived(Asker(1), fetch(offset, 1, last=1, replica=replica))
         told += [each.text for each in leader.step(asked, now_ms=2_002) if isinstance(each, Warn)]
     assert [text[:88] for text in told] == [
         "voter 2 fetches from offset 2, but had acknowledged everything below 5: its disk has los"
@@ -118,24 +127,28 @@ def test_a_voter_that_has_forgotten_what_it_acknowledged_is_told_of_once() -> No
 
 def test_a_leader_that_would_undo_what_is_committed_stops_the_node() -> None:
     voter, asked = follower()
-    voter.step(Answered(TWO, asked.correlation, served(2, batches=(batch(0, 2),))), now_ms=10)
+    voter.step(
+        ResponseReceived(TWO, asked.correlation, served(2, batches=(batch(0, 2),))), now_ms=10
+    )
     assert voter.high_watermark == 2
     effects = voter.step(Flushed(voter.log_end), now_ms=20)
-    diverging = served(diverging=LogEnd(Epoch(1), Offset(1)))
+    diverging = served(diverging=OffsetAndEpoch(Epoch(1), Offset(1)))
     with pytest.raises(AssertionError, match="a committed record would be lost"):
-        voter.step(Answered(TWO, sent(effects)[0].correlation, diverging), now_ms=30)
+        voter.step(ResponseReceived(TWO, sent(effects)[0].correlation, diverging), now_ms=30)
 
 
 def test_a_follower_takes_no_more_for_committed_than_it_has() -> None:
     voter, asked = follower()
     batches = (batch(0, 2),)
-    effects = voter.step(Answered(TWO, asked.correlation, served(9, batches=batches)), now_ms=10)
+    effects = voter.step(
+        ResponseReceived(TWO, asked.correlation, served(9, batches=batches)), now_ms=10
+    )
     assert effects == [AppendFetched(asked.correlation, batches), Commit(Offset(2))]
 
 
 def test_an_answer_that_is_not_waited_for_changes_nothing() -> None:
     voter, asked = follower()
-    answer = Answered(TWO, asked.correlation, served(batches=(batch(0, 2),)))
+    answer = ResponseReceived(TWO, asked.correlation, served(batches=(batch(0, 2),)))
     voter.step(answer, now_ms=10)
     assert voter.step(answer, now_ms=11) == []
     assert voter.log_end.offset == 2
@@ -183,36 +196,36 @@ def caught_up(leader: QuorumNode, replica: int = 2) -> list[int | None]:
 def test_a_replica_has_caught_up_when_it_reaches_what_was_the_end_at_its_last_fetch() -> None:
     """Kafka's lag in time: who always reaches yesterday's end is one fetch behind, not more."""
     leader = elected()
-    leader.step(Asked(Asker(1), fetch(0, 1, last=0)), now_ms=3_000)
+    leader.step(RequestReceived(Asker(1), fetch(0, 1, last=0)), now_ms=3_000)
     assert caught_up(leader) == [None]
     leader.step(Proposed(5), now_ms=3_000)
-    leader.step(Asked(Asker(2), fetch(1, 1, last=1)), now_ms=3_100)
+    leader.step(RequestReceived(Asker(2), fetch(1, 1, last=1)), now_ms=3_100)
     assert caught_up(leader) == [3_000]
-    leader.step(Asked(Asker(3), fetch(6, 1, last=1)), now_ms=3_200)
+    leader.step(RequestReceived(Asker(3), fetch(6, 1, last=1)), now_ms=3_200)
     assert caught_up(leader) == [3_200]
 
 
 def test_a_replica_whose_log_has_parted_had_not_caught_up() -> None:
     leader = elected()
     leader.step(Proposed(5), now_ms=3_000)
-    leader.step(Asked(Asker(1), fetch(9, 1, last=1)), now_ms=3_000)
-    leader.step(Asked(Asker(2), fetch(3, 1, last=1)), now_ms=3_100)
+    leader.step(RequestReceived(Asker(1), fetch(9, 1, last=1)), now_ms=3_000)
+    leader.step(RequestReceived(Asker(2), fetch(3, 1, last=1)), now_ms=3_100)
     assert caught_up(leader) == [None]
 
 
 def test_a_truncation_that_changes_nothing_is_not_asked_for() -> None:
     voter, asked = follower()
-    diverging = served(diverging=LogEnd(Epoch(1), Offset(0)))
-    effects = voter.step(Answered(TWO, asked.correlation, diverging), now_ms=10)
+    diverging = served(diverging=OffsetAndEpoch(Epoch(1), Offset(0)))
+    effects = voter.step(ResponseReceived(TWO, asked.correlation, diverging), now_ms=10)
     assert not any(isinstance(each, TruncateTo) for each in effects)
 
 
 def test_the_same_events_at_the_same_times_give_the_same_effects() -> None:
     events: list[Event] = [
         Tick(),
-        Asked(Asker(1), BeginQuorumEpochRequest(epoch=Epoch(3), leader=TWO)),
+        RequestReceived(Asker(1), BeginQuorumEpochRequest(epoch=Epoch(3), leader=TWO)),
         Tick(),
-        Asked(Asker(2), fetch(0, 4, last=0, replica=3)),
+        RequestReceived(Asker(2), fetch(0, 4, last=0, replica=3)),
         Tick(),
     ]
     told = [
@@ -230,8 +243,8 @@ def test_an_answer_that_is_given_batches_keeps_all_else() -> None:
         leader=TWO,
         high_watermark=Offset(4),
         log_start=Offset(1),
-        diverging=LogEnd(Epoch(2), Offset(3)),
-        snapshot=LogEnd(Epoch(1), Offset(1)),
+        diverging=OffsetAndEpoch(Epoch(2), Offset(3)),
+        snapshot=OffsetAndEpoch(Epoch(1), Offset(1)),
         span=Span(Offset(4), Offset(5), 7),
         round=9,
     )

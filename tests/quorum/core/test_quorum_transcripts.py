@@ -1,6 +1,6 @@
 import pytest
 
-from tests.quorum.core.snapshots_stage import SnapshotsStage
+from tests.quorum.core.snapshot_commands import SnapshotsStage
 from tests.support.transcript import Transcripts
 from tests.support.tree import ROOT
 

@@ -6,11 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quorum.core.assignments import Assignments
-from quorum.core.log_view import LogView
 from quorum.core.messages import Batch
+from quorum.core.raft_log import RaftLog
 from quorum.core.vocabulary import Epoch, Offset, ReplicaId, ReplicaKey
-from quorum.core.voters import Voter, VoterAssignment, VoterSet
+from quorum.core.voter_set import Voter, VoterAssignment, VoterSet, VoterSetHistory
 
 UNKNOWN, DISK, OTHER_DISK = UUID(int=0), UUID(int=100), UUID(int=200)
 
@@ -55,8 +54,8 @@ def test_two_voters_of_one_id_are_no_set() -> None:
 
 
 def test_the_last_assignment_is_in_force_and_a_truncation_takes_it_back() -> None:
-    first = Assignments([(Offset(3), assigned(1))])
-    view = LogView(Offset(0), Offset(5), [(Epoch(1), Offset(0))], assignments=first)
+    first = VoterSetHistory([(Offset(3), assigned(1))])
+    view = RaftLog(Offset(0), Offset(5), [(Epoch(1), Offset(0))], assignments=first)
     view.append(Batch(Offset(5), Offset(6), Epoch(1), assigned(1, 2)))
     view.append(Batch(Offset(6), Offset(9), Epoch(1)))
     assert view.assignments.last == assigned(1, 2)
@@ -70,14 +69,14 @@ def test_the_last_assignment_is_in_force_and_a_truncation_takes_it_back() -> Non
 
 
 def test_what_a_snapshot_says_of_the_voters_is_what_the_log_goes_on_from() -> None:
-    known = Assignments([(Offset(8), assigned(1, 2))], base=assigned(1))
+    known = VoterSetHistory([(Offset(8), assigned(1, 2))], base=assigned(1))
     assert [known.at(Offset(at)) for at in (7, 8, 9)] == [assigned(1), *[assigned(1, 2)] * 2]
     known.truncate(Offset(5))
     assert known.last == assigned(1)
 
 
 def test_an_assignment_below_the_log_start_stays_in_force() -> None:
-    known = Assignments([(Offset(3), assigned(1)), (Offset(8), assigned(1, 2))])
+    known = VoterSetHistory([(Offset(3), assigned(1)), (Offset(8), assigned(1, 2))])
     known.forget_below(Offset(3))
     assert known.at(Offset(7)) == assigned(1)
     known.forget_below(Offset(20))
@@ -91,7 +90,7 @@ def test_a_truncated_log_knows_the_voters_of_a_log_that_was_never_longer(
     sizes: list[int], kept: int
 ) -> None:
     """A size of 0 stands for a batch that names voters; the twin is a plain list."""
-    log, twin = LogView(Offset(0), Offset(0), ()), []
+    log, twin = RaftLog(Offset(0), Offset(0), ()), []
     for number, size in enumerate(sizes):
         end = Offset(log.end.offset + max(1, size))
         assignment = assigned(*range(number + 1)) if size == 0 else None

@@ -7,11 +7,18 @@ from typing import TypeVar
 
 from quorum.core.events import Asker
 from quorum.core.limits import Timeouts
-from quorum.core.log_view import LogView
 from quorum.core.messages import Request, Response
 from quorum.core.node import QuorumNode
-from quorum.core.vocabulary import Election, Epoch, LogEnd, Offset, ReplicaId, ReplicaKey
-from quorum.core.voters import VoterSet
+from quorum.core.raft_log import RaftLog
+from quorum.core.vocabulary import (
+    ElectionState,
+    Epoch,
+    Offset,
+    OffsetAndEpoch,
+    ReplicaId,
+    ReplicaKey,
+)
+from quorum.core.voter_set import VoterSet
 from quorum.log.memory import MemoryElectionStore, MemoryLog
 from quorum.ports import Done, Log, StateSnapshot
 from quorum.replica import Replica
@@ -29,7 +36,7 @@ class Disk:
         self.is_quick = False
 
     def request_commit(
-        self, log: Log, done: Callable[[LogEnd], None], *, at_once: bool = False
+        self, log: Log, done: Callable[[OffsetAndEpoch], None], *, at_once: bool = False
     ) -> None:
         if at_once and self.is_quick:
             done(log.commit())
@@ -50,7 +57,7 @@ def _report(work: Callable[[], T], done: Callable[[T], None]) -> None:
 class World:
     """Everything around one replica of three (or of one): it writes down what it is told."""
 
-    def __init__(self, *voters: int, election: Election | None = None) -> None:
+    def __init__(self, *voters: int, election: ElectionState | None = None) -> None:
         self.log = MemoryLog()
         self.elections = MemoryElectionStore()
         self.disk = Disk()
@@ -63,8 +70,8 @@ class World:
         node = QuorumNode(
             ReplicaKey(ReplicaId(1)),
             VoterSet.of(*voters),
-            election=election or Election(),
-            log=LogView(self.log.start, self.log.end.offset, self.log.epochs),
+            election=election or ElectionState(),
+            log=RaftLog(self.log.start, self.log.end.offset, self.log.epochs),
             timeouts=Timeouts(election_timeout_ms=ELECTION_MS),
             rng=random.Random(1),
             now_ms=0,

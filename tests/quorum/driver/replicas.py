@@ -16,17 +16,24 @@ from typing import Final
 
 from quorum.core.events import Asker
 from quorum.core.limits import Timeouts
-from quorum.core.log_view import LogView
 from quorum.core.messages import FetchRequest, VoteRequest
 from quorum.core.node import QuorumNode
-from quorum.core.vocabulary import Election, Epoch, LogEnd, Offset, ReplicaId, ReplicaKey
-from quorum.core.voters import VoterSet
+from quorum.core.raft_log import RaftLog
+from quorum.core.vocabulary import (
+    ElectionState,
+    Epoch,
+    Offset,
+    OffsetAndEpoch,
+    ReplicaId,
+    ReplicaKey,
+)
+from quorum.core.voter_set import VoterSet
 from quorum.driver import Quorum
 from quorum.log.disk_thread import DiskThread
 from quorum.log.memory import MemoryElectionStore, MemoryLog
 from quorum.ports import LogFailure, StateSnapshot
 from quorum.records.decode import decode
-from tests.quorum.driver.wires import Wires
+from tests.quorum.driver.in_memory_rpc import Wires
 from tests.support.bell import PATIENCE_SECONDS, Bell
 
 PATIENT: Final = Timeouts(
@@ -48,7 +55,7 @@ NOBODY: Final = Asker(-1)
 NUDGE: Final = FetchRequest(
     replica=ReplicaKey(ReplicaId(99)),
     epoch=Epoch(0),
-    log_end=LogEnd(Epoch(0), Offset(0)),
+    log_end=OffsetAndEpoch(Epoch(0), Offset(0)),
     max_wait_ms=0,
     max_bytes=1,
 )
@@ -62,7 +69,7 @@ def vote(candidate: int, epoch: int) -> VoteRequest:
     return VoteRequest(
         epoch=Epoch(epoch),
         candidate=ReplicaKey(ReplicaId(candidate)),
-        log_end=LogEnd(Epoch(epoch), Offset(1_000)),
+        log_end=OffsetAndEpoch(Epoch(epoch), Offset(1_000)),
     )
 
 
@@ -123,7 +130,7 @@ class GatedLog(MemoryLog):
         self.gate = gate
         self.durable = Offset(0)
 
-    def commit(self, *, sync: bool = True) -> LogEnd:
+    def commit(self, *, sync: bool = True) -> OffsetAndEpoch:
         self.gate.pass_through()
         end = super().commit(sync=sync)
         self.durable = end.offset
@@ -143,7 +150,7 @@ class GatedElections(MemoryElectionStore):
         super().__init__()
         self.gate = gate
 
-    def write(self, election: Election) -> None:
+    def write(self, election: ElectionState) -> None:
         self.gate.pass_through()
         super().write(election)
 
@@ -221,7 +228,7 @@ class Replica:
             ReplicaKey(self.me),
             VoterSet.of(*VOTERS),
             election=self.elections.read(),
-            log=LogView(self.log.start, self.log.end.offset, self.log.epochs),
+            log=RaftLog(self.log.start, self.log.end.offset, self.log.epochs),
             timeouts=self.timeouts,
             rng=random.Random(self.me),
             now_ms=self._now_ms(),

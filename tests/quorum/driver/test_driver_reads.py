@@ -1,7 +1,7 @@
 """Linearizable reads, over a whole replica with its log, its disk thread and its wires."""
 
+from quorum.core.effects import ReadRefusal
 from quorum.core.limits import READS_MAX
-from quorum.core.reads import ReadRefusal
 from quorum.core.roles import Leader
 from quorum.core.vocabulary import Offset
 from tests.quorum.driver.replicas import Trio

@@ -2,7 +2,8 @@
 
 import pytest
 
-from quorum.committing import GATHER_MS, GATHERED_MAX, PUT_OFF_MAX
+from quorum.applier import GATHER_MS, GATHERED_MAX, PUT_OFF_MAX
+from quorum.core.effects import ReadRefusal
 from quorum.core.events import Asker
 from quorum.core.messages import (
     BeginQuorumEpochRequest,
@@ -11,8 +12,14 @@ from quorum.core.messages import (
     VoteRequest,
     VoteResponse,
 )
-from quorum.core.reads import ReadRefusal
-from quorum.core.vocabulary import Election, Epoch, LogEnd, Offset, ReplicaId, ReplicaKey
+from quorum.core.vocabulary import (
+    ElectionState,
+    Epoch,
+    Offset,
+    OffsetAndEpoch,
+    ReplicaId,
+    ReplicaKey,
+)
 from quorum.ports import Done, LogFailure
 from quorum.records.batch import outlines
 from tests.contracts.batches import batch
@@ -23,7 +30,7 @@ def vote(epoch: int, candidate: int = 3) -> VoteRequest:
     return VoteRequest(
         epoch=Epoch(epoch),
         candidate=ReplicaKey(ReplicaId(candidate)),
-        log_end=LogEnd(Epoch(0), Offset(0)),
+        log_end=OffsetAndEpoch(Epoch(0), Offset(0)),
     )
 
 
@@ -43,7 +50,7 @@ def test_nothing_is_looked_at_while_the_disk_keeps_a_vote() -> None:
     world.replica.asked(Asker(1), vote(epoch=1, candidate=2))
     world.replica.asked(Asker(2), vote(epoch=1, candidate=3))
     world.replica.turn()
-    assert world.elections.read() == Election()
+    assert world.elections.read() == ElectionState()
     assert world.answered == []
     assert not world.replica.has_work
     assert world.replica.deadline_ms is None  # Time alone does not end the waiting.
@@ -114,7 +121,7 @@ def test_a_follower_acknowledges_within_the_turn_what_a_quick_disk_has_taken() -
     world.disk.is_quick = True
     answer(*records(0, 2, high_watermark=1))
     world.replica.turn()
-    assert fetches(world)[-1][0].log_end == LogEnd(Epoch(1), Offset(2))
+    assert fetches(world)[-1][0].log_end == OffsetAndEpoch(Epoch(1), Offset(2))
     assert not world.disk.waiting
 
 

@@ -5,9 +5,9 @@ from pathlib import Path
 from quorum.core.events import SnapshotTaken
 from quorum.core.vocabulary import Offset
 from quorum.log.checkpoint import checkpoint_name, read_checkpoint
-from quorum.log.segments import SegmentedLog
+from quorum.log.segmented_log import SegmentedLog
 from quorum.snapshotting import TRY_AGAIN_AFTER_FAILURE_MS, TRY_AGAIN_MS, SnapshotLimits
-from tests.quorum.driver.snapshot_bench import Bench, id_
+from tests.quorum.driver.snapshot_fixture import Bench, id_
 
 
 def test_one_is_taken_step_by_step_and_told_of_when_it_is_durable(tmp_path: Path) -> None:

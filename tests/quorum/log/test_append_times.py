@@ -21,10 +21,10 @@ from quorum.log.append_times import (
     encode_entry,
 )
 from quorum.log.errors import FileDamaged
-from quorum.log.files import opened
-from quorum.log.segments import SegmentedLog
+from quorum.log.filesystem import opened
+from quorum.log.segmented_log import SegmentedLog
 from tests.contracts.batches import batch
-from tests.quorum.log.folders import everything
+from tests.quorum.log.damaged_folders import everything
 
 LOG = Path("/log")
 FIRST = LOG / f"{0:020}.appendtime"

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from crc32c import crc32c
 
-from quorum.core.vocabulary import Epoch, LogEnd, Offset
+from quorum.core.vocabulary import Epoch, Offset, OffsetAndEpoch
 from quorum.log.checkpoint import (
     checkpoint_id,
     checkpoints,
@@ -18,7 +18,7 @@ from quorum.log.errors import FileDamaged, FormatUnknown
 from quorum.records.batch import CorruptBatch, headers
 from quorum.records.control import ControlType, control_key
 from quorum.records.encode import encode, stamp
-from quorum.records.snapshots import encode_snapshot_footer, encode_snapshot_header
+from quorum.records.snapshot import encode_snapshot_footer, encode_snapshot_header
 from tests.support.real_cluster import CLUSTER, IN_TREE, available, dump_beside, dumped
 
 SNAPSHOT = IN_TREE / "00000000000000000105-0000000001.checkpoint"
@@ -30,8 +30,8 @@ SHARED = [
 ]
 
 
-def id_(epoch: int, offset: int) -> LogEnd:
-    return LogEnd(Epoch(epoch), Offset(offset))
+def id_(epoch: int, offset: int) -> OffsetAndEpoch:
+    return OffsetAndEpoch(Epoch(epoch), Offset(offset))
 
 
 def test_the_name_of_a_checkpoint_says_where_it_ends() -> None:

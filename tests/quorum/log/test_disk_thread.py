@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from quorum.core.vocabulary import Epoch, LogEnd, Offset
+from quorum.core.vocabulary import Epoch, Offset, OffsetAndEpoch
 from quorum.log.disk_thread import DiskThread
 from quorum.log.memory import MemoryLog
-from quorum.log.segments import SegmentedLog
+from quorum.log.segmented_log import SegmentedLog
 from quorum.ports import LogFailure
 from tests.contracts.batches import batch
 
@@ -23,7 +23,7 @@ class GatedLog(MemoryLog):
         self.commits = 0
         self.broken = False
 
-    def commit(self, *, sync: bool = True) -> LogEnd:
+    def commit(self, *, sync: bool = True) -> OffsetAndEpoch:
         end = self.end  # What has been appended when the commit begins.
         self.commits += 1
         self.started.release()
@@ -37,11 +37,11 @@ class Owner:
     """What the owner of the thread was told."""
 
     def __init__(self) -> None:
-        self.ends: list[LogEnd] = []
+        self.ends: list[OffsetAndEpoch] = []
         self.failures: list[BaseException] = []
         self.disk = DiskThread(asyncio.get_running_loop(), on_failure=self.failures.append)
 
-    def told(self, end: LogEnd) -> None:
+    def told(self, end: OffsetAndEpoch) -> None:
         assert threading.current_thread() is threading.main_thread()
         self.ends.append(end)
 
@@ -53,8 +53,8 @@ async def owner() -> AsyncIterator[Owner]:
     owner.disk.close()
 
 
-def end(offset: int) -> LogEnd:
-    return LogEnd(Epoch(1), Offset(offset))
+def end(offset: int) -> OffsetAndEpoch:
+    return OffsetAndEpoch(Epoch(1), Offset(offset))
 
 
 async def started(log: GatedLog) -> None:
@@ -89,7 +89,7 @@ async def test_requests_during_a_commit_share_the_next_one(owner: Owner) -> None
 
 async def test_each_of_several_callables_is_told_once_per_commit(owner: Owner) -> None:
     log = GatedLog()
-    others: list[LogEnd] = []
+    others: list[OffsetAndEpoch] = []
     note = others.append
     owner.disk.request_commit(log, owner.told)
     await started(log)
@@ -152,7 +152,7 @@ async def test_a_failed_commit_is_handed_over_once_and_nothing_is_written_after_
 
 async def test_any_other_error_of_a_commit_is_handed_over_too(owner: Owner) -> None:
     class WrongLog(MemoryLog):
-        def commit(self, *, sync: bool = True) -> LogEnd:
+        def commit(self, *, sync: bool = True) -> OffsetAndEpoch:
             raise AssertionError("our own mistake")
 
     owner.disk.request_commit(WrongLog(), owner.told)

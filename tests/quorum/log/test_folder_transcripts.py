@@ -1,6 +1,6 @@
 import pytest
 
-from tests.quorum.log.folder_stage import FolderStage
+from tests.quorum.log.folder_commands import FolderStage
 from tests.support.transcript import Transcripts
 from tests.support.tree import ROOT
 

@@ -9,17 +9,17 @@ from pathlib import Path
 import pytest
 
 from chaos.disk.virtual_disk import Fail, Kind, Operation, VirtualDisk
-from quorum.core.vocabulary import Election, Epoch, Offset
-from quorum.log import writer
+from quorum.core.vocabulary import ElectionState, Epoch, Offset
+from quorum.log import segment_writer
 from quorum.log.checkpoint import checkpoint_name
-from quorum.log.election_file import ElectionFile
 from quorum.log.errors import StorageError
-from quorum.log.segments import SegmentedLog
-from quorum.log.snapshot_folder import SnapshotFolder
+from quorum.log.quorum_state import QuorumStateFile
+from quorum.log.segmented_log import SegmentedLog
+from quorum.log.snapshot_store import FileSnapshotStore
 from quorum.ports import DiskFull, LogFailure, ReceivedSnapshot
 from tests.contracts.batches import batch
-from tests.quorum.log.folders import everything
-from tests.quorum.log.snapshots import id_, parts
+from tests.quorum.log.damaged_folders import everything
+from tests.quorum.log.small_snapshots import id_, parts
 
 LOG = Path("/log")
 ROOT = Path("/")
@@ -45,7 +45,7 @@ def filled(disk: VirtualDisk, log: SegmentedLog, room_bytes: int) -> bytes:
 def test_a_commit_that_finds_no_room_can_be_asked_again(
     segment_bytes_max: int, room_bytes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(writer, "GROUP_BYTES_MAX", 1_600)
+    monkeypatch.setattr(segment_writer, "GROUP_BYTES_MAX", 1_600)
     disk = VirtualDisk()
     log = opened(disk, segment_bytes_max)
     whole = filled(disk, log, room_bytes)
@@ -74,7 +74,7 @@ def test_a_log_that_had_no_room_may_be_truncated_and_go_on_with_other_batches(
     kept: int, segment_bytes_max: int, room_bytes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What was written of the old ones must not be found behind the new ones."""
-    monkeypatch.setattr(writer, "GROUP_BYTES_MAX", 1_600)
+    monkeypatch.setattr(segment_writer, "GROUP_BYTES_MAX", 1_600)
     disk = VirtualDisk()
     log = opened(disk, segment_bytes_max)
     filled(disk, log, room_bytes)
@@ -100,16 +100,16 @@ def test_a_log_that_is_closed_without_room_keeps_what_it_had() -> None:
 
 def test_a_vote_that_finds_no_room_leaves_the_one_before() -> None:
     disk = VirtualDisk()
-    elections = ElectionFile(ROOT, fs=disk)
-    elections.write(Election(Epoch(1)))
+    elections = QuorumStateFile(ROOT, fs=disk)
+    elections.write(ElectionState(Epoch(1)))
     for room in itertools.count():
         disk.capacity_bytes = disk.used_bytes + room
         with suppress(DiskFull):
-            elections.write(Election(Epoch(2)))
+            elections.write(ElectionState(Epoch(2)))
             break
-        assert ElectionFile(ROOT, fs=disk).read() == Election(Epoch(1))
+        assert QuorumStateFile(ROOT, fs=disk).read() == ElectionState(Epoch(1))
     assert room > 10
-    assert ElectionFile(ROOT, fs=disk).read() == Election(Epoch(2))
+    assert QuorumStateFile(ROOT, fs=disk).read() == ElectionState(Epoch(2))
 
 
 def failing(number: int, kind: Kind) -> VirtualDisk:
@@ -161,7 +161,7 @@ def test_only_want_of_room_is_waited_for(kind: Kind, number: int, is_full: bool)
 
 def test_a_snapshot_that_is_received_waits_for_room_and_goes_on_where_it_was() -> None:
     disk = VirtualDisk()
-    store = SnapshotFolder(ROOT, disk)
+    store = FileSnapshotStore(ROOT, disk)
     whole = b"".join(parts(b"a" * 2_000, b"b" * 2_000))
     store.receive(id_(40), whole[:1_000], 0)
     disk.capacity_bytes = disk.used_bytes + 10
@@ -181,7 +181,7 @@ def test_a_snapshot_that_cannot_be_kept_ends_the_node_with_the_file_and_the_reas
     kind: Kind,
 ) -> None:
     disk = VirtualDisk()
-    store = SnapshotFolder(ROOT, disk)
+    store = FileSnapshotStore(ROOT, disk)
     store.receive(id_(40), b"".join(parts(b"a")), 0)
     disk.watch = lambda operation: Fail(errno.EIO) if operation.kind is kind else None
     with pytest.raises(

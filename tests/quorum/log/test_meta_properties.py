@@ -7,10 +7,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quorum.core.vocabulary import NO_DIRECTORY, ReplicaId
+from quorum.core.vocabulary import NO_DIRECTORY, ReplicaId, uuid_to_text
 from quorum.log.errors import FileDamaged, FolderForeign, FolderUnusable, FormatUnknown
-from quorum.log.meta_properties import FILE_NAME, MetaProperties, load_or_create, look
-from quorum.log.uuids import is_reserved, new_directory_id, uuid_from_text, uuid_to_text
+from quorum.log.meta_properties import (
+    FILE_NAME,
+    MetaProperties,
+    is_reserved,
+    load_or_create,
+    look,
+    new_directory_id,
+    uuid_from_text,
+)
 
 CLUSTER = "4L6g3nShT-eMCtK--X86sw"
 DIRECTORY = "k5C0uO1nQ8yJqQm8XH2mBg"

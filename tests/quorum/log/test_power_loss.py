@@ -9,15 +9,15 @@ from pathlib import Path
 import pytest
 
 from chaos.disk.virtual_disk import Fail, Kind, Operation, VirtualDisk
-from quorum.core.vocabulary import Election, Epoch, Offset, ReplicaId, ReplicaKey
-from quorum.log import files, recovery, writer
-from quorum.log.election_file import ElectionFile
+from quorum.core.vocabulary import ElectionState, Epoch, Offset, ReplicaId, ReplicaKey
+from quorum.log import filesystem, recovery, segment_writer
 from quorum.log.limits import FREED_BYTES
 from quorum.log.meta_properties import MetaProperties, load_or_create
-from quorum.log.segments import SegmentedLog
+from quorum.log.quorum_state import QuorumStateFile
+from quorum.log.segmented_log import SegmentedLog
 from quorum.ports import LogFailure
 from tests.contracts.batches import batch
-from tests.quorum.log.folders import everything
+from tests.quorum.log.damaged_folders import everything
 
 SEEDS = 30
 IMAGES = 10
@@ -129,7 +129,7 @@ def test_no_loss_of_power_loses_what_was_committed_or_stops_the_log_from_opening
     monkeypatch: pytest.MonkeyPatch, seed: int, segment_bytes_max: int
 ) -> None:
     rng = random.Random(seed)
-    monkeypatch.setattr(writer, "GROUP_BYTES_MAX", 4_000)
+    monkeypatch.setattr(segment_writer, "GROUP_BYTES_MAX", 4_000)
     monkeypatch.setattr(recovery, "GROUP_BYTES_MAX", 4_000)
     workload = Workload(Recorder(), rng)
     disk = workload.recorder.disk
@@ -151,18 +151,18 @@ def test_no_loss_of_power_loses_what_was_committed_or_stops_the_log_from_opening
 def test_no_loss_of_power_loses_an_election_or_leaves_half_of_one(seed: int) -> None:
     rng = random.Random(seed)
     recorder = Recorder()
-    elections = [Election()] + [
-        Election(Epoch(epoch), voted_for=ReplicaKey(ReplicaId(rng.randint(0, 9))))
+    elections = [ElectionState()] + [
+        ElectionState(Epoch(epoch), voted_for=ReplicaKey(ReplicaId(rng.randint(0, 9))))
         for epoch in range(1, 6)
     ]
     returned = [0]
     for election in elections[1:]:
-        ElectionFile(ROOT, fs=recorder.disk).write(election)
+        QuorumStateFile(ROOT, fs=recorder.disk).write(election)
         returned.append(recorder.count)
     for upto in range(recorder.count + 1):
         image = recorder.image(upto, rng)
         last = max(i for i, since in enumerate(returned) if since <= upto)
-        assert ElectionFile(ROOT, fs=image).read() in elections[last : last + 2]
+        assert QuorumStateFile(ROOT, fs=image).read() in elections[last : last + 2]
 
 
 @pytest.mark.parametrize("seed", range(SEEDS // 4))
@@ -239,19 +239,19 @@ def test_what_a_restarted_process_has_found_is_durable_from_then_on() -> None:
 def test_an_election_that_was_read_is_durable_from_then_on() -> None:
     """The process before it may have died between a renaming and its fsync."""
     recorder = Recorder()
-    voted = Election(Epoch(7), voted_for=ReplicaKey(ReplicaId(3)))
-    ElectionFile(ROOT, fs=recorder.disk).write(Election(Epoch(6)))
-    ElectionFile(ROOT, fs=recorder.disk).write(voted)
+    voted = ElectionState(Epoch(7), voted_for=ReplicaKey(ReplicaId(3)))
+    QuorumStateFile(ROOT, fs=recorder.disk).write(ElectionState(Epoch(6)))
+    QuorumStateFile(ROOT, fs=recorder.disk).write(voted)
     dying = recorder.earlier[-1]  # As it was before the last fsync of the folder.
     found = {
-        ElectionFile(ROOT, fs=dying.after_power_loss(random.Random(seed))).read().epoch
+        QuorumStateFile(ROOT, fs=dying.after_power_loss(random.Random(seed))).read().epoch
         for seed in range(IMAGES)
     }
     assert found == {6, 7}
-    assert ElectionFile(ROOT, fs=dying).read() == voted
+    assert QuorumStateFile(ROOT, fs=dying).read() == voted
     for seed in range(IMAGES):
         left = dying.after_power_loss(random.Random(seed))
-        assert ElectionFile(ROOT, fs=left).read() == voted
+        assert QuorumStateFile(ROOT, fs=left).read() == voted
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))
@@ -259,7 +259,7 @@ def test_an_election_that_was_read_is_durable_from_then_on() -> None:
 def test_no_loss_of_power_while_a_log_is_cut_at_its_start_leaves_a_gap(
     seed: int, stretch_bytes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(files, "FREED_BYTES", stretch_bytes)
+    monkeypatch.setattr(filesystem, "FREED_BYTES", stretch_bytes)
     rng = random.Random(seed)
     recorder = Recorder()
     log = SegmentedLog(LOG, segment_bytes_max=300, fs=recorder.disk)
@@ -283,7 +283,7 @@ def test_no_loss_of_power_while_a_log_is_cut_at_its_start_leaves_a_gap(
 def test_no_loss_of_power_while_a_log_begins_anew_mixes_the_old_with_the_new(
     seed: int, stretch_bytes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(files, "FREED_BYTES", stretch_bytes)
+    monkeypatch.setattr(filesystem, "FREED_BYTES", stretch_bytes)
     rng = random.Random(seed)
     recorder = Recorder()
     log = SegmentedLog(LOG, segment_bytes_max=300, fs=recorder.disk)

@@ -13,14 +13,13 @@ from typing import Final
 import pytest
 
 from quorum.core.vocabulary import ReplicaId
-from quorum.log.election_file import ElectionFile
-from quorum.log.meta_properties import load_or_create
-from quorum.log.segments import SegmentedLog
-from quorum.log.uuids import uuid_from_text
+from quorum.log.meta_properties import load_or_create, uuid_from_text
+from quorum.log.quorum_state import QuorumStateFile
+from quorum.log.segmented_log import SegmentedLog
 from quorum.records.batch import Header, check, headers
 from quorum.records.control import ControlType, LeaderChange, control_type
 from quorum.records.decode import Record, decode
-from tests.quorum.log.folders import everything
+from tests.quorum.log.damaged_folders import everything
 from tests.support import tree
 
 IN_TREE: Final = tree.ROOT / "tests" / "data" / "kraft-4.2.0"
@@ -164,7 +163,7 @@ def test_the_election_of_each_controller_is_read(
     node: int, epoch: int, voted_for: int | None, leader: int
 ) -> None:
     folder = available(CLUSTER / f"controller-{node}" / "__cluster_metadata-0")
-    election = ElectionFile(folder).read()
+    election = QuorumStateFile(folder).read()
     voted = None if election.voted_for is None else election.voted_for.id
     assert (election.epoch, voted, election.leader) == (epoch, voted_for, leader)
 

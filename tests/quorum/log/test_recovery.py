@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from quorum.core.vocabulary import Epoch, LogEnd, Offset
+from quorum.core.vocabulary import Epoch, Offset, OffsetAndEpoch
 from quorum.log.errors import FolderInUse, FolderUnusable, LogDamaged
 from quorum.log.limits import GROUP_BYTES_MAX, SCAN_BYTES, TORN_BYTES_MAX
 from quorum.log.recovery import SECTOR_BYTES
-from quorum.log.segments import SegmentedLog
+from quorum.log.segmented_log import SegmentedLog
 from quorum.records.batch import headers
 from tests.contracts.batches import batch, run
-from tests.quorum.log.folders import contents, everything, filled_folder, flip
+from tests.quorum.log.damaged_folders import contents, everything, filled_folder, flip
 
 BATCHES = run(0, 2, 1, 3, 2)
 LAST = len(BATCHES[-1])
@@ -29,7 +29,7 @@ def test_an_undamaged_log_is_opened_as_it_was_left(tmp_path: Path) -> None:
     log = SegmentedLog(tmp_path / "log")
     assert everything(log) == ALL == file.read_bytes()
     assert log.recovery.cut is None
-    assert log.end == LogEnd(Epoch(1), Offset(8))
+    assert log.end == OffsetAndEpoch(Epoch(1), Offset(8))
     assert str(log.recovery) == (
         f"{tmp_path}/log: offsets [0, 8), epoch 1, {len(ALL)} bytes in 1 segments"
     )

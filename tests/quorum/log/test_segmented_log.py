@@ -8,11 +8,11 @@ import pytest
 
 from quorum.core.vocabulary import Offset
 from quorum.log.limits import GROUP_BYTES_MAX
-from quorum.log.segments import SegmentedLog
+from quorum.log.segmented_log import SegmentedLog
 from quorum.ports import LogFailure
 from quorum.records.batch import check
 from tests.contracts.batches import batch, run
-from tests.quorum.log.folders import contents, everything, filled_folder
+from tests.quorum.log.damaged_folders import contents, everything, filled_folder
 
 
 def descriptors() -> int:

@@ -7,8 +7,8 @@ import pytest
 
 from chaos.disk.virtual_disk import Fail, Kind, VirtualDisk
 from quorum.core.vocabulary import Offset
-from quorum.log import files
-from quorum.log.segments import SegmentedLog
+from quorum.log import filesystem
+from quorum.log.segmented_log import SegmentedLog
 from tests.contracts.batches import batch
 
 LOG = Path("/log")
@@ -21,7 +21,7 @@ def two_large_segments(folder: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[S
         log.append(batch(offset, size=900))
     log.commit()
     size_bytes = log.size_bytes // 3
-    monkeypatch.setattr(files, "FREED_BYTES", size_bytes * 2 // 5)
+    monkeypatch.setattr(filesystem, "FREED_BYTES", size_bytes * 2 // 5)
     return log, size_bytes
 
 
@@ -86,7 +86,7 @@ def test_a_large_segment_is_removed_at_once_where_there_is_no_room_for_another_n
     for offset in range(2):
         log.append(batch(offset, size=900))
     log.commit()
-    monkeypatch.setattr(files, "FREED_BYTES", 300)
+    monkeypatch.setattr(filesystem, "FREED_BYTES", 300)
     disk.watch = lambda operation: Fail(errno.ENOSPC) if operation.kind is Kind.RENAME else None
     log.advance_start(Offset(1))
     assert not log.remove_obsolete()

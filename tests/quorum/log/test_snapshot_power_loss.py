@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from chaos.disk.virtual_disk import VirtualDisk
-from quorum.core.vocabulary import Election, Epoch, LogEnd, Offset, ReplicaId
-from quorum.log import files
+from quorum.core.vocabulary import ElectionState, Epoch, Offset, OffsetAndEpoch, ReplicaId
+from quorum.log import filesystem
+from quorum.persistent_state import PersistentState, QuorumConfig, load_persistent_state
 from quorum.ports import ReceivedSnapshot
 from quorum.records.decode import decode
 from quorum.records.encode import encode
-from quorum.records.snapshot_batches import SnapshotBatches
-from quorum.remembering import Past, QuorumConfig, remember
+from quorum.records.snapshot import SnapshotBatches
 from tests.quorum.log.test_power_loss import Recorder
 
 IMAGES = 3
@@ -31,11 +31,11 @@ def value(offset: int) -> bytes:
     return b"record %d" % offset
 
 
-def opened(disk: VirtualDisk) -> Past:
-    return remember(CONFIG, rng=random.Random(1), fs=disk)
+def opened(disk: VirtualDisk) -> PersistentState:
+    return load_persistent_state(CONFIG, rng=random.Random(1), fs=disk)
 
 
-def append(past: Past, count: int, epoch: int) -> None:
+def append(past: PersistentState, count: int, epoch: int) -> None:
     """So many records more, each a batch, committed."""
     start = past.log.end.offset
     for offset in range(start, start + count):
@@ -46,7 +46,7 @@ def append(past: Past, count: int, epoch: int) -> None:
     past.log.commit()
 
 
-def parts(id_: LogEnd) -> list[bytes]:
+def parts(id_: OffsetAndEpoch) -> list[bytes]:
     """A snapshot of all records below its end, in small parts."""
     batches = SnapshotBatches(id_.epoch, 1)
     made = [batches.opening(None, None)]
@@ -55,7 +55,7 @@ def parts(id_: LogEnd) -> list[bytes]:
     return [whole[at : at + 200] for at in range(0, len(whole), 200)]
 
 
-def take(past: Past, id_: LogEnd) -> None:
+def take(past: PersistentState, id_: OffsetAndEpoch) -> None:
     """As a replica does beside its other work."""
     at = 0
     for part in parts(id_):
@@ -90,20 +90,20 @@ def test_a_snapshot_being_taken_never_costs_a_record(monkeypatch: pytest.MonkeyP
     """Two are taken, and the log and then the older one are cut away behind them."""
     recorder = Recorder()
     past = opened(recorder.disk)
-    past.elections.write(Election(Epoch(3)))
+    past.elections.write(ElectionState(Epoch(3)))
     append(past, 8, 1)
     since = recorder.count
-    take(past, LogEnd(Epoch(1), Offset(4)))
-    take(past, LogEnd(Epoch(1), Offset(8)))
+    take(past, OffsetAndEpoch(Epoch(1), Offset(4)))
+    take(past, OffsetAndEpoch(Epoch(1), Offset(8)))
     past.log.advance_start(Offset(4))
     while past.log.remove_obsolete():
         pass
-    past.store.forget(LogEnd(Epoch(1), Offset(4)))
+    past.store.forget(OffsetAndEpoch(Epoch(1), Offset(4)))
     past.log.advance_start(Offset(8))
     while past.log.remove_obsolete():
         pass
-    monkeypatch.setattr(files, "FREED_BYTES", 40)
-    while past.store.remove(LogEnd(Epoch(1), Offset(4))):
+    monkeypatch.setattr(filesystem, "FREED_BYTES", 40)
+    while past.store.remove(OffsetAndEpoch(Epoch(1), Offset(4))):
         pass
     for upto, image in images(recorder, since):
         assert known(image) == [value(offset) for offset in range(8)], f"after {upto}"
@@ -119,9 +119,9 @@ def test_a_snapshot_being_installed_leaves_the_old_log_or_the_new_one(
 ) -> None:
     recorder = Recorder()
     past = opened(recorder.disk)
-    past.elections.write(Election(Epoch(3)))
+    past.elections.write(ElectionState(Epoch(3)))
     append(past, len(epochs), 1)
-    id_ = LogEnd(Epoch(2), Offset(12))
+    id_ = OffsetAndEpoch(Epoch(2), Offset(12))
     since, at = recorder.count, 0
     for part in parts(id_):
         past.store.receive(id_, part, at)
@@ -143,8 +143,8 @@ def test_a_snapshot_being_installed_leaves_the_old_log_or_the_new_one(
 def test_what_was_received_before_the_power_went_is_gone_on_with_or_begun_anew() -> None:
     recorder = Recorder()
     past = opened(recorder.disk)
-    past.elections.write(Election(Epoch(3)))
-    id_ = LogEnd(Epoch(2), Offset(12))
+    past.elections.write(ElectionState(Epoch(3)))
+    id_ = OffsetAndEpoch(Epoch(2), Offset(12))
     whole, since, at = parts(id_), recorder.count, 0
     for part in whole[:-1]:
         past.store.receive(id_, part, at)

@@ -11,9 +11,10 @@ from quorum.protocol.apis import (
     api_name,
     flexible_from,
     header_flexibility,
+    load_request_schema,
+    load_response_schema,
 )
-from quorum.protocol.schemas import load_request_schema, load_response_schema
-from tests.quorum.protocol.kio_values import VERSIONS
+from tests.quorum.protocol.kio_strategies import VERSIONS
 
 
 def test_every_api_has_its_range_and_every_range_its_schemas() -> None:

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from quorum.protocol import codec
 from quorum.protocol.apis import ApiKey, UnsupportedVersion
-from quorum.protocol.faults import Malformed
-from tests.quorum.protocol.kio_values import VERSIONS, values_of
+from quorum.protocol.malformed import Malformed
+from tests.quorum.protocol.kio_strategies import VERSIONS, values_of
 
 Decode = Callable[[int, int, bytes], Any]
 

@@ -12,19 +12,15 @@ from quorum.core.messages import (
     VoteRequest,
     VoteResponse,
 )
-from quorum.core.vocabulary import Epoch, LogEnd, Offset, ReplicaId, ReplicaKey
-from quorum.core.voters import Endpoint
+from quorum.core.vocabulary import Epoch, Offset, OffsetAndEpoch, ReplicaId, ReplicaKey
+from quorum.core.voter_set import Endpoint
 from quorum.protocol import codec
 from quorum.protocol.apis import ApiKey, UnsupportedVersion
 from quorum.protocol.codec import make_known, nested
 from quorum.protocol.errors import ErrorCode
-from quorum.protocol.faults import Malformed
+from quorum.protocol.malformed import Malformed
 from quorum.protocol.raft_messages import (
     VERSIONS,
-    Answer,
-    Here,
-    Refusal,
-    Standing,
     lowest_version,
     read_request,
     read_response,
@@ -32,7 +28,8 @@ from quorum.protocol.raft_messages import (
     write_request,
     write_response,
 )
-from tests.quorum.protocol.flat_messages import (
+from quorum.protocol.raft_types import LeaderAndEpoch, LocalNode, RaftResponse, Refusal
+from tests.quorum.protocol.raft_message_strategies import (
     ADDRESSES,
     BEGIN_RESPONSES,
     BEGINS,
@@ -66,9 +63,9 @@ ENDPOINTS = st.lists(
 VOTE = VoteRequest(
     epoch=Epoch(4),
     candidate=ReplicaKey(ReplicaId(1)),
-    log_end=LogEnd(Epoch(3), Offset(120)),
+    log_end=OffsetAndEpoch(Epoch(3), Offset(120)),
 )
-STANDING = Standing(Epoch(7), ReplicaId(3), ("leader.example", 9_093))
+STANDING = LeaderAndEpoch(Epoch(7), ReplicaId(3), ("leader.example", 9_093))
 
 
 @given(APIS, st.integers(0, 1), REPLICAS, CLUSTER_IDS, ENDPOINTS, st.data())
@@ -82,7 +79,7 @@ def test_a_request_arrives_as_it_was_sent(
 ) -> None:
     request = data.draw(REQUESTS[api_key])
     body = write_request(request, version, to=to, cluster_id=cluster_id, endpoints=endpoints)
-    here = Here(cluster_id=cluster_id, replica=to)
+    here = LocalNode(cluster_id=cluster_id, replica=to)
     if isinstance(request, VoteRequest) and version == 0:
         # Version 0 knows no directories (KIP-853).
         request = VoteRequest(
@@ -101,7 +98,7 @@ def test_an_answer_arrives_as_it_was_given(
     (body,) = write_response(response, version, leader_address=address)
     known = address if version >= 1 and response.leader is not None else None
     answer = read_response(api_key, version, body)
-    assert answer == Answer(response=response, leader_address=known)
+    assert answer == RaftResponse(response=response, leader_address=known)
 
 
 @given(PRE_VOTES, REPLICAS, CLUSTER_IDS)
@@ -111,7 +108,7 @@ def test_a_pre_vote_arrives_as_it_was_sent(
     """KIP-996: it may be of the epoch that the asker's log ends with."""
     assert lowest_version(request) == 2
     body = write_request(request, 2, to=to, cluster_id=cluster_id)
-    here = Here(cluster_id=cluster_id, replica=to)
+    here = LocalNode(cluster_id=cluster_id, replica=to)
     assert read_request(ApiKey.VOTE, 2, body, here=here) == request
 
 
@@ -127,7 +124,7 @@ def test_a_vote_has_the_fields_of_kafka(version: int) -> None:
     vote = VoteRequest(
         epoch=Epoch(4),
         candidate=ReplicaKey(ReplicaId(1), UUID(int=9 << 100)),
-        log_end=LogEnd(Epoch(3), Offset(120)),
+        log_end=OffsetAndEpoch(Epoch(3), Offset(120)),
     )
     body = write_request(vote, version, to=to, cluster_id=CLUSTER_ID)
     message = codec.decode_request(ApiKey.VOTE, version, body)
@@ -154,7 +151,7 @@ def test_a_leader_says_where_it_listens() -> None:
     assert message.topics[0].partitions[0].voter_directory_id == ME.directory_id
 
 
-def refused(api_key: int, version: int, body: bytes, here: Here = HERE) -> Refusal:
+def refused(api_key: int, version: int, body: bytes, here: LocalNode = HERE) -> Refusal:
     refusal = read_request(api_key, version, body, here=here)
     assert isinstance(refusal, Refusal)
     return refusal
@@ -176,7 +173,7 @@ def test_who_knows_of_no_cluster_answers_only_those_who_know_of_none_either(
     api_key: ApiKey, version: int
 ) -> None:
     """It may turn out to be of another: its epoch and its leader are not for the sender then."""
-    request, unknown = _any_request(api_key), Here(cluster_id=None, replica=ME)
+    request, unknown = _any_request(api_key), LocalNode(cluster_id=None, replica=ME)
     body = write_request(request, version, to=ME, cluster_id="another")
     refusal = refused(api_key, version, body, unknown)
     assert refusal.reason == "the sender is of cluster another, this node knows of none yet"
@@ -213,7 +210,7 @@ def test_a_voter_whose_directory_one_side_does_not_know_is_meant_all_the_same(
     body = write_request(request, 1, to=ReplicaKey(ME.id), cluster_id=None)
     assert read_request(api_key, 1, body, here=HERE) == request
     body = write_request(request, 1, to=ME, cluster_id=None)
-    nameless = Here(cluster_id=None, replica=ReplicaKey(ME.id))
+    nameless = LocalNode(cluster_id=None, replica=ReplicaKey(ME.id))
     assert read_request(api_key, 1, body, here=nameless) == request
 
 
@@ -307,7 +304,7 @@ def test_a_refusal_names_the_leader_and_reaches_the_asker(
 def test_errors_that_the_core_knows_come_back_as_its_answers() -> None:
     refusal = Refusal(ErrorCode.INVALID_REQUEST, "", top_level=False)
     body = write_refusal(ApiKey.VOTE, 1, refusal, STANDING)
-    assert read_response(ApiKey.VOTE, 1, body) == Answer(
+    assert read_response(ApiKey.VOTE, 1, body) == RaftResponse(
         response=VoteResponse(error=Error.INVALID_REQUEST, epoch=Epoch(7), leader=ReplicaId(3)),
         leader_address=("leader.example", 9_093),
     )
@@ -347,9 +344,9 @@ def granted(top_code: int, code: int) -> bytes:
 def test_a_granted_vote_with_an_error_is_not_granted(top_code: int, code: int) -> None:
     answer = read_response(ApiKey.VOTE, 1, granted(top_code, code))
     refused = VoteResponse(error=Error.FENCED_LEADER_EPOCH, epoch=Epoch(9), leader=None)
-    assert answer == Answer(response=refused)
+    assert answer == RaftResponse(response=refused)
     fine = VoteResponse(epoch=Epoch(9), leader=None, granted=True)
-    assert read_response(ApiKey.VOTE, 1, granted(0, 0)) == Answer(response=fine)
+    assert read_response(ApiKey.VOTE, 1, granted(0, 0)) == RaftResponse(response=fine)
 
 
 @given(APIS, st.integers(0, 1), st.binary(max_size=80))

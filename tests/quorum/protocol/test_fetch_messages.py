@@ -9,24 +9,21 @@ from hypothesis import strategies as st
 
 from quorum.core.limits import FETCH_BYTES_MAX
 from quorum.core.messages import Error, FetchRequest, FetchResponse
-from quorum.core.vocabulary import Epoch, LogEnd, Offset, ReplicaId, ReplicaKey
+from quorum.core.vocabulary import Epoch, Offset, OffsetAndEpoch, ReplicaId, ReplicaKey
 from quorum.protocol import codec
 from quorum.protocol.apis import ApiKey
 from quorum.protocol.codec import make, make_known, nested
 from quorum.protocol.errors import ErrorCode
-from quorum.protocol.faults import Malformed
+from quorum.protocol.malformed import Malformed
 from quorum.protocol.raft_messages import (
-    Answer,
-    Here,
-    Refusal,
-    Standing,
     read_request,
     read_response,
     write_refusal,
     write_request,
     write_response,
 )
-from tests.quorum.protocol.flat_messages import (
+from quorum.protocol.raft_types import LeaderAndEpoch, LocalNode, RaftResponse, Refusal
+from tests.quorum.protocol.raft_message_strategies import (
     ADDRESSES,
     CLUSTER_ID,
     CLUSTER_IDS,
@@ -40,7 +37,7 @@ from tests.quorum.protocol.flat_messages import (
 VERSIONS = st.integers(13, 17)
 RECORDS = st.binary(max_size=300)
 TOPIC_ID = UUID(int=1)
-STANDING = Standing(Epoch(7), ReplicaId(3), ("leader.example", 9_093))
+STANDING = LeaderAndEpoch(Epoch(7), ReplicaId(3), ("leader.example", 9_093))
 
 
 def kios_request(
@@ -84,7 +81,7 @@ def kios_response(
     response: FetchResponse,
     version: int,
     records: bytes | None,
-    snapshot: LogEnd | None = None,
+    snapshot: OffsetAndEpoch | None = None,
     address: tuple[str, int] | None = None,
     **changes: Any,
 ) -> bytes:
@@ -135,7 +132,7 @@ def test_requests_are_byte_for_byte_those_of_kio_and_arrive_as_sent(
 ) -> None:
     body = write_request(request, version, to=ME, cluster_id=cluster_id)
     assert body == kios_request(request, version, cluster_id)
-    here = Here(cluster_id=cluster_id, replica=ME)
+    here = LocalNode(cluster_id=cluster_id, replica=ME)
     directory_id = request.replica.directory_id if version >= 17 else UUID(int=0)
     expected = FetchRequest(
         replica=ReplicaKey(request.replica.id, directory_id),
@@ -153,7 +150,7 @@ def test_answers_are_byte_for_byte_those_of_kio_and_arrive_as_given(
     response: FetchResponse,
     version: int,
     records: bytes,
-    snapshot: LogEnd | None,
+    snapshot: OffsetAndEpoch | None,
     address: tuple[str, int] | None,
 ) -> None:
     response = replace(response, snapshot=snapshot)
@@ -161,7 +158,7 @@ def test_answers_are_byte_for_byte_those_of_kio_and_arrive_as_given(
     body = b"".join(parts)
     assert body == kios_response(response, version, records, snapshot, address)
     known = address if version >= 16 and response.leader is not None else None
-    expected = Answer(response=response, records=records, leader_address=known)
+    expected = RaftResponse(response=response, records=records, leader_address=known)
     assert read_response(ApiKey.FETCH, version, body) == expected
     assert read_response(ApiKey.FETCH, version, memoryview(body)) == expected
 
@@ -173,7 +170,7 @@ def test_records_are_handed_on_and_taken_out_without_a_copy() -> None:
     assert any(part is records for part in parts)
     body = memoryview(b"".join(parts))
     answer = read_response(ApiKey.FETCH, 17, body)
-    assert isinstance(answer, Answer)
+    assert isinstance(answer, RaftResponse)
     assert isinstance(answer.records, memoryview)
     assert answer.records.obj is body.obj
 
@@ -181,7 +178,7 @@ def test_records_are_handed_on_and_taken_out_without_a_copy() -> None:
 REQUEST = FetchRequest(
     replica=ReplicaKey(ReplicaId(7), UUID(int=3 << 100)),
     epoch=Epoch(5),
-    log_end=LogEnd(Epoch(4), Offset(100)),
+    log_end=OffsetAndEpoch(Epoch(4), Offset(100)),
     max_wait_ms=500,
     max_bytes=1_000_000,
 )
@@ -201,7 +198,7 @@ def test_the_fetch_of_a_kafka_broker_is_understood(version: int) -> None:
     first = FetchRequest(
         replica=ReplicaKey(ReplicaId(7)),
         epoch=Epoch(0),
-        log_end=LogEnd(Epoch(0), Offset(0)),
+        log_end=OffsetAndEpoch(Epoch(0), Offset(0)),
         max_wait_ms=500,
         max_bytes=8 * 1024 * 1024,
     )
@@ -292,7 +289,7 @@ def test_kafkas_empty_answers_are_read() -> None:
     for records in (None, b""):
         for aborted in (None, ()):
             body = kios_response(RESPONSE, 17, records, aborted_transactions=aborted)
-            assert read_response(ApiKey.FETCH, 17, body) == Answer(response=RESPONSE)
+            assert read_response(ApiKey.FETCH, 17, body) == RaftResponse(response=RESPONSE)
 
 
 def test_kafkas_refusal_without_a_topic_is_read() -> None:

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quorum.protocol.faults import BadFrame
 from quorum.protocol.frames import FrameSplitter
+from quorum.protocol.malformed import BadFrame
 
 
 def framed(frame: bytes) -> bytes:

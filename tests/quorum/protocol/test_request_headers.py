@@ -13,8 +13,8 @@ from kio.serial import entity_writer
 from quorum.protocol import headers
 from quorum.protocol.apis import ApiKey, header_flexibility
 from quorum.protocol.codec import make
-from quorum.protocol.faults import Malformed
-from tests.quorum.protocol.kio_values import VERSIONS
+from quorum.protocol.malformed import Malformed
+from tests.quorum.protocol.kio_strategies import VERSIONS
 
 CLIENT_IDS = st.none() | st.text(max_size=40)
 CORRELATION_IDS = st.integers(-(2**31), 2**31 - 1)

@@ -8,28 +8,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quorum.core.messages import Error, FetchSnapshotRequest, FetchSnapshotResponse
-from quorum.core.vocabulary import Epoch, LogEnd, Offset, ReplicaId, ReplicaKey
+from quorum.core.vocabulary import Epoch, Offset, OffsetAndEpoch, ReplicaId, ReplicaKey
 from quorum.protocol import codec
 from quorum.protocol.apis import ApiKey
 from quorum.protocol.errors import ErrorCode
 from quorum.protocol.raft_messages import (
-    Answer,
-    Here,
-    Refusal,
-    Standing,
     read_request,
     read_response,
     write_refusal,
     write_request,
     write_response,
 )
+from quorum.protocol.raft_types import LeaderAndEpoch, LocalNode, RaftResponse, Refusal
 
 KEY = ApiKey.FETCH_SNAPSHOT
 CLUSTER = "4L6g3nShT-eMCtK--X86sw"
 ME = ReplicaKey(ReplicaId(1), UUID(int=7))
-HERE = Here(cluster_id=CLUSTER, replica=ME)
+HERE = LocalNode(cluster_id=CLUSTER, replica=ME)
 EPOCHS = st.integers(0, 2**31 - 1).map(Epoch)
-LOG_ENDS = st.builds(LogEnd, EPOCHS, st.integers(0, 2**62).map(Offset))
+LOG_ENDS = st.builds(OffsetAndEpoch, EPOCHS, st.integers(0, 2**62).map(Offset))
 REPLICAS = st.builds(ReplicaKey, st.integers(-1, 2**31 - 1).map(ReplicaId), st.uuids())
 REQUESTS = st.builds(
     FetchSnapshotRequest,
@@ -41,7 +38,11 @@ REQUESTS = st.builds(
 )
 VERSIONS = st.integers(0, 1)
 REQUEST = FetchSnapshotRequest(
-    replica=ME, epoch=Epoch(3), snapshot=LogEnd(Epoch(2), Offset(40)), position=5, max_bytes=10
+    replica=ME,
+    epoch=Epoch(3),
+    snapshot=OffsetAndEpoch(Epoch(2), Offset(40)),
+    position=5,
+    max_bytes=10,
 )
 
 
@@ -71,7 +72,7 @@ def test_an_answer_arrives_as_given(
     error: Error,
     epoch: Epoch,
     leader: ReplicaId | None,
-    snapshot: LogEnd,
+    snapshot: OffsetAndEpoch,
     part: bytes,
     position: int,
     version: int,
@@ -88,7 +89,7 @@ def test_an_answer_arrives_as_given(
     parts = write_response(response, version, records=part, leader_address=("host", 9093))
     answer = read_response(KEY, version, b"".join(parts))
     known = ("host", 9093) if version == 1 and leader is not None else None
-    assert answer == Answer(response=response, records=part, leader_address=known)
+    assert answer == RaftResponse(response=response, records=part, leader_address=known)
 
 
 @pytest.mark.parametrize("version", [0, 1])
@@ -106,11 +107,11 @@ def test_what_is_not_for_this_node_is_refused(version: int) -> None:
 
 @pytest.mark.parametrize("version", [0, 1])
 def test_a_refusal_says_who_leads(version: int) -> None:
-    standing = Standing(Epoch(9), ReplicaId(2), ("host", 9093))
+    standing = LeaderAndEpoch(Epoch(9), ReplicaId(2), ("host", 9093))
     for top_level in (True, False):
         refusal = Refusal(ErrorCode.INVALID_REQUEST, "so", top_level=top_level)
         body = write_refusal(KEY, version, refusal, standing)
         answer = read_response(KEY, version, bytes(body))
-        assert isinstance(answer, Answer)
+        assert isinstance(answer, RaftResponse)
         assert answer.response.error is Error.INVALID_REQUEST
         assert (answer.response.epoch, answer.response.leader) == (9, 2)

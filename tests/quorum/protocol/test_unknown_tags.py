@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from quorum.protocol import codec, shape
 from quorum.protocol.apis import ApiKey
-from quorum.protocol.faults import Malformed
+from quorum.protocol.malformed import Malformed
 from quorum.protocol.varints import uvarint
-from tests.quorum.protocol.future_values import grown, written
-from tests.quorum.protocol.kio_values import VERSIONS, values_of
+from tests.quorum.protocol.kio_strategies import VERSIONS, values_of
+from tests.quorum.protocol.unknown_tag_strategies import grown, written
 
 SIDES = [
     (codec.request_schema, codec.decode_request),

@@ -6,14 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quorum.core.vocabulary import Epoch, Offset, ReplicaId, ReplicaKey
-from quorum.core.voters import Endpoint, Voter, VoterAssignment, VoterSet
-from quorum.log.uuids import uuid_to_text
+from quorum.core.vocabulary import Epoch, Offset, ReplicaId, ReplicaKey, uuid_to_text
+from quorum.core.voter_set import Endpoint, Voter, VoterAssignment, VoterSet
 from quorum.records.batch import check
 from quorum.records.control import BadControlRecord, ControlType, LeaderChange, control_type
 from quorum.records.decode import decode
 from quorum.records.encode import encode, stamp
-from quorum.records.voters import (
+from quorum.records.voters_record import (
     assignment_in,
     decode_cluster_id,
     decode_kraft_version,

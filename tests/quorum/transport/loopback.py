@@ -16,9 +16,10 @@ from quorum.protocol import headers
 from quorum.protocol.api_versions import write_offer
 from quorum.protocol.apis import ApiKey, VersionRange
 from quorum.transport.channel import Channel
+from quorum.transport.inbound import InboundRequest
 from quorum.transport.limits import ChannelLimits, ServerLimits
 from quorum.transport.outcomes import ConnectionLost, Loss, Outcome
-from quorum.transport.server import InboundRequest, Server
+from quorum.transport.server import Server
 from quorum.transport.sweeper import Sweeper
 
 LENGTH = Struct(">i")

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from quorum.protocol import headers
 from quorum.protocol.apis import ApiKey
-from quorum.protocol.faults import Malformed
+from quorum.protocol.malformed import Malformed
+from quorum.transport.inbound import InboundRequest
 from quorum.transport.limits import ServerLimits
-from quorum.transport.server import InboundRequest
 from tests.quorum.transport.conftest import Run
 from tests.quorum.transport.loopback import (
     Handler,

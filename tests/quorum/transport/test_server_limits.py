@@ -5,8 +5,8 @@ from contextlib import AsyncExitStack
 
 import pytest
 
+from quorum.transport.inbound import InboundRequest
 from quorum.transport.limits import ServerLimits
-from quorum.transport.server import InboundRequest
 from tests.quorum.transport.conftest import Run
 from tests.quorum.transport.loopback import (
     Handler,

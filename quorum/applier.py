@@ -1,0 +1,242 @@
+"""What the state machine of one replica hears of commits and of the lead, and when.
+
+That of a leader is told at once: clients wait for it. That of any other is told when what the
+leader waits for has left, for a follower's state machine is in nobody's way; and where commits
+follow each other closely, a voter lets them gather for some milliseconds, for a hundred records at
+once cost far less than one hundred times. One that is behind,
+after a restart or an installed snapshot, is given a stride a turn, and the quorum does not wait for
+it; what rests on it waits here until it has taken everything in. Nothing is decided here, and
+nothing is told out of order.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from quorum.cluster_id import ClusterIdentity
+from quorum.core.effects import AnswerTransfer, AnswerVoters, ReadReady, ReadRefusal, ReadRefused
+from quorum.core.events import Asker, ReadIndex, ReadToken, TransferLeadership, VoterChangeRequested
+from quorum.core.messages import TransferResponse, VoterRequest, VotersResponse
+from quorum.core.node import QuorumNode
+from quorum.core.vocabulary import Epoch, Offset, ReplicaId
+from quorum.ports import Clock, Log, StateMachine
+
+PUT_OFF_MAX: Final = 8
+"""Turns for which a commit is put off while there is always something else to do."""
+
+GATHER_MS: Final = 10
+"""How long a voter that does not lead lets commits gather since it told the last ones. The first
+after a pause is told at once, and so is an observer, for brokers act on what they hear."""
+
+GATHERED_MAX: Final = 256
+"""Records that gather: taking them in must not hold up what the leader waits for."""
+
+
+VotersDone = Callable[[VotersResponse], None]
+
+
+TransferDone = Callable[[TransferResponse], None]
+
+
+ReadDone = Callable[[Offset | ReadRefusal], None]
+"""Called with the offset that a read is good for, or why it is not."""
+
+
+class LocalRequests:
+    """Each is called exactly once, when the core has said how it ended."""
+
+    def __init__(self, reads_max: int) -> None:
+        self._reads_max = reads_max
+        self._reads: dict[ReadToken, ReadDone] = {}
+        self._last_read = 0
+        self._wishes: dict[Asker, VotersDone] = {}
+        self._transfers: dict[Asker, TransferDone] = {}
+        self._last_asker = 0
+
+    def read(self, done: ReadDone) -> ReadIndex | None:
+        """The event that asks for a read; None if too many wait, which `done` has been told."""
+        if len(self._reads) >= self._reads_max:
+            done(ReadRefusal.TOO_MANY)
+            return None
+        self._last_read += 1
+        token = ReadToken(self._last_read)
+        self._reads[token] = done
+        return ReadIndex(token)
+
+    def want_voters(self, request: VoterRequest, done: VotersDone) -> VoterChangeRequested:
+        """The event that asks for other voters; the core bounds how many may wait."""
+        asker = self._next_asker()
+        self._wishes[asker] = done
+        return VoterChangeRequested(asker, request)
+
+    def transfer(self, to: ReplicaId | None, done: TransferDone) -> TransferLeadership:
+        """The event that asks for another leader; the core bounds how many may wait."""
+        asker = self._next_asker()
+        self._transfers[asker] = done
+        return TransferLeadership(asker, to)
+
+    def answer(self, effect: ReadReady | ReadRefused | AnswerVoters | AnswerTransfer) -> None:
+        """Tell those whom the effect is about."""
+        match effect:
+            case ReadReady(tokens, offset):
+                self._answer_reads(tokens, offset)
+            case ReadRefused(tokens, reason):
+                self._answer_reads(tokens, reason)
+            case AnswerVoters(asker, response):
+                self._wishes.pop(asker)(response)
+            case AnswerTransfer(asker, outcome):
+                self._transfers.pop(asker)(outcome)
+
+    def _next_asker(self) -> Asker:
+        self._last_asker += 1
+        return Asker(self._last_asker)
+
+    def _answer_reads(self, tokens: Sequence[ReadToken], outcome: Offset | ReadRefusal) -> None:
+        for token in tokens:
+            self._reads.pop(token)(outcome)
+
+
+class Applier:
+    """Between one node and its state machine."""
+
+    __slots__ = (
+        "_askers",
+        "_clock",
+        "_cluster",
+        "_gather_until_ms",
+        "_is_behind",
+        "_lead_pending",
+        "_log",
+        "_node",
+        "_put_off",
+        "_reads",
+        "_state_machine",
+        "_told",
+        "due",
+    )
+
+    def __init__(
+        self,
+        node: QuorumNode,
+        log: Log,
+        state_machine: StateMachine,
+        cluster: ClusterIdentity | None,
+        askers: LocalRequests,
+        clock: Clock,
+    ) -> None:
+        self._node = node
+        self._clock = clock
+        self._log = log
+        self._state_machine = state_machine
+        self._cluster = cluster
+        self._askers = askers
+        self._lead_pending: Epoch | None = None
+        self._reads: list[ReadReady] = []
+        """What has been read when the state machine has caught up."""
+        self._put_off = 0
+        # Asked for twice a turn: looked up where it may have changed. At first nobody knows.
+        self._is_behind = True
+        self.due: Offset | None = None
+        """The high watermark that the state machine has not been told yet."""
+        self._told = Offset(0)
+        self._gather_until_ms: int | None = None
+
+    @property
+    def has_work(self) -> bool:
+        """Whether the state machine is to be told something, or to take something in, now."""
+        if self.due is None or self._is_behind:
+            return self._is_behind
+        return self._gather_until_ms is None or self._gather_until_ms <= self._clock()
+
+    @property
+    def deadline_ms(self) -> int | None:
+        """When what gathers is to be told; None where nothing does."""
+        return None if self.due is None else self._gather_until_ms
+
+    def on_commit(self, high_watermark: Offset) -> None:
+        """The high watermark has risen: tell it, or let it be due."""
+        is_first, self.due = self.due is None, high_watermark
+        if self._node.epoch_start is not None:
+            self.tell()
+        elif self._gather_until_ms is not None:
+            is_over = is_first and self._gather_until_ms <= self._clock()
+            if is_over or high_watermark - self._told > GATHERED_MAX:
+                self._gather_until_ms = None
+
+    def is_time(self, *, busy: bool) -> bool:
+        """Whether to `go_on` before this turn does anything else."""
+        if not self.has_work:
+            return False
+        self._gather_until_ms = None
+        self._put_off += 1
+        return not busy or self._put_off > PUT_OFF_MAX
+
+    def go_on(self) -> None:
+        """Tell the state machine what is due, and let it take in a stride of what it lacks."""
+        was_behind = self._state_machine.is_behind
+        self._put_off = 0
+        self.tell()
+        if was_behind:
+            self._state_machine.catch_up()
+        self._release()
+
+    def tell(self) -> None:
+        """Tell the state machine what is due; whatever rests on the commit comes after this."""
+        if self.due is None:
+            return
+        high_watermark, self.due = self.due, None
+        self._put_off = 0
+        self._told, self._gather_until_ms = high_watermark, None
+        if self._node.epoch_start is None and self._node.voters.has(self._node.me):
+            self._gather_until_ms = self._clock() + GATHER_MS
+        if self._cluster is not None:
+            self._cluster.on_commit(self._log, high_watermark)
+        self._state_machine.on_commit(high_watermark)
+        self._release()
+
+    def on_lead(self, epoch: Epoch) -> None:
+        """The node leads; its state machine hears of it when a record of the epoch is committed,
+        and it has taken that in."""
+        self._lead_pending = epoch
+
+    def on_stop_leading(self, epoch: Epoch) -> None:
+        """The node leads no more."""
+        if self._lead_pending == epoch:
+            self._lead_pending = None
+            return
+        self._state_machine.on_stop_leading(epoch)
+        # What it had decided is undone, and what is committed of that is yet to be taken in.
+        self._is_behind = self._state_machine.is_behind
+
+    def on_control(self, end: Offset) -> None:
+        """The quorum has appended records of its own that end there."""
+        # Who was not told yet that it leads takes them from the log, like all others.
+        if self._lead_pending is None:
+            self._state_machine.on_control(end)
+
+    def answer(self, effect: ReadReady | ReadRefused | AnswerVoters | AnswerTransfer) -> None:
+        """Answer those who asked here; a read once what it is to show has been taken in."""
+        if isinstance(effect, ReadReady) and self._state_machine.is_behind:
+            self._is_behind = True
+            self._reads.append(effect)
+        else:
+            self._askers.answer(effect)
+
+    def on_installed(self) -> None:
+        """A snapshot has taken the place of the log, and the state machine was given it."""
+        self._is_behind = self._state_machine.is_behind
+
+    def _release(self) -> None:
+        """Let go on what has waited until the state machine has caught up, if it has."""
+        self._is_behind = self._state_machine.is_behind
+        if self._is_behind:
+            return
+        reads, self._reads = self._reads, []
+        for each in reads:
+            self._askers.answer(each)
+        start, high_watermark = self._node.epoch_start, self._node.high_watermark
+        if self._lead_pending is None or start is None or (high_watermark or 0) <= start:
+            return
+        # While it was behind, voters may have been changed by records that are not committed yet.
+        if high_watermark == self._node.log_end.offset:
+            epoch, self._lead_pending = self._lead_pending, None
+            self._state_machine.on_lead(epoch, high_watermark)

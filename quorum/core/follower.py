@@ -1,0 +1,195 @@
+"""What a follower does, and a node in search of a leader: it fetches, appends, truncates.
+
+Functions over `State`. An unattached node fetches too, from one voter after another: whoever it
+asks either leads, or names the leader, or knows no better (KIP-595, "Bootstrapping").
+"""
+
+from quorum.core import snapshots
+from quorum.core.effects import AppendFetched, Commit, TruncateTo, Warn
+from quorum.core.events import Correlation
+from quorum.core.leader_discovery import source, source_beside_voters
+from quorum.core.limits import FAILOVER_WAIT_MS_MAX, FETCH_BYTES_MAX
+from quorum.core.messages import Error, FetchRequest, FetchResponse, FetchSnapshotResponse
+from quorum.core.raft_log import refusal_of_batches
+from quorum.core.roles import Cause, Follower, Prospective, Resigned, Unattached
+from quorum.core.state import State
+from quorum.core.vocabulary import Offset, OffsetAndEpoch, ReplicaId
+
+
+def fetch_if_due(state: State, now_ms: int) -> None:
+    """Ask for what follows, once everything below is on disk and no fetch is under way."""
+    # Looked at after every step: what most often speaks against it comes first.
+    if state.fetching.pending is not None or state.log.durable != state.log.end.offset:
+        return
+    if state.stopping or state.installing or not state.fetching.may_ask(now_ms):
+        return
+    source = _source(state)
+    if source is None:
+        return
+    follower = state.role if isinstance(state.role, Follower) else None
+    if follower is not None and follower.snapshot is not None:
+        part = snapshots.request_part(state, follower.snapshot)
+        state.fetching.asked(state.send(source, part))
+        return
+    request = FetchRequest(
+        replica=state.me,
+        epoch=state.election.epoch,
+        log_end=state.log.end,
+        max_wait_ms=0 if follower is None else state.timeouts.fetch_wait_ms,
+        max_bytes=FETCH_BYTES_MAX,
+        round=0 if follower is None else follower.round,
+    )
+    # Whoever is asked who leads answers at once, if at all.
+    overdue_ms = now_ms + state.timeouts.search_patience_ms if follower is None else None
+    state.fetching.asked(state.send(source, request), overdue_ms)
+
+
+def on_search_tick(state: State, now_ms: int) -> None:
+    """Somebody who is silent must not hold up the search; what it says later is learned as well."""
+    if state.fetching.leave(now_ms):
+        state.probes += 1
+
+
+def on_fetch_response(
+    state: State, correlation: Correlation, response: FetchResponse, now_ms: int
+) -> None:
+    """`learn` has already taken in the epoch and the leader that the answer names."""
+    if correlation != state.fetching.pending:
+        return  # It was asked of another leader, or in another epoch.
+    follower = state.role
+    if not isinstance(follower, Follower) or response.error:
+        _ask_elsewhere(state, now_ms)
+        if isinstance(follower, Follower) and _has_resigned(state, follower, response):
+            _expect_no_more(state, follower, now_ms)
+        return
+    if response.epoch != state.election.epoch or response.leader != follower.leader:
+        _ask_elsewhere(state, now_ms)
+        return
+    refusal = refusal_of_batches(response.batches, state.log.end, state.election.epoch)
+    if refusal is not None:
+        state.effects.append(Warn(f"leader {follower.leader} sent what cannot be: {refusal}"))
+        state.fetching.failed(now_ms)
+        return
+    state.fetching.done()
+    follower.round = max(follower.round, response.round)
+    state.hear(follower, now_ms)
+    if response.snapshot is not None:
+        snapshots.begin_receiving(state, follower, response, now_ms)
+        return
+    if response.diverging is not None:
+        _truncate(state, response.diverging)
+        return
+    _append(state, correlation, response)
+    _commit(state, response.high_watermark)
+
+
+def on_fetch_snapshot_response(
+    state: State, correlation: Correlation, response: FetchSnapshotResponse, now_ms: int
+) -> None:
+    """`learn` has already taken in the epoch and the leader that the answer names."""
+    follower = state.role
+    if state.fetching.pending != correlation or not isinstance(follower, Follower):
+        return  # It was asked of another leader, or in another epoch.
+    if response.epoch != state.election.epoch or response.leader != follower.leader:
+        _ask_elsewhere(state, now_ms)
+        return
+    snapshots.on_part(state, follower, correlation, response, now_ms)
+
+
+def on_fetch_unanswered(state: State, correlation: Correlation, now_ms: int) -> None:
+    if correlation == state.fetching.pending:
+        _ask_elsewhere(state, now_ms)
+
+
+def on_leader_unreachable(state: State, leader: ReplicaId, now_ms: int) -> None:
+    """Believe it, until the leader answers again: pre-vote makes a wrong hint harmless."""
+    follower = state.role
+    if state.stopping or not isinstance(follower, Follower) or follower.leader != leader:
+        return
+    if state.may_be_needed:
+        _expect_no_more(state, follower, now_ms)
+    else:
+        # It looks for one anew, at once.
+        state.become(Unattached(None), Cause.LEADER_GONE)
+
+
+def next_ms(state: State) -> int | None:
+    """When a fetch may leave: after a back-off, or at once where none was tried yet."""
+    if state.stopping or state.installing:
+        return None
+    if state.fetching.pending is not None:
+        return state.fetching.overdue_ms
+    if state.log.durable != state.log.end.offset:
+        return None  # Not time but the disk holds it back.
+    return None if _source(state) is None else state.fetching.not_before_ms
+
+
+def _source(state: State) -> ReplicaId | None:
+    match state.role:
+        case Follower(leader=leader):
+            return leader
+        case Unattached() | Resigned():
+            return source(state, state.probes)
+        case Prospective(is_searching=True):
+            return source_beside_voters(state, state.probes)
+        case _:
+            return None
+
+
+def _has_resigned(state: State, follower: Follower, response: FetchResponse) -> bool:
+    """Whether the leader itself says that it does not lead: it resigned, or was started anew.
+
+    An observer goes on asking it until it names the next one.
+    """
+    return (
+        response.error is Error.NOT_LEADER_OR_FOLLOWER
+        and state.may_be_needed
+        and response.epoch == state.election.epoch
+        and response.leader in (None, follower.leader)
+    )
+
+
+def _expect_no_more(state: State, follower: Follower, now_ms: int) -> None:
+    """Do not wait for the fetch time-out. The wait is random, so that two do not stand at once."""
+    if follower.lost:
+        return
+    follower.lost = True
+    soon_ms = now_ms + state.rng.randrange(FAILOVER_WAIT_MS_MAX + 1)
+    follower.fetch_deadline_ms = min(follower.fetch_deadline_ms, soon_ms)
+
+
+def _ask_elsewhere(state: State, now_ms: int) -> None:
+    """This one could not help; a node in search asks the next one, after a pause."""
+    state.probes += 1
+    # Who knows no voters asks for as long as nobody does, and not often.
+    pause_ms_max = state.timeouts.search_pause_ms_max if len(state.voters) else None
+    state.fetching.failed(now_ms, pause_ms_max=pause_ms_max)
+
+
+def _truncate(state: State, diverging: OffsetAndEpoch) -> None:
+    end = state.log.truncation_point(diverging)
+    assert end >= (state.high_watermark or 0), (
+        f"the leader's log parts from ours at {diverging}, below our high watermark "
+        f"{state.high_watermark}: a committed record would be lost"
+    )
+    if end < state.log.end.offset:
+        state.truncate(end)
+        state.effects.append(TruncateTo(end))
+
+
+def _append(state: State, correlation: Correlation, response: FetchResponse) -> None:
+    if not response.batches:
+        return
+    for batch in response.batches:
+        state.append(batch)
+    state.effects.append(AppendFetched(correlation, response.batches))
+
+
+def _commit(state: State, high_watermark: Offset | None) -> None:
+    if high_watermark is None:
+        return
+    reached = min(high_watermark, state.log.end.offset)
+    # Who holds nothing yet is told of commits all the same. None of them is one to it.
+    if reached > (state.high_watermark or 0):
+        state.high_watermark = reached
+        state.effects.append(Commit(reached))

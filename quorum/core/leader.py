@@ -1,0 +1,330 @@
+"""What a leader does: it opens its epoch, serves fetches, commits, and gives its lead up.
+
+Functions over `State`. Who has come how far is kept by `serving`; what that commits is computed
+by `high_watermark`; when it is to give up is said in `check_quorum`, `own_disk`, `voter_changes`
+and `handing_over`.
+"""
+
+from collections.abc import Collection, Iterable
+from dataclasses import replace
+from typing import Final
+
+from quorum.core import read_index
+from quorum.core.effects import AppendLeaderChange, AppendProposed, Commit, Lead, Warn
+from quorum.core.events import Asker, ReadToken
+from quorum.core.high_watermark import high_watermark
+from quorum.core.leader_discovery import sources
+from quorum.core.limits import FETCH_BYTES_MAX
+from quorum.core.messages import (
+    Batch,
+    BeginQuorumEpochRequest,
+    EndQuorumEpochRequest,
+    Error,
+    FetchRequest,
+    FetchResponse,
+)
+from quorum.core.replica_progress import LogBounds, ProgressTracker, ReplicaProgress
+from quorum.core.roles import Cause, Leader, Resigned
+from quorum.core.state import State
+from quorum.core.vocabulary import ElectionState, Epoch, Offset, OffsetAndEpoch, ReplicaId
+from quorum.core.voter_set import VoterAssignment
+
+FOUNDING_RECORDS: Final = 3
+"""LeaderChange, KRaftVersion and Voters open a log that names its voters."""
+
+
+def take_lead(state: State, granting: tuple[ReplicaId, ...], now_ms: int) -> None:
+    """Open the epoch with a LeaderChange record and tell every voter."""
+    epoch, batch = state.election.epoch, _opening(state)
+    state.election = ElectionState(epoch, state.election.voted_for, leader=state.me.id)
+    state.lost_elections = 0
+    leader = Leader(
+        epoch=epoch,
+        since_ms=now_ms,
+        epoch_start=batch.base,
+        serving=ProgressTracker(state.voters, state.me.id, state.bounds),
+        check_quorum_ms=None,
+        announce_ms=None,
+        disk_owes=batch.base,
+    )
+    state.become(leader, Cause.MAJORITY_GRANTED)
+    state.append(batch)
+    take_voters(state, leader, now_ms)
+    state.effects.append(
+        AppendLeaderChange(
+            batch=batch, leader=state.me.id, voters=state.voters.sorted(), granting=granting
+        )
+    )
+    state.effects.append(Lead(epoch))
+    if leader.announce_ms is not None:
+        _announce(state, leader, now_ms)
+
+
+def take_voters(state: State, leader: Leader, now_ms: int) -> None:
+    """Serve, count and announce by the voters in force, which have changed."""
+    leader.serving.take_voters(state.voters)
+    if state.log.assignments.last is not None:
+        nameless = (each.id for each in state.voters if not each.directory_id_is_known)
+        leader.changes.nameless = frozenset(nameless)
+        leader.changes.is_wanted = True
+    if not leader.serving.voters:
+        leader.check_quorum_ms = leader.announce_ms = leader.disk_look_ms = None
+    elif leader.announce_ms is None:
+        leader.check_quorum_ms = now_ms + state.timeouts.fetch_timeout_ms
+        leader.disk_look_ms = now_ms + state.timeouts.fetch_timeout_ms
+        leader.announce_ms = now_ms
+
+
+def on_tick(state: State, leader: Leader, now_ms: int) -> None:
+    if leader.announce_ms is not None and now_ms >= leader.announce_ms:
+        _announce(state, leader, now_ms)
+    read_index.give_up_due(state, leader, now_ms)
+    _answer(state, leader.serving.wake_due(_view(state, leader), now_ms))
+
+
+def on_fetch(state: State, asker: Asker, request: FetchRequest, now_ms: int) -> None:
+    refusal = _refusal_of_fetch(state, request)
+    if refusal is not None:
+        response = FetchResponse(error=refusal, epoch=state.election.epoch, leader=state.leader)
+        state.answer(asker, response)
+        return
+    leader = state.role
+    assert isinstance(leader, Leader)
+    snapshot = state.log.snapshot_instead_of(request.log_end)
+    diverging = None if snapshot is not None else state.log.divergence(request.log_end)
+    if snapshot is not None or diverging is not None:
+        progress = leader.serving.progress_of(request.replica)
+        progress.seen(_goal(state, leader, progress), now_ms)
+        response = FetchResponse(
+            epoch=state.election.epoch,
+            leader=state.me.id,
+            log_start=state.log.start,
+            diverging=diverging,
+            snapshot=None if snapshot is None else snapshot.id,
+        )
+        state.answer(asker, response)
+        return
+    _acknowledge(state, leader, request, now_ms)
+    _answer(state, leader.serving.serve(asker, request, _view(state, leader), now_ms))
+
+
+def on_proposed(state: State, count: int) -> None:
+    leader = state.role
+    assert isinstance(leader, Leader), f"only a leader appends, and this node is {leader}"
+    assert count > 0
+    base = state.log.end.offset
+    batch = Batch(base, Offset(base + count), state.election.epoch)
+    state.append(batch)
+    state.effects.append(AppendProposed(batch))
+    wake_for_records(state, leader)
+
+
+def wake_for_records(state: State, leader: Leader) -> None:
+    """Answer the voters that wait for records, of which there are some now.
+
+    Before our own disk has them: the disks of the others need not wait for ours.
+    """
+    _answer(state, leader.serving.wake_for_records(_view(state, leader)))
+
+
+def wake_for_roll(state: State, leader: Leader, called: Collection[ReplicaId]) -> None:
+    """Answer those that are called, so that each is heard of as soon as it can be."""
+    _answer(state, leader.serving.wake_for_roll(_view(state, leader), called))
+
+
+def on_read(state: State, token: ReadToken, now_ms: int) -> None:
+    if read_index.begin(state, token, now_ms):
+        leader = state.role
+        assert isinstance(leader, Leader)
+        _answer(state, leader.serving.wake_for_round(_view(state, leader)))
+
+
+def on_flushed(state: State, durable: OffsetAndEpoch, now_ms: int) -> None:
+    state.log.flushed(durable)
+    if isinstance(state.role, Leader):
+        _advance_high_watermark(state, state.role, now_ms)
+        read_index.settle(state, state.role)
+
+
+def resign(
+    state: State, leader: Leader, cause: Cause, now_ms: int, *, first: ReplicaId | None = None
+) -> None:
+    """Give the lead up; `first` is to stand first, then the voters that have come furthest."""
+    successors = _by_progress(leader, first)
+    request = EndQuorumEpochRequest(
+        epoch=leader.epoch, leader=state.me.id, preferred_successors=successors
+    )
+    state.become(Resigned(state.next_election_ms(now_ms)), cause)
+    for voter in state.voters.others(state.me.id):
+        state.send(voter, request)
+
+
+def _opening(state: State) -> Batch:
+    """The batch that opens the epoch; in an empty log that is to name its voters, so it does.
+
+    Of their directories this node knows its own, as it is one of them, or it would not lead; and
+    those of the others only where its folder was formatted with them.
+    """
+    start, epoch = state.log.end.offset, state.election.epoch
+    if start > 0 or not state.records_voters:
+        return Batch(start, Offset(start + 1), epoch)
+    me = state.voters.get(state.me.id)
+    assert me is not None
+    founders = VoterAssignment(state.voters.with_(replace(me, key=state.me)))
+    return Batch(start, Offset(start + FOUNDING_RECORDS), epoch, founders)
+
+
+def _refusal_of_fetch(state: State, request: FetchRequest) -> Error | None:
+    """Epochs first: an asker that lives in another epoch must learn that before all else."""
+    if request.epoch < state.election.epoch:
+        return Error.FENCED_LEADER_EPOCH
+    if request.epoch > state.election.epoch:
+        return Error.UNKNOWN_LEADER_EPOCH
+    if not isinstance(state.role, Leader):
+        return Error.NOT_LEADER_OR_FOLLOWER
+    if request.replica.id == state.me.id:
+        return Error.INVALID_REQUEST
+    return None
+
+
+def _acknowledge(state: State, leader: Leader, request: FetchRequest, now_ms: int) -> None:
+    progress = leader.serving.progress_of(request.replica)
+    forgotten = lapse(progress, request)
+    if forgotten is not None:
+        state.effects.append(Warn(forgotten))
+    goal = _goal(state, leader, progress)
+    progress.fetched(request.replica, request.log_end.offset, goal, now_ms)
+    leader.changes.on_fetch(request.replica, now_ms)
+    if progress.voter is not None:
+        read_index.echoed(leader, progress, request)
+        _advance_high_watermark(state, leader, now_ms)
+        read_index.settle(state, leader)
+
+
+def _goal(state: State, leader: Leader, progress: ReplicaProgress) -> Offset:
+    """What the replica has to reach to have caught up now."""
+    if progress.voter is not None:
+        return state.log.end.offset
+    # An observer is served committed records only, so that is all it can catch up with.
+    return _shown_high_watermark(state, leader) or Offset(0)
+
+
+def _advance_high_watermark(state: State, leader: Leader, now_ms: int) -> None:
+    ends = [each.log_end or Offset(0) for each in leader.serving.voters.values()]
+    if state.is_voter:
+        # The leader counts itself like any other voter: for what its own disk has confirmed.
+        ends.append(state.log.durable)
+    risen = high_watermark(ends, epoch_start=leader.epoch_start, current=state.high_watermark)
+    if risen is None or risen == state.high_watermark:
+        return
+    assert risen <= state.log.end.offset
+    state.high_watermark = risen
+    state.effects.append(Commit(risen))
+    leader.changes.on_commit(now_ms)
+    _answer(state, leader.serving.wake_for_commit(_view(state, leader), now_ms))
+
+
+def _announce(state: State, leader: Leader, now_ms: int) -> None:
+    """Say who leads to every voter that does not fetch: it may not know, or not any more."""
+    silent_since_ms = now_ms - state.timeouts.fetch_timeout_ms // 2
+    for voter, progress in leader.serving.voters.items():
+        fetched_ms = progress.last_fetch_ms
+        silent = fetched_ms is None or fetched_ms < silent_since_ms
+        if silent and voter not in leader.announcing:
+            addressed = None if progress.voter is None else progress.voter.key
+            request = BeginQuorumEpochRequest(
+                epoch=leader.epoch, leader=state.me.id, voter=addressed
+            )
+            leader.announcing[voter] = state.send(voter, request)
+    leader.announce_ms = now_ms + state.timeouts.fetch_timeout_ms // 4
+
+
+def _by_progress(leader: Leader, first: ReplicaId | None) -> tuple[ReplicaId, ...]:
+    progress = leader.serving.voters
+
+    def rank(voter: ReplicaId) -> tuple[bool, int, ReplicaId]:
+        return voter != first, -(progress[voter].log_end or 0), voter
+
+    return tuple(sorted(progress, key=rank))
+
+
+def _answer(state: State, answers: Iterable[tuple[Asker, FetchResponse]]) -> None:
+    for asker, response in answers:
+        state.answer(asker, response)
+
+
+def _view(state: State, leader: Leader) -> LogBounds:
+    log = state.log
+    shown = _shown_high_watermark(state, leader)
+    return LogBounds(leader.epoch, state.me.id, log.start, log.end.offset, shown)
+
+
+def _shown_high_watermark(state: State, leader: Leader) -> Offset | None:
+    """None until this epoch has committed: the leader before may have shown more than we know."""
+    known = state.high_watermark
+    return known if known is not None and known > leader.epoch_start else None
+
+
+def lapse(progress: ReplicaProgress, request: FetchRequest) -> str | None:
+    """What to tell of a voter that fetches from below what it has acknowledged in this epoch."""
+    known, asked = progress.log_end, request.log_end.offset
+    if known is None or asked >= known or progress.voter is None:
+        return None
+    return (
+        f"voter {request.replica} fetches from offset {asked}, but had acknowledged everything "
+        f"below {known}: its disk has lost that, or an older copy of its folder was put back. "
+        "Stop none of the other voters before it has caught up. If nobody has put a copy back, "
+        "do not trust its disk: let it come back with an empty folder"
+    )
+
+
+def check_quorum(state: State, leader: Leader, now_ms: int) -> None:
+    """Look when a majority, this node counted, has fetched last, and do as is due then."""
+    if leader.check_quorum_ms is None or now_ms < leader.check_quorum_ms:
+        return
+    others_needed = state.voters.majority - state.is_voter
+    if not others_needed:
+        leader.check_quorum_ms = None
+        return
+    heard_ms = _majority_heard_ms(leader, others_needed)
+    doubt_ms = heard_ms + state.timeouts.fetch_timeout_ms
+    resign_ms = heard_ms + state.timeouts.check_quorum_ms
+    if now_ms >= resign_ms:
+        resign(state, leader, Cause.QUORUM_LOST, now_ms)
+    elif now_ms >= doubt_ms:
+        _ask_around(state, leader)
+        leader.check_quorum_ms = min(resign_ms, now_ms + state.timeouts.doubt_interval_ms)
+    else:
+        leader.doubts = None
+        leader.check_quorum_ms = doubt_ms
+
+
+def _majority_heard_ms(leader: Leader, others_needed: int) -> int:
+    """Since when fewer than a majority have fetched."""
+    last_fetches = sorted(
+        (
+            leader.since_ms if each.last_fetch_ms is None else each.last_fetch_ms
+            for each in leader.serving.voters.values()
+        ),
+        reverse=True,
+    )
+    return last_fetches[others_needed - 1]
+
+
+def _ask_around(state: State, leader: Leader) -> None:
+    """Ask the next node, the first one at random; the epoch of its answer is what is asked for.
+
+    A leader copies from nobody, and acknowledges nothing: it asks from the very beginning.
+    """
+    others = sources(state)
+    if not others:
+        return
+    leader.doubts = state.rng.randrange(len(others)) if leader.doubts is None else leader.doubts + 1
+    request = FetchRequest(
+        replica=state.me,
+        epoch=leader.epoch,
+        log_end=OffsetAndEpoch(Epoch(0), Offset(0)),
+        max_wait_ms=0,
+        max_bytes=FETCH_BYTES_MAX,
+    )
+    state.send(others[leader.doubts % len(others)], request)

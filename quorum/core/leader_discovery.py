@@ -1,0 +1,118 @@
+"""When a voter may stand that has no log yet, or does not know where the others are.
+
+A cluster is founded once. A node that was told where to ask first (`bootstrap.servers`) asks there
+before it founds one, and does not if it hears of a quorum (KIP-595, "Bootstrapping" steps 3 and
+4); and no voter stands before it knows where a majority of the expected voters is (step 6): it
+could win nothing, and would only raise its epoch. Functions over `State`.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final, assert_never
+
+from quorum.core.events import DiscoveryDone, EndpointsUpdated
+from quorum.core.roles import (
+    Candidate,
+    Cause,
+    Follower,
+    Leader,
+    Prospective,
+    Resigned,
+    Unattached,
+)
+from quorum.core.state import State
+from quorum.core.vocabulary import ReplicaId
+from quorum.core.voter_set import Endpoint
+
+SEARCHED_MAX: Final = 64
+"""Replicas without a vote that are asked who leads."""
+
+
+def may_stand(state: State) -> bool:
+    """Whether this voter may ask for votes when its time comes."""
+    beginning = state.beginning
+    if state.log.end.offset == 0 and (not beginning.has_surveyed or beginning.has_found):
+        return False
+    unlocated = state.voters.ids & beginning.unlocated
+    return len(state.voters) - len(unlocated) >= state.voters.majority
+
+
+def wait_for_it(state: State, now_ms: int) -> None:
+    """The time to stand has come for a voter that may not yet; it gets another one."""
+    deadline_ms = state.next_election_ms(now_ms)
+    match state.role:
+        case Unattached() | Resigned() as waiting:
+            waiting.election_deadline_ms = deadline_ms
+        case Prospective() | Candidate():
+            # Only who is unattached asks around; whoever leads may not know of this node.
+            state.become(Unattached(deadline_ms), Cause.HELD_BACK)
+        case Follower(lost=lost):
+            cause = Cause.LEADER_GONE if lost else Cause.FETCH_TIMEOUT
+            state.become(Unattached(deadline_ms), cause)
+        case Leader():
+            raise AssertionError("a leader does not stand")
+        case _:
+            assert_never(state.role)
+
+
+def on_news(state: State, news: EndpointsUpdated | DiscoveryDone) -> None:
+    """Take in what was heard of a replica's place, or of a quorum."""
+    match news:
+        case EndpointsUpdated(replica, endpoints):
+            _locate(state, replica.id, endpoints)
+        case DiscoveryDone(found):
+            state.beginning.has_surveyed = True
+            state.beginning.has_found |= found
+        case _:
+            assert_never(news)
+
+
+def _locate(state: State, replica: ReplicaId, endpoints: tuple[Endpoint, ...]) -> None:
+    state.beginning.unlocated -= {replica}
+    founder = state.founders.get(replica)
+    if state.log.end.offset == 0 and founder is not None and endpoints:
+        # Whoever founds the cluster writes it down.
+        state.founders = state.founders.with_(replace(founder, endpoints=endpoints))
+        state.take_voters()
+
+
+def sources(state: State) -> tuple[ReplicaId, ...]:
+    """Everyone who may know who leads: voters, bootstrap servers, then anyone else."""
+    return (*_likely(state), *_others(state))
+
+
+def source(state: State, turn: int) -> ReplicaId | None:
+    """Whom a node without a leader asks for it at this turn of its search, if there is anyone.
+
+    Voters and bootstrap servers have two turns each before one of the others has one: while voters
+    elect none of them knows, and whoever then went through a long list of brokers, with growing
+    pauses, would come back to them late.
+    """
+    likely, others = _likely(state), _others(state)
+    if not likely or not others:
+        found = likely or others
+        return found[turn % len(found)] if found else None
+    rounds, place = divmod(turn, 2 * len(likely) + 1)
+    if place < 2 * len(likely):
+        return likely[place % len(likely)]
+    return others[rounds % len(others)]
+
+
+def source_beside_voters(state: State, turn: int) -> ReplicaId | None:
+    """Whom a voter asks while it polls the others in vain: who leads may be no voter by its log."""
+    voters = state.voters.ids
+    found = [each for each in sources(state) if each not in voters]
+    return found[turn % len(found)] if found else None
+
+
+def _likely(state: State) -> tuple[ReplicaId, ...]:
+    """Voters, bootstrap servers, and who led last: our log may be too old to name that one."""
+    voters, leader = state.voters.others(state.me.id), state.election.leader
+    located = (each for each in voters if each not in state.beginning.unlocated)
+    is_named = leader is None or leader == state.me.id or leader in voters
+    return (*located, *state.beginning.bootstrap, *(() if is_named else (leader,)))
+
+
+def _others(state: State) -> Sequence[ReplicaId]:
+    known = {state.me.id, state.election.leader, *state.voters.others(state.me.id)}
+    return sorted({each.id for each in state.located} - known)[:SEARCHED_MAX]

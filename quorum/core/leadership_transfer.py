@@ -1,0 +1,156 @@
+"""How a leader hands its lead over to another voter, because somebody wants that.
+
+Functions over `State`. From the request on nothing more is proposed (`QuorumNode.accepts`), and no
+change of the voters is begun, so that the log ends. As soon as the successor has all of it, and all
+of it is committed, the leader resigns, and the successor stands at once and without a pre-vote
+(EndQuorumEpoch). So whoever had proposed something has its answer, and nobody's outcome is unknown.
+If that takes longer than an election time-out the leader leads on, and says why. Reads go on until
+it resigns.
+
+Nothing here makes anybody a leader: the voters elect, by the rules of every other election.
+"""
+
+from collections.abc import Mapping
+
+from quorum.core import leader as leading
+from quorum.core.effects import AnswerTransfer
+from quorum.core.events import Asker, TransferLeadership
+from quorum.core.messages import Error, TransferResponse
+from quorum.core.reconfiguration import Refusal
+from quorum.core.replica_progress import ReplicaProgress
+from quorum.core.roles import Cause, Leader, Transfer
+from quorum.core.state import State
+from quorum.core.vocabulary import Offset, ReplicaId
+
+
+def on_wanted(state: State, event: TransferLeadership, now_ms: int) -> None:
+    """Begin, or refuse, or let one more wait for the transfer that is under way to the same."""
+    leader = state.role
+    if not isinstance(leader, Leader):
+        _refuse(state, event.asker, Error.NOT_LEADER_OR_FOLLOWER, "this node does not lead")
+    elif leader.transfer is not None:
+        _join(state, leader.transfer, event)
+    elif not _has_committed(state, leader):
+        text = "this node has just been elected, and has not committed a record of its epoch yet"
+        _refuse(state, event.asker, Error.NOT_LEADER_OR_FOLLOWER, text)
+    else:
+        _begin(state, leader, event, now_ms)
+
+
+def go_on(state: State, leader: Leader, now_ms: int) -> None:
+    """Resign, if the successor has everything by now and all of it is committed."""
+    transfer = leader.transfer
+    if transfer is None or not _is_level(state, leader, transfer.successor):
+        return
+    if state.high_watermark != state.log.end.offset:
+        return
+    leader.transfer = None
+    leading.resign(state, leader, Cause.TRANSFER, now_ms, first=transfer.successor)
+    response = TransferResponse(epoch=leader.epoch, successor=transfer.successor)
+    for asker in transfer.askers:
+        state.effects.append(AnswerTransfer(asker, response))
+
+
+def on_tick(state: State, leader: Leader, now_ms: int) -> None:
+    """Lead on, if it takes too long."""
+    transfer = leader.transfer
+    if transfer is None or now_ms < transfer.deadline_ms:
+        return
+    leader.transfer = None
+    for asker in transfer.askers:
+        text = _reason(state, leader, transfer.successor)
+        _refuse(state, asker, Error.ELIGIBLE_LEADERS_NOT_AVAILABLE, text)
+
+
+def _begin(state: State, leader: Leader, event: TransferLeadership, now_ms: int) -> None:
+    found = successor(
+        event.to,
+        me=state.me.id,
+        others=leader.serving.voters,
+        live_since_ms=now_ms - state.timeouts.fetch_timeout_ms,
+    )
+    if isinstance(found, Refusal):
+        _refuse(state, event.asker, found.error, found.text)
+        return
+    deadline_ms = now_ms + state.timeouts.election_timeout_ms
+    leader.transfer = Transfer(found, deadline_ms, [event.asker])
+    go_on(state, leader, now_ms)
+
+
+def _join(state: State, transfer: Transfer, event: TransferLeadership) -> None:
+    if event.to not in (None, transfer.successor):
+        text = f"the lead is being handed over to {transfer.successor}: wait for the end of that"
+        _refuse(state, event.asker, Error.INVALID_REQUEST, text)
+    elif len(transfer.askers) >= state.bounds.transfer_askers:
+        text = f"{state.bounds.transfer_askers} requests for the same wait already"
+        _refuse(state, event.asker, Error.INVALID_REQUEST, text)
+    else:
+        transfer.askers.append(event.asker)
+
+
+def _has_committed(state: State, leader: Leader) -> bool:
+    return state.high_watermark is not None and state.high_watermark > leader.epoch_start
+
+
+def _is_level(state: State, leader: Leader, voter: ReplicaId) -> bool:
+    return _reached(leader, voter) >= state.log.end.offset
+
+
+def _reached(leader: Leader, voter: ReplicaId) -> Offset:
+    return leader.serving.voters[voter].log_end or Offset(0)
+
+
+def _reason(state: State, leader: Leader, voter: ReplicaId) -> str:
+    """Why the lead was not handed over in time."""
+    end, within_ms = state.log.end.offset, state.timeouts.election_timeout_ms
+    if not _is_level(state, leader, voter):
+        reached = _reached(leader, voter)
+        what = f"voter {voter} has the log up to offset {reached} of {end}"
+    else:
+        what = f"the log is committed up to offset {state.high_watermark} of {end}"
+    return f"{what} after {within_ms} ms: {state.me.id} leads on"
+
+
+def _refuse(state: State, asker: Asker, error: Error, text: str) -> None:
+    response = TransferResponse(
+        error=error, text=text, epoch=state.election.epoch, leader=state.leader
+    )
+    state.effects.append(AnswerTransfer(asker, response))
+
+
+def successor(
+    wanted: ReplicaId | None,
+    *,
+    me: ReplicaId,
+    others: Mapping[ReplicaId, ReplicaProgress],
+    live_since_ms: int,
+) -> ReplicaId | Refusal:
+    """The voter that is to lead next, or why the one that is wanted cannot be.
+
+    `others` are the voters but for this leader. If none is wanted by name, it is the live one that
+    has come furthest.
+    """
+    live = [each for each, progress in others.items() if _is_live(progress, live_since_ms)]
+    if wanted is None:
+        if live:
+            return min(live, key=lambda each: (-(others[each].log_end or 0), each))
+        return Refusal(
+            Error.ELIGIBLE_LEADERS_NOT_AVAILABLE,
+            f"no voter but {me} fetches, so nobody could lead instead",
+        )
+    if wanted == me:
+        return Refusal(Error.ELECTION_NOT_NEEDED, f"{me} leads already")
+    if wanted not in others:
+        voters = ", ".join(map(str, sorted({me, *others})))
+        return Refusal(Error.VOTER_NOT_FOUND, f"{wanted} is no voter; voters are {voters}")
+    if wanted not in live:
+        able = ", ".join(map(str, sorted(live))) or "nobody"
+        return Refusal(
+            Error.ELIGIBLE_LEADERS_NOT_AVAILABLE,
+            f"voter {wanted} does not fetch from the leader; {able} could lead instead",
+        )
+    return wanted
+
+
+def _is_live(progress: ReplicaProgress, live_since_ms: int) -> bool:
+    return progress.last_fetch_ms is not None and progress.last_fetch_ms > live_since_ms

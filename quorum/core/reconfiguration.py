@@ -1,0 +1,578 @@
+"""How the voters are changed: one at a time, towards a target, as pure rules (KIP-853, Raft §4.1).
+
+Sets that follow each other differ in one voter at most, so any majority of the one and any of the
+other share a voter: it is enough that at most one change is not committed. `next_step` looks at
+nothing but the sets and what the leader has seen of the replicas, so a new leader goes on where
+the old one stopped. Here it is decided what the next assignment is; when, is the leader's affair
+(`voter_changes`).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final, TypeAlias, assert_never
+
+from quorum.core import leader as leading
+from quorum.core.effects import AnswerVoters, AppendAssignment
+from quorum.core.events import Asker, EndpointsUpdated, VoterChangeRequested
+from quorum.core.limits import VOTERS_MAX
+from quorum.core.messages import (
+    AddVoterRequest,
+    AlterQuorumRequest,
+    Batch,
+    Error,
+    RemoveVoterRequest,
+    UpdateVoterRequest,
+    VoterRequest,
+    VotersResponse,
+)
+from quorum.core.replica_progress import ReplicaProgress
+from quorum.core.roles import Cause, Leader, LivenessRound, PendingVoterChanges, PendingVoterRequest
+from quorum.core.state import State
+from quorum.core.vocabulary import Offset, ReplicaId, ReplicaKey, uuid_to_text
+from quorum.core.voter_set import Endpoint, Voter, VoterAssignment, VoterSet, Wait, WaitReason
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedReplica:
+    """What the leader knows of another replica now."""
+
+    key: ReplicaKey
+    log_end: Offset
+    is_live: bool
+    """Whether it has fetched within the fetch time-out."""
+    is_present: bool = False
+    """Whether it has fetched since the roll was called for the step (`LivenessRound`)."""
+    was_level: bool = False
+    """Whether it had caught up with what was the high watermark at a fetch within that time."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuorumView:
+    """All that a step rests on."""
+
+    me: ReplicaKey
+    """The leader, whose log is never behind."""
+    assignment: VoterAssignment
+    others: tuple[ObservedReplica, ...] = ()
+    """Who fetched last comes first."""
+    high_watermark: Offset = Offset(0)
+    located: Mapping[ReplicaKey, tuple[Endpoint, ...]] = field(default_factory=dict)
+    """Where replicas listen by what they said last; a directory id of zero stands for any."""
+
+    def seen_as(self, voter: Voter) -> ObservedReplica | None:
+        """What was seen of the replica that is this voter, or could be.
+
+        Of two directories under one id, the one that fetched last: where a disk was just wiped, the
+        old directory has not been silent for long enough to be told from a live one.
+        """
+        return next((each for each in self.others if voter.is_(each.key)), None)
+
+    def is_live(self, voter: Voter) -> bool:
+        seen = self.seen_as(voter)
+        return voter.is_(self.me) or (seen is not None and seen.is_live)
+
+    def is_present(self, voter: Voter) -> bool:
+        seen = self.seen_as(voter)
+        return voter.is_(self.me) or (seen is not None and seen.is_present)
+
+    def endpoints_of(self, key: ReplicaKey) -> tuple[Endpoint, ...]:
+        return self.located.get(key) or self.located.get(ReplicaKey(key.id)) or ()
+
+
+def next_step(situation: QuorumView) -> VoterAssignment | Wait | None:
+    """The next assignment, or why there is none yet; None if nothing is to be changed.
+
+    What the log says of the voters is made right first: directory ids that voters founded by id
+    alone have presented by now, and addresses that have changed.
+    """
+    assignment = situation.assignment
+    corrected = _corrected(situation)
+    if corrected != assignment.current:
+        return replace(assignment, current=corrected)
+    if assignment.target is None:
+        return None
+    surplus, missing = difference(assignment.current, assignment.target)
+    lost = _lost(situation, assignment.target)
+    if lost is not None:
+        return _checked(situation, assignment.current.without(lost.id))
+    if not surplus and not missing:
+        return VoterAssignment(assignment.current)
+    leaving = _leaving(situation, surplus, missing)
+    if leaving is not None:
+        return _checked(situation, assignment.current.without(leaving.id))
+    addition = _addition(situation, missing)
+    if isinstance(addition, Wait):
+        return addition
+    return _checked(situation, assignment.current.with_(addition))
+
+
+def difference(
+    current: VoterSet, target: tuple[ReplicaKey, ...]
+) -> tuple[tuple[Voter, ...], tuple[ReplicaKey, ...]]:
+    """The voters that the target does not name, and those of the target that do not vote."""
+    wanted = [Voter(key) for key in target]
+    surplus = tuple(voter for voter in current if not any(each.is_(voter.key) for each in wanted))
+    missing = tuple(
+        each.key for each in wanted if not any(each.is_(voter.key) for voter in current)
+    )
+    return surplus, missing
+
+
+def _lost(situation: QuorumView, target: tuple[ReplicaKey, ...]) -> Voter | None:
+    """A voter whose directory is gone, where the target names it by its id alone and another
+    directory of that id is there: that one is meant, and comes when the old one has gone."""
+    for voter in situation.assignment.current:
+        if ReplicaKey(voter.id) in target and not situation.is_live(voter):
+            wanted = Voter(ReplicaKey(voter.id))
+            found = situation.seen_as(wanted)
+            if voter.directory_id_is_known and found is not None and found.is_live:
+                return voter
+    return None
+
+
+def _leaving(
+    situation: QuorumView, surplus: tuple[Voter, ...], missing: tuple[ReplicaKey, ...]
+) -> Voter | None:
+    """Who goes, if somebody goes before the next one comes: the set grows by one, then shrinks.
+
+    The dead go first, then who is furthest behind; the leader itself goes last.
+    """
+    current, target = situation.assignment.current, situation.assignment.target
+    assert target is not None
+    if not surplus or len(current) == 1:
+        return None
+    if all(key.id in current for key in missing):
+        # Another directory of one id can only come once the first is gone.
+        blocking = [each for each in surplus if any(key.id == each.id for key in missing)]
+        return min(blocking or surplus, key=lambda each: _order_of_leaving(situation, each))
+    if len(target) < len(current) > len(surplus):
+        return min(surplus, key=lambda each: _order_of_leaving(situation, each))
+    return None
+
+
+def _order_of_leaving(situation: QuorumView, voter: Voter) -> tuple[bool, bool, Offset, ReplicaKey]:
+    seen = situation.seen_as(voter)
+    reached = Offset(0) if seen is None else seen.log_end
+    return voter.is_(situation.me), situation.is_live(voter), reached, voter.key
+
+
+def _addition(situation: QuorumView, missing: tuple[ReplicaKey, ...]) -> Voter | Wait:
+    """Who of those that are missing is to come next; the reason of who is closest if nobody can."""
+    current = situation.assignment.current
+    waits: dict[WaitReason, list[ReplicaId]] = {}
+    for key in missing:
+        if key.id in current:
+            continue
+        found = candidate(situation, Voter(key))
+        if isinstance(found, Voter):
+            return found
+        waits.setdefault(found, []).append(key.id)
+    closest = (WaitReason.CATCHING_UP, WaitReason.ADDRESS_UNKNOWN, WaitReason.NOT_SEEN)
+    reason = next((each for each in closest if each in waits), WaitReason.NO_MAJORITY)
+    return Wait(reason, tuple(waits.get(reason, ())))
+
+
+def candidate(situation: QuorumView, wanted: Voter) -> Voter | WaitReason:
+    """The voter that `wanted` would be, with directory and address, or why it cannot be one yet.
+
+    It has caught up when it has reached the high watermark, or had just done so: it will then not
+    keep the quorum from committing for longer than any other follower. Under a steady load the
+    high watermark has always moved on by the time that its next fetch says what it has.
+    """
+    seen = situation.seen_as(wanted)
+    if wanted.is_(situation.me):
+        seen = ObservedReplica(
+            situation.me, situation.high_watermark, is_live=True, is_present=True
+        )
+    if seen is None or not seen.is_live:
+        return WaitReason.NOT_SEEN
+    endpoints = wanted.endpoints or situation.endpoints_of(seen.key)
+    if not endpoints:
+        return WaitReason.ADDRESS_UNKNOWN
+    if seen.log_end < situation.high_watermark and not seen.was_level:
+        return WaitReason.CATCHING_UP
+    return replace(wanted, key=seen.key, endpoints=endpoints)
+
+
+def _checked(situation: QuorumView, current: VoterSet) -> VoterAssignment | Wait:
+    """The assignment with these voters, if they could commit anything; else who is missing."""
+    wait = lacking(situation, current)
+    if wait is not None:
+        return wait
+    target = situation.assignment.target
+    assert target is not None
+    reached = difference(current, target) == ((), ())
+    return VoterAssignment(current, None if reached else target)
+
+
+def lacking(situation: QuorumView, current: VoterSet) -> Wait | None:
+    """Whom these voters would lack to commit anything, or None.
+
+    A set is in force from its append, so one without a majority could not commit its own record,
+    nor be undone by those that are left. Who died a moment ago is still live, but not present.
+    """
+    silent = tuple(voter.id for voter in current if not situation.is_live(voter))
+    if len(current) - len(silent) < current.majority:
+        return Wait(WaitReason.NO_MAJORITY, silent)
+    absent = tuple(voter.id for voter in current if not situation.is_present(voter))
+    if len(current) - len(absent) < current.majority:
+        return Wait(WaitReason.NOT_HEARD, absent)
+    return None
+
+
+def _corrected(situation: QuorumView) -> VoterSet:
+    """The voters in force, with what has been learned of them since."""
+    return VoterSet(tuple(_learned(situation, each) for each in situation.assignment.current))
+
+
+def _learned(situation: QuorumView, voter: Voter) -> Voter:
+    key = voter.key
+    if not voter.directory_id_is_known:
+        seen = situation.seen_as(voter)
+        if voter.is_(situation.me):
+            key = situation.me
+        elif seen is not None and seen.is_live:
+            key = seen.key
+    endpoints = voter.endpoints
+    if voter.directory_id_is_known:
+        # Of this very directory: where another one listens says nothing of this voter.
+        endpoints = situation.located.get(key) or endpoints
+    return replace(voter, key=key, endpoints=endpoints)
+
+
+NOT_RECORDED = (
+    "the log does not say who votes: it was founded by quorum.voters with kraft.version 0; "
+    "a cluster founded at metadata.version 21 or later has kraft.version 1, whose voters can "
+    "be changed"
+)
+
+NOT_DONE: Final = "not done"
+"""How it begins what a leader says of a request that it gives up: it does not come back to it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why nothing comes of a request."""
+
+    error: Error
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Nothing:
+    """All is as the request wants it already."""
+
+
+Outcome: TypeAlias = VoterAssignment | Wait | Refusal | Nothing
+"""What is to be recorded, or waited for, or why nothing is."""
+
+
+def outcome_of(request: VoterRequest, situation: QuorumView) -> Outcome:
+    """What becomes of `request` when no other change is under way."""
+    match request:
+        case AlterQuorumRequest(target=target):
+            return _alter(target, situation)
+        case AddVoterRequest():
+            return _under_way(situation) or _add(request, situation)
+        case RemoveVoterRequest(voter=key):
+            return _under_way(situation) or _remove(key, situation)
+        case UpdateVoterRequest():
+            return _update(request, situation)
+        case _:
+            assert_never(request)
+
+
+def _alter(target: tuple[ReplicaKey, ...] | None, situation: QuorumView) -> Outcome:
+    assignment = situation.assignment
+    if target is None:
+        if assignment.target is None:
+            return Nothing()
+        return VoterAssignment(assignment.current)
+    wrong = _impossible(target)
+    if wrong is not None:
+        return Refusal(Error.INVALID_REQUEST, wrong)
+    surplus, missing = difference(assignment.current, target)
+    if not surplus and not missing:
+        return Nothing() if assignment.target is None else VoterAssignment(assignment.current)
+    if len(assignment.current) == 1 and all(key.id in assignment.current for key in missing):
+        # Nobody could hold the log while the one goes and the other comes.
+        (voter,) = assignment.current
+        return Refusal(
+            Error.INVALID_REQUEST,
+            f"{voter.id} is the only voter and would give way to another directory of its own: "
+            "name a second voter first",
+        )
+    wanted = VoterAssignment(assignment.current, target)
+    return Nothing() if wanted == assignment else wanted
+
+
+def _impossible(target: tuple[ReplicaKey, ...]) -> str | None:
+    """What is wrong with target voters whoever votes now, or None."""
+    if not target:
+        return "no voter is named: a quorum has at least one; null cancels"
+    if len(target) > VOTERS_MAX:
+        return f"{len(target)} voters are named, at most {VOTERS_MAX} can be"
+    ids = [each.id for each in target]
+    twice = next((each for each in ids if ids.count(each) > 1), None)
+    if twice is not None:
+        return f"voter {twice} is named twice"
+    negative = next((each for each in ids if each < 0), None)
+    return None if negative is None else f"{negative} is no id of a voter"
+
+
+def _under_way(situation: QuorumView) -> Refusal | None:
+    target = situation.assignment.target
+    if target is None:
+        return None
+    return Refusal(
+        Error.INVALID_REQUEST,
+        f"a change to voters {', '.join(str(each.id) for each in target)} is under way: wait for "
+        "its end, cancel it, or name other target voters",
+    )
+
+
+def _add(request: AddVoterRequest, situation: QuorumView) -> Outcome:
+    current, voter = situation.assignment.current, request.voter
+    known = current.get(voter.id)
+    if known is not None:
+        return Refusal(
+            Error.DUPLICATE_VOTER,
+            f"voter {voter.id} is one already, with directory "
+            f"{uuid_to_text(known.key.directory_id)}: remove it first if another directory is to "
+            "take its place",
+        )
+    found = candidate(situation, voter)
+    if isinstance(found, WaitReason):
+        return Wait(found, (voter.id,))
+    return _if_a_majority_fetches(situation, VoterAssignment(current.with_(found)))
+
+
+def _remove(key: ReplicaKey, situation: QuorumView) -> Outcome:
+    current = situation.assignment.current
+    voter = current.get(key.id)
+    if voter is None or not voter.is_(key):
+        return Refusal(Error.VOTER_NOT_FOUND, f"{key.text} is no voter; voters are {current.text}")
+    if len(current) == 1:
+        return Refusal(Error.INVALID_REQUEST, f"{key.id} is the only voter: add another one first")
+    return _if_a_majority_fetches(situation, VoterAssignment(current.without(key.id)))
+
+
+def _update(request: UpdateVoterRequest, situation: QuorumView) -> Outcome:
+    assignment, voter = situation.assignment, request.voter
+    known = assignment.current.get(voter.id)
+    if known is None or not known.is_(voter.key):
+        return Refusal(
+            Error.VOTER_NOT_FOUND,
+            f"{voter.key.text} is no voter; voters are {assignment.current.text}",
+        )
+    if not voter.endpoints:
+        return Refusal(Error.INVALID_REQUEST, f"{voter.key.text} names no listener")
+    if known == voter:
+        return Nothing()
+    return replace(assignment, current=assignment.current.with_(voter))
+
+
+def _if_a_majority_fetches(situation: QuorumView, assignment: VoterAssignment) -> Outcome:
+    return lacking(situation, assignment.current) or assignment
+
+
+def on_event(state: State, event: VoterChangeRequested | EndpointsUpdated, now_ms: int) -> None:
+    """Take a request for other voters, or where a replica listens, which it may wait for."""
+    match event:
+        case VoterChangeRequested(asker, request):
+            _on_request(state, asker, request, now_ms)
+        case EndpointsUpdated(replica, endpoints):
+            state.locate(replica, endpoints)
+            # A log that does not name its voters does not say where they are either.
+            if isinstance(state.role, Leader) and state.log.assignments.last is not None:
+                state.role.changes.look_soon(now_ms)
+        case _:
+            assert_never(event)
+
+
+def _on_request(state: State, asker: Asker, request: VoterRequest, now_ms: int) -> None:
+    """It is answered once its record is committed."""
+    leader = state.role
+    if not isinstance(leader, Leader):
+        _answer(state, asker, Error.NOT_LEADER_OR_FOLLOWER, "this node does not lead")
+    elif state.log.assignments.last is None:
+        _answer(state, asker, Error.UNSUPPORTED_VERSION, NOT_RECORDED)
+    elif isinstance(request, UpdateVoterRequest) and request.epoch != leader.epoch:
+        newer = request.epoch > leader.epoch
+        error = Error.UNKNOWN_LEADER_EPOCH if newer else Error.FENCED_LEADER_EPOCH
+        _answer(state, asker, error, f"this node leads epoch {leader.epoch}")
+    elif len(leader.changes.requests) >= state.bounds.voter_requests:
+        text = f"{NOT_DONE}: {state.bounds.voter_requests} requests for other voters wait already"
+        _answer(state, asker, Error.REQUEST_TIMED_OUT, text)
+    else:
+        leader.changes.requests.append(
+            PendingVoterRequest(asker, request, now_ms + request.timeout_ms)
+        )
+        leader.changes.roll = None
+        leader.changes.look_soon(now_ms)
+
+
+def on_tick(state: State, leader: Leader, now_ms: int) -> None:
+    """Look for the next step, if it is time to; the one place where assignments are appended."""
+    changes = leader.changes
+    if changes.due_ms is None or now_ms < changes.due_ms:
+        return
+    changes.looked_ms = now_ms
+    _answer_recorded(state, leader)
+    changes.wait = _hindrance(state, leader)
+    if changes.wait is not None or (changes.roll is not None and now_ms >= changes.roll.until_ms):
+        changes.roll = None
+    if changes.wait is None and not state.is_voter:
+        # What removed it is committed, so the others can go on without it.
+        leading.resign(state, leader, Cause.REMOVED, now_ms)
+        return
+    if changes.wait is None:
+        _take_step(state, leader, now_ms)
+    _give_up_due(state, leader, now_ms)
+    _wait_for_more(state, leader, now_ms)
+
+
+def _answer_recorded(state: State, leader: Leader) -> None:
+    recorded, reached = leader.changes.recorded, state.high_watermark or Offset(0)
+    while recorded and recorded[0][0] <= reached:
+        _, asker = recorded.popleft()
+        _answer(state, asker, Error.NONE, "")
+
+
+def _hindrance(state: State, leader: Leader) -> Wait | None:
+    """Why no assignment may be appended now, whatever it is."""
+    committed = state.high_watermark
+    if committed is None or committed <= leader.epoch_start:
+        return Wait(WaitReason.NO_COMMIT_IN_EPOCH)
+    if state.log.assignments.last_end > committed:
+        return Wait(WaitReason.UNCOMMITTED)
+    if leader.transfer is not None:
+        return Wait(WaitReason.TRANSFER)
+    return None
+
+
+def _take_step(state: State, leader: Leader, now_ms: int) -> None:
+    situation = _situation(state, leader, now_ms)
+    for wanted in tuple(leader.changes.requests):
+        outcome = outcome_of(wanted.request, situation)
+        if isinstance(outcome, Wait):
+            wanted.wait = outcome
+            continue
+        leader.changes.requests.remove(wanted)
+        match outcome:
+            case Refusal(error, text):
+                _answer(state, wanted.asker, error, text)
+            case Nothing():
+                _answer(state, wanted.asker, Error.NONE, "")
+            case _:
+                _append(state, leader, outcome, now_ms)
+                _answer_when_due(state, leader, wanted)
+                return
+    step = next_step(situation)
+    if isinstance(step, VoterAssignment):
+        _append(state, leader, step, now_ms)
+    else:
+        leader.changes.wait = step
+        _call_roll(state, leader, now_ms)
+
+
+def _call_roll(state: State, leader: Leader, now_ms: int) -> None:
+    """Let all fetch at once who could be counted on for a step, if one waits for that alone.
+
+    The fetch time-out is how long who lives may take for it: each of them has been heard then, and
+    nobody counts for longer.
+    """
+    changes = leader.changes
+    waits = [changes.wait, *(each.wait for each in changes.requests)]
+    if not any(each is not None and each.reason is WaitReason.NOT_HEARD for each in waits):
+        changes.roll = None
+    elif changes.roll is None:
+        called = _countable(state, changes)
+        changes.roll = LivenessRound(called, now_ms + state.timeouts.fetch_timeout_ms)
+        leading.wake_for_roll(state, leader, called)
+
+
+def _countable(state: State, changes: PendingVoterChanges) -> frozenset[ReplicaId]:
+    """Who votes, or is to."""
+    assignment = state.log.assignments.last
+    assert assignment is not None
+    ids = {each.id for each in (*state.voters, *(assignment.target or ()))}
+    requests = (each.request for each in changes.requests)
+    return frozenset(ids | {r.voter.id for r in requests if isinstance(r, AddVoterRequest)})
+
+
+def _append(state: State, leader: Leader, assignment: VoterAssignment, now_ms: int) -> None:
+    base = state.log.end.offset
+    batch = Batch(base, Offset(base + 1), leader.epoch, assignment)
+    state.append(batch)
+    leading.take_voters(state, leader, now_ms)
+    state.effects.append(AppendAssignment(batch, assignment))
+    leader.changes.wait, leader.changes.roll = Wait(WaitReason.UNCOMMITTED), None
+    leading.wake_for_records(state, leader)
+
+
+def _answer_when_due(state: State, leader: Leader, wanted: PendingVoterRequest) -> None:
+    request = wanted.request
+    if isinstance(request, AddVoterRequest) and not request.ack_when_committed:
+        _answer(state, wanted.asker, Error.NONE, "")
+    else:
+        leader.changes.recorded.append((state.log.end.offset, wanted.asker))
+
+
+def _give_up_due(state: State, leader: Leader, now_ms: int) -> None:
+    changes = leader.changes
+    for wanted in tuple(changes.requests):
+        if now_ms >= wanted.deadline_ms:
+            changes.requests.remove(wanted)
+            reason = changes.wait or wanted.wait
+            text = f"{NOT_DONE} in time: {reason}"
+            _answer(state, wanted.asker, Error.REQUEST_TIMED_OUT, text)
+
+
+def _wait_for_more(state: State, leader: Leader, now_ms: int) -> None:
+    """Look again when time alone may have changed something."""
+    changes, assignment = leader.changes, state.log.assignments.last
+    changes.is_wanted = assignment is not None and (
+        bool(changes.requests) or assignment.target is not None or changes.wait is not None
+    )
+    if not (changes.requests or changes.wait or not state.is_voter):
+        changes.due_ms = None
+        return
+    moments = [now_ms + state.timeouts.fetch_timeout_ms // 4]
+    moments += [each.deadline_ms for each in changes.requests]
+    changes.due_ms = max(now_ms + 1, min(moments))
+
+
+def _situation(state: State, leader: Leader, now_ms: int) -> QuorumView:
+    assignment = state.log.assignments.last
+    assert assignment is not None
+    live_since_ms = now_ms - state.timeouts.fetch_timeout_ms
+    serving, roll = leader.serving, leader.changes.roll
+    present = {} if roll is None else roll.present
+    return QuorumView(
+        me=state.me,
+        assignment=assignment,
+        others=tuple(_seen(each, live_since_ms, present) for each in serving.last_fetched_first()),
+        high_watermark=state.high_watermark or Offset(0),
+        located=state.located,
+    )
+
+
+def _seen(
+    progress: ReplicaProgress, live_since_ms: int, present: Mapping[ReplicaId, ReplicaKey]
+) -> ObservedReplica:
+    fetched_ms, level_ms = progress.last_fetch_ms, progress.last_caught_up_ms
+    return ObservedReplica(
+        progress.replica,
+        progress.log_end or Offset(0),
+        is_live=fetched_ms is not None and fetched_ms > live_since_ms,
+        is_present=present.get(progress.replica.id) == progress.replica,
+        was_level=level_ms is not None and level_ms > live_since_ms,
+    )
+
+
+def _answer(state: State, asker: Asker, error: Error, text: str) -> None:
+    response = VotersResponse(
+        error=error, text=text, epoch=state.election.epoch, leader=state.leader
+    )
+    state.effects.append(AnswerVoters(asker, response))

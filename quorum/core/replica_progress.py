@@ -1,0 +1,318 @@
+"""The leader's side of FetchQuorumRecords: who has come how far, and which fetches wait.
+
+A fetch that finds nothing to carry is parked: the leader answers when there is something, or
+when its time is up (the long poll of KIP-595). What is worth an answer differs:
+
+- a voter is woken by new records at once, before the leader has them on its own disk, so that
+  both disks work at the same time; a higher high watermark alone can linger for some
+  milliseconds, for the next records most often take it along;
+- an observer is served committed records only, so it is woken when the high watermark rises.
+"""
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from quorum.core.events import Asker
+from quorum.core.limits import FETCH_BYTES_MAX, Bounds
+from quorum.core.messages import FetchRequest, FetchResponse, Span
+from quorum.core.vocabulary import Epoch, Offset, ReplicaId, ReplicaKey
+from quorum.core.voter_set import Voter, VoterSet
+
+HIGH_WATERMARK_LINGER_MS: Final = 10
+"""How long a voter's parked fetch keeps a higher high watermark back, when nothing else comes."""
+
+_NEARLY_DUE_MS: Final = HIGH_WATERMARK_LINGER_MS // 2
+"""What would be due so soon goes along: the fetches of all voters that linger share one wake-up."""
+
+
+@dataclass(slots=True)
+class ReplicaProgress:
+    """What the leader knows of one other replica; times are the leader's monotonic clock."""
+
+    replica: ReplicaKey
+    """As it names itself in its fetches."""
+    voter: Voter | None = None
+    """As whom it votes; None for an observer."""
+    directory: int | None = None
+    """The directory id that it has to have to be this voter; None where it is not known. A number,
+    for it is compared at every fetch."""
+    log_end: Offset | None = None
+    """What its last fetch acknowledged as durable; None until it has fetched in this epoch."""
+    last_fetch_ms: int | None = None
+    last_caught_up_ms: int | None = None
+    known_high_watermark: Offset | None = None
+    """The high watermark that the last answer to it carried."""
+    round: int = 0
+    """The last round of reads that it has echoed."""
+    round_told: int = 0
+    """The round that the last answer to it carried."""
+    _goal_of_last_fetch: Offset = Offset(0)
+
+    def fetched(self, replica: ReplicaKey, log_end: Offset, goal: Offset, now_ms: int) -> None:
+        """Note a fetch that acknowledges everything below `log_end`, when `goal` was the end.
+
+        A replica has caught up now if it has reached today's goal, and had caught up at its last
+        fetch if it has reached what was the goal then (Kafka's definition of the lag in time).
+        """
+        if log_end >= goal:
+            self.last_caught_up_ms = now_ms
+        elif self.last_fetch_ms is not None and log_end >= self._goal_of_last_fetch:
+            self.last_caught_up_ms = self.last_fetch_ms
+        self.replica = replica
+        self.log_end = log_end
+        self.last_fetch_ms = now_ms
+        self._goal_of_last_fetch = goal
+
+    def seen(self, goal: Offset, now_ms: int) -> None:
+        """Note a fetch that acknowledges nothing, because the two logs have parted."""
+        self.last_fetch_ms = now_ms
+        self._goal_of_last_fetch = goal
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaStatus:
+    """One line of DescribeQuorum; times are monotonic ms of the leader, None while unknown."""
+
+    replica: ReplicaKey
+    log_end: Offset | None
+    last_fetch_ms: int | None
+    last_caught_up_ms: int | None
+    is_voter: bool
+    is_leader: bool
+
+
+@dataclass(slots=True)
+class ParkedFetch:
+    asker: Asker
+    request: FetchRequest
+    deadline_ms: int
+    progress: ReplicaProgress
+
+
+class LogBounds(NamedTuple):
+    """The leader's log as fetches are to see it, now."""
+
+    epoch: Epoch
+    leader: ReplicaId
+    log_start: Offset
+    log_end: Offset
+    high_watermark: Offset | None
+
+
+class ProgressTracker:
+    """One leadership's fetches. It starts empty: an old leader's knowledge proves nothing."""
+
+    __slots__ = (
+        "_bounds",
+        "_me",
+        "_observers",
+        "_parked",
+        "_sweep_ms",
+        "round",
+        "round_awaited",
+        "round_sent",
+        "voters",
+    )
+
+    def __init__(self, voters: VoterSet, me: ReplicaId, bounds: Bounds | None = None) -> None:
+        self._me = me
+        self._bounds = bounds or Bounds()
+        self.voters: dict[ReplicaId, ReplicaProgress] = {}
+        """The voters but for the leader."""
+        self._observers: dict[ReplicaKey, ReplicaProgress] = {}
+        self._parked: dict[ReplicaKey, ParkedFetch] = {}
+        self._sweep_ms: int | None = None
+        self.round = 0
+        """The round of reads (`reading`) that answers to voters carry; 0 is none yet."""
+        self.round_sent = 0
+        """The highest that has left."""
+        self.round_awaited = 0
+        """A voter that has not heard of this one is answered at once; 0 while no read waits."""
+        self.take_voters(voters)
+
+    def take_voters(self, voters: VoterSet) -> None:
+        """Go by these voters from now on; what is known of a replica stays known.
+
+        Who is no voter any more is an observer, and the other way round. Another directory under
+        a voter's id is another replica, of which nothing is known by what the voter had said.
+        """
+        known = self.last_fetched_first()
+        self.voters, self._observers = {}, {}
+        for voter in voters:
+            if voter.id == self._me:
+                continue
+            same = (each for each in known if voter.is_(each.replica))
+            progress = next(same, None) or ReplicaProgress(voter.key)
+            progress.voter = voter
+            has_directory = voter.directory_id_is_known
+            progress.directory = voter.key.directory_id.int if has_directory else None
+            self.voters[voter.id] = progress
+        for progress in known:
+            if self.voters.get(progress.replica.id) is not progress:
+                progress.voter = None
+                if progress.last_fetch_ms is not None:
+                    self._observers[progress.replica] = progress
+        self._make_room_for(0)
+
+    @property
+    def deadline_ms(self) -> int | None:
+        """When a parked fetch may be due; never later than the first one that is."""
+        return self._sweep_ms
+
+    @property
+    def observers(self) -> tuple[ReplicaProgress, ...]:
+        return tuple(self._observers[key] for key in sorted(self._observers))
+
+    def last_fetched_first(self) -> list[ReplicaProgress]:
+        """All that is known of other replicas; who never fetched comes last."""
+        known = [*self.voters.values(), *self._observers.values()]
+        return sorted(known, key=_freshness, reverse=True)
+
+    def progress_of(self, replica: ReplicaKey) -> ReplicaProgress:
+        progress = self.voters.get(replica.id)
+        if progress is not None and progress.directory in (None, replica.directory_id.int):
+            return progress
+        observer = self._observers.get(replica)
+        if observer is None:
+            self._make_room_for(1)
+            observer = self._observers[replica] = ReplicaProgress(replica)
+        return observer
+
+    def _make_room_for(self, count: int) -> None:
+        """Forget the observers that have been silent longest, if there are too many."""
+        while len(self._observers) + count > self._bounds.observers:
+            longest_silent = min(
+                self._observers.values(),
+                key=lambda each: (each.last_fetch_ms or 0, each.replica),
+            )
+            del self._observers[longest_silent.replica]
+
+    def serve(
+        self, asker: Asker, request: FetchRequest, view: LogBounds, now_ms: int
+    ) -> Iterator[tuple[Asker, FetchResponse]]:
+        """Answer a fetch that agrees with the log, or park it.
+
+        A replica has one fetch under way: a second one replaces the first, which is answered
+        empty, because its connection may be gone.
+        """
+        earlier = self._parked.pop(request.replica, None)
+        if earlier is not None:
+            yield earlier.asker, self._respond(earlier, view, empty=True)
+        progress = self.progress_of(request.replica)
+        wait_ms = request.max_wait_ms
+        if request.round < self.round_awaited and self._is_to_echo(progress):
+            wait_ms = 0
+        if view.high_watermark != progress.known_high_watermark:
+            wait_ms = 0 if progress.voter is None else min(wait_ms, HIGH_WATERMARK_LINGER_MS)
+        parked = ParkedFetch(asker, request, now_ms + wait_ms, progress)
+        full = len(self._parked) >= self._bounds.parked_fetches
+        if wait_ms <= 0 or full or self._has_records(parked, view):
+            yield asker, self._respond(parked, view)
+            return
+        self._parked[request.replica] = parked
+        self._sweep_by(parked.deadline_ms)
+
+    def wake_for_records(self, view: LogBounds) -> Iterator[tuple[Asker, FetchResponse]]:
+        """The log has grown: answer the voters that wait for it."""
+        waiting = [
+            parked
+            for parked in self._parked.values()
+            if parked.progress.voter is not None and self._has_records(parked, view)
+        ]
+        yield from self._release(waiting, view)
+
+    def wake_for_round(self, view: LogBounds) -> Iterator[tuple[Asker, FetchResponse]]:
+        """Reads wait: answer the voters, so that their next fetches can be the proof."""
+        waiting = [each for each in self._parked.values() if each.progress.voter is not None]
+        yield from self._release(waiting, view)
+
+    def wake_for_roll(
+        self, view: LogBounds, called: Collection[ReplicaId]
+    ) -> Iterator[tuple[Asker, FetchResponse]]:
+        """Voters are to be changed: answer these, so that their next fetches tell who lives."""
+        waiting = [each for each in self._parked.values() if each.request.replica.id in called]
+        yield from self._release(waiting, view)
+
+    def wake_for_commit(
+        self, view: LogBounds, now_ms: int
+    ) -> Iterator[tuple[Asker, FetchResponse]]:
+        """The high watermark has risen: answer the observers, and soon the voters too."""
+        linger_until_ms = now_ms + HIGH_WATERMARK_LINGER_MS
+        due = []
+        for parked in self._parked.values():
+            if parked.progress.voter is None:
+                due.append(parked)
+            elif parked.deadline_ms > linger_until_ms:
+                parked.deadline_ms = linger_until_ms
+                self._sweep_by(linger_until_ms)
+        yield from self._release(due, view)
+
+    def wake_due(self, view: LogBounds, now_ms: int) -> Iterator[tuple[Asker, FetchResponse]]:
+        """Answer the fetches that have waited as long as they may, or have nearly."""
+        if self._sweep_ms is None or now_ms < self._sweep_ms:
+            return
+        until_ms = now_ms + _NEARLY_DUE_MS
+        due = [parked for parked in self._parked.values() if parked.deadline_ms <= until_ms]
+        yield from self._release(due, view)
+        self._sweep_ms = min((each.deadline_ms for each in self._parked.values()), default=None)
+
+    def dismiss(self) -> Iterator[Asker]:
+        """Give up the lead: every fetch that waits must be answered with an error."""
+        parked, self._parked = self._parked, {}
+        self._sweep_ms = None
+        for each in parked.values():
+            yield each.asker
+
+    def _release(
+        self, parked: list[ParkedFetch], view: LogBounds
+    ) -> Iterator[tuple[Asker, FetchResponse]]:
+        for each in parked:
+            del self._parked[each.request.replica]
+            yield each.asker, self._respond(each, view)
+
+    def _is_to_echo(self, progress: ReplicaProgress) -> bool:
+        """Whether to expect an echo; one that never gave any is told of each round just once."""
+        if progress.voter is None:
+            return False
+        return progress.round > 0 or progress.round_told < self.round_awaited
+
+    def _limit(self, parked: ParkedFetch, view: LogBounds) -> Offset:
+        """Up to where this replica may read."""
+        if parked.progress.voter is not None:
+            return view.log_end
+        return Offset(0) if view.high_watermark is None else view.high_watermark
+
+    def _has_records(self, parked: ParkedFetch, view: LogBounds) -> bool:
+        return self._limit(parked, view) > parked.request.log_end.offset
+
+    def _respond(
+        self, parked: ParkedFetch, view: LogBounds, *, empty: bool = False
+    ) -> FetchResponse:
+        if not empty:
+            parked.progress.known_high_watermark = view.high_watermark
+        start, end = parked.request.log_end.offset, self._limit(parked, view)
+        span = None
+        # A log that was cut at its start meanwhile has a snapshot for who asks again.
+        if end > start >= view.log_start and not empty:
+            span = Span(start, end, min(parked.request.max_bytes, FETCH_BYTES_MAX))
+        round_ = 0
+        if parked.progress.voter is not None:
+            round_ = self.round_sent = parked.progress.round_told = self.round
+        return FetchResponse(
+            epoch=view.epoch,
+            leader=view.leader,
+            high_watermark=view.high_watermark,
+            log_start=view.log_start,
+            span=span,
+            round=round_,
+        )
+
+    def _sweep_by(self, deadline_ms: int) -> None:
+        if self._sweep_ms is None or deadline_ms < self._sweep_ms:
+            self._sweep_ms = deadline_ms
+
+
+def _freshness(progress: ReplicaProgress) -> tuple[int, ReplicaKey]:
+    fetched_ms = progress.last_fetch_ms
+    return (-1 if fetched_ms is None else fetched_ms, progress.replica)

@@ -1,0 +1,94 @@
+"""What a node does while its own disk does not keep up: slow, standing still, or full.
+
+Safety asks for nothing here: a node says what it says only when it is on disk. What is at stake is
+the lead, and order. A leader needs no disk of its own to commit, as long as a majority of the
+others keeps what it sends. But what it cannot write it holds in memory, and where one of the others
+is missing, everybody waits for its disk. So it gives the lead away when something has waited for
+its disk for a fetch time-out, or at once when the disk is full; but only where another voter has
+more on disk than itself, for then that one's disk works. Where none has, nothing would be better.
+
+A voter that could not write its vote does not stand: it has not lost the leader, it has no disk.
+But who has been told that the leader is gone, and only waits for a write that is under way, stands
+as soon as that is done: a successor whose disk is a moment behind must not cost a time-out.
+"""
+
+from quorum.core import leader as leading
+from quorum.core.roles import (
+    Candidate,
+    Cause,
+    Follower,
+    Leader,
+    Prospective,
+    Resigned,
+    Unattached,
+)
+from quorum.core.state import State
+
+
+def on_room(state: State, room: bool, now_ms: int) -> None:
+    """The disk is full, or there is room again."""
+    state.has_room = room
+    if isinstance(state.role, Leader):
+        give_up_if_full(state, state.role, now_ms)
+    elif state.awaits_disk:
+        on_progress(state, now_ms)
+
+
+def give_up_if_full(state: State, leader: Leader, now_ms: int) -> None:
+    """Leave the lead to one that has room, if there is one that has shown it."""
+    if not state.has_room and _is_outdone(state, leader):
+        leading.resign(state, leader, Cause.DISK_BEHIND, now_ms)
+
+
+def on_tick(state: State, leader: Leader, now_ms: int) -> None:
+    """Look whether what waited for the leader's disk at the last look still does."""
+    if leader.disk_look_ms is None or now_ms < leader.disk_look_ms:
+        return
+    if state.log.durable < leader.disk_owes and _is_outdone(state, leader):
+        leading.resign(state, leader, Cause.DISK_BEHIND, now_ms)
+        return
+    leader.disk_owes = state.log.end.offset
+    leader.disk_look_ms = now_ms + state.timeouts.fetch_timeout_ms
+
+
+def holds_back(state: State) -> bool:
+    """Whether this node waits for its own disk, and not for others."""
+    return not state.has_room or state.log.durable < state.log.end.offset
+
+
+def wait_for_it(state: State, now_ms: int) -> None:
+    """Time is up for the leader that this node knows, or does not; but its disk is to blame."""
+    state.awaits_disk = True
+    match state.role:
+        case Follower() as follower:
+            follower.fetch_deadline_ms = state.next_fetch_timeout_ms(now_ms)
+            # One that was only not heard of may live: this node could not ask it for more.
+            state.awaits_disk = follower.lost
+        case Prospective() | Candidate() as poll:
+            deadline_ms = state.next_election_ms(now_ms)
+            assert deadline_ms is not None
+            poll.election_deadline_ms = deadline_ms
+        case Unattached() | Resigned() as searching:
+            searching.election_deadline_ms = state.next_election_ms(now_ms)
+        case Leader():
+            raise AssertionError("a leader waits for nobody")
+
+
+def on_progress(state: State, now_ms: int) -> None:
+    """The disk has written something: let who waited for that alone stand now, if that is all."""
+    if holds_back(state):
+        return
+    state.awaits_disk = False
+    match state.role:
+        case Follower() as follower:
+            follower.fetch_deadline_ms = now_ms
+        case Prospective() | Candidate() | Unattached() | Resigned() as waiting:
+            waiting.election_deadline_ms = now_ms
+        case Leader():
+            raise AssertionError("a leader waits for nobody")
+
+
+def _is_outdone(state: State, leader: Leader) -> bool:
+    """Whether another voter has more on disk than this node."""
+    voters = leader.serving.voters.values()
+    return any((each.log_end or 0) > state.log.durable for each in voters)

@@ -1,0 +1,241 @@
+"""DiscoverBrokers (20000, KIP-595): the messages on the wire, and the exchanges that carry them.
+
+Each exchange has a connection of its own, which ends with it: most places are asked once in a
+while, and some are gone. Nothing is decided here.
+"""
+
+import asyncio
+import logging
+import random
+from typing import Any, Final
+
+from quorum.core.vocabulary import NO_DIRECTORY, NO_REPLICA, Epoch, ReplicaId
+from quorum.discovery.address_book import HostPort
+from quorum.discovery.gossip import (
+    SIGHTINGS_MAX,
+    Advertisement,
+    DiscoverBrokersRequest,
+    DiscoverBrokersResponse,
+    impossible,
+)
+from quorum.discovery.schedule import DiscoverySchedule
+from quorum.ports import Clock
+from quorum.protocol import codec
+from quorum.protocol.apis import ApiKey
+from quorum.protocol.codec import make, nested
+from quorum.protocol.errors import ErrorCode, error_name
+from quorum.protocol.malformed import Malformed
+from quorum.protocol.raft_types import Refusal
+from quorum.protocol.shape import Data
+from quorum.transport.address import Address
+from quorum.transport.channel import Channel
+from quorum.transport.inbound import InboundRequest
+from quorum.transport.outcomes import RequestFailed
+from quorum.transport.refusal_log import RefusalLog
+from quorum.transport.sweeper import Sweeper
+
+logger = logging.getLogger("quorum")
+
+VERSION: Final = 0
+NAP_SECONDS_MAX: Final = 1.0
+"""How long it sleeps at most: who has lost its leader begins to search as soon."""
+
+
+TOLD_MAX: Final = 256
+"""Places of which it is remembered what was last said of them in the log."""
+
+
+class DiscoverBrokersService:
+    """Asks until cancelled, and answers at any time."""
+
+    def __init__(
+        self,
+        discovery: DiscoverySchedule,
+        *,
+        client_id: str,
+        sweeper: Sweeper,
+        clock: Clock,
+        rng: random.Random,
+        timeout_ms: int,
+        complaints: RefusalLog,
+    ) -> None:
+        self._discovery = discovery
+        self._client_id = client_id
+        self._sweeper = sweeper
+        self._clock = clock
+        self._rng = rng
+        self._timeout_ms = timeout_ms
+        self._complaints = complaints
+        self._told: dict[HostPort, str] = {}
+
+    async def run(self) -> None:
+        """Keep asking where everyone is."""
+        discovery = self._discovery
+        async with asyncio.TaskGroup() as asking:
+            while True:
+                if discovery.is_due(self._clock()):
+                    for place in discovery.round(self._clock()):
+                        asking.create_task(self._ask(place))
+                wait_seconds = (discovery.deadline_ms - self._clock()) / 1_000
+                await asyncio.sleep(min(max(wait_seconds, 0.0), NAP_SECONDS_MAX))
+
+    def asked(self, request: InboundRequest) -> None:
+        """Answer a node or a client that asks; raises `Malformed` for what cannot be read."""
+        message = read_request(request.body)
+        if not isinstance(message, Refusal):
+            answer = self._discovery.asked(message, self._clock())
+            if not isinstance(answer, str):
+                request.respond(write_response(answer))
+                return
+            message = Refusal(ErrorCode.INCONSISTENT_CLUSTER_ID, answer)
+        self._complaints.refused(request.peer, str(request), str(message))
+        request.respond(write_refusal(message, self._discovery.cluster_id))
+
+    async def _ask(self, place: HostPort) -> None:
+        channel = Channel(
+            lambda: place, client_id=self._client_id, sweeper=self._sweeper, rng=self._rng
+        )
+        try:
+            reply = await channel.call(
+                ApiKey.DISCOVER_BROKERS,
+                write_request(self._discovery.request()),
+                timeout_ms=self._timeout_ms,
+                version=VERSION,
+            )
+            response = read_response(reply.body)
+        except (RequestFailed, Malformed) as error:
+            self._discovery.failed(place)
+            self._tell(place, str(error))
+        else:
+            self._heard(place, response)
+        finally:
+            await channel.close()
+
+    def _heard(self, place: HostPort, response: DiscoverBrokersResponse | Refusal) -> None:
+        if isinstance(response, Refusal):
+            self._discovery.failed(place)
+            self._tell(place, f"it refuses to tell: {response.reason}")
+            return
+        foreign = self._discovery.heard(place, response, self._clock())
+        self._tell(place, f"nothing is learned from it: {foreign}" if foreign else "")
+
+    def _tell(self, place: HostPort, what: str) -> None:
+        """Into the log, when it is another thing than the last time; "" is that all is well."""
+        if self._told.pop(place, "") != what and what:
+            logger.warning("asked %s where everyone is: %s", Address(*place), what)
+        if what:
+            self._told[place] = what
+            if len(self._told) > TOLD_MAX:
+                del self._told[next(iter(self._told))]
+
+
+BROKERS_MAX: Final = 2 * SIGHTINGS_MAX
+"""Of one answer: as many as a node remembers, and as many voters as there may ever be."""
+
+_API: Final = ApiKey.DISCOVER_BROKERS
+_VERSION: Final = 0
+_UNKNOWN: Final = -1
+
+
+def write_request(request: DiscoverBrokersRequest) -> bytes:
+    """The body of the request."""
+    schema = codec.request_schema(_API, _VERSION)
+    me = request.sighting
+    if me is None:
+        values: dict[str, object] = {
+            "replica_id": NO_REPLICA,
+            "boot_timestamp": _UNKNOWN,
+            "host": "",
+            "port": _UNKNOWN,
+        }
+    else:
+        values = _values(me)
+    return codec.encode_request_body(
+        _API, _VERSION, make(schema, cluster_id=request.cluster_id, **values)
+    )
+
+
+def read_request(body: Data) -> DiscoverBrokersRequest | Refusal:
+    """The request, or the refusal that its sender is to get; raises `Malformed`."""
+    asked = codec.decode_request(_API, _VERSION, body)
+    if asked.replica_id == NO_REPLICA:
+        return DiscoverBrokersRequest(cluster_id=asked.cluster_id, sighting=None)
+    sighting = _sighting(asked)
+    reason = impossible(sighting)
+    if reason is not None:
+        return Refusal(ErrorCode.INVALID_REQUEST, f"invalid: {reason}")
+    return DiscoverBrokersRequest(cluster_id=asked.cluster_id, sighting=sighting)
+
+
+def write_response(response: DiscoverBrokersResponse) -> bytes:
+    """The body of an answer that teaches."""
+    schema = codec.response_schema(_API, _VERSION)
+    broker = nested(schema, "Broker")
+    payload = make(
+        schema,
+        error_code=codec.error_code(0),
+        cluster_id=response.cluster_id,
+        brokers=tuple(make(broker, **_values(each)) for each in response.brokers),
+        leader_id=NO_REPLICA if response.leader is None else response.leader,
+        leader_epoch=response.epoch,
+        is_founded=response.is_founded,
+        replica_id=NO_REPLICA if response.answerer is None else response.answerer,
+    )
+    return codec.encode_response_body(_API, _VERSION, payload)
+
+
+def write_refusal(refusal: Refusal, cluster_id: str | None) -> bytes:
+    """The body of an answer that teaches nothing but why."""
+    payload = make(
+        codec.response_schema(_API, _VERSION),
+        error_code=codec.error_code(refusal.code),
+        error_message=refusal.reason,
+        cluster_id=cluster_id,
+        brokers=(),
+    )
+    return codec.encode_response_body(_API, _VERSION, payload)
+
+
+def read_response(body: Data) -> DiscoverBrokersResponse | Refusal:
+    """What the other node knows, or why it is not to be learned; raises `Malformed`."""
+    answer = codec.decode_response(_API, _VERSION, body)
+    if answer.error_code.value != 0:
+        said = f": {answer.error_message}" if answer.error_message else ""
+        reason = f"{error_name(answer.error_code.value)}{said}"
+        return Refusal(answer.error_code.value, reason)
+    if len(answer.brokers) > BROKERS_MAX:
+        reason = f"{len(answer.brokers)} brokers in one answer, at most {BROKERS_MAX} are read"
+        return Refusal(ErrorCode.INVALID_REQUEST, reason)
+    brokers = tuple(_sighting(each) for each in answer.brokers)
+    wrong = next(filter(None, map(impossible, brokers)), None)
+    if wrong is not None:
+        return Refusal(ErrorCode.INVALID_REQUEST, f"what it says cannot be: {wrong}")
+    return DiscoverBrokersResponse(
+        cluster_id=answer.cluster_id or None,
+        brokers=brokers,
+        leader=None if answer.leader_id < 0 else ReplicaId(answer.leader_id),
+        epoch=Epoch(max(0, answer.leader_epoch)),
+        is_founded=bool(answer.is_founded),
+        answerer=None if answer.replica_id < 0 else ReplicaId(answer.replica_id),
+    )
+
+
+def _values(sighting: Advertisement) -> dict[str, object]:
+    directory_id = sighting.directory_id
+    return {
+        "replica_id": sighting.id,
+        "boot_timestamp": sighting.boot_timestamp,
+        "host": sighting.host,
+        "port": sighting.port,
+        "directory_id": None if directory_id == NO_DIRECTORY else directory_id,
+    }
+
+
+def _sighting(value: Any) -> Advertisement:
+    return Advertisement(
+        id=ReplicaId(value.replica_id),
+        boot_timestamp=int(value.boot_timestamp),
+        host=value.host,
+        port=int(value.port),
+        directory_id=value.directory_id or NO_DIRECTORY,
+    )

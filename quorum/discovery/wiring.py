@@ -1,0 +1,235 @@
+"""How a replica finds the others and is found: the parts for it, put together.
+
+The address book, the cluster's id and the gossip, with the files of the folder behind them. Called
+by `quorum.bootstrap`; nothing is decided here.
+"""
+
+import logging
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from uuid import UUID
+
+from quorum.cluster_id import ClusterIdentity
+from quorum.core.events import DiscoveryDone, EndpointsUpdated
+from quorum.core.limits import Timeouts
+from quorum.core.node import QuorumNode
+from quorum.core.state import DiscoveryState
+from quorum.core.vocabulary import ReplicaId, ReplicaKey, uuid_to_text
+from quorum.core.voter_set import Endpoint
+from quorum.discovery.address_book import AddressBook, HostPort, pseudo_ids
+from quorum.discovery.discover_brokers import DiscoverBrokersService
+from quorum.discovery.gossip import Advertisement, Gossip
+from quorum.discovery.schedule import DiscoveryCallbacks, DiscoverySchedule, QuorumStatus
+from quorum.log.boot_timestamp import next_boot, raise_boot
+from quorum.log.errors import FolderUnusable
+from quorum.log.filesystem import OS, FileSystem, is_full
+from quorum.log.meta_properties import load_or_create
+from quorum.log.quorum_state import QuorumStateFile
+from quorum.ports import Clock, Disk, DiskFull
+from quorum.transport.limits import ChannelLimits
+from quorum.transport.peers import Peers
+from quorum.transport.refusal_log import RefusalLog
+from quorum.transport.sweeper import Sweeper
+
+logger = logging.getLogger("quorum")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiscoveryConfig:
+    """Where one replica is, and whom it may ask where the others are."""
+
+    folder: Path
+    place: HostPort | None
+    """Where this node is to be found; None is nowhere: it only asks."""
+    configured: Mapping[ReplicaId, HostPort | None]
+    bootstrap: Sequence[HostPort] = field(default=())
+
+
+def address_book(
+    me: ReplicaKey, where: DiscoveryConfig, *, wall_ms: int, fs: FileSystem = OS
+) -> AddressBook:
+    """What this node knows of the others' whereabouts as it boots, by a boot timestamp of its own.
+
+    Raises `StorageError`.
+    """
+    sighting = None
+    if where.place is not None:
+        host, port = where.place
+        sighting = Advertisement(
+            id=me.id,
+            boot_timestamp=next_boot(where.folder, wall_ms, fs=fs),
+            host=host,
+            port=port,
+            directory_id=me.directory_id,
+        )
+    return AddressBook(
+        Gossip(sighting),
+        configured={
+            each: address for each, address in where.configured.items() if address is not None
+        },
+        bootstrap=where.bootstrap,
+    )
+
+
+def beginning_of(where: DiscoveryConfig, *, me: ReplicaId, has_log: bool) -> DiscoveryState:
+    """What the node knows of the others before it has heard of anybody."""
+    unlocated = frozenset(
+        each for each, address in where.configured.items() if address is None and each != me
+    )
+    if 2 * len(unlocated) >= len(where.configured) > 0 and not has_log and not where.bootstrap:
+        logger.warning(
+            "where voters %s are is not known, and there are no servers to ask: this node founds "
+            "nothing before they have found it; name bootstrap.servers, or write quorum.voters "
+            "as id@host:port",
+            ", ".join(map(str, sorted(unlocated))),
+        )
+    return DiscoveryState(
+        unlocated=unlocated,
+        bootstrap=pseudo_ids(len(where.bootstrap)),
+        has_surveyed=has_log or not where.bootstrap,
+    )
+
+
+def cluster_of(
+    cluster_id: str | None,
+    *,
+    me: ReplicaKey,
+    folder: Path,
+    elections: QuorumStateFile,
+    disk: Disk,
+    rng: random.Random,
+    fs: FileSystem = OS,
+) -> ClusterIdentity:
+    """The cluster's id, kept in `meta.properties` before it is told; `rng` may make one."""
+
+    def write(learned: str) -> None:
+        try:
+            load_or_create(folder, learned, me.id, rng=rng, fs=fs)
+        except FolderUnusable as error:
+            if isinstance(error.__cause__, OSError) and is_full(error.__cause__):
+                raise DiskFull(str(error)) from error
+            raise
+        elections.cluster_id = learned
+
+    def keep(learned: str, done: Callable[[], None]) -> None:
+        def kept(_: None) -> None:
+            logger.info("this node is of cluster %s", learned)
+            done()
+
+        disk.perform(partial(write, learned), kept)
+
+    return ClusterIdentity(
+        cluster_id,
+        keep=keep,
+        make=lambda: uuid_to_text(UUID(int=rng.getrandbits(128), version=4)),
+    )
+
+
+def peers_of(
+    book: AddressBook,
+    me: ReplicaId,
+    timeouts: Timeouts,
+    *,
+    sweeper: Sweeper,
+    rng: random.Random,
+    on_gone: Callable[[ReplicaId], None],
+) -> Peers:
+    """The channels to the other replicas, wherever the book says they are."""
+    return Peers(
+        book,
+        client_id=f"replica-{me}",
+        sweeper=sweeper,
+        rng=random.Random(rng.getrandbits(64)),
+        limits=ChannelLimits(
+            retry_backoff_ms=timeouts.retry_backoff_ms,
+            retry_backoff_ms_max=timeouts.retry_backoff_ms_max,
+        ),
+        on_gone=on_gone,
+    )
+
+
+def standing_of(node: QuorumNode, *, has_log: bool) -> Callable[[], QuorumStatus]:
+    """How the node stands as it says in the gossip; `has_log` if it began with a log."""
+
+    def standing() -> QuorumStatus:
+        return QuorumStatus(
+            leader=node.leader,
+            epoch=node.epoch,
+            voters=node.voters.sorted(),
+            is_founded=has_log or node.high_watermark is not None,
+        )
+
+    return standing
+
+
+def discovery_of(
+    book: AddressBook,
+    cluster: ClusterIdentity,
+    *,
+    standing: Callable[[], QuorumStatus],
+    tell: Callable[[EndpointsUpdated | DiscoveryDone], None],
+    listener_name: str,
+    folder: Path,
+    disk: Disk,
+    fs: FileSystem = OS,
+    clock: Clock,
+    rng: random.Random,
+) -> DiscoverySchedule:
+    """The part that knows whom to ask where everyone is, and what to make of the answers."""
+
+    def say_again(rival: Advertisement) -> None:
+        boot = rival.boot_timestamp + 1
+        logger.warning(
+            "another node is taken for this one, by an earlier boot or because it has the same "
+            "id: %s; from now on this node says where it is with boot timestamp %d",
+            rival.text,
+            boot,
+        )
+        disk.perform(partial(raise_boot, folder, boot, fs=fs), lambda _: discovery.said_again(boot))
+
+    def locate(news: Sequence[Advertisement]) -> None:
+        for each in news:
+            tell(EndpointsUpdated(each.key, (Endpoint(listener_name, *each.address),)))
+
+    def survey(found: bool) -> None:
+        if found:
+            logger.info("a quorum was found by asking: no other one is founded here")
+        tell(DiscoveryDone(found))
+
+    book.on_news = locate
+    if book.gossip.me is not None:
+        # A voter that has moved and is elected writes down its own new place as well.
+        locate([book.gossip.me])
+    discovery = DiscoverySchedule(
+        book,
+        cluster,
+        standing=standing,
+        tell=DiscoveryCallbacks(surveyed=survey, say_again=say_again),
+        rng=random.Random(rng.getrandbits(64)),
+        now_ms=clock(),
+    )
+    return discovery
+
+
+def gossiper(
+    discovery: DiscoverySchedule,
+    *,
+    client_id: str,
+    sweeper: Sweeper,
+    clock: Clock,
+    rng: random.Random,
+    timeout_ms: int,
+) -> DiscoverBrokersService:
+    """The part that asks and answers where everyone is."""
+    return DiscoverBrokersService(
+        discovery,
+        client_id=client_id,
+        sweeper=sweeper,
+        clock=clock,
+        rng=random.Random(rng.getrandbits(64)),
+        timeout_ms=timeout_ms,
+        complaints=RefusalLog("gossip", clock),
+    )

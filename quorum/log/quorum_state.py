@@ -1,0 +1,138 @@
+"""What a replica must never forget, in Kafka's file `quorum-state`.
+
+One line of JSON, replaced whole. Version 1, as a Kafka controller with kraft.version 1 writes it;
+version 0 is read as well. `clusterId`, a field of version 0, is added to ours once the cluster is
+known: Kafka looks only for the fields that it knows, and reads such a file.
+"""
+
+from pathlib import Path
+from typing import Annotated, Final
+from uuid import UUID
+
+import msgspec
+
+from quorum.core.vocabulary import (
+    NO_DIRECTORY,
+    NO_REPLICA,
+    ElectionState,
+    Epoch,
+    ReplicaId,
+    ReplicaKey,
+    uuid_to_text,
+)
+from quorum.log.errors import NEW_DIRECTORY, FileDamaged, FolderForeign, FormatUnknown
+from quorum.log.filesystem import (
+    OS,
+    FileSystem,
+    is_full,
+    read_file,
+    replace_file,
+    sync_folder,
+    usable,
+)
+from quorum.log.meta_properties import uuid_from_text
+from quorum.ports import DiskFull, LogFailure
+
+FILE_NAME: Final = "quorum-state"
+
+_VERSIONS: Final = (0, 1)
+_INT32_MAX: Final = 2**31 - 1
+_Id = Annotated[int, msgspec.Meta(ge=-1, le=_INT32_MAX)]
+_EpochNumber = Annotated[int, msgspec.Meta(ge=0, le=_INT32_MAX)]
+
+_REMEDY: Final = f"A vote may be lost with it, so it is not replaced. The way back: {NEW_DIRECTORY}"
+
+
+class _State(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """The file, field by field and in Kafka's order."""
+
+    cluster_id: str = msgspec.field(name="clusterId", default="")
+    leader_id: _Id = msgspec.field(name="leaderId")
+    leader_epoch: _EpochNumber = msgspec.field(name="leaderEpoch")
+    voted_id: _Id = msgspec.field(name="votedId")
+    voted_directory_id: str | None = msgspec.field(name="votedDirectoryId", default=None)
+    data_version: int
+
+
+class _Version(msgspec.Struct):
+    """What every version of the file has."""
+
+    data_version: int
+
+
+class QuorumStateFile:
+    """What it promises stands in `quorum.ports.ElectionStore`. It is used by one thread at a time.
+
+    `cluster_id` is None until it is known, and set as soon as it is.
+    """
+
+    def __init__(self, folder: Path, *, cluster_id: str | None = None, fs: FileSystem = OS) -> None:
+        self._fs = fs
+        self.path = folder / FILE_NAME
+        self.cluster_id = cluster_id
+
+    def read(self) -> ElectionState:
+        """What was last written, or the default `ElectionState()` if nothing ever was.
+
+        Raises `FileDamaged`, `FormatUnknown`, `FolderForeign` or `FolderUnusable`.
+        """
+        with usable(self.path):
+            content = read_file(self.path, self._fs)
+            if content is None:
+                return ElectionState()
+            # A process that died between renaming and syncing left a name that power loss undoes.
+            sync_folder(self.path.parent, self._fs)
+        try:
+            version = msgspec.json.decode(content, type=_Version).data_version
+            if version not in _VERSIONS:
+                raise FormatUnknown(self.path, f"version {version}, only 0 and 1 are known")
+            state = msgspec.json.decode(content, type=_State)
+            voted_for = _voted_for(state)
+        except ValueError as error:
+            reason = f"not the state of an election: {error}" if content else "empty"
+            raise FileDamaged(self.path, reason, _REMEDY) from error
+        self._check_cluster(state.cluster_id)
+        return ElectionState(
+            Epoch(state.leader_epoch),
+            voted_for,
+            None if state.leader_id == NO_REPLICA else ReplicaId(state.leader_id),
+        )
+
+    def write(self, election: ElectionState) -> None:
+        """Replace what is stored, durably. Raises `LogFailure`, `DiskFull` for want of room."""
+        voted_for = election.voted_for or ReplicaKey(NO_REPLICA, NO_DIRECTORY)
+        state = _State(
+            cluster_id=self.cluster_id or "",
+            leader_id=NO_REPLICA if election.leader is None else election.leader,
+            leader_epoch=election.epoch,
+            voted_id=voted_for.id,
+            voted_directory_id=uuid_to_text(voted_for.directory_id),
+            data_version=1,
+        )
+        try:
+            replace_file(self.path, msgspec.json.encode(state), self._fs)
+        except OSError as error:
+            why = error.strerror or str(error)
+            kind = DiskFull if is_full(error) else LogFailure
+            raise kind(f"{self.path} cannot be written: {why}") from error
+
+    def _check_cluster(self, found: str) -> None:
+        if not found:
+            return
+        if self.cluster_id is None:
+            self.cluster_id = found
+        elif found != self.cluster_id:
+            owner, here = f"cluster {found}", f"this node is of cluster {self.cluster_id}"
+            raise FolderForeign(self.path, owner=owner, here=here)
+
+
+def _voted_for(state: _State) -> ReplicaKey | None:
+    """Whom the vote went to; raises `ValueError` if the directory id is none."""
+    directory = UUID(int=0)
+    if state.voted_directory_id is not None:
+        directory = uuid_from_text(state.voted_directory_id)
+    elif state.data_version > 0:
+        raise ValueError("it has no votedDirectoryId, which version 1 demands")
+    return (
+        None if state.voted_id == NO_REPLICA else ReplicaKey(ReplicaId(state.voted_id), directory)
+    )

@@ -1,0 +1,186 @@
+"""The half of a log that writes, used by one thread at a time: files, groups and their fsyncs.
+
+It knows nothing of offsets. Its rule is what recovery rests on: batches are written in groups,
+one after the other, and with `sync` a group is on disk before the next one is begun; a file is
+on disk, whole, before the next one is created, with or without `sync`.
+"""
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from quorum.core.vocabulary import Epoch, Offset
+from quorum.log.filesystem import (
+    FileSystem,
+    cut_files,
+    failed_sync,
+    is_full,
+    remove_files,
+    remove_some,
+    sync_folder,
+    take_name_away,
+    write_all,
+)
+from quorum.log.limits import GROUP_BYTES_MAX
+from quorum.log.segment import Segment
+from quorum.log.tail import Bytes
+
+
+class Write(NamedTuple):
+    """A batch that waits to be written."""
+
+    base: Offset
+    segment: Segment
+    position: int
+    batch: Bytes
+    end: Offset
+    epoch: Epoch
+    time_ms: int
+    """When it was appended, by the wall clock; meaningless in a log that does not keep it."""
+
+
+class SegmentWriter:
+    """Holds one descriptor, that of the newest segment, from the first write on."""
+
+    def __init__(self, fs: FileSystem) -> None:
+        self._fs = fs
+        self._path: Path | None = None
+        self._fd = -1
+        self._unsynced = False
+        self._name_unsynced = False
+        self._found: Path | None = None
+
+    def found(self, newest: Path) -> None:
+        """This file was written by a process before this one, which may not have synced it."""
+        self._found = newest
+
+    def write(self, writes: Sequence[Write], *, sync: bool) -> int:
+        """Write these batches, which follow each other, and return for how many there was room;
+        with `sync`, all that was ever written is then on disk.
+
+        Of those for which there was none, nothing is left behind. Raises `OSError`; the files are
+        then in an unknown state.
+        """
+        done = 0
+        for group in _groups(writes) if len(writes) != 1 else (writes,):
+            if not self._write_group(group):
+                break
+            done += len(group)
+            if sync:
+                self._sync()
+        if sync and (self._unsynced or self._name_unsynced):
+            self._sync()
+        return done
+
+    def _write_group(self, group: Sequence[Write]) -> bool:
+        """Write a group of batches to one segment; whether there was room for it."""
+        path, position = group[0].segment.path, group[0].position
+        if path is not self._path and path != self._path:
+            self._sync()
+            self.close()
+        batches = [write.batch for write in group]
+        data = batches[0] if len(batches) == 1 else b"".join(batches)
+        try:
+            self._go_to(path)
+            self._unsynced = True
+            write_all(self._fd, data, position, self._fs)
+        except OSError as error:
+            if not is_full(error):
+                raise
+            self._take_back(path, position)
+            return False
+        return True
+
+    def _take_back(self, path: Path, position: int) -> None:
+        """Leave nothing of a group that did not fit: the log may go on with other batches."""
+        if self._path is None:
+            return  # There is not even a file.
+        if position == 0 and self._name_unsynced:
+            self.close()
+            self._unsynced = self._name_unsynced = False
+            remove_files([path], self._fs)
+        else:
+            self._fs.ftruncate(self._fd, position)
+
+    def remove_some(self, path: Path) -> bool:
+        """Remove a segment that is not written to any more, durably, a stretch at a time; whether
+        there is more of it."""
+        return remove_some(path, self._fs)
+
+    def create(self, path: Path) -> None:
+        """Let there be an empty segment, durably."""
+        assert self._path is None
+        self._go_to(path)
+        self._sync()
+
+    def begin_anew(self, path: Path, old: Sequence[Path]) -> list[Path]:
+        """Let there be an empty segment in the place of these, of which the last one goes first,
+        durably; returns those for `remove_some`."""
+        self.close()
+        self._unsynced = self._name_unsynced = False
+        self._found = None
+        left = [each for each in reversed(old) if take_name_away(each, self._fs)]
+        self.create(path)
+        return left
+
+    def truncate(self, path: Path, size_bytes: int, later: Sequence[Path]) -> None:
+        """Shorten one file and remove those that follow it, durably."""
+        self._sync()
+        self.close()
+        cut_files(path, size_bytes, later, self._fs)
+        if self._found is not None:
+            self._found = path
+
+    def close(self) -> None:
+        """Let go of the file; what is not synced stays with the operating system."""
+        if self._path is not None:
+            self._fs.close(self._fd)
+            self._path, self._fd = None, -1
+
+    def _go_to(self, path: Path) -> None:
+        if path is self._path or path == self._path:
+            return
+        assert self._path is None
+        if self._found is not None and self._found != path:
+            self._open(self._found)
+            self._sync()
+            self.close()
+        self._open(path)
+
+    def _open(self, path: Path) -> None:
+        is_found, self._found = path == self._found, None
+        is_new = not self._fs.exists(path)
+        self._fd = self._fs.open(path, os.O_WRONLY | os.O_CREAT)
+        self._path = path
+        self._unsynced |= is_found
+        self._name_unsynced = is_found or is_new
+
+    def _sync(self) -> None:
+        if self._path is None:
+            return
+        if self._unsynced:
+            # Also the length of the file, without which it is not read.
+            try:
+                self._fs.fdatasync(self._fd)
+            except OSError as error:
+                raise failed_sync(error) from error
+            self._unsynced = False
+        if self._name_unsynced:
+            sync_folder(self._path.parent, self._fs)
+            self._name_unsynced = False
+
+
+def _groups(writes: Sequence[Write]) -> Iterator[list[Write]]:
+    """Runs of writes to one segment, of at most `GROUP_BYTES_MAX` or a single larger one."""
+    group: list[Write] = []
+    size_bytes = 0
+    for write in writes:
+        full = size_bytes + len(write.batch) > GROUP_BYTES_MAX
+        if group and (full or write.segment is not group[0].segment):
+            yield group
+            group, size_bytes = [], 0
+        group.append(write)
+        size_bytes += len(write.batch)
+    if group:
+        yield group

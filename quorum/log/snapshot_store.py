@@ -1,0 +1,202 @@
+"""The snapshots of one replica's log as files beside it: written, received, read, removed.
+
+A snapshot becomes visible by a rename, when all of it is on disk, and is never changed after that.
+Until then it has another name, by which Kafka's controllers too know that it was never finished:
+one that was being written is worth nothing after a restart; one that was being received from the
+leader is gone on with. A large one that is removed has another name first, Kafka's too, and then
+becomes shorter bit by bit: freeing a gigabyte at once would hold up who commits. Which snapshots
+are taken and kept is decided elsewhere.
+"""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from quorum.core.vocabulary import OffsetAndEpoch
+from quorum.log.checkpoint import checkpoint_id, checkpoint_name, checkpoints, read_checkpoint
+from quorum.log.errors import FileDamaged
+from quorum.log.filesystem import (
+    OS,
+    REMOVED_SUFFIX,
+    FileSystem,
+    SyncFailed,
+    is_full,
+    opened,
+    read_up_to,
+    remove_some,
+    sync_file,
+    sync_folder,
+    usable,
+    write_all,
+)
+from quorum.ports import DiskFull, LogFailure, ReceivedSnapshot
+
+_WRITTEN: Final = ".part"
+_RECEIVED: Final = ".received.part"
+_DAMAGED: Final = ".damaged"
+
+
+@contextmanager
+def _keeping(path: Path) -> Iterator[None]:
+    """Turn an `OSError` of the block into what the disk's thread knows: wait, or end."""
+    try:
+        yield
+    except OSError as error:
+        kind = DiskFull if is_full(error) else LogFailure
+        raise kind(f"{path} cannot be written: {error.strerror or error}") from error
+
+
+@contextmanager
+def _trusting(path: Path) -> Iterator[None]:
+    """End what trusts a disk that could not sync; a snapshot can be done without, a disk cannot."""
+    try:
+        yield
+    except SyncFailed as error:
+        raise LogFailure(f"{path} cannot be kept: {error.strerror}") from error
+
+
+class FileSnapshotStore:
+    """What it promises stands in `quorum.ports.SnapshotStore`."""
+
+    def __init__(self, folder: Path, fs: FileSystem = OS) -> None:
+        """Look through the folder, and clear away what can never be used. `FolderUnusable`."""
+        self._folder = folder
+        self._fs = fs
+        with usable(folder):
+            self._sizes = {id_: fs.size(path) for id_, path in reversed(checkpoints(folder, fs))}
+            self.partial = self._clear()
+
+    @property
+    def ids(self) -> tuple[OffsetAndEpoch, ...]:
+        """Those that are whole and durable, the oldest first."""
+        return tuple(sorted(self._sizes))
+
+    def size_bytes(self, id_: OffsetAndEpoch) -> int | None:
+        """How large the snapshot is; None if it is not here."""
+        return self._sizes.get(id_)
+
+    def read(self, id_: OffsetAndEpoch, position: int, max_bytes: int) -> bytes:
+        """Bytes of a snapshot that is here; see the port."""
+        path = self._path(id_)
+        try:
+            with opened(path, os.O_RDONLY, self._fs) as fd:
+                return read_up_to(fd, max_bytes, position, self._fs)
+        except OSError as error:
+            raise LogFailure(f"{path} cannot be read: {error.strerror or error}") from error
+
+    def note(self, id_: OffsetAndEpoch, size_bytes: int) -> None:
+        """It is whole and durable now."""
+        self._sizes[id_] = size_bytes
+
+    def forget(self, id_: OffsetAndEpoch) -> None:
+        """It is about to be removed."""
+        del self._sizes[id_]
+
+    def set_aside(self, id_: OffsetAndEpoch) -> Path:
+        """It is damaged: keep the file under another name, for whoever wants to look into it, and
+        return that."""
+        self.forget(id_)
+        path = self._path(id_)
+        with usable(path):
+            aside = path.with_name(f"{path.name}{_DAMAGED}")
+            self._fs.rename(path, aside)
+            sync_folder(self._folder, self._fs)
+        return aside
+
+    def forget_partial(self) -> None:
+        """What an earlier process had received of a snapshot is not needed any more."""
+        self.partial = None
+        with usable(self._folder):
+            self._remove_received()
+
+    # In the disk's thread.
+
+    def write(self, id_: OffsetAndEpoch, data: bytes | bytearray, position: int) -> None:
+        """The next bytes of one that is written here; on disk when it returns."""
+        path = self._part(id_, _WRITTEN)
+        with _trusting(path):
+            self._write(path, data, position, sync=True)
+
+    def finish(self, id_: OffsetAndEpoch) -> None:
+        """All of it has been written: let it be visible, durably."""
+        with _trusting(self._path(id_)):
+            self._fs.rename(self._part(id_, _WRITTEN), self._path(id_))
+            sync_folder(self._folder, self._fs)
+
+    def abandon(self, id_: OffsetAndEpoch) -> None:
+        """It will not be finished."""
+        with suppress(FileNotFoundError):
+            self._fs.remove(self._part(id_, _WRITTEN))
+
+    def receive(self, id_: OffsetAndEpoch, data: bytes, position: int) -> None:
+        """The next bytes of one that the leader sends; 0 begins it anew."""
+        path = self._part(id_, _RECEIVED)
+        with _keeping(path):
+            if position == 0:
+                self._remove_received()
+            self._write(path, data, position, sync=False)
+
+    def install(self, id_: OffsetAndEpoch, *, is_mixed: bool) -> ReceivedSnapshot | str:
+        """What was received is whole: let it be visible, durably, if it is sound; see the port."""
+        path = self._part(id_, _RECEIVED)
+        with _keeping(path):
+            return self._install(path, id_, is_mixed=is_mixed)
+
+    def _install(
+        self, path: Path, id_: OffsetAndEpoch, *, is_mixed: bool
+    ) -> ReceivedSnapshot | str:
+        try:
+            checkpoint = read_checkpoint(path, self._fs, id_=id_)
+        except FileDamaged as error:
+            self._remove_received()
+            return error.reason
+        if is_mixed and not checkpoint.has_checksum:
+            self._remove_received()
+            return "it came in parts, and nothing in it says that they belong together"
+        with opened(path, os.O_RDONLY, self._fs) as fd:
+            sync_file(fd, self._fs)
+            size_bytes = self._fs.size(fd)
+        self._fs.rename(path, self._path(id_))
+        sync_folder(self._folder, self._fs)
+        visible = replace(checkpoint, path=self._path(id_))
+        return ReceivedSnapshot(id_, size_bytes, checkpoint.voters, visible.records)
+
+    def remove(self, id_: OffsetAndEpoch) -> bool:
+        """Take it away for good, a stretch at a time; whether there is more of it."""
+        with _trusting(self._path(id_)):
+            return remove_some(self._path(id_), self._fs)
+
+    def _path(self, id_: OffsetAndEpoch) -> Path:
+        return self._folder / checkpoint_name(id_)
+
+    def _part(self, id_: OffsetAndEpoch, suffix: str) -> Path:
+        return self._folder / f"{checkpoint_name(id_)}{suffix}"
+
+    def _write(self, path: Path, data: bytes | bytearray, position: int, *, sync: bool) -> None:
+        flags = os.O_WRONLY | os.O_CREAT | (os.O_TRUNC if position == 0 else 0)
+        with opened(path, flags, self._fs) as fd:
+            write_all(fd, data, position, self._fs)
+            if sync:
+                sync_file(fd, self._fs)
+
+    def _remove_received(self) -> None:
+        for name in self._fs.names(self._folder):
+            if name.endswith(_RECEIVED):
+                self._fs.remove(self._folder / name)
+
+    def _clear(self) -> tuple[OffsetAndEpoch, int] | None:
+        """Remove what was being written or removed; the latest that was being received stays."""
+        found: list[tuple[OffsetAndEpoch, int]] = []
+        for name in self._fs.names(self._folder):
+            path = self._folder / name
+            id_ = checkpoint_id(name.removesuffix(_RECEIVED))
+            if name.endswith(_RECEIVED) and id_ is not None and id_ not in self._sizes:
+                found.append((id_, self._fs.size(path)))
+            elif name.endswith((_WRITTEN, REMOVED_SUFFIX)):
+                self._fs.remove(path)
+        for id_, _ in sorted(found)[:-1]:
+            self._fs.remove(self._part(id_, _RECEIVED))
+        return max(found, default=None)

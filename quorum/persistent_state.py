@@ -1,0 +1,366 @@
+"""What the folder of a replica remembers: who it is, its election, its log, its snapshots.
+
+Reading repairs what a crash left (`quorum.log.recovery`), and refuses a folder that is another
+node's or whose parts do not belong to the same past. Nothing here runs.
+"""
+
+import logging
+import os
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from quorum.core.limits import SEGMENT_BYTES_MAX, Bounds, Timeouts
+from quorum.core.raft_log import RaftLog
+from quorum.core.vocabulary import (
+    ElectionState,
+    Epoch,
+    Offset,
+    OffsetAndEpoch,
+    ReplicaId,
+    ReplicaKey,
+    Snapshot,
+)
+from quorum.core.voter_set import VoterAssignment, VoterSet, VoterSetHistory
+from quorum.log import boot_timestamp, meta_properties, quorum_state
+from quorum.log.checkpoint import (
+    Checkpoint,
+    checkpoint_id,
+    checkpoints,
+    formatted_for,
+    read_checkpoint,
+)
+from quorum.log.errors import NEW_DIRECTORY, FileDamaged
+from quorum.log.filesystem import OS, FileSystem, opened, sync_file, sync_folder, usable
+from quorum.log.meta_properties import load_or_create
+from quorum.log.quorum_state import QuorumStateFile
+from quorum.log.segment import Segment
+from quorum.log.segment_reader import StoredBatch
+from quorum.log.segmented_log import SegmentedLog
+from quorum.log.snapshot_store import FileSnapshotStore
+from quorum.ports import Clock, StateMachine
+from quorum.protocol.raft_types import METADATA_PARTITION, METADATA_TOPIC, HostPort
+from quorum.records.batch import CorruptBatch
+from quorum.records.control import BadControlRecord
+from quorum.records.decode import UnsupportedCodec
+from quorum.records.voters_record import assignment_in
+from quorum.snapshotting import SnapshotLimits
+
+logger = logging.getLogger("quorum")
+
+LOG_FOLDER: Final = f"{METADATA_TOPIC}-{METADATA_PARTITION}"
+
+LISTENER_NAME: Final = "CONTROLLER"
+
+_LOST_VOTE_REMEDY: Final = f"A vote may be lost with it. The way back: {NEW_DIRECTORY}"
+
+_STRANGE_RECORD_REMEDY: Final = "Start the version of the program that wrote it"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuorumConfig:
+    """What a replica must be told; the rest is in its folder."""
+
+    node_id: ReplicaId
+    cluster_id: str | None = None
+    """None takes the one that the folder names, or the others, or makes one as the first leader."""
+    folder: Path
+    voters: Mapping[ReplicaId, HostPort | None]
+    """Who votes in a log that does not say so, and where each listens, where that is known before.
+    A node that is not among them observes."""
+    advertised: HostPort | None = None
+    """Where this node is to be found; None is where `voters` says, or nowhere."""
+    bootstrap: Sequence[HostPort] = ()
+    """Servers to ask first who is where (`bootstrap.servers`); they need not be voters."""
+    timeouts: Timeouts = field(default_factory=Timeouts)
+    bounds: Bounds = field(default_factory=Bounds)
+    segment_bytes: int = SEGMENT_BYTES_MAX
+    listener_name: str = LISTENER_NAME
+    """How the listener is called that the voters' addresses are of."""
+    snapshots: SnapshotLimits = field(default_factory=SnapshotLimits)
+    kraft_version: int = 1
+    """From 1 on, a log that begins here says who votes (KIP-853), and that can be changed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PersistentState:
+    """What the folder of a replica remembers; whoever has it closes the log."""
+
+    key: ReplicaKey
+    cluster_id: str | None = None
+    log: SegmentedLog
+    view: RaftLog
+    elections: QuorumStateFile
+    election: ElectionState
+    checkpoint: Checkpoint | None
+    """Where the state begins that the log goes on from; None where there is none."""
+    store: FileSnapshotStore
+    founding: Checkpoint | None = None
+    """What an empty log begins with, where Kafka's tool has formatted the folder."""
+
+    @property
+    def founders(self) -> VoterSet | None:
+        """Who that says are the voters; None where it names nobody."""
+        named = None if self.founding is None else self.founding.voters
+        return None if named is None else named.current
+
+    def tell(self, state_machine: StateMachine) -> None:
+        """Give the checkpoint, if there is one, to the state machine. Raises `StorageError`."""
+        if self.checkpoint is None:
+            return
+        try:
+            _load(self.checkpoint, state_machine)
+        except BaseException:
+            self.log.close()
+            raise
+
+
+def load_persistent_state(
+    config: QuorumConfig,
+    *,
+    rng: random.Random,
+    wall_clock: Clock | None = None,
+    fs: FileSystem = OS,
+) -> PersistentState:
+    """Who this replica is, its log and its election, which must belong to the same past.
+
+    A new folder gets an identity from `rng`. With `wall_clock` the log keeps the time of every
+    append. Raises `StorageError`.
+    """
+    folder = config.folder / LOG_FOLDER
+    check_whole(config.folder, folder, fs=fs)
+    meta = load_or_create(config.folder, config.cluster_id, config.node_id, rng=rng, fs=fs)
+    assigned = _Assigned()
+    log = SegmentedLog(
+        folder,
+        segment_bytes_max=config.segment_bytes,
+        check_all=True,
+        on_control=assigned.take,
+        wall_clock=wall_clock,
+        fs=fs,
+    )
+    if log.recovery.cut is not None:
+        logger.warning("%s", log.recovery)
+    elections = QuorumStateFile(folder, cluster_id=meta.cluster_id, fs=fs)
+    try:
+        begin_log(folder, fs=fs)
+        election = elections.read()
+        store = FileSnapshotStore(folder, fs)
+        checkpoint = _begin(log, store, folder, fs)
+        snapshots = tuple(Snapshot(id_, store.size_bytes(id_) or 0) for id_ in store.ids)
+        view = RaftLog(
+            log.start,
+            log.end.offset,
+            log.epochs,
+            epoch_before=snapshots[0].id.epoch if log.start > 0 else None,
+            assignments=assigned.since(checkpoint, log.end.offset),
+            snapshots=snapshots,
+        )
+        if election.epoch < view.end.epoch:
+            raise FileDamaged(elections.path, _behind(election, view), _LOST_VOTE_REMEDY)
+        founding = formatted_for(folder, fs) if view.end.offset == 0 else None
+        if founding is not None and founding.voters is not None:
+            logger.info(
+                "%s: a log begins with voters %s", founding.path, founding.voters.current.text
+            )
+    except BaseException:
+        log.close()
+        raise
+    return PersistentState(
+        key=ReplicaKey(config.node_id, meta.directory_id),
+        cluster_id=elections.cluster_id,
+        log=log,
+        view=view,
+        elections=elections,
+        election=election,
+        checkpoint=checkpoint,
+        store=store,
+        founding=founding,
+    )
+
+
+def _begin(
+    log: SegmentedLog, store: FileSnapshotStore, folder: Path, fs: FileSystem
+) -> Checkpoint | None:
+    """The checkpoint that the state begins with; the log then begins where the oldest one ends."""
+    if store.partial is not None and contains(log, store.partial[0]):
+        # Another leader had the records themselves.
+        store.forget_partial()
+    found = basis(folder, log, fs)
+    for id_, problem in found.damaged:
+        aside = store.set_aside(id_)
+        logger.warning(
+            "%s: %s. Nothing is lost: an older one and the log take its place. It is kept as %s; "
+            "look at the disk",
+            problem.path,
+            problem.reason,
+            aside.name,
+        )
+    checkpoint = found.checkpoint
+    if checkpoint is None:
+        return None
+    if found.is_apart:
+        # A crash came between the two steps of an installation.
+        logger.warning("the log goes on from %s, which had just been received", checkpoint.path)
+        log.begin_anew(checkpoint.id.offset)
+        while log.remove_obsolete():
+            pass
+    for id_ in store.ids:
+        if id_.offset < log.start or not contains(log, id_):
+            store.forget(id_)
+            while store.remove(id_):
+                pass
+    if log.start > 0:
+        log.advance_start(store.ids[0].offset)
+    return checkpoint
+
+
+class _Assigned:
+    """Collects what the log says of the voters, while it is recovered."""
+
+    def __init__(self) -> None:
+        self._found: list[tuple[Offset, VoterAssignment]] = []
+
+    def take(self, path: Path, batch: StoredBatch) -> None:
+        """Look into one control batch of the segment at `path`; raises `FileDamaged`."""
+        try:
+            assignment = assignment_in(batch.data)
+        except (BadControlRecord, CorruptBatch, UnsupportedCodec) as error:
+            where = f"the control batch at byte {batch.position}, offset {batch.header.base_offset}"
+            raise FileDamaged(path, f"{where}: {error}", _STRANGE_RECORD_REMEDY) from error
+        if assignment is not None:
+            self._found.append((Offset(batch.header.end_offset), assignment))
+
+    def since(self, checkpoint: Checkpoint | None, log_end: Offset) -> VoterSetHistory:
+        """Those of a log that ends there, on top of what the checkpoint says before it."""
+        if checkpoint is None:
+            return VoterSetHistory(self._found)
+        later = ((end, each) for end, each in self._found if checkpoint.id.offset < end <= log_end)
+        return VoterSetHistory(later, base=checkpoint.voters)
+
+
+def _load(checkpoint: Checkpoint, state_machine: StateMachine) -> None:
+    try:
+        id_ = checkpoint.id
+        state_machine.load_snapshot(checkpoint.records(), id_.offset, id_.epoch)
+    except ValueError as error:
+        reason = f"a record of it cannot be read: {error}"
+        raise FileDamaged(checkpoint.path, reason, _STRANGE_RECORD_REMEDY) from error
+
+
+def _behind(election: ElectionState, log: RaftLog) -> str:
+    return (
+        f"it is of epoch {election.epoch}, although the log beside it has records of epoch "
+        f"{log.end.epoch}: it is missing, or an older one was put back"
+    )
+
+
+_SEGMENT_SUFFIX: Final = ".log"
+_LOST: Final = f"Votes and records are lost with it. Put it back; if it is lost: {NEW_DIRECTORY}"
+
+
+def check_whole(folder: Path, log_folder: Path, *, fs: FileSystem = OS) -> None:
+    """Refuse a folder that has a log but no name, or has been used but has no log.
+
+    Raises `FileDamaged`, `FolderUnusable`.
+    """
+    identity = folder / meta_properties.FILE_NAME
+    with usable(folder):
+        has_log_folder = fs.is_folder(log_folder)
+        kept = fs.names(log_folder) if has_log_folder else []
+        is_named = fs.exists(identity)
+        is_used = fs.exists(folder / boot_timestamp.FILE_NAME)
+    if is_used and not has_log_folder:
+        raise FileDamaged(
+            log_folder,
+            "it is missing, although a node has run in the folder above it",
+            _LOST,
+        )
+    if (is_used or quorum_state.FILE_NAME in kept) and not any(map(_is_a_beginning, kept)):
+        raise FileDamaged(
+            log_folder / f"*{_SEGMENT_SUFFIX}",
+            "there is no such file, although a node has run here",
+            _LOST,
+        )
+    if not is_named and any(map(_is_of_a_log, kept)):
+        raise FileDamaged(
+            identity,
+            f"it is missing, although a log lies in {log_folder}: nobody can know whose it is",
+            f"Put it back; if it is lost: {NEW_DIRECTORY}",
+        )
+
+
+def begin_log(log_folder: Path, *, fs: FileSystem = OS) -> None:
+    """Let an empty log have its first segment, durably, before anything is promised beside it.
+
+    So a log without any is one that was lost. Raises `FolderUnusable`.
+    """
+    with usable(log_folder):
+        if any(map(_is_a_beginning, fs.names(log_folder))):
+            return
+        with opened(Segment(log_folder, Offset(0)).path, os.O_WRONLY | os.O_CREAT, fs) as fd:
+            sync_file(fd, fs)
+        sync_folder(log_folder, fs)
+
+
+def _is_a_beginning(name: str) -> bool:
+    """Whether a log may begin with this file: while a snapshot is installed there may be no
+    segment. The checkpoint at offset 0, with which a folder is formatted, holds no log."""
+    id_ = checkpoint_id(name)
+    return name.endswith(_SEGMENT_SUFFIX) or (id_ is not None and id_.offset > 0)
+
+
+def _is_of_a_log(name: str) -> bool:
+    return name == quorum_state.FILE_NAME or name.endswith(_SEGMENT_SUFFIX)
+
+
+_REMEDY: Final = f"The way back: {NEW_DIRECTORY}"
+
+
+@dataclass(frozen=True, slots=True)
+class Basis:
+    """The checkpoint to begin with, and what was wrong with newer ones."""
+
+    checkpoint: Checkpoint | None
+    damaged: tuple[tuple[OffsetAndEpoch, FileDamaged], ...] = ()
+    is_apart: bool = False
+    """Whether the log beside it does not contain its end: it was being replaced."""
+
+
+def basis(folder: Path, log: SegmentedLog, fs: FileSystem = OS) -> Basis:
+    """What the log begins with. Raises `FileDamaged` where something is missing."""
+    damaged: list[tuple[OffsetAndEpoch, FileDamaged]] = []
+    for id_, path in checkpoints(folder, fs):
+        if id_.offset < log.start:
+            break
+        is_apart = not contains(log, id_)
+        try:
+            return Basis(read_checkpoint(path, fs), tuple(damaged), is_apart)
+        except FileDamaged as error:
+            if is_apart:
+                # The log that it was to replace may be gone in part, and nobody can tell.
+                raise
+            damaged.append((id_, error))
+    if log.start == 0:
+        return Basis(None, tuple(damaged))
+    reason = f"the log begins at offset {log.start}, and no checkpoint says what came before"
+    raise FileDamaged(folder, "; ".join([reason, *(str(error) for _, error in damaged)]), _REMEDY)
+
+
+def contains(log: SegmentedLog, id_: OffsetAndEpoch) -> bool:
+    """Whether the log holds the last record below the id's offset, and it is of the id's epoch.
+
+    What precedes the log's start is not known here, and nothing is held against it.
+    """
+    if id_.offset > log.end.offset:
+        return False
+    if id_.offset <= log.start:
+        return True
+    return epoch_at(log.epochs, Offset(id_.offset - 1)) == id_.epoch
+
+
+def epoch_at(epochs: Sequence[tuple[Epoch, Offset]], offset: Offset) -> Epoch:
+    """The epoch of the record at `offset`, which is held."""
+    return max(epoch for epoch, first in epochs if first <= offset)

@@ -1,0 +1,229 @@
+"""The calls between replicas, over the network: `ports.Rpc` on Kafka's protocol.
+
+Outgoing, a flat message becomes a Kafka request, and its answer becomes a flat message again; the
+records that a fetch brings are checked here, batch by batch, before anyone hears of them.
+Incoming, the same the other way round. Nothing is decided, and nothing is kept but whom to answer.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Final
+
+from quorum.core.events import Asker
+from quorum.core.limits import FETCH_WAIT_MS_MAX
+from quorum.core.messages import (
+    BeginQuorumEpochRequest,
+    Error,
+    FetchRequest,
+    FetchResponse,
+    Request,
+    Response,
+    VoteRequest,
+    VoteResponse,
+)
+from quorum.core.vocabulary import Epoch, ReplicaId, ReplicaKey
+from quorum.core.voter_set import Endpoint
+from quorum.discovery.address_book import AddressBook
+from quorum.ports import Done
+from quorum.protocol.errors import ErrorCode
+from quorum.protocol.malformed import Malformed
+from quorum.protocol.raft_messages import (
+    API_KEYS,
+    lowest_version,
+    read_request,
+    read_response,
+    write_refusal,
+    write_request,
+    write_response,
+)
+from quorum.protocol.raft_types import HostPort, LeaderAndEpoch, LocalNode, Refusal
+from quorum.records.batch import CorruptBatch, check
+from quorum.records.control import BadControlRecord
+from quorum.records.decode import UnsupportedCodec
+from quorum.records.voters_record import assignment_in
+from quorum.transport.address import Address
+from quorum.transport.inbound import InboundRequest
+from quorum.transport.outcomes import NotServed, Outcome, Reply
+from quorum.transport.peers import Peers
+from quorum.transport.refusal_log import RefusalLog
+
+logger = logging.getLogger("quorum")
+
+ASKERS_MAX: Final = 100_000
+"""Requests of other replicas that wait for an answer; beyond them a connection is closed."""
+
+
+EPOCH_LEAP_MAX: Final = 1 << 24
+"""How far the epoch of another replica may be ahead of ours to be believed. A voter that stands
+once a second, unheard, takes half a year to get there; and epochs, which have 31 bits, must never
+be used up by one message that is wrong."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Handed:
+    """Where what comes in goes: the node's inbox, and how the node stands for a refusal."""
+
+    asked: Callable[[Asker, Request], None]
+    standing: Callable[[], LeaderAndEpoch]
+    epoch: Callable[[], Epoch]
+    """That of the standing, which is asked for at every answer."""
+
+
+class RaftRpc:
+    """The two directions of the calls of one replica."""
+
+    def __init__(
+        self,
+        here: LocalNode,
+        peers: Peers,
+        *,
+        addresses: AddressBook,
+        timeout_ms: int,
+        complaints: RefusalLog,
+        endpoints: Sequence[Endpoint] = (),
+    ) -> None:
+        """`endpoints` are where this replica listens, for those who are told that it leads."""
+        self._here = here
+        self._endpoints = tuple(endpoints)
+        self._peers = peers
+        self._addresses = addresses
+        self._timeout_ms = timeout_ms
+        self._complaints = complaints
+        self._inbound: dict[Asker, InboundRequest] = {}
+        self._last_asker = 0
+        self._handed: Handed | None = None
+        self._closed = False
+
+    def hand_to(self, handed: Handed) -> None:
+        """Name the node that the requests of others are for."""
+        self._handed = handed
+
+    def know_cluster(self, cluster_id: str) -> None:
+        """The cluster, which was not known, is this one: from here on others are refused."""
+        self._here = replace(self._here, cluster_id=cluster_id)
+
+    def asked(self, request: InboundRequest) -> None:
+        """Take a request of another replica; raises `Malformed` for one that cannot be read."""
+        assert self._handed is not None, "hand_to comes first"
+        api_key, version = request.api_key, request.api_version
+        message = read_request(api_key, version, request.body, here=self._here)
+        if not isinstance(message, Refusal):
+            message = self._unbelievable(message.epoch) or message
+        if isinstance(message, Refusal):
+            self._complaints.refused(request.peer, str(request), str(message))
+            standing = self._handed.standing()
+            request.respond(write_refusal(api_key, version, message, standing))
+            return
+        if len(self._inbound) >= ASKERS_MAX:
+            request.reject(f"{ASKERS_MAX} requests of replicas wait for an answer")
+            return
+        if isinstance(message, FetchRequest) and message.max_wait_ms > FETCH_WAIT_MS_MAX:
+            message = replace(message, max_wait_ms=FETCH_WAIT_MS_MAX)
+        self._last_asker += 1
+        asker = Asker(self._last_asker)
+        self._inbound[asker] = request
+        self._handed.asked(asker, message)
+
+    # ports.Rpc
+
+    def answer(self, asker: Asker, response: Response, records: bytes) -> None:
+        request = self._inbound.pop(asker)
+        if request.is_gone:
+            return
+        leader = response.leader
+        address = None if leader is None else self._addresses.address_of(leader)
+        request.respond(
+            write_response(response, request.api_version, records=records, leader_address=address)
+        )
+
+    def send(self, to: ReplicaId, request: Request, done: Done) -> None:
+        addressed = ReplicaKey(to)
+        if isinstance(request, VoteRequest | BeginQuorumEpochRequest):
+            addressed = request.voter or addressed
+        body = partial(
+            write_request,
+            request,
+            to=addressed,
+            cluster_id=self._here.cluster_id,
+            endpoints=self._endpoints,
+        )
+        timeout_ms = self._timeout_ms
+        if isinstance(request, FetchRequest):
+            # The leader may keep it that long by right.
+            timeout_ms += request.max_wait_ms
+        self._peers.request(
+            to,
+            API_KEYS[type(request)],
+            body,
+            partial(self._ended, to, request, done),
+            timeout_ms=timeout_ms,
+            lowest=lowest_version(request),
+        )
+
+    def close(self) -> None:
+        self._closed = True
+
+    def _ended(self, to: ReplicaId, request: Request, done: Done, outcome: Outcome) -> None:
+        if self._closed:
+            return
+        if isinstance(outcome, NotServed) and isinstance(request, VoteRequest):
+            # Said for it, as it cannot be asked: a voter of an older release (KIP-996).
+            done(VoteResponse(error=Error.UNSUPPORTED_VERSION, epoch=request.epoch), b"")
+            return
+        if not isinstance(outcome, Reply):
+            logger.debug("%s: %s", self._named(to), outcome)
+            done(None, b"")
+            return
+        try:
+            response, leader_address, records = _read(outcome)
+            unbelievable = self._unbelievable(response.epoch)
+            if unbelievable is not None:
+                raise _Refused(unbelievable.reason)
+        except (Malformed, CorruptBatch, BadControlRecord, UnsupportedCodec, _Refused) as error:
+            self._complaints.useless(self._named(to), str(error))
+            done(None, b"")
+            return
+        if response.leader is not None and leader_address is not None:
+            # Whoever asks it from now on has to find it.
+            self._addresses.hint(response.leader, leader_address)
+        done(response, records)
+
+    def _named(self, to: ReplicaId) -> str:
+        """For people: a server to begin with has no id that anybody knows, only a place."""
+        if to >= 0:
+            return f"replica {to}"
+        address = self._addresses.address_of(to)
+        assert address is not None, f"{to} finds no address"
+        return f"the bootstrap server at {Address(*address)}"
+
+    def _unbelievable(self, epoch: Epoch) -> Refusal | None:
+        """Why this epoch is not to be learned, or None."""
+        assert self._handed is not None, "hand_to comes first"
+        own = self._handed.epoch()
+        if epoch <= own + EPOCH_LEAP_MAX:
+            return None
+        reason = f"epoch {epoch} is not to be believed, this node is in {own}"
+        return Refusal(ErrorCode.INVALID_REQUEST, reason, top_level=False)
+
+
+class _Refused(Exception):
+    """The other replica refused the call as such: another cluster, another topic, ..."""
+
+
+def _read(reply: Reply) -> tuple[Response, HostPort | None, bytes]:
+    """The flat answer, where the leader is, and the records, checked; raises what `_ended`
+    catches."""
+    answer = read_response(reply.api_key, reply.version, reply.body)
+    if isinstance(answer, Refusal):
+        raise _Refused(str(answer))
+    response = answer.response
+    if response.error is Error.INCONSISTENT_CLUSTER_ID:
+        # Its epoch and its leader are another cluster's: the core must not learn of them.
+        raise _Refused(f"refused: {response.error}")
+    records = bytes(answer.records)
+    if not isinstance(response, FetchResponse) or not records:
+        return response, answer.leader_address, records
+    batches = tuple(check(records, assignment_in=assignment_in))
+    return response.carrying(batches), answer.leader_address, records

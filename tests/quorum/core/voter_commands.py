@@ -1,0 +1,86 @@
+"""The stage for stories in which the voters change: the commands of `stage`, and these.
+
+locate 4 5            everybody hears where these listen
+want 1 WISH           somebody wants other voters of node 1; see `requests`
+roll 1 by 2 3         2 and 3 fetch, as node 1 wants before it changes the voters; it hears them
+change 1              where a change of the voters stands, as node 1 knows it
+hand 1 [to 3]         somebody wants another leader than node 1, or node 3 in its place
+wipe 2                the disk of node 2, which is not running, is replaced by an empty one
+"""
+
+from collections.abc import Callable, Iterator
+
+from quorum.core.events import EndpointsUpdated
+from quorum.core.vocabulary import ReplicaId, ReplicaKey
+from tests.quorum.core.request_notation import directory_of, endpoints_of, parse_wish
+from tests.quorum.core.transcript_commands import Stage
+from tests.quorum.core.virtual_disk import Disk
+
+
+class VotersStage(Stage):
+    def _scenes(self) -> dict[str, Callable[..., Iterator[str]]]:
+        return super()._scenes() | {
+            "locate": self._locate,
+            "want": self._want,
+            "roll": self._roll,
+            "change": self._change,
+            "hand": self._hand,
+            "wipe": self._wipe,
+        }
+
+    def _locate(self, *numbers: str) -> Iterator[str]:
+        for number in numbers:
+            me = ReplicaId(int(number))
+            key = ReplicaKey(me, self.disks[me].directory_id)
+            for host in self.hosts.values():
+                yield from self._step(host, EndpointsUpdated(key, endpoints_of(me)))
+
+    def _want(self, number: str, *wish: str) -> Iterator[str]:
+        directories = {me: disk.directory_id for me, disk in self.disks.items()}
+        host = self._host(number)
+        event = host.wanted(parse_wish(wish, directories))
+        yield f"{host.me}: {event}"
+        yield from self._step(host, event)
+
+    def _roll(self, number: str, by: str, *others: str) -> Iterator[str]:
+        assert by == "by"
+        for other in others:
+            yield from self._deliver(other, "from", number)
+            if self.disks[ReplicaId(int(other))].batches_at_risk:
+                yield from self._flush(other)
+            yield from self._deliver(number, "from", other)
+
+    def _change(self, number: str) -> Iterator[str]:
+        host = self._host(number)
+        change = host.node.voter_change()
+        target = "no target"
+        if change.target is not None:
+            target = f"target [{', '.join(map(str, change.target))}]"
+        wait = "" if change.wait is None else f"; waiting, {change.wait}"
+        yield f"voters {host.node.voters}; {target}{wait}"
+
+    def _hand(self, number: str, *to: str) -> Iterator[str]:
+        host = self._host(number)
+        event = host.transfer(ReplicaId(int(to[1])) if to else None)
+        yield f"{host.me}: {event}"
+        yield from self._step(host, event)
+
+    def _wipe(self, number: str) -> Iterator[str]:
+        me = ReplicaId(int(number))
+        assert me not in self.hosts, f"{me} is running"
+        disks = 1 + (self.disks[me].directory_id.int >> 124)
+        self.disks[me] = Disk(directory_of(me, disks))
+        self._judge.wiped(me)
+        yield from ()
+
+    def move(self) -> None:
+        """Let the next thing happen that can: one flush, one inbox, or one timer."""
+        for me in sorted(self.hosts):
+            if self.hosts[me].disk.batches_at_risk:
+                list(self._flush(str(me)))
+                return
+            if self._inboxes[me]:
+                list(self._deliver(str(me)))
+                return
+        self._now_ms = max(self._now_ms, min(self._moments()))
+        self._fire()

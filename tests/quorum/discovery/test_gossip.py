@@ -1,0 +1,178 @@
+import itertools
+from dataclasses import replace
+from typing import Final
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from quorum.core.vocabulary import ReplicaId
+from quorum.discovery.gossip import Advertisement, Gossip, impossible
+
+NODES: Final = 5
+
+
+def seen(id: int, boot: int, port: int | None = None) -> Advertisement:
+    """A node at a port of its own at each boot, unless the test says otherwise."""
+    return Advertisement(
+        id=ReplicaId(id),
+        boot_timestamp=boot,
+        host=f"host-{id}",
+        port=10_000 + boot if port is None else port,
+    )
+
+
+sightings = st.builds(seen, st.integers(0, NODES - 1), st.integers(0, 20))
+hearsay = st.lists(sightings, max_size=12)
+twice = st.builds(seen, st.integers(0, NODES - 1), st.integers(0, 5), port=st.integers(1, 3))
+"""Of nodes that were booted again and again with the same older copy of their disk."""
+
+
+@given(st.lists(hearsay, max_size=6))
+def test_an_entry_is_replaced_only_by_a_later_boot(heard: list[list[Advertisement]]) -> None:
+    """KIP-595: only cached values of a smaller boot timestamp are replaced."""
+    gossip = Gossip(None)
+    for each in heard:
+        before = {s.id: s for s in gossip.sightings}
+        news = gossip.learn(each)
+        after = {s.id: s for s in gossip.sightings}
+        for id_, old in before.items():
+            assert after[id_] == old or after[id_].boot_timestamp > old.boot_timestamp
+        assert {s.id for s in news} == {id_ for id_ in after if after[id_] != before.get(id_)}
+
+
+@given(st.one_of(hearsay, st.lists(twice, max_size=12)), st.randoms(use_true_random=False))
+def test_the_order_of_hearing_changes_nothing(heard: list[Advertisement], rng: object) -> None:
+    shuffled = sorted(heard, key=lambda _: rng.random())  # type: ignore[attr-defined]
+    at_once, one_by_one = Gossip(None), Gossip(None)
+    at_once.learn(heard)
+    for each in shuffled:
+        one_by_one.learn([each])
+    assert at_once.sightings == one_by_one.sightings
+
+
+@given(hearsay, st.integers(0, 4), st.randoms(use_true_random=False))
+def test_neither_does_it_when_not_all_find_room(
+    heard: list[Advertisement], most: int, rng: object
+) -> None:
+    shuffled = sorted(heard, key=lambda _: rng.random())  # type: ignore[attr-defined]
+    at_once, one_by_one = Gossip(None, most=most), Gossip(None, most=most)
+    at_once.learn(heard)
+    for each in shuffled:
+        one_by_one.learn([each])
+    assert len(at_once.sightings) <= most
+    assert at_once.sightings == one_by_one.sightings
+
+
+class Town:
+    """Nodes that were booted a few times, each of which may have heard of some of the others."""
+
+    def __init__(self, boots: list[int]) -> None:
+        self.nodes = [Gossip(seen(id_, boot)) for id_, boot in enumerate(boots)]
+
+    def exchange(self, asker: int, asked: int) -> None:
+        """One request with the asker's own place, one answer with everything: both teach."""
+        me = self.nodes[asker].me
+        assert me is not None
+        self.nodes[asked].learn([me])
+        self.nodes[asker].learn(self.nodes[asked].sightings)
+
+
+exchanges = st.lists(
+    st.tuples(st.integers(0, NODES - 1), st.integers(0, NODES - 1)).filter(lambda t: t[0] != t[1]),
+    max_size=30,
+)
+
+
+@given(
+    st.lists(st.integers(1, 20), min_size=NODES, max_size=NODES),
+    st.lists(hearsay, min_size=NODES, max_size=NODES),
+    exchanges,
+    st.permutations(list(itertools.permutations(range(NODES), 2))),
+)
+def test_whatever_the_order_of_the_exchanges_all_know_the_same_in_the_end(
+    boots: list[int],
+    rumours: list[list[Advertisement]],
+    before: list[tuple[int, int]],
+    everyone_asks_everyone: list[tuple[int, int]],
+) -> None:
+    """R22: gossip is monotone, and it converges: two rounds in which everyone asks everyone."""
+    town = Town(boots)
+    for node, heard in zip(town.nodes, rumours, strict=True):
+        # Nobody tells of a boot that has not been.
+        node.learn(each for each in heard if each.boot_timestamp <= boots[each.id])
+    for pair in (*before, *everyone_asks_everyone, *everyone_asks_everyone):
+        town.exchange(*pair)
+    truth = tuple(seen(id_, boot) for id_, boot in enumerate(boots))
+    assert all(node.sightings == truth for node in town.nodes)
+
+
+def test_those_to_be_kept_are_never_forgotten() -> None:
+    gossip = Gossip(seen(9, 1), most=2)
+    gossip.keep([ReplicaId(1)])
+    gossip.learn([seen(1, 1), seen(2, 5), seen(3, 6), seen(4, 7)])
+    assert [each.id for each in gossip.sightings] == [1, 3, 4, 9]
+    gossip.keep([])
+    assert [each.id for each in gossip.sightings] == [3, 4, 9]
+
+
+def test_of_itself_a_node_believes_nobody() -> None:
+    gossip = Gossip(seen(1, 5))
+    assert gossip.learn([seen(1, 9, port=666)]) == ()
+    assert gossip.sightings == (seen(1, 5),)
+
+
+def test_who_is_contradicted_says_again_where_it_is() -> None:
+    """A disk was lost, and the clock has gone back since: the new boot looks like the older one."""
+    gossip, other = Gossip(seen(1, 5)), Gossip(seen(2, 1))
+    other.learn([seen(1, 9, port=666)])
+    rival = gossip.contradiction(other.sightings)
+    assert rival == seen(1, 9, port=666)
+    gossip.say_again(rival.boot_timestamp + 1)
+    other.learn(gossip.sightings)
+    assert other.of(ReplicaId(1)) == seen(1, 10, port=10_005)
+    assert gossip.contradiction(other.sightings) is None
+
+
+def test_two_places_of_one_boot_do_not_stand_side_by_side_for_ever() -> None:
+    """An older copy of a disk was put back twice, and the clock had gone back: one node has heard
+    of the first of two boots that are called the same, all others of the second one."""
+    first, second = seen(1, 5, port=666), seen(1, 5, port=667)
+    for told in (first, second):
+        node, astray = Gossip(told), Gossip(seen(2, 1))
+        other = Gossip(seen(3, 1))
+        astray.learn([first])
+        other.learn([second])
+        astray.learn(other.sightings)
+        other.learn(astray.sightings)
+        assert astray.sightings == other.sightings
+        rival = node.contradiction(other.sightings)
+        assert (rival is None) == (other.of(ReplicaId(1)) == told)
+
+
+def test_an_echo_of_our_own_word_contradicts_nothing() -> None:
+    gossip = Gossip(seen(1, 5))
+    assert gossip.contradiction([seen(1, 5), seen(1, 4), seen(2, 99)]) is None
+    assert gossip.contradiction([seen(1, 5, port=666)]) is not None
+    assert Gossip(None).contradiction([seen(1, 5)]) is None
+
+
+@pytest.mark.parametrize(
+    ("wrong", "why"),
+    [
+        ({"id": ReplicaId(-1)}, "ids begin at 0"),
+        ({"boot_timestamp": -1}, "not 0 to"),
+        ({"boot_timestamp": 2**63 - 1}, "not 0 to"),
+        ({"host": ""}, "no host"),
+        ({"host": "a" * 256}, "no host"),
+        ({"host": "a\nb"}, "no host"),
+        ({"port": 0}, "ports are 1 to 65535"),
+        ({"port": 65_536}, "ports are 1 to 65535"),
+    ],
+)
+def test_what_cannot_be_true_is_said_why(wrong: dict[str, object], why: str) -> None:
+    sighting = seen(1, 5)
+    assert impossible(sighting) is None
+    reason = impossible(replace(sighting, **wrong))  # type: ignore[arg-type]
+    assert reason is not None
+    assert why in reason
