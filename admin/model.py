@@ -4,15 +4,13 @@ Frozen, without behaviour beyond what follows from their own fields; they know n
 nor the screen. Times are wall-clock milliseconds as the leader of the quorum saw them.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 from uuid import UUID
 
 from admin.addresses import Address
-
-UNKNOWN: Final = -1
-"""A time or a lag that nobody knows."""
+from controller.quorum_description import UNKNOWN
 
 NO_LEADER: Final = -1
 
@@ -25,42 +23,6 @@ class PartitionId(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.topic}-{self.partition}"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReplicaInfo:
-    """One replica of the metadata log as the leader last heard of it (KIP-595, KIP-836)."""
-
-    id: int
-    directory_id: UUID
-    log_end_offset: int
-    last_fetch_ms: int = UNKNOWN
-    last_caught_up_ms: int = UNKNOWN
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QuorumDescription:
-    """The metadata quorum as its leader sees it; `target_voters` is None without a target."""
-
-    cluster_id: str | None
-    leader_id: int
-    leader_epoch: int
-    high_watermark: int
-    voters: Sequence[ReplicaInfo]
-    observers: Sequence[ReplicaInfo]
-    addresses: Mapping[int, Sequence[tuple[str, Address]]]
-    """Where each replica listens, by its id: the name of the listener and its address."""
-    target_voters: Sequence[int] | None = None
-    waits_for: str | None = None
-    """What a change of the voters waits for."""
-    full_disks: Sequence[int] = ()
-    """Nodes without room on their disks. Each knows it of itself alone: the leader, or, of a stale
-    description, whoever was asked."""
-
-    @property
-    def leader(self) -> ReplicaInfo | None:
-        """The leader among the voters; None for one that is being removed from them."""
-        return next((voter for voter in self.voters if voter.id == self.leader_id), None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -202,47 +164,6 @@ class PartitionResult:
     def id(self) -> PartitionId:
         """Which partition it is."""
         return PartitionId(self.topic, self.partition)
-
-
-def lag(replica: ReplicaInfo, leader: ReplicaInfo) -> int:
-    """How many records `replica` is behind, or `UNKNOWN` where the leader's own end is not known.
-
-    Its last report may be older than the leader's end. One that never reported lags by the whole
-    log and one more, as Kafka's tool has it.
-    """
-    if leader.log_end_offset == UNKNOWN:
-        return UNKNOWN
-    return leader.log_end_offset - replica.log_end_offset
-
-
-def lag_time_ms(replica: ReplicaInfo, leader: ReplicaInfo) -> int:
-    """For how long `replica` has not been caught up, or `UNKNOWN`.
-
-    As Kafka's tool has it: the leader is caught up with itself at every moment, so the difference
-    of the two times is how far the replica lags behind it.
-    """
-    if replica.id == leader.id:
-        return 0
-    if UNKNOWN in (replica.last_caught_up_ms, leader.last_caught_up_ms):
-        return UNKNOWN
-    return leader.last_caught_up_ms - replica.last_caught_up_ms
-
-
-def slowest(voters: Iterable[ReplicaInfo]) -> ReplicaInfo:
-    """The voter with the lowest log end offset; the first of several, as in Kafka's tool."""
-    return min(voters, key=lambda voter: voter.log_end_offset)
-
-
-def max_follower_lag(quorum: QuorumDescription) -> int:
-    """MaxFollowerLag: records that the slowest voter is behind, `UNKNOWN` without a leader."""
-    leader = quorum.leader
-    return UNKNOWN if leader is None else lag(slowest(quorum.voters), leader)
-
-
-def max_follower_lag_time_ms(quorum: QuorumDescription) -> int:
-    """MaxFollowerLagTimeMs: the lag in time of the slowest voter, or `UNKNOWN`."""
-    leader = quorum.leader
-    return UNKNOWN if leader is None else lag_time_ms(slowest(quorum.voters), leader)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

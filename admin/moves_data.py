@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 from typing import Any
 
-from admin.model import UNKNOWN, PartitionResult, Reassignment
+from admin.model import PartitionResult, Reassignment
 from admin.new_moves import BegunMove
+from controller.quorum_description import UNKNOWN
 from statemachine.limits import PLANNED_STEPS_SHOWN_MAX, REFUSED_SHOWN_MAX
 
 

@@ -3,7 +3,7 @@
 It needs no leader, and may be asked of any node, controller or embedded broker.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -11,7 +11,6 @@ from uuid import UUID
 from admin.addresses import Address
 from admin.client.asking import Question, ask_anybody
 from quorum.core.vocabulary import NO_DIRECTORY
-from quorum.discovery.gossip import Advertisement
 from quorum.protocol.apis import ApiKey
 
 
@@ -59,17 +58,4 @@ def read_whereabouts(response: Any) -> Whereabouts:
         leader_id=response.leader_id,
         leader_epoch=response.leader_epoch,
         nodes=tuple(sorted(nodes, key=lambda node: node.id)),
-    )
-
-
-def nodes_of(sightings: Iterable[Advertisement]) -> tuple[NodePlace, ...]:
-    """The same of what this node itself has heard."""
-    return tuple(
-        NodePlace(
-            id=each.id,
-            address=Address(*each.address),
-            boot_timestamp_ms=each.boot_timestamp,
-            directory_id=each.directory_id,
-        )
-        for each in sightings
     )

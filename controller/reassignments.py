@@ -17,7 +17,6 @@ from quorum.protocol.errors import RequestRefused
 from statemachine.commands import (
     AlterMove,
     AlterReassignments,
-    Answer,
     BeginMove,
     CancelMoves,
     Done,
@@ -111,8 +110,8 @@ async def alter_moves(
 
 async def _carried_out(
     service: Service, who: str, command: KeyedCommand, key: str, of_request: bytes | None = None
-) -> Answer:
-    answer = await service.carry_out(who, keyed(command, key, of_request))
+) -> object:
+    answer = await service.carry_out(keyed(command, key, of_request), object, who=who)
     if isinstance(answer, Done):
         raise RequestRefused(
             answer.error.code, answer.message, failing="the request was not carried out"

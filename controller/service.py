@@ -1,12 +1,9 @@
-"""What can be asked of a cluster: one method for each capability, the same for every door.
+"""The service of one controller node for its listeners: commands, queries, and the quorum itself.
 
-The doors (Kafka protocol, HTTP) translate; here is what they translate to. A method answers on the
-active controller and raises `NotActive` on any other node: to whom a request is passed on then, and
-for how long one waits for an election, is decided by the doors, which know how. What is too large
-to be carried out in one piece raises `RequestRefused` (Kafka has POLICY_VIOLATION for it).
-
-What is read is never stale, unless the asker says that it may be: then any node answers, from what
-it has. Every answer about state says the offset that it is as of.
+A method answers on the active controller and raises `NotActive` on any other node; `Router` decides
+who answers then. A command that is too large raises `RequestRefused` (POLICY_VIOLATION). A query is
+never stale unless the client allows it: then any node answers from what it has. Every answer about
+state has the offset that it is as of.
 """
 
 import asyncio
@@ -14,17 +11,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
-from admin.model import (
-    NO_LEADER,
+from controller import audit
+from controller.ports import UNPROVED, Unavailable
+from controller.quorum_controller import QuorumController
+from controller.quorum_description import (
     UNKNOWN,
     LeadTransfer,
     QuorumDescription,
     ReplicaInfo,
 )
-from admin.whereabouts import Whereabouts, nodes_of
-from controller import audit
-from controller.ports import UNPROVED, Unavailable
-from controller.quorum_controller import QuorumController
 from quorum.cluster_id import ClusterIdentity
 from quorum.core.effects import ReadRefusal
 from quorum.core.messages import Error, TransferResponse, VoterRequest, VotersResponse
@@ -36,46 +31,23 @@ from quorum.driver import Quorum
 from quorum.persistent_state import LISTENER_NAME
 from quorum.protocol.errors import ErrorCode, RequestRefused
 from quorum.transport.address import Address
-from statemachine.commands import (
-    AlterClientQuotas,
-    AlterConfigs,
-    Answer,
-    BrokersCordoned,
-    ClientQuotasAltered,
-    Command,
-    ConfigsAltered,
-    CordonBrokers,
-    CreatePartitions,
-    CreateTopics,
-    DeleteTopics,
-    Done,
-    ElectLeaders,
-    FeaturesUpdated,
-    FeatureUpdate,
-    IncrementalAlterConfigs,
-    LeadersElected,
-    PartitionsCreated,
-    TopicsCreated,
-    TopicsDeleted,
-    UnregisterBroker,
-    UpdateFeatures,
-)
-from statemachine.configs.resources import without_secrets
+from statemachine.commands import Answer, Command
 from statemachine.image.image import Image
 from statemachine.slices import Slices
+from statemachine.vocabulary import NO_LEADER
 
 if TYPE_CHECKING:
     from controller.apis.capability import CapabilityHandler
 
 NEXT_LEADER_SECONDS_MAX: Final = 5.0
-"""How long to wait, once the lead is handed over, until it is known who has it."""
+"""How long to wait for the new leader after a transfer."""
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicDefaults:
-    """What a topic gets that is created without saying so."""
+    """Defaults of a new topic."""
 
     num_partitions: int
     replication_factor: int
@@ -83,17 +55,17 @@ class TopicDefaults:
 
 @dataclass(frozen=True, slots=True)
 class AsOf(Generic[T]):
-    """What was read of a state, and which: all records below `offset` are in it, and no others."""
+    """A value read from a state that contains all records below `offset` and no others."""
 
     value: T
     offset: int
 
 
 class NotActive(Exception):
-    """This node cannot answer now: another one leads, or nobody does, or it has too much to do."""
+    """This node cannot answer now: another one leads, none does, or it is overloaded."""
 
     def __init__(self, reason: Unavailable, leader_id: int | None, progress: str = "") -> None:
-        """`progress` is how far this node has come that will be able to answer."""
+        """`progress` describes the replay of this node, which can answer after it."""
         known = "no active controller is known" if leader_id is None else f"ask node {leader_id}"
         super().__init__(f"{reason}{progress}; {known}")
         self.reason = reason
@@ -101,7 +73,7 @@ class NotActive(Exception):
 
 
 class Service:
-    """The capabilities of one controller node."""
+    """Commands and queries of one controller node."""
 
     def __init__(
         self,
@@ -117,11 +89,11 @@ class Service:
         self.quorum = quorum
         self._cluster = cluster
         self.addresses = addresses
-        """Where the controllers listen for the Kafka protocol."""
+        """Kafka listeners of the controllers."""
         self.defaults = defaults
         self.capability_handler = capability_handler
         self.planning = asyncio.Lock()
-        """Held by whoever makes a plan: one at a time, for it takes long."""
+        """Held while a plan is made: it takes long, so one at a time."""
 
     @property
     def is_active(self) -> bool:
@@ -130,74 +102,24 @@ class Service:
 
     @property
     def cluster_id(self) -> str | None:
-        """None until this node has learned of it."""
+        """The cluster id; None until this node has heard it."""
         return self._cluster.id
 
     def address_of(self, replica: int) -> Address | None:
-        """Where a controller listens for the Kafka protocol, if that is known."""
+        """Return the Kafka listener of a controller, if known."""
         found = self.addresses.address_of(ReplicaId(replica))
         return None if found is None else Address(*found)
 
     @property
     def voter_addresses(self) -> dict[int, Address]:
-        """Where the voters listen, those of whom that is known."""
+        """The known Kafka listeners of the voters."""
         found = {int(each): self.address_of(each) for each in self.quorum.node.voters.sorted()}
         return {each: address for each, address in found.items() if address is not None}
 
-    async def create_topics(self, who: str, command: CreateTopics) -> TopicsCreated:
-        """Create topics, or say what would become of it."""
-        return await self._carry_out(who, command, TopicsCreated)
-
-    async def create_partitions(self, who: str, command: CreatePartitions) -> PartitionsCreated:
-        """Give topics more partitions, or say what would become of it."""
-        return await self._carry_out(who, command, PartitionsCreated)
-
-    async def delete_topics(self, who: str, command: DeleteTopics) -> TopicsDeleted:
-        """Delete topics by name or id."""
-        return await self._carry_out(who, command, TopicsDeleted)
-
-    async def elect_leaders(self, who: str, command: ElectLeaders) -> LeadersElected:
-        """Elect the preferred leader, or any, of partitions."""
-        return await self._carry_out(who, command, LeadersElected)
-
-    async def unregister_broker(self, who: str, command: UnregisterBroker) -> Done:
-        """Forget a broker that will not come back."""
-        return await self._carry_out(who, command, Done)
-
-    async def cordon_brokers(self, who: str, command: CordonBrokers) -> BrokersCordoned:
-        """Let brokers get no new replicas, or again."""
-        return await self._carry_out(who, command, BrokersCordoned)
-
-    async def update_features(
-        self, who: str, updates: tuple[FeatureUpdate, ...], *, validate_only: bool
-    ) -> FeaturesUpdated:
-        """Put features in force at other levels, or say why none of it can be."""
-        command = UpdateFeatures(
-            updates=updates,
-            validate_only=validate_only,
-            controller_id=self.quorum.node.me.id,
-            voters=tuple(map(int, self.quorum.node.voters.sorted())),
-            kraft_version=self.controller.kraft_version,
-            default_min_isr=self.controller.default_min_isr,
-        )
-        return await self._carry_out(who, command, FeaturesUpdated)
-
-    async def alter_configs(
-        self, who: str, command: IncrementalAlterConfigs | AlterConfigs
-    ) -> ConfigsAltered:
-        """Change configurations of topics, brokers, groups and client metrics."""
-        return await self._carry_out(who, command, ConfigsAltered, shown=without_secrets(command))
-
-    async def alter_client_quotas(
-        self, who: str, command: AlterClientQuotas
-    ) -> ClientQuotasAltered:
-        """Change how much users, clients and hosts may do (KIP-546)."""
-        return await self._carry_out(who, command, ClientQuotasAltered)
-
     async def describe_quorum(self, *, stale: bool = False) -> QuorumDescription:
-        """Leader, epoch, high watermark, and how far every replica has come.
+        """Describe leader, epoch, high watermark and the progress of every replica.
 
-        A node that does not lead knows, for a `stale` answer, who votes and how far it is itself.
+        In a `stale` answer, a node that does not lead knows the voters and its own progress.
         """
         if not stale:
             await self._prove_lead()
@@ -217,18 +139,8 @@ class Service:
             full_disks=() if self.quorum.has_room else (node.me.id,),
         )
 
-    def whereabouts(self) -> Whereabouts:
-        """Where every node is, as this one has heard it; any node answers, without a leader."""
-        leader = self.quorum.leader
-        return Whereabouts(
-            cluster_id=self.cluster_id,
-            leader_id=NO_LEADER if leader is None else leader,
-            leader_epoch=self.quorum.node.epoch,
-            nodes=nodes_of(self.addresses.gossip.sightings),
-        )
-
     def _listeners(self) -> dict[int, tuple[tuple[str, Address], ...]]:
-        """Where the voters listen: where they are reached now, by the names in the log."""
+        """Return the listeners of the voters: current addresses under the names in the log."""
         found: dict[int, tuple[tuple[str, Address], ...]] = {}
         for voter in self.quorum.node.voters:
             known = [(each.name, Address(each.host, each.port)) for each in voter.endpoints]
@@ -240,7 +152,7 @@ class Service:
         return found
 
     async def want_voters(self, who: str, request: VoterRequest) -> VotersResponse:
-        """Change who votes, or say why not; without an error it is committed (KIP-595, KIP-853)."""
+        """Change the voters (KIP-595, KIP-853); a response without an error is committed."""
         self._need_lead()
         response = await self.quorum.want_voters(request)
         audit.note(who, request, response)
@@ -251,7 +163,7 @@ class Service:
     async def transfer_leadership(
         self, who: str, to: ReplicaId | None
     ) -> LeadTransfer | TransferResponse:
-        """Let `to` lead, or whoever suits best, and tell who does then; or why it will not be."""
+        """Hand the lead to `to`, or to the best voter, and wait until the new leader is known."""
         self._need_lead()
         now = asyncio.get_running_loop().time
         began = now()
@@ -271,7 +183,7 @@ class Service:
         )
 
     async def _next_leader(self, epoch: Epoch) -> None:
-        """Return when somebody is known to lead an epoch after this one, or when time is up."""
+        """Wait until the leader of a later epoch is known, for a bounded time."""
         now = asyncio.get_running_loop().time
         deadline = now() + NEXT_LEADER_SECONDS_MAX
         while self.quorum.leader is None or self.quorum.node.epoch <= epoch:
@@ -280,7 +192,7 @@ class Service:
             await self.quorum.leader_changed(within_seconds=deadline - now())
 
     async def read(self, read: Callable[[Image], T], *, stale: bool = False) -> AsOf[T]:
-        """What `read` finds: in the active controller's image, or, if `stale`, in this node's."""
+        """Read the active controller's image or, if `stale`, this node's."""
         future: asyncio.Future[AsOf[T] | Unavailable] = asyncio.get_running_loop().create_future()
         self.controller.query(
             lambda image: AsOf(read(image), image.end_offset),
@@ -292,7 +204,7 @@ class Service:
     async def read_long(
         self, reading: Callable[[Image], Slices[T]], *, stale: bool = False
     ) -> AsOf[T]:
-        """As `read`, of what takes long: the active controller finds it in slices."""
+        """Read what takes long, in slices."""
         future: asyncio.Future[AsOf[T] | Unavailable] = asyncio.get_running_loop().create_future()
 
         def as_of(image: Image) -> Slices[AsOf[T]]:
@@ -308,22 +220,18 @@ class Service:
         return found
 
     async def read_if_ready(self, read: Callable[[Image | None], T]) -> AsOf[T]:
-        """As a stale `read`; of a node that is not ready yet, what it makes of no image."""
+        """Read this node's image, or None while the node is not ready."""
         if not self.controller.is_ready:
             return AsOf(read(None), 0)
         return await self.read(read, stale=True)
 
-    async def _carry_out(
-        self, who: str, command: Command, kind: type[T], *, shown: Command | None = None
-    ) -> T:
-        answer = await self.carry_out(who, command, shown=shown)
-        assert isinstance(answer, kind), f"{answer} answers {command}"
-        return answer
-
     async def carry_out(
-        self, who: str, command: Command, *, shown: Command | None = None
-    ) -> Answer:
-        """The answer to a command; `shown` is what is said of it if it must not all be said."""
+        self, command: Command, kind: type[T], *, who: str, shown: Command | None = None
+    ) -> T:
+        """Carry out a command and return its answer, which is of this kind.
+
+        The audit log shows `shown` instead of a command that must not be shown whole.
+        """
         future: asyncio.Future[Answer | Unavailable] = asyncio.get_running_loop().create_future()
         self.controller.submit(command, lambda answer: _resolve(future, answer), proved=True)
         answer = await future
@@ -334,6 +242,7 @@ class Service:
             )
         if isinstance(answer, Unavailable):
             raise NotActive(answer, self.quorum.leader, self.controller.progress)
+        assert isinstance(answer, kind), f"{answer} answers {command}"
         return answer
 
     def _need_lead(self) -> None:
@@ -347,7 +256,7 @@ class Service:
             raise NotActive(UNPROVED[outcome], self.quorum.leader)
 
     def _unheard(self, voter: Voter) -> ReplicaInfo:
-        """A voter as a node sees it that does not lead: by the log, unless it is this node."""
+        """Describe a voter on a node that does not lead: from the log, unless it is this node."""
         me = self.quorum.node
         key, log_end = voter.key, UNKNOWN
         if voter.id == me.me.id:
@@ -367,6 +276,6 @@ class Service:
 
 
 def _resolve(future: "asyncio.Future[T]", value: T) -> None:
-    # The asker may have given up and cancelled it meanwhile.
+    # The request may have been cancelled meanwhile.
     if not future.done():
         future.set_result(value)

@@ -18,8 +18,8 @@ from admin.capabilities.schema import (
 )
 from statemachine.brokers.safety import Safety as Judgement
 from statemachine.brokers.safety import TooMany, judging
+from statemachine.commands import BrokersCordoned, Done, UnregisterBroker
 from statemachine.commands import CordonBrokers as CordonCommand
-from statemachine.commands import UnregisterBroker
 from statemachine.errors import Error, Refusal
 from statemachine.image.image import Image
 from statemachine.queries import BrokerDescription, describe_brokers
@@ -213,7 +213,7 @@ async def unregister_brokers(request: UnregisterBrokers, context: Context) -> Br
     results = []
     for broker_id in request.broker_ids:
         command = UnregisterBroker(broker_id=broker_id, only_if_empty=True)
-        done = await context.service.unregister_broker(context.who, command)
+        done = await context.service.carry_out(command, Done, who=context.who)
         results.append(_result(broker_id, done.error, done.message))
     return BrokersAltered(brokers=tuple(results))
 
@@ -245,7 +245,7 @@ async def safe_to_stop(request: SafeToStop, context: Context) -> Safety:
 
 async def _cordon(broker_ids: Sequence[int], context: Context, *, cordoned: bool) -> BrokersAltered:
     command = CordonCommand(broker_ids=tuple(broker_ids), cordoned=cordoned)
-    answer = await context.service.cordon_brokers(context.who, command)
+    answer = await context.service.carry_out(command, BrokersCordoned, who=context.who)
     return BrokersAltered(
         brokers=tuple(_result(each.broker_id, each.error, each.message) for each in answer.brokers)
     )

@@ -35,8 +35,10 @@ from controller.reassignments import MoveAnswer
 from controller.service import Service
 from statemachine.commands import (
     BeginMove,
+    BrokersCordoned,
     CancelMoves,
     CordonBrokers,
+    Done,
     MovesCancelled,
     ReassignmentAltered,
     UnregisterBroker,
@@ -156,7 +158,7 @@ async def _cordon(
     if not brokers:
         return []
     command = CordonBrokers(broker_ids=tuple(brokers), cordoned=cordoned, unregister=unregister)
-    answer = await service.cordon_brokers(who, command)
+    answer = await service.carry_out(command, BrokersCordoned, who=who)
     return [each.broker_id for each in answer.brokers if each.error is Error.NONE]
 
 
@@ -164,7 +166,7 @@ async def _forget(service: Service, who: str, brokers: Sequence[int], seen: Grou
     """Unregister those that are dead; what is known of the brokers then."""
     for each in brokers:
         if each in seen.fenced:
-            await service.unregister_broker(who, UnregisterBroker(broker_id=each))
+            await service.carry_out(UnregisterBroker(broker_id=each), Done, who=who)
     return (await service.read(ground)).value
 
 

@@ -21,9 +21,10 @@ from admin.capabilities.plans import (
     PlannedPartition,
     RecommissionBrokers,
 )
-from admin.model import UNKNOWN, PartitionId
+from admin.model import PartitionId
 from controller import reassignments
 from controller.move_requests import fingerprint
+from controller.quorum_description import UNKNOWN
 from controller.service import Service
 from statemachine.commands import (
     BeginMove,

@@ -15,8 +15,9 @@ from admin.capabilities.schema import (
     Route,
     known,
 )
-from admin.model import UNKNOWN, PartitionId
+from admin.model import PartitionId
 from admin.plan_file import VERSION
+from controller.quorum_description import UNKNOWN
 from statemachine.errors import Error
 
 FACTOR_MAX: Final = 32_767

@@ -7,7 +7,7 @@ from msgspec import Meta, Struct
 
 from admin.capabilities.schema import Answer, AsOfOffset, Context, Request, Route, handles, refused
 from admin.faults import Refused
-from admin.model import (
+from controller.quorum_description import (
     QuorumDescription,
     ReplicaInfo,
     lag,
@@ -20,6 +20,7 @@ from quorum.core.messages import AlterQuorumRequest, TransferResponse
 from quorum.core.vocabulary import NO_DIRECTORY, ReplicaId, ReplicaKey, uuid_to_text
 from quorum.log.meta_properties import uuid_from_text
 from statemachine.errors import Error, Refusal
+from statemachine.vocabulary import NO_LEADER
 
 STATUS: Final = "metadata-quorum describe --status"
 ELECTION_NOT_NEEDED: Final = 84
@@ -209,20 +210,21 @@ async def describe_voters(_request: DescribeVoters, context: Context) -> Voters:
 @handles(DescribeNodes)
 async def describe_nodes(_request: DescribeNodes, context: Context) -> Nodes:
     """List what this node has heard."""
-    found = context.service.whereabouts()
+    service = context.service
+    leader = service.quorum.leader
     return Nodes(
-        cluster_id=found.cluster_id,
-        leader_id=found.leader_id,
-        leader_epoch=found.leader_epoch,
+        cluster_id=service.cluster_id,
+        leader_id=NO_LEADER if leader is None else leader,
+        leader_epoch=service.quorum.node.epoch,
         brokers=tuple(
             NodePlace(
                 replica_id=node.id,
                 directory_id=uuid_to_text(node.directory_id),
-                boot_timestamp=node.boot_timestamp_ms,
-                host=node.address.host,
-                port=node.address.port,
+                boot_timestamp=node.boot_timestamp,
+                host=node.address[0],
+                port=node.address[1],
             )
-            for node in found.nodes
+            for node in service.addresses.gossip.sightings
         ),
     )
 

@@ -12,8 +12,8 @@ import msgspec
 from msgspec import Meta, Struct
 
 from admin.faults import Refused
-from admin.model import UNKNOWN
 from controller.move_requests import new_key
+from controller.quorum_description import UNKNOWN
 from statemachine.errors import Error, Refusal
 
 if TYPE_CHECKING:

@@ -29,8 +29,9 @@ from admin.cli.output import columns
 from admin.cli.reassign_text import REPEATED
 from admin.client.admin_client import AdminClient, Unreachable
 from admin.client.log_sizes import bytes_of
-from admin.model import UNKNOWN, PartitionId
+from admin.model import PartitionId
 from admin.units import show_size
+from controller.quorum_description import UNKNOWN
 
 if TYPE_CHECKING:
     from admin.capabilities.moves import Move

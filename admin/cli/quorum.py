@@ -19,8 +19,8 @@ from admin.cli.options import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from admin.model import QuorumDescription
     from admin.whereabouts import Whereabouts
+    from controller.quorum_description import QuorumDescription
 
 What = Literal["status", "replication"]
 Form = Literal["seed", "kafka"]

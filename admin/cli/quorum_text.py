@@ -9,7 +9,9 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from admin.cli.output import columns, kafka_columns
-from admin.model import (
+from admin.units import show_duration
+from admin.whereabouts import NodePlace, Whereabouts
+from controller.quorum_description import (
     UNKNOWN,
     QuorumDescription,
     ReplicaInfo,
@@ -18,8 +20,6 @@ from admin.model import (
     max_follower_lag,
     max_follower_lag_time_ms,
 )
-from admin.units import show_duration
-from admin.whereabouts import NodePlace, Whereabouts
 from quorum.core.vocabulary import NO_DIRECTORY, uuid_to_text
 
 LABEL_WIDTH: Final = 24

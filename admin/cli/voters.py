@@ -15,7 +15,7 @@ from admin.cli.output import as_json
 
 if TYPE_CHECKING:
     from admin.client.admin_client import AdminClient
-    from admin.model import QuorumDescription
+    from controller.quorum_description import QuorumDescription
     from quorum.core.vocabulary import ReplicaKey
 
 LISTENER: Final = "CONTROLLER"

@@ -19,7 +19,6 @@ from admin.model import (
     ClusterDescription,
     FeaturesDescription,
     PartitionResult,
-    QuorumDescription,
     Reassignment,
     Reassignments,
     TopicDescription,
@@ -27,6 +26,7 @@ from admin.model import (
 )
 from admin.new_moves import BegunMove, NewMove
 from admin.whereabouts import Whereabouts, discover_brokers, read_whereabouts
+from controller.quorum_description import QuorumDescription
 from quorum.core.vocabulary import ReplicaKey
 from quorum.protocol.extension_tags import Consistency
 

@@ -11,14 +11,8 @@ from admin.addresses import Address
 from admin.client.asking import Question, Verdict, whole
 from admin.client.channels import Form
 from admin.faults import Refused
-from admin.model import (
-    BrokerInfo,
-    ClusterDescription,
-    PartitionDescription,
-    QuorumDescription,
-    ReplicaInfo,
-    TopicDescription,
-)
+from admin.model import BrokerInfo, ClusterDescription, PartitionDescription, TopicDescription
+from controller.quorum_description import QuorumDescription, ReplicaInfo
 from quorum.core.vocabulary import NO_DIRECTORY
 from quorum.protocol.apis import ApiKey
 from quorum.protocol.raft_types import METADATA_PARTITION, METADATA_TOPIC

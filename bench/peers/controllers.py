@@ -9,12 +9,12 @@ from typing import Any, Final
 from admin.addresses import Address
 from admin.client.admin_client import AdminClient, AdminError
 from admin.client.channels import Channels, Form, Unanswered
-from admin.model import QuorumDescription
 from admin.settings import Role
 from admin.tools.local_plan import ClusterPlan, NodePlan
 from bench.brokers import Brokers
 from bench.commits import BROKER_IDS, TOPIC
 from bench.peers.cluster import NODES, NotDone
+from controller.quorum_description import QuorumDescription
 from quorum.core.vocabulary import uuid_to_text
 from quorum.log.meta_properties import new_directory_id
 from quorum.protocol.apis import ApiKey

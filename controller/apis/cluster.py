@@ -16,7 +16,7 @@ from quorum.protocol.errors import ErrorCode
 from quorum.protocol.extension_tags import Consistency
 from quorum.transport.address import Address
 from statemachine.brokers.registration import BrokerRegistration
-from statemachine.commands import UnregisterBroker
+from statemachine.commands import Done, UnregisterBroker
 from statemachine.image.image import Image
 from statemachine.partitions.registration import PartitionRegistration
 from statemachine.queries import TopicDescription, describe_topic
@@ -114,7 +114,7 @@ def refuse_cluster(request: KafkaRequest, error: int, message: str) -> Any:
 
 async def unregister_broker(request: KafkaRequest, service: Service) -> Any:
     command = UnregisterBroker(broker_id=request.message.broker_id)
-    answer = await service.unregister_broker(request.principal, command)
+    answer = await service.carry_out(command, Done, who=request.principal)
     return request.respond(error_code=code(answer.error.code), error_message=answer.message or None)
 
 

@@ -13,9 +13,11 @@ from statemachine.commands import (
     ConfigChange,
     ConfigOp,
     ConfigReplacement,
+    ConfigsAltered,
     IncrementalAlterConfigs,
 )
 from statemachine.configs.describe_configs import describe_configs as describe
+from statemachine.configs.resources import without_secrets
 from statemachine.image.image import Image
 
 
@@ -35,7 +37,7 @@ async def incremental_alter(request: KafkaRequest, service: Service) -> Any:
         ),
         validate_only=request.message.validate_only,
     )
-    answer = await service.alter_configs(request.principal, command)
+    answer = await _carry_out(request, service, command)
     return request.respond(responses=_responses(request, answer.resources))
 
 
@@ -52,8 +54,15 @@ async def alter(request: KafkaRequest, service: Service) -> Any:
         ),
         validate_only=request.message.validate_only,
     )
-    answer = await service.alter_configs(request.principal, command)
+    answer = await _carry_out(request, service, command)
     return request.respond(responses=_responses(request, answer.resources))
+
+
+async def _carry_out(
+    request: KafkaRequest, service: Service, command: IncrementalAlterConfigs | AlterConfigs
+) -> ConfigsAltered:
+    shown = without_secrets(command)
+    return await service.carry_out(command, ConfigsAltered, who=request.principal, shown=shown)
 
 
 def _responses(request: KafkaRequest, resources: Iterable[ConfigAltered]) -> Any:

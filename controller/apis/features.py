@@ -4,7 +4,7 @@ from typing import Any
 
 from controller.apis.request import KafkaRequest, code
 from controller.service import Service
-from statemachine.commands import FeatureUpdate, UpgradeType
+from statemachine.commands import FeaturesUpdated, FeatureUpdate, UpdateFeatures, UpgradeType
 
 _UPGRADE_TYPES_FROM = 1
 _RESULTS_UNTIL = 1
@@ -21,8 +21,16 @@ async def update_features(request: KafkaRequest, service: Service) -> Any:
         )
         for each in request.message.feature_updates
     )
-    validate_only = getattr(request.message, "validate_only", False)
-    answer = await service.update_features(request.principal, updates, validate_only=validate_only)
+    node = service.quorum.node
+    command = UpdateFeatures(
+        updates=updates,
+        validate_only=getattr(request.message, "validate_only", False),
+        controller_id=node.me.id,
+        voters=tuple(map(int, node.voters.sorted())),
+        kraft_version=service.controller.kraft_version,
+        default_min_isr=service.controller.default_min_isr,
+    )
+    answer = await service.carry_out(command, FeaturesUpdated, who=request.principal)
     message = FAILED_FOR_ALL + answer.message if answer.message else None
     return _respond(request, answer.error.code, message)
 

@@ -3,8 +3,8 @@
 from typing import Any
 from uuid import UUID
 
-from admin.model import QuorumDescription, ReplicaInfo
 from controller.apis.request import KafkaRequest, code
+from controller.quorum_description import QuorumDescription, ReplicaInfo
 from controller.service import AsOf, Service
 from quorum.protocol.errors import ErrorCode
 from quorum.protocol.raft_types import METADATA_PARTITION, METADATA_TOPIC

@@ -10,7 +10,7 @@ from quorum.protocol.config_responses import (
     describe_quotas_response,
     quota_filters,
 )
-from statemachine.commands import AlterClientQuotas, QuotaChange, QuotaOp
+from statemachine.commands import AlterClientQuotas, ClientQuotasAltered, QuotaChange, QuotaOp
 from statemachine.configs.quotas import QuotaFilter, describe_quotas
 from statemachine.image.image import Image
 from statemachine.records.kafka_records import QuotaEntity
@@ -30,7 +30,7 @@ async def alter_quotas(request: KafkaRequest, service: Service) -> Any:
         ),
         validate_only=request.message.validate_only,
     )
-    answer = await service.alter_client_quotas(request.principal, command)
+    answer = await service.carry_out(command, ClientQuotasAltered, who=request.principal)
     return request.respond(
         entries=tuple(
             _entry(request, each.entity, each.error.code, each.message or None)

@@ -178,7 +178,7 @@ async def elect_leaders(request: KafkaRequest, service: Service) -> Any:
             for each in topic.partitions
         )
     command = ElectLeaders(election=election, partitions=partitions)
-    answer = await service.elect_leaders(request.principal, command)
+    answer = await service.carry_out(command, LeadersElected, who=request.principal)
     return await offload(lambda: _held(request, answer), len(answer.partitions))
 
 

@@ -12,6 +12,9 @@ from statemachine.commands import (
     DeleteTopics,
     MorePartitions,
     NewTopic,
+    PartitionsCreated,
+    TopicsCreated,
+    TopicsDeleted,
 )
 
 # Ids only have to be different from all others; nothing is replayed from them.
@@ -25,7 +28,7 @@ async def create_topics(request: KafkaRequest, service: Service) -> Any:
         default_partition_count=service.defaults.num_partitions,
         default_replication_factor=service.defaults.replication_factor,
     )
-    answer = await service.create_topics(request.principal, command)
+    answer = await service.carry_out(command, TopicsCreated, who=request.principal)
     return request.respond(
         topics=tuple(
             request.part(
@@ -60,9 +63,8 @@ def refuse_create(request: KafkaRequest, error: int, message: str) -> Any:
 
 
 async def delete_topics(request: KafkaRequest, service: Service) -> Any:
-    answer = await service.delete_topics(
-        request.principal, DeleteTopics(topics=_doomed(request.message))
-    )
+    command = DeleteTopics(topics=_doomed(request.message))
+    answer = await service.carry_out(command, TopicsDeleted, who=request.principal)
     return request.respond(
         responses=tuple(
             request.part(
@@ -97,7 +99,7 @@ async def create_partitions(request: KafkaRequest, service: Service) -> Any:
         topics=tuple(_more_partitions(each) for each in request.message.topics),
         validate_only=request.message.validate_only,
     )
-    answer = await service.create_partitions(request.principal, command)
+    answer = await service.carry_out(command, PartitionsCreated, who=request.principal)
     return request.respond(
         results=tuple(
             request.part(

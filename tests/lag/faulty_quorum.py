@@ -17,7 +17,7 @@ from typing import Final
 from admin.capabilities.quorum import TransferLead
 from admin.client.admin_client import AdminClient
 from admin.faults import Refused
-from admin.model import QuorumDescription, ReplicaInfo
+from controller.quorum_description import QuorumDescription, ReplicaInfo
 from quorum.clocks import wall_ms
 from tests.process.joining_nodes import Nodes
 

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Final
 
 from admin.client.admin_client import AdminClient, AdminError
-from admin.model import QuorumDescription
 from chaos.processes.load import CLIENT_METRICS, NAME
 from chaos.processes.nodes import Nodes
 from chaos.processes.proxies import Proxies
+from controller.quorum_description import QuorumDescription
 from quorum.core.vocabulary import ReplicaId, ReplicaKey
 from tests.process.joining_nodes import nap
 

@@ -12,8 +12,8 @@ from types import TracebackType
 from typing import Final, TypeVar
 
 from admin.client.admin_client import AdminClient, AdminError
-from admin.model import QuorumDescription
 from admin.whereabouts import Whereabouts
+from controller.quorum_description import QuorumDescription
 from quorum.log.meta_properties import look
 from quorum.transport.address import Address
 from tests.support.ports import free_ports

@@ -6,8 +6,8 @@ from typing import Final
 
 import pytest
 
-from admin.model import QuorumDescription
 from admin.whereabouts import Whereabouts
+from controller.quorum_description import QuorumDescription
 from quorum.log.meta_properties import uuid_from_text
 from tests.process.joining_nodes import Nodes
 

@@ -8,7 +8,7 @@ from uuid import UUID
 
 import pytest
 
-from admin.model import QuorumDescription
+from controller.quorum_description import QuorumDescription
 from tests.process.disks_of_voters import IDS, controllers
 from tests.process.joining_nodes import nap
 

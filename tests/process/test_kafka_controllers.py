@@ -18,7 +18,7 @@ from click.testing import CliRunner
 from admin.cli.main import group
 from admin.client.admin_client import AdminClient
 from admin.faults import Refused
-from admin.model import QuorumDescription
+from controller.quorum_description import QuorumDescription
 from quorum.core.vocabulary import ReplicaId, ReplicaKey, uuid_to_text
 from quorum.persistent_state import LISTENER_NAME, LOG_FOLDER
 from statemachine.limits import METADATA_VERSION_MAX

@@ -7,8 +7,8 @@ from typing import Final
 import pytest
 
 from admin.client.admin_client import AdminClient
-from admin.model import QuorumDescription
 from admin.tools.dump import entries
+from controller.quorum_description import QuorumDescription
 from quorum.core.vocabulary import uuid_to_text
 from quorum.log.meta_properties import look
 from quorum.persistent_state import LOG_FOLDER

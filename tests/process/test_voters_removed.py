@@ -9,8 +9,8 @@ from typing import Final
 import pytest
 
 from admin.client.admin_client import AdminClient, Unreachable
-from admin.model import QuorumDescription
 from admin.tools.local_cluster import LocalCluster
+from controller.quorum_description import QuorumDescription
 from quorum.core.vocabulary import ReplicaId, ReplicaKey
 from tests.process.controller_processes import three
 from tests.process.test_controllers import leader_of

@@ -6,9 +6,9 @@ from typing import Final
 
 import pytest
 
-from admin.model import QuorumDescription
 from chaos.processes.load import Load
 from chaos.processes.log_checker import committed_log, disagreements, missing
+from controller.quorum_description import QuorumDescription
 from quorum.core.vocabulary import ReplicaId, ReplicaKey
 from tests.process.disks_of_voters import Controllers, controllers
 from tests.process.joining_nodes import nap

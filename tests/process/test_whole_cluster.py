@@ -11,11 +11,12 @@ import pytest
 
 from admin.client.admin_client import AdminClient
 from admin.client.producer import Producer
-from admin.model import QuorumDescription, TopicDescription
+from admin.model import TopicDescription
 from admin.tools.demo.story import SETTINGS, plan_moves
 from admin.tools.demo.workload import Workload, balance, read_back
 from admin.tools.local_cluster import LocalCluster
 from admin.tools.local_plan import Wanted, settle
+from controller.quorum_description import QuorumDescription
 from tests.process.joining_nodes import nap
 
 pytestmark = pytest.mark.process

@@ -11,13 +11,14 @@ from admin.cli import quorum_text
 from admin.cli import reassign_text as moves_text
 from admin.client.admin_client import AdminClient
 from admin.client.producer import Producer
-from admin.model import Assignment, PartitionId, QuorumDescription, TopicDescription
+from admin.model import Assignment, PartitionId, TopicDescription
 from admin.tools.demo.observers import Copies, Succession, await_successor
 from admin.tools.demo.screen import Moving, Screen
 from admin.tools.demo.workload import Balance, Workload, balance, read_back
 from admin.tools.local_cluster import LocalCluster
 from admin.tools.local_plan import NodePlan
 from admin.units import show_duration, show_size
+from controller.quorum_description import QuorumDescription
 from quorum.clocks import monotonic_ms
 
 TOPIC: Final = "orders"

@@ -12,8 +12,9 @@ from admin.capabilities.quorum import TransferLead
 from admin.cli.main import group
 from admin.client.admin_client import AdminClient
 from admin.client.configs import BROKER, TOPIC
-from admin.model import UNKNOWN, Assignment
+from admin.model import Assignment
 from admin.units import show_size
+from controller.quorum_description import UNKNOWN
 from quorum.protocol.apis import ApiKey
 from quorum.protocol.copy_reports import with_reports
 from quorum.transport.outcomes import RequestFailed

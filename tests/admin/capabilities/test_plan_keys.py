@@ -138,11 +138,11 @@ async def test_who_was_interrupted_between_two_pieces_goes_on_behind_the_first(
             await client.ask(DecommissionBrokers(broker_ids=(102,)))
         carry_out, done = node.service.carry_out, [0]
 
-        async def interrupted(who: str, command: Any, **others: Any) -> Any:
+        async def interrupted(command: Any, kind: Any, **others: Any) -> Any:
             done[0] += isinstance(command, commands.Keyed)
             if done[0] == 2:
                 raise NotActive(Unavailable.NOT_ACTIVE, None)
-            return await carry_out(who, command, **others)
+            return await carry_out(command, kind, **others)
 
         monkeypatch.setattr(node.service, "carry_out", interrupted)
         whole = await client.ask(asked_for)
@@ -224,7 +224,7 @@ def test_on_the_command_line_wrong_keys_are_refused_before_anything_is_sent() ->
     emptied = ("brokers", "decommission", "--brokers", "1")
     check_misused(
         (
-            ((*emptied, "--dry-run", "--key", "k"), "--dry-run begins nothing; leave --key out"),
+            ((*emptied, "--dry-run", "--key", "k"), "--dry-run changes nothing; omit --key"),
             ((*emptied, "--key", "é"), "other characters than printable ASCII"),
             (
                 ("brokers", "recommission", "--brokers", "1", "--key", "x" * 256),
@@ -233,7 +233,7 @@ def test_on_the_command_line_wrong_keys_are_refused_before_anything_is_sent() ->
             (("topics", "alter", "a", "--partitions", "2", "--key", "k"), "--key goes with"),
             (
                 ("topics", "alter", "a", "--replication-factor", "2", "--dry-run", "--key", "k"),
-                "--dry-run begins nothing; leave --key out",
+                "--dry-run changes nothing; omit --key",
             ),
         )
     )

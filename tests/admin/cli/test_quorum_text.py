@@ -10,7 +10,7 @@ from admin.cli.quorum_text import (
     status,
     status_data,
 )
-from admin.model import QuorumDescription, ReplicaInfo
+from controller.quorum_description import QuorumDescription, ReplicaInfo
 from quorum.log.meta_properties import uuid_from_text
 from quorum.transport.address import Address
 

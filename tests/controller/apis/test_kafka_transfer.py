@@ -7,8 +7,8 @@ import pytest
 
 from admin.capabilities.quorum import TransferLead
 from admin.faults import Refused
-from admin.model import max_follower_lag
 from controller.ports import Unavailable
+from controller.quorum_description import max_follower_lag
 from tests.controller.apis.test_kafka_voters import client_of, until
 from tests.controller.asking import asked, busy, join, topic
 from tests.support.controllers import (

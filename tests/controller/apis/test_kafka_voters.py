@@ -12,7 +12,7 @@ import pytest
 
 from admin.client.admin_client import AdminClient
 from admin.faults import Refused
-from admin.model import QuorumDescription
+from controller.quorum_description import QuorumDescription
 from quorum.core.messages import FetchRequest
 from quorum.core.vocabulary import NO_DIRECTORY, ReplicaId, ReplicaKey, uuid_to_text
 from quorum.core.voter_set import Endpoint

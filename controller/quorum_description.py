@@ -1,0 +1,101 @@
+"""The state of the quorum as its leader describes it (KIP-595, KIP-836, KIP-853).
+
+Times are wall-clock milliseconds of the leader.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+from uuid import UUID
+
+from quorum.transport.address import Address
+
+UNKNOWN: Final = -1
+"""A time, an offset or a lag that is not known."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaInfo:
+    """One replica of the metadata log as the leader last heard of it."""
+
+    id: int
+    directory_id: UUID
+    log_end_offset: int
+    last_fetch_ms: int = UNKNOWN
+    last_caught_up_ms: int = UNKNOWN
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuorumDescription:
+    """Leader, voters and observers; `target_voters` is None if no change is wanted."""
+
+    cluster_id: str | None
+    leader_id: int
+    leader_epoch: int
+    high_watermark: int
+    voters: Sequence[ReplicaInfo]
+    observers: Sequence[ReplicaInfo]
+    addresses: Mapping[int, Sequence[tuple[str, Address]]]
+    """Listeners of each replica by its id: name and address."""
+    target_voters: Sequence[int] | None = None
+    waits_for: str | None = None
+    """The condition that a change of the voters waits for."""
+    full_disks: Sequence[int] = ()
+    """Nodes without room on their disks. A node knows only its own disk: this is the leader, or, in
+    a stale description, the node that answers."""
+
+    @property
+    def leader(self) -> ReplicaInfo | None:
+        """The leader among the voters; None for one that is being removed from them."""
+        return next((voter for voter in self.voters if voter.id == self.leader_id), None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeadTransfer:
+    """The leader after a transfer; its id is -1 if none is known yet."""
+
+    leader_id: int
+    leader_epoch: int
+    duration_ms: int
+    """From the request until this leader was known."""
+
+
+def lag(replica: ReplicaInfo, leader: ReplicaInfo) -> int:
+    """Return the records that `replica` lacks, or `UNKNOWN` without the leader's log end.
+
+    The replica's last report may be older than the leader's end. One that never reported lags by
+    the whole log and one more, as in Kafka's tool.
+    """
+    if leader.log_end_offset == UNKNOWN:
+        return UNKNOWN
+    return leader.log_end_offset - replica.log_end_offset
+
+
+def lag_time_ms(replica: ReplicaInfo, leader: ReplicaInfo) -> int:
+    """Return the time since `replica` was caught up, or `UNKNOWN`.
+
+    As in Kafka's tool: the leader is always caught up with itself, so the difference of the two
+    times is the lag.
+    """
+    if replica.id == leader.id:
+        return 0
+    if UNKNOWN in (replica.last_caught_up_ms, leader.last_caught_up_ms):
+        return UNKNOWN
+    return leader.last_caught_up_ms - replica.last_caught_up_ms
+
+
+def max_follower_lag(quorum: QuorumDescription) -> int:
+    """Return MaxFollowerLag: the lag of the slowest voter, `UNKNOWN` without a leader."""
+    leader = quorum.leader
+    return UNKNOWN if leader is None else lag(slowest(quorum.voters), leader)
+
+
+def max_follower_lag_time_ms(quorum: QuorumDescription) -> int:
+    """Return MaxFollowerLagTimeMs: the lag in time of the slowest voter, or `UNKNOWN`."""
+    leader = quorum.leader
+    return UNKNOWN if leader is None else lag_time_ms(slowest(quorum.voters), leader)
+
+
+def slowest(voters: Iterable[ReplicaInfo]) -> ReplicaInfo:
+    """Return the voter with the lowest log end offset; the first of several, as in Kafka's tool."""
+    return min(voters, key=lambda voter: voter.log_end_offset)
