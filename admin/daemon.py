@@ -18,12 +18,12 @@ from uuid import UUID
 
 from aiohttp import web
 
-from admin.anywhere import Anywhere
 from admin.capabilities.server import handle
 from admin.collecting import Collecting
 from admin.config import Config
 from admin.formatted import formatted
 from admin.http.app import make_app
+from admin.http.gateway import Gateway
 from controller.apis.brokers import BrokerApis
 from controller.apis.controller_apis import OFFERED, ControllerApis
 from controller.apis.forwarder import Forwarder
@@ -159,7 +159,7 @@ async def _listen(
     )
     parts.push_async_callback(door.close)
     await _listen_kafka(config, door, parts)
-    await _listen_http(config, service, parts)
+    await _listen_http(config, Gateway(service, door.router), parts)
 
 
 def _later(loop: asyncio.AbstractEventLoop, fail: Callable[[Exception], None]) -> Later:
@@ -245,12 +245,10 @@ async def _listen_kafka(config: Config, door: ControllerApis, parts: AsyncExitSt
         raise _cannot_listen("listeners", f"{host}:{port}", error) from error
 
 
-async def _listen_http(config: Config, service: Service, parts: AsyncExitStack) -> None:
+async def _listen_http(config: Config, gateway: Gateway, parts: AsyncExitStack) -> None:
     if config.http is None:
         return
-    runner = web.AppRunner(
-        make_app(Anywhere(service)), access_log=None, shutdown_timeout=CLOSE_MS / 1_000
-    )
+    runner = web.AppRunner(make_app(gateway), access_log=None, shutdown_timeout=CLOSE_MS / 1_000)
     await runner.setup()
     parts.push_async_callback(runner.cleanup)
     host, port = config.http

@@ -13,12 +13,14 @@ import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NoReturn
 
+from admin.capabilities.moves import PRIORITY_MAX, PRIORITY_MIN
+from admin.capabilities.plans import PLAN_FILE_VERSION
+from admin.capabilities.reassignments import BeginMove
 from admin.model import Assignment, PartitionId, TopicDescription
-from admin.new_moves import PRIORITY_MAX, PRIORITY_MIN, THROTTLE_MAX, NewMove
 from admin.shown import shown
 from controller.move_requests import wrong_name
+from statemachine.limits import THROTTLE_BYTES_PER_S_MAX
 
-VERSION: Final = 1
 PLAN_BYTES_MAX: Final = 64 * 1024 * 1024
 ANY_LOG_DIR: Final = "any"
 ID_MAX: Final = 2**31 - 1
@@ -41,7 +43,7 @@ def parse_plan(text: str) -> tuple[Assignment, ...]:
     return _assignments(_entries(_object(_json(text), "the plan", _PLAN_FIELDS), "the plan"))
 
 
-def parse_move(text: str) -> NewMove:
+def parse_move(text: str) -> BeginMove:
     """A plan with what it is to be known by beside it, as over HTTP; raises `InvalidPlan`.
 
     That is `name`, `priority`, `throttle_bytes_per_s` and `dry_run`; each may be left out.
@@ -50,7 +52,7 @@ def parse_move(text: str) -> NewMove:
     dry_run = found.get("dry_run", False)
     if not isinstance(dry_run, bool):
         raise InvalidPlan(f"dry_run is {shown(dry_run)}; it is true or false")
-    return NewMove(
+    return BeginMove(
         assignments=_assignments(_entries(found, "the plan")),
         name=_name(found.get("name", "")),
         priority=priority_of(found.get("priority", 0)),
@@ -72,8 +74,8 @@ def priority_of(value: Any) -> int:
 def throttle_of(value: Any) -> int:
     """The throttle of a move in bytes a second, as JSON has it; raises `InvalidPlan`."""
     is_whole = isinstance(value, int) and not isinstance(value, bool)
-    if not is_whole or not 0 <= value <= THROTTLE_MAX:
-        limits = f"a whole number from 1 to {THROTTLE_MAX}, or 0 for none"
+    if not is_whole or not 0 <= value <= THROTTLE_BYTES_PER_S_MAX:
+        limits = f"a whole number from 1 to {THROTTLE_BYTES_PER_S_MAX}, or 0 for none"
         raise InvalidPlan(f"throttle_bytes_per_s is {shown(value)}; it is {limits}")
     number: int = value
     return number
@@ -160,14 +162,18 @@ def render_plan(replicas: Mapping[PartitionId, Sequence[int]]) -> str:
         }
         for id in sorted(replicas)
     ]
-    return json.dumps({"version": VERSION, "partitions": partitions}, separators=(",", ":"))
+    return json.dumps(
+        {"version": PLAN_FILE_VERSION, "partitions": partitions}, separators=(",", ":")
+    )
 
 
 def _entries(found: Mapping[str, Any], what: str, name: str = "partitions") -> list[Any]:
     """The list of this name, which is there beside the version."""
-    version = found.get("version", VERSION)
-    if version != VERSION or isinstance(version, bool):
-        raise InvalidPlan(f"Not supported version field value {shown(version)}; write {VERSION}")
+    version = found.get("version", PLAN_FILE_VERSION)
+    if version != PLAN_FILE_VERSION or isinstance(version, bool):
+        raise InvalidPlan(
+            f"Not supported version field value {shown(version)}; write {PLAN_FILE_VERSION}"
+        )
     if name not in found:
         raise InvalidPlan(f'{what} has no field "{name}"')
     entries = found[name]

@@ -8,18 +8,18 @@ from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
+from admin.capabilities.reassignments import BeginMove, BegunMove
 from admin.client.asking import Answer, Question
 from admin.client.channels import Form
 from admin.faults import Incompatible, error_name
 from admin.model import PartitionResult, Reassignment
-from admin.new_moves import BegunMove, NewMove
 from quorum.protocol.apis import ApiKey
 
 LOOK = "metaquorum moves list"
 """What shows which moves there are, and what became of them."""
 
 
-def begin_move(asked: NewMove) -> Question:
+def begin_move(asked: BeginMove) -> Question:
     """Partitions to be moved, to be redirected, or, where replicas is None, cancelled (KIP-455)."""
 
     def fill(form: Form) -> Any:
@@ -58,7 +58,7 @@ def begin_move(asked: NewMove) -> Question:
     )
 
 
-def read_begun(asked: NewMove, answer: Answer) -> BegunMove:
+def read_begun(asked: BeginMove, answer: Answer) -> BegunMove:
     """What came of it, one result for each partition; raises `Incompatible`."""
     response = answer.response
     results = [
@@ -75,7 +75,7 @@ def read_begun(asked: NewMove, answer: Answer) -> BegunMove:
     return BegunMove(
         move_id=response.move_id,
         results=results,
-        is_repeated=response.repeated,
+        repeated=response.repeated,
     )
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
-from admin.capabilities import brokers, moves, plans, quorum
+from admin.capabilities import brokers, moves, plans, quorum, reassignments
 from admin.capabilities.schema import Request
 
 CAPABILITIES: Final[Mapping[str, type[Request[Any]]]] = MappingProxyType(
@@ -17,6 +17,8 @@ CAPABILITIES: Final[Mapping[str, type[Request[Any]]]] = MappingProxyType(
             brokers.UncordonBrokers,
             brokers.UnregisterBrokers,
             brokers.SafeToStop,
+            reassignments.BeginMove,
+            reassignments.ListReassignments,
             moves.ListMoves,
             moves.DescribeMove,
             moves.DescribeMovePartitions,

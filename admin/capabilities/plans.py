@@ -16,10 +16,11 @@ from admin.capabilities.schema import (
     known,
 )
 from admin.model import PartitionId
-from admin.plan_file import VERSION
 from controller.quorum_description import UNKNOWN
 from statemachine.errors import Error
 
+PLAN_FILE_VERSION: Final = 1
+"""Of the JSON files of `reassign-partitions`."""
 FACTOR_MAX: Final = 32_767
 PARTITIONS_TOLD_MAX: Final = 20_000
 """Partitions of a plan that an answer tells one by one: about a megabyte."""
@@ -358,7 +359,7 @@ def _foreseen(foreseen: Foreseen) -> dict[str, Any]:
 
 def _file(assigned: list[tuple[PartitionId, Any]]) -> dict[str, Any]:
     return {
-        "version": VERSION,
+        "version": PLAN_FILE_VERSION,
         "partitions": [
             {"topic": id.topic, "partition": id.partition, "replicas": list(replicas)}
             for id, replicas in assigned

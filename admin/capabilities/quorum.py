@@ -189,7 +189,6 @@ class TransferLead(Request[LeadTransfer], frozen=True, kw_only=True):
     LOOK = STATUS
     # It leads already: where the answer to an earlier attempt was lost, that did it.
     DONE_BEFORE = ELECTION_NOT_NEEDED
-    SLOW = True
 
     def failing(self) -> str:
         return f"the lead cannot be handed over{'' if self.to is None else f' to {self.to}'}"

@@ -23,8 +23,6 @@ A = TypeVar("A")
 A_co = TypeVar("A_co", covariant=True)
 T = TypeVar("T")
 
-DEFAULT_TIMEOUT_MS: Final = 10_000
-
 BrokerId = Annotated[int, Meta(ge=0, le=2**31 - 1, description="Id of a broker")]
 MoveId = Annotated[int, Meta(gt=0, le=2**63 - 1, description="Id of a move")]
 PartitionNumber = Annotated[int, Meta(ge=0, le=2**31 - 1, description="Number of a partition")]
@@ -69,8 +67,6 @@ class Request(Struct, Generic[A_co], frozen=True, kw_only=True, forbid_unknown_f
     """Whether "nobody leads" is an answer, once that is more than a short election."""
     LOCAL: ClassVar[bool] = False
     """Whether any node answers from what it has, unasked."""
-    SLOW: ClassVar[bool] = False
-    """Whether the node that is asked may answer a moment after it has lost the lead."""
     STALE: ClassVar[bool] = True
     """Whether any node may answer it from what it has, if it changes nothing."""
     ERRORS: ClassVar[tuple[Error, ...]] = ()
@@ -120,7 +116,7 @@ class Context:
     """The principal that asks."""
     stale: bool = False
     """Whether this node may answer from what it has."""
-    timeout_ms: int = DEFAULT_TIMEOUT_MS
+    timeout_ms: int
     """How long the client waits."""
 
 
@@ -144,7 +140,7 @@ def handles(
     return register
 
 
-def with_key(request: Request[A]) -> Request[A]:
+def with_key(request: R) -> R:
     """The request with an idempotency key, its own or a new one, if it needs one."""
     has_key = getattr(request, "key", None) == ""
     if not has_key or request.only_reads() or not request.KEYED:
@@ -177,7 +173,7 @@ def known(number: int) -> int | None:
 
 def json_of(answer: Answer) -> dict[str, Any]:
     """The plain values of an answer; that it was given before is said in a header."""
-    data: dict[str, Any] = msgspec.to_builtins(answer)
+    data: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(answer))
     data.pop("repeated", None)
     return data
 

@@ -35,7 +35,9 @@ async def carry_out(request: Request[A], context: Context) -> A:
     return answer
 
 
-async def handle(service: Service, name: str, body: bytes, *, who: str, stale: bool) -> bytes:
+async def handle(
+    service: Service, name: str, body: bytes, *, who: str, stale: bool, timeout_ms: int
+) -> bytes:
     """Carry out the request in `body` on this node; raises `Refused` or `NotActive`.
 
     A long body is decoded in a thread, and so is its answer encoded.
@@ -45,5 +47,7 @@ async def handle(service: Service, name: str, body: bytes, *, who: str, stale: b
         request = await asyncio.to_thread(decode_request, name, body)
     else:
         request = decode_request(name, body)
-    answer = await carry_out(request, Context(service=service, who=who, stale=stale))
+    answer = await carry_out(
+        request, Context(service=service, who=who, stale=stale, timeout_ms=timeout_ms)
+    )
     return await asyncio.to_thread(encode, answer) if is_long else encode(answer)

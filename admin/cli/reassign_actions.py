@@ -5,17 +5,18 @@ from collections.abc import Sequence
 from typing import Final
 
 from admin.capabilities.moves import DescribeMove
+from admin.capabilities.reassignments import BeginMove, BegunMove
+from admin.capabilities.schema import with_key
 from admin.cli import reassign_text
 from admin.cli.move_progress import wait_for
 from admin.cli.options import Exit, Target, say, write, write_data
 from admin.cli.reassign_plan import registered, replicas_of, topics_of
 from admin.client.admin_client import AdminClient, Incompatible, Unreachable
 from admin.model import Assignment, Reassignment
-from admin.new_moves import BegunMove, NewMove, with_key
 from admin.plan_file import check_plan, missing
 
 
-async def execute(whom: Target, asked: NewMove, *, additional: bool, wait: bool) -> Exit:
+async def execute(whom: Target, asked: BeginMove, *, additional: bool, wait: bool) -> Exit:
     """Start a move; unless `additional`, only where no other partitions are under way."""
     async with whom.client() as client:
         underway = await client.list_reassignments()
@@ -38,7 +39,7 @@ async def execute(whom: Target, asked: NewMove, *, additional: bool, wait: bool)
             return max(done, Exit.NOT_FINISHED) if wait else done
 
 
-async def _follow(client: AdminClient, asked: NewMove, begun: BegunMove, *, wait: bool) -> Exit:
+async def _follow(client: AdminClient, asked: BeginMove, begun: BegunMove, *, wait: bool) -> Exit:
     """What becomes of the move that was begun, as far as it is wanted; raises `Incompatible`."""
     if begun.move_id and asked.throttle_bytes_per_s:
         # An attempt before this one, or somebody else, may have begun it at another rate.
@@ -53,18 +54,18 @@ async def _follow(client: AdminClient, asked: NewMove, begun: BegunMove, *, wait
     return Exit.DONE
 
 
-def _is_any_of(underway: Sequence[Reassignment], asked: NewMove) -> bool:
+def _is_any_of(underway: Sequence[Reassignment], asked: BeginMove) -> bool:
     wanted = {one.id for one in asked.assignments}
     return any(one.id in wanted for one in underway)
 
 
-def _is_part_of(underway: Sequence[Reassignment], asked: NewMove) -> bool:
+def _is_part_of(underway: Sequence[Reassignment], asked: BeginMove) -> bool:
     """Whether all that is under way is what an attempt before this one may have begun."""
     wanted = {one.id: one.replicas for one in asked.assignments}
     return all(tuple(one.target) == wanted.get(one.id) for one in underway)
 
 
-async def _begin(client: AdminClient, asked: NewMove) -> BegunMove:
+async def _begin(client: AdminClient, asked: BeginMove) -> BegunMove:
     known = with_key(asked)
     try:
         return await client.begin_move(known)
@@ -82,7 +83,7 @@ def _tell(begun: BegunMove) -> Exit:
     elif begun.accepted and all(one.replicas for one in begun.accepted):
         # Whoever says what they have knows of moves, and has begun none.
         say(reassign_text.NOTHING_BEGUN)
-    if begun.is_repeated:
+    if begun.repeated:
         say(reassign_text.REPEATED)
         if begun.move_id:
             say(reassign_text.original(begun.move_id))
@@ -116,7 +117,7 @@ async def _cancel(client: AdminClient, active: Sequence[Assignment | Reassignmen
         write(reassign_text.NOTHING_ACTIVE)
         return Exit.DONE
     wanted = [Assignment(topic=one.topic, partition=one.partition, replicas=None) for one in active]
-    found = await client.begin_move(NewMove(assignments=wanted))
+    found = await client.begin_move(BeginMove(assignments=wanted))
     if found.accepted:
         write(reassign_text.cancelled([one.id for one in found.accepted]))
         if any(one.replicas for one in found.accepted):

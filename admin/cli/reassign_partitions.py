@@ -23,8 +23,8 @@ from admin.cli.options import (
 )
 
 if TYPE_CHECKING:
+    from admin.capabilities.reassignments import BeginMove
     from admin.model import Assignment
-    from admin.new_moves import NewMove
 
 T = TypeVar("T")
 
@@ -197,14 +197,14 @@ def _carry_out(whom: Target, asked: Asked, file: Path) -> Exit:
             return run(reassign_actions.cancel(whom, plan))
 
 
-def _new_move(asked: Asked, plan: "Sequence[Assignment]") -> "NewMove":
-    from admin.new_moves import NewMove
+def _new_move(asked: Asked, plan: "Sequence[Assignment]") -> "BeginMove":
+    from admin.capabilities.reassignments import BeginMove
     from controller.move_requests import refusal_of
 
     refusal = refusal_of(asked.name, asked.key)
     if refusal is not None:
         raise click.UsageError(refusal.message)
-    return NewMove(
+    return BeginMove(
         assignments=plan,
         name=asked.name,
         priority=asked.priority,

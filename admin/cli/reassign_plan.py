@@ -8,12 +8,12 @@ from dataclasses import dataclass
 
 from admin.capabilities.brokers import ListBrokers
 from admin.capabilities.moves import RollBackMove, whole_plan
+from admin.capabilities.reassignments import BeginMove
 from admin.cli import moves_text, reassign_text
 from admin.cli.options import Exit, Target, say, write
 from admin.client.admin_client import AdminClient, Incompatible
 from admin.client.log_sizes import log_sizes
 from admin.model import Assignment, PartitionId, TopicDescription
-from admin.new_moves import NewMove
 from admin.plan_file import InvalidPlan, check_plan
 from statemachine.reassignment.planner.generate import generate as generated
 from statemachine.reassignment.planner.outcome import outcome
@@ -117,7 +117,7 @@ async def foresee(whom: Target, plan: Sequence[Assignment]) -> Exit:
         if awaited := brokers.awaited(plan, replicas_of(topics, plan)):
             say(reassign_text.awaited(awaited))
         try:
-            tried = await client.begin_move(NewMove(assignments=plan, dry_run=True))
+            tried = await client.begin_move(BeginMove(assignments=plan, dry_run=True))
         except Incompatible as error:
             say(f"The steps are not known: {error}")
             return Exit.DONE

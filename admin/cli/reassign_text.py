@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from admin.capabilities.plans import PLAN_FILE_VERSION
+from admin.capabilities.reassignments import BegunMove, reassignment_of
+from admin.capabilities.schema import json_of
 from admin.cli.output import columns
 from admin.model import Assignment, PartitionId, PartitionResult, Reassignment, Reassignments
-from admin.moves_data import reassignment_data
-from admin.new_moves import BegunMove
-from admin.plan_file import VERSION, render_plan
+from admin.plan_file import render_plan
 from statemachine.reassignment.planner.outcome import Load, Outcome
 
 EXISTING_REASSIGNMENT = (
@@ -239,10 +240,10 @@ def listed(active: Iterable[Reassignment]) -> str:
 def listed_data(active: Reassignments) -> dict[str, Any]:
     """What `--list` says, as plain values: the shape of a plan, and what comes and goes."""
     return {
-        "version": VERSION,
+        "version": PLAN_FILE_VERSION,
         "as_of_offset": active.as_of,
         "partitions": [
-            reassignment_data(one) for one in sorted(active.moves, key=lambda one: one.id)
+            json_of(reassignment_of(one)) for one in sorted(active.moves, key=lambda one: one.id)
         ],
     }
 

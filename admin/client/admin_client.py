@@ -4,8 +4,9 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, TypeVar
 
-from admin import new_moves, reassignment_questions
+from admin import reassignment_questions
 from admin.addresses import Address
+from admin.capabilities.reassignments import BeginMove, BegunMove
 from admin.capabilities.schema import Request, with_key
 from admin.client import capability, features, voters
 from admin.client import configs as config_questions
@@ -24,7 +25,6 @@ from admin.model import (
     TopicDescription,
     Topics,
 )
-from admin.new_moves import BegunMove, NewMove
 from admin.whereabouts import Whereabouts, discover_brokers, read_whereabouts
 from controller.quorum_description import QuorumDescription
 from quorum.core.vocabulary import ReplicaKey
@@ -196,19 +196,19 @@ class AdminClient:
         """Forget a broker that will not come back, whatever it has: Kafka's own request."""
         await self._ask(questions.unregister_broker(broker_id))
 
-    async def begin_move(self, asked: NewMove) -> BegunMove:
+    async def begin_move(self, asked: BeginMove) -> BegunMove:
         """Begin a move, redirect and cancel what is under way; one result for each partition.
 
         It has a key, its own or a new one: after a lost answer nothing is carried out again.
         """
-        question = reassignment_questions.begin_move(new_moves.with_key(asked))
+        question = reassignment_questions.begin_move(with_key(asked))
         return reassignment_questions.read_begun(asked, await self._ask(question))
 
     async def alter_reassignments(
         self, assignments: Sequence[Assignment]
     ) -> Sequence[PartitionResult]:
         """As `begin_move`, without a name."""
-        return (await self.begin_move(NewMove(assignments=assignments))).results
+        return (await self.begin_move(BeginMove(assignments=assignments))).results
 
     async def list_reassignments(
         self, wanted: Mapping[str, Sequence[int]] | None = None

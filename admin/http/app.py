@@ -2,18 +2,18 @@
 
 from aiohttp import web
 
-from admin.anywhere import Anywhere
 from admin.capabilities.moves import BASE
 from admin.http import brokers, moves, plans, quorum
-from admin.http.capability_routes import ANYWHERE, add_routes
+from admin.http.capability_routes import GATEWAY, add_routes
+from admin.http.gateway import Gateway
 from admin.http.problems import as_problems
 from admin.plan_file import PLAN_BYTES_MAX
 
 
-def make_app(capabilities: Anywhere) -> web.Application:
-    """The application of one node; `capabilities` answers, wherever the active controller is."""
+def make_app(gateway: Gateway) -> web.Application:
+    """The application of one node."""
     app = web.Application(middlewares=[as_problems], client_max_size=PLAN_BYTES_MAX)
-    app[ANYWHERE] = capabilities
+    app[GATEWAY] = gateway
     app.router.add_get(BASE, moves.get_all)
     app.router.add_post(BASE, moves.post_plan)
     app.router.add_get(f"{BASE}/{{id}}/rollback-plan", moves.get_rollback_plan)

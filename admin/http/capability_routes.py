@@ -8,16 +8,15 @@ import msgspec
 import orjson
 from aiohttp import web
 
-from admin.anywhere import Anywhere
 from admin.capabilities import CAPABILITIES
 from admin.capabilities.schema import Request, Route, json_of
 from admin.faults import Refused
+from admin.http.gateway import Gateway
 from admin.http.problems import HAS_KEY, REPEATED, Problem
 from admin.shown import SHOWN_CHARACTERS_MAX
 from controller.move_requests import wrong_key
 
-ANYWHERE: Final = web.AppKey("anywhere", Anywhere)
-ANONYMOUS: Final = "User:ANONYMOUS"
+GATEWAY: Final = web.AppKey("gateway", Gateway)
 KEY_HEADER: Final = "Idempotency-Key"
 NUMBER_DIGITS_MAX: Final = 19
 LARGE_BYTES: Final = 256 * 1024
@@ -72,7 +71,7 @@ def _handler(
 
 async def ask(request: web.Request, asked: Request[A], *, stale: bool = False) -> A:
     """The answer of the active controller, or of this node if it may be `stale`."""
-    return await request.app[ANYWHERE].ask(asked, ANONYMOUS, stale=stale)
+    return await request.app[GATEWAY].ask(asked, stale=stale)
 
 
 async def as_it_is(_request: web.Request, _asked: Any, answer: Any) -> web.Response:

@@ -2,10 +2,10 @@
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, Final
 
 from aiohttp import web
+from msgspec.structs import replace
 
 from admin.capabilities.moves import (
     BASE,
@@ -23,11 +23,11 @@ from admin.capabilities.moves import (
     whole_plan,
 )
 from admin.capabilities.plans import bytes_data
+from admin.capabilities.reassignments import BeginMove, BegunMove, ListReassignments
 from admin.capabilities.schema import Request, json_of
 from admin.faults import Refused
 from admin.http.capability_routes import (
-    ANONYMOUS,
-    ANYWHERE,
+    GATEWAY,
     LARGE_BYTES,
     Refuse,
     Respond,
@@ -38,21 +38,20 @@ from admin.http.capability_routes import (
     id_in,
     key_of,
 )
-from admin.http.problems import REPEATED, Problem, refused
+from admin.http.problems import REPEATED, Problem, refusals_data, refused
 from admin.model import Assignment, PartitionResult
-from admin.moves_data import begun_data, foreseen_data, reassignment_data
-from admin.new_moves import NewMove
 from admin.plan_file import InvalidPlan, parse_move, render_plan
 from statemachine.errors import Error
+from statemachine.limits import PLANNED_STEPS_SHOWN_MAX
 
 
 async def get_all(request: web.Request) -> web.Response:
     """The partitions under way, and the moves; `?topic=NAME` asks for one topic's partitions."""
     check_parameters(request, "topic", "stale")
     stale, topic = flag(request, "stale"), request.query.get("topic")
-    found = await request.app[ANYWHERE].list_reassignments(None, stale=stale)
-    shown = [reassignment_data(each) for each in found.moves if topic in (None, each.topic)]
-    body = {"reassignments": shown, "total": len(shown), "as_of_offset": found.as_of}
+    found = await ask(request, ListReassignments(), stale=stale)
+    kept = tuple(each for each in found.reassignments if topic in (None, each.topic))
+    body = json_of(replace(found, reassignments=kept)) | {"total": len(kept)}
     if topic is None:
         moves = json_of(await ask(request, ListMoves(), stale=stale))
         moves["moves_as_of_offset"] = moves.pop("as_of_offset")
@@ -70,17 +69,17 @@ async def post_plan(request: web.Request) -> web.Response:
     key, is_dry = key_of(request), flag(request, "dry_run")
     asked = await _plan_in(request)
     asked = replace(asked, key=key, dry_run=asked.dry_run or is_dry)
-    found = await request.app[ANYWHERE].begin_move(ANONYMOUS, asked)
-    request[REPEATED] = found.is_repeated
+    found = await ask(request, asked)
+    request[REPEATED] = found.repeated
     if len(found.refused) == len(found.results):
         raise refused(found.refused)
     if asked.dry_run:
-        moved = await request.app[ANYWHERE].bytes_of_move(asked.assignments, found.refused)
+        moved = await request.app[GATEWAY].bytes_of_move(asked.assignments, found.refused)
         return as_json({**foreseen_data(found), **bytes_data(moved)})
     return _begun(begun_data(found), found.move_id)
 
 
-async def _plan_in(request: web.Request) -> NewMove:
+async def _plan_in(request: web.Request) -> BeginMove:
     body = await request.read()
     try:
         if len(body) < LARGE_BYTES:
@@ -153,7 +152,7 @@ async def rolled_back(
         Assignment(topic=each.topic, partition=each.partition, replicas=tuple(replicas))
         for each, replicas in plan.originals.items()
     ]
-    moved = await request.app[ANYWHERE].bytes_of_move(back, _refused(answer))
+    moved = await request.app[GATEWAY].bytes_of_move(back, _refused(answer))
     return as_json({"dry_run": True, **body, **bytes_data(moved)})
 
 
@@ -226,6 +225,35 @@ def _begun(body: Any, move_id: int) -> web.Response:
     if move_id:
         response.headers["Location"] = f"{BASE}/{move_id}"
     return response
+
+
+def begun_data(found: BegunMove) -> dict[str, Any]:
+    """What came of a request that begins a move: which it is, and which partitions are refused."""
+    return {
+        "move_id": found.move_id or None,
+        "accepted": len(found.accepted),
+        "refused": len(found.refused),
+        "errors": refusals_data(found.refused),
+    }
+
+
+def foreseen_data(found: BegunMove) -> dict[str, Any]:
+    """What would come of it, with the steps of the first partitions."""
+    told = found.accepted[:PLANNED_STEPS_SHOWN_MAX]
+    return {
+        "dry_run": True,
+        **begun_data(found),
+        "planned": [
+            {
+                "topic": each.topic,
+                "partition": each.partition,
+                "replicas": list(each.replicas),
+                "steps": [list(step) for step in each.steps],
+            }
+            for each in told
+        ],
+        "planned_not_shown": len(found.accepted) - len(told),
+    }
 
 
 RESPONSES: Final[Mapping[type[Request[Any]], Respond]] = {

@@ -20,7 +20,7 @@ from admin.capabilities.plans import (
     replicas_data,
 )
 from admin.capabilities.schema import Request, json_of
-from admin.http.capability_routes import ANYWHERE, Respond, as_json, ask
+from admin.http.capability_routes import GATEWAY, Respond, as_json, ask
 from admin.http.problems import Problem
 from statemachine.errors import Error
 
@@ -31,7 +31,7 @@ LOOK_AGAIN_SECONDS: Final = 2
 async def generated(request: web.Request, _asked: GeneratePlan, answer: PlanResult) -> web.Response:
     """The plan, to be asked for as it is told; 409 if there is none."""
     _check_planned(answer)
-    return as_json(plan_data(answer, await request.app[ANYWHERE].bytes_of_plan(answer)))
+    return as_json(plan_data(answer, await request.app[GATEWAY].bytes_of_plan(answer)))
 
 
 async def factor_changed(
@@ -39,7 +39,7 @@ async def factor_changed(
 ) -> web.Response:
     """The plan and what has begun of it: 202 with its location; 409 if there is no plan."""
     _check_planned(answer)
-    moved = await request.app[ANYWHERE].bytes_of_plan(answer) if asked.dry_run else UNTRIED
+    moved = await request.app[GATEWAY].bytes_of_plan(answer) if asked.dry_run else UNTRIED
     body = {"dry_run": asked.dry_run, **plan_data(answer, moved), **begun_data(answer)}
     return _begun(answer, body, status=202 if answer.accepted else 200)
 
@@ -58,7 +58,7 @@ async def decommissioned(
         move = await ask(request, DescribeMove(move_id=move_id))
         moves.append(json_of(msgspec.convert(move, MoveProgress, from_attributes=True)))
     is_tried = begins and asked.dry_run
-    moved = await request.app[ANYWHERE].bytes_of_plan(answer) if is_tried else UNTRIED
+    moved = await request.app[GATEWAY].bytes_of_plan(answer) if is_tried else UNTRIED
     body = {
         "broker_id": asked.broker_ids[0],
         "dry_run": asked.dry_run,

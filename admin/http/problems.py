@@ -1,46 +1,39 @@
 """What is wrong, as RFC 9457 has it: one shape for every error that this door gives."""
 
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final
 
 import orjson
 from aiohttp import web
 
-from admin.anywhere import NoActiveController, OutcomeUnknown
 from admin.faults import Refused, error_name
+from admin.http.gateway import Unanswered
 from admin.model import PartitionResult
-from admin.moves_data import refusals_data
+from quorum.protocol.errors import ErrorCode
+from statemachine.limits import REFUSED_SHOWN_MAX
 
 logger = logging.getLogger("http")
 
 CONTENT_TYPE: Final = "application/problem+json"
-NOT_CONTROLLER: Final = 41
-REQUEST_TIMED_OUT: Final = 7
-FENCED_LEADER_EPOCH: Final = 74
-ELIGIBLE_LEADERS_NOT_AVAILABLE: Final = 83
-ELECTION_NOT_NEEDED: Final = 84
-DUPLICATE_RESOURCE: Final = 92
-BROKER_ID_NOT_REGISTERED: Final = 102
-UNKNOWN_TOPIC_OR_PARTITION: Final = 3
-
-STATUS: Final = MappingProxyType(
+_STATUS: Final[Mapping[int, int]] = MappingProxyType(
     {
-        REQUEST_TIMED_OUT: 504,
-        FENCED_LEADER_EPOCH: 409,
-        ELIGIBLE_LEADERS_NOT_AVAILABLE: 409,
-        ELECTION_NOT_NEEDED: 409,
-        DUPLICATE_RESOURCE: 422,
-        BROKER_ID_NOT_REGISTERED: 404,
-        UNKNOWN_TOPIC_OR_PARTITION: 404,
+        ErrorCode.UNKNOWN_SERVER_ERROR: 500,
+        ErrorCode.REQUEST_TIMED_OUT: 504,
+        ErrorCode.FENCED_LEADER_EPOCH: 409,
+        ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE: 409,
+        ErrorCode.ELECTION_NOT_NEEDED: 409,
+        ErrorCode.DUPLICATE_RESOURCE: 422,
+        ErrorCode.BROKER_ID_NOT_REGISTERED: 404,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: 404,
     }
 )
 """What a refusal is in HTTP where the request is not wrong: the time was up, the state such, or
 the key that of another one."""
 
 HAS_KEY: Final = web.RequestKey("has_key", bool)
-REPEATED: Final = web.RequestKey("is_repeated", bool)
+REPEATED: Final = web.RequestKey("repeated", bool)
 """Under which a handler notes that the request has a key, and that its answer was given before."""
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -78,6 +71,20 @@ def refused(results: Sequence[PartitionResult]) -> Problem:
     )
 
 
+def refusals_data(refused: Sequence[PartitionResult]) -> list[dict[str, Any]]:
+    """The first of the partitions that are refused, each with its reason; null is all of it."""
+    return [
+        {
+            "topic": each.topic,
+            "partition": None if each.partition < 0 else each.partition,
+            "kafka_error": each.error_name,
+            "kafka_error_code": each.error_code,
+            "message": each.message,
+        }
+        for each in refused[:REFUSED_SHOWN_MAX]
+    ]
+
+
 def as_response(problem: Problem) -> web.Response:
     return web.Response(
         body=orjson.dumps(problem.body), status=problem.status, content_type=CONTENT_TYPE
@@ -99,48 +106,48 @@ async def _answered(request: web.Request, handler: Handler) -> web.StreamRespons
         return await handler(request)
     except Problem as problem:
         return as_response(problem)
-    except NoActiveController as error:
-        return as_response(
-            Problem(
-                503,
-                "No active controller",
-                f"no active controller could answer in time: {error}",
-                kafka_error="NOT_CONTROLLER",
-                kafka_error_code=NOT_CONTROLLER,
-                leader_id=error.leader_id,
-                retriable=True,
-            )
-        )
     except Refused as error:
         return as_response(
             Problem(
-                STATUS.get(error.code, 400),
+                _STATUS.get(error.code, 400),
                 "Refused",
                 str(error),
                 kafka_error=error_name(error.code),
                 kafka_error_code=error.code,
-                retriable=error.code == REQUEST_TIMED_OUT,
+                retriable=error.code == ErrorCode.REQUEST_TIMED_OUT,
             )
         )
-    except OutcomeUnknown as error:
-        then = "look at GET /v1/quorum or /v1/reassignments before asking again"
-        if request.get(HAS_KEY, False):
-            then = "ask again with the same Idempotency-Key, and it is done once"
-        return as_response(
-            Problem(
-                504,
-                "Outcome unknown",
-                f"{error}; {then}",
-                kafka_error="REQUEST_TIMED_OUT",
-                kafka_error_code=REQUEST_TIMED_OUT,
-                retriable=request.get(HAS_KEY, False),
-            )
-        )
+    except Unanswered as error:
+        return as_response(_unanswered(request, error))
     except web.HTTPException as error:
         return as_response(Problem(error.status, error.reason, _detail(request, error)))
     except Exception:
         logger.exception("failed at %s %s", request.method, request.path)
         return as_response(Problem(500, "Internal error", "the controller failed; see its log"))
+
+
+def _unanswered(request: web.Request, error: Unanswered) -> Problem:
+    if not error.may_be_done:
+        return Problem(
+            503,
+            "No active controller",
+            f"no active controller could answer in time: {error}",
+            kafka_error=ErrorCode.NOT_CONTROLLER.name,
+            kafka_error_code=ErrorCode.NOT_CONTROLLER,
+            leader_id=error.leader_id,
+            retriable=True,
+        )
+    then = "look at GET /v1/quorum or /v1/reassignments before asking again"
+    if request.get(HAS_KEY, False):
+        then = "ask again with the same Idempotency-Key, and it is done once"
+    return Problem(
+        504,
+        "Outcome unknown",
+        f"{error}; {then}",
+        kafka_error=ErrorCode.REQUEST_TIMED_OUT.name,
+        kafka_error_code=ErrorCode.REQUEST_TIMED_OUT,
+        retriable=request.get(HAS_KEY, False),
+    )
 
 
 def _detail(request: web.Request, error: web.HTTPException) -> str:

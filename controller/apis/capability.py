@@ -11,7 +11,7 @@ class CapabilityHandler(Protocol):
     """Carries out a capability on the active controller, or on any node if it may be stale."""
 
     async def __call__(
-        self, service: Service, name: str, body: bytes, *, who: str, stale: bool
+        self, service: Service, name: str, body: bytes, *, who: str, stale: bool, timeout_ms: int
     ) -> bytes:
         """The bytes of the answer; raises `RequestRefused` or `NotActive`."""
         ...
@@ -21,7 +21,12 @@ async def handle(request: KafkaRequest, service: Service) -> Any:
     message = request.message
     try:
         body = await service.capability_handler(
-            service, message.name, message.body, who=request.principal, stale=message.stale
+            service,
+            message.name,
+            message.body,
+            who=request.principal,
+            stale=message.stale,
+            timeout_ms=request.timeout_ms,
         )
     except RequestRefused as refused:
         # The client says itself what failed; only the reason travels.

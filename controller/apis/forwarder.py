@@ -4,7 +4,8 @@ import asyncio
 import itertools
 import logging
 import random
-from typing import Final, NamedTuple
+from collections.abc import Coroutine
+from typing import Any, Final, NamedTuple
 
 from controller.apis.request import TIMEOUT_MS_MAX, KafkaRequest
 from quorum.core.vocabulary import ReplicaId
@@ -30,6 +31,8 @@ from quorum.transport.sweeper import Sweeper
 
 logger = logging.getLogger("kafka")
 
+FAREWELL_SECONDS: Final = 2.0
+"""How long a node that lost the lead may take to answer: it says who has it after a transfer."""
 LEADERLESS_MS_MAX: Final = 3_000
 """An election may take this long and is worth waiting for; after it, a client that asks about the
 quorum itself hears that nobody leads."""
@@ -114,8 +117,12 @@ class Forwarder:
             # A channel that runs out of time drops its connection, with the requests of others. So
             # it has more time than any of them, and a request that gives up just goes away.
             async with asyncio.timeout_at(deadline):
-                reply = await channel.call(
-                    ApiKey.ENVELOPE, body, timeout_ms=TIMEOUT_MS_MAX, version=envelope.VERSION
+                reply = await self._reply(
+                    leader,
+                    channel.call(
+                        ApiKey.ENVELOPE, body, timeout_ms=TIMEOUT_MS_MAX, version=envelope.VERSION
+                    ),
+                    deadline,
                 )
             return _response_in(leader, request, reply)
         except TimeoutError:
@@ -127,6 +134,25 @@ class Forwarder:
             raise NotForwarded(f"node {leader}: {error}", may_be_done=may_be_done) from error
         except Malformed as error:
             raise NotForwarded(f"node {leader}: {error}", may_be_done=True) from error
+
+    async def _reply(
+        self, leader: ReplicaId, call: Coroutine[Any, Any, Reply], deadline: float
+    ) -> Reply:
+        """Return the reply to a call of the leader; raises `NotForwarded` if it leads no more."""
+        loop = asyncio.get_running_loop()
+        calling = loop.create_task(call)
+        left_seconds = max(0.0, deadline - loop.time())
+        watching = loop.create_task(self._quorum.leader_changed(within_seconds=left_seconds))
+        try:
+            await asyncio.wait({calling, watching}, return_when=asyncio.FIRST_COMPLETED)
+            if not calling.done():
+                await asyncio.wait({calling}, timeout=FAREWELL_SECONDS)
+            if not calling.done():
+                raise NotForwarded(f"node {leader} led, and does no more", may_be_done=True)
+            return calling.result()
+        finally:
+            calling.cancel()
+            watching.cancel()
 
     def _channel_to(self, leader: ReplicaId) -> Channel:
         """Return the channel to a node, opened when first needed."""

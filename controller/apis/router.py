@@ -52,7 +52,7 @@ class Router:
             try:
                 if api.answers_here(request) or self._service.is_active:
                     return await self.answer_here(request)
-                who_leads = api.asks_who_leads
+                who_leads = api.asks_who_leads or getattr(request.message, "asks_who_leads", False)
                 return await self._forwarder.forward(request, deadline, asks_who_leads=who_leads)
             except NotActive as not_active:
                 reason = str(not_active)

@@ -8,10 +8,10 @@ from uuid import UUID
 import pytest
 
 from admin.addresses import Address
+from admin.capabilities.reassignments import BeginMove
 from admin.client import asking
 from admin.client.admin_client import AdminClient, Incompatible, Refused, Unreachable
 from admin.model import Assignment, PartitionResult, Reassignment
-from admin.new_moves import NewMove
 from quorum.core.vocabulary import ReplicaId, ReplicaKey
 from quorum.protocol.apis import ApiKey
 from tests.admin.scripted_node import (
@@ -278,7 +278,7 @@ async def test_after_a_lost_answer_the_same_request_is_asked_again_with_the_same
             PartitionResult(topic="orders", partition=0)
         ]
         await admin.alter_reassignments([CANCEL])
-        own = NewMove(assignments=[CANCEL], key="monday", name="rack 7", priority=3)
+        own = BeginMove(assignments=[CANCEL], key="monday", name="rack 7", priority=3)
         await admin.begin_move(own)
     first, again, another, last = (each.message for each in node.asked)
     assert first.key == again.key
@@ -289,7 +289,7 @@ async def test_after_a_lost_answer_the_same_request_is_asked_again_with_the_same
 async def test_what_is_to_be_tried_is_never_done_by_who_does_not_know_of_trying() -> None:
     """A controller of Kafka skips the field in which that is: for it nothing is to be done."""
     node = ScriptedNode({ApiKey.ALTER_PARTITION_REASSIGNMENTS: altered(0)})
-    asked_for = NewMove(assignments=[CANCEL], dry_run=True)
+    asked_for = BeginMove(assignments=[CANCEL], dry_run=True)
     async with listening(node) as (address,), client(address) as admin:
         with pytest.raises(Incompatible, match="the active controller is none of ours"):
             await admin.begin_move(asked_for)

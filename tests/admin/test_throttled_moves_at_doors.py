@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from admin.capabilities.reassignments import BeginMove
 from admin.faults import Incompatible
 from admin.model import Assignment
-from admin.new_moves import NewMove
 from admin.plan_file import InvalidPlan, throttle_of
 from admin.reassignment_questions import read_begun
 from statemachine import commands
@@ -146,7 +146,7 @@ async def test_moves_are_throttled_by_their_ids_and_say_what_they_have_lost(tmp_
         await asked(node.controller, topic("a", 101, 102))
         async with client_of(node) as client:
             whither = Assignment(topic="a", partition=0, replicas=(101, 103))
-            await client.begin_move(NewMove(assignments=[whither]))
+            await client.begin_move(BeginMove(assignments=[whither]))
         done = await moves(node, "throttle", "1", "1000")
         assert done.stdout == "Move 1 is throttled to 1000 bytes/s.\n"
         assert rates(node) == {"103": "1000"}
@@ -180,7 +180,7 @@ def test_a_controller_that_does_not_know_the_field_is_noticed() -> None:
     )
     response = _Said(responses=[_Said(name="a", partitions=[partition])], move_id=0, repeated=False)
     whither = Assignment(topic="a", partition=0, replicas=(101, 103))
-    asked_for = NewMove(assignments=[whither], throttle_bytes_per_s=1_000)
+    asked_for = BeginMove(assignments=[whither], throttle_bytes_per_s=1_000)
     with pytest.raises(Incompatible, match="the move has begun, and is not throttled"):
         read_begun(asked_for, _Said(response=response))  # type: ignore[arg-type]
 

@@ -31,7 +31,6 @@ IMPORTED: Final = (
     *(
         "admin.capabilities",
         "admin.move_plans",
-        "admin.moves_data",
         "admin.plan_file",
         "admin.plans",
     ),

@@ -26,6 +26,8 @@ class CapabilityRequest:
     """The name of the capability."""
     stale: bool = field(metadata={"kafka_type": "bool"}, default=False)
     """Whether any node may answer from what it has; only for capabilities that read."""
+    asks_who_leads: bool = field(metadata={"kafka_type": "bool"}, default=False)
+    """Whether "nobody leads" is an answer, once that is more than a short election."""
     body: bytes = field(metadata={"kafka_type": "bytes"})
     """The request, msgpack."""
 

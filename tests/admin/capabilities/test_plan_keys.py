@@ -230,7 +230,10 @@ def test_on_the_command_line_wrong_keys_are_refused_before_anything_is_sent() ->
                 ("brokers", "recommission", "--brokers", "1", "--key", "x" * 256),
                 "a key has 1 to 255",
             ),
-            (("topics", "alter", "a", "--partitions", "2", "--key", "k"), "--key goes with"),
+            (
+                ("topics", "alter", "a", "--partitions", "2", "--key", "k"),
+                "--key requires --replication-factor",
+            ),
             (
                 ("topics", "alter", "a", "--replication-factor", "2", "--dry-run", "--key", "k"),
                 "--dry-run changes nothing; omit --key",

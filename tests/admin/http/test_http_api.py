@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
-from admin.anywhere import Anywhere
 from admin.http.app import make_app
+from admin.http.gateway import Gateway
 from admin.plan_file import PLAN_BYTES_MAX
 from quorum.core.limits import BATCH_RECORDS_MAX
 from quorum.protocol.apis import ApiKey
@@ -64,7 +64,7 @@ class Http:
 @asynccontextmanager
 async def http_door(node: Node, *, wait_seconds: float = 20.0) -> AsyncIterator[Http]:
     """An HTTP listener at this node."""
-    app = make_app(Anywhere(node.service, wait_seconds=wait_seconds))
+    app = make_app(Gateway(node.service, node.door.router, wait_seconds=wait_seconds))
     async with TestClient(TestServer(app)) as client:
         yield Http(client)
 

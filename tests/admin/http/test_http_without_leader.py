@@ -39,13 +39,13 @@ class Deaf(asyncio.Protocol):
         self._heard = heard
 
     def data_received(self, data: bytes) -> None:
-        if b"metaquorum-admin" in data:
+        if b"forwarder-" in data:
             self._heard.set()
 
 
 @asynccontextmanager
 async def silence_of(node: Node) -> AsyncIterator[asyncio.Event]:
-    """In place of the node somebody listens who never answers; the event: a client has asked.
+    """In place of the node somebody listens who never answers; the event: a request was forwarded.
 
     There is no moment at which connections are refused: a leader that refuses them is given up at
     once, and nobody would ask it any more.

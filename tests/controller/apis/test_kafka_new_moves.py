@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from admin.capabilities.moves import DescribeMove, ListMoves
+from admin.capabilities.reassignments import BeginMove
 from admin.faults import Refused
 from admin.model import Assignment, PartitionResult
-from admin.new_moves import NewMove
 from quorum.protocol.apis import ApiKey
 from quorum.protocol.extension_tags import Consistency, with_consistency
 from statemachine import commands
@@ -141,14 +141,14 @@ async def test_partitions_that_wait_are_listed_with_why_they_do(tmp_path: Path) 
         follower = next(each for each in nodes.values() if each is not leader)
         async with client_of(follower) as client:
             begun = await client.begin_move(
-                NewMove(
+                BeginMove(
                     assignments=[
                         Assignment(topic="a", partition=number, replicas=(101, 103))
                         for number in (0, 1)
                     ]
                 )
             )
-            assert (begun.move_id, begun.is_repeated, len(begun.accepted)) == (1, False, 2)
+            assert (begun.move_id, begun.repeated, len(begun.accepted)) == (1, False, 2)
             first, second = await client.list_reassignments()
             (only,) = await client.list_reassignments({"a": [1, 2], "b": [0]})
         assert (first.adding, first.step, first.step_count, first.state) == (
@@ -240,7 +240,7 @@ async def test_two_operators_who_contradict_each_other_are_both_told_what_became
         await four_brokers(leader)
         one, other = (client_of(each) for each in nodes.values() if each is not leader)
         wishes = {
-            name: NewMove(
+            name: BeginMove(
                 assignments=[
                     Assignment(topic="a", partition=0, replicas=replicas),
                     Assignment(topic=own, partition=number, replicas=replicas),
@@ -281,7 +281,7 @@ async def test_a_plan_for_a_topic_that_is_deleted_meanwhile(tmp_path: Path) -> N
     moves = [("a", 0, (101, 103)), ("b", 0, (101, 103))]
     async with a_controller(tmp_path) as node:
         await four_brokers(node)
-        asked_for = NewMove(
+        asked_for = BeginMove(
             assignments=[Assignment(topic=t, partition=n, replicas=r) for t, n, r in moves],
             key="k",
         )
@@ -292,9 +292,9 @@ async def test_a_plan_for_a_topic_that_is_deleted_meanwhile(tmp_path: Path) -> N
             assert (standing.gone, standing.stepping, standing.ended) == (1, 1, False)
             assert [str(each.id) for each in await client.list_reassignments()] == ["a-0"]
             again = await client.begin_move(asked_for)
-            assert (again.move_id, again.is_repeated) == (begun.move_id, True)
+            assert (again.move_id, again.repeated) == (begun.move_id, True)
             assert [each.replicas for each in again.results] == [(101, 102, 103), ()]
-            anew = await client.begin_move(NewMove(assignments=asked_for.assignments))
+            anew = await client.begin_move(BeginMove(assignments=asked_for.assignments))
             assert (anew.move_id, [each.error_name for each in anew.results]) == (
                 1,
                 ["NONE", "UNKNOWN_TOPIC_OR_PARTITION"],
@@ -312,4 +312,4 @@ async def test_a_plan_for_a_topic_that_is_deleted_meanwhile(tmp_path: Path) -> N
             ended = await client.ask(DescribeMove(move_id=1))
             assert (ended.state, ended.gone) == ("gone", 2)
             with pytest.raises(Refused, match="belongs to another request"):
-                await client.begin_move(NewMove(assignments=asked_for.assignments[:1], key="k"))
+                await client.begin_move(BeginMove(assignments=asked_for.assignments[:1], key="k"))

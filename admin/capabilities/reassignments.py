@@ -1,0 +1,206 @@
+"""Reassignments (KIP-455): begin a move of partitions, and list the partitions under way.
+
+Kafka's own requests carry these two as well, so that they pass Kafka's brokers.
+"""
+
+from collections.abc import Sequence
+from typing import Annotated
+
+from msgspec import UNSET, Meta, UnsetType
+
+from admin.capabilities.moves import (
+    LOOK,
+    BytesPerS,
+    KnownBytes,
+    Priority,
+    Throttle,
+)
+from admin.capabilities.schema import (
+    Answer,
+    AsOfOffset,
+    Context,
+    IdempotencyKey,
+    Request,
+    handles,
+    known,
+    refused,
+)
+from admin.model import Assignment, PartitionResult, Reassignment
+from controller import reassignments
+from controller.move_requests import refusal_of
+from controller.reassignments import OngoingReassignment
+from statemachine.commands import AlterReassignments, ReassignmentsAltered
+from statemachine.commands import Reassignment as Wish
+
+
+class BegunMove(Answer, frozen=True, kw_only=True):
+    """The move that has begun; one bad partition does not stop the others."""
+
+    move_id: Annotated[
+        int, Meta(description="Also of a move that brings already what was asked for; 0: none")
+    ]
+    results: Annotated[Sequence[PartitionResult], Meta(description="In the order asked")]
+    repeated: Annotated[bool, Meta(description="It was carried out before, with this key")] = False
+
+    @property
+    def accepted(self) -> list[PartitionResult]:
+        """What is done, or was so already."""
+        return [each for each in self.results if not each.error_code]
+
+    @property
+    def refused(self) -> list[PartitionResult]:
+        """What is not, each with its reason."""
+        return [each for each in self.results if each.error_code]
+
+
+class BeginMove(Request[BegunMove], frozen=True, kw_only=True):
+    """Begin a move: give partitions other replicas, or cancel what is under way of them."""
+
+    assignments: Annotated[Sequence[Assignment], Meta(description="In the order wanted")]
+    name: Annotated[str, Meta(description="Of the move, for people")] = ""
+    priority: Priority = 0
+    throttle_bytes_per_s: Throttle = 0
+    dry_run: Annotated[bool, Meta(description="Only tell what would become of it")] = False
+    may_change_factor: Annotated[
+        bool, Meta(description="Whether partitions may get another number of replicas")
+    ] = True
+    key: IdempotencyKey = ""
+
+    NAME = "moves.begin"
+    CHANGES = True
+    LOOK = LOOK
+
+    def only_reads(self) -> bool:
+        return self.dry_run
+
+    def failing(self) -> str:
+        return "the partitions cannot be reassigned"
+
+
+class PartitionReassignment(Answer, frozen=True, kw_only=True):
+    """A partition under reassignment; fields that the node did not tell are absent."""
+
+    topic: str
+    partition: int
+    replicas: tuple[int, ...]
+    adding_replicas: tuple[int, ...]
+    removing_replicas: tuple[int, ...]
+    target_replicas: tuple[int, ...] | UnsetType = UNSET
+    move_id: int | UnsetType | None = UNSET
+    step: Annotated[int, Meta(description="Under way or next, from 1 on")] | UnsetType = UNSET
+    steps: int | UnsetType = UNSET
+    state: str | UnsetType = UNSET
+    reason: (
+        Annotated[str | None, Meta(description="What keeps it, as a word for programs")] | UnsetType
+    ) = UNSET
+    detail: str | UnsetType | None = UNSET
+    reason_brokers: tuple[int, ...] | UnsetType = UNSET
+    since_ms: int | UnsetType = UNSET
+    bytes_left: KnownBytes | UnsetType = UNSET
+    bytes_per_s: BytesPerS | UnsetType = UNSET
+
+
+class Reassignments(Answer, frozen=True, kw_only=True):
+    """The partitions under reassignment, in order."""
+
+    as_of_offset: AsOfOffset
+    reassignments: tuple[PartitionReassignment, ...]
+
+
+class ListReassignments(Request[Reassignments], frozen=True, kw_only=True):
+    """List the partitions under reassignment."""
+
+    partitions: Annotated[
+        dict[str, tuple[int, ...]] | None,
+        Meta(description="Numbers of partitions by topic; null: all"),
+    ] = None
+
+    NAME = "reassignments.list"
+
+    def failing(self) -> str:
+        return "reassignments cannot be listed"
+
+
+@handles(BeginMove)
+async def begin_move(request: BeginMove, context: Context) -> BegunMove:
+    """Begin a move in one decision."""
+    refusal = refusal_of(request.name, request.key)
+    if refusal is not None:
+        raise refused(request, refusal)
+    answer = await reassignments.alter_reassignments(
+        context.service, context.who, command_of(request), request.key
+    )
+    return begun(answer)
+
+
+@handles(ListReassignments)
+async def list_reassignments(request: ListReassignments, context: Context) -> Reassignments:
+    """Read the partitions under reassignment."""
+    found = await reassignments.list_reassignments(
+        context.service, request.partitions, stale=context.stale
+    )
+    return Reassignments(
+        as_of_offset=found.offset,
+        reassignments=tuple([reassignment_of(each) for each in found.value]),
+    )
+
+
+def command_of(request: BeginMove) -> AlterReassignments:
+    """The command of the state machine."""
+    return AlterReassignments(
+        reassignments=tuple(
+            [
+                Wish(topic=each.topic, partition=each.partition, replicas=each.replicas)
+                for each in request.assignments
+            ]
+        ),
+        may_change_factor=request.may_change_factor,
+        name=request.name,
+        priority=request.priority,
+        throttle_bytes_per_s=request.throttle_bytes_per_s,
+        dry_run=request.dry_run,
+    )
+
+
+def begun(answer: ReassignmentsAltered) -> BegunMove:
+    """The answer that tells what the state machine has done."""
+    return BegunMove(
+        move_id=answer.move_id,
+        results=[
+            PartitionResult(
+                topic=each.topic,
+                partition=each.partition,
+                error_code=each.error.code,
+                error_name=each.error.name,
+                message=each.message or None,
+                replicas=each.replicas,
+                steps=each.steps,
+            )
+            for each in answer.partitions
+        ],
+        repeated=answer.repeated,
+    )
+
+
+def reassignment_of(one: OngoingReassignment | Reassignment) -> PartitionReassignment:
+    """A partition under reassignment, as far as the node has told of it."""
+    there = bool(one.target)
+    has_step = bool(one.step)
+    return PartitionReassignment(
+        topic=one.topic,
+        partition=one.partition,
+        replicas=tuple(one.replicas),
+        adding_replicas=tuple(one.adding),
+        removing_replicas=tuple(one.removing),
+        target_replicas=tuple(one.target) if there else UNSET,
+        move_id=(one.move_id or None) if there else UNSET,
+        step=one.step if has_step else UNSET,
+        steps=one.step_count if has_step else UNSET,
+        state=one.state if has_step else UNSET,
+        reason=one.reason if has_step else UNSET,
+        detail=(one.detail or None) if has_step else UNSET,
+        reason_brokers=tuple(one.reason_brokers) if has_step else UNSET,
+        since_ms=one.since_ms if has_step else UNSET,
+        bytes_left=known(one.bytes_left) if has_step else UNSET,
+        bytes_per_s=known(one.bytes_per_s) if has_step else UNSET,
+    )

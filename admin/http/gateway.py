@@ -1,0 +1,156 @@
+"""Capabilities as HTTP asks for them: the private request, answered by whichever node can."""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from datetime import timedelta
+from typing import Any, Final, TypeVar
+
+from admin.capabilities import schema
+from admin.capabilities.plans import PARTITIONS_TOLD_MAX, BytesMoved, PlanResult
+from admin.capabilities.schema import Request, with_key
+from admin.client.log_sizes import Place, bytes_at, copied, copies_of
+from admin.faults import Refused
+from admin.model import Assignment, PartitionResult
+from controller.apis.request import ANONYMOUS, KafkaRequest
+from controller.apis.router import NoActiveController, Router
+from controller.service import NotActive, Service
+from quorum.protocol.apis import ApiKey
+from quorum.protocol.codec import decode_response, encode_request_body, make_known, request_schema
+from quorum.protocol.errors import ErrorCode
+from quorum.transport.address import Address
+from statemachine.image.image import Image
+from statemachine.vocabulary import Replicas
+
+WAIT_SECONDS_MAX: Final = 10.0
+"""How long a request waits for an active controller, at most."""
+_PIECE: Final = 1_000
+"""Partitions that are looked up in one go."""
+_POLL_SECONDS: Final = 0.05
+_VERSION: Final = 0
+
+A = TypeVar("A")
+
+
+class Unanswered(Exception):
+    """No controller answered in time. `may_be_done` unless it was not carried out for certain."""
+
+    def __init__(self, reason: str, leader_id: int | None, *, may_be_done: bool) -> None:
+        """`leader_id` is the last known leader."""
+        super().__init__(reason)
+        self.leader_id = leader_id
+        self.may_be_done = may_be_done
+
+
+class Gateway:
+    """Asks for capabilities through the router of a node, as its Kafka listener does."""
+
+    def __init__(
+        self, service: Service, router: Router, *, wait_seconds: float = WAIT_SECONDS_MAX
+    ) -> None:
+        self._service = service
+        self._router = router
+        self._wait_seconds = wait_seconds
+
+    async def ask(self, request: Request[A], *, stale: bool = False) -> A:
+        """The answer of the active controller, or of this node if it may be `stale`.
+
+        Raises `Refused`, or `Unanswered`. A request with a key is repeated until time is up.
+        """
+        request = with_key(request)
+        has_key = bool(getattr(request, "key", ""))
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + self._wait_seconds
+        is_lost = False
+        while True:
+            wrapped = self._wrapped(request, deadline - loop.time(), stale=stale or request.LOCAL)
+            try:
+                response = await self._router.answer(wrapped)
+                break
+            except NoActiveController as error:
+                if error.error == ErrorCode.REQUEST_TIMED_OUT and not request.only_reads():
+                    is_lost = True
+                if not (is_lost and has_key and loop.time() < deadline):
+                    leader = self._service.quorum.leader
+                    reason = (
+                        f"{error}; an attempt before may have done it" if is_lost else str(error)
+                    )
+                    raise Unanswered(reason, leader, may_be_done=is_lost) from error
+            await self._service.quorum.leader_changed(within_seconds=_POLL_SECONDS)
+        if isinstance(response, bytes):
+            response = decode_response(ApiKey.CAPABILITY, _VERSION, response)
+        code = int(response.error_code)
+        if code:
+            raise Refused(request.failing(), code, response.error_message)
+        return schema.decode_answer(type(request), response.body)
+
+    def _wrapped(self, request: Request[Any], seconds: float, *, stale: bool) -> KafkaRequest:
+        message = make_known(
+            request_schema(ApiKey.CAPABILITY, _VERSION),
+            timeout=timedelta(seconds=max(0.0, seconds)),
+            name=request.NAME,
+            stale=stale,
+            asks_who_leads=request.ASKS_WHO_LEADS,
+            body=schema.encode(request),
+        )
+        return KafkaRequest(
+            api_key=ApiKey.CAPABILITY,
+            version=_VERSION,
+            client_id="http",
+            principal=ANONYMOUS,
+            message=message,
+            body=encode_request_body(ApiKey.CAPABILITY, _VERSION, message),
+        )
+
+    async def bytes_of_plan(self, found: PlanResult) -> BytesMoved:
+        """The bytes that the plan would copy, as live brokers report the sizes of their logs."""
+        return await self._bytes(copies_of(found))
+
+    async def bytes_of_move(
+        self, assignments: Sequence[Assignment], refused: Sequence[PartitionResult]
+    ) -> BytesMoved:
+        """The bytes that a move of all but those refused would copy."""
+        if len(assignments) > PARTITIONS_TOLD_MAX:
+            return await self._bytes(None)
+        wanted = {
+            (each.topic, each.partition): each.replicas for each in assignments if each.replicas
+        }
+        for each in refused:
+            wanted.pop((each.topic, each.partition), None)
+        current: dict[Place, Replicas] = {}
+        places = list(wanted)
+        for start in range(0, len(places), _PIECE):
+            reading = _replicas(places[start : start + _PIECE])
+            current.update((await self._service.read(reading, stale=True)).value)
+        return await self._bytes(copied(current, {each: wanted[each] or () for each in current}))
+
+    async def _bytes(self, copies: Mapping[Place, int] | None) -> BytesMoved:
+        """The bytes of so many copies of each partition; None is more than can be told.
+
+        This node's image, which may be a little late, says which brokers are alive.
+        """
+        try:
+            brokers = (await self._service.read(_live_brokers, stale=True)).value
+        except NotActive as error:
+            return BytesMoved(None, str(error))
+        return await bytes_at(brokers, copies)
+
+
+def _live_brokers(image: Image) -> list[Address]:
+    return [
+        Address(broker.endpoints[0].host, broker.endpoints[0].port)
+        for _, broker in sorted(image.brokers.items())
+        if broker.endpoints and not broker.fenced
+    ]
+
+
+def _replicas(places: Sequence[Place]) -> Callable[[Image], dict[Place, Replicas]]:
+    def read(image: Image) -> dict[Place, Replicas]:
+        found: dict[Place, Replicas] = {}
+        for name, number in places:
+            topic = image.topic_named(name)
+            partition = None if topic is None else topic.partition(number)
+            if partition is not None:
+                found[name, number] = partition.replicas
+        return found
+
+    return read
