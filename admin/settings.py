@@ -247,7 +247,7 @@ _ROWS: Final = (
         name="process.roles",
         kind=ROLE,
         required=True,
-        help="What this node is: controller or broker.",
+        help="The role of this node: controller or broker.",
     ),
     Setting(
         name="node.id",
@@ -255,37 +255,37 @@ _ROWS: Final = (
         required=True,
         lowest=0,
         highest=NODE_ID_MAX,
-        help="The number of this node. Controllers and brokers share one range of numbers.",
+        help="The id of this node. Controllers and brokers share one range of ids.",
     ),
     Setting(
         name="cluster.id",
         kind=CLUSTER_ID,
-        help="The cluster that this node belongs to. Without it the first leader makes an id, "
-        "and every other node takes the one that it hears of. Below metadata.version 21 the "
-        "voters of a new cluster need it.",
+        help="The id of the cluster. Without it the first leader makes one, and every other node "
+        "takes the one that it learns. Required for the voters of a new cluster below "
+        "metadata.version 21.",
     ),
     Setting(
         name="listeners",
         kind=LISTENER,
         required=True,
-        help="Where this node answers the Kafka protocol, `host:port` or `NAME://host:port`.",
+        help="The address of the Kafka listener, `host:port` or `NAME://host:port`.",
     ),
     Setting(
         name="advertised.listeners",
         kind=LISTENER,
-        help="The address that clients and other nodes are told, where it is not `listeners`.",
+        help="The address for clients and other nodes, if it differs from `listeners`.",
     ),
     Setting(
         name="http.listener",
         kind=LISTENER,
         roles=_CONTROLLER,
-        help="Where this node answers HTTP (`/v1/quorum`, ...). Without it, it does not.",
+        help="The address of the HTTP listener (`/v1/quorum`, ...). Without it there is none.",
     ),
     Setting(
         name="log.dir",
         kind=PATH,
         required=True,
-        help="The folder of all that this node keeps. Made when it is missing.",
+        help="The data folder of this node; created if missing.",
     ),
     Setting(
         name="broker.rack",
@@ -296,84 +296,84 @@ _ROWS: Final = (
     _number(
         "connections.max",
         broker_limits.CONNECTIONS_MAX,
-        "Connections that are open at once; a further one is closed.",
+        "The maximum of open connections; further ones are closed.",
         highest=CONNECTIONS_MAX,
     ),
     # --- the quorum --------------------------------------------------------------------------
     Setting(
         name="bootstrap.servers",
         kind=SERVERS,
-        help="Where to ask first who is where: nodes of the cluster, voters or not, or an address "
-        "behind which there are some. What they name is asked as well.",
+        help="Nodes to ask first for the addresses of all others: any nodes of the cluster, or an "
+        "address that leads to some. The nodes that they name are asked too.",
     ),
     Setting(
         name="quorum.voters",
         kind=VOTERS,
-        help="The controllers that found a cluster whose log is empty, `1,2,3` or "
-        "`1@host:port,2@host:port`; afterwards the log says who votes. A controller that is not "
-        "among them observes until it is made a voter. Addresses are also where to ask first.",
+        help="The controllers that found a cluster while the log is empty, `1,2,3` or "
+        "`1@host:port,2@host:port`; afterwards the log names the voters. Any other controller "
+        "observes until it is made a voter. The addresses are asked first.",
     ),
     _duration(
         "quorum.election.timeout.ms",
         _QUORUM.election_timeout_ms,
-        "A voter without a leader stands after a random time from this to twice this.",
+        "A voter without a leader stands for election after a random time between this and "
+        "twice this.",
     ),
     _duration(
         "quorum.election.backoff.max.ms",
         _QUORUM.election_backoff_ms_max,
-        "The longest wait after a lost election; it doubles up to this.",
+        "The maximum wait after a lost election; the wait doubles up to this.",
     ),
     _duration(
         "quorum.fetch.timeout.ms",
         _QUORUM.fetch_timeout_ms,
-        "A follower without a good fetch for this long stands; a leader that a majority has not "
-        "fetched from checks itself.",
+        "A follower without a successful fetch for this long stands for election; a leader "
+        "without fetches of a majority for this long checks whether it still leads.",
         lowest=FETCH_TIMEOUT_MS_MIN,
     ),
     _duration(
         "quorum.request.timeout.ms",
         _QUORUM.request_timeout_ms,
-        "A request without an answer for this long is given up, and its connection with it.",
+        "A request without an answer for this long fails, and its connection is closed.",
         lowest=REQUEST_TIMEOUT_MS_MIN,
     ),
     _duration(
         "quorum.retry.backoff.ms",
         _QUORUM.retry_backoff_ms,
-        "The wait before a failed request is sent again; it doubles.",
+        "The wait before a failed request is retried; it doubles each time.",
     ),
     _duration(
         "quorum.retry.backoff.max.ms",
         _QUORUM.retry_backoff_ms_max,
-        "The longest wait before a failed request is sent again.",
+        "The maximum wait before a failed request is retried.",
     ),
     Setting(
         name="metadata.version",
         kind=METADATA_VERSION,
         roles=_CONTROLLER,
         default=str(METADATA_VERSION_MAX),
-        help="The level of metadata.version that a cluster is founded at, as a number or as a "
-        "release of Kafka: 15 is 3.7-IV0, 21 is 3.9, 29 is 4.2. The other features get their "
-        "levels with it.",
+        help="The metadata.version of a new cluster, as a number or a Kafka release: 15 is "
+        "3.7-IV0, 21 is 3.9, 29 is 4.2. It determines the levels of the other features.",
     ),
     _duration(
         "metadata.max.idle.interval.ms",
         NO_OP_INTERVAL_MS,
-        "The active controller appends a NoOp record when nothing was appended for this long, "
-        "so that brokers see the log move; 0 is never.",
+        "The active controller appends a NoOp record if nothing was appended for this long, "
+        "so that brokers see progress; 0 disables it.",
         lowest=0,
         roles=_CONTROLLER,
     ),
     _number(
         "metadata.log.max.record.bytes.between.snapshots",
         _SNAPSHOTS.bytes_between,
-        "After so many bytes of the metadata log a snapshot is taken.",
+        "A snapshot is taken after this many bytes of the metadata log.",
         highest=SEGMENT_BYTES_MAX,
         kind=SIZE,
     ),
     _number(
         "metadata.log.max.snapshot.interval.ms",
         _SNAPSHOTS.interval_ms,
-        "A snapshot is taken at least this often, if anything was committed; 0 is never.",
+        "A snapshot is taken at least this often if anything was committed; 0 disables it.",
         lowest=0,
         highest=AGE_MS_MAX,
         kind=DURATION,
@@ -381,15 +381,15 @@ _ROWS: Final = (
     _number(
         "metadata.max.retention.bytes",
         _SNAPSHOTS.retention_bytes,
-        "While the snapshots and the log behind the oldest take more, the oldest goes. Two stay, "
-        "and the log begins where the older one ends.",
+        "The maximum size of the snapshots and the log; beyond it the oldest snapshot is "
+        "deleted. Two are kept, with the log from the end of the older one.",
         highest=RETENTION_BYTES_MAX,
         kind=SIZE,
     ),
     _number(
         "metadata.max.retention.ms",
         _SNAPSHOTS.retention_ms,
-        "A snapshot of records that are older goes; two stay.",
+        "Snapshots of older records are deleted; two are kept.",
         highest=AGE_MS_MAX,
         kind=DURATION,
     ),
@@ -397,7 +397,7 @@ _ROWS: Final = (
     _duration(
         "broker.session.timeout.ms",
         broker_limits.SESSION_TIMEOUT_MS,
-        "A broker that has been silent for this long is fenced.",
+        "A broker without a heartbeat for this long is fenced.",
         lowest=100,
     ),
     _duration(
@@ -410,14 +410,14 @@ _ROWS: Final = (
     _duration(
         "replica.lag.time.max.ms",
         broker_limits.REPLICA_LAG_TIME_MS_MAX,
-        "A follower that has not caught up for this long leaves the in-sync replicas.",
+        "A follower that has not caught up for this long leaves the ISR.",
         lowest=100,
         roles=_BROKER,
     ),
     _number(
         "replica.fetch.max.bytes",
         broker_limits.REPLICA_FETCH_BYTES_MAX,
-        "Bytes of records that a replica asks for of one partition in one fetch.",
+        "The bytes of records that a replica requests of one partition in one fetch.",
         lowest=FETCH_BYTES_MIN,
         highest=broker_limits.REPLICA_FETCH_ANSWER_BYTES_MAX,
         kind=SIZE,
@@ -427,7 +427,7 @@ _ROWS: Final = (
     _number(
         "log.segment.bytes",
         SEGMENT_BYTES_MAX,
-        "A log file that has reached this size is followed by a new one.",
+        "The size at which a new log segment begins.",
         lowest=SEGMENT_BYTES_MIN,
         highest=SEGMENT_BYTES_MAX,
         kind=SIZE,
@@ -435,7 +435,7 @@ _ROWS: Final = (
     _number(
         "message.max.bytes",
         broker_limits.MESSAGE_BYTES_MAX,
-        "The largest batch of records that a producer may send.",
+        "The maximum size of a producer's record batch.",
         lowest=1024,
         highest=BATCH_BYTES_MAX,
         kind=SIZE,
@@ -444,19 +444,19 @@ _ROWS: Final = (
     _number(
         "num.partitions",
         1,
-        "Partitions of a topic that is created without a number.",
+        "The default number of partitions of a new topic.",
         highest=PARTITIONS_MAX,
     ),
     _number(
         "default.replication.factor",
         1,
-        "Replicas of a partition that is created without a number.",
+        "The default number of replicas of a new topic.",
         highest=REPLICATION_FACTOR_MAX,
     ),
     _number(
         "min.insync.replicas",
         1,
-        "Replicas that must be in sync for a write with acks=all, unless the topic says otherwise.",
+        "The default number of in-sync replicas that a write with acks=all requires.",
         highest=REPLICATION_FACTOR_MAX,
     ),
 )
