@@ -9,7 +9,7 @@ state has the offset that it is as of.
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Generic, TypeVar
+from typing import Final, Generic, Protocol, TypeVar
 
 from controller import audit
 from controller.ports import UNPROVED, Unavailable
@@ -35,9 +35,6 @@ from statemachine.commands import Answer, Command
 from statemachine.image.image import Image
 from statemachine.slices import Slices
 from statemachine.vocabulary import NO_LEADER
-
-if TYPE_CHECKING:
-    from controller.apis.capability import CapabilityHandler
 
 NEXT_LEADER_SECONDS_MAX: Final = 5.0
 """How long to wait for the new leader after a transfer."""
@@ -72,6 +69,16 @@ class NotActive(Exception):
         self.leader_id = leader_id
 
 
+class CapabilityHandler(Protocol):
+    """Carries out a capability of `admin`, whose request and answer are opaque here."""
+
+    async def __call__(
+        self, service: "Service", name: str, body: bytes, *, who: str, stale: bool, timeout_ms: int
+    ) -> bytes:
+        """Return the bytes of the answer; raises `RequestRefused` or `NotActive`."""
+        ...
+
+
 class Service:
     """Commands and queries of one controller node."""
 
@@ -83,7 +90,7 @@ class Service:
         cluster: ClusterIdentity,
         addresses: AddressBook,
         defaults: TopicDefaults,
-        capability_handler: "CapabilityHandler",
+        capability_handler: CapabilityHandler,
     ) -> None:
         self.controller = controller
         self.quorum = quorum

@@ -46,7 +46,7 @@ CLUSTERS: Final = (
         old="        if image_end <= self._replaying.end:\n            done(answer)\n",
         new="        if image_end:\n            done(answer)\n",
         caught_by=("L1", "L2", "L5", "L6", "P19"),
-        directed="tests/controller/test_controlling.py",
+        directed="tests/controller/test_controller_without_loop.py",
         kind="cluster",
         seed=1,
     ),

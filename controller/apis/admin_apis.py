@@ -1,22 +1,37 @@
-"""The table of the capabilities that any client may ask of any controller."""
+"""The table of the APIs for admin clients, which any controller takes."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
-from controller.apis import (
-    capability,
-    cluster,
-    configs,
-    features,
-    quorum,
-    quotas,
-    reassignments,
-    topics,
-    voters,
-)
-from controller.apis.request import AdminApi
+from controller.apis import cluster, configs, quorum, reassignments, topics
+from controller.apis.request import AdminApi, KafkaRequest, code
+from controller.service import Service
 from quorum.protocol.apis import ApiKey, VersionRange
+from quorum.protocol.errors import RequestRefused
+
+
+async def carry_out_capability(request: KafkaRequest, service: Service) -> Any:
+    """Hand our one private request (20010) to its handler."""
+    message = request.message
+    try:
+        body = await service.capability_handler(
+            service,
+            message.name,
+            message.body,
+            who=request.principal,
+            stale=message.stale,
+            timeout_ms=request.timeout_ms,
+        )
+    except RequestRefused as refused:
+        # The client says itself what failed; only the reason travels.
+        return refuse_capability(request, refused.code, refused.reason)
+    return request.respond(error_code=code(0), error_message=None, body=body)
+
+
+def refuse_capability(request: KafkaRequest, error: int, message: str) -> Any:
+    return request.respond(error_code=code(error), error_message=message or None)
+
 
 APIS: Final[Mapping[int, AdminApi]] = MappingProxyType(
     {
@@ -61,67 +76,67 @@ APIS: Final[Mapping[int, AdminApi]] = MappingProxyType(
         ApiKey.DESCRIBE_CONFIGS: AdminApi(
             versions=VersionRange(1, 4),
             handle=configs.describe_configs,
-            refuse=configs.refuse_describe,
+            refuse=configs.refuse_describe_configs,
             reads=True,
         ),
         ApiKey.ALTER_CONFIGS: AdminApi(
             versions=VersionRange(0, 2),
-            handle=configs.alter,
-            refuse=configs.refuse_alter,
+            handle=configs.alter_configs,
+            refuse=configs.refuse_alter_configs,
         ),
         ApiKey.INCREMENTAL_ALTER_CONFIGS: AdminApi(
             versions=VersionRange(0, 1),
-            handle=configs.incremental_alter,
-            refuse=configs.refuse_alter,
+            handle=configs.incremental_alter_configs,
+            refuse=configs.refuse_alter_configs,
         ),
         ApiKey.DESCRIBE_CLIENT_QUOTAS: AdminApi(
             versions=VersionRange(0, 1),
-            handle=quotas.describe_client_quotas,
-            refuse=quotas.refuse_describe,
+            handle=configs.describe_client_quotas,
+            refuse=configs.refuse_describe_quotas,
             reads=True,
         ),
         ApiKey.ALTER_CLIENT_QUOTAS: AdminApi(
             versions=VersionRange(0, 1),
-            handle=quotas.alter_quotas,
-            refuse=quotas.refuse_alter,
+            handle=configs.alter_quotas,
+            refuse=configs.refuse_alter_quotas,
         ),
         ApiKey.DESCRIBE_QUORUM: AdminApi(
             versions=VersionRange(0, 2),
             handle=quorum.describe_quorum,
-            refuse=quorum.refuse_describe,
+            refuse=quorum.refuse_describe_quorum,
             reads=True,
             asks_who_leads=True,
         ),
         ApiKey.ALTER_QUORUM: AdminApi(
             versions=VersionRange(0, 0),
-            handle=voters.alter_quorum,
-            refuse=voters.refuse,
+            handle=quorum.alter_quorum,
+            refuse=quorum.refuse_voters,
         ),
         ApiKey.CAPABILITY: AdminApi(
             versions=VersionRange(0, 0),
-            handle=capability.handle,
-            refuse=capability.refuse,
+            handle=carry_out_capability,
+            refuse=refuse_capability,
             reads=True,
         ),
         ApiKey.ADD_RAFT_VOTER: AdminApi(
             versions=VersionRange(0, 0),
-            handle=voters.add_voter,
-            refuse=voters.refuse,
+            handle=quorum.add_voter,
+            refuse=quorum.refuse_voters,
         ),
         ApiKey.REMOVE_RAFT_VOTER: AdminApi(
             versions=VersionRange(0, 0),
-            handle=voters.remove_voter,
-            refuse=voters.refuse,
+            handle=quorum.remove_voter,
+            refuse=quorum.refuse_voters,
         ),
         ApiKey.UPDATE_RAFT_VOTER: AdminApi(
             versions=VersionRange(0, 0),
-            handle=voters.update_voter,
-            refuse=voters.refuse_update,
+            handle=quorum.update_voter,
+            refuse=quorum.refuse_update_voter,
         ),
         ApiKey.UPDATE_FEATURES: AdminApi(
             versions=VersionRange(0, 2),
-            handle=features.update_features,
-            refuse=features.refuse_update,
+            handle=configs.update_features,
+            refuse=configs.refuse_update_features,
         ),
         ApiKey.DESCRIBE_CLUSTER: AdminApi(
             versions=VersionRange(0, 1),

@@ -1,4 +1,8 @@
-"""IncrementalAlterConfigs (44), AlterConfigs (33), DescribeConfigs (32), asked of controllers."""
+"""Configurations, client quotas and features.
+
+IncrementalAlterConfigs (44), AlterConfigs (33), DescribeConfigs (32), AlterClientQuotas (49) and
+DescribeClientQuotas (48, KIP-546), UpdateFeatures (57, KIP-584).
+"""
 
 from collections.abc import Iterable
 from typing import Any
@@ -6,22 +10,38 @@ from typing import Any
 from controller.apis.request import KafkaRequest, code
 from controller.service import Service
 from quorum.protocol.codec import response_schema
-from quorum.protocol.config_responses import describe_configs_error, describe_configs_response
+from quorum.protocol.config_responses import (
+    describe_configs_error,
+    describe_configs_response,
+    describe_quotas_error,
+    describe_quotas_response,
+    quota_filters,
+)
 from statemachine.commands import (
+    AlterClientQuotas,
     AlterConfigs,
+    ClientQuotasAltered,
     ConfigAltered,
     ConfigChange,
     ConfigOp,
     ConfigReplacement,
     ConfigsAltered,
+    FeaturesUpdated,
+    FeatureUpdate,
     IncrementalAlterConfigs,
+    QuotaChange,
+    QuotaOp,
+    UpdateFeatures,
+    UpgradeType,
 )
 from statemachine.configs.describe_configs import describe_configs as describe
+from statemachine.configs.quotas import QuotaFilter, describe_quotas
 from statemachine.configs.resources import without_secrets
 from statemachine.image.image import Image
+from statemachine.records.kafka_records import QuotaEntity
 
 
-async def incremental_alter(request: KafkaRequest, service: Service) -> Any:
+async def incremental_alter_configs(request: KafkaRequest, service: Service) -> Any:
     """KIP-339: what is not named stays as it is."""
     command = IncrementalAlterConfigs(
         changes=tuple(
@@ -41,7 +61,7 @@ async def incremental_alter(request: KafkaRequest, service: Service) -> Any:
     return request.respond(responses=_responses(request, answer.resources))
 
 
-async def alter(request: KafkaRequest, service: Service) -> Any:
+async def alter_configs(request: KafkaRequest, service: Service) -> Any:
     """What is not named is removed."""
     command = AlterConfigs(
         replacements=tuple(
@@ -78,7 +98,7 @@ def _responses(request: KafkaRequest, resources: Iterable[ConfigAltered]) -> Any
     )
 
 
-def refuse_alter(request: KafkaRequest, error: int, message: str) -> Any:
+def refuse_alter_configs(request: KafkaRequest, error: int, message: str) -> Any:
     return request.respond(
         responses=tuple(
             request.part(
@@ -105,6 +125,125 @@ async def describe_configs(request: KafkaRequest, service: Service) -> Any:
     return await service.read(read, stale=request.stale)
 
 
-def refuse_describe(request: KafkaRequest, error: int, message: str) -> Any:
+def refuse_describe_configs(request: KafkaRequest, error: int, message: str) -> Any:
     schema = response_schema(request.api_key, request.version)
     return describe_configs_error(schema, request.message, error, message)
+
+
+async def alter_quotas(request: KafkaRequest, service: Service) -> Any:
+    command = AlterClientQuotas(
+        changes=tuple(
+            QuotaChange(
+                entity=_entity(entry),
+                ops=tuple(
+                    QuotaOp(key=each.key, value=each.value, remove=each.remove)
+                    for each in entry.ops
+                ),
+            )
+            for entry in request.message.entries
+        ),
+        validate_only=request.message.validate_only,
+    )
+    answer = await service.carry_out(command, ClientQuotasAltered, who=request.principal)
+    return request.respond(
+        entries=tuple(
+            _entry(request, each.entity, each.error.code, each.message or None)
+            for each in answer.entities
+        )
+    )
+
+
+def refuse_alter_quotas(request: KafkaRequest, error: int, message: str) -> Any:
+    return request.respond(
+        entries=tuple(
+            _entry(request, _entity(entry), error, message) for entry in request.message.entries
+        )
+    )
+
+
+def _entity(entry: Any) -> tuple[QuotaEntity, ...]:
+    return tuple(QuotaEntity(type=each.entity_type, name=each.entity_name) for each in entry.entity)
+
+
+def _entry(
+    request: KafkaRequest, entity: tuple[QuotaEntity, ...], error: int, message: str | None
+) -> Any:
+    return request.part(
+        "EntryData",
+        error_code=code(error),
+        error_message=message,
+        entity=tuple(
+            request.part("EntityData", entity_type=part.type, entity_name=part.name)
+            for part in entity
+        ),
+    )
+
+
+async def describe_client_quotas(request: KafkaRequest, service: Service) -> Any:
+    schema = response_schema(request.api_key, request.version)
+    filters = quota_filters(request.message, QuotaFilter)
+
+    def read(image: Image) -> Any:
+        found = describe_quotas(image, filters, strict=request.message.strict)
+        return describe_quotas_response(schema, found)
+
+    return await service.read(read, stale=request.stale)
+
+
+def refuse_describe_quotas(request: KafkaRequest, error: int, message: str) -> Any:
+    schema = response_schema(request.api_key, request.version)
+    return describe_quotas_error(schema, error, message)
+
+
+_UPGRADE_TYPES_FROM = 1
+_RESULTS_UNTIL = 1
+"""From version 2 on there is one error for all: all are done, or none is."""
+
+FAILED_FOR_ALL = "The update failed for all features since the following feature had an error: "
+
+
+async def update_features(request: KafkaRequest, service: Service) -> Any:
+    """All of the updates, or none and why."""
+    updates = tuple(
+        FeatureUpdate(
+            name=each.feature, level=each.max_version_level, upgrade=_upgrade_type(request, each)
+        )
+        for each in request.message.feature_updates
+    )
+    node = service.quorum.node
+    command = UpdateFeatures(
+        updates=updates,
+        validate_only=getattr(request.message, "validate_only", False),
+        controller_id=node.me.id,
+        voters=tuple(map(int, node.voters.sorted())),
+        kraft_version=service.controller.kraft_version,
+        default_min_isr=service.controller.default_min_isr,
+    )
+    answer = await service.carry_out(command, FeaturesUpdated, who=request.principal)
+    message = FAILED_FOR_ALL + answer.message if answer.message else None
+    return _features_response(request, answer.error.code, message)
+
+
+def _upgrade_type(request: KafkaRequest, update: Any) -> UpgradeType:
+    if request.version < _UPGRADE_TYPES_FROM:
+        return UpgradeType.SAFE_DOWNGRADE if update.allow_downgrade else UpgradeType.UPGRADE
+    return UpgradeType(update.upgrade_type)
+
+
+def refuse_update_features(request: KafkaRequest, error: int, message: str) -> Any:
+    return _features_response(request, error, message)
+
+
+def _features_response(request: KafkaRequest, error: int, message: str | None) -> Any:
+    if request.version > _RESULTS_UNTIL:
+        return request.respond(error_code=code(error), error_message=message)
+    results = tuple(
+        request.part(
+            "UpdatableFeatureResult",
+            feature=each.feature,
+            error_code=code(error),
+            error_message=message,
+        )
+        for each in request.message.feature_updates
+    )
+    return request.respond(error_code=code(error), error_message=message, results=results)

@@ -15,7 +15,7 @@ from controller.quorum_controller import QuorumController
 from quorum.protocol.apis import ApiKey
 from statemachine.vocabulary import Replicas
 from tests.admin.http.test_http_api import Http, http_door
-from tests.controller.asking import asked, join, topic, topic_id
+from tests.controller.controller_commands import asked, join, topic, topic_id
 from tests.support.controllers import Node, a_controller
 from tests.support.kafka_client import kafka_client
 

@@ -25,7 +25,7 @@ from quorum.protocol.extension_tags import (
 )
 from tests.admin.http.test_http_api import http_door
 from tests.controller.apis.samples import describe_quorum, metadata
-from tests.controller.asking import asked, heartbeat, join, looked, move, topic
+from tests.controller.controller_commands import asked, heartbeat, join, looked, move, topic
 from tests.support.controllers import Node, active, controllers
 from tests.support.kafka_client import Form
 

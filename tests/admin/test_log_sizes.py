@@ -19,7 +19,7 @@ from tests.admin.embedded_brokers import embedded
 from tests.admin.http.test_http_api import http_door
 from tests.broker.client_requests import batch
 from tests.controller.apis.test_kafka_voters import client_of
-from tests.controller.asking import asked, topic
+from tests.controller.controller_commands import asked, topic
 from tests.support.controllers import HOST
 from tests.support.kafka_client import kafka_client
 

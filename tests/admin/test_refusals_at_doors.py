@@ -20,7 +20,7 @@ from statemachine import commands
 from tests.admin.cli.test_reassign_partitions import brokers
 from tests.admin.http.test_http_api import http_door, plan
 from tests.controller.apis.samples import alter_reassignments
-from tests.controller.asking import asked, move, topic
+from tests.controller.controller_commands import asked, move, topic
 from tests.support.controllers import Node
 from tests.support.kafka_client import Form, kafka_client
 

@@ -23,7 +23,7 @@ from tests.admin.http.test_http_api import plan as plan_body
 from tests.admin.http.test_http_new_moves import sent
 from tests.controller.apis.test_kafka_new_moves import altered, four_brokers, parts
 from tests.controller.apis.test_kafka_voters import client_of
-from tests.controller.asking import asked, isr, join, topic
+from tests.controller.controller_commands import asked, isr, join, topic
 from tests.statemachine.support.config_requests import SET, change
 from tests.support.controllers import Node, a_controller
 from tests.support.kafka_client import kafka_client

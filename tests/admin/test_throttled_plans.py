@@ -18,7 +18,7 @@ from tests.admin.planned_topic import (
     planned_over_http,
 )
 from tests.admin.test_throttled_moves_at_doors import rates
-from tests.controller.asking import asked, isr, join, topic
+from tests.controller.controller_commands import asked, isr, join, topic
 from tests.support.controllers import a_controller
 
 THREE = dict.fromkeys((101, 102, 103))

@@ -42,7 +42,13 @@ from quorum.transport.server import Server
 from quorum.transport.sweeper import Sweeper
 from statemachine.image.image import Image
 from statemachine.replay import replay
-from tests.controller.deciding import CLUSTER, CONTROLLER_APIS, LEVEL, RNG, TheController
+from tests.controller.controller_in_memory import (
+    CLUSTER,
+    CONTROLLER_APIS,
+    LEVEL,
+    RNG,
+    TheController,
+)
 
 WAIT_SECONDS = 20.0
 

@@ -33,7 +33,7 @@ from statemachine.vocabulary import (
 )
 from tests.broker.client_requests import batch, produce
 from tests.broker.embedded_cluster import Brokers, cluster, until
-from tests.controller.deciding import TheController
+from tests.controller.controller_in_memory import TheController
 
 WITHOUT_ELR = 25
 WITH_ELR = 29

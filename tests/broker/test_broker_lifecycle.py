@@ -36,7 +36,7 @@ from statemachine.image.image import Image
 from statemachine.records import kafka_records
 from statemachine.replay import replay
 from tests.broker.embedded_cluster import until
-from tests.controller.deciding import CLUSTER, RNG
+from tests.controller.controller_in_memory import CLUSTER, RNG
 
 APIS = {
     int(key): SPOKEN[key]

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from controller.ports import Unavailable
 from statemachine import commands
 from statemachine.errors import Error
-from tests.controller.asking import heartbeat, registration
+from tests.controller.controller_commands import heartbeat, registration
 from tests.controller.lone_controller import Lone
 
 

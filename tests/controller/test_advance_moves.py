@@ -8,7 +8,7 @@ from statemachine import commands
 from statemachine.limits import PARTITIONS_FREED_BY_CONFIGS_MAX, STEPS_BEGUN_MAX
 from statemachine.reassignment.settings import PARALLEL_PARTITIONS
 from statemachine.vocabulary import BROKER_RESOURCE, CLUSTER_DEFAULT, NO_LEADER
-from tests.controller.asking import asked, heartbeat, join
+from tests.controller.controller_commands import asked, heartbeat, join
 from tests.support.controllers import a_controller
 
 COUNT = STEPS_BEGUN_MAX + 20

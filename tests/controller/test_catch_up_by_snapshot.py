@@ -10,7 +10,7 @@ from quorum.core.vocabulary import Offset
 from quorum.log.checkpoint import checkpoints
 from quorum.persistent_state import LOG_FOLDER
 from quorum.snapshotting import SnapshotLimits
-from tests.controller.asking import anything, asked, join, topic
+from tests.controller.controller_commands import anything, asked, join, topic
 from tests.statemachine.support.reference_checks import check_image, contents
 from tests.support.bell import PATIENCE_SECONDS
 from tests.support.controllers import Node, a_controller, a_place, active, controllers, start

@@ -10,7 +10,16 @@ from quorum.core.limits import BATCH_BYTES_MAX, BATCH_RECORDS_MAX
 from statemachine import commands
 from statemachine.errors import Error
 from statemachine.image.image import Image
-from tests.controller.asking import asked, busy, heartbeat, isr, join, looked, move, topic
+from tests.controller.controller_commands import (
+    asked,
+    busy,
+    heartbeat,
+    isr,
+    join,
+    looked,
+    move,
+    topic,
+)
 from tests.support.controllers import SESSION_TIMEOUT_MS, a_controller
 
 

@@ -17,7 +17,15 @@ from statemachine.errors import Error
 from statemachine.limits import LEAVING_PARTITIONS_MAX
 from statemachine.records import kafka_records
 from statemachine.records.codec import decode, encode
-from tests.controller.asking import asked, busy, heartbeat, join, looked, registration, topic
+from tests.controller.controller_commands import (
+    asked,
+    busy,
+    heartbeat,
+    join,
+    looked,
+    registration,
+    topic,
+)
 from tests.controller.logs import folded, log_of, records_of
 from tests.statemachine.support.reference_checks import contents
 from tests.support.controllers import SESSION_TIMEOUT_MS, a_controller

@@ -12,7 +12,16 @@ from quorum.log.segmented_log import SegmentedLog
 from quorum.persistent_state import LOG_FOLDER
 from statemachine import commands
 from statemachine.errors import Error
-from tests.controller.asking import anything, asked, busy, heartbeat, join, looked, move, topic
+from tests.controller.controller_commands import (
+    anything,
+    asked,
+    busy,
+    heartbeat,
+    join,
+    looked,
+    move,
+    topic,
+)
 from tests.controller.logs import folded, log_of
 from tests.statemachine.support.reference_checks import check_image, contents
 from tests.support.controllers import Node, a_controller, active, controllers

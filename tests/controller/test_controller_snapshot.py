@@ -4,7 +4,7 @@ from pathlib import Path
 
 from statemachine.image.image import Image
 from statemachine.image.snapshot import load
-from tests.controller.asking import asked, busy, join, topic
+from tests.controller.controller_commands import asked, busy, join, topic
 from tests.statemachine.support.reference_checks import contents
 from tests.support.controllers import a_controller, controllers
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import pytest
 
-from tests.controller.asking import isr, topic
+from tests.controller.controller_commands import isr, topic
 from tests.controller.sliced_controller import Sliced
 
 pytestmark = pytest.mark.interpreted

@@ -9,7 +9,7 @@ from quorum.core.vocabulary import Offset
 from quorum.records.decode import decode as decode_records
 from statemachine.records import kafka_records
 from statemachine.records.codec import decode
-from tests.controller.asking import asked, busy, looked, topic
+from tests.controller.controller_commands import asked, busy, looked, topic
 from tests.support.controllers import Node, a_controller, active, controllers
 
 INTERVAL_MS = 500

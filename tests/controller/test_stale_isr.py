@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.controller.deciding import LEVEL
+from tests.controller.controller_in_memory import LEVEL
 from tests.controller.stale_isr import ACKNOWLEDGED, NO_DIRECTORIES, A, B, six_steps
 from tests.support.tree import ROOT
 

@@ -11,7 +11,7 @@ from quorum.records.encode import ClientRecord
 from quorum.records.varint import uvarint
 from statemachine.records import kafka_records
 from statemachine.replay import replay
-from tests.controller.asking import asked, join, move
+from tests.controller.controller_commands import asked, join, move
 from tests.process.one_kafka_broker import BROKER_ID, is_unfenced, kafka_broker
 from tests.support.controllers import Node, a_controller
 from tests.support.kafka_tools import runtime

@@ -9,7 +9,7 @@ from admin.client.admin_client import AdminClient
 from quorum.persistent_state import LOG_FOLDER
 from quorum.snapshotting import SnapshotLimits
 from statemachine.commands import FenceBrokers
-from tests.controller.asking import asked, join, move, topic
+from tests.controller.controller_commands import asked, join, move, topic
 from tests.process.one_kafka_broker import BROKER_ID, is_unfenced, kafka_broker, serve
 from tests.process.test_kafka_dumps_our_log import check_alike
 from tests.support.bell import PATIENCE_SECONDS

@@ -17,7 +17,7 @@ from quorum.persistent_state import LOG_FOLDER
 from statemachine.commands import FenceBrokers
 from statemachine.image.image import Image
 from tests.controller.apis.test_kafka_voters import until, votes
-from tests.controller.asking import asked, join
+from tests.controller.controller_commands import asked, join
 from tests.process.one_kafka_broker import (
     BROKER_ID,
     PATIENCE_SECONDS,

@@ -20,7 +20,7 @@ from statemachine import commands
 from statemachine.features.features import RANGES
 from statemachine.records import codec, kafka_records
 from tests.admin.tools.test_dump_real_files import as_dumped
-from tests.controller.asking import asked, heartbeat, isr, move, registration, topic
+from tests.controller.controller_commands import asked, heartbeat, isr, move, registration, topic
 from tests.statemachine.support.kafka_schemas import KAFKA, NESTED, Row
 from tests.support.controllers import a_controller
 from tests.support.kafka_tools import dump_log

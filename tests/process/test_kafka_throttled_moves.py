@@ -16,7 +16,7 @@ from statemachine.reassignment.throttle import (
     LEADER_REPLICAS,
 )
 from statemachine.vocabulary import BROKER_RESOURCE, TOPIC_RESOURCE
-from tests.controller.asking import asked
+from tests.controller.controller_commands import asked
 from tests.process.joining_nodes import nap
 from tests.process.kafka_foreign_records import configs, write
 from tests.process.one_kafka_broker import BROKER_ID, PATIENCE_SECONDS, KafkaBroker

@@ -7,7 +7,7 @@ import pytest
 
 from quorum.protocol.apis import ApiKey
 from tests.controller.apis.samples import alter_reassignments
-from tests.controller.asking import asked, join, topic
+from tests.controller.controller_commands import asked, join, topic
 from tests.support import architecture_page, tree
 from tests.support.call_trace import call_trace
 from tests.support.controllers import a_controller

@@ -21,7 +21,7 @@ from quorum.protocol.apis import ApiKey
 from statemachine import commands
 from tests.controller.apis.test_kafka_transfer import at_rest
 from tests.controller.apis.test_kafka_voters import client_of
-from tests.controller.asking import asked, join, topic
+from tests.controller.controller_commands import asked, join, topic
 from tests.support.controllers import a_controller, controllers
 from tests.support.kafka_client import kafka_client
 

@@ -22,7 +22,7 @@ from admin.faults import Refused
 from quorum.protocol.apis import ApiKey
 from tests.controller.apis.test_kafka_transfer import at_rest
 from tests.controller.apis.test_kafka_voters import client_of
-from tests.controller.asking import asked, isr, join, move, topic
+from tests.controller.controller_commands import asked, isr, join, move, topic
 from tests.support.controllers import Node, a_controller, controllers
 from tests.support.kafka_client import kafka_client
 

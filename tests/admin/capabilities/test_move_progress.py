@@ -28,7 +28,7 @@ from tests.broker.client_requests import batch
 from tests.broker.embedded_cluster import until
 from tests.controller.apis.test_kafka_transfer import at_rest
 from tests.controller.apis.test_kafka_voters import client_of
-from tests.controller.asking import asked, join, move, topic, topic_id
+from tests.controller.controller_commands import asked, join, move, topic, topic_id
 from tests.support.bell import PATIENCE_SECONDS
 from tests.support.controllers import Node, a_controller, active, controllers
 from tests.support.kafka_client import Form, kafka_client

@@ -10,7 +10,7 @@ from admin.faults import Refused
 from tests.admin.planned_topic import check_refused, three_brokers
 from tests.controller.apis.test_kafka_transfer import at_rest
 from tests.controller.apis.test_kafka_voters import client_of
-from tests.controller.asking import asked, join, topic
+from tests.controller.controller_commands import asked, join, topic
 from tests.support.controllers import a_controller, controllers
 
 

@@ -33,7 +33,7 @@ from tests.admin.planned_topic import (
 )
 from tests.controller.apis.test_kafka_transfer import at_rest
 from tests.controller.apis.test_kafka_voters import client_of
-from tests.controller.asking import asked, isr, join, move, topic
+from tests.controller.controller_commands import asked, isr, join, move, topic
 from tests.support.controllers import a_controller, active, controllers
 
 KEY = {"Idempotency-Key": "monday-7"}

@@ -14,7 +14,7 @@ from statemachine.vocabulary import MoveKind
 from tests.admin.cli.test_moves_command import run as run_moves
 from tests.admin.cli.test_reassign_partitions import brokers
 from tests.broker.embedded_cluster import until
-from tests.controller.asking import asked, isr, join, topic, topic_id
+from tests.controller.controller_commands import asked, isr, join, topic, topic_id
 from tests.support.controllers import Node, a_controller
 
 

@@ -21,7 +21,7 @@ from admin.cli.moves_text import cancelled, listed, refused, rolled_back, shown
 from admin.plan_file import parse_plan
 from controller.reassignments import PARTITIONS_SHOWN_MAX
 from statemachine import commands
-from tests.controller.asking import asked, isr, join, move, topic
+from tests.controller.controller_commands import asked, isr, join, move, topic
 from tests.support.controllers import Node, a_controller
 
 

@@ -16,7 +16,7 @@ from tests.admin.cli.test_moves_command import run as run_moves
 from tests.admin.cli.test_reassign_partitions import brokers, invoke, run, written
 from tests.admin.scripted_node import Asked, Script, ScriptedNode, in_turn, listening
 from tests.admin.test_admin_client import altered, cluster, metadata
-from tests.controller.asking import asked, isr, move, topic, topic_id
+from tests.controller.controller_commands import asked, isr, move, topic, topic_id
 from tests.statemachine.support.config_requests import ALL_BROKERS, SET, change
 from tests.support.controllers import Node
 

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from admin.cli.main import group
 from statemachine import commands
 from statemachine.records.kafka_records import Endpoint
-from tests.controller.asking import asked, heartbeat, move, registration, topic
+from tests.controller.controller_commands import asked, heartbeat, move, registration, topic
 from tests.support.controllers import Node, active, controllers
 
 LISTENER = Endpoint(name="PLAINTEXT", host="127.0.0.1", port=1, security_protocol=0)

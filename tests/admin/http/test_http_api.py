@@ -16,7 +16,7 @@ from admin.plan_file import PLAN_BYTES_MAX
 from quorum.core.limits import BATCH_RECORDS_MAX
 from quorum.protocol.apis import ApiKey
 from tests.controller.apis.samples import describe_quorum, list_reassignments
-from tests.controller.asking import asked, join, topic
+from tests.controller.controller_commands import asked, join, topic
 from tests.support.bell import PATIENCE_SECONDS
 from tests.support.controllers import (
     CLUSTER_ID,

@@ -9,7 +9,7 @@ from statemachine import commands
 from tests.admin.http.test_http_api import check_problem, http_door
 from tests.broker.embedded_cluster import until
 from tests.controller.apis.test_kafka_transfer import at_rest
-from tests.controller.asking import asked, join, topic
+from tests.controller.controller_commands import asked, join, topic
 from tests.support.controllers import a_controller, controllers
 
 

@@ -10,7 +10,7 @@ from admin.plan_file import parse_plan
 from statemachine import commands
 from tests.admin.http.test_http_api import check_problem, http_door
 from tests.controller.apis.test_kafka_transfer import at_rest
-from tests.controller.asking import asked, isr, join, move, topic
+from tests.controller.controller_commands import asked, isr, join, move, topic
 from tests.support.controllers import Node, a_controller, controllers
 
 MOVE = "/v1/reassignments/1"

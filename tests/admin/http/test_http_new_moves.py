@@ -11,7 +11,7 @@ from statemachine import commands
 from statemachine.reassignment.settings import PARALLEL_REPLICAS
 from tests.admin.http.test_http_api import PATIENT, Answer, Http, check_problem, http_door, plan
 from tests.controller.apis.test_kafka_transfer import at_rest
-from tests.controller.asking import asked, isr, join, move, topic
+from tests.controller.controller_commands import asked, isr, join, move, topic
 from tests.statemachine.support.config_requests import ALL_BROKERS, SET, change
 from tests.support.bell import PATIENCE_SECONDS
 from tests.support.controllers import Node, a_controller, active, controllers

@@ -11,7 +11,7 @@ from admin.cli.quorum_text import status
 from controller.apis import forwarder
 from tests.admin.http.test_http_api import check_problem, http_door
 from tests.controller.apis.test_kafka_voters import client_of, until, votes
-from tests.controller.asking import busy
+from tests.controller.controller_commands import busy
 from tests.support.bell import PATIENCE_SECONDS
 from tests.support.controllers import a_controller, active, controllers
 

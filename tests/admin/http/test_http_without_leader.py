@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.admin.http.test_http_api import check_problem, http_door, plan
-from tests.controller.asking import asked, busy, join, topic
+from tests.controller.controller_commands import asked, busy, join, topic
 from tests.support.controllers import Node, a_controller, active, controllers
 
 

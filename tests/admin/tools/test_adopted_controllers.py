@@ -26,7 +26,7 @@ from tests.admin.tools.old_controllers import (
     old,
     rest,
 )
-from tests.controller.asking import asked, heartbeat, registration, topic
+from tests.controller.controller_commands import asked, heartbeat, registration, topic
 from tests.quorum.log.test_checkpoint import a_checkpoint, data, footer, header
 from tests.statemachine.support.reference_checks import contents
 from tests.support.controllers import TEST_SECONDS_MAX, Node, a_place, active, start

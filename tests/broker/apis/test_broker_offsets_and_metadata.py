@@ -12,7 +12,7 @@ from quorum.protocol import codec
 from quorum.protocol.apis import ApiKey
 from tests.broker.client_requests import batch, produce
 from tests.broker.embedded_cluster import Brokers, Node, cluster, until
-from tests.controller.deciding import CLUSTER
+from tests.controller.controller_in_memory import CLUSTER
 
 
 def versions_of(api_key: ApiKey) -> range:

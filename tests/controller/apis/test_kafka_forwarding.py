@@ -20,7 +20,7 @@ from tests.controller.apis.samples import (
     list_reassignments,
     metadata,
 )
-from tests.controller.asking import busy
+from tests.controller.controller_commands import busy
 from tests.support.broker_requests import created, creation, joined
 from tests.support.controllers import CLUSTER_ID, Node, active, controllers
 from tests.support.kafka_client import Form, KafkaClient, kafka_client

@@ -6,7 +6,7 @@ from typing import Final
 
 from quorum.protocol.apis import ApiKey
 from tests.admin.http.test_http_api import PATIENT
-from tests.controller.asking import asked, join, topic
+from tests.controller.controller_commands import asked, join, topic
 from tests.support.controllers import active, controllers
 from tests.support.kafka_client import Form, kafka_client
 

@@ -18,7 +18,7 @@ from statemachine.reassignment.settings import PARALLEL_PARTITIONS, PARALLEL_REP
 from tests.controller.apis.samples import alter_reassignments, list_reassignments
 from tests.controller.apis.test_kafka_transfer import at_rest
 from tests.controller.apis.test_kafka_voters import client_of
-from tests.controller.asking import asked, isr, join, move, topic, topic_id
+from tests.controller.controller_commands import asked, isr, join, move, topic, topic_id
 from tests.statemachine.support.config_requests import ALL_BROKERS, SET, change
 from tests.support.controllers import Node, a_controller, controllers
 from tests.support.kafka_client import Form, KafkaClient, kafka_client

@@ -10,7 +10,7 @@ from admin.faults import Refused
 from controller.ports import Unavailable
 from controller.quorum_description import max_follower_lag
 from tests.controller.apis.test_kafka_voters import client_of, until
-from tests.controller.asking import asked, busy, join, topic
+from tests.controller.controller_commands import asked, busy, join, topic
 from tests.support.controllers import (
     Node,
     a_controller,

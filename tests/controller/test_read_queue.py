@@ -13,7 +13,7 @@ from quorum.core.vocabulary import Offset
 from statemachine.brokers.safety import Safety, TooMany, judging
 from statemachine.image.image import Image
 from statemachine.slices import LOOKED_AT_US, Slices
-from tests.controller.asking import topic
+from tests.controller.controller_commands import topic
 from tests.controller.sliced_controller import Sliced
 from tests.statemachine.support.reference_checks import contents
 

@@ -6,9 +6,9 @@ from controller.event_queue import SLICE_US
 from controller.ports import Unavailable
 from statemachine.commands import PartitionsAltered
 from statemachine.errors import Error
-from tests.controller.asking import isr, topic
+from tests.controller.controller_commands import isr, topic
 from tests.controller.sliced_controller import Sliced
-from tests.controller.test_slicing import BROKERS, folded
+from tests.controller.test_event_queue import BROKERS, folded
 from tests.statemachine.support.reference_checks import check_image, contents
 
 MANY = 3_000

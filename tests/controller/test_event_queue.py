@@ -19,7 +19,7 @@ from statemachine.image.image import Image
 from statemachine.records.codec import decode
 from statemachine.replay import replay
 from statemachine.slices import LOOKED_AT_US, Slices
-from tests.controller.asking import anything, heartbeat, topic
+from tests.controller.controller_commands import anything, heartbeat, topic
 from tests.controller.lone_controller import SESSION_TIMEOUT_MS, Lone
 from tests.controller.sliced_controller import Sliced, moves
 from tests.statemachine.support.reference_checks import check_image, contents

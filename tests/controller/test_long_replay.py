@@ -17,7 +17,7 @@ from quorum.records.encode import stamp
 from statemachine import commands
 from statemachine.records import kafka_records
 from statemachine.records.codec import encode
-from tests.controller.asking import asked, join, looked, topic, topic_id
+from tests.controller.controller_commands import asked, join, looked, topic, topic_id
 from tests.controller.logs import folded, log_of
 from tests.statemachine.support.reference_checks import contents, indexed, scanned
 from tests.support.controllers import CLUSTER_ID, Node, a_controller, active, controllers
