@@ -1,4 +1,4 @@
-"""`metaquorum leader transfer`: let another controller be the active one."""
+"""`metaquorum leader transfer`: make another controller the active one."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @click.group()
 def command() -> None:
-    """Say who is to lead the metadata quorum."""
+    """Transfer the leadership of the metadata quorum."""
 
 
 @command.command("transfer")
@@ -30,14 +30,14 @@ def command() -> None:
     "--to",
     type=click.IntRange(min=0, max=2**31 - 1),
     metavar="ID",
-    help="The voter that is to lead; without it whichever has come furthest.",
+    help="The new leader. [default: the most advanced voter]",
 )
 @target_options
 @output_option
 def transfer(to: int | None, output: str, **whom: Any) -> None:
-    """Hand the lead over to another voter, without an election time-out.
+    """Transfer the leadership to another voter, without an election time-out.
 
-    The leader takes no records meanwhile; what it has taken is committed before it gives up.
+    Meanwhile the leader accepts no records; it commits those it has accepted before it resigns.
     """
     found = run(_transfer(target(**whom), to))
     if output == "table":
@@ -53,11 +53,11 @@ def transfer(to: int | None, output: str, **whom: Any) -> None:
 
 
 def described(found: "LeadTransfer") -> str:
-    """Who leads now, in one sentence."""
+    """One sentence about the leader after the transfer."""
     from admin.model import NO_LEADER
 
     if found.leader_id == NO_LEADER:
-        return f"The lead was given up, and nobody is known to lead after {found.duration_ms} ms."
+        return f"The leader resigned, and no new leader is known after {found.duration_ms} ms."
     return (
         f"Controller {found.leader_id} leads in epoch {found.leader_epoch}, "
         f"{found.duration_ms} ms after the request."
@@ -72,7 +72,7 @@ async def _transfer(whom: Target, to: int | None) -> "LeadTransfer":
 
 
 def _end(found: "LeadTransfer", to: int | None) -> None:
-    """Exit otherwise than done where it is not as was wanted."""
+    """Exit with another code if the wanted controller does not lead."""
     from admin.model import NO_LEADER
 
     if found.leader_id == NO_LEADER:

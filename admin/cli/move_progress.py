@@ -1,4 +1,8 @@
-"""The progress of a move in words, and `--wait`: show it until the move has ended."""
+"""`moves wait` and `--wait`: show the progress of a move until it has ended.
+
+Progress goes to stderr: on a terminal one line that is overwritten, elsewhere a line for every
+tenth. A new reason why the move is stuck is shown at once.
+"""
 
 import asyncio
 import sys
@@ -12,11 +16,11 @@ from admin.cli.options import Exit, say, write
 from admin.client.admin_client import AdminClient, Unreachable
 
 LOOK_SECONDS: Final = 0.5
-"""How often it is looked at."""
+"""The polling interval."""
 
 
 async def wait_for(client: AdminClient, move_id: int) -> Exit:
-    """Tell how far the move is until it has ended, through elections too."""
+    """Show the progress of the move until it has ended, elections included."""
     screen = _Screen(is_terminal=sys.stderr.isatty())
     while True:
         try:
@@ -33,7 +37,7 @@ async def wait_for(client: AdminClient, move_id: int) -> Exit:
 
 
 class _Screen:
-    """What was said last, so that nothing is said twice."""
+    """The progress display; it repeats nothing."""
 
     def __init__(self, *, is_terminal: bool) -> None:
         self._is_terminal = is_terminal
@@ -43,7 +47,7 @@ class _Screen:
         self._is_open = False
 
     def show(self, move: DescribedMove) -> None:
-        """How far it is, and what keeps it, as far as that is new."""
+        """Show what is new about the move."""
         self.say(text.hindered(move))
         progress = text.progress(move)
         tenth = 10 * (move.partitions_total - move.waiting - move.stepping) // move.partitions_total
@@ -55,14 +59,14 @@ class _Screen:
         self._progress, self._tenth = progress, tenth
 
     def say(self, words: str) -> None:
-        """A line of its own, unless it is what was said last."""
+        """Print a line, unless it repeats the last one."""
         if words and words != self._said:
             self.end()
             say(words)
         self._said = words
 
     def end(self) -> None:
-        """Leave what was written over as it is."""
+        """End the line that is being overwritten."""
         if self._is_open:
             say("")
         self._is_open = False

@@ -1,4 +1,4 @@
-"""`metaquorum moves`: look at the moves that are there, hold them up, take them back."""
+"""`metaquorum moves`: list, pause, prioritise, throttle, cancel and roll back moves."""
 
 from typing import TYPE_CHECKING, Any, Final
 
@@ -30,21 +30,21 @@ if TYPE_CHECKING:
 _ids = click.argument("ids", type=MOVE_ID, nargs=-1, metavar="[ID]...")
 _id = click.argument("id", type=MOVE_ID, metavar="ID")
 _NUMBERS: Final = {"ignore_unknown_options": True}
-"""Of commands that take a number, which would be an option where it is negative."""
+"""For commands with a numeric argument: a negative number is not an option."""
 
 
 @click.group()
 def command() -> None:
-    """Look after moves that are there: list, pause, resume, order, throttle, cancel, roll back."""
+    """List moves; pause, resume, prioritise, throttle, cancel and roll them back."""
 
 
 @command.command("list")
-@click.option("--running", is_flag=True, help="Leave out those that have ended.")
+@click.option("--running", is_flag=True, help="Omit moves that have ended.")
 @target_options
 @stale_option
 @output_option
 def show_all(running: bool, stale: bool, output: str, **whom: Any) -> None:
-    """List the moves that run, and those that have ended and are not forgotten yet."""
+    """List running moves, and ended ones that the controller still remembers."""
     run(_list(target(**whom), output, running=running, stale=stale))
 
 
@@ -55,44 +55,51 @@ def show_all(running: bool, stale: bool, output: str, **whom: Any) -> None:
 @stale_option
 @output_option
 def show(id: int, everything: bool, stale: bool, output: str, **whom: Any) -> None:
-    """Show a move, and where each of its partitions is: step k of n, state, reason."""
+    """Show a move and its partitions: step, state, bytes left, reason to wait."""
     run(_show(target(**whom), id, output, everything=everything, stale=stale))
 
 
 @command.command()
 @_ids
-@click.option("--all", "everything", is_flag=True, help="All moves, those to come as well.")
+@click.option(
+    "--all", "everything", is_flag=True, help="Pause all moves, also those that begin later."
+)
 @target_options
 @click.pass_context
 def pause(ctx: click.Context, /, ids: tuple[int, ...], everything: bool, **whom: Any) -> None:
-    """Begin no further steps of moves; a step that is under way goes on to its end."""
+    """Pause moves: start no further steps. A step in progress completes."""
     _check_named(ids, everything=everything)
     ctx.exit(run(_hold(target(**whom), ids, everything=everything, paused=True)))
 
 
 @command.command()
 @_ids
-@click.option("--all", "everything", is_flag=True, help="End the pause of all moves.")
+@click.option("--all", "everything", is_flag=True, help="End a pause of all moves.")
 @target_options
 @click.pass_context
 def resume(ctx: click.Context, /, ids: tuple[int, ...], everything: bool, **whom: Any) -> None:
-    """Go on with moves that are paused; one that was paused by its id is resumed by its id."""
+    """Resume paused moves. A move paused by its id is resumed by its id."""
     _check_named(ids, everything=everything)
     ctx.exit(run(_hold(target(**whom), ids, everything=everything, paused=False)))
 
 
 @command.command()
 @_ids
-@click.option("--topic", "topics", multiple=True, help="What is under way of this topic.")
+@click.option("--topic", "topics", multiple=True, help="Cancel the reassignments of this topic.")
 @click.option(
     "--partition",
     "partitions",
     type=PartitionName(),
     multiple=True,
-    help="What is under way of this partition: orders-7.",
+    help="Cancel the reassignment of this partition: orders-7.",
 )
-@click.option("--all", "everything", is_flag=True, help="Whatever is under way, moves or not.")
-@click.option("--dry-run", is_flag=True, help="Tell what each partition would have; change nothing")
+@click.option(
+    "--all",
+    "everything",
+    is_flag=True,
+    help="Cancel all reassignments, also those outside of moves.",
+)
+@click.option("--dry-run", is_flag=True, help="Show the resulting replicas; change nothing.")
 @target_options
 @click.pass_context
 def cancel(
@@ -105,9 +112,10 @@ def cancel(
     dry_run: bool,
     **whom: Any,
 ) -> None:
-    """Take back the steps that are under way, and drop the rest of the moves.
+    """Cancel moves: revert the steps in progress and drop the steps that remain.
 
-    A partition has then what it had before its present step; `rollback` goes back to the beginning.
+    Each partition returns to its replicas before the current step; `rollback` restores those
+    before the move.
     """
     more = ", --topic NAME or --partition NAME-NUMBER"
     _check_named((*ids, *topics, *partitions), everything=everything, more=more)
@@ -129,20 +137,20 @@ def cancel(
 @target_options
 @click.pass_context
 def wait(ctx: click.Context, /, id: int, **whom: Any) -> None:
-    """Tell how far a move is until it has ended, and what keeps it from going on.
+    """Wait for a move to finish and show its progress.
 
-    Exit code 0: it is completed; 1: it has ended otherwise.
+    Exit code 0: completed; 1: ended otherwise.
     """
     ctx.exit(run(_wait(target(**whom), id)))
 
 
 @command.command()
 @_id
-@click.option("--dry-run", is_flag=True, help="Tell what each partition would have; change nothing")
+@click.option("--dry-run", is_flag=True, help="Show the resulting replicas; change nothing.")
 @target_options
 @click.pass_context
 def rollback(ctx: click.Context, /, id: int, dry_run: bool, **whom: Any) -> None:
-    """Give the partitions of a move back what they had before it, by a move of its own."""
+    """Undo a move: restore the previous replicas, by a new move."""
     if dry_run:
         from admin.cli.reassign_plan import foresee_rollback
 
@@ -154,7 +162,7 @@ def rollback(ctx: click.Context, /, id: int, dry_run: bool, **whom: Any) -> None
 @_id
 @target_options
 def rollback_plan(id: int, **whom: Any) -> None:
-    """Print the plan that leads back, a file for reassign-partitions; `rollback` executes it."""
+    """Print the plan that restores the previous replicas, for reassign-partitions."""
     run(_rollback_plan(target(**whom), id))
 
 
@@ -164,7 +172,7 @@ def rollback_plan(id: int, **whom: Any) -> None:
 @target_options
 @click.pass_context
 def priority(ctx: click.Context, /, id: int, priority: int, **whom: Any) -> None:
-    """Let a move step before those with a lower priority; moves begin with 0."""
+    """Set the priority of a move. Higher priorities go first; the default is 0."""
     ctx.exit(run(_order(target(**whom), id, priority)))
 
 
@@ -174,13 +182,13 @@ def priority(ctx: click.Context, /, id: int, priority: int, **whom: Any) -> None
 @target_options
 @click.pass_context
 def throttle(ctx: click.Context, /, id: int, bytes_per_s: int, **whom: Any) -> None:
-    """Let a move copy at most so many bytes a second to and from each broker; 0 is no limit."""
+    """Limit the bytes per second copied to and from each broker; 0 removes the limit."""
     ctx.exit(run(_throttle(target(**whom), id, bytes_per_s)))
 
 
 def _check_named(named: tuple[object, ...], *, everything: bool, more: str = "") -> None:
     if everything and named:
-        raise click.UsageError("--all takes in everything; leave the names out")
+        raise click.UsageError("--all includes every move; omit the names")
     if not everything and not named:
         raise click.UsageError(f"name moves by ID{more}, or give --all")
 
@@ -233,7 +241,7 @@ async def _hold(whom: Target, ids: tuple[int, ...], *, everything: bool, paused:
     kind = PauseMoves if paused else ResumeMoves
     found = await _changed(whom, kind(moves=ids, everything=everything))
     if everything:
-        write("All moves are paused." if paused else "The pause of all moves is over.")
+        write("All moves are paused." if paused else "All moves are resumed.")
         return Exit.DONE
     return _told(found, text.altered(found, "paused" if paused else "resumed"))
 
@@ -261,7 +269,7 @@ async def _rollback_plan(whom: Target, id: int) -> None:
         found = await whole_plan(client.ask, id)
     write(render_plan(found.originals))
     if found.gone:
-        say(f"Left out: {found.gone} partition(s) of topics that are deleted.")
+        say(f"Omitted: {found.gone} partition(s) of deleted topics.")
 
 
 async def _order(whom: Target, id: int, priority: int) -> Exit:
@@ -277,7 +285,7 @@ async def _throttle(whom: Target, id: int, bytes_per_s: int) -> Exit:
     from admin.cli import moves_text as text
 
     found = await _changed(whom, AlterMove(move_id=id, throttle_bytes_per_s=bytes_per_s))
-    done = f"is throttled to {bytes_per_s} bytes/s" if bytes_per_s else "is not throttled any more"
+    done = f"is throttled to {bytes_per_s} bytes/s" if bytes_per_s else "is no longer throttled"
     return _told(found, text.altered(found, done))
 
 

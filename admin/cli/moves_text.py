@@ -1,4 +1,4 @@
-"""What `metaquorum moves` prints. Pure functions from answers to text."""
+"""The output of `metaquorum moves`. Pure functions from answers to text."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -44,7 +44,7 @@ _OUTCOMES: Final = ("Partition", "Replicas")
 
 
 def listed(found: Moves, *, running: bool) -> str:
-    """What `list` prints."""
+    """The output of `list`."""
     shown = [each for each in found.moves if not (running and each.ended)]
     lines = all_paused(found)
     if shown:
@@ -55,10 +55,10 @@ def listed(found: Moves, *, running: bool) -> str:
 
 
 def all_paused(found: Moves | DescribedMove) -> list[str]:
-    """Who has paused all moves, which no move says of itself."""
+    """A line about a pause of all moves, if there is one."""
     if found.all_paused is None:
         return []
-    who, since = found.all_paused.by or "somebody", _time(found.all_paused.since_ms)
+    who, since = found.all_paused.by or "an unknown user", _time(found.all_paused.since_ms)
     return [f"All moves are paused by {who} since {since}."]
 
 
@@ -78,25 +78,26 @@ def _row(move: Move) -> tuple[object, ...]:
 
 
 def shown(move: DescribedMove) -> str:
-    """What `show` prints."""
+    """The output of `show`."""
     name = f" ({move.name})" if move.name else ""
     of = f" of move {move.rollback_of}" if move.rollback_of else ""
     by = f" by {move.changed_by}" if move.changed_by else ""
     why = f": {move.detail}" if move.detail else ""
     lines = [
-        f"Move {move.move_id}{name}: {move.kind}{of}, asked for by {move.asked_by or 'somebody'} at"
-        f" {_time(move.asked_at_ms)}, priority {move.priority}.",
+        f"Move {move.move_id}{name}: {move.kind}{of}, requested by"
+        f" {move.asked_by or 'an unknown user'} at {_time(move.asked_at_ms)},"
+        f" priority {move.priority}.",
         f"It is {move.state}{by} since {_time(move.since_ms)}{why}.",
         f"Of {move.partitions_total} partition(s) {_counted(move)}.",
     ]
     if move.refused:
-        lines.append(f"{move.refused} more had been asked for, and were refused.")
+        lines.append(f"{move.refused} more partition(s) were requested and refused.")
     if move.throttle_bytes_per_s and not move.ended:
         rate = move.throttle_bytes_per_s
-        lines.append(f"It copies at most {rate} bytes/s to each broker, and from each.")
+        lines.append(f"Throttle: {rate} bytes/s to and from each broker.")
     if move.throttle_lost:
         lost = ", ".join(move.throttle_lost)
-        lines.append(f"Set by users since, and theirs: {lost}.")
+        lines.append(f"Throttle configs changed by users since, and left alone: {lost}.")
     if not move.ended:
         lines.append(summary(move))
     if move.partitions:
@@ -110,10 +111,10 @@ def shown(move: DescribedMove) -> str:
 def _counted(move: Move) -> str:
     words = [f"{move.completed} done"]
     for count, what in (
-        (move.stepping, "with a step under way"),
+        (move.stepping, "in progress"),
         (move.waiting, "waiting"),
         (move.cancelled, "cancelled"),
-        (move.superseded, "taken over by another move"),
+        (move.superseded, "superseded by another move"),
         (move.gone, "deleted"),
     ):
         words += [f"{count} {what}"] if count else []
@@ -134,7 +135,7 @@ def _partition(partition: MovingPartition) -> tuple[object, ...]:
 
 
 def altered(found: MovesChanged, done: str) -> str:
-    """What `pause`, `resume` and `priority` print of the moves that it was done with."""
+    """The output of `pause`, `resume` and `priority`."""
     ids = [each.move_id for each in found.moves if not each.kafka_error_code]
     if not ids:
         return ""
@@ -143,11 +144,11 @@ def altered(found: MovesChanged, done: str) -> str:
 
 
 def cancelled(found: MovesChanged, *, dry_run: bool) -> str:
-    """What `cancel` prints of the partitions that go back."""
+    """The output of `cancel`."""
     done = [each for each in found.partitions if not each.kafka_error_code]
     if not found.partitions_accepted:
         return "Nothing would be cancelled." if dry_run else "Nothing was cancelled."
-    word = "would be cancelled; they would have" if dry_run else "are cancelled; they have now"
+    word = "would be cancelled, with these replicas" if dry_run else "cancelled; replicas now"
     lines = [f"{found.partitions_accepted} partition(s) {word}:"]
     lines.append(columns(_OUTCOMES, [(each.id, _brokers(each.replicas)) for each in done]))
     more = found.partitions_accepted - len(done)
@@ -157,26 +158,23 @@ def cancelled(found: MovesChanged, *, dry_run: bool) -> str:
 
 
 def rolled_back(move_id: int, found: MovesChanged) -> str:
-    """What `rollback` prints."""
+    """The output of `rollback`."""
     if not found.begun_move_id:
         if found.partitions_refused:
             return ""
-        return f"Move {move_id}: its partitions have what they had before; nothing to roll back."
+        return f"Move {move_id}: nothing to roll back; the partitions have their previous replicas."
     if not found.partitions_accepted:
-        return f"Move {move_id} is being rolled back by move {found.begun_move_id} already."
+        return f"Move {found.begun_move_id} is already rolling back move {move_id}."
     count = found.partitions_accepted
     return f"Move {found.begun_move_id} rolls back move {move_id}: {count} partition(s)."
 
 
 def would_roll_back(move_id: int, found: MovesChanged) -> str:
-    """What `rollback --dry-run` prints of the partitions that would go back."""
+    """The output of `rollback --dry-run`."""
     if not found.partitions_accepted:
         return rolled_back(move_id, found)
     done = [each for each in found.partitions if not each.kafka_error_code]
-    lines = [
-        f"{found.partitions_accepted} partition(s) would be rolled back;"
-        " they would have in the end:"
-    ]
+    lines = [f"{found.partitions_accepted} partition(s) would be rolled back, to these replicas:"]
     lines.append(columns(_OUTCOMES, [(each.id, _brokers(each.replicas)) for each in done]))
     more = found.partitions_accepted - len(done)
     if more > 0:
@@ -185,7 +183,7 @@ def would_roll_back(move_id: int, found: MovesChanged) -> str:
 
 
 def refused(found: MovesChanged) -> str:
-    """Every part of a request that was refused, a line each."""
+    """The errors of a request, one per line."""
     lines = [
         f"Error: {each.message or each.kafka_error}"
         for each in found.moves
@@ -224,28 +222,28 @@ STUCK: Final = frozenset(
         "falling-behind",
     }
 )
-"""Reasons that do not pass by themselves: somebody has to do something, or to come back."""
+"""Reasons to wait that need an operator, or a broker to come back."""
 
 
 def progress(move: Move) -> str:
-    """How far a move is that has not ended, in one line."""
+    """One line about the progress of a running move."""
     return f"Move {move.move_id}: of {move.partitions_total} partition(s) {_counted(move)}."
 
 
 def hindered(move: DescribedMove) -> str:
-    """Why a move does not go on with some of the partitions that are told of; empty if it does."""
+    """One line about partitions that are stuck; empty if there are none."""
     stuck = [each for each in move.partitions if each.reason in STUCK]
     if not stuck:
         return ""
     first = stuck[0]
     more = f" and {len(stuck) - 1} more" if len(stuck) > 1 else ""
     with_all = len(stuck) == move.waiting + move.stepping
-    what = "cannot go on" if with_all else f"cannot go on with {len(stuck)} partition(s)"
+    what = "is stuck" if with_all else f"is stuck with {len(stuck)} partition(s)"
     return f"Move {move.move_id} {what}: {first.id}{more}: {first.detail or first.reason}."
 
 
 def ended(move: Move) -> str:
-    """How a move has ended, in one line."""
+    """One line about the end of a move."""
     total = move.partitions_total
     return f"Move {move.move_id} is {move.state}: of {total} partition(s) {_counted(move)}."
 
@@ -254,32 +252,32 @@ NOT_KNOWN = "unknown"
 
 
 def cells(partition: MovingPartition) -> tuple[str, str, str]:
-    """Bytes, rate and time of the step of a partition."""
+    """The cells for bytes left, rate and time left of a partition."""
     return (_size(partition.bytes_left), _rate(partition.bytes_per_s), _time_left(partition))
 
 
 def summary(move: MoveProgress) -> str:
-    """What is left of a whole move that runs, in a sentence."""
+    """One sentence about what a running move still has to copy."""
     if move.bytes_left is None:
-        return "How much is left to copy is unknown."
+        return "Bytes left to copy: unknown."
     more = (
-        f" and what {move.partitions_bytes_unknown} more partition(s) need"
+        f" plus {move.partitions_bytes_unknown} partition(s) of unknown size"
         if move.partitions_bytes_unknown
         else ""
     )
     left, rate = _size(move.bytes_left), _rate(move.bytes_per_s)
-    words = f"To be copied: {left}{more}, now at {rate}; time left: {_time_left(move)}."
+    words = f"Left to copy: {left}{more}, at {rate}; time left: {_time_left(move)}."
     return f"{words} {_behind(move)}" if move.partitions_falling_behind else words
 
 
 def _behind(move: MoveProgress) -> str:
-    """What an operator has to know: it never ends by itself."""
+    """A warning that a move cannot finish at its present rate."""
     count = move.partitions_falling_behind
-    words = f"{count} partition(s) fall behind: more is written than is copied."
+    words = f"{count} partition(s) fall behind: writes exceed the copy rate."
     if not move.throttle_bytes_per_s:
         return words
     command = f"`metaquorum moves throttle {move.move_id} BYTES_PER_S`"
-    return f"{words} Give it more: {command}, or 0 for no limit."
+    return f"{words} Raise the limit with {command}; 0 removes it."
 
 
 def _size(size_bytes: int | None) -> str:

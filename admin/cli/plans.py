@@ -1,7 +1,7 @@
-"""`metaquorum brokers decommission` and `recommission`: emptying brokers, and going back.
+"""Plans that the controller makes: decommission, recommission, replication factor.
 
-What is begun is a move in the cluster: it goes on when this command has ended. Each call does what
-can be done now, and says what is left; nothing is remembered here between the calls.
+A plan becomes a move, which continues in the cluster after the command has returned. The command
+keeps no state: called again, it does what is possible now and reports what is left.
 """
 
 import asyncio
@@ -37,13 +37,13 @@ if TYPE_CHECKING:
     from admin.capabilities.moves import Move
 
 WAIT_SECONDS: Final = 1.0
-"""Between two looks of a command that waits."""
+"""The polling interval of a command that waits."""
 
 
 async def decommission(
     whom: Target, request: DecommissionBrokers, output: str, *, wait: bool
 ) -> Exit:
-    """Cordon the brokers, move away what they have, and in the end forget them if wanted."""
+    """Cordon the brokers, move their replicas away, and unregister them if requested."""
     tell = write if output == "table" else _untold
     brokers, unregister = request.broker_ids, request.unregister
     async with whom.client() as client:
@@ -54,7 +54,7 @@ async def decommission(
         exit_code = _told(brokers, found, tell, unregister=unregister)
         if output == "table":
             await tell_throttle(client, found.moves, request.throttle_bytes_per_s)
-        # What the key was for has been done; from here on it is asked how far it is.
+        # The keyed request is carried out; the following ones ask for the progress.
         request, said = replace(request, key=""), ""
         while wait and exit_code is Exit.NOT_FINISHED and not found.emptying.leaderless:
             if not found.emptying.held:
@@ -72,21 +72,21 @@ async def decommission(
 
 
 def _foretell(brokers: Sequence[int], found: PlanResult, moved: BytesMoved, output: str) -> None:
-    """Say what would be begun."""
+    """Show the plan of a dry run."""
     if output != "table":
         write_data({**emptying_data(found), **plan_data(found, moved)}, output)
         return
     write(progress(brokers, found))
     foretold = foreseen(found, moved.size_bytes, of_all=True)
-    write(foretold if found.planned else "Nothing is to be moved.")
+    write(foretold if found.planned else "Nothing to move.")
 
 
 def _untold(sentence: str) -> None:
-    """Who wants data gets it in the end, and no sentences."""
+    """Print nothing: with `-o json` the data follows at the end."""
 
 
 async def _progress(client: "AdminClient", moves: Sequence[int]) -> str:
-    """Where the moves that still run are, and what is left to copy."""
+    """The progress of the running moves."""
     if not moves:
         return ""
     found = [await client.ask(DescribeMove(move_id=each)) for each in moves]
@@ -106,7 +106,7 @@ def _told(
     unregister: bool,
     again: bool = False,
 ) -> Exit:
-    """Say what came of it, and how the command ends if it ends now."""
+    """Print the result; return the exit code if the command ends here."""
     emptying = found.emptying
     if emptying.cordoned:
         tell(text.altered(emptying.cordoned, text.CORDONED))
@@ -137,7 +137,7 @@ def _emptied(
 
 
 async def recommission(whom: Target, request: RecommissionBrokers) -> Exit:
-    """Let the brokers get replicas again, and cancel the moves that are emptying them."""
+    """Uncordon the brokers and cancel the moves that empty them."""
     async with whom.client() as client:
         found = await with_key_told(client, request)
     if request.dry_run:
@@ -157,45 +157,47 @@ async def recommission(whom: Target, request: RecommissionBrokers) -> Exit:
 
 
 NAMED_MAX: Final = 20
-"""Partitions that a sentence names one by one."""
+"""Partitions that a message names one by one."""
 
 
 def progress(brokers: Sequence[int], found: PlanResult) -> str:
-    """How far brokers are from having no replicas."""
+    """The progress of a decommission."""
     emptying = found.emptying
     if not emptying.held:
         return f"{named(brokers)}: no replicas left."
     lines = [
-        f"{named(brokers)}: {emptying.held} partition(s) to be moved away, {emptying.leaving} on"
-        f" their way before, {found.planned} planned now."
+        f"{named(brokers)}: {emptying.held} partition(s) left, {emptying.leaving} already moving,"
+        f" {found.planned} planned now."
     ]
     if emptying.busy:
-        lines.append(f"Moved elsewhere first, ask again then: {_partitions(emptying.busy)}")
+        lines.append(
+            f"Moving elsewhere now, repeat the command later: {_partitions(emptying.busy)}"
+        )
     if emptying.leaderless:
         unled = _partitions(emptying.leaderless)
-        lines.append(f"Without a leader, so that nothing can be copied: {unled}")
+        lines.append(f"Without a leader, cannot be copied: {unled}")
     if emptying.to_be_unregistered:
-        then = "unregistered once nothing is left and it is stopped"
+        then = "will be unregistered once empty and stopped"
         lines.append(f"{named(emptying.to_be_unregistered)}: {then}.")
     return "\n".join(lines)
 
 
 def begun(found: PlanResult) -> str:
-    """Which moves have begun, and how to follow and undo them."""
+    """The message about the moves that were started."""
     ids = ", ".join(map(str, found.moves))
     goes_on = (
-        f"Moves {ids} go on by themselves"
+        f"Moves {ids} continue in the cluster"
         if len(found.moves) > 1
-        else f"Move {ids} goes on by itself"
+        else f"Move {ids} continues in the cluster"
     )
     return (
-        f"{goes_on}: {found.accepted} partition(s) more."
-        f" `metaquorum moves show {found.moves[-1]}` follows it."
+        f"{goes_on}: {found.accepted} more partition(s)."
+        f" Progress: `metaquorum moves show {found.moves[-1]}`."
     )
 
 
 def foreseen(found: PlanResult, size_bytes: int | None = None, *, of_all: bool = False) -> str:
-    """What a plan would do; `of_all` where shares are of the whole cluster."""
+    """The effects of a plan; `of_all` if the shares are of the whole cluster."""
     told = found.foreseen
     size = "size unknown" if size_bytes is None else show_size(size_bytes)
     lines = [
@@ -205,11 +207,11 @@ def foreseen(found: PlanResult, size_bytes: int | None = None, *, of_all: bool =
     ]
     if told.crowded_before != UNKNOWN:
         lines.append(
-            f"Partitions that share racks needlessly: {told.crowded_before} now,"
-            f" {told.crowded_after} then."
+            f"Partitions with avoidable rack sharing: {told.crowded_before} now,"
+            f" {told.crowded_after} afterwards."
         )
     of_what, leads = ("all", "Leaders") if of_all else ("these", "Preferred")
-    lines.append(f"What each broker has of {of_what} partitions, and would have:")
+    lines.append(f"Replicas of {of_what} partitions on each broker, now and afterwards:")
     rows = [
         (
             each.broker,
@@ -222,24 +224,24 @@ def foreseen(found: PlanResult, size_bytes: int | None = None, *, of_all: bool =
 
 
 def taken_back(brokers: Sequence[int], found: PlanResult) -> str:
-    """What a recommission would do."""
+    """The effects of a recommission."""
     known = [each for each in brokers if each not in found.emptying.strange]
-    lines = [f"{named(known)} would get new replicas again."] if known else []
+    lines = [f"{named(known)} would be uncordoned."] if known else []
     if not found.accepted:
         return "\n".join([*lines, "Nothing would be cancelled."])
-    would = f"{found.accepted} partition(s) would be cancelled; they would have:"
+    would = f"{found.accepted} partition(s) would be cancelled, with these replicas:"
     return "\n".join([*lines, would, *_replicas(found)])
 
 
 def has_now(found: PlanResult) -> str:
-    """What the partitions have of which a recommission has cancelled the move."""
+    """The replicas of the cancelled partitions."""
     return "\n".join(["Replicas now:", *_replicas(found)])
 
 
 def way_back(moves: Sequence[int]) -> str:
-    """How to get back what the cancelled moves had taken away before."""
+    """The commands that restore replicas moved before the cancellation."""
     commands = ", ".join(f"`metaquorum moves rollback {id}`" for id in moves)
-    return f"What had been moved away before comes back by {commands}."
+    return f"To restore replicas that had already moved: {commands}."
 
 
 def _replicas(found: PlanResult) -> list[str]:
@@ -250,14 +252,14 @@ def _replicas(found: PlanResult) -> list[str]:
 
 
 def refused(found: PlanResult) -> str:
-    """Every partition that could not be begun, or cancelled, a line each."""
+    """The partitions that were refused, one per line."""
     lines = [f"Error: {each.id}: {each.message or each.kafka_error}" for each in found.refused]
     more = found.refused_count - len(found.refused)
     return "\n".join([*lines, *([f"and {more} more"] if more > 0 else [])])
 
 
 def named(brokers: Sequence[int]) -> str:
-    """Brokers at the beginning of a sentence."""
+    """The subject of a sentence about brokers."""
     several = "Brokers" if len(brokers) > 1 else "Broker"
     return f"{several} {', '.join(map(str, brokers))}"
 
@@ -271,9 +273,9 @@ def _partitions(ids: Sequence[PartitionId]) -> str:
 async def tell_throttle(
     client: "AdminClient", moves: Sequence[int], wanted_bytes_per_s: int
 ) -> None:
-    """Say at which rate each move goes that was begun now, or before; nothing if none is wanted.
+    """Print the throttle of each running move, if one was requested.
 
-    A move that was begun before keeps its own.
+    A move that was started earlier keeps its own throttle.
     """
     if not (wanted_bytes_per_s and moves):
         return
@@ -286,18 +288,18 @@ async def tell_throttle(
 def _sentence(move: "Move", wanted_bytes_per_s: int) -> str:
     rate = move.throttle_bytes_per_s
     if rate == wanted_bytes_per_s:
-        return f"Move {move.move_id} copies at most {rate} bytes/s to each broker, and from each."
+        return f"Move {move.move_id} is throttled to {rate} bytes/s to and from each broker."
     now = f"is throttled to {rate} bytes/s" if rate else "is not throttled"
     return (
-        f"Move {move.move_id} had begun before and {now};"
-        f" `metaquorum moves throttle {move.move_id} {wanted_bytes_per_s}` changes that."
+        f"Move {move.move_id} was started earlier and {now};"
+        f" `metaquorum moves throttle {move.move_id} {wanted_bytes_per_s}` changes this."
     )
 
 
 async def with_key_told(client: AdminClient, request: Request[PlanResult]) -> PlanResult:
-    """What came of it; where that is not known, with which key it is asked for again.
+    """Ask with an idempotency key; if the outcome is unknown, print the key for a retry.
 
-    Raises what the client does.
+    Raises the errors of the client.
     """
     known = with_key(request)
     try:
@@ -305,7 +307,7 @@ async def with_key_told(client: AdminClient, request: Request[PlanResult]) -> Pl
     except Unreachable as error:
         key = getattr(known, "key", "")
         if error.may_be_done and key:
-            say(f"To ask again and have it done once, add: --key {key}")
+            say(f"To retry safely, add: --key {key}")
         raise
     if found.repeated:
         say(REPEATED)
@@ -313,7 +315,7 @@ async def with_key_told(client: AdminClient, request: Request[PlanResult]) -> Pl
 
 
 async def change_factor(whom: Target, request: ChangeReplicationFactor) -> Exit:
-    """Begin a move that gives partitions of topics so many replicas, or tell of it."""
+    """Change the replication factor by a move, or show its plan."""
     dry_run = request.dry_run
     size_bytes = None
     async with whom.client() as client:

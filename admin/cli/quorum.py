@@ -1,4 +1,4 @@
-"""`metadata-quorum`: who leads, who votes, who lags. Kafka's command, and KIP-595's own forms."""
+"""`metadata-quorum`: Kafka's command, and the forms of KIP-595."""
 
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
@@ -30,17 +30,17 @@ _TARGET: Final = ("bootstrap_server", "bootstrap_controller")
 
 
 def shape_options(command: Decorated) -> Decorated:
-    """Add the options that say how to print."""
+    """Add the options for the output format."""
     options = (
         stale_option,
-        click.option("--human-readable", is_flag=True, help="Times for people (--replication)."),
+        click.option("--human-readable", is_flag=True, help="Readable times (--replication)."),
         click.option(
             "--format",
             "form",
             type=click.Choice(["seed", "kafka"]),
             default="seed",
             show_default=True,
-            help="The tables of KIP-595, or exactly those of Kafka's present tool.",
+            help="The tables of KIP-595, or those of Kafka's current tool.",
         ),
         output_option,
     )
@@ -61,12 +61,12 @@ def shape_options(command: Decorated) -> Decorated:
     help="As in KIP-595: --describe, or --describe replication.",
 )
 @click.option("--alter", "alters", is_flag=True, help="As in KIP-595: --alter --voters 0,3,4.")
-@click.option("--voters", help="With --alter: the voters that there are to be.")
+@click.option("--voters", help="With --alter: the new voters.")
 @click.pass_context
 def command(
     ctx: click.Context, /, what: What | None, alters: bool, voters: str | None, **options: Any
 ) -> None:
-    """Describe the metadata quorum, or change who votes."""
+    """Describe the metadata quorum, or change its voters."""
     ctx.obj = options
     if ctx.invoked_subcommand is not None:
         if what is not None or alters or voters is not None:
@@ -83,7 +83,7 @@ def command(
         raise click.UsageError("--voters goes with --alter")
     if what is None:
         raise click.UsageError(
-            "say what to do: describe --status, describe --replication, or --describe"
+            "give a command: describe --status, describe --replication, or --describe"
         )
     _describe(what, **options)
 
@@ -91,7 +91,7 @@ def command(
 @command.command("describe")
 @click.option("--status", is_flag=True, help="Leader, high watermark, lag, voters.")
 @click.option("--replication", is_flag=True, help="Every replica with its lag.")
-@click.option("--brokers", is_flag=True, help="Where every node is; needs no leader.")
+@click.option("--brokers", is_flag=True, help="The address of every node; needs no leader.")
 @target_options
 @shape_options
 @click.pass_context
@@ -116,29 +116,31 @@ def describe(
 
 
 @command.command("alter")
-@click.option("--voters", help="Who is to vote in the end: 4,5,6, or 4:DIRECTORY_ID,5,6.")
-@click.option("--cancel", is_flag=True, help="Let the voters be as they are now.")
-@click.option("--no-wait", is_flag=True, help="Return as soon as the target is recorded.")
+@click.option("--voters", help="The new voters: 4,5,6, or 4:DIRECTORY_ID,5,6.")
+@click.option(
+    "--cancel", is_flag=True, help="Cancel a change in progress; keep the present voters."
+)
+@click.option("--no-wait", is_flag=True, help="Return once the target is recorded.")
 @target_options
 @output_option
 @click.pass_context
 def alter(
     ctx: click.Context, /, voters: str | None, cancel: bool, no_wait: bool, **options: Any
 ) -> None:
-    """Let others vote: one command, which the leader carries out one voter at a time."""
+    """Replace the voters; the leader adds and removes them one at a time."""
     _alter(voters, cancel=cancel, wait=not no_wait, **_merged(ctx, options))
 
 
 @command.command("add-controller")
 @click.option("--controller-id", type=click.IntRange(min=0), required=True)
-@click.option("--controller-directory-id", "directory", help="Looked up if it is not named.")
-@click.option("--listener", type=AddressList(), required=True, help="Where it listens: host:port.")
+@click.option("--controller-directory-id", "directory", help="[default: looked up]")
+@click.option("--listener", type=AddressList(), required=True, help="Its address: host:port.")
 @target_options
 @click.pass_context
 def add_controller(
     ctx: click.Context, /, controller_id: int, directory: str | None, listener: Any, **options: Any
 ) -> None:
-    """Let one more controller vote, once it has caught up (KIP-853)."""
+    """Add a voter, which must have caught up (KIP-853)."""
     from admin.cli import voters
 
     if len(listener) != 1:
@@ -148,13 +150,13 @@ def add_controller(
 
 @command.command("remove-controller")
 @click.option("--controller-id", type=click.IntRange(min=0), required=True)
-@click.option("--controller-directory-id", "directory", help="Looked up if it is not named.")
+@click.option("--controller-directory-id", "directory", help="[default: looked up]")
 @target_options
 @click.pass_context
 def remove_controller(
     ctx: click.Context, /, controller_id: int, directory: str | None, **options: Any
 ) -> None:
-    """Let a controller vote no more (KIP-853)."""
+    """Remove a voter (KIP-853)."""
     from admin.cli import voters
 
     voters.remove(target(**_merged(ctx, options)), controller_id, directory)
@@ -178,7 +180,7 @@ def _alter(
 
 
 def _merged(ctx: click.Context, options: dict[str, Any]) -> dict[str, Any]:
-    """The options of both places: those of the inner command win where they were given."""
+    """Merge the options of group and command; those of the command win."""
     outer: dict[str, Any] = ctx.obj
     given = {
         name
@@ -187,7 +189,7 @@ def _merged(ctx: click.Context, options: dict[str, Any]) -> dict[str, Any]:
     }
     merged = {name: options[name] if name in given else outer[name] for name in options}
     if given & set(_TARGET):
-        # Whom to ask is one choice of two options: a choice made inside replaces the outer one.
+        # The two address options exclude each other: one given inside replaces the outer one.
         merged.update({name: options[name] if name in given else None for name in _TARGET})
     return merged
 
@@ -200,7 +202,7 @@ def _describe(
             "The option --human-readable is only supported along with --replication"
         )
     if form == "kafka" and output != "table":
-        raise click.UsageError("--format kafka is a table; leave --output out")
+        raise click.UsageError("--format kafka is a table; omit --output")
     quorum = run(_ask(target(**whom), stale=stale))
     if output == "table":
         write(_table(quorum, what, form, human_readable=human_readable))
@@ -214,7 +216,7 @@ def _describe(
 
 def _describe_brokers(*, form: Form, human_readable: bool, output: str, **whom: Any) -> None:
     if form == "kafka" or human_readable or whom.pop("stale", False):
-        raise click.UsageError("--brokers goes with --output alone")
+        raise click.UsageError("--brokers can be combined with --output only")
 
     from admin.cli import quorum_text
 

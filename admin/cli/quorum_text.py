@@ -23,7 +23,7 @@ from controller.quorum_description import (
 from quorum.core.vocabulary import NO_DIRECTORY, uuid_to_text
 
 LABEL_WIDTH: Final = 24
-"""Values begin in this column, as Kafka's tool has it."""
+"""The column where values begin, as in Kafka's tool."""
 
 
 def status(quorum: "QuorumDescription") -> str:
@@ -61,7 +61,7 @@ def replication(quorum: "QuorumDescription", *, human_readable: bool = False) ->
 
 
 def kafka_status(quorum: "QuorumDescription") -> str:
-    """What `kafka-metadata-quorum.sh describe --status` prints since Kafka 4.0."""
+    """The output of `kafka-metadata-quorum.sh describe --status` since Kafka 4.0."""
     return _labelled(
         [
             ("ClusterId", quorum.cluster_id),
@@ -77,7 +77,7 @@ def kafka_status(quorum: "QuorumDescription") -> str:
 
 
 def kafka_replication(quorum: "QuorumDescription", *, human_readable: bool, now_ms: int) -> str:
-    """What `kafka-metadata-quorum.sh describe --replication` prints since Kafka 4.0."""
+    """The output of `kafka-metadata-quorum.sh describe --replication` since Kafka 4.0."""
     titles = [
         "NodeId",
         "DirectoryId",
@@ -128,7 +128,7 @@ def status_data(quorum: "QuorumDescription") -> dict[str, Any]:
 
 
 def replication_data(quorum: "QuorumDescription") -> dict[str, Any]:
-    """Every replica as plain values; -1 stands for what nobody knows."""
+    """The replicas as plain values; -1 is unknown."""
     return {
         "leader_id": quorum.leader_id,
         "leader_epoch": quorum.leader_epoch,
@@ -208,7 +208,7 @@ _TITLES: Final = ("NodeId", "Address", "Booted", "DirectoryId", "Status")
 
 
 def places_table(found: "Whereabouts") -> str:
-    """A line for each node that the one asked has heard of."""
+    """One line per node that the asked node knows."""
     rows = [
         (
             node.id,
@@ -223,7 +223,7 @@ def places_table(found: "Whereabouts") -> str:
 
 
 def places_data(found: "Whereabouts") -> dict[str, Any]:
-    """The same as plain values; -1 stands for a leader that is not known."""
+    """The same as plain values; a leader of -1 is unknown."""
     return {
         "cluster_id": found.cluster_id,
         "leader_id": found.leader_id,
@@ -245,5 +245,5 @@ def _booted(node: "NodePlace") -> str:
     try:
         return datetime.fromtimestamp(node.boot_timestamp_ms / 1_000, UTC).isoformat(" ", "seconds")
     except (ValueError, OverflowError, OSError):
-        # A timestamp beyond all calendars is one all the same.
+        # A timestamp that no calendar has is shown as a number.
         return str(node.boot_timestamp_ms)

@@ -17,7 +17,7 @@ from admin.plan_file import check_plan, missing
 
 
 async def execute(whom: Target, asked: BeginMove, *, additional: bool, wait: bool) -> Exit:
-    """Start a move; unless `additional`, only where no other partitions are under way."""
+    """Execute a plan: begin a move. Refused during other moves, unless `additional`."""
     async with whom.client() as client:
         underway = await client.list_reassignments()
         if underway and not additional and not (asked.key and _is_part_of(underway, asked)):
@@ -35,14 +35,14 @@ async def execute(whom: Target, asked: BeginMove, *, additional: bool, wait: boo
         try:
             return max(done, await _follow(client, asked, begun, wait=wait))
         except Incompatible as error:
-            say(f"{error}: of moves a controller tells, and a broker of ours. See --verify")
+            say(f"{error}: ask a controller or an embedded broker about moves, or use --verify")
             return max(done, Exit.NOT_FINISHED) if wait else done
 
 
 async def _follow(client: AdminClient, asked: BeginMove, begun: BegunMove, *, wait: bool) -> Exit:
-    """What becomes of the move that was begun, as far as it is wanted; raises `Incompatible`."""
+    """Show the throttle and, if requested, wait for the end; raises `Incompatible`."""
     if begun.move_id and asked.throttle_bytes_per_s:
-        # An attempt before this one, or somebody else, may have begun it at another rate.
+        # An earlier attempt, or another user, may have begun it with another throttle.
         move = await client.ask(DescribeMove(move_id=begun.move_id))
         write(reassign_text.throttled(move.throttle_bytes_per_s or 0))
     if not wait:
@@ -50,7 +50,7 @@ async def _follow(client: AdminClient, asked: BeginMove, begun: BegunMove, *, wa
     if begun.move_id:
         return await wait_for(client, begun.move_id)
     if _is_any_of(await client.list_reassignments(), asked):
-        raise Incompatible("whoever leads has begun no move")
+        raise Incompatible("the active controller has begun no move")
     return Exit.DONE
 
 
@@ -60,7 +60,7 @@ def _is_any_of(underway: Sequence[Reassignment], asked: BeginMove) -> bool:
 
 
 def _is_part_of(underway: Sequence[Reassignment], asked: BeginMove) -> bool:
-    """Whether all that is under way is what an attempt before this one may have begun."""
+    """Whether the running reassignments may all come from an earlier attempt of this request."""
     wanted = {one.id: one.replicas for one in asked.assignments}
     return all(tuple(one.target) == wanted.get(one.id) for one in underway)
 
@@ -71,7 +71,7 @@ async def _begin(client: AdminClient, asked: BeginMove) -> BegunMove:
         return await client.begin_move(known)
     except Unreachable as error:
         if error.may_be_done:
-            say(f"To ask again and have it done once, add: --key {known.key}")
+            say(f"To retry safely, add: --key {known.key}")
         raise
 
 
@@ -81,7 +81,7 @@ def _tell(begun: BegunMove) -> Exit:
     if begun.move_id:
         write(reassign_text.move_id(begun.move_id))
     elif begun.accepted and all(one.replicas for one in begun.accepted):
-        # Whoever says what they have knows of moves, and has begun none.
+        # A controller that returns the replicas knows moves, and has begun none.
         say(reassign_text.NOTHING_BEGUN)
     if begun.repeated:
         say(reassign_text.REPEATED)
@@ -94,12 +94,12 @@ def _tell(begun: BegunMove) -> Exit:
 
 
 async def cancel(whom: Target, plan: Sequence[Assignment]) -> Exit:
-    """Cancel what is under way of the plan."""
+    """Cancel the running reassignments of the plan."""
     async with whom.client() as client:
         active = {one.id for one in await client.list_reassignments()}
         existing = replicas_of(await client.describe_topics(topics_of(plan)), plan)
         done = await _cancel(client, [one for one in plan if one.id in active])
-    # What was cancelled stays so: a topic may have been deleted since the plan was made.
+    # The rest is cancelled even if a topic was deleted since the plan was made.
     wrong = missing(plan, existing)
     for sentence in wrong:
         say(f"Error: {sentence}")
@@ -107,7 +107,7 @@ async def cancel(whom: Target, plan: Sequence[Assignment]) -> Exit:
 
 
 async def cancel_all(whom: Target) -> Exit:
-    """Cancel whatever is under way, by Kafka's own request: any controller understands it."""
+    """Cancel all reassignments, by Kafka's own request, which any controller serves."""
     async with whom.client() as client:
         return await _cancel(client, await client.list_reassignments())
 
@@ -133,7 +133,7 @@ VERIFY_PAUSE_SECONDS: Final = 0.25
 
 
 async def verify(whom: Target, plan: Sequence[Assignment], output: str) -> Exit:
-    """Tell how far the plan is."""
+    """Show the progress of the plan."""
     async with whom.client() as client:
         for attempt in range(1, VERIFY_ATTEMPTS + 1):
             active = {one.id: one for one in await client.list_reassignments()}
@@ -157,7 +157,7 @@ async def verify(whom: Target, plan: Sequence[Assignment], output: str) -> Exit:
 
 
 async def show(whom: Target, output: str, *, stale: bool) -> Exit:
-    """List all moves that are under way."""
+    """List the running reassignments."""
     async with whom.client() as client:
         active = await client.reassignments(stale=stale)
     if output == "table":

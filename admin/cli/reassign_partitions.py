@@ -1,4 +1,4 @@
-"""The options of `reassign-partitions`: which action, and what goes with it. It asks nobody."""
+"""`reassign-partitions`: the options of `kafka-reassign-partitions.sh`, and ours."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
@@ -34,12 +34,14 @@ WITH_PLAN: Final = ("execute", "verify", "cancel")
 
 @click.command()
 @target_options
-@click.option("--generate", is_flag=True, help="Propose a plan; it is printed, not executed.")
-@click.option("--execute", is_flag=True, help="Start the moves of the plan.")
-@click.option("--verify", is_flag=True, help="Tell how far the plan is. Exit code 3: not yet.")
-@click.option("--cancel", is_flag=True, help="Cancel those moves of the plan that are under way.")
-@click.option("--cancel-all", is_flag=True, help="Cancel whatever is under way.")
-@click.option("--list", is_flag=True, help="List all moves that are under way.")
+@click.option("--generate", is_flag=True, help="Generate a plan and print it.")
+@click.option("--execute", is_flag=True, help="Execute the plan.")
+@click.option(
+    "--verify", is_flag=True, help="Show the progress of the plan. Exit code 3: not finished."
+)
+@click.option("--cancel", is_flag=True, help="Cancel the running reassignments of the plan.")
+@click.option("--cancel-all", is_flag=True, help="Cancel all running reassignments.")
+@click.option("--list", is_flag=True, help="List all running reassignments.")
 @click.option(
     "--reassignment-json-file",
     "file",
@@ -50,35 +52,39 @@ WITH_PLAN: Final = ("execute", "verify", "cancel")
     "--topics-to-move-json-file",
     "topics_file",
     type=click.Path(path_type=Path),
-    help="What to generate a plan for: {version: 1, topics: [{topic}]}.",
+    help="The topics of a generated plan: {version: 1, topics: [{topic}]}.",
 )
 @click.option(
     "--broker-list",
     type=BrokerList(),
-    help="The brokers that are to have all the replicas in the plan that is generated: 101,102.",
+    help="The brokers of a generated plan, which get all replicas: 101,102.",
 )
-@click.option("--disable-rack-aware", is_flag=True, help="Generate without a look at racks.")
-@click.option("--additional", is_flag=True, help="Execute although other moves are under way.")
-@click.option("--dry-run", is_flag=True, help="Tell what executing would move, and in which steps.")
-@click.option("--name", default="", help="What the move that is begun is called.")
+@click.option("--disable-rack-aware", is_flag=True, help="Ignore racks when generating a plan.")
+@click.option("--additional", is_flag=True, help="Execute while other reassignments are running.")
+@click.option(
+    "--dry-run",
+    is_flag=True,
+    help="With --execute: show the effects and the steps; change nothing.",
+)
+@click.option("--name", default="", help="The name of the new move.")
 @click.option(
     "--priority",
     type=PRIORITY,
     default=0,
-    help="Moves with a higher one step before others.",
+    help="The priority of the new move; higher priorities go first.",
 )
 @click.option(
     "--throttle",
     type=RATE,
-    help="Bytes a second that are copied at most to each broker, and from each, while it runs.",
+    help="Limit of bytes per second copied to and from each broker during the move.",
 )
 @key_option
-@click.option("--wait", is_flag=True, help="Tell how far the move is until it has ended.")
+@click.option("--wait", is_flag=True, help="Wait for the move to finish and show its progress.")
 @stale_option
 @output_option
 @click.pass_context
 def command(ctx: click.Context, /, **options: Any) -> None:
-    """Move partitions between brokers: propose a plan, execute, follow and cancel it."""
+    """Move partitions between brokers: generate, execute, verify and cancel plans."""
     asked = _asked(options)
     whom = target(
         options["bootstrap_server"], options["bootstrap_controller"], options["timeout_ms"]
@@ -98,7 +104,7 @@ def command(ctx: click.Context, /, **options: Any) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """The options, checked against each other."""
+    """The validated options."""
 
     action: str
     file: Path | None
@@ -160,11 +166,11 @@ def _check_switches(asked: Asked) -> None:
                 f'Option "--{name}" can\'t be used with action "--{asked.action}"'
             )
     if asked.dry_run and (asked.wait or asked.key):
-        raise click.UsageError("--dry-run begins nothing; leave --wait and --key out")
+        raise click.UsageError("--dry-run changes nothing; omit --wait and --key")
     if asked.output != "table" and asked.action not in ("verify", "list"):
-        raise click.UsageError(f"--{asked.action} prints Kafka's sentences; leave --output out")
+        raise click.UsageError(f"--{asked.action} has the output of Kafka's script; omit --output")
     if asked.stale and asked.action != "list":
-        raise click.UsageError(f"--{asked.action} needs what is so now; leave --stale out")
+        raise click.UsageError(f"--{asked.action} needs an answer that is up to date; omit --stale")
 
 
 def _generate(whom: Target, asked: Asked) -> Exit:

@@ -1,7 +1,4 @@
-"""`--generate`, `--dry-run`: what could be moved or rolled back, and what that would do.
-
-Nothing is changed.
-"""
+"""Plans that the command line makes or previews: `--generate`, `--dry-run`. Changes nothing."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,14 +18,14 @@ from statemachine.reassignment.planner.survey import Unplanned, at_once
 
 
 def topics_of(plan: Sequence[Assignment]) -> list[str]:
-    """The topics of the plan, in order."""
+    """The topics of the plan, sorted."""
     return sorted({one.topic for one in plan})
 
 
 def replicas_of(
     topics: Mapping[str, TopicDescription], plan: Sequence[Assignment]
 ) -> dict[PartitionId, Sequence[int]]:
-    """Where the planned partitions are now; those that do not exist are left out."""
+    """The replicas of the planned partitions; partitions that do not exist are left out."""
     planned = {one.id for one in plan}
     return {
         id: partition.replicas
@@ -40,19 +37,19 @@ def replicas_of(
 
 @dataclass(frozen=True, slots=True)
 class Registered:
-    """The brokers of the cluster."""
+    """The registered brokers of the cluster."""
 
     racks: Mapping[int, str | None]
-    """Of all that are registered; where nobody tells of the others, of those alive."""
+    """Of all registered brokers; through one of Kafka's brokers, of those alive."""
     dead: Collection[int] = ()
-    """Those that cannot copy anything now."""
+    """Brokers that are not alive."""
     cordoned: Collection[int] = ()
-    """Those that get no new replicas."""
+    """Brokers that get no new replicas."""
 
     def awaited(
         self, plan: Sequence[Assignment], current: Mapping[PartitionId, Sequence[int]]
     ) -> list[int]:
-        """The dead ones to which the plan copies something, in order."""
+        """The dead brokers that get a new replica from the plan, sorted."""
         wanted = {
             broker
             for one in plan
@@ -63,7 +60,7 @@ class Registered:
 
 
 async def registered(client: AdminClient) -> Registered:
-    """The brokers as they are now. Apache's brokers do not pass the question on to a controller."""
+    """Fetch the registered brokers; Kafka's own brokers report only those alive."""
     try:
         found = await client.ask(ListBrokers())
     except Incompatible:
@@ -82,7 +79,7 @@ Planned = Mapping[tuple[str, int], Sequence[int]]
 async def generate(
     whom: Target, names: Sequence[str], onto: Sequence[int], *, rack_aware: bool
 ) -> Exit:
-    """Print a plan that spreads these topics over these brokers, and the plan that leads back."""
+    """Print a plan that spreads topics over brokers, and the plan that undoes it."""
     async with whom.client() as client:
         brokers = await registered(client)
         racks = _racks(brokers, onto, rack_aware=rack_aware)
@@ -104,7 +101,7 @@ async def generate(
 
 
 async def foresee(whom: Target, plan: Sequence[Assignment]) -> Exit:
-    """Print what executing the plan would do to the topics that it names, and begin nothing."""
+    """Print the effects and the steps of a plan."""
     async with whom.client() as client:
         brokers = await registered(client)
         topics = await client.describe_topics(topics_of(plan))
@@ -119,7 +116,7 @@ async def foresee(whom: Target, plan: Sequence[Assignment]) -> Exit:
         try:
             tried = await client.begin_move(BeginMove(assignments=plan, dry_run=True))
         except Incompatible as error:
-            say(f"The steps are not known: {error}")
+            say(f"Steps unknown: {error}")
             return Exit.DONE
     if tried.accepted:
         write(reassign_text.planned(tried))
@@ -130,7 +127,7 @@ async def foresee(whom: Target, plan: Sequence[Assignment]) -> Exit:
 
 
 async def foresee_rollback(whom: Target, id: int) -> Exit:
-    """Print what a rollback of a move would do, and begin nothing."""
+    """Print the effects of a rollback."""
     async with whom.client() as client:
         found = await client.ask(RollBackMove(move_id=id, dry_run=True))
         if told := moves_text.would_roll_back(id, found):
@@ -150,7 +147,7 @@ async def foresee_rollback(whom: Target, id: int) -> Exit:
 
 
 async def _foresee_return(client: AdminClient, back: Mapping[PartitionId, Sequence[int]]) -> None:
-    """Print what it takes to give these partitions these replicas."""
+    """Print the effects of restoring these replicas."""
     brokers = await registered(client)
     names = sorted({each.topic for each in back})
     current = _replicas(await client.describe_topics(names), names)
@@ -162,12 +159,12 @@ async def _foresee_return(client: AdminClient, back: Mapping[PartitionId, Sequen
 
 
 def _copied(current: Planned, plan: Planned) -> list[tuple[str, int]]:
-    """The partitions of the plan that get a replica which they have not."""
+    """The partitions of the plan that get a new replica."""
     return [named for named in plan if not set(plan[named]) <= set(current[named])]
 
 
 def _alive_or_wanted(brokers: Registered, plan: Sequence[Assignment]) -> Racks:
-    """The brokers among which one looks for balance; a dead one only if the plan wants it."""
+    """The brokers over which balance is computed: those alive or named by the plan."""
     wanted = {broker for one in plan for broker in one.replicas or ()}
     return {
         broker: rack
@@ -177,13 +174,13 @@ def _alive_or_wanted(brokers: Registered, plan: Sequence[Assignment]) -> Racks:
 
 
 def _racks(brokers: Registered, onto: Sequence[int], *, rack_aware: bool) -> Racks:
-    """The brokers of the list with their racks; raises `InvalidPlan` for who can copy nothing."""
+    """The listed brokers with their racks; raises `InvalidPlan` for unknown or dead ones."""
     for broker in onto:
         if broker not in brokers.racks:
             there = ", ".join(map(str, sorted(brokers.racks))) or "none"
             raise InvalidPlan(f"Unknown broker id {broker}; the brokers are {there}")
         if broker in brokers.dead:
-            raise InvalidPlan(f"broker {broker} is not alive; leave out who cannot copy")
+            raise InvalidPlan(f"broker {broker} is not alive and cannot copy; leave it out")
     if not rack_aware:
         return dict.fromkeys(onto)
     found = {broker: brokers.racks[broker] for broker in onto}
@@ -210,9 +207,9 @@ def _replicas(
 
 
 async def _check_moves(client: AdminClient, names: Sequence[str]) -> None:
-    """Raise `InvalidPlan` if replicas come and go: where they are says nothing of what is wanted.
+    """Raise `InvalidPlan` if one of the topics is being reassigned.
 
-    Asked after the replicas were read, it also tells of a move that had begun meanwhile.
+    Called after the replicas were read, so that a move that began meanwhile is noticed.
     """
     moving = sorted(one.id for one in await client.list_reassignments() if one.topic in names)
     if moving:

@@ -1,6 +1,6 @@
-"""The sentences of `reassign-partitions`, word for word those of Kafka's script, and as data.
+"""The output of `reassign-partitions`: the sentences of Kafka's script, verbatim, and data.
 
-Pure functions from what was asked and answered to text or plain values.
+Pure functions from requests and answers to text or plain values.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -25,7 +25,7 @@ NOTHING_FOUND = "No partition reassignments found."
 
 
 class MoveStatus(StrEnum):
-    """How far a partition is with respect to a plan."""
+    """The status of a planned partition."""
 
     COMPLETED = "completed"
     IN_PROGRESS = "in_progress"
@@ -34,7 +34,7 @@ class MoveStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MoveState:
-    """A planned partition: where its replicas are, where they shall be, and if it is moving."""
+    """A planned partition: current replicas, target replicas, and whether it is moving."""
 
     id: PartitionId
     current: Sequence[int]
@@ -43,7 +43,7 @@ class MoveState:
 
     @property
     def status(self) -> MoveStatus:
-        """What to say about it."""
+        """The status that `--verify` reports."""
         if self.active:
             return MoveStatus.IN_PROGRESS
         if tuple(self.current) == tuple(self.target):
@@ -73,7 +73,7 @@ def move_states(
     active: Mapping[PartitionId, Reassignment],
     replicas: Mapping[PartitionId, Sequence[int]],
 ) -> list[MoveState]:
-    """The state of every planned partition, sorted; one that does not exist has no replicas."""
+    """The states of the planned partitions, sorted; a missing partition has no replicas."""
     states = [
         MoveState(
             id=one.id,
@@ -87,12 +87,12 @@ def move_states(
 
 
 def verified(states: Sequence[MoveState]) -> str:
-    """What `--verify` prints."""
+    """The output of `--verify`."""
     return "\n".join(["Status of partition reassignment:", *map(str, states)])
 
 
 def verified_data(states: Sequence[MoveState]) -> dict[str, Any]:
-    """What `--verify` says, as plain values."""
+    """The same as plain values."""
     return {
         "partitions": [
             {
@@ -108,7 +108,7 @@ def verified_data(states: Sequence[MoveState]) -> dict[str, Any]:
 
 
 def rollback(replicas: Mapping[PartitionId, Sequence[int]]) -> str:
-    """What `--execute` prints first: the plan that would lead back."""
+    """The first output of `--execute`: the plan that restores the present state."""
     return (
         f"Current partition replica assignment\n\n{render_plan(replicas)}\n\n"
         "Save this to use as the --reassignment-json-file option during rollback"
@@ -118,7 +118,7 @@ def rollback(replicas: Mapping[PartitionId, Sequence[int]]) -> str:
 def proposed(
     current: Mapping[PartitionId, Sequence[int]], plan: Mapping[PartitionId, Sequence[int]]
 ) -> str:
-    """What `--generate` prints: the plan that would lead back, and the plan."""
+    """The output of `--generate`: the present assignment and the plan."""
     return (
         f"Current partition replica assignment\n{render_plan(current)}\n\n"
         f"Proposed partition reassignment configuration\n{render_plan(plan)}"
@@ -126,7 +126,7 @@ def proposed(
 
 
 def foreseen(outcome: Outcome) -> str:
-    """What a plan would do; Kafka's script has nothing like it."""
+    """The effects of a plan; Kafka's script has no such output."""
     size = "size unknown" if outcome.bytes_moved is None else f"{outcome.bytes_moved} bytes"
     lines = [
         f"This plan would change {_count(outcome.partitions, 'partition')}: "
@@ -136,10 +136,10 @@ def foreseen(outcome: Outcome) -> str:
     ]
     if outcome.before.crowded is not None:
         lines.append(
-            f"Partitions that share racks needlessly: {outcome.before.crowded} now,"
-            f" {outcome.after.crowded} then."
+            f"Partitions with avoidable rack sharing: {outcome.before.crowded} now,"
+            f" {outcome.after.crowded} afterwards."
         )
-    lines.append("What each broker has of the topics named, and would have:")
+    lines.append("Replicas of these topics on each broker, now and afterwards:")
     loads = {load.broker: load for load in outcome.before.loads}
     rows = [
         (load.broker, *_before_and_then(loads.get(load.broker), load))
@@ -154,91 +154,93 @@ def _before_and_then(before: Load | None, then: Load) -> tuple[str, str]:
 
 
 def started(ids: Sequence[PartitionId]) -> str:
-    """What `--execute` prints about the partitions that are under way."""
+    """The message about partitions whose reassignment was started."""
     return f"Successfully started partition reassignment{_s(ids)} for {_partitions(ids)}"
 
 
 def awaited(brokers: Sequence[int]) -> str:
-    """That brokers are dead to which a plan copies something; the controller waits for them."""
+    """The warning that the controller has to wait for dead brokers."""
     if len(brokers) == 1:
-        return f"Broker {brokers[0]} is not alive: what is to be copied to it waits until it is."
+        return f"Broker {brokers[0]} is not alive: its new replicas wait until it is."
     named = ", ".join(map(str, brokers))
-    return f"Brokers {named} are not alive: what is to be copied to them waits until they are."
+    return f"Brokers {named} are not alive: their new replicas wait until they are."
 
 
-REPEATED = "It had been asked for before with this key; nothing was done a second time."
+REPEATED = "This key was used before: nothing was done a second time."
 
 
 def original(move_id: int) -> str:
-    """Where the plan that leads back is, once what was printed first may hold half a move."""
+    """The command that prints the assignment before a move that a repeated request found."""
     return (
-        "What is printed as the current assignment is of this moment; what there was before the "
-        f"move: metaquorum moves rollback-plan {move_id}"
+        "The assignment printed above is the present one; for the one before the move: "
+        f"metaquorum moves rollback-plan {move_id}"
     )
 
 
-NOTHING_BEGUN = "No move was begun: the replicas are those of the plan, or on their way there."
+NOTHING_BEGUN = (
+    "No move was begun: the partitions have the replicas of the plan, or are moving there."
+)
 NAMED_MAX = 20
-"""Partitions that are told of one by one, where there can be any number."""
+"""Partitions that a message lists one by one."""
 
 
 def throttled(bytes_per_s: int) -> str:
     """The throttle of the move, in the words of Kafka's script."""
     if not bytes_per_s:
-        return "The move was under way already, not throttled; see metaquorum moves throttle"
+        return "The move was already running without a throttle; see metaquorum moves throttle"
     return f"The inter-broker throttle limit was set to {bytes_per_s} B/s until the move has ended"
 
 
 def move_id(id: int) -> str:
-    """What `--execute` prints about the move that it has begun."""
+    """The id of the new move."""
     return f"Move id: {id}"
 
 
 def planned(tried: BegunMove) -> str:
-    """What `--dry-run` prints of the steps, as the controller would take them now."""
+    """The steps that the controller would take now."""
     several = [one for one in tried.accepted if len(one.steps) > 1]
     if not several:
-        return "Each partition gets there in one step."
+        return "Every partition takes one step."
     lines = [
         f"{one.id}: {' -> '.join(_ids(step) for step in one.steps)}" for one in several[:NAMED_MAX]
     ]
     more, at_once = len(several) - len(lines), len(tried.accepted) - len(several)
     rest = [f"and {more} more, in several steps"] if more else []
     rest += [f"and {at_once} more, in one step each"] if at_once else []
-    return "\n".join(["Steps, with the replicas after each:", *lines, *rest])
+    return "\n".join(["Steps, with the replicas after each step:", *lines, *rest])
 
 
 def has_now(results: Sequence[PartitionResult]) -> str:
-    """What the partitions have now of which a move was cancelled."""
+    """The replicas of partitions whose reassignment was cancelled."""
     shown = [f"{one.id}: {_ids(one.replicas)}" for one in results[:NAMED_MAX]]
     rest = [f"and {len(results) - NAMED_MAX} more"] if len(results) > NAMED_MAX else []
     return "\n".join(["Replicas now:", *shown, *rest])
 
 
 def not_started(refused: Sequence[PartitionResult]) -> str:
-    """What `--execute` says about the partitions that are not."""
+    """The errors of `--execute`."""
     return "\n".join(["Error reassigning partition(s):", *_reasons(refused)])
 
 
 def cancelled(ids: Sequence[PartitionId]) -> str:
-    """What `--cancel` prints about the moves that are no more."""
+    """The message about cancelled reassignments."""
     return f"Successfully cancelled partition reassignment{_s(ids)} for: {_partitions(ids)}"
 
 
 def not_cancelled(refused: Sequence[PartitionResult]) -> str:
-    """What `--cancel` says about the moves that go on."""
+    """The errors of `--cancel`."""
     opening = f"Error cancelling partition reassignment{_s(refused)} for:"
     return "\n".join([opening, *_reasons(refused)])
 
 
 def listed(active: Iterable[Reassignment]) -> str:
-    """What `--list` prints."""
+    """The output of `--list`."""
     lines = [_listed(one) for one in sorted(active, key=lambda one: one.id)]
     return "\n".join(["Current partition reassignments:", *lines]) if lines else NOTHING_FOUND
 
 
 def listed_data(active: Reassignments) -> dict[str, Any]:
-    """What `--list` says, as plain values: the shape of a plan, and what comes and goes."""
+    """The same as plain values, in the shape of a plan."""
     return {
         "version": PLAN_FILE_VERSION,
         "as_of_offset": active.as_of,
@@ -255,7 +257,7 @@ def _listed(one: Reassignment) -> str:
 
 
 def _waiting(one: Reassignment) -> str:
-    """Of a partition without a step under way, of which Kafka's script has no idea, what comes."""
+    """The next step of a partition that waits; Kafka's script does not know this state."""
     if one.adding or one.removing or not one.target:
         return ""
     goes = f" waiting for: {_ids(one.target)}."

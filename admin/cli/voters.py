@@ -1,7 +1,6 @@
-"""`metadata-quorum alter | add-controller | remove-controller`: who votes.
+"""`metadata-quorum alter | add-controller | remove-controller`: change the voters.
 
-`alter` is KIP-595's: the voters that there are to be, in one command, whoever votes now. The other
-two are those of Kafka's script, one voter at a time.
+`alter` (KIP-595) sets the whole voter set; the other two, as in Kafka's script, one voter.
 """
 
 import asyncio
@@ -25,9 +24,9 @@ LOOK_SECONDS: Final = 0.2
 def alter(
     whom: Target, voters: str | None, *, cancel: bool, wait: bool, output: str = "table"
 ) -> None:
-    """Name the voters that there are to be, and see it through; a usage error for nonsense."""
+    """Set the voters and wait for the change."""
     if (voters is None) != cancel:
-        raise click.UsageError("say --voters 4,5,6, or --cancel for what is under way")
+        raise click.UsageError("give --voters 4,5,6, or --cancel for a change in progress")
     target = None if voters is None else parse_voters(voters)
     found = run(_alter(whom, target, wait=wait))
     if output != "table":
@@ -43,7 +42,7 @@ def alter(
 
 
 def parse_voters(text: str) -> "tuple[ReplicaKey, ...]":
-    """`4,5,6`, or with directories `4:DIRECTORY,5`; a usage error for what is none."""
+    """Parse `4,5,6`, or `4:DIRECTORY,5`; a usage error for anything else."""
     from quorum.core.vocabulary import NO_DIRECTORY, ReplicaId, ReplicaKey
     from quorum.log.meta_properties import uuid_from_text
 
@@ -51,7 +50,9 @@ def parse_voters(text: str) -> "tuple[ReplicaKey, ...]":
     for part in text.split(","):
         number, _, directory = part.strip().partition(":")
         if not number.isascii() or not number.isdigit() or int(number) > 2**31 - 1:
-            raise BadInput(f"--voters: {part.strip()!r} is no id; write 4,5,6 or 4:DIRECTORY_ID")
+            raise BadInput(
+                f"--voters: {part.strip()!r} is not an id; write 4,5,6 or 4:DIRECTORY_ID"
+            )
         try:
             directory_id = uuid_from_text(directory) if directory else NO_DIRECTORY
         except ValueError as error:
@@ -59,12 +60,12 @@ def parse_voters(text: str) -> "tuple[ReplicaKey, ...]":
         keys.append(ReplicaKey(ReplicaId(int(number)), directory_id))
     twice = {key.id for key in keys if [each.id for each in keys].count(key.id) > 1}
     if twice:
-        raise BadInput(f"--voters: {min(twice)} is named twice")
+        raise BadInput(f"--voters: {min(twice)} is given twice")
     return tuple(keys)
 
 
 def add(whom: Target, controller_id: int, directory: str | None, listener: Any) -> None:
-    """Let one more controller vote; its directory is looked up where it is not named."""
+    """Add a voter; its directory is looked up if not given."""
     key = run(_add(whom, controller_id, directory, listener))
     from quorum.core.vocabulary import uuid_to_text
 
@@ -75,11 +76,11 @@ def add(whom: Target, controller_id: int, directory: str | None, listener: Any) 
 
 
 def remove(whom: Target, controller_id: int, directory: str | None) -> None:
-    """Let a controller vote no more; its directory is looked up where it is not named."""
+    """Remove a voter; its directory is looked up if not given."""
     key = run(_remove(whom, controller_id, directory))
     from quorum.core.vocabulary import uuid_to_text
 
-    # With two spaces, as Kafka's tool has it.
+    # Two spaces, as in Kafka's tool.
     write(f"Removed  KRaft controller {key.id} with directory id {uuid_to_text(key.directory_id)}")
 
 
@@ -94,7 +95,7 @@ async def _alter(
 
 
 async def _watch(client: "AdminClient", within_ms: int) -> "QuorumDescription":
-    """The quorum when the target is reached, or when time is up; what it waits for is said."""
+    """Poll until the change is complete or time is up; show what it waits for."""
     deadline = asyncio.get_running_loop().time() + within_ms / 1_000
     told = ""
     while True:
@@ -102,7 +103,7 @@ async def _watch(client: "AdminClient", within_ms: int) -> "QuorumDescription":
         if not found.target_voters and found.waits_for is None:
             return found
         target = f", target {sorted(found.target_voters)}" if found.target_voters else ""
-        waits = f"; waits for {found.waits_for}" if found.waits_for else ""
+        waits = f"; waiting for {found.waits_for}" if found.waits_for else ""
         line = f"voters {_ids(found)}{target}{waits}"
         if line != told:
             say(line)
@@ -131,7 +132,7 @@ async def _remove(whom: Target, controller_id: int, directory: str | None) -> "R
 def _key(
     quorum: "QuorumDescription", controller_id: int, directory: str | None, *, votes: bool
 ) -> "ReplicaKey":
-    """The copy of the log that is meant: the directory named, or the one that is known."""
+    """The replica key: with the given directory, or the one that the quorum knows."""
     from quorum.core.vocabulary import ReplicaId, ReplicaKey
     from quorum.log.meta_properties import uuid_from_text
 
@@ -145,10 +146,16 @@ def _key(
     if len(known) != 1:
         what = "voter" if votes else "observer"
         if not known and controller_id in {each.id for each in quorum.voters}:
-            what += ", but a voter already"
-        many = f"{len(known)} directories of it are known" if known else f"it is no {what}"
+            what += " but a voter"
+        many = (
+            f"{len(known)} directories are known"
+            if known
+            else f"it is not an {what}"
+            if not votes
+            else f"it is not a {what}"
+        )
         raise BadInput(
-            f"controller {controller_id}: {many}; name --controller-directory-id, or look at "
+            f"controller {controller_id}: {many}; give --controller-directory-id; see "
             "describe --replication"
         )
     return ReplicaKey(ReplicaId(controller_id), known[0])

@@ -152,12 +152,12 @@ async def test_moves_are_throttled_by_their_ids_and_say_what_they_have_lost(tmp_
         assert rates(node) == {"103": "1000"}
         await taken_by_user(node)
         lines = (await moves(node, "show", "1")).stdout.splitlines()
-        assert "It copies at most 1000 bytes/s to each broker, and from each." in lines
-        assert f"Set by users since, and theirs: {LOST}." in lines
+        assert "Throttle: 1000 bytes/s to and from each broker." in lines
+        assert f"Throttle configs changed by users since, and left alone: {LOST}." in lines
         data = json.loads((await moves(node, "show", "1", "-o", "json")).stdout)
         assert (data["throttle_bytes_per_s"], data["throttle_lost"]) == (1_000, [LOST])
         lifted = await moves(node, "throttle", "1", "0")
-        assert lifted.stdout == "Move 1 is not throttled any more.\n"
+        assert lifted.stdout == "Move 1 is no longer throttled.\n"
         unknown = await moves(node, "throttle", "7", "5")
         assert (unknown.exit_code, unknown.stderr) == (1, "Error: there is no move 7\n")
 

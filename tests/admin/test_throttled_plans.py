@@ -56,19 +56,19 @@ async def test_on_the_command_line_the_rate_is_said_of_what_is_begun_and_of_what
         begun = await run(node, *emptied, "1000")
         assert begun.exit_code == 3, begun.output
         assert begun.stdout.splitlines()[-1] == (
-            "Move 1 copies at most 1000 bytes/s to each broker, and from each."
+            "Move 1 is throttled to 1000 bytes/s to and from each broker."
         )
         assert rates(node) == {"103": "1000"}
         again = await run(node, *emptied, "70")
         assert again.stdout.splitlines()[-1] == (
-            "Move 1 had begun before and is throttled to 1000 bytes/s;"
-            " `metaquorum moves throttle 1 70` changes that."
+            "Move 1 was started earlier and is throttled to 1000 bytes/s;"
+            " `metaquorum moves throttle 1 70` changes this."
         )
         assert rates(node) == {"103": "1000"}
         await asked(node.controller, topic("b", 101))
         more = await altered(node, "b", "--replication-factor", "2", "--throttle", "5")
         assert more.stdout.splitlines()[-1] == (
-            "Move 2 copies at most 5 bytes/s to each broker, and from each."
+            "Move 2 is throttled to 5 bytes/s to and from each broker."
         )
         assert rates(node) == {"103": "5"}
 
@@ -131,7 +131,7 @@ def test_what_makes_no_sense_on_the_command_line_is_refused_before_anything_is_s
             ((*emptied, "x"), "'x' is not a valid"),
             (
                 ("topics", "alter", "a", "--partitions", "2", "--throttle", "1"),
-                "--throttle goes with",
+                "--throttle requires",
             ),
         )
     )

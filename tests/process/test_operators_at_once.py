@@ -142,7 +142,7 @@ def test_who_hears_nothing_for_too_long_asks_again_with_the_key_and_it_is_one_mo
     (key,) = re.findall(r"have it done once, add: --key (\S+)", lost.err)
 
     again = done(cluster, *execute, "--key", key)
-    assert "It had been asked for before with this key" in again.err
+    assert "This key was used before" in again.err
     assert moves(cluster).keys() - before.keys() == {move_of(again)}
     done(cluster, "moves", "wait", str(move_of(again)))
     assert layout(cluster, "unheard") == ELSEWHERE

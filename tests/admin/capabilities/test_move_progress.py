@@ -63,7 +63,7 @@ async def test_brokers_say_how_much_of_a_replica_is_left_to_copy(tmp_path: Path)
         assert (found.bytes_per_s, found.time_left_ms) == (0, None)
         shown = await asyncio.to_thread(shown_by_command, cluster.node)
         left = f"{(BATCHES - 1) * size / 1_024:.1f} KiB"
-        assert f"To be copied: {left}, now at {show_size(0)}/s; time left: unknown." in shown
+        assert f"Left to copy: {left}, at {show_size(0)}/s; time left: unknown." in shown
         await client.alter_configs(BROKER, "102", {}, [FOLLOWER_RATE])
         async with asyncio.timeout(PATIENCE_SECONDS):
             while not (found := await move_of(client)).ended:
@@ -138,7 +138,7 @@ async def test_an_operator_sees_that_a_move_never_ends_at_its_throttle(tmp_path:
         assert told["partitions_falling_behind"] == 1
         assert told["partitions"][0]["reason"] == "falling-behind"
         shown = await asyncio.to_thread(shown_by_command, node)
-        assert "1 partition(s) fall behind: more is written than is copied." in shown
+        assert "1 partition(s) fall behind: writes exceed the copy rate." in shown
         assert words in shown
 
 

@@ -38,7 +38,7 @@ from tests.support.controllers import a_controller, active, controllers
 
 KEY = {"Idempotency-Key": "monday-7"}
 AGAIN = "Idempotent-Replayed"
-SAID_AGAIN = "It had been asked for before with this key; nothing was done a second time.\n"
+SAID_AGAIN = "This key was used before: nothing was done a second time.\n"
 
 
 def factor(count: int) -> dict[str, Any]:
@@ -170,7 +170,7 @@ async def test_the_command_line_takes_a_key_and_says_that_it_knows_it(tmp_path: 
         emptied = await run(node, "decommission", "--brokers", "102", "--key", "d")
         assert (emptied.exit_code, emptied.stderr) == (3, SAID_AGAIN)
         told = "Replicas now:\na-0: 101,102\n"
-        way_back = "What had been moved away before comes back by `metaquorum moves rollback 2`.\n"
+        way_back = "To restore replicas that had already moved: `metaquorum moves rollback 2`.\n"
         for said in (told + way_back, SAID_AGAIN + told):
             back = await run(node, "recommission", "--brokers", "102", "--key", "b")
             assert (back.exit_code, back.stderr) == (0, said)

@@ -130,10 +130,10 @@ async def test_a_broker_is_emptied_by_calls_that_say_what_is_left(tmp_path: Path
         dry = await run(node, "decommission", "--brokers", "102", "--dry-run")
         assert (dry.exit_code, dry.stdout) == (
             0,
-            "Broker 102: 1 partition(s) to be moved away, 0 on their way before, 1 planned now.\n"
+            "Broker 102: 1 partition(s) left, 0 already moving, 1 planned now.\n"
             "This plan would change 1 partition(s): 1 replica(s) copied (size unknown), 1 removed,"
             " 0 preferred leader(s) moved.\n"
-            "What each broker has of all partitions, and would have:\n"
+            "Replicas of all partitions on each broker, now and afterwards:\n"
             "Broker  Replicas  Leaders\n"
             "101     2 -> 2    2 -> 2\n"
             "102     1 -> 0    0 -> 0\n"
@@ -150,9 +150,10 @@ async def test_a_broker_is_emptied_by_calls_that_say_what_is_left(tmp_path: Path
         begun = await run(node, "decommission", "--brokers", "102")
         assert begun.exit_code == 3, begun.output
         assert "Broker 102 gets no new replicas." in begun.stdout
-        assert "Move 1 goes on by itself: 1 partition(s) more. `metaquorum moves show 1`" in (
-            begun.stdout
+        goes_on = (
+            "Move 1 continues in the cluster: 1 more partition(s). Progress: `metaquorum moves"
         )
+        assert f"{goes_on} show 1`." in begun.stdout
         kept = node.controller.image.moves[1].begun
         assert (kept.kind, kept.broker, kept.name) == (
             MoveKind.DRAIN,
@@ -166,8 +167,8 @@ async def test_a_broker_is_emptied_by_calls_that_say_what_is_left(tmp_path: Path
         again = await run(node, "decommission", "--brokers", "102", "--unregister")
         assert (again.exit_code, again.stdout) == (
             3,
-            "Broker 102: 1 partition(s) to be moved away, 1 on their way before, 0 planned now.\n"
-            "Broker 102: unregistered once nothing is left and it is stopped.\n",
+            "Broker 102: 1 partition(s) left, 1 already moving, 0 planned now.\n"
+            "Broker 102: will be unregistered once empty and stopped.\n",
         )
         listed = await run(node, "list")
         assert listed.stdout.splitlines()[2].endswith("  unregistered once empty and stopped")
@@ -234,16 +235,14 @@ async def test_a_recommission_is_tried_and_says_which_brokers_it_was_about(tmp_p
         tried = await run(node, *back, "--dry-run")
         assert (tried.exit_code, tried.stdout, tried.stderr) == (
             0,
-            "Broker 102 would get new replicas again.\n"
-            "1 partition(s) would be cancelled; they would have:\na-0: 101,102\n",
+            "Broker 102 would be uncordoned.\n"
+            "1 partition(s) would be cancelled, with these replicas:\na-0: 101,102\n",
             "",
         )
         assert node.controller.image.brokers[102].cordoned
         cancelled = "Successfully cancelled partition reassignment for: a-0\n"
-        had_been = "It had been asked for before with this key; nothing was done a second time.\n"
-        back_again = (
-            "What had been moved away before comes back by `metaquorum moves rollback 1`.\n"
-        )
+        had_been = "This key was used before: nothing was done a second time.\n"
+        back_again = "To restore replicas that had already moved: `metaquorum moves rollback 1`.\n"
         for said, then in (("", back_again), (had_been, "")):
             done = await run(node, *back, "--key", "monday")
             assert (done.exit_code, done.stdout) == (
@@ -252,7 +251,7 @@ async def test_a_recommission_is_tried_and_says_which_brokers_it_was_about(tmp_p
             )
             assert done.stderr == f"{said}Replicas now:\na-0: 101,102\n{then}"
         nothing = await run(node, *back, "--dry-run")
-        assert nothing.stdout.endswith("again.\nNothing would be cancelled.\n")
+        assert nothing.stdout.endswith("would be uncordoned.\nNothing would be cancelled.\n")
 
 
 async def test_what_was_moved_away_before_a_recommission_comes_back_as_it_says(
@@ -288,13 +287,13 @@ async def test_a_dead_broker_is_emptied_too_and_a_decommission_can_be_undone(
         await asked(node.controller, commands.UnregisterBroker(broker_id=102))
         begun = await run(node, "decommission", "--brokers", "102")
         assert begun.exit_code == 3, begun.output
-        assert "Move 1 goes on by itself: 1 partition(s) more." in begun.stdout
+        assert "Move 1 continues in the cluster: 1 more partition(s)." in begun.stdout
         undone = await run(node, "recommission", "--brokers", "102")
         assert undone.exit_code == 1
         assert undone.stdout == "Successfully cancelled partition reassignment for: a-0\n"
         assert undone.stderr == (
             "Replicas now:\na-0: 102,101\n"
-            "What had been moved away before comes back by `metaquorum moves rollback 1`.\n"
+            "To restore replicas that had already moved: `metaquorum moves rollback 1`.\n"
             "Error: Broker ID 102 is not currently registered\n"
         )
         assert replicas(node, "a") == (102, 101)
@@ -345,7 +344,7 @@ async def test_a_replication_factor_is_tried_and_changed_by_a_move(tmp_path: Pat
             0,
             "This plan would change 1 partition(s): 2 replica(s) copied (size unknown), 0 removed,"
             " 0 preferred leader(s) moved.\n"
-            "What each broker has of these partitions, and would have:\n"
+            "Replicas of these partitions on each broker, now and afterwards:\n"
             "Broker  Replicas  Preferred\n"
             "101     1 -> 1    1 -> 1\n"
             "102     0 -> 1    0 -> 0\n"
@@ -354,7 +353,7 @@ async def test_a_replication_factor_is_tried_and_changed_by_a_move(tmp_path: Pat
         assert not node.controller.image.moves
         only = await asyncio.to_thread(alter, "--replication-factor", "2", "--brokers", "103")
         assert only.exit_code == 0, only.output
-        assert only.stdout.startswith("Move 1 goes on by itself: 1 partition(s) more.")
+        assert only.stdout.startswith("Move 1 continues in the cluster: 1 more partition(s).")
         partition = node.controller.image.topics[topic_id("a")].partition(0)
         assert partition is not None
         assert partition.target == (101, 103)

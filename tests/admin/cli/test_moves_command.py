@@ -52,11 +52,11 @@ async def test_moves_are_listed_and_one_is_shown_with_its_partitions(tmp_path: P
         (data,) = json.loads((await run(node, "list", "-o", "json")).stdout)["moves"]
         assert (data["move_id"], data["state"], data["stepping"]) == (1, "running", 1)
         head, state, counts, copies, _, row = (await run(node, "show", "1")).stdout.splitlines()
-        assert head.startswith("Move 1: reassign, asked for by ")
+        assert head.startswith("Move 1: reassign, requested by ")
         assert head.endswith(", priority 0.")
         assert state.startswith("It is running since 20")
-        assert counts == "Of 1 partition(s) 0 done, 1 with a step under way."
-        assert copies == "How much is left to copy is unknown."
+        assert counts == "Of 1 partition(s) 0 done, 1 in progress."
+        assert copies == "Bytes left to copy: unknown."
         words = row.split()
         assert words[:5] == ["a-0", "1", "of", "1", "growing"]
         assert words[6:8] == ["101,102,103", "101,103"]
@@ -85,7 +85,7 @@ async def test_moves_are_held_up_and_go_on(tmp_path: Path) -> None:
         assert row.split()[7] == "5"
         one = (await run(node, "show", "1")).stdout.splitlines()
         assert (one[0], one[1][:8]) == (first, "Move 1: ")
-        assert (await run(node, "resume", "--all")).stdout == "The pause of all moves is over.\n"
+        assert (await run(node, "resume", "--all")).stdout == "All moves are resumed.\n"
 
 
 async def test_a_cancel_is_tried_and_done(tmp_path: Path) -> None:
@@ -94,7 +94,7 @@ async def test_a_cancel_is_tried_and_done(tmp_path: Path) -> None:
         tried = await run(node, "cancel", "--all", "--dry-run")
         assert (tried.exit_code, tried.stdout) == (
             0,
-            "1 partition(s) would be cancelled; they would have:\n"
+            "1 partition(s) would be cancelled, with these replicas:\n"
             "Partition  Replicas\n"
             "a-0        101,102\n",
         )
@@ -103,7 +103,7 @@ async def test_a_cancel_is_tried_and_done(tmp_path: Path) -> None:
             1,
             "Error: no partition of topic b is being reassigned\n",
         )
-        assert partly.stdout.splitlines()[0] == "1 partition(s) are cancelled; they have now:"
+        assert partly.stdout.splitlines()[0] == "1 partition(s) cancelled; replicas now:"
         assert (await run(node, "list", "--running")).stdout == "No moves are running.\n"
         again = await run(node, "cancel", "1")
         assert (again.exit_code, again.stdout, again.stderr) == (
@@ -123,8 +123,8 @@ async def test_a_move_is_rolled_back_and_asked_again_it_is_said_by_which(tmp_pat
             "Move 2 rolls back move 1: 1 partition(s).\n",
         )
         again = await run(node, "rollback", "1")
-        assert again.stdout == "Move 1 is being rolled back by move 2 already.\n"
-        assert "Move 2: rollback of move 1, asked for by" in (await run(node, "show", "2")).stdout
+        assert again.stdout == "Move 2 is already rolling back move 1.\n"
+        assert "Move 2: rollback of move 1, requested by" in (await run(node, "show", "2")).stdout
         missing = await run(node, "rollback", "7")
         assert (missing.exit_code, missing.stderr) == (
             1,
@@ -139,12 +139,12 @@ async def test_a_rollback_is_tried_by_one_command(tmp_path: Path) -> None:
         tried = await run(node, "rollback", "1", "--dry-run")
         first, titles, row, *rest = tried.stdout.splitlines()
         assert (tried.exit_code, tried.stderr) == (0, "")
-        assert first == "1 partition(s) would be rolled back; they would have in the end:"
+        assert first == "1 partition(s) would be rolled back, to these replicas:"
         assert (titles.split(), row.split()) == (["Partition", "Replicas"], ["a-0", "101,102"])
         assert rest[0].startswith("This plan would change 1 partition: 1 replica copied (")
         assert rest[0].endswith(", 1 removed, 0 preferred leaders moved.")
         assert rest[1:] == [
-            "What each broker has of the topics named, and would have:",
+            "Replicas of these topics on each broker, now and afterwards:",
             "Broker  Replicas  Preferred",
             "101     1 -> 1    1 -> 1",
             "102     0 -> 1    0 -> 0",
@@ -158,7 +158,7 @@ async def test_a_rollback_is_tried_by_one_command(tmp_path: Path) -> None:
         )
         await run(node, "rollback", "1")
         again = await run(node, "rollback", "1", "--dry-run")
-        assert again.stdout == "Move 1 is being rolled back by move 2 already.\n"
+        assert again.stdout == "Move 2 is already rolling back move 1.\n"
 
 
 async def test_of_a_rollback_that_is_tried_it_is_told_what_cannot_go_back(tmp_path: Path) -> None:
@@ -179,7 +179,7 @@ async def test_the_plan_that_leads_back_is_printed(tmp_path: Path) -> None:
         assert (str(back.id), back.replicas) == ("a-0", (101, 102))
         await asked(node.controller, commands.DeleteTopics(topics=("a",)))
         gone = await run(node, "rollback-plan", "1")
-        assert gone.stderr == "Left out: 1 partition(s) of topics that are deleted.\n"
+        assert gone.stderr == "Omitted: 1 partition(s) of deleted topics.\n"
         missing = await run(node, "rollback-plan", "7")
         assert (missing.exit_code, missing.stderr.startswith("Error: the plan of move 7")) == (
             1,
@@ -210,13 +210,13 @@ async def test_all_partitions_of_a_move_are_shown_where_that_is_wanted(tmp_path:
     ("arguments", "words"),
     [
         (("pause",), "name moves by ID, or give --all"),
-        (("pause", "1", "--all"), "--all takes in everything; leave the names out"),
+        (("pause", "1", "--all"), "--all includes every move; omit the names"),
         (("resume",), "name moves by ID, or give --all"),
         (
             ("cancel",),
             "name moves by ID, --topic NAME or --partition NAME-NUMBER, or give --all",
         ),
-        (("cancel", "--topic", "a", "--all"), "--all takes in everything; leave the names out"),
+        (("cancel", "--topic", "a", "--all"), "--all includes every move; omit the names"),
         (("show", "x"), "Invalid value for 'ID': 'x' is not a valid integer range."),
         (("rollback", "0"), "Invalid value for 'ID': 0 is not in the range 1<=x<="),
         (("priority", "1", "high"), "Invalid value for 'PRIORITY': 'high' is not a valid"),
@@ -264,17 +264,17 @@ MOVE = DescribedMove(
 
 def test_all_that_is_known_of_a_move_is_said() -> None:
     assert shown(MOVE).splitlines() == [
-        "Move 3 (rack 7): drain, asked for by somebody at -, priority 0.",
+        "Move 3 (rack 7): drain, requested by an unknown user at -, priority 0.",
         "It is paused-by-itself since 1970-01-01T00:00:01Z: a-0 has 1 replica in sync.",
-        "Of 9 partition(s) 3 done, 1 with a step under way, 2 waiting, 1 cancelled,"
-        " 1 taken over by another move, 1 deleted.",
-        "1 more had been asked for, and were refused.",
-        "How much is left to copy is unknown.",
+        "Of 9 partition(s) 3 done, 1 in progress, 2 waiting, 1 cancelled,"
+        " 1 superseded by another move, 1 deleted.",
+        "1 more partition(s) were requested and refused.",
+        "Bytes left to copy: unknown.",
         "and 3 more",
     ]
     found = Moves(moves=(LISTED,), all_paused=Pause(by="", since_ms=1_000), as_of_offset=0)
     assert listed(found, running=True).splitlines()[0] == (
-        "All moves are paused by somebody since 1970-01-01T00:00:01Z."
+        "All moves are paused by an unknown user since 1970-01-01T00:00:01Z."
     )
 
 
@@ -291,19 +291,19 @@ def test_what_there_was_no_room_for_is_counted() -> None:
     assert cancelled(MovesChanged(), dry_run=True) == "Nothing would be cancelled."
     assert rolled_back(1, MovesChanged(partitions_refused=1)) == ""
     assert rolled_back(1, MovesChanged()) == (
-        "Move 1: its partitions have what they had before; nothing to roll back."
+        "Move 1: nothing to roll back; the partitions have their previous replicas."
     )
 
 
 def test_what_is_left_to_copy_is_said_as_far_as_it_is_known() -> None:
     known = replace(MOVE, bytes_left=3 << 30, bytes_per_s=10 << 20, time_left_ms=307_200)
-    assert "To be copied: 3.0 GiB, now at 10.0 MiB/s; time left: 5 min 7 s." in shown(known)
+    assert "Left to copy: 3.0 GiB, at 10.0 MiB/s; time left: 5 min 7 s." in shown(known)
     partly = replace(known, partitions_bytes_unknown=4, time_left_ms=None)
-    words = "To be copied: 3.0 GiB and what 4 more partition(s) need, now at 10.0 MiB/s; time left"
+    words = "Left to copy: 3.0 GiB plus 4 partition(s) of unknown size, at 10.0 MiB/s; time left"
     assert f"{words}: unknown." in shown(partly)
     behind = replace(known, partitions_falling_behind=2, time_left_ms=None)
-    words = "time left: unknown. 2 partition(s) fall behind: more is written than is copied."
+    words = "time left: unknown. 2 partition(s) fall behind: writes exceed the copy rate."
     assert f"{words}\n" in f"{shown(behind)}\n"
-    help = "Give it more: `metaquorum moves throttle 3 BYTES_PER_S`, or 0 for no limit."
+    help = "Raise the limit with `metaquorum moves throttle 3 BYTES_PER_S`; 0 removes it."
     assert f"{words} {help}" in shown(replace(behind, throttle_bytes_per_s=5))
     assert "copied" not in shown(replace(known, ended=True))

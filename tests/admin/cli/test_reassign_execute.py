@@ -57,7 +57,10 @@ async def test_where_the_plan_is_as_it_is_no_move_is_begun_and_that_is_said(tmp_
         done = await run(node, "--execute", *plan(tmp_path, ("a", 0, [101, 102])))
         assert (done.exit_code, done.stderr.splitlines()) == (
             0,
-            ["No move was begun: the replicas are those of the plan, or on their way there."],
+            [
+                "No move was begun: the partitions have the replicas of the plan, or are moving"
+                " there."
+            ],
         )
         # The words of Kafka's script stay, for whoever looks for them.
         assert "Successfully started" in done.stdout
@@ -74,9 +77,9 @@ async def test_with_the_same_key_it_is_executed_once(tmp_path: Path) -> None:
         again = await run(node, "--execute", *file, "--key", "monday")
         assert (again.exit_code, again.stderr) == (
             0,
-            "It had been asked for before with this key; nothing was done a second time.\n"
-            "What is printed as the current assignment is of this moment; what there was before "
-            "the move: metaquorum moves rollback-plan 1\n",
+            "This key was used before: nothing was done a second time.\n"
+            "The assignment printed above is the present one; for the one before the move: "
+            "metaquorum moves rollback-plan 1\n",
         )
         assert again.stdout.splitlines()[-2:] == first.stdout.splitlines()[-2:]
         other = plan(tmp_path, ("a", 1, [101, 104]), ("a", 0, [101, 103]))
@@ -108,7 +111,7 @@ async def test_of_a_plan_all_that_is_wrong_is_named_and_nothing_is_done(tmp_path
 
 
 async def test_a_broker_that_is_dead_may_be_named_and_is_waited_for(tmp_path: Path) -> None:
-    awaited = "Broker 104 is not alive: what is to be copied to it waits until it is.\n"
+    awaited = "Broker 104 is not alive: its new replicas wait until it is.\n"
     async with brokers(tmp_path, FOUR) as node:
         await asked(node.controller, topic("a", 101, 102, partitions=2))
         await asked(node.controller, commands.FenceBrokers(broker_ids=(102, 104)))
@@ -124,7 +127,7 @@ async def test_a_broker_that_is_dead_may_be_named_and_is_waited_for(tmp_path: Pa
         onto = ("--topics-to-move-json-file", topics, "--broker-list", "101,104")
         spread = await run(node, "--generate", *onto)
         assert (spread.exit_code, spread.stdout) == (1, "")
-        assert spread.stderr == "Error: broker 104 is not alive; leave out who cannot copy\n"
+        assert spread.stderr == "Error: broker 104 is not alive and cannot copy; leave it out\n"
 
 
 async def test_what_the_controller_refuses_is_told_beside_what_it_does(tmp_path: Path) -> None:
@@ -133,7 +136,7 @@ async def test_what_the_controller_refuses_is_told_beside_what_it_does(tmp_path:
         await asked(node.controller, commands.CordonBrokers(broker_ids=(104,), cordoned=True))
         moves = plan(tmp_path, ("a", 0, [101, 103]), ("a", 1, [101, 104]))
         for options, said in (
-            (("--dry-run",), "Each partition gets there in one step."),
+            (("--dry-run",), "Every partition takes one step."),
             ((), "Move id: 1"),
         ):
             partly = await run(node, "--execute", *moves, *options)
@@ -153,7 +156,7 @@ async def test_the_steps_are_listed_before_they_are_taken(tmp_path: Path) -> Non
         tried = await run(node, "--execute", "--dry-run", *file)
         assert tried.exit_code == 0, tried.output
         assert tried.stdout.splitlines()[-3:] == [
-            "Steps, with the replicas after each:",
+            "Steps, with the replicas after each step:",
             "a-0: 103,101,102 -> 103,102 -> 103,104",
             "and 1 more, in one step each",
         ]
@@ -198,7 +201,7 @@ async def test_what_keeps_a_move_from_going_on_is_said_and_its_end_is_no_success
 
     def say(words: str) -> None:
         said.append(words)
-        if "cannot go on" in words:
+        if "is stuck" in words:
             loop.call_soon_threadsafe(looks.set)
 
     monkeypatch.setattr(move_progress, "say", say)
@@ -214,8 +217,8 @@ async def test_what_keeps_a_move_from_going_on_is_said_and_its_end_is_no_success
             1,
             "Move 1 is cancelled: of 1 partition(s) 0 done, 1 cancelled.\n",
         )
-        assert said[0] == "Move 1 cannot go on: a-0: not alive: 103."
-        assert said[1] == "Move 1: of 1 partition(s) 0 done, 1 with a step under way."
+        assert said[0] == "Move 1 is stuck: a-0: not alive: 103."
+        assert said[1] == "Move 1: of 1 partition(s) 0 done, 1 in progress."
 
 
 async def test_where_nobody_tells_of_moves_that_is_said_once_it_has_begun(tmp_path: Path) -> None:
@@ -235,8 +238,8 @@ async def test_where_nobody_tells_of_moves_that_is_said_once_it_has_begun(tmp_pa
     assert done.exit_code == 3, done.output
     assert done.stdout.splitlines()[-1].startswith("Successfully started partition reassignment")
     assert done.stderr == (
-        "whoever leads has begun no move: of moves a controller tells, and a broker of ours."
-        " See --verify\n"
+        "the active controller has begun no move: ask a controller or an embedded broker about"
+        " moves, or use --verify\n"
     )
 
 
@@ -303,9 +306,9 @@ async def test_one_partition_is_cancelled_by_its_name(tmp_path: Path) -> None:
         (("--list", "--wait"), 'Option "--wait" can\'t be used with action "--list"'),
         (("--list", "--priority", "3"), 'Option "--priority" can\'t be used with action "--list"'),
         (("--list", "--cancel-all"), "must include exactly one action"),
-        (("--cancel-all", "-o", "json"), "--cancel-all prints Kafka's sentences"),
+        (("--cancel-all", "-o", "json"), "--cancel-all has the output of Kafka's script"),
         (("--execute", "PLAN", "--priority", "x"), "'x' is not a valid integer range"),
-        (("--execute", "PLAN", "--dry-run", "--wait"), "--dry-run begins nothing; leave --wait"),
+        (("--execute", "PLAN", "--dry-run", "--wait"), "--dry-run changes nothing; omit --wait"),
         (("--execute", "PLAN", "--key", "x" * 256), "a key has 1 to 255 characters, not 256"),
         (("--execute", "PLAN", "--key", ""), "Invalid value for '--key': it is empty"),
         (("--execute", "PLAN", "--name", "x" * 256), "the name of a move has at most 255"),

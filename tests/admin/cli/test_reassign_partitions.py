@@ -66,7 +66,7 @@ async def test_a_plan_is_proposed_in_the_words_of_kafkas_script_and_can_be_execu
         assert proposed.stderr == (
             "This plan would change 2 partitions: 2 replicas copied (size unknown), 2 removed,"
             " 2 preferred leaders moved.\n"
-            "What each broker has of the topics named, and would have:\n"
+            "Replicas of these topics on each broker, now and afterwards:\n"
             "Broker  Replicas  Preferred\n"
             "101     3 -> 2    3 -> 1\n"
             "102     3 -> 2    0 -> 1\n"
@@ -74,7 +74,7 @@ async def test_a_plan_is_proposed_in_the_words_of_kafkas_script_and_can_be_execu
         )
         file = ("--reassignment-json-file", written(tmp_path / "plan.json", json.loads(plan)))
         dry = await run(node, "--execute", "--dry-run", *file)
-        steps = "Each partition gets there in one step.\n"
+        steps = "Every partition takes one step.\n"
         assert (dry.exit_code, dry.stdout) == (0, proposed.stderr + steps)
         assert (await run(node, "--list")).stdout == "No partition reassignments found.\n"
         assert (await run(node, "--execute", *file)).exit_code == 0
@@ -86,7 +86,7 @@ async def test_racks_are_heeded_unless_that_is_disabled(tmp_path: Path) -> None:
         wanted = ("--generate", *topics(tmp_path, "t"), "--broker-list")
         aware = await run(node, *wanted, "101,102,103")
         assert aware.exit_code == 0
-        assert "Partitions that share racks needlessly: 1 now, 0 then." in aware.stderr
+        assert "Partitions with avoidable rack sharing: 1 now, 0 afterwards." in aware.stderr
         for options in (("101,102,103", "--disable-rack-aware"), ("101,102",)):
             refused = await run(node, *wanted, *options)
             assert (refused.exit_code, refused.stdout) == (1, "")

@@ -27,7 +27,7 @@ def refusal(*arguments: str | Path) -> str:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((), "say what to do: describe --status, describe --replication, or --describe"),
+        ((), "give a command: describe --status, describe --replication, or --describe"),
         (("describe", *SERVER), "One of --status or --replication must be specified with"),
         (("describe", "--status", "--replication", *SERVER), "Only one of --status or --rep"),
         (("describe", "--status"), "give --bootstrap-server or --bootstrap-controller"),
@@ -37,7 +37,7 @@ def refusal(*arguments: str | Path) -> str:
         ),
         (("--describe", "all", *SERVER), "'all' is not one of 'status', 'replication'."),
         (("--describe", "--human-readable", *SERVER), "--human-readable is only supported along"),
-        (("--describe", "--format", "kafka", "-o", "json", *SERVER), "leave --output out"),
+        (("--describe", "--format", "kafka", "-o", "json", *SERVER), "omit --output"),
         (
             ("--describe", "status", "describe", "--status"),
             "an option (--describe, --alter), not both",
@@ -67,7 +67,7 @@ def test_describing_the_quorum_wrongly(arguments: tuple[str, ...], message: str)
         ),
         (
             (*SERVER, "--execute", "-o", "json", "--reassignment-json-file", "f"),
-            "--execute prints Kafka's sentences; leave --output out",
+            "--execute has the output of Kafka's script; omit --output",
         ),
         (
             (*SERVER, "--generate", "--broker-list", "1"),

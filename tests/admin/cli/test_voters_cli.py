@@ -41,7 +41,7 @@ async def test_a_target_that_is_not_reached_in_time_goes_on_and_can_be_cancelled
         result = await run(nodes[1], "alter", "--voters", "1,7", "--timeout", "1s")
         assert result.exit_code == 3
         assert result.stdout == "CurrentVoters: [1]\nTargetVoters: [1, 7]\n"
-        waits = "voters [1], target [1, 7]; waits for 7: they do not fetch from the leader"
+        waits = "voters [1], target [1, 7]; waiting for 7: they do not fetch from the leader"
         assert waits in result.stderr
         status = await run(nodes[1], "describe", "--status")
         assert status.stdout.splitlines()[-2:] == [
@@ -77,18 +77,18 @@ async def test_controllers_are_added_and_removed_in_the_words_of_kafkas_tool(
         assert removed.output == f"Removed  KRaft controller 1 with directory id {one}\n"
         stranger = await run(nodes[2], "remove-controller", "--controller-id", "9")
         assert stranger.exit_code == 2
-        assert "controller 9: it is no voter" in stranger.output
+        assert "controller 9: it is not a voter" in stranger.output
         again = ("add-controller", "--controller-id", "2", "--listener", listener)
-        assert "it is no observer, but a voter already" in (await run(nodes[2], *again)).output
+        assert "it is not an observer but a voter" in (await run(nodes[2], *again)).output
 
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("alter",), "say --voters 4,5,6, or --cancel"),
-        (("alter", "--voters", "1", "--cancel"), "say --voters 4,5,6, or --cancel"),
-        (("alter", "--voters", "1,x"), "'x' is no id"),
-        (("alter", "--voters", "1,1"), "1 is named twice"),
+        (("alter",), "give --voters 4,5,6, or --cancel"),
+        (("alter", "--voters", "1", "--cancel"), "give --voters 4,5,6, or --cancel"),
+        (("alter", "--voters", "1,x"), "'x' is not an id"),
+        (("alter", "--voters", "1,1"), "1 is given twice"),
         (("alter", "--voters", "1:zz"), "'zz' has 2 characters"),
         (("--voters", "1"), "--voters goes with --alter"),
         (("--alter", "--describe", "--voters", "1"), "not both"),
