@@ -1,4 +1,4 @@
-"""`python -m chaos`: run seeds, on all cores, and tell what failed."""
+"""`python -m chaos`: run seeds on all cores, and report failures."""
 
 from chaos.cli import main
 

@@ -73,7 +73,7 @@ KINDS = ("quorum", "cluster", "both")
 @click.option("--images", type=click.IntRange(1, IMAGES_MAX), default=10_000, help="How many.")
 @click.option("--base", type=click.IntRange(min=0), default=0, help="The seed of the first life.")
 def crash(images: int, base: int) -> None:
-    """Let the power go at every operation of a node's disk, and recover what may be left."""
+    """Lose power at every operation of a node's disk, and recover what may be left."""
     tally = Tally()
     with Progress(console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task("crash images", total=images)
@@ -180,7 +180,7 @@ def outcomes(seeds: range, jobs: int, kind: str = "quorum") -> Iterator[Outcome]
 
 
 def run_seed(seed: int, kind: str = "quorum") -> Outcome:
-    """Run what this seed draws."""
+    """Run the profile of this seed."""
     return run(drawn(seed, kind))
 
 
@@ -203,7 +203,7 @@ def _parts(text: str) -> list[str]:
 
 
 def tell_one(profile: Profile, *, shrinks: bool) -> None:
-    """Run one profile and say all that is to be said of it."""
+    """Run one profile and print its result."""
     outcome = run(profile)
     if outcome.report is not None:
         report = outcome.report

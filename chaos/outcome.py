@@ -1,4 +1,4 @@
-"""One seed, run: what came of it, in a form that can be sent from process to process and read."""
+"""The run of one seed and its outcome, in a form that can be sent between processes."""
 
 import gc
 import logging
@@ -47,7 +47,7 @@ class Outcome:
 
 
 def run(profile: Profile) -> Outcome:
-    """Run it; an invariant that fails is an outcome, any other error of the harness is raised."""
+    """Run a profile; a violated invariant is an outcome, any other error is raised."""
     # What a run makes lives as long as the run: to look for garbage meanwhile is a tenth of it.
     collects = gc.isenabled()
     gc.disable()

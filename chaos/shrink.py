@@ -1,7 +1,7 @@
-"""From a run that fails to a small one that fails in the same way: less strikes, less is wrong.
+"""Shrinking of a failing run: fewer strikes and lower rates that fail in the same way.
 
-Each strike is named by its place in the profile of its seed, so that a small run can be told in one
-line and run again. Greedy and bounded: it finds something small, not the smallest.
+Each strike is named by its place in the profile of its seed, so that the small run fits in one
+command. The search is greedy and bounded: its result is small, not minimal.
 """
 
 from collections.abc import Callable, Sequence
@@ -76,7 +76,7 @@ def _with_rates(kept: Kept, still: Callable[[Kept], bool], rates: tuple[str, ...
 
 
 def _fewer(items: Sequence[T], still: Callable[[tuple[T, ...]], bool]) -> tuple[T, ...]:
-    """Leave out stretches, long ones first, as long as it still fails."""
+    """Leave out stretches, long ones first, as long as the run still fails."""
     left = tuple(items)
     length = len(left)
     while length >= 1:

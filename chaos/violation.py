@@ -2,7 +2,7 @@
 
 
 class Violation(AssertionError):
-    """Something that must always hold did not."""
+    """A violated invariant."""
 
     def __init__(self, rule: str, text: str) -> None:
         super().__init__(f"{rule}: {text}")
@@ -21,4 +21,4 @@ def require(holds: bool, rule: str, text: str) -> None:
 
 
 class Died(BaseException):
-    """A process ends here. Not an `Exception`: nobody in it can take this for an error."""
+    """The end of a process. Not an `Exception`, so that no code in it can catch it as an error."""

@@ -31,7 +31,7 @@ def command(asked: commands.Command) -> Serve:
 
 
 def registration(asked: commands.RegisterBroker) -> Serve:
-    """An incarnation of a broker wants to belong to the cluster that the controller is of."""
+    """A broker registration, completed with the controller's cluster id."""
 
     def serve(process: Server, respond: Respond) -> None:
         node = _controller(process)
@@ -54,7 +54,7 @@ def _registered(node: ControllerProcess, broker_id: int, respond: Respond, answe
 
 
 def heartbeat(asked: commands.BrokerHeartbeat, copies: tuple[CopyReport, ...] = ()) -> Serve:
-    """A broker lives, says what it wants next, and how far its copies are."""
+    """A broker heartbeat with the progress of its copies."""
 
     def serve(process: Server, respond: Respond) -> None:
         node = _controller(process)

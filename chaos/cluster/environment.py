@@ -70,7 +70,7 @@ class ClusterEnvironment(Environment):
 
 
 class DelayedIsrRequests:
-    """Of one run."""
+    """The delayed requests for a larger ISR of one run."""
 
     def __init__(self, world: "ClusterEnvironment", rng: random.Random) -> None:
         self._world = world

@@ -60,7 +60,7 @@ class Run(Protocol):
 
 
 class DataLosses:
-    """Of one run; `strike` takes some virtual time."""
+    """Data losses at quiet moments; `strike` takes some virtual time."""
 
     def __init__(self, simulation: Run, rng: random.Random) -> None:
         self._simulation = simulation
@@ -68,7 +68,7 @@ class DataLosses:
         self._rng = rng
 
     def strike(self) -> None:
-        """Wait for the moment, strike, and wait until that is known."""
+        """Wait for a quiet moment, strike, and wait until the loss is known."""
         world = self._world
         world.make_whole()
         world.holds_still = True
@@ -85,7 +85,7 @@ class DataLosses:
         world.holds_still = False
 
     def _lose(self, victim: ReplicaId) -> Callable[[], bool]:
-        """Let it lose something; returns what tells whether that is known."""
+        """Let a broker lose data; return a test for whether the loss is known."""
         world = self._world
         # Who had the only replica of anything waits for its disk to come back.
         may_lose_all = self._can_do_without(victim, world.history.model.parts.values())
@@ -157,7 +157,7 @@ SUDDEN_MS_MAX: Final = 6_000
 
 
 class SuddenLosses(DataLosses):
-    """Of one run; `strike` takes some virtual time."""
+    """Data losses at any moment; `strike` takes some virtual time."""
 
     def __init__(self, simulation: Run, rng: random.Random) -> None:
         super().__init__(simulation, rng)
@@ -169,7 +169,7 @@ class SuddenLosses(DataLosses):
         ]
 
     def strike(self) -> None:
-        """Let everybody be well, then much go wrong at once; and see that all is whole again."""
+        """Heal the cluster, inject faults and one loss, and wait until it is whole again."""
         world, simulation, rng = self._world, self._simulation, self._rng
         self._recovers()
         world.disturb(simulation.profile.rates)

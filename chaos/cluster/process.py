@@ -1,7 +1,7 @@
-"""A process of a cluster: a replica of the quorum with a state machine of the product above it.
+"""Controller and broker processes: a replica with a state machine of the product above it.
 
-What a quorum of plain words tells its judges, these tell as well; what stands above is a controller
-here, and a broker in `chaos.cluster.broker.process`.
+They report to the checkers what a plain `Process` reports. `ControllerProcess` is here, the broker
+in `chaos.cluster.broker.process`.
 """
 
 from abc import ABC, abstractmethod
@@ -48,7 +48,7 @@ class ClusterProcess(Process, ABC):
         """Its image of the metadata."""
 
     def check_view(self, end: int) -> None:
-        """P22: its image is what everything below `end`, a boundary, comes to."""
+        """P22: its image equals the committed log below `end`, a batch boundary."""
         difference = view_of_image(self.image).difference(self.world.history.view_at(end))
         if difference:
             raise Violation("P22", f"{self.id} at {end}: {difference}")
@@ -103,17 +103,17 @@ class ClusterProcess(Process, ABC):
         self.world.trace.counts["a log is truncated"] += 1
 
     def admit(self, asked: Callable[[], None]) -> None:
-        """Somebody asks something."""
+        """Serve a call now."""
         asked()
 
     def again(self, look: Callable[[], int]) -> None:
-        """Let it look now, and then whenever it has said, in ms."""
+        """Run `look` now, and again after the delay in ms that it returns."""
         wait_ms = look()
         self.later(max(1, wait_ms), partial(self.again, look))
 
 
 class ControllerProcess(ClusterProcess):
-    """A controller: decides what brokers and clients ask for, while it is the active one."""
+    """A controller process, which decides commands while it is active."""
 
     def __init__(
         self,
@@ -165,13 +165,13 @@ class ControllerProcess(ClusterProcess):
         self.check_view(self.controller.committed)
 
     def submit(self, command: commands.Command, done: Callable[[Any], None]) -> None:
-        """Let it decide; a command whose answer may be told before it is durable is told late."""
+        """Submit a command; an answer that is given before the commit waits for it."""
         self._act()
         self.controller.submit(command, done)
 
 
 class _Port:
-    """`controller.ports.Proposing`: the replica, and the judges hear of what is proposed."""
+    """The replica behind `controller.ports.Proposing`; the checkers see every proposal."""
 
     def __init__(self, process: ControllerProcess) -> None:
         self._process = process

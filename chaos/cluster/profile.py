@@ -77,7 +77,7 @@ class Settings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterProfile(Profile):
-    """A profile of a quorum, and of the cluster that it keeps."""
+    """A profile of a quorum and of the cluster on top of it."""
 
     settings: Settings
 

@@ -1,8 +1,8 @@
-"""Calls of brokers and clients: values that go through the same network as those of the quorum.
+"""Calls of brokers and clients, as values over the simulated network.
 
-A call ends once: with its answer, or with None when nobody listens there or time is up. What comes
-later means nothing to who asked; who was asked may have done it all the same. As on a connection,
-a call comes once; one that is said to come `twice` may, and the second time seconds later.
+A call ends once: with its answer, or with None if nothing listens there or time is up. Anything
+later is dropped, though the server may have carried out the request. A call arrives once; one that
+is `twice` may arrive again, seconds later.
 """
 
 from collections.abc import Callable
@@ -36,15 +36,15 @@ Serve: TypeAlias = Callable[[Server, Respond], None]
 
 
 class Caller(Protocol):
-    """Somebody who asks."""
+    """A process or client that calls."""
 
     @property
     def id(self) -> ReplicaId:
-        """By which the network knows it."""
+        """The id that the network knows it by."""
         ...
 
     def enter(self, happen: Callable[[], None]) -> None:
-        """Let something happen there, if it still lives."""
+        """Run this inside the caller, if it still lives."""
         ...
 
     def later(self, delay_ms: int, happen: Callable[[], None]) -> None:
@@ -64,14 +64,14 @@ class _Call:
         self.is_over = False
 
     def end(self, answer: Any) -> None:
-        """It is answered, or will not be; of no meaning once it is over."""
+        """End the call; ignored once it has ended."""
         if not self.is_over:
             self.is_over = True
             self.done(answer)
 
 
 class Rpc:
-    """Carries calls to whoever runs."""
+    """The carrier of calls to running processes."""
 
     def __init__(self, world: Environment, server_at: Callable[[ReplicaId], Server | None]) -> None:
         self._world = world
@@ -88,9 +88,9 @@ class Rpc:
         twice: bool = False,
         held_ms: int = 0,
     ) -> None:
-        """Let `serve` happen at `to`, and then `done` with what it responds.
+        """Run `serve` at `to`, then `done` with its response.
 
-        What is held back so long is on its way all the same, whatever becomes of who asked.
+        A call that is held for `held_ms` still arrives if the caller ends meanwhile.
         """
         call = _Call(caller, done)
         caller.later(timeout_ms, partial(call.end, None))

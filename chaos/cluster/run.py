@@ -1,7 +1,7 @@
-"""One run of a whole cluster: the parts of a run of the quorum, with brokers and clients above it.
+"""One run of a whole cluster: the phases of a quorum's run, with brokers and clients above it.
 
-Warm-up, faults, then only a majority of controllers healed, then everything, until every move has
-ended and every replica is in sync. Then what is left is read, and all histories are judged.
+Warm-up, faults, a healed majority of controllers, then all healed, until every move has ended and
+every replica is in sync. The final state is then read, and all histories are checked.
 """
 
 import random
@@ -39,7 +39,7 @@ THROTTLED: Final = "replication.throttled"
 
 
 class ClusterSimulation(Simulation):
-    """Runs one profile; see `Simulation`."""
+    """The run of one profile; see `Simulation`."""
 
     def __init__(self, profile: ClusterProfile) -> None:
         super().__init__(profile)
@@ -75,7 +75,7 @@ class ClusterSimulation(Simulation):
     # --- the beginning -----------------------------------------------------------------------
 
     def _propose_again(self) -> None:
-        """Let the topics be created that stay, and the clients begin."""
+        """Create the permanent topics and start the clients."""
         settings = self.cluster.settings
         topics = [
             partial(
@@ -125,11 +125,11 @@ class ClusterSimulation(Simulation):
         return not any(each.waits for each in (*self._clients, self._helper))
 
     def pass_ms(self, ms: int) -> None:
-        """Let so much time pass."""
+        """Let this much time pass."""
         self._pass(ms)
 
     def reach(self, is_reached: Callable[[], bool], failure: str) -> None:
-        """Let time pass until that is so; else the run has failed."""
+        """Let time pass until the condition holds; else the run has failed."""
         self._reach(is_reached, failure)
 
     def _disturb(self) -> None:
@@ -151,7 +151,7 @@ class ClusterSimulation(Simulation):
         return self._is_closed and self._is_settled() and super()._has_converged()
 
     def _last_wishes(self) -> list[Request]:
-        """That nothing keeps moves from ending."""
+        """The requests that let every move end."""
         wishes = [
             requests.configure(BROKER_RESOURCE, "", name, None)._replace(key=None)
             for name in (*LIMITS, RULE)
@@ -179,8 +179,8 @@ class ClusterSimulation(Simulation):
         return next(self._unsettled(), None) is None
 
     def _unsettled(self) -> Iterator[object]:
-        """Brokers that are not at work, throttles that are left, and partitions that still move, or
-        of which not all replicas are in sync."""
+        """Brokers that are not open, throttles that remain, and partitions that still move or lack
+        in-sync replicas."""
         model = self.cluster.history.model
         yield from (each for each in self.cluster.brokers if not self.cluster.is_known(each))
         forlorn = {key for key, part in model.parts.items() if self._is_forlorn(*key, part)}
@@ -246,7 +246,7 @@ class ClusterSimulation(Simulation):
         self._reach(lambda: len(told) == len(wanted), "what is left cannot be read")
 
     def _check_views(self) -> None:
-        """P22, of everybody who runs."""
+        """P22, for every running process."""
         for process in self.cluster.running():
             end = process.image.end_offset
             if self.cluster.history.is_boundary(end):
@@ -260,5 +260,5 @@ class ClusterSimulation(Simulation):
 
 
 def simulate(seed: int) -> Report:
-    """Run the cluster that this seed draws."""
+    """Run the cluster of this seed."""
     return ClusterSimulation(ClusterProfile.drawn(seed)).run()

@@ -24,14 +24,14 @@ from quorum.core.vocabulary import ReplicaId
 
 
 class ClusterWorld(ClusterEnvironment, World):
-    """One run's cluster."""
+    """The world of one run of a cluster."""
 
     def __init__(self, profile: ClusterProfile) -> None:
         super().__init__(profile)
         self._keeps = True
 
     def make_whole(self) -> None:
-        """Let everything run and reach everything, from now on and as long as nothing strikes."""
+        """Heal everything, with nearly calm rates from now on."""
         self.disturb(NEARLY_CALM)
         self.network.heal()
         for replica in self.everyone:
@@ -63,7 +63,7 @@ class ClusterWorld(ClusterEnvironment, World):
         return self.history.model.live(int(broker)) and found.epoch == process.broker_epoch
 
     def stop(self, replica: ReplicaId) -> None:
-        """End a process in good order; a broker gives its leaderships away first."""
+        """Stop a process in order; a broker hands over its leaderships first."""
         process = self.processes.get(replica)
         if not isinstance(process, BrokerProcess):
             super().stop(replica)
@@ -81,7 +81,7 @@ class ClusterWorld(ClusterEnvironment, World):
         super()._lose_power(incarnation, machine)
 
     def lose_what_is_not_synced(self, broker: ReplicaId) -> None:
-        """Let it lose power, and of the logs of partitions any part of what was not synced."""
+        """Cut the power of a broker; its partition logs lose any part of what was not synced."""
         self._keeps = False
         self.cut_power(broker)
         self._keeps = True

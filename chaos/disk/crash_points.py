@@ -64,7 +64,7 @@ class Promise:
 
 
 class Life:
-    """One node on a disk that keeps its power; `allowed` is what may be found if it does not."""
+    """One node on a disk that keeps its power; `allowed` are the states that a crash may leave."""
 
     def __init__(self, seed: int, disk: VirtualDisk) -> None:
         self.rng = random.Random(seed)
@@ -74,7 +74,7 @@ class Life:
         self.doing = "nothing yet"
 
     def run(self) -> None:
-        """Live; whoever watches the disk sees every moment of it."""
+        """Run the life; the owner of the disk sees every operation."""
         self.doing = "found the folder"
         past = load_persistent_state(CONFIG, rng=self.rng, wall_clock=self._wall_ms, fs=self.disk)
         self.directory_ids.add(past.key.directory_id)
@@ -109,11 +109,11 @@ class Life:
         return self.allowed[-1]
 
     def _will(self, **changes: object) -> None:
-        """From here on it may be so, but need not."""
+        """Allow this state from now on."""
         self.allowed = (*self.allowed, replace(self._now, **changes))  # type: ignore[arg-type]
 
     def _done(self) -> None:
-        """From here on it is so."""
+        """Require this state from now on."""
         self.allowed = (self._now,)
 
     # --- what it does ------------------------------------------------------------------------
@@ -155,7 +155,7 @@ class Life:
         self._done()
 
     def _learn_cluster(self) -> None:
-        """It is written down by the next vote, as the driver has it."""
+        """Learn the cluster id; the next vote writes it down, as in the driver."""
         self.elections.cluster_id = CLUSTER_ID
         self._vote()
 
@@ -212,7 +212,7 @@ class Life:
         return OffsetAndEpoch(epoch, Offset(end))
 
     def _snapshot(self, id_: OffsetAndEpoch) -> list[tuple[int, bytes]]:
-        """Its pieces, each with its place in the file."""
+        """Write a snapshot in pieces."""
         batches = SnapshotBatches(id_.epoch, 1)
         pieces = [batches.opening(None, None)]
         pieces += [batches.data([b"x" * self.rng.choice(RECORD_SIZES)]) for _ in range(3)]
@@ -224,13 +224,13 @@ class Life:
         return placed
 
     def _note(self, id_: OffsetAndEpoch) -> None:
-        """It counts from now on."""
+        """Count this from now on."""
         path = FOLDER / LOG_FOLDER / f"{id_.offset:020}-{id_.epoch:010}.checkpoint"
         self.store.note(id_, self.disk.size(path))
 
 
 def append(log: SegmentedLog, epoch: Epoch, rng: random.Random) -> bytes:
-    """Append one record, as long as chance wants; return its batch."""
+    """Append one record of random size; return its batch."""
     offset = log.end.offset
     value = f"{offset}@{epoch} ".encode().ljust(rng.choice(RECORD_SIZES), b".")
     batch = bytes(encode([value], timestamp_ms=1, base_offset=offset, epoch=epoch))
@@ -244,7 +244,7 @@ CRASHES_IN_RECOVERY: Final = 4
 
 
 class Lost(Exception):
-    """An image that could not be recovered, or broke a promise: where, and what."""
+    """The failure of one crash image: it did not recover, or broke a promise."""
 
 
 class _Died(Exception):
@@ -270,7 +270,7 @@ class Tally:
 
 
 class Script:
-    """A chance that tries everything: the same questions are answered otherwise each time."""
+    """An exhaustive chance: it answers the same questions differently each time."""
 
     def __init__(self) -> None:
         self._answers: list[int] = []
@@ -286,7 +286,7 @@ class Script:
         return answer
 
     def next(self) -> bool:
-        """Go on to the next answers; whether there are any."""
+        """Advance to the next answers; False if there are none."""
         del self._answers[self._at :], self._counts[self._at :]
         self._at = 0
         while self._answers and self._answers[-1] + 1 == self._counts[-1]:
@@ -299,7 +299,7 @@ class Script:
 
 
 def crash_everywhere(seed: int, tally: Tally, *, images_max: int) -> None:
-    """One life, and all its crashes, until so many images have been tried; raises `Lost`."""
+    """Run one life with all its crashes, up to `images` of them; raises `Lost`."""
     disk = VirtualDisk()
     life = Life(seed, disk)
     rng = random.Random(f"crashes of {seed}")
@@ -320,7 +320,7 @@ def crash_everywhere(seed: int, tally: Tally, *, images_max: int) -> None:
 
 
 def crash_images(images_max: int, *, base: int = 0) -> Iterator[Tally]:
-    """Lives from the seed `base` on, until there were so many images; tells after each."""
+    """Run lives from the seed `base` on, up to `images` in all; yields the tally after each."""
     tally, seed = Tally(), base
     while tally.images < images_max:
         crash_everywhere(seed, tally, images_max=images_max)
@@ -355,7 +355,7 @@ def _recover(life: Life, image: VirtualDisk, where: str, rng: random.Random) -> 
 
 
 def _fail_sync(life: Life, sync: Operation, where: str, rng: random.Random, tally: Tally) -> None:
-    """Let this sync fail, start again on the running system, go on, and only then lose power."""
+    """Fail this sync, restart on the running system, continue, and only then lose power."""
     tally.images += 1
     running = life.disk.copy()
     running.forget(sync.path)

@@ -21,19 +21,19 @@ class Chance(Protocol):
     """The source of choices about an uncertain outcome: a seed, or an exhaustive search."""
 
     def randrange(self, stop: int, /) -> int:
-        """One of 0 to `stop` - 1; `random.Random` is one."""
+        """Return a number from 0 to `stop` - 1; `random.Random` is one implementation."""
         ...
 
 
 class Written(NamedTuple):
-    """Bytes put somewhere."""
+    """A write of some bytes."""
 
     position: int
     data: bytes
 
 
 class Cut(NamedTuple):
-    """A length given to a file."""
+    """A change of a file's length."""
 
     size_bytes: int
 
@@ -50,17 +50,17 @@ class File:
     taken them away; for those who follow it."""
 
     def write(self, written: Written, *, landing: Written | None = None) -> None:
-        """Show what is written; the disk gets `landing`, where that is something else."""
+        """Show the data; the disk gets `landing` where that differs."""
         _write(self.shown, written)
         self.unsynced.append(landing or written)
 
     def cut(self, size_bytes: int) -> None:
-        """Give it this length."""
+        """Set the length."""
         _cut(self.shown, size_bytes)
         self.unsynced.append(Cut(size_bytes))
 
     def sync(self) -> None:
-        """Let all of it be durable."""
+        """Make everything durable."""
         for change in self.unsynced:
             match change:
                 case Written(position=position):
@@ -77,24 +77,24 @@ class File:
             self.rewritten_from = position
 
     def fail_to_sync(self) -> None:
-        """Lose what is not durable, and go on showing it: it counts as clean from now on."""
+        """Lose what is not durable, and still show it: the pages count as clean."""
         self.unsynced.clear()
 
     def rot(self, position: int, bits: int) -> None:
-        """Let these bits of one byte turn over by themselves."""
+        """Flip these bits of one byte."""
         for each in (self.shown, self.durable):
             if position < len(each):
                 each[position] ^= bits
 
     def overwrite(self, position: int, data: bytes) -> bytes:
-        """Let this lie there by itself; return what was there."""
+        """Overwrite a range directly; return its old bytes."""
         before = bytes(self.durable[position : position + len(data)])
         for each in (self.shown, self.durable):
             each[position : position + len(data)] = data
         return before
 
     def copy(self) -> File:
-        """Another of the same kind."""
+        """Copy the file."""
         return File(self.shown[:], self.durable[:], self.unsynced[:])
 
     def after_power_loss(self, chance: Chance) -> File:
@@ -124,29 +124,29 @@ class File:
 
 @dataclass(slots=True, eq=False)
 class Folder:
-    """Names, and what they stand for."""
+    """A folder: names and their nodes."""
 
     shown: dict[str, Node] = field(default_factory=dict)
     durable: dict[str, Node] = field(default_factory=dict)
     unsynced: list[Naming] = field(default_factory=list)
 
     def name(self, *names: tuple[str, Node | None]) -> None:
-        """Let these names change, all at once."""
+        """Change these names atomically."""
         _name(self.shown, names)
         self.unsynced.append(names)
 
     def sync(self) -> None:
-        """Let all the names be durable; those who follow them see that they are others."""
+        """Make everything durable."""
         if self.durable != self.shown:
             self.durable = dict(self.shown)
         self.unsynced.clear()
 
     def fail_to_sync(self) -> None:
-        """Lose what is not durable, and go on showing it."""
+        """Lose what is not durable, and still show it: the pages count as clean."""
         self.unsynced.clear()
 
     def copy(self, known: dict[int, Node] | None = None) -> Folder:
-        """All of it once more, and what is below: a file of two names stays one file."""
+        """Copy it, with all below; a file with two names stays one file."""
         known = {} if known is None else known
 
         def twin(node: Node) -> Node:
@@ -173,7 +173,7 @@ class Folder:
         return Folder(left, dict(left))
 
     def files(self) -> Iterator[File]:
-        """Every file in it and below, as it shows."""
+        """All files in it and below, as they show."""
         for node in self.shown.values():
             if isinstance(node, Folder):
                 yield from node.files()
@@ -202,7 +202,8 @@ def _cut(data: bytearray, size_bytes: int) -> None:
 def _write_in_part(
     data: bytearray, written: Written, lost: set[int], chance: Chance | None
 ) -> None:
-    """Let those sectors of it arrive that chance wants, or all; none that was `lost` before.
+    """Apply a write to the sectors that chance selects, or all; never to one that was `lost`
+    before.
 
     A sector holds what the file showed at some moment: never a later write without an earlier one.
     """

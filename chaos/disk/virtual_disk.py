@@ -31,7 +31,7 @@ class Kind(Enum):
 
 
 class Operation(NamedTuple):
-    """One call, as it is about to happen."""
+    """One call, before it takes effect."""
 
     kind: Kind
     path: Path
@@ -59,14 +59,14 @@ class Fail:
 
 @dataclass(frozen=True, slots=True)
 class Short:
-    """A read or a write gets so many bytes done, and says so."""
+    """A fault: a read or a write transfers only this many bytes."""
 
     size_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
 class Misdirect:
-    """A write lands elsewhere in its file. Reads show it in its place until power is lost."""
+    """A fault: a write lands elsewhere in its file. Reads show it in place until a power loss."""
 
     position: int
 
@@ -78,7 +78,7 @@ Watch: TypeAlias = Callable[[Operation], Fault | None]
 
 @dataclass(slots=True, eq=False)
 class _Open:
-    """A descriptor."""
+    """An open file."""
 
     path: Path
     node: Node
@@ -88,7 +88,7 @@ class _Open:
 
 
 class VirtualDisk:
-    """Used by one thread at a time, or by several that never touch one file at once."""
+    """A disk; threads may share it if they never use one file at the same time."""
 
     def __init__(self, *, capacity_bytes: int | None = None, root: Folder | None = None) -> None:
         self.capacity_bytes = capacity_bytes
@@ -115,15 +115,15 @@ class VirtualDisk:
 
     @property
     def open_count(self) -> int:
-        """Descriptors that have not been closed."""
+        """The number of open descriptors."""
         return len(self._open)
 
     def hold(self, capacity_bytes: int | None) -> None:
-        """Have this much room from now on; see `capacity_bytes`."""
+        """Set the capacity; see `capacity_bytes`."""
         self.capacity_bytes = capacity_bytes
 
     def copy(self) -> "VirtualDisk":
-        """This disk once more, as it is now: a backup, or the next one to be broken."""
+        """An independent copy of the disk as it is now."""
         return VirtualDisk(capacity_bytes=self.capacity_bytes, root=self._root.copy())
 
     def after_power_loss(self, chance: Chance) -> "VirtualDisk":
@@ -132,7 +132,7 @@ class VirtualDisk:
         return VirtualDisk(capacity_bytes=self.capacity_bytes, root=left)
 
     def lose_power(self, chance: Chance) -> None:
-        """Become what is left; the process is gone, and its descriptors with it."""
+        """Lose power: keep what is left, close all descriptors."""
         self._root = self._root.after_power_loss(chance)
         self.named += 1
         self.rewritten.clear()
@@ -143,22 +143,22 @@ class VirtualDisk:
         self._open.clear()
 
     def forget(self, path: Path) -> None:
-        """Lose what is not synced of a file, or of the names in a folder, and go on showing it: so
-        does a system that could not write it, and has told one process so."""
+        """Lose the unsynced data of a file, or the names of a folder, and still show it: so does a
+        system after a failed writeback that it has reported once."""
         node = self._find(path)
         assert node is not None, f"there is no {path}"
         node.fail_to_sync()
 
     def rot(self, path: Path, position: int, bits: int = 1) -> None:
-        """Let bits of one byte of a file turn over by themselves."""
+        """Flip bits of one byte of a file."""
         self._file(path).rot(position, bits)
 
     def overwrite(self, path: Path, position: int, data: bytes) -> bytes:
-        """Let this lie somewhere in a file, where nobody wrote it; return what was there."""
+        """Overwrite a range of a file behind everyone's back; return its old bytes."""
         return self._file(path).overwrite(position, data)
 
     def scribble(self, path: Path, position: int, data: bytes) -> None:
-        """Let somebody else write this into a file; what becomes of it is as of any write."""
+        """Write into a file from outside; it is an ordinary unsynced write."""
         self._file(path).write(Written(position, data))
 
     def content(self, path: Path) -> bytes:
@@ -166,7 +166,7 @@ class VirtualDisk:
         return bytes(self._file(path).shown)
 
     def everything(self) -> list[tuple[str, bytes]]:
-        """Every file that shows, by its path, and what is in it."""
+        """The contents of every file, by path."""
         return sorted(_contents("", self._root))
 
     def kept(self, path: Path) -> Node | None:
@@ -177,7 +177,7 @@ class VirtualDisk:
         return node
 
     def put(self, path: Path, data: bytes) -> None:
-        """Let a file hold this, durably, as an operator would; its folder exists."""
+        """Create a durable file, as an operator would; its folder exists."""
         file = File(bytearray(data), bytearray(data))
         folder = self._folder_of(path)
         folder.name((path.name, file))
@@ -328,7 +328,7 @@ class VirtualDisk:
     def _ask(
         self, kind: Kind, path: Path, position: int = 0, size_bytes: int = 0
     ) -> Short | Misdirect | None:
-        """Let the owner have its say; raises what fails."""
+        """Let the owner inject a fault; raises it."""
         if self.watch is None:
             return None
         match self.watch(Operation(kind, path, position, size_bytes)):

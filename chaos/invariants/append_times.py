@@ -1,9 +1,8 @@
-"""R27: what the indexes of append times say, read without the product's help, against the log.
+"""R27: the durable indexes of append times agree with the log; read without the product's help.
 
-What is durable of an index never speaks of records that are not, nor of others than there are: its
-entries rise, each ends where a batch of its segment does, all batches that it speaks of are of its
-epoch, and its time is one that the clock of that machine has shown. Entries may be missing, as a
-loss of power, a full disk or a sync that fails leaves them.
+The entries of an index rise, each ends at a batch boundary of its segment, all batches of an entry
+have its epoch, and its time is one that the machine's clock has shown. Entries may be missing after
+a power loss, a full disk or a failed sync.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -37,7 +36,7 @@ class Entry(NamedTuple):
 
 
 class Clock(NamedTuple):
-    """Between which times of day something can have happened."""
+    """The range of times of day that a machine's clock has shown."""
 
     earliest_ms: int
     latest_ms: int
@@ -139,7 +138,7 @@ def _has_header(data: bytes) -> bool:
 def _check(
     where: str, read: _Read, data: bytes, batches: Sequence[StoredBatch], clock: Clock
 ) -> _Read:
-    """QuorumInvariants what follows what was read before; return all that is read now."""
+    """Check what follows the part that was read before; return all that is read now."""
     try:
         found = entries(data, len(read.data))
     except ValueError as error:

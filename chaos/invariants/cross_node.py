@@ -50,7 +50,7 @@ class Node(Protocol):
 
 
 class CrossNodeInvariants:
-    """One for each run."""
+    """The dispatcher of messages to the cross-node invariants of one run."""
 
     def __init__(
         self, judge: QuorumInvariants, fetch_timeout_ms: int, note: Callable[[str], None]
@@ -67,12 +67,12 @@ class CrossNodeInvariants:
             self._stale_leaders.says(who.incarnation, request, who.now_ms())
 
     def asked(self, who: Node, packet: Packet) -> None:
-        """One has come."""
+        """A request arrives."""
         self._stickiness.asked(who.incarnation, packet.boot, packet.call, packet.request)
         self._stale_leaders.asked(who.incarnation, packet.request, who.now_ms())
 
     def answers(self, who: Node, packet: Packet, response: Response, records: bytes) -> None:
-        """Its answer leaves."""
+        """An answer leaves."""
         self._judge.answers(who.incarnation, packet.sender, packet.request, response, records)
         self.regressions.answers(who.incarnation, packet.request, response)
         if who.is_overdue:
@@ -85,32 +85,32 @@ class CrossNodeInvariants:
                 self._stickiness.promises(who.incarnation, *asker, who.now_ms())
 
     def cannot_promise(self, asker: int, epoch: int) -> None:
-        """A voter that knows no pre-vote was asked for one, by the process of boot `asker`."""
+        """A voter without pre-vote support was asked for a pre-vote by boot `asker`."""
         self._stickiness.must_stand(asker, epoch)
 
     def hears(self, who: Node, call: int, response: Response) -> None:
-        """An answer has come that is waited for."""
+        """An awaited answer arrives."""
         self._stickiness.hears(who.incarnation, call, response, who.now_ms())
 
     def loses(self, who: Node) -> None:
-        """It takes its leader for gone."""
+        """The process takes its leader for unreachable."""
         self._stickiness.forgets(who.incarnation)
 
     def woken(self, who: Node) -> None:
-        """It has stood still, or as good as that: its time was up, and nobody told it."""
+        """The process was paused, or its timer is late."""
         self._stale_leaders.woken(who.incarnation, who.now_ms())
 
 
 @dataclass(slots=True)
 class _Acknowledged:
-    """Up to where one replica has everything, as the process of one leader has taken in."""
+    """The highest acknowledgement of one replica to one leader process."""
 
     epoch: int
     end: int
 
 
 class DurabilityRegressions(logging.Handler):
-    """Knows what was acknowledged to whom, and hears what is warned of; one for each run."""
+    """R12: acknowledgements per leader, and the product's warnings about regressions."""
 
     def __init__(self, judge: QuorumInvariants, note: Callable[[str], None]) -> None:
         super().__init__(logging.WARNING)
@@ -121,7 +121,7 @@ class DurabilityRegressions(logging.Handler):
 
     @contextmanager
     def listening(self) -> Iterator[None]:
-        """Hear what the product warns of, for as long as the block lasts."""
+        """Record the product's warnings inside the block."""
         logger = logging.getLogger("quorum")
         logger.addHandler(self)
         try:
@@ -136,7 +136,7 @@ class DurabilityRegressions(logging.Handler):
             self._said.add(said)
 
     def answers(self, who: Incarnation, request: Request, response: Response) -> None:
-        """It answers a fetch that it has taken for an acknowledgement."""
+        """A leader answers a fetch that it took for an acknowledgement."""
         if (
             not isinstance(request, FetchRequest)
             or not isinstance(response, FetchResponse)
@@ -169,7 +169,7 @@ SLACK_MS: Final = 500
 
 
 class VoterChangeInvariant:
-    """Knows who has fetched from whom since voters could be changed there; one for each run."""
+    """R28: the replicas that have fetched from each leader since voters could change there."""
 
     def __init__(self, voter_sets: VoterSets, fetch_timeout_ms: int) -> None:
         self._electorates = voter_sets
@@ -178,26 +178,26 @@ class VoterChangeInvariant:
         self._wanted: dict[int, list[VoterRequest]] = {}
 
     def asked(self, who: Incarnation, request: Request, now_ms: int) -> None:
-        """A request has come."""
+        """A request arrives."""
         if isinstance(request, FetchRequest):
             self._fetched_ms.setdefault(who.boot, {})[request.replica] = now_ms
 
     def wanted(self, boot: int, request: VoterRequest) -> None:
-        """Somebody asks this process for other voters; it hears of it in its next turn."""
+        """A client requests other voters; the process sees it in its next turn."""
         self._wanted.setdefault(boot, []).append(request)
 
     def refused(self, boot: int, request: VoterRequest) -> None:
-        """That is not done. If it is said at once, nothing that is appended later is for it."""
+        """The request is refused: nothing appended later is for it."""
         if request in self._wanted.get(boot, ()):
             self._wanted[boot].remove(request)
 
     def turned(self, boot: int) -> None:
-        """It has had a turn: who had fetched before it was asked may be dead by now."""
+        """The process had a turn: replicas that fetched before the request may be dead by now."""
         if self._wanted.pop(boot, None):
             self._fetched_ms.pop(boot, None)
 
     def appends(self, who: Incarnation, records: bytes, now_ms: int) -> None:
-        """It has appended records of the quorum's own, by its own clock now."""
+        """The leader has appended control records, at this time of its clock."""
         for batch in batches(records):
             new = voter_set_in(*batch)
             if new is not None and new.base > 0:
@@ -205,7 +205,7 @@ class VoterChangeInvariant:
                 self.names(who, before, new, now_ms)
 
     def names(self, who: Incarnation, before: VoterSet, new: VoterSet, now_ms: int) -> None:
-        """It names these as voters in the place of those before."""
+        """The leader appends a voter set in place of `before`."""
         fetched_ms = self._fetched_ms.pop(who.boot, {})
         if _are_the_same(before, new):
             return

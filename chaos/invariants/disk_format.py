@@ -63,7 +63,7 @@ def batches(
 
 
 def same_front(data: bytes | bytearray, known: Sequence[StoredBatch]) -> list[StoredBatch]:
-    """Those of the known batches with which this begins, byte for byte."""
+    """The known batches with which the data begins, byte for byte."""
     found: list[StoredBatch] = []
     position = 0
     for batch in known:
@@ -103,7 +103,7 @@ def control_type(key: bytes) -> int:
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
-    """A number with its sign in its lowest bit, and where the next thing begins."""
+    """A zigzag varint, and the position after it."""
     value = shift = 0
     while True:
         byte = data[at]
@@ -127,7 +127,7 @@ class Content(NamedTuple):
 
 
 class Checkpoint(NamedTuple):
-    """A snapshot that a folder names, whatever becomes of the power."""
+    """A durable snapshot file."""
 
     name: str
     end: int
@@ -143,7 +143,7 @@ class Checkpoint(NamedTuple):
 def checkpoints(
     names: Mapping[str, Node], known: Mapping[str, Checkpoint]
 ) -> tuple[dict[str, Checkpoint], list[Checkpoint]]:
-    """Those that a folder names, and which of them were not `known`; only these are read."""
+    """All snapshots in a folder, and the new ones; only these are read."""
     found: dict[str, Checkpoint] = {}
     new: list[Checkpoint] = []
     for name in sorted([each for each in names if each.endswith(SUFFIX)]):

@@ -65,7 +65,7 @@ class DurableState:
         """The batches of each segment that were sound when it was read anew last."""
 
     def of_another(self) -> "DurableState":
-        """Of an empty disk in the place of this one."""
+        """A fresh state, for an empty disk in place of this one."""
         return DurableState(self.folder, self._history)
 
     def holds(self, other: "DurableState") -> bool:
@@ -81,7 +81,7 @@ class DurableState:
 
     @property
     def end(self) -> int:
-        """Up to where the log is durable."""
+        """The durable log end offset."""
         return self.ends[-1] if self.ends else 0
 
     def end_at(self, offset: int) -> OffsetAndEpoch:
@@ -113,7 +113,7 @@ class DurableState:
         raise AssertionError(f"{batch} is in no file")
 
     def reread(self, disk: VirtualDisk) -> list[Checkpoint]:
-        """Read everything anew, and believe only what is whole; return all snapshots."""
+        """Read everything anew, and keep only what is complete; return all snapshots."""
         self.names, self.checkpoints = None, {}
         disk.rewritten.clear()
         found = self.look_at_names(disk)
@@ -130,10 +130,9 @@ class DurableState:
         return found
 
     def _read_anew(self) -> None:
-        """Read all segments, and see which batches are sound.
+        """Read all segments and find the sound batches.
 
-        The checksum of one that was found sound before is not computed again as long as it is the
-        same, byte for byte: it is of these bytes and of nothing else.
+        A checksum that was verified before is not computed again as long as the bytes are equal.
         """
         sound, self._sound = self._sound, {}
         for name in self._segments:
@@ -146,7 +145,7 @@ class DurableState:
             self._sound[name] = known + self._read_file(place, checked=True)
 
     def _go_on_from(self, start: int) -> None:
-        """Begin with all that is committed below, and with nothing else."""
+        """Start from the committed history below this offset."""
         if not self._history.is_boundary(start):
             raise Violation("R21", f"a log goes on from {start}: {self._history.end} is committed")
         self.batches = self._history.between(0, start)
@@ -179,7 +178,7 @@ class DurableState:
         return new
 
     def read_on(self) -> list[StoredBatch]:
-        """Read what has become durable behind what was there; return that."""
+        """Read what has become durable since; return the new batches."""
         return self._read_on()
 
     def is_another(self, disk: VirtualDisk) -> bool:
@@ -235,7 +234,7 @@ class DurableState:
         return int(state["leaderEpoch"]) if state["leaderId"] == replica else 0
 
     def read_vote(self, disk: VirtualDisk) -> bool:
-        """Read the vote again; whether it is another one."""
+        """Read the vote again; return True if it has changed."""
         file = disk.kept(self._vote_path)
         durable = file.durable if isinstance(file, File) else b""
         if durable == self._vote_bytes:
@@ -272,7 +271,7 @@ class DurableState:
         return self._take(place, batches(place.file.durable, place.position, checked=checked))
 
     def _take(self, place: _Place, new: Sequence[StoredBatch]) -> list[StoredBatch]:
-        """Those that lie there next, up to the first that does not continue the log."""
+        """Take the batches that continue the log, up to the first that does not."""
         found: list[StoredBatch] = []
         for batch in new:
             if batch.base != self.end:
@@ -289,7 +288,7 @@ class DurableState:
 
 @dataclass(frozen=True, slots=True)
 class Incarnation:
-    """A process, as the judge knows it: who it is, the how-manieth, and its disk."""
+    """One boot of a replica, as the checkers know it: key, boot number and disk."""
 
     key: ReplicaKey
     boot: int

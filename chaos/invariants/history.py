@@ -15,7 +15,7 @@ from chaos.invariants.voter_sets import VoterSet, voter_set_in
 
 
 class History:
-    """Grows, and never changes."""
+    """The committed log of one run; it only grows."""
 
     def __init__(self) -> None:
         self.batches: list[StoredBatch] = []
@@ -27,11 +27,11 @@ class History:
 
     @property
     def end(self) -> int:
-        """Everything below is committed."""
+        """The end offset of the committed log."""
         return self._ends[-1] if self._ends else 0
 
     def add(self, batch: StoredBatch, epoch: int) -> None:
-        """This is committed as well, by the leader of that epoch."""
+        """Add a batch, committed by the leader of this epoch."""
         self.batches.append(batch)
         self._ends.append(batch.end)
         self._by.append(epoch)

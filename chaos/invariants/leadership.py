@@ -42,7 +42,7 @@ class _Following:
 
 
 class LeaderStickiness:
-    """Knows who follows whom, and who has promised what; one for each run."""
+    """R25: followers of each leader, and the pre-votes granted; one for each run."""
 
     def __init__(self, judge: QuorumInvariants, fetch_timeout_ms: int) -> None:
         self._judge = judge
@@ -71,7 +71,7 @@ class LeaderStickiness:
                 pass
 
     def hears(self, who: Incarnation, call: int, response: Response, now_ms: int) -> None:
-        """An answer has come that is waited for; `now_ms` is by the process's own clock."""
+        """An awaited answer arrives, at `now_ms` by the process's own clock."""
         following = self._following.get(who.boot)
         if following is None or following.call != call or not isinstance(response, FetchResponse):
             return
@@ -82,11 +82,11 @@ class LeaderStickiness:
             following.heard_ms = now_ms
 
     def forgets(self, who: Incarnation) -> None:
-        """It has a reason to take its leader for gone, or is about to look for another."""
+        """The process has a reason to drop its leader, or is about to look for another."""
         self._following.pop(who.boot, None)
 
     def asked(self, who: Incarnation, by: int, call: int, request: Request) -> None:
-        """A request of the process of boot `by` has come."""
+        """A request of the process of boot `by` arrives."""
         match request:
             case FetchRequest():
                 pass
@@ -107,7 +107,7 @@ class LeaderStickiness:
         self._successors.add((by, epoch))
 
     def promises(self, who: Incarnation, by: int, call: int, now_ms: int) -> None:
-        """Its answer to a pre-vote leaves: it would vote for the process of boot `by`."""
+        """The process grants a pre-vote to the process of boot `by`."""
         epoch = who.durable.vote.epoch
         if self._judge.leads(who, epoch) and (who.id, epoch) not in self._resigned:
             raise Violation("R25", f"{who} leads epoch {epoch}, and would vote for another")
@@ -160,7 +160,7 @@ SLACK_MS: Final = 500
 
 @dataclass(slots=True)
 class _Leading:
-    """One process in one epoch, by its own clock."""
+    """One leader process in one epoch, by its own clock."""
 
     epoch: int
     since_ms: int
@@ -171,7 +171,7 @@ class _Leading:
 
 
 class StaleLeaderInvariant:
-    """Knows who says to lead, and who fetches from whom; one for each run."""
+    """R26: leaders, and the replicas that fetch from them; one for each run."""
 
     def __init__(self, judge: QuorumInvariants, fetch_timeout_ms: int) -> None:
         self._judge = judge
@@ -179,7 +179,7 @@ class StaleLeaderInvariant:
         self._leading: dict[int, _Leading] = {}
 
     def asked(self, who: Incarnation, request: Request, now_ms: int) -> None:
-        """A request has come."""
+        """A request arrives."""
         leading = self._leading.get(who.boot)
         if (
             leading is not None
@@ -189,13 +189,13 @@ class StaleLeaderInvariant:
             leading.fetched_ms[request.replica] = now_ms
 
     def woken(self, who: Incarnation, now_ms: int) -> None:
-        """It has stood still, and could hear nobody."""
+        """The process was paused and could receive nothing."""
         leading = self._leading.get(who.boot)
         if leading is not None:
             leading.since_ms, leading.fine_until_ms = now_ms, 0
 
     def says(self, who: Incarnation, what: Request | Response, now_ms: int) -> None:
-        """It sends this."""
+        """A message leaves."""
         match what:
             case FetchResponse(epoch=epoch, leader=leader) if leader == who.id and not what.error:
                 self._leads(who, epoch, now_ms)

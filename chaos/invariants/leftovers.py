@@ -1,6 +1,6 @@
-"""R23, on disks: whatever is in the folder of a replica that was started anew has a reason.
+"""R23: every file of a replica that was restarted at the end is explained.
 
-Names only; what the files say is judged elsewhere.
+Only names are checked here; other invariants check the contents.
 """
 
 import re

@@ -47,16 +47,16 @@ class Queues:
         """Where somebody has come since the last check: nowhere else can there be too many."""
 
     def comes(self, what: Waiting) -> None:
-        """One more waits."""
+        """One more request waits."""
         self._waiting[what] += 1
         self._grew.add(what)
 
     def goes(self, what: Waiting) -> None:
-        """One is answered."""
+        """One request is answered."""
         self._waiting[what] -= 1
 
     def asked(self, request: Request) -> None:
-        """Another replica asks."""
+        """Another replica sends a request."""
         if isinstance(request, FetchRequest):
             self.comes(Waiting.FETCH)
 
@@ -66,7 +66,7 @@ class Queues:
             self.goes(Waiting.FETCH)
 
     def check(self) -> None:
-        """All that has come was taken: so many may still wait."""
+        """Check the queues that have grown, once all input was taken."""
         if not self._grew:
             return
         for what in Waiting if len(self._grew) > 1 else self._grew:
@@ -74,7 +74,7 @@ class Queues:
         self._grew.clear()
 
     def check_reads(self) -> None:
-        """A read that is one too many is refused at once."""
+        """Check the reads; one too many is refused at once."""
         self._check(Waiting.READ)
 
     def _check(self, what: Waiting) -> None:
@@ -83,12 +83,12 @@ class Queues:
             raise Violation("R24", f"{count} {what} wait at {self._who}, at most {most} may")
 
     def leads(self) -> None:
-        """It begins to append."""
+        """The process begins to lead."""
         self._batches.clear()
 
     def appended(self, end: int, committed: int, durable: int, size_bytes: int) -> None:
-        """It has taken records up to `end`, of so many bytes, and knows that those up to the other
-        two are committed and durable."""
+        """The process took records up to `end`, and knows that those up to the other two are
+        committed and durable."""
         reached, most = min(committed, durable), self._bounds.uncommitted_records
         if end - reached > most:
             text = f"{self._who} holds {end - reached} records, at most {most} may wait"
@@ -102,7 +102,7 @@ class Queues:
         self._batches.append((end, size_bytes))
 
     def remembers(self, observers: int) -> None:
-        """So many replicas it tells of that do not vote."""
+        """Check the number of observers that the leader reports."""
         if observers > self._bounds.observers:
             raise Violation(
                 "R24", f"{self._who} tells of {observers} observers, {self._bounds.observers} fit"
@@ -110,6 +110,6 @@ class Queues:
 
 
 def check_disk_queue(who: object, count: int) -> None:
-    """So many pieces of work wait for its disk."""
+    """Check the length of a disk queue."""
     if count > WORK_MAX:
         raise Violation("R24", f"{count} pieces of work wait for the disk of {who}")

@@ -38,7 +38,7 @@ from quorum.core.vocabulary import ReplicaId, ReplicaKey
 
 
 class AppliedStateObserver:
-    """Knows what was told to whom."""
+    """The high watermark, snapshots and reads that each replica was told."""
 
     def __init__(self, history: History) -> None:
         self.history = history
@@ -47,17 +47,18 @@ class AppliedStateObserver:
 
     @property
     def committed_end(self) -> int:
-        """Everything below is committed, as counted here."""
+        """The committed end offset, as counted here."""
         return self.history.end
 
     def told(self, who: Incarnation) -> int:
-        """Up to where this process takes the log for committed."""
+        """The high watermark that this process was told."""
         return self._told.get((who.id, who.boot), 0)
 
     def tells(self, who: Incarnation, high_watermark: int, records: bytes) -> None:
-        """R8 and R9: a replica takes only that for committed which is, and never less than before.
+        """R8 and R9: a replica commits only what is committed, and its high watermark rises.
 
-        `records` are those between what it was told before and `high_watermark`, as it reads them.
+        `records` are the records between its previous high watermark and this one, as it reads
+        them.
         """
         before = self.told(who)
         if high_watermark > self.committed_end:
@@ -73,19 +74,19 @@ class AppliedStateObserver:
             raise Violation("R6", f"{who} reads in [{before}, {high_watermark}) what others do not")
 
     def hands_over(self, who: Incarnation, proposed_end: int) -> None:
-        """R29: it has given its lead to another one, and so the log that it was given ends."""
+        """R29: a transfer of leadership waits until every proposal is committed."""
         if self.told(who) < proposed_end:
             raise Violation(
                 "R29", f"{who} hands over at {self.told(who)}, was given up to {proposed_end}"
             )
 
     def holds(self, who: Incarnation, end: int, state: State) -> None:
-        """R20: its state machine has come to what the records below `end` come to."""
+        """R20: its state equals the fold of the records below `end`."""
         if state != self.history.state_at(end):
             raise Violation("R20", f"{who} is {state} at {end}, not {self.history.state_at(end)}")
 
     def loads(self, who: Incarnation, end: int, epoch: int, state: State) -> None:
-        """R20 and R21: it has been given a snapshot that ends there instead of records."""
+        """R20 and R21: it loads a snapshot instead of records."""
         if not self.history.is_boundary(end) or epoch != self.history.epoch_before(end):
             raise Violation("R21", f"{who} loads {end}@{epoch}, committed is {self.committed_end}")
         if end < self.told(who):
@@ -100,7 +101,7 @@ class AppliedStateObserver:
         return self._told_anybody
 
     def reads(self, who: Incarnation, floor: int, offset: int) -> None:
-        """L2: a read sees what was to be read when it began, and its state machine has it."""
+        """L2: a read sees everything that was committed when it began, and is applied."""
         if offset < floor:
             raise Violation("L2", f"{who} reads at {offset}, when it began {floor} was known")
         if offset > self.told(who):
@@ -127,7 +128,7 @@ class _Epoch:
 
 
 class QuorumInvariants(AppliedStateObserver):
-    """Knows what was said and what is durable; one for each run."""
+    """The invariants of one run, over messages and durable state."""
 
     def __init__(self, voters: Sequence[ReplicaId], history: History | None = None) -> None:
         super().__init__(History() if history is None else history)
@@ -151,7 +152,7 @@ class QuorumInvariants(AppliedStateObserver):
 
     @property
     def possible_voter_sets(self) -> list[VoterSet]:
-        """All that a replica may go by."""
+        """The voter sets that some replica may go by."""
         return self.voter_sets.possible(self.history.assigned)
 
     def leads(self, who: Incarnation, epoch: int) -> bool:
@@ -230,7 +231,7 @@ class QuorumInvariants(AppliedStateObserver):
             raise Violation("R2", f"{who} voted for {first} and {candidate} in epoch {epoch}")
 
     def _leads(self, who: Incarnation, epoch: int) -> None:
-        """R1, by what is said and by the votes given; R11 by the process that says it."""
+        """R1, by claims and by votes; R11 by the claiming process."""
         leadership = self._epochs.get(epoch)
         if leadership is not None:
             if leadership.leader != who.id:
@@ -266,11 +267,11 @@ class QuorumInvariants(AppliedStateObserver):
             self._shown = (answer.epoch, shown)
 
     def forget(self, replica: ReplicaId) -> None:
-        """Its disk is gone, and with it what it had promised; another one comes under its id."""
+        """Forget the votes of a replica whose disk is gone."""
         self._durable_votes.pop(replica, None)
 
     def forget_since(self, key: ReplicaKey, kept: DurableVote) -> None:
-        """Its disk is an older one of its own: what it has promised since means nothing more."""
+        """Forget the votes since an older copy of its disk was made."""
         self._durable_votes[key.id] = kept
         for epoch, votes in self._votes.items():
             if epoch > kept.epoch or (epoch == kept.epoch and kept.voted_for is None):
@@ -294,7 +295,7 @@ class QuorumInvariants(AppliedStateObserver):
             self._leads(who, now.epoch)
 
     def log_kept(self, who: Incarnation, new: Sequence[StoredBatch]) -> None:
-        """More of its log is durable than before: `new`, at its end."""
+        """More of its log is durable: `new`, at its end."""
         durable = who.durable
         at = bisect_left(durable.ends, new[0].end) if new else 0
         self._appear(who, new, durable.batches[at - 1].epoch if at else 0)
@@ -305,7 +306,7 @@ class QuorumInvariants(AppliedStateObserver):
         self.count(who)
 
     def log_reread(self, who: Incarnation, before: Sequence[StoredBatch]) -> None:
-        """Its log was `before`, and something has happened to all of it."""
+        """Its log was `before`, and has been read anew."""
         durable = who.durable
         common = in_common(before, durable.batches)
         differs = common < min(len(before), len(durable.batches))
@@ -319,12 +320,12 @@ class QuorumInvariants(AppliedStateObserver):
         self.log_kept(who, durable.batches[common:])
 
     def appends_control(self, who: Incarnation, records: bytes) -> None:
-        """A leader has appended records of the quorum's own; they need not be durable."""
+        """A leader has appended control records; they need not be durable."""
         for batch in batches(records):
             self._names_voters(who, batch)
 
     def _names_voters(self, who: Incarnation, batch: StoredBatch) -> None:
-        """R15, where a control batch is heard of first: at its append, on the wire, on a disk."""
+        """R15, where a control batch first appears: at its append, on the wire, or on a disk."""
         assigned = voter_set_in(*batch)
         if assigned is None or batch.base == 0:
             return
@@ -341,7 +342,7 @@ class QuorumInvariants(AppliedStateObserver):
             self._count(batch.epoch, leadership)
 
     def _led(self, batch: StoredBatch) -> _Epoch:
-        """R1: a record is of an epoch that somebody leads, by his disk or his word."""
+        """R1: a record belongs to an epoch with a leader."""
         leadership = self._epochs.get(batch.epoch)
         if leadership is None:
             raise Violation("R1", f"{batch} is of an epoch that nobody leads")
@@ -363,7 +364,7 @@ class QuorumInvariants(AppliedStateObserver):
         self._count(epoch, leadership)
 
     def _count(self, epoch: int, leadership: _Epoch) -> None:
-        """While other voters are not committed yet, what lies below them may count by either."""
+        """Below an uncommitted voter set, either set's majority may count."""
         ends = leadership.durable_ends
         if leadership.start is None or not ends:
             return
@@ -381,9 +382,10 @@ class QuorumInvariants(AppliedStateObserver):
     def _appear(
         self, who: Incarnation, new: Sequence[StoredBatch], epoch_before: int | None
     ) -> None:
-        """R5: the same epoch at the same offset is the same batch, and before it the same epoch.
+        """R5: the same epoch at the same offset is the same batch, after the same epoch.
 
-        By induction that is the same prefix. On the wire nobody says what lies before the first.
+        By induction the prefix is the same. On the wire the epoch before the first batch is
+        unknown.
         """
         for batch in new:
             key = (batch.base, batch.epoch)
@@ -405,14 +407,14 @@ class QuorumInvariants(AppliedStateObserver):
             epoch_before = batch.epoch
 
     def _opened(self, durable: DurableState, epoch: int, start: int) -> None:
-        """R7: the log that a leader began its epoch with holds all that was committed before."""
+        """R7: the log with which a leader opens its epoch holds everything committed before."""
         before = self.history.before_epoch(epoch)
         end = before[-1].end if before else 0
         if end > start or durable.between(0, end) != before:
             raise Violation("R7", f"epoch {epoch} begins at {start}, without all below {end}")
 
     def _commit(self, durable: DurableState, epoch: int, leadership: _Epoch, end: int) -> None:
-        """R6: what was committed stays; what is new comes after it."""
+        """R6: committed records stay; new ones follow them."""
         start, leadership.compared = leadership.compared, end
         known = min(end, self.committed_end)
         if durable.between(start, known) != self.history.between(start, known):

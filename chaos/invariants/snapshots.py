@@ -1,6 +1,6 @@
-"""R20 and R21: what a snapshot says, where it ends, and what of the log it may take the place of.
+"""R20 and R21: the contents and boundary of a snapshot, and the log prefix that it replaces.
 
-Each is read from the disk when its name is there for good, and whenever a disk is read anew.
+A snapshot is read when its name becomes durable, and whenever a disk is read anew.
 """
 
 from collections.abc import Collection, Sequence

@@ -65,9 +65,9 @@ def _reached(voter: ReplicaKey, ends: Mapping[ReplicaKey, int]) -> int:
 
 
 def check_step(before: VoterSet, after: VoterSet) -> None:
-    """R14: one voter comes or goes, or nobody does, so that majorities of both have one in common.
+    """R14: at most one voter joins or leaves, so that the majorities of both sets intersect.
 
-    A voter whose directory was not known is the one that has presented it.
+    A voter whose directory id was unknown may have presented it.
     """
     gone = [v for v in before.voters if not any(names(v, each) for each in after.voters)]
     come = [v for v in after.voters if not any(names(each, v) for each in before.voters)]
@@ -100,10 +100,10 @@ class VoterSets:
     def append(
         self, who: Sequence[VoterSet], end: int, new: VoterSet, *, committed: int, opened: bool
     ) -> bool:
-        """A leader has named other voters; whether that is news. Who tells of it has a disk that
-        says `who` up to `end`.
+        """Add a voter set that a leader has appended; return True if it is new. `who` and `end`
+        describe the disk of the reporting replica.
 
-        R15: the last ones are committed, and a record of its own epoch is.
+        R15: the previous set is committed, and so is a record of the leader's epoch.
         """
         if any(each.base == new.base for each in self._appended.get(new.epoch, ())):
             return False
@@ -138,10 +138,10 @@ class VoterSets:
         end: int,
         log_end: OffsetAndEpoch,
     ) -> None:
-        """R17: who stands asks the voters of its log as it is, not of what was cut from it; and it
-        is one of them itself, or was before the last change.
+        """R17: a candidate asks the voters of its current log, not of a set that was cut from it;
+        it is one of them, or was before the last change.
 
-        `assigned` and `end` are those of its disk, `log_end` that of its log as it says itself.
+        `assigned` and `end` are those of its disk, `log_end` is what it states itself.
         """
         either = self.of_log(assigned, end, log_end)
         voters = either[-1].voters
@@ -153,7 +153,7 @@ class VoterSets:
             raise Violation("R17", f"{who} asks {to} for a vote, and is none of {told} itself")
 
     def check_founding(self, base: int, first: VoterSet | None, data: bytes) -> None:
-        """R19: a log begins with who founded it, and with the id of the cluster."""
+        """R19: a log begins with its founders and the cluster id."""
         if base > 0:
             return
         if first is None or [v.id for v in first.voters] != [v.id for v in self.first.voters]:
@@ -162,7 +162,7 @@ class VoterSets:
             raise Violation("R19", "the first records do not say of which cluster they are")
 
     def possible(self, committed: Sequence[VoterSet]) -> list[VoterSet]:
-        """All that may be in force somewhere: the last that is committed, and what came later."""
+        """The voter sets that may be in force: the last committed one, and all later ones."""
         last = committed[-1] if committed else self.first
         later = (a for each in self._appended.values() for a in each if a.base >= last.base)
         return [last, *later]

@@ -87,7 +87,7 @@ def judged(
     *,
     steps_max: int = STEPS_MAX,
 ) -> tuple[Finding, ...]:
-    """A finding for each key, in the order in which they were first called."""
+    """A finding for each key, in the order of first calls."""
     by_key: dict[Key, list[Operation]] = {}
     for operation in sorted(history, key=_in_time):
         by_key.setdefault(operation.key, []).append(operation)
@@ -98,7 +98,7 @@ def judged(
 
 
 def verdict(findings: Iterable[Finding]) -> Verdict:
-    """That on the whole history: linearizable if every key is, and if one is not, not."""
+    """The verdict on the whole history: linearizable if every key is."""
     found = {each.verdict for each in findings}
     for worst in (Verdict.NO, Verdict.OUT_OF_TIME):
         if worst in found:
@@ -136,7 +136,7 @@ class _Search:
         )
 
     def run(self) -> Finding:
-        """Depth first: what returned early most likely happened early."""
+        """Search depth first: what returned early most likely took effect early."""
         start = _Configuration(0, self._model.start)
         ahead, seen, best = [start], {start}, start
         while ahead:

@@ -19,7 +19,7 @@ READS: Final = (Describe, Get, List, Look)
 
 @dataclass(slots=True)
 class Asked:
-    """Something that was asked for and not answered yet."""
+    """A request without an answer so far."""
 
     key: Key
     asked: Hashable
@@ -27,7 +27,7 @@ class Asked:
 
 
 class ClientHistory:
-    """Of one run."""
+    """The client history of one run."""
 
     def __init__(self) -> None:
         self.operations: list[Operation] = []
@@ -37,14 +37,14 @@ class ClientHistory:
         self._answers: dict[str, Any] = {}
 
     def calls(self, key: Key, asked: Hashable) -> Asked:
-        """Somebody asks for this now."""
+        """A client sends a request now."""
         self._now += 1
         found = Asked(key, asked, self._now)
         self._open[found.called] = found
         return found
 
     def returns(self, asked: Asked, answer: Hashable) -> None:
-        """And is told this."""
+        """The client gets this answer."""
         self._now += 1
         del self._open[asked.called]
         self.operations.append(
@@ -58,20 +58,20 @@ class ClientHistory:
         )
 
     def forgets(self, asked: Asked) -> None:
-        """It was refused for certain, by somebody who knows nothing of what it is about."""
+        """The request was certainly refused, by a node that knows nothing of its subject."""
         del self._open[asked.called]
 
     def answers(self, key: str, answer: Any) -> None:
-        """L3: what was asked with a key of its own is answered alike, each time."""
+        """L3: a request with an idempotency key always gets the same answer."""
         if self._answers.setdefault(key, answer) != answer:
             raise Violation("L3", f"{key} is answered {answer}, and before {self._answers[key]}")
 
     def closes(self) -> None:
-        """Only what is left in the end is read from now on."""
+        """Only final reads follow from now on."""
         self._closed_at = self._now
 
     def check(self) -> int:
-        """L1 to L5; returns of how many keys it was not decided."""
+        """L1 to L5; returns the number of undecided keys."""
         history = [*self.operations, *(_unanswered(each) for each in self._open.values())]
         undecided = 0
         for finding in judged(history, model_of, steps_max=STEPS_MAX):

@@ -15,7 +15,7 @@ Replicas: TypeAlias = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """It was not done, for a reason of which the model knows nothing."""
+    """Refused, for a reason outside the model."""
 
     reason: str
 
@@ -25,14 +25,14 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Reassign:
-    """Let the partition have these replicas."""
+    """Reassign the partition to these replicas."""
 
     replicas: Replicas
 
 
 @dataclass(frozen=True, slots=True)
 class Cancel:
-    """Go back, if a move is under way."""
+    """Cancel the reassignment under way."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,14 +47,14 @@ class Accepted:
 
 @dataclass(frozen=True, slots=True)
 class Cancelled:
-    """Nothing is under way any more, and these are the replicas."""
+    """The reassignment is cancelled, and these are the replicas."""
 
     replicas: Replicas
 
 
 @dataclass(frozen=True, slots=True)
 class NothingUnderWay:
-    """NO_REASSIGNMENT_IN_PROGRESS; or what is listed is empty."""
+    """NO_REASSIGNMENT_IN_PROGRESS, or an empty list."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,7 @@ def after_partition(
 
 
 def _at_rest(state: PartitionState) -> PartitionState:
-    """A move that is under way may have come to its end just before."""
+    """A reassignment under way may have ended just before."""
     return state if state.target is None else PartitionState(state.target)
 
 
@@ -115,22 +115,22 @@ def _directed(state: PartitionState, replicas: Replicas) -> tuple[PartitionState
 
 @dataclass(frozen=True, slots=True)
 class Create:
-    """Let there be a topic of this name."""
+    """Create a topic of this name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Delete:
-    """Let there be none."""
+    """Delete the topic."""
 
 
 @dataclass(frozen=True, slots=True)
 class Describe:
-    """Is there one?"""
+    """Look up the topic."""
 
 
 @dataclass(frozen=True, slots=True)
 class Exists:
-    """There is one, with this id: it was just created, or is described, or was there before."""
+    """The topic exists, with this id."""
 
     topic_id: str | None
     """None where the answer does not say it."""
@@ -138,14 +138,14 @@ class Exists:
 
 @dataclass(frozen=True, slots=True)
 class Created:
-    """There is one now, and it was created by this."""
+    """The topic was created by this request."""
 
     topic_id: str
 
 
 @dataclass(frozen=True, slots=True)
 class Deleted:
-    """There is none any more, and there was one."""
+    """The topic was deleted by this request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +198,7 @@ def _identified(state: TopicState, topic_id: str | None) -> tuple[TopicState, ..
 
 @dataclass(frozen=True, slots=True)
 class Set:
-    """Let it have this value; None is no value of its own."""
+    """Set the value; None deletes it."""
 
     value: str | None
 
@@ -215,7 +215,7 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """It has this value; None is no value of its own."""
+    """The value; None if it is not set."""
 
     value: str | None
 
@@ -240,12 +240,12 @@ def after_config(
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """Let no further step begin."""
+    """Pause the move."""
 
 
 @dataclass(frozen=True, slots=True)
 class Resume:
-    """Let steps begin again."""
+    """Resume the move."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,14 +255,14 @@ class Look:
 
 @dataclass(frozen=True, slots=True)
 class Moving:
-    """It is running, or paused by somebody, or over."""
+    """The state of the move."""
 
     phase: str
 
 
 @dataclass(frozen=True, slots=True)
 class Over:
-    """It has ended, so that it can neither be paused nor resumed."""
+    """The move has ended and cannot be paused or resumed."""
 
 
 RUNNING: Final = "running"

@@ -1,1 +1,1 @@
-"""Faults: what strikes a simulated quorum, and the operator who repairs it."""
+"""The faults of a simulated quorum, and the operator who repairs it."""

@@ -1,7 +1,7 @@
-"""Damage to what is on one disk beyond the middle of its log: its end, its vote, what lies beside.
+"""Damage to a disk beyond the middle of its log: the last batch, the vote, snapshots, indexes.
 
-A bit turns over in the last batch, long after it was synced; or a write to the log goes into
-another file as well. `docs/chaos.md` says what the product must make of each.
+A bit of the last batch flips long after it was synced, or a write to the log is misdirected into
+another file. `docs/chaos.md` states the required outcomes.
 """
 
 from typing import Final
@@ -19,7 +19,7 @@ RECEIVED: Final = ".received.part"
 
 
 def damage(world: World, operator: Operator, victim: ReplicaId, fault: Fault, size: int) -> None:
-    """Let this befall the disk of a replica, if it can be told from what a crash may leave."""
+    """Damage the disk of a replica, if the damage can be told from what a crash may leave."""
     machine = world.machines[victim]
     if victim not in world.processes or machine.rotten is not None or machine.partner is not None:
         return
@@ -47,7 +47,7 @@ def _from(world: World, victim: ReplicaId) -> list[ReplicaId]:
 
 
 def _stray_into_snapshot(world: World, victim: ReplicaId, *, dies: bool) -> None:
-    """Of the victim, or else of the next one who has any."""
+    """Damage a snapshot of the victim, or of the next replica that has one."""
     for each in _from(world, victim):
         machine = world.machines[each]
         if machine.rotten is None and machine.partner is None and _overwrite_snapshot(machine):
@@ -58,7 +58,7 @@ def _stray_into_snapshot(world: World, victim: ReplicaId, *, dies: bool) -> None
 
 
 def _rot_somewhere(world: World, operator: Operator, victim: ReplicaId) -> None:
-    """Of the victim, or else of the next one of whom it may be."""
+    """Damage the last batch of the victim, or of the next replica that may lose it."""
     able = [each for each in _from(world, victim) if operator.can_lose_the_end(each)]
     if able:
         world.cut_power(able[0])
@@ -69,7 +69,7 @@ def _rot_somewhere(world: World, operator: Operator, victim: ReplicaId) -> None:
 
 
 def _rot_at_end(machine: Machine) -> None:
-    """A bit of the last batch turns over, which nothing can tell from a write that was torn."""
+    """Flip a bit of the last batch; that looks like a torn write."""
     last = machine.durable.batches[-1]
     path, at = machine.durable.place_of(last, machine.disk)
     machine.turn_over(path, at + machine.rng.randrange(COVERED_FROM, len(last.data)))
@@ -96,7 +96,7 @@ def _overwrite_vote(machine: Machine) -> bool:
 
 
 def _overwrite_snapshot(machine: Machine) -> bool:
-    """One that is being received, if there is one, else the newest that is there."""
+    """Damage a snapshot that is being received, or the newest one."""
     disk = machine.disk
     received = [name for name in disk.names(LOG) if name.endswith(RECEIVED)]
     if received:
@@ -118,7 +118,7 @@ def _overwrite_snapshot(machine: Machine) -> bool:
 
 
 def _overwrite_times(machine: Machine) -> bool:
-    """Of any segment; nothing rests on it, and what is sound in it stays true."""
+    """Damage the index of any segment; nothing depends on it, and its sound entries stay valid."""
     names = sorted(_durable_indexes(machine.disk))
     if not names:
         return False

@@ -45,14 +45,14 @@ ROLL_EVERY_MS: Final = 700
 
 
 class Nemesis:
-    """Strikes one world."""
+    """The faults of one world, carried out."""
 
     def __init__(self, world: World, operator: Operator) -> None:
         self._world = world
         self._operator = operator
 
     def begin(self, strikes: tuple[Strike, ...]) -> None:
-        """Let all of them come in their time, from now on."""
+        """Schedule these strikes."""
         if any(each.fault in (Fault.OLD_COPY, Fault.PAST) for each in strikes):
             self._operator.keep_copies()
         for strike in strikes:
@@ -157,7 +157,7 @@ class Nemesis:
             self._world.network.cut(links)
 
     def _ring(self) -> set[tuple[ReplicaId, ReplicaId]]:
-        """Everyone reaches the next one and the one before, and nobody else."""
+        """Let each replica reach only its two neighbours."""
         voters = self._world.voters
         count = len(voters)
         return {
@@ -271,7 +271,7 @@ class Nemesis:
         self._world.timeline.after(paused_ms, process.wake_up)
 
     def _arm(self, strike: Strike, victim: ReplicaId) -> None:
-        """It will end by itself, in a moment that is chosen here; the world then counts it."""
+        """Schedule the death of a process at a chosen moment; the world counts it."""
         world = self._world
         process, machine = world.processes.get(victim), world.machines[victim]
         match strike.fault:
@@ -287,7 +287,7 @@ class Nemesis:
                 machine.dies_after = strike.size % RECOVERY_OPERATIONS_MAX
 
     def _want(self, strike: Strike, victim: ReplicaId) -> None:
-        """Somebody must lead to be asked; as long as nobody does, it is tried again."""
+        """Send the request of a strike to a leader; try again as long as there is none."""
         world = self._world
         if strike.fault is Fault.FLOOD and not world.disturbed:
             return
@@ -389,7 +389,7 @@ VALUE: Final = b"7 flood"
 
 
 def flood(process: Process) -> bool:
-    """Ask this process, which leads, for all of it; whether it has lived to hear all of it."""
+    """Overload the leader with requests; return False if it dies of them."""
     bounds = process.world.profile.bounds
     for _ in range(TIMES * bounds.reads):
         clients.read(process)
@@ -419,7 +419,8 @@ def _look(process: Process) -> None:
 
 
 def _of_stranger(process: Process, me: ReplicaKey) -> tuple[Request, ...]:
-    """It has all that is committed, asks for what follows, twice, and for a snapshot."""
+    """The requests of an unknown replica that has everything committed: two fetches, one
+    snapshot."""
     history, epoch = process.world.invariants.history, Epoch(process.machine.durable.vote.epoch)
     end = OffsetAndEpoch(Epoch(history.epoch_before(history.end)), Offset(history.end))
     fetch = FetchRequest(

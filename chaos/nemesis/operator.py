@@ -22,7 +22,7 @@ LOOKS_EVERY_MS: Final = 400
 
 
 class Operator:
-    """Knows whose disk was lost, until it votes again."""
+    """The operator of one world; remembers lost disks until their replicas vote again."""
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -30,7 +30,7 @@ class Operator:
         """Who is to vote again."""
 
     def lose_disk(self, victim: ReplicaId) -> bool:
-        """Let the disk of this replica be gone, all of it; False where that may lose records."""
+        """Lose the whole disk of a replica; False if that might lose records."""
         world = self._world
         if victim not in world.processes or not self._can_do_without(victim):
             return False
@@ -68,15 +68,15 @@ class Operator:
         )
 
     def keep_copies(self) -> None:
-        """Let there be a copy of every disk."""
+        """Copy every disk."""
         for machine in self._world.machines.values():
             machine.keep_copy()
 
     def renew_copies(self) -> None:
-        """Let there be a copy of every disk as it is, whatever there was before.
+        """Copy every disk, replacing earlier copies.
 
-        A snapshot that is damaged while its process goes on is made good first: no copy is made or
-        put back as long as any disk is damaged.
+        A damaged snapshot of a running process is repaired first: no copy is made or restored while
+        any disk is damaged.
         """
         self.repair_at_work()
         for machine in self._world.machines.values():
@@ -84,20 +84,20 @@ class Operator:
         self.keep_copies()
 
     def repair_at_work(self) -> None:
-        """Make good what is damaged and lived with: nothing reads it until the next start, and a
-        disk is damaged in one place at a time."""
+        """Repair damage under running processes: nothing reads it until the next start, and a
+        disk has one damaged place at a time."""
         for replica in self._world.processes:
             self._world.machines[replica].repair_at_work()
 
     def put_copy_back(
         self, victim: ReplicaId, *, goes_back: bool = False, moves: bool = False
     ) -> bool:
-        """Let this replica lose power, and come back with the older copy of its disk; where its
-        clock `goes_back` as well, neither can tell it how often it was booted since, and it may be
-        the same copy each time.
+        """Cut the power of a replica and restore the older copy of its disk. If its clock
+        `goes_back` as well, neither can tell how often it has booted since; the same copy may be
+        used again.
 
-        False, and then it has lost power only, where it is not older, or where what it would forget
-        may matter: docs/quorum.md promises no more than that nothing is lost which others hold.
+        False, after a power loss only, if the copy is not older, or what it forgets may matter:
+        docs/quorum.md promises only that nothing is lost which others hold.
         """
         world, machine = self._world, self._world.machines[victim]
         if victim not in world.processes or machine.copy is None:
@@ -166,9 +166,11 @@ class Operator:
         return all(has_majority(each, holders) for each in voter_sets)
 
     def _possible(self, epoch: int) -> list[VoterSet]:
-        """By whom anybody may go, if nobody is in an earlier epoch than this, or than all are now.
+        """The voter sets in use, if no replica is in an earlier epoch than this, or than all are
+        now.
 
-        Not by what somebody has appended in vain, once all are past its epoch and no disk has it.
+        A set that was appended in vain no longer counts once all are past its epoch and no disk has
+        it.
         """
         last, *later = self._world.invariants.possible_voter_sets
         disks = [each.durable for each in self._world.machines.values()]
@@ -191,7 +193,7 @@ class Operator:
         self._look_later(replica)
 
     def _next_step(self, replica: ReplicaId) -> VoterRequest | None:
-        """First the voter goes that is no more, then the replica that is there comes."""
+        """First remove the voter that is gone, then add the replica that is there."""
         world = self._world
         key = world.machines[replica].key
         timeout_ms = world.profile.timeouts.request_timeout_ms

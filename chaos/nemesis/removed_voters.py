@@ -1,12 +1,11 @@
-"""Voters that are removed while they are cut off, and are in a higher epoch than the leader.
+"""Voters that are removed while they are cut off and in a higher epoch than the leader.
 
-A voter that has lost its leader stands, and falls away before anybody hears of it, or with a few
-that do. The others go on with the leader that they have. Whoever runs the cluster takes the missing
-ones for dead and has them voters no more, one by RemoveRaftVoter, several by other voters that are
-wanted, often with somebody else in their place, or in the place of all. Then they come back. They
-know of a later epoch than the leader, and the leader has nothing to tell them: it announces itself
-to voters. Or an empty disk comes in the place of the one that stood, and only an observer knows of
-that epoch which was cut off with it.
+A voter that lost its leader stands for election and is cut off before any other hears of it, or
+with a few that do. The others keep their leader. The operator takes the missing ones for dead and
+removes them: one by RemoveRaftVoter, several by a new voter set, often with replacements. Then they
+come back. They know a later epoch than the leader, and the leader does not contact them: it
+announces itself to voters only. Or the candidate comes back with an empty disk, and only an
+observer that was cut off with it knows that epoch.
 """
 
 from collections.abc import Callable, Collection
@@ -35,7 +34,7 @@ REPLACED_AHEAD: Final = "is removed in a higher epoch, and the whole machine rep
 
 
 class Departure:
-    """One such fault, from the moment in which all take the leader for gone; `size` is drawn."""
+    """One such fault, from the moment when all take the leader for unreachable; `size` is drawn."""
 
     def __init__(self, world: "World", size: int, lose_disk: Callable[[ReplicaId], bool]) -> None:
         self._world = world
@@ -45,7 +44,8 @@ class Departure:
         self._is_mended = False
 
     def begin(self) -> None:
-        """Wait for a leader and enough voters, and let all others take that leader for gone."""
+        """Wait for a leader and enough voters, then let all others take the leader for
+        unreachable."""
         world = self._world
         if not world.disturbed:
             return
@@ -66,13 +66,13 @@ class Departure:
         return self._world.profile.timeouts.request_timeout_ms
 
     def _try_again(self) -> None:
-        """Nobody has stood: they have heard from their leader before they were promised enough."""
+        """Try again: no voter stood, since the leader answered them in time."""
         if self._world.on_vote_kept == self._look:
             self._world.on_vote_kept = _nothing
             self.begin()
 
     def _look(self, process: Process) -> None:
-        """Its vote is on its disk, and nobody has been asked for theirs."""
+        """Act once a candidate's vote is on its disk and no other voter has been asked."""
         world, vote = self._world, process.machine.durable.vote
         voters = [each.id for each in world.invariants.voter_set.voters]
         if vote.voted_for != process.id or vote.leader is not None or process.id not in voters:

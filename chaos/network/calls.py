@@ -43,7 +43,7 @@ class Calls:
         return bool(self._under_way)
 
     def begin(self, to: ReplicaId, at: ReplicaId | None, request: Request, done: Done) -> int:
-        """Give the call a number."""
+        """Register a call; return its number."""
         self._last += 1
         self._under_way[self._last] = _Call(to, at, request, done)
         return self._last
@@ -60,20 +60,21 @@ class Calls:
         return call.done
 
     def give_up(self, number: int) -> None:
-        """Time is up; of no meaning for a call that is over."""
+        """End a call by timeout; ignored once it has ended."""
         call = self._under_way.pop(number, None)
         if call is not None:
             call.done(None, b"")
 
     def refused(self, number: int) -> None:
-        """Nobody listens there."""
+        """End a call whose connection was refused."""
         call = self._under_way.get(number)
         self.give_up(number)
         if call is not None and call.fetches:
             self._closed(call.to)
 
     def closed(self, at: ReplicaId) -> tuple[ReplicaId, ...]:
-        """That process has ended its connections; of whom an answer with records was awaited."""
+        """End the calls to a process that has closed its connections; return the leaders of
+        fetches."""
         ended = {number: call for number, call in self._under_way.items() if call.at == at}
         for number in ended:
             self.give_up(number)
@@ -98,13 +99,13 @@ class Calls:
         return (struck.to,)
 
     def is_garbled(self, number: int) -> None:
-        """This side has closed the connection of this call, for what came on it."""
+        """End the calls on the line of this one: this side has closed it because of its bytes."""
         struck = self._end_all_on_the_line_of(number)
         if struck is not None and struck.fetches:
             self._closed_in_a_row[struck.to] = 0
 
     def is_useless(self, number: int) -> None:
-        """An answer has come that cannot be used."""
+        """End a call whose answer cannot be used."""
         call = self._under_way.get(number)
         if call is not None and call.fetches:
             self._closed_in_a_row[call.to] = 0
@@ -120,7 +121,7 @@ class Calls:
         return struck
 
     def break_all(self) -> None:
-        """All connections end, and nobody has ended them."""
+        """End all calls without an answer."""
         for number in tuple(self._under_way):
             self.give_up(number)
 

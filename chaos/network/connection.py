@@ -39,7 +39,7 @@ Spoil = Callable[[bytes], bytes]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Side:
-    """A process at one end, as far as its calls must know it."""
+    """One end of a connection, as far as calls depend on it."""
 
     key: ReplicaKey
     cluster_id: str | None
@@ -103,7 +103,7 @@ class _Wire(asyncio.Transport):
 
 
 class _OnLine(Peers):
-    """Sends whatever is asked on one connection, and tells of its end as a channel does."""
+    """A peer set with one connection; it reports the end of calls as a channel does."""
 
     def __init__(self, told: Told) -> None:
         sweeper, book = Sweeper(_no_time), AddressBook(Gossip(None))
@@ -156,10 +156,9 @@ def call(
     spoil_request: Spoil = bytes,
     spoil_answer: Spoil = bytes,
 ) -> Told:
-    """Let one side ask the other, over bytes to which something happens.
+    """Make one call between two sides, over bytes that `spoil_request` and `spoil_answer` change.
 
-    `draw` says which version of the call they speak, of those from its first argument to its
-    second. With `response`, that is what the core of the side that is asked says.
+    `draw` chooses the API version from a range. With `response`, that is the server core's answer.
     """
     line = _call(asker, answerer, request, draw, response, records, spoil_request, spoil_answer)
     return asyncio.run(line)

@@ -42,7 +42,7 @@ _LENGTH: Final = Struct(">i")
 
 
 class WireCorruption:
-    """Knows which messages are to be struck; one for each run, of the processes that run in it."""
+    """The corruption of messages of one run."""
 
     def __init__(
         self,
@@ -58,17 +58,17 @@ class WireCorruption:
         self._armed: list[tuple[ReplicaId, Fault]] = []
 
     def arm(self, victim: ReplicaId, fault: Fault) -> None:
-        """Let this happen to one of the next messages of this replica."""
+        """Corrupt one of the next messages of this replica."""
         self._armed.append((victim, fault))
         self._network.harm = self._takes
 
     def disarm(self) -> None:
-        """Nothing more is to happen."""
+        """Corrupt no more messages."""
         self._armed.clear()
         self._network.harm = None
 
     def ask_from_abroad(self, victim: "Process", other: ReplicaKey) -> None:
-        """R13: somebody of another cluster asks what replicas ask, as if it were `other`."""
+        """R13: a node of another cluster sends all replica requests, as if it were `other`."""
         here = _side(victim)
         abroad = foreigner(here, other)
         for request in questions(victim, other):
@@ -143,7 +143,7 @@ class WireCorruption:
         asker.enter(partial(_hang_up, asker, packet.call))
 
     def _goes_astray(self, packet: Packet, asker: "Process") -> None:
-        """Somebody of another cluster answers there: it must refuse, and not be believed."""
+        """Let a node of another cluster answer: it must refuse, and must not be believed."""
         here = _side(asker)
         abroad = foreigner(here, ReplicaKey(packet.to))
         told = self._call(here, abroad, packet.request)
@@ -154,7 +154,7 @@ class WireCorruption:
         asker.enter(partial(asker.calls.is_useless, packet.call))
 
     def _garble(self, packet: Packet, asker: "Process", answerer: "Process", spoil: Spoil) -> None:
-        """R30: its bytes are no message of anybody; the connection ends, or the call does."""
+        """R30: garbled bytes are no message; the connection or the call ends."""
         here, there = _side(asker), _side(answerer)
         if packet.response is None:
             told = self._call(here, there, packet.request, spoil_request=spoil)
@@ -172,7 +172,7 @@ class WireCorruption:
             raise Violation("R30", f"{packet} goes on after a frame that nobody can read")
 
     def _flip(self, packet: Packet, asker: "Process", answerer: "Process") -> None:
-        """A bit of the records turns over on the way, of those that a checksum covers."""
+        """Flip a bit of the records that a checksum covers."""
         position = self._place_in(packet)
         bit = 1 << self._rng.randrange(8)
 
@@ -228,12 +228,12 @@ class WireCorruption:
             raise Violation("R23", f"{request}: {type(error).__name__} {error}") from error
 
     def _oversized(self, frame: bytes) -> bytes:
-        """It says to be longer than anything may be, or shorter than nothing."""
+        """Set the frame length above the maximum, or below zero."""
         more = 1 + self._rng.randrange(1 << 24)
         return _LENGTH.pack(self._rng.choice((FRAME_BYTES_MAX + more, -more))) + frame[4:]
 
     def _garbled(self, frame: bytes) -> bytes:
-        """Something else is in it, or some of it is missing, or it goes on behind its end."""
+        """Replace, cut or extend the contents of the frame."""
         content, rng = frame[_LENGTH.size :], self._rng
         noise = rng.randbytes(1 + rng.randrange(len(content)))
         head = content[:REQUEST_HEADER_BYTES]
@@ -270,13 +270,14 @@ FAR: Final = Offset(1 << 40)
 
 
 def foreigner(of_ours: Side, key: ReplicaKey) -> Side:
-    """Somebody in the place of a replica of ours; it says to follow it, in a later epoch."""
+    """A node of another cluster in place of this replica; it claims to follow it in a later
+    epoch."""
     standing = LeaderAndEpoch(Epoch(of_ours.standing.epoch + AHEAD), key.id)
     return Side(key=key, cluster_id=FOREIGN_CLUSTER_ID, standing=standing)
 
 
 def questions(asked: "Process", other: ReplicaKey) -> tuple[Request, ...]:
-    """Everything that a replica may ask, as if `other` had asked it."""
+    """All requests that a replica may send, as if from `other`."""
     node, end = asked.replica.node, asked.log.end
     now, later = node.epoch, Epoch(node.epoch + AHEAD)
     ahead = OffsetAndEpoch(later, FAR)

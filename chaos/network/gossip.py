@@ -91,14 +91,14 @@ class _Exchange:
     is_over: bool = False
 
     def end(self, response: DiscoverBrokersResponse | None) -> None:
-        """It was answered, or failed; of no meaning once it is over."""
+        """End the exchange with an answer or None; ignored once it has ended."""
         if not self.is_over:
             self.is_over = True
             self.asker.gossip.told(self.place, response)
 
 
 class AddressDirectory:
-    """Addresses, and whoever is there now; `processes` are those that run."""
+    """Addresses, and the replicas behind them."""
 
     def __init__(
         self,
@@ -122,7 +122,7 @@ class AddressDirectory:
         return self._addresses[replica]
 
     def move(self, replica: ReplicaId) -> None:
-        """Let it listen elsewhere; nobody listens any more where it was."""
+        """Give the replica another port; nothing listens at the old one any more."""
         host, port = self._addresses[replica]
         del self._at[host, port]
         self._addresses[replica] = (host, port + PORT_STEP)
@@ -138,7 +138,7 @@ class AddressDirectory:
     def ask(
         self, asker: GossipingProcess, place: HostPort, request: DiscoverBrokersRequest
     ) -> None:
-        """Carry a question to whoever is there, and its answer back."""
+        """Carry a question to its address, and the answer back."""
         self.invariants.asks(asker.incarnation, request)
         exchange = _Exchange(asker, place)
         timeout_ms = asker.machine.config.timeouts.request_timeout_ms
@@ -154,7 +154,7 @@ class AddressDirectory:
             self._network.carry((asker.id, whom), arrive, is_request=True)
 
     def visit(self) -> None:
-        """Somebody of the other cluster says to one of ours to be one of ours."""
+        """Let a node of another cluster claim to belong to this one."""
         if self.processes:
             process = self.processes[self._rng.choice(sorted(self.processes))]
             sighting = _foreign(self._rng.choice(self._everyone))
@@ -228,7 +228,7 @@ def cluster_for(process: GossipingProcess, past: PersistentState) -> ClusterIden
 
 
 class Gossiper:
-    """Lives as long as its process."""
+    """The gossip of one process."""
 
     def __init__(
         self,
@@ -298,7 +298,7 @@ FOREIGN_HOST: Final = "abroad"
 
 
 class GossipInvariants:
-    """Knows what was said; one for each run."""
+    """R13 and R22: what the nodes have said; one for each run."""
 
     def __init__(self) -> None:
         self._said: dict[tuple[int, ReplicaId], int] = {}
@@ -310,17 +310,17 @@ class GossipInvariants:
         """What each process has said of each replica last, since anything was rewound."""
 
     def rewinds(self, key: ReplicaKey) -> None:
-        """An older copy of its disk was put back, and its clock is behind."""
+        """An older copy of its disk was restored, and its clock is behind."""
         _, known = self._boots.pop(key, (0, -1))
         self._unknown[key] = max(known, self._unknown.get(key, -1))
         self._judged.clear()
 
     def asks(self, who: Incarnation, request: DiscoverBrokersRequest) -> None:
-        """It says where it is, and asks where the others are."""
+        """A node states its address and asks for the others."""
         self._says(who, () if request.sighting is None else (request.sighting,))
 
     def answers(self, who: Incarnation, response: DiscoverBrokersResponse) -> None:
-        """It says where everyone is that it has heard of."""
+        """A node answers with every address that it knows."""
         self._says(who, response.brokers)
 
     def _says(self, who: Incarnation, sightings: Iterable[Advertisement]) -> None:

@@ -26,7 +26,7 @@ Link = tuple[ReplicaId, ReplicaId]
 
 
 class Packet(NamedTuple):
-    """A message on its way. `boot` and `call` say of whom the answer is awaited."""
+    """A message under way. `boot` and `call` identify the call that awaits the answer."""
 
     sender: ReplicaId
     to: ReplicaId
@@ -55,24 +55,24 @@ class End(Protocol):
         ...
 
     def arrived(self, packet: Packet) -> None:
-        """A request, or an answer to a call of this very process."""
+        """A request, or an answer to a call of this very process, arrives."""
         ...
 
     def refused(self, call: int) -> None:
-        """Nobody listens there; of no meaning for a call that is over."""
+        """The connection was refused; ignored for a call that has ended."""
         ...
 
     def closed(self, at: ReplicaId) -> None:
-        """This process, the other end of a connection, is gone, and has told so."""
+        """The process at the other end has closed its connections."""
         ...
 
     def not_reached(self, to: ReplicaId) -> None:
-        """Nobody listens there, says the answer to `dial`."""
+        """A connection attempt of `dial` was refused."""
         ...
 
 
 class Network:
-    """Carries packets between those who listen; `listeners` is kept by whoever starts them."""
+    """The network; the world keeps `listeners`, the running processes."""
 
     def __init__(
         self,
@@ -96,24 +96,24 @@ class Network:
     # --- what the nemesis does ---------------------------------------------------------------
 
     def cut(self, links: set[Link]) -> None:
-        """Lose whatever goes these ways from now on."""
+        """Drop everything on these links from now on."""
         self._cuts |= links
 
     def mend(self, links: set[Link]) -> None:
-        """Let pass again what goes these ways."""
+        """Restore these links."""
         self._cuts -= links
 
     def clog(self, replica: ReplicaId) -> None:
-        """Hold back whatever it sends and is sent, until `unclog`."""
+        """Hold back all traffic of this replica until `unclog`."""
         self._clogged.setdefault(replica, [])
 
     def unclog(self, replica: ReplicaId) -> None:
-        """Let go of all that was held back, at once and in its order."""
+        """Release the held traffic at once, in order."""
         for packet in self._clogged.pop(replica, ()):
             self._timeline.after(0, partial(self.deliver, packet))
 
     def heal(self) -> None:
-        """Let everything pass again."""
+        """Restore all links."""
         self._cuts.clear()
         for replica in sorted(self._clogged):
             self.unclog(replica)
@@ -121,15 +121,15 @@ class Network:
     # --- connections ------------------------------------------------------------------------
 
     def hang_up(self, replica: ReplicaId) -> None:
-        """A process has ended, and its system closes its connections."""
+        """Close the connections of a process that has ended."""
         for end in [*self.listeners.values()]:
             if end.id != replica and self._rng.random() < REFUSED_SHARE:
                 told = partial(self._tell, end, replica, end.closed)
                 self._timeline.after(self._latency_ms(), told)
 
     def dial(self, end: End, to: ReplicaId, at: ReplicaId | None) -> None:
-        """Connect anew, `at` whose machine `to` is believed to be: who is refused is told so, whom
-        nobody answers is not."""
+        """Connect anew to `at`, the believed machine of `to`; a refusal is reported, silence is
+        not."""
 
         def arrive() -> None:
             if at is None or (at not in self.listeners and at not in self.dark):
@@ -145,7 +145,7 @@ class Network:
     # --- what it carries ---------------------------------------------------------------------
 
     def post(self, packet: Packet) -> None:
-        """Put a packet on its way."""
+        """Send a packet."""
         if self.harm is not None and self.harm(packet):
             return
         rates, rng = self.rates, self._rng
@@ -161,7 +161,7 @@ class Network:
             self._timeline.after(late_ms, deliver)
 
     def carry(self, link: Link, arrive: Callable[[], None], *, is_request: bool) -> None:
-        """Let something else than a call between replicas go this way, if it gets through."""
+        """Deliver something other than a replica call over this link, if it gets through."""
         rates, rng = self.rates, self._rng
         lost = rates.lost_requests if is_request else rates.lost_answers
         if lost and rng.random() < lost:
@@ -183,7 +183,7 @@ class Network:
         return LATENCY_MS[0] + below(rng, LATENCY_MS[1] - LATENCY_MS[0])
 
     def later(self, happen: Callable[[], None]) -> None:
-        """Let this happen when something that is posted now would arrive."""
+        """Run this when something posted now would arrive."""
         self._timeline.after(LATENCY_MS[0], happen)
 
     def passes(self, packet: Packet) -> bool:
@@ -192,7 +192,7 @@ class Network:
         return (packet.sender, packet.to) not in self._cuts and not ends & self._clogged.keys()
 
     def deliver(self, packet: Packet) -> None:
-        """Let a packet arrive now, or whatever becomes of it."""
+        """Deliver a packet now, subject to cuts and holds."""
         if self._cuts and (packet.sender, packet.to) in self._cuts:
             self._note("a message is cut off")
             return
@@ -208,7 +208,7 @@ class Network:
             listener.arrived(packet)
 
     def _refuse(self, packet: Packet) -> None:
-        """Nobody listens there: the asker hears of it, most often."""
+        """Report the refusal to the caller, most of the time."""
         asker = self.listeners.get(packet.sender)
         if packet.response is not None or asker is None or asker.boot != packet.boot:
             return
@@ -217,7 +217,7 @@ class Network:
 
 
 def as_asked(request: FetchRequest, max_bytes: int, round_: int) -> FetchRequest:
-    """A fetch that asks for no more than this, and echoes this round."""
+    """The fetch with a lower byte limit, and this read round."""
     # Field by field, here and below: `replace` takes three times as long.
     return FetchRequest(
         replica=request.replica,
@@ -230,7 +230,7 @@ def as_asked(request: FetchRequest, max_bytes: int, round_: int) -> FetchRequest
 
 
 def as_received(response: Response, records: bytes) -> Response:
-    """An answer as it is on arrival: the records that came with it are checked and outlined."""
+    """The answer on arrival: its records are checked and outlined."""
     if not isinstance(response, FetchResponse) or (response.span is None and not records):
         return response
     found = check(records, assignment_in=assignment_in) if records else ()

@@ -86,7 +86,7 @@ def main(
     loopback: bool,
     as_json: bool,
 ) -> None:
-    """Put a cluster of real controller processes under fire, and judge what is left."""
+    """Inject faults into a cluster of real controller processes, and check what is left."""
     settings = settings_of(config, given)
     if not loopback and not is_inside():
         go_inside()
@@ -106,7 +106,7 @@ def main(
 
 
 def _run(wish: Wish, folder: Path, keep: bool) -> Report:
-    """Carry it out; the folder stays if it shall, or if something went wrong."""
+    """Carry out the run; keep the folder if asked to, or if something went wrong."""
     click.echo(f"seed {wish.seed}, folder {folder}", err=True)
     try:
         report = asyncio.run(carry_out(wish, folder / "cluster"))

@@ -8,7 +8,7 @@ from typing import Final
 
 
 class Kind(StrEnum):
-    """One way to hurt a cluster; the value is what people write and read."""
+    """The kinds of faults; the value is what people write and read."""
 
     KILL_ONE = "kill-one"
     KILL_LEADER = "kill-leader"
@@ -66,7 +66,8 @@ class Fault:
 
 
 def schedule(kinds: Sequence[Kind], rng: random.Random) -> Iterator[Kind]:
-    """Kinds without end: each once before any comes again, in an order of the seed's."""
+    """An endless sequence of kinds: each once before any repeats, in an order drawn from the
+    seed."""
     while True:
         yield from rng.sample(sorted(kinds), len(kinds))
 

@@ -1,8 +1,8 @@
-"""Clients that write all the time, and remember what they were told.
+"""Clients that write all the time and record the answers.
 
-Each writer has one node that it asks, which passes the request on, and one register: the
-subscription `fire-N` to clients' metrics, whose `metrics` are set to n1, n2, n3 ... A number is
-used once: one whose answer did not come stays unknown for ever.
+Each writer sends to one node, which forwards the request, and owns one register: the subscription
+`fire-N` to clients' metrics, whose `metrics` are set to n1, n2, n3 ... A number is used once: one
+without an answer stays unknown.
 """
 
 import asyncio
@@ -63,7 +63,7 @@ class Load:
 
     @property
     def unknown(self) -> int:
-        """Writes whose answer did not come."""
+        """The writes without an answer."""
         return sum(each.asked for each in self.registers) - self.acknowledged
 
     async def run(self) -> None:

@@ -50,7 +50,7 @@ class Network(Protocol):
         ...
 
     async def up(self, node: int) -> None:
-        """The process of the node is being started."""
+        """Set up a node's namespace; it exists whether or not the node runs."""
         ...
 
     def down(self, node: int) -> None:
@@ -58,20 +58,20 @@ class Network(Protocol):
         ...
 
     async def cut(self, links: Iterable[Link]) -> None:
-        """Let nothing pass on these links, without a word."""
+        """Cut these links silently."""
         ...
 
     async def heal(self) -> None:
-        """Let every link work."""
+        """Restore all links."""
         ...
 
     async def close(self) -> None:
-        """End what the network is made of."""
+        """Remove the network."""
         ...
 
 
 class Namespaces:
-    """A namespace for each node, all at one bridge, where this program sits itself."""
+    """One namespace per node, all at one bridge in this program's namespace."""
 
     def __init__(self) -> None:
         self._holders: dict[int, Process] = {}
@@ -79,7 +79,7 @@ class Namespaces:
 
     @classmethod
     async def open(cls, nodes: Iterable[int]) -> "Namespaces":
-        """Set it up; raises `NetworkFault`. Only for a program that is `inside`."""
+        """Set up the network; raises `NetworkFault`. Only for a program that is `inside`."""
         network = cls()
         try:
             await _ip("link set lo up")
@@ -100,7 +100,7 @@ class Namespaces:
         return self.address_of(node)
 
     async def up(self, node: int) -> None:
-        """Its namespace is there whether or not it runs."""
+        """Set up a node's namespace; it exists whether or not the node runs."""
 
     def down(self, node: int) -> None:
         """The kernel closes what it had open."""
@@ -174,7 +174,7 @@ def inside(module: str, arguments: Sequence[str]) -> Inside | None:
 
 
 def go_inside() -> None:
-    """Begin this program anew in a network namespace; return if the machine does not allow it."""
+    """Restart this program in a network namespace; return if the machine does not allow it."""
     found = inside("chaos.processes", sys.argv[1:])
     if found is not None:
         os.execvpe(found.command[0], list(found.command), found.environment)

@@ -22,7 +22,7 @@ _SETTING: Final = "METAQUORUM_"
 
 
 class NodeEnded(Exception):
-    """A node that nobody had hurt ended by itself, or would not end when asked."""
+    """A node ended without a fault, or did not end when asked."""
 
 
 class Nodes:
@@ -69,7 +69,7 @@ class Nodes:
         return self.home(id) / "data"
 
     def said(self, id: int) -> str:
-        """All that the node has written to its log."""
+        """The whole log output of the node."""
         path = self.home(id) / "node.log"
         return path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
 
@@ -81,7 +81,7 @@ class Nodes:
         return self._processes[id].pid
 
     async def start(self, ids: Iterable[int]) -> None:
-        """Run these, which do not run; they are up a moment later."""
+        """Start these nodes; they are up a moment later."""
         for id in ids:
             assert id not in self._processes, f"node {id} runs"
             await self.network.up(id)
@@ -98,7 +98,7 @@ class Nodes:
                 )
 
     def kill(self, ids: Iterable[int]) -> None:
-        """Let these do nothing more (SIGKILL); `reap` before they are started again."""
+        """Kill these (SIGKILL); `reap` before they are started again."""
         for id in ids:
             process = self._processes.pop(id)
             with contextlib.suppress(ProcessLookupError):  # It has ended by itself.
@@ -107,18 +107,18 @@ class Nodes:
             self._killed.append(process)
 
     async def reap(self) -> None:
-        """Return when those that were killed have ended."""
+        """Wait until those that were killed have ended."""
         killed, self._killed = self._killed, []
         for process in killed:
             await process.wait()
 
     def pause(self, ids: Iterable[int]) -> None:
-        """Hold these up (SIGSTOP): they keep their connections and say nothing."""
+        """Pause these (SIGSTOP): they keep their connections and stay silent."""
         for id in ids:
             self._processes[id].send_signal(signal.SIGSTOP)
 
     def resume(self, ids: Iterable[int]) -> None:
-        """Let these go on (SIGCONT)."""
+        """Resume these (SIGCONT)."""
         for id in ids:
             self._processes[id].send_signal(signal.SIGCONT)
 
@@ -129,7 +129,7 @@ class Nodes:
         return code
 
     def check(self) -> None:
-        """Raise `NodeEnded` if one has ended by itself, or has said what no node may say."""
+        """Raise `NodeEnded` if a node has ended by itself, or has logged an error."""
         for id, process in self._processes.items():
             if process.returncode is not None:
                 raise NodeEnded(f"node {id} ended with {process.returncode}: {self._last(id)}")
@@ -138,7 +138,7 @@ class Nodes:
                 raise NodeEnded(f"node {id} met an error of its own; see {self.home(id)}/node.log")
 
     async def stop(self) -> None:
-        """Ask all to end, and return when they have; raises `NodeEnded` for one that does not."""
+        """Stop all nodes and wait; raises `NodeEnded` for one that does not end."""
         processes, self._processes = self._processes, {}
         for process in processes.values():
             process.terminate()
@@ -154,7 +154,7 @@ class Nodes:
                 raise NodeEnded(f"node {id} ended with {code} upon SIGTERM: {self._last(id)}")
 
     async def close(self) -> None:
-        """Kill whatever still runs."""
+        """Kill all nodes that still run."""
         self.kill(tuple(self._processes))
         await self.reap()
 
@@ -164,10 +164,10 @@ class Nodes:
 
 
 def _environment(folder: Path) -> dict[str, str]:
-    """That of this program without settings: a run has those alone that it was given.
+    """This program's environment without settings: a run has only the settings it was given.
 
-    What is compiled is kept, as it is for a package that is installed: nodes that compile their
-    code at every start would compile for longer than they look for a leader.
+    Bytecode is kept, as for an installed package: nodes that compile at every start would take
+    longer than an election.
     """
     kept = {name: value for name, value in os.environ.items() if not name.startswith(_SETTING)}
     kept.pop("PYTHONDONTWRITEBYTECODE", None)

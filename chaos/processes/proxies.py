@@ -78,10 +78,10 @@ class Proxies:
             await asyncio.wait(tuple(self._connections))
 
     def _accept(self, node: int, listening: socket.socket) -> None:
-        """Take one connection, which from here on is somebody's, whatever happens to the node.
+        """Accept one connection and own it, whatever happens to the node.
 
-        A server of the event loop has connections that are nobody's: one that it has accepted in
-        the turn in which it is closed stays open for ever (CPython 3.11, `Server._attach`).
+        The event loop's own server leaks a connection that it accepts in the turn in which it is
+        closed (CPython 3.11, `Server._attach`).
         """
         try:
             accepted, _ = listening.accept()
@@ -145,7 +145,7 @@ class Proxies:
             await writer.drain()
 
     async def _open(self, link: Link) -> None:
-        """Return when the link is whole."""
+        """Wait until the link is whole."""
         while link in self._cut:
             await self._healed.wait()
 
@@ -168,7 +168,7 @@ _RNG: Final = random.SystemRandom()
 
 
 def free_addresses(count: int) -> list[Address]:
-    """So many addresses of this machine, each with another port; raises `NetworkFault`."""
+    """Free addresses of this machine, each with another port; raises `NetworkFault`."""
     found: list[Address] = []
     # Bound all at once, so that no two get the same.
     with ExitStack() as bound:

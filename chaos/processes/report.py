@@ -12,10 +12,10 @@ RECOVERY_MS_MAX: Final = 3_000.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Round:
-    """One fault, and how long it took until a write was acknowledged again.
+    """One fault, and the time until a write was acknowledged again.
 
-    Counted from the fault where it left a majority that could go on, else from its end; a process
-    that was killed is up again when its interpreter is, which is part of the time.
+    Counted from the fault if it left a working majority, else from its end; a killed process is up
+    again when its interpreter runs.
     """
 
     number: int
@@ -29,7 +29,7 @@ class Round:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """A run as a whole."""
+    """The report of a run."""
 
     seed: int
     nodes: int
@@ -50,7 +50,7 @@ class Report:
         return sorted(each.recovery_ms for each in self.rounds)
 
     def as_data(self) -> dict[str, Any]:
-        """For JSON."""
+        """The report as JSON data."""
         return {
             **asdict(self),
             "recovery_median_ms": median(self.recoveries_ms),

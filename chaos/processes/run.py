@@ -1,4 +1,4 @@
-"""One run from the first process to the verdict: rounds of faults under load, then the judges."""
+"""One run, from the first process to the verdict: rounds of faults under load, then the checks."""
 
 import asyncio
 import random
@@ -37,7 +37,7 @@ class Wish:
 
 
 class Run:
-    """A run; `carry_out` does it once, in a folder that is new."""
+    """One run; `carry_out` does it once, in a new folder."""
 
     def __init__(
         self, wish: Wish, folder: Path, network: Network, say: Callable[[str], None]
@@ -53,7 +53,8 @@ class Run:
         self._down: set[int] = set()
 
     async def carry_out(self) -> Report:
-        """All rounds, then the verdict; raises `RunFailed` or `NodeEnded` when it breaks off."""
+        """Carry out all rounds and the checks; raises `RunFailed` or `NodeEnded` when it breaks
+        off."""
         try:
             await self._nodes.start(self._ids)
             await self._until_all_have_caught_up()
@@ -91,7 +92,7 @@ class Run:
         return done
 
     async def _suffer(self, chosen: Fault) -> float:
-        """Let it happen and pass; return after how many ms the cluster went on."""
+        """Carry out one fault; return the ms until the cluster went on."""
         await self._inflict(chosen)
         # Whatever is acknowledged from here on was acknowledged in spite of it.
         begun = _now()

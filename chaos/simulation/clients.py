@@ -19,7 +19,7 @@ from quorum.core.vocabulary import Offset, ReplicaId, ReplicaKey
 
 
 def propose(process: Process, values: Sequence[bytes]) -> bool:
-    """Let the state machine append these, if it may; whether it has."""
+    """Propose these records if the process accepts them; return True if it did."""
     if not process.serves or not process.replica.accepts(len(values)):
         return False
 
@@ -36,7 +36,7 @@ def propose(process: Process, values: Sequence[bytes]) -> bool:
 
 
 def want_voters(process: Process, request: VoterRequest) -> bool:
-    """Ask for other voters; whether this process leads."""
+    """Request other voters; return True if this process leads."""
     if not process.serves:
         return False
 
@@ -77,7 +77,7 @@ def may_go_soon(process: Process) -> set[ReplicaKey]:
 
 
 def want_leader(process: Process, to: ReplicaId | None) -> bool:
-    """Ask for another leader, whoever it is if `to` leads already; whether this process leads."""
+    """Request a transfer of leadership; return True if this process leads."""
     if not process.serves:
         return False
     to = None if to == process.id else to

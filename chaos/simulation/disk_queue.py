@@ -23,7 +23,7 @@ FULL_RETRY_MS: Final = 500
 
 
 class _Piece(NamedTuple):
-    """Some work; what it returns reports it. Of a commit, `log` is what is committed."""
+    """One operation; its result reports the completion. For a commit, `log` is what it commits."""
 
     run: Callable[[], Callable[[], None]]
     log: Log | None = None
@@ -124,7 +124,7 @@ class DiskQueue:
         self._begin()
 
     def _report(self, report: Callable[[], None]) -> None:
-        """Late, but never before what was reported earlier."""
+        """Report late, but in order."""
         now_ms = self._world.timeline.now_ms
         self._reported_ms = max(self._reported_ms, now_ms + self._world.reporting_ms())
         self._process.later(self._reported_ms - now_ms, report)

@@ -81,11 +81,11 @@ class Environment(ABC):
         """A process has finished a disk operation: more may be durable."""
 
     def note(self, what: str) -> None:
-        """Count that something has happened."""
+        """Count an event."""
         self.trace.counts[what] += 1
 
     def tell(self, who: object, what: object) -> None:
-        """Add to the story."""
+        """Add an event to the trace."""
         self.trace.add(self.timeline.now_ms, who, what)
 
     # --- how long things take ----------------------------------------------------------------
@@ -150,7 +150,7 @@ class Environment(ABC):
         return Machine(config, self._stream(f"machine {replica}"), durable, is_old=is_old)
 
     def move(self, replica: ReplicaId) -> None:
-        """Let it be started at another address the next time; who is configured with one tells."""
+        """Give a replica another address for its next start; its configuration advertises it."""
         self.directory.move(replica)
         machine = self.machines[replica]
         machine.config = replace(machine.config, advertised=self.directory.address_of(replica))

@@ -40,7 +40,7 @@ _VERSION: Final = (b'"data_version":1', b'"data_version":0')
 
 @dataclass(slots=True)
 class VirtualClock:
-    """A monotonic clock that began somewhere and runs a little too fast or too slow."""
+    """A monotonic clock with an offset, running slightly too fast or too slow."""
 
     offset_ms: int
     rate: float
@@ -70,7 +70,7 @@ class VirtualClock:
 
 @dataclass(eq=False, slots=True)
 class Machine:
-    """One node of the cluster; processes come and go on it."""
+    """One machine of the cluster; processes come and go on it."""
 
     config: QuorumConfig
     rng: random.Random
@@ -126,7 +126,7 @@ class Machine:
         self.disk.watch = self._watch
 
     def rot(self) -> bool:
-        """Let a bit turn over in the middle of the log; False where the log is too short for that.
+        """Flip a bit in the middle of the log; False if the log is too short for that.
 
         A checksum covers it, and sound batches follow: no crash can have left this.
         """
@@ -141,9 +141,9 @@ class Machine:
         return True
 
     def misdirect(self) -> bool:
-        """Let the last write have gone to a wrong place in the middle of the log as well.
+        """Misdirect the last write into the middle of the log as well.
 
-        False where the log is too short; sound batches follow what is hit, all of them.
+        False if the log is too short; sound batches follow the damage.
         """
         durable = self.durable
         sound = [b for b in durable.batches[:-ROTTEN_BEFORE_END] if b.base >= durable.start]
@@ -163,12 +163,12 @@ class Machine:
         return self.rotten is not None
 
     def turn_over(self, path: Path, position: int) -> None:
-        """Let a bit of this byte turn over by itself."""
+        """Flip a bit of this byte."""
         byte = self.disk.content(path)[position] ^ 1 << self.rng.randrange(8)
         self.rotten = (path, position, self.disk.overwrite(path, position, bytes([byte])))
 
     def rot_snapshot(self) -> bool:
-        """Let a bit of its newest snapshot turn over; False where it has none in use."""
+        """Flip a bit of the newest snapshot; False if there is none in use."""
         newest = self.durable.newest
         if self.rotten is not None or newest is None:
             return self.rotten_name is not None
@@ -181,7 +181,7 @@ class Machine:
 
     @property
     def rotten_name(self) -> str | None:
-        """Of the file that is damaged."""
+        """The name of the damaged file."""
         return None if self.rotten is None else self.rotten[0].name
 
     @property
@@ -211,7 +211,7 @@ class Machine:
         return self.durable.batches[:-1] if self.rots_at_end else self.durable.batches
 
     def check_damage(self, note: Callable[[str], None]) -> None:
-        """R2 and R10: a process has started on it, so it has told damage from what was there."""
+        """R2 and R10: a process has started, so it has detected or survived the damage."""
         if self.rots_at_end:
             note("cuts what has turned over at the end of its log")
             self.rotten, self.rots_at_end = None, False
@@ -223,7 +223,7 @@ class Machine:
             self.rotten = None
 
     def repair(self) -> None:
-        """Let what is damaged be again what it was, unless it is gone."""
+        """Undo the damage, unless the file is gone."""
         if self.rotten is not None and self.disk.exists(self.rotten[0]):
             path, position, before = self.rotten
             if position + len(before) <= self.disk.size(path):
@@ -237,18 +237,18 @@ class Machine:
             self.repair()
 
     def begin(self) -> None:
-        """A process is about to go on where its log ends."""
+        """A process is about to continue from the log end."""
         self.is_at_fault = self.disk.capacity_bytes is not None
         self.began_at = self.durable.end
 
     def jump(self, ms: int) -> None:
-        """Let its time of day be another one."""
+        """Change the time of day."""
         self.wall_offset_ms += ms
         lowest, highest = self.wall_offsets_ms
         self.wall_offsets_ms = min(lowest, self.wall_offset_ms), max(highest, self.wall_offset_ms)
 
     def check_times(self, now_ms: int, newest: int | None = None) -> None:
-        """R27, on its disk as it is; `newest` are so many segments only."""
+        """R27, on its disk as it is; `newest` limits the number of segments."""
         folder = self.disk.kept(LOG)
         if isinstance(folder, Folder):
             lowest, highest = self.wall_offsets_ms
@@ -261,7 +261,7 @@ class Machine:
             self.times.check(self.key, segments, folder.durable, clock, self.times_spoiled)
 
     def check_times_are_whole(self) -> None:
-        """R27, of a process that lives and has had time to write what it lacked."""
+        """R27, for a process that lives and had time to write its indexes."""
         for segment, batches in self.durable.segments():
             index = (LOG / segment).with_suffix(SUFFIX)
             if index.name in self.times_spoiled and self.disk.exists(index):
@@ -272,7 +272,7 @@ class Machine:
                 check_whole(self.key, self.disk.content(index), batches[-1])
 
     def check_times_of_complete(self) -> None:
-        """R27, of the last segment but one, if the process that lives has completed it."""
+        """R27, for the last complete segment, if the living process has completed it."""
         segment, *later = self.durable.segments(newest=2)
         if not later or self.is_at_fault or segment[1][-1].end <= self.began_at:
             return
@@ -301,7 +301,7 @@ class Machine:
         self.sync_fails, self.sync_failed = False, False
 
     def heal(self) -> None:
-        """Nothing is wrong with it from now on."""
+        """Remove all faults."""
         self.revive()
         self.put_right()
         self.repair()
@@ -309,13 +309,13 @@ class Machine:
         self.slow_until_ms = 0
 
     def exchange_disks(self, other: "Machine") -> None:
-        """Let each have the disk of the other."""
+        """Exchange the disks of two machines."""
         self.disk, other.disk = other.disk, self.disk
         self.disk.watch, other.disk.watch = self._watch, other._watch
         self.partner, other.partner = other, self
 
     def replace_disk(self) -> None:
-        """Let it have an empty one: who starts on it is another replica of the same id."""
+        """Insert an empty disk: the replica that starts on it is another one of the same id."""
         self.disk = VirtualDisk()
         self.disk.watch = self._watch
         self.durable = self.durable.of_another()
@@ -327,13 +327,12 @@ class Machine:
         self.spoiled.clear()
 
     def keep_copy(self) -> None:
-        """Let there be a copy of its disk as it is, unless there is one already."""
+        """Copy the disk as it is, unless there is a copy already."""
         if self.copy is None and self.rotten is None and self.partner is None:
             self.copy = self.disk.after_power_loss(self.rng)
 
     def put_copy_back(self, *, once: bool = True) -> None:
-        """Let it have its disk as it was when the copy was made; the copy is there again, unless
-        it is to be used `once`."""
+        """Restore the copy of the disk; it is used up if it is to be used `once`."""
         assert self.copy is not None
         self.disk, self.copy = self.copy, None if once else self.copy.copy()
         self.disk.capacity_bytes, self.disk.watch = None, self._watch
@@ -350,7 +349,7 @@ class Machine:
         return _boot_on(self.copy) == _boot_on(self.disk)
 
     def put_right(self) -> None:
-        """Let it have its own disk again."""
+        """Undo an exchange of disks."""
         if self.partner is not None:
             other = self.partner
             self.exchange_disks(other)
@@ -361,7 +360,7 @@ class Machine:
         self.disk.hold(None)
 
     def _check_names(self) -> None:
-        """At every moment what is durable must do for a start; looked at when it is another."""
+        """Check that the durable names would do for a start, whenever they change."""
         self.names_checked = self.disk, self.disk.named
         folder = self.disk.kept(LOG)
         if isinstance(folder, Folder):

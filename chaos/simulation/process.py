@@ -1,6 +1,6 @@
 """One process: a real replica with its real log and files, on a virtual disk, clock and network.
 
-It ends like a process does: at any moment, between any two effects, in the middle of a write.
+It can end at any moment: between two effects, in the middle of a write.
 """
 
 from collections.abc import Callable, Iterable
@@ -42,7 +42,7 @@ ALL_BYTES: Final = 1 << 40
 
 
 class Process:
-    """Lives from its creation to `is_dead`; what comes later, for it or from it, means nothing."""
+    """One process, from its creation to `is_dead`; later events are ignored."""
 
     def __init__(
         self,
@@ -119,7 +119,7 @@ class Process:
     # --- what the world does with it ---------------------------------------------------------
 
     def enter(self, happen: Callable[[], None]) -> None:
-        """Let something happen inside, and then what follows from it at once."""
+        """Run this inside, and then what follows from it at once."""
         if self.is_dead:
             return
         if self.asleep is not None:
@@ -146,23 +146,23 @@ class Process:
         return self.timer_ms is not None and self.timer_ms <= self.world.timeline.now_ms
 
     def later(self, delay_ms: int, happen: Callable[[], None]) -> None:
-        """Let something happen inside, some time from now, if it still lives."""
+        """Run this inside after a delay, if the process still lives."""
         self.world.timeline.after(delay_ms, partial(self.enter, happen))
 
     def pause(self) -> None:
-        """Stand still; all that happens meanwhile happens when it wakes."""
+        """Pause; events wait until it wakes."""
         if self.asleep is None:
             self.asleep = []
 
     def wake_up(self) -> None:
-        """Go on after a pause."""
+        """Resume after a pause."""
         missed, self.asleep = self.asleep or (), None
         self.world.cross_node.woken(self)
         for happen in missed:
             self.enter(happen)
 
     def recover(self) -> None:
-        """Nothing is wrong with it from now on."""
+        """Remove all faults of this process."""
         self.dies_in, self.rng.coarse = None, False
         self.fetch_bytes_max = self.part_bytes_max = ALL_BYTES
         self.wake_up()
@@ -170,13 +170,13 @@ class Process:
         self.enter(self._turn)
 
     def break_connections(self) -> bool:
-        """No call that is under way gets an answer; whether there was one."""
+        """End all calls without an answer; return True if there was one."""
         under_way = bool(self.calls)
         self.enter(self.calls.break_all)
         return under_way
 
     def mislead(self) -> bool:
-        """Let it take a leader for gone that may be well; whether it follows one."""
+        """Let it take its leader for unreachable; return True if it follows one."""
         leader = self.replica.node.leader
         if leader is None or leader == self.id:
             return False
@@ -207,7 +207,7 @@ class Process:
             self.world.network.dial(self, to, self.gossip.whereabouts(to))
 
     def takes_for_gone(self, to: ReplicaId) -> None:
-        """As `quorum.driver.Quorum.gone`."""
+        """See `quorum.driver.Quorum.gone`."""
         if to == self.replica.node.leader:
             self.world.note("a leader is taken for gone")
             self.world.cross_node.loses(self)
@@ -277,7 +277,7 @@ class Process:
         return deadline_ms is not None and deadline_ms > self.now_ms()
 
     def _arm(self) -> None:
-        """As the shell does: a timer that is early is cheap."""
+        """Arm the timer, as the driver does: a timer that is early is cheap."""
         deadline_ms = self.replica.deadline_ms
         if deadline_ms is None:
             return
@@ -298,7 +298,7 @@ class Process:
             self._turn()
 
     def _act(self) -> None:
-        """It does something to the world: the last moment before that is one to die in."""
+        """An effect on the world follows: the last moment to die before it."""
         if self.dies_in is not None:
             self.dies_in -= 1
             if self.dies_in < 0:
@@ -346,7 +346,7 @@ class Process:
         self.world.network.post(Packet(*answer))
 
     def close(self) -> None:
-        """Never called: who ends a process lets go of it."""
+        """Never called: the world drops the process and closes the network."""
         raise AssertionError("the world closes the network")
 
     # --- `quorum.ports.StateMachine` ---------------------------------------------------------

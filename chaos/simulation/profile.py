@@ -238,7 +238,7 @@ NEARLY_CALM: Final = Rates(flush_ms_max=3)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
-    """Everything about a run that is not drawn while it runs."""
+    """The profile of one run: everything that is drawn before it starts."""
 
     seed: int
     voters: int
@@ -258,7 +258,7 @@ class Profile:
 
     @property
     def kind(self) -> str:
-        """Of what it is a run."""
+        """The kind of run."""
         return "quorum"
 
     @property
@@ -397,7 +397,7 @@ def _rates(rng: random.Random) -> Rates:
 
 
 def _strikes(rng: random.Random, faults: tuple[Fault, ...], replicas: int) -> tuple[Strike, ...]:
-    """Strikes of these kinds, each kind thrice at least; none falls into a quiet window."""
+    """Strikes of these kinds, each at least three times; none in a quiet window."""
     if not faults:
         return ()
     mean_ms = rng.choice((300, 800, 2_000))
@@ -418,7 +418,8 @@ def _strikes(rng: random.Random, faults: tuple[Fault, ...], replicas: int) -> tu
 
 
 def _ousts(rng: random.Random, voters: int, may_wish: bool) -> tuple[Strike, ...]:
-    """In one run of four: leaders that are replaced and do not know it, some just removed."""
+    """In one run of four: leaders that are replaced without their knowledge, some right after
+    removal."""
     if voters < NEEDS[Fault.OUST] or rng.randrange(4):
         return ()
     removes = may_wish and rng.randrange(2) == 0
@@ -438,7 +439,7 @@ def _ousts(rng: random.Random, voters: int, may_wish: bool) -> tuple[Strike, ...
 
 
 def _departures(rng: random.Random, voters: int) -> tuple[Strike, ...]:
-    """In one run of six: voters that stand are cut off and removed, and then wanted again."""
+    """In one run of six: candidates that are cut off, removed, and made voters again."""
     if voters < NEEDS[Fault.DEPART] or rng.randrange(6):
         return ()
     strikes: list[Strike] = []
@@ -452,7 +453,7 @@ def _departures(rng: random.Random, voters: int) -> tuple[Strike, ...]:
 
 
 def _copies(rng: random.Random, voters: int, replicas: int) -> tuple[Strike, ...]:
-    """In one run of four: older copies of disks are put back, again and again."""
+    """In one run of four: older copies of disks are restored, again and again."""
     if voters < NEEDS[Fault.OLD_COPY] or rng.randrange(4):
         return ()
     strikes: list[Strike] = []
@@ -464,7 +465,7 @@ def _copies(rng: random.Random, voters: int, replicas: int) -> tuple[Strike, ...
 
 
 def _past(rng: random.Random, voters: int, replicas: int) -> tuple[Strike, ...]:
-    """In one run of six: older copies of disks are put back, and the clock goes back as well."""
+    """In one run of six: older copies of disks are restored, and the clock goes back as well."""
     if voters < NEEDS[Fault.PAST] or rng.randrange(6):
         return ()
     times_ms = range(rng.randrange(300, 3_000), FAULTS_MS, rng.choice((1_000, 2_000)))
@@ -472,10 +473,10 @@ def _past(rng: random.Random, voters: int, replicas: int) -> tuple[Strike, ...]:
 
 
 def _upgrade(rng: random.Random, departures: Sequence[Strike]) -> tuple[Strike, ...]:
-    """In one run of six: all begin with an older release, and are given the newer one in turn.
+    """In one run of six: all start with an older release and are upgraded one by one.
 
-    In one of two where voters depart, and while they are away: without pre-votes whoever is left
-    with some that hear it runs ahead by many epochs.
+    In half of the runs in which voters depart, this happens while they are away: without pre-votes
+    they run ahead by many epochs.
     """
     if departures and rng.randrange(2) == 0:
         after_ms = departures[0].at_ms + rng.randrange(300, 1_500)
@@ -499,7 +500,7 @@ def _grows(rng: random.Random, voters: int, observers: int) -> tuple[Strike, ...
 
 
 def _floods(rng: random.Random) -> tuple[Strike, ...]:
-    """In one run of six: leaders are asked for far more than fits, again and again."""
+    """In one run of six: leaders are overloaded, again and again."""
     if rng.randrange(6):
         return ()
     times_ms = [rng.randrange(FAULTS_MS) for _ in range(5)]
@@ -507,7 +508,7 @@ def _floods(rng: random.Random) -> tuple[Strike, ...]:
 
 
 def _on_the_wire(rng: random.Random, voters: int, replicas: int) -> tuple[Strike, ...]:
-    """In one run of four: the bytes of some calls come to harm, in up to three ways."""
+    """In one run of four: the bytes of some calls are corrupted, in up to three ways."""
     if voters < NEEDS[Fault.CUT_CALL] or rng.randrange(4):
         return ()
     kinds = rng.sample(ON_THE_WIRE, rng.randrange(1, 4))
@@ -518,7 +519,7 @@ def _on_the_wire(rng: random.Random, voters: int, replicas: int) -> tuple[Strike
 def _on_disk(
     rng: random.Random, voters: int, replicas: int, snapshots: SnapshotLimits
 ) -> tuple[Strike, ...]:
-    """In one run of five: the ends of logs rot, or what is written goes where it should not."""
+    """In one run of five: log ends rot, or writes are misdirected."""
     chance, kinds = rng.randrange(5), rng.sample(ON_DISK, rng.randrange(1, 4))
     kinds = [each for each in kinds if voters >= NEEDS.get(each, 1)]
     if snapshots.bytes_between > BYTES_BETWEEN[2]:

@@ -1,7 +1,7 @@
-"""One run: warm-up, faults, then only a majority healed, then everything; judged throughout.
+"""One run: warm-up, faults, a healed majority, then all healed; checked throughout.
 
-The same profile gives the same run, event for event. What a failing run tells, and what is left
-out to find the little that matters, is `chaos.report` and `chaos.shrink`.
+The same profile gives the same run, event for event. `chaos.outcome` describes a failing run, and
+`chaos.shrink` finds a smaller one.
 """
 
 import random
@@ -63,7 +63,7 @@ class Report:
 
 
 class Simulation:
-    """Runs one profile; a failure is raised, and `world` then tells what had happened."""
+    """The run of one profile; a failure is raised, and `world` then has the trace."""
 
     def __init__(self, profile: Profile) -> None:
         self.profile = profile
@@ -79,7 +79,7 @@ class Simulation:
         return World(profile)
 
     def run(self) -> Report:
-        """All four parts; raises `Violation` or `HarnessError`."""
+        """Run all phases; raises `Violation` or `HarnessError`."""
         with self.world.cross_node.regressions.listening():
             return self._run()
 
@@ -124,9 +124,9 @@ class Simulation:
         )
 
     def _start_late(self, replica: ReplicaId) -> None:
-        """It would found a cluster of its own, if it did not ask whether there is one.
+        """Start a node that would found a cluster of its own if it did not ask first.
 
-        Whoever it asks knows of one by then. Its operator mends its settings afterwards.
+        Every node that it asks knows the cluster by then. Its settings are corrected afterwards.
         """
         world = self.world
         self._reach(self._all_are_told, "not everybody follows a new cluster")
@@ -161,7 +161,7 @@ class Simulation:
         self._strike_again(nemesis)
 
     def _strike_again(self, nemesis: Nemesis) -> None:
-        """One that was to strike may have found nobody to strike: let it try again."""
+        """Repeat strikes that found no victim."""
         for again in range(TRIES_MAX):
             silent = self._silent_but_wishes()
             if not silent:
@@ -192,7 +192,7 @@ class Simulation:
         timeline.run_until(lambda: False, deadline_ms=timeline.now_ms + ms)
 
     def _silent(self) -> list[Fault]:
-        """Kinds of faults that this run was to have, and that have not come."""
+        """The planned kinds of faults that have not taken effect."""
         counts = self.world.trace.counts
         missing = [each for each in self.profile.faults if not counts[FIRED_AS.get(each, each)]]
         # Behind a cut there may never be as much as can be told from a torn write.
@@ -200,7 +200,7 @@ class Simulation:
         return [each for each in missing if each not in excused]
 
     def _heal_majority(self) -> None:
-        """Leave a majority, most often without the leader, alone and in good health."""
+        """Heal a majority, most often without the leader, and stop the rest."""
         world = self.world
         world.disturb(CALM)
         world.network.heal()
@@ -220,7 +220,7 @@ class Simulation:
                 world.boot(replica)
 
     def _majority(self) -> list[ReplicaId]:
-        """Replicas drawn until they are a majority of all voters that may be in force."""
+        """Random replicas that are a majority of every voter set that may be in force."""
         world = self.world
         voter_sets = [*world.invariants.possible_voter_sets]
         # Who is asked to go may have gone in the next moment, by the leave of somebody who is dead.
@@ -248,7 +248,7 @@ class Simulation:
         return sorted(alive)
 
     def _start_once_more(self) -> None:
-        """Healthy disks are not refused, and all that is left on them has a reason."""
+        """Restart all replicas: healthy disks are not refused, and every file is explained."""
         world = self.world
         for replica in world.everyone:
             world.kill(replica)
@@ -295,7 +295,7 @@ class Simulation:
                 return
 
     def _read_again(self) -> None:
-        """Read where somebody takes himself for the leader, and sometimes anywhere else."""
+        """Read from processes that believe to lead, and now and then from others."""
         rng, world = self._reads, self.world
         # Seldom at times: what proves a read too easily does so only for the first in a while.
         kind = self.profile.seed % 3
@@ -307,9 +307,10 @@ class Simulation:
                 clients.read(process)
 
     def _read_of_others(self, told: ReplicaId) -> None:
-        """Somebody was told of a commit: who takes himself for the leader, and was not, is asked.
+        """A commit became known: read from processes that believe to lead and do not know of it.
 
-        Nobody else: a read that is on its way when he is cut off proves the next one less easily.
+        Only from those: a read that is under way when one is cut off makes the next harder to
+        prove.
         """
         judge = self.world.invariants
         for process in [*self.world.processes.values()]:
@@ -327,5 +328,5 @@ class Simulation:
 
 
 def simulate(seed: int) -> Report:
-    """Run the profile that this seed draws."""
+    """Run the profile of this seed."""
     return Simulation(Profile.drawn(seed)).run()

@@ -30,13 +30,13 @@ class Timeline:
         """How much has happened in this millisecond."""
 
     def after(self, delay_ms: int, happen: Happening) -> None:
-        """Let this happen, once, so much later; at 0 it happens after all that is due now."""
+        """Run this once after a delay; at 0 it runs after everything that is due now."""
         assert delay_ms >= 0
         self._put += 1
         heappush(self._heap, (self.now_ms + delay_ms, self._put, happen))
 
     def run_until(self, is_over: Callable[[], bool], *, deadline_ms: int) -> bool:
-        """Let everything happen in its order; False if the deadline came before it was over."""
+        """Run events in order; False if the deadline came before it was over."""
         heap = self._heap
         while not is_over():
             at_ms, _, happen = heap[0]
@@ -58,7 +58,7 @@ HASHED_AT_ONCE: Final = 1_000
 
 
 class Trace:
-    """Told by the world as it goes; the text of an event is made only if somebody reads it."""
+    """The events of a run; the text of an event is made only if it is read."""
 
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
@@ -69,7 +69,7 @@ class Trace:
         """What is still to go into the hash: of much at once, that costs less."""
 
     def add(self, now_ms: int, who: object, what: object, *facts: int) -> None:
-        """Add an event, of things that do not change; `facts` stand for them in the hash."""
+        """Add an event of immutable things; `facts` stand for them in the hash."""
         self._last.append((now_ms, who, what))
         self._untold.append(f"{now_ms} {facts or (str(who), str(what))}")
         if len(self._untold) == HASHED_AT_ONCE:
@@ -81,7 +81,7 @@ class Trace:
 
     @property
     def trace_hash(self) -> str:
-        """Equal for two runs in which the same things happened at the same times."""
+        """A hash that is equal for two runs with the same events at the same times."""
         self._hash_untold()
         return self._hash.hexdigest()
 
@@ -91,7 +91,7 @@ class Trace:
 
 
 def below(rng: random.Random, stop: int) -> int:
-    """One of 0 to `stop` - 1, each as likely as any other; what `rng.randrange(stop)` draws."""
+    """A uniform number from 0 to `stop` - 1: the same draw as `rng.randrange(stop)`, but faster."""
     assert stop > 0
     bits = stop.bit_length()
     drawn = rng.getrandbits(bits)
@@ -106,7 +106,7 @@ class CoarseRandom(random.Random):
     coarse = False
 
     def randrange(self, start: int, stop: int | None = None, step: int = 1) -> int:
-        """Like that of any other, but of some wide ranges only the ends when coarse."""
+        """Draw like any other generator, but only the ends of wide ranges when coarse."""
         if stop is not None:
             return super().randrange(start, stop, step)
         drawn = below(self, start)

@@ -1,8 +1,6 @@
-"""A whole cluster in virtual time: machines, processes, network, and the judge that watches them.
+"""The world of one run: starts and ends processes in an environment.
 
-It says what happens when something ends or begins; what goes wrong is the nemesis's to say, and
-what is wrong all the time stands in the profile. Everything random comes from streams of its own,
-so that one fault less does not change the draws of all the others.
+The nemesis decides about faults, and the profile about background fault rates.
 """
 
 from collections.abc import Callable, Sequence
@@ -99,7 +97,7 @@ class World(Environment):
         self.tell(replica, f"starts: {process}")
 
     def _refused(self, replica: ReplicaId, incarnation: Incarnation, error: StorageError) -> None:
-        """It does not start: there must be a reason, and then something is done about it."""
+        """Check that a refused start has a reason, and remedy it."""
         machine = self.machines[replica]
         if isinstance(error, FolderUnusable) and machine.disk.capacity_bytes is not None:
             self.note("does not start on a full disk")
@@ -118,8 +116,7 @@ class World(Environment):
             raise Violation("R23", f"{replica} does not start: {error}") from error
 
     def exchange_disks(self, one: ReplicaId, which: int) -> None:
-        """This machine and one of the others that run lose power, and come back with each other's
-        disk, until that is noticed."""
+        """Cut the power of this machine and of another one, and start both with exchanged disks."""
         others = [each for each in self.everyone if each in self.processes and each != one]
         if one not in self.processes or not others:
             return
@@ -157,7 +154,7 @@ class World(Environment):
             raise Violation("R23", f"{machine.key} changes the disk of another one")
 
     def kill(self, replica: ReplicaId) -> Process | None:
-        """End a process; what it had written, the operating system still knows."""
+        """End a process; the operating system keeps what it had written."""
         process = self._forget(replica)
         if process is not None:
             process.machine.disk.kill()
@@ -174,7 +171,7 @@ class World(Environment):
             self._lose_power(process.incarnation, process.machine)
 
     def has_died(self, replica: ReplicaId, in_turn: bool) -> None:
-        """It ended by itself, in a moment that was chosen for it."""
+        """See `Environment`."""
         self.note("dies in a turn" if in_turn else "dies in writing")
         if self.machines[replica].dies_alone and not in_turn:
             self.kill(replica)
@@ -183,9 +180,9 @@ class World(Environment):
             self.cut_power(replica)
 
     def has_failed(self, replica: ReplicaId) -> None:
-        """It ended because its disk did not keep what it was given, or spoilt what it was to load.
+        """See `Environment`.
 
-        Nothing was wrong with the power: what was lost still shows to the next process.
+        The power stayed on: the next process still sees what was lost.
         """
         failed = self.machines[replica].sync_failed
         self.note("ends because of its disk" if failed else "ends because of what it received")
@@ -193,7 +190,7 @@ class World(Environment):
         self.boot_soon(replica)
 
     def boot_soon(self, replica: ReplicaId, within_ms: int = WAITING_MS_MAX) -> None:
-        """Start it anew before long, if things still go wrong then; else others see to it."""
+        """Start it anew before long, unless faults have ended by then."""
         self.timeline.after(self._rng.randrange(1, within_ms), partial(self._boot_again, replica))
 
     def _repair(self, replica: ReplicaId) -> None:
@@ -206,7 +203,7 @@ class World(Environment):
             self.boot(replica)
 
     def stop(self, replica: ReplicaId) -> None:
-        """End a process in good order: say farewell, write out, leave."""
+        """Stop a process in order: resign, write out, leave."""
         process = self.processes.get(replica)
         if process is None or process.machine.stopped:
             return
@@ -215,7 +212,7 @@ class World(Environment):
         process.later(FAREWELL_MS, partial(self._leave, process))
 
     def _leave(self, process: Process) -> None:
-        """Inside: one that stands still leaves when it wakes."""
+        """Runs inside: a paused process leaves when it wakes."""
         process.replica.stop()
         process.is_leaving = True
         process.disk_queue.perform(process.log.close, lambda _: self._gone(process))
@@ -245,7 +242,7 @@ class World(Environment):
     # --- what is on the disks ----------------------------------------------------------------
 
     def has_written(self, replica: ReplicaId) -> None:
-        """A piece of work of its disk is done: something may be durable that was not."""
+        """See `Environment`."""
         process = self.processes[replica]
         durable, incarnation = process.machine.durable, process.incarnation
         if durable.read_vote(process.machine.disk):
@@ -269,7 +266,7 @@ class World(Environment):
     def _look_again(
         self, incarnation: Incarnation, machine: Machine, before: Sequence[StoredBatch]
     ) -> None:
-        """Read a disk from its beginning, and judge what has changed since `before`."""
+        """Read a disk anew, and check what has changed since `before`."""
         durable = machine.durable
         if machine.is_unreadable:
             return  # Until it is repaired.

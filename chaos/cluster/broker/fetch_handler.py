@@ -40,7 +40,7 @@ class _Fetch:
 
 
 class FetchHandler:
-    """Answers followers."""
+    """Answers fetches of followers and finds partitions for producers and consumers."""
 
     def __init__(self, process: BrokerNode, replicas: ReplicaManager) -> None:
         self._process = process
@@ -54,7 +54,7 @@ class FetchHandler:
         positions: Mapping[PartitionKey, FetchPosition],
         respond: Respond,
     ) -> None:
-        """Answer now, or once there is something to answer with."""
+        """Answer now, or once there are records."""
         before = self._parked.pop(follower, None)
         if before is not None:
             self._finish(before)
@@ -71,7 +71,7 @@ class FetchHandler:
         return self._replicas.partitions.get(key)
 
     def stirred(self, partition: Partition) -> None:
-        """Something has happened to it: whoever waits for that is answered."""
+        """Answer the waiting fetches that a change of this partition satisfies."""
         for each in [*self._parked.values()]:
             if partition.key in each.parts and self._is_satisfied(each):
                 self._finish(each)

@@ -19,7 +19,7 @@ from quorum.core.vocabulary import ReplicaId
 
 
 class Fetcher:
-    """Keeps each partition with its leader, and asks the leaders."""
+    """Assigns each partition to its leader, and fetches from the leaders."""
 
     def __init__(self, process: BrokerNode, replicas: ReplicaManager) -> None:
         self._process = process
@@ -30,7 +30,7 @@ class Fetcher:
         self._leader_of: dict[Partition, int] = {}
 
     def moved(self, partition: Partition) -> None:
-        """Copy it from whoever leads it now."""
+        """Fetch the partition from its current leader."""
         before = self._leader_of.pop(partition, None)
         if before is not None:
             self._copying[before].remove(partition)
@@ -51,7 +51,7 @@ class Fetcher:
         self._stir(leader)
 
     def _stir(self, leader: int, wait_ms: int = 0) -> None:
-        """Look then what is due, and forget when else that was to be."""
+        """Schedule the next fetch from a leader, and cancel any earlier schedule."""
         self._rounds[leader] += 1
         self._process.later(wait_ms, partial(self._go_on, leader, self._rounds[leader]))
 

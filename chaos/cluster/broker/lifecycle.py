@@ -1,7 +1,7 @@
 """Registration, heartbeats and directory assignments of a broker, in virtual time.
 
-`broker.living` decides what to ask and `broker.directories.standing` what to say of a replica
-(KIP-858). The network and timers here stand for the tasks and channels of `broker.lifecycle`.
+`LifecycleState` decides which request is next and `directory_report` what to report of a replica
+(KIP-858). The network and timers here stand for the tasks and channels of the product.
 """
 
 from functools import partial
@@ -27,7 +27,7 @@ from statemachine.records import kafka_records
 
 
 class DirectoryAssignments:
-    """Of one process of a broker."""
+    """The directory assignments that one broker process reports."""
 
     def __init__(self, process: BrokerNode, replicas: ReplicaManager) -> None:
         self._process = process
@@ -40,7 +40,7 @@ class DirectoryAssignments:
         return not self._is_asking and not self._to_say()
 
     def say(self) -> None:
-        """Tell the controller of those that it knows elsewhere, if there are any."""
+        """Report the directories of replicas that the controller knows elsewhere."""
         process, keys = self._process, self._to_say()
         if self._is_asking or not keys or process.broker_epoch is None:
             return
@@ -84,7 +84,7 @@ class DirectoryAssignments:
 
 
 class BrokerLifecycle:
-    """Of one process of a broker."""
+    """The registration and heartbeats of one broker process."""
 
     def __init__(
         self,
@@ -110,16 +110,16 @@ class BrokerLifecycle:
         )
 
     def begin(self) -> None:
-        """Be registered and alive from now on."""
+        """Register, then send heartbeats."""
         self._in(0)
 
     def beat_soon(self) -> None:
-        """Tell the controller now how far the metadata is known here: somebody waits for it."""
+        """Send a heartbeat now: the controller waits for the metadata offset of this broker."""
         if not self._leaves and self.living.broker_epoch is not None:
             self._in(0)
 
     def say_goodbye(self) -> None:
-        """Let the leaderships be moved away; `may_go` says that they are."""
+        """Start a controlled shutdown; `may_go` becomes true when it is done."""
         self._leaves = True
         self._round += 1
         if self.living.broker_epoch is None or self.living.is_fenced:
@@ -128,7 +128,7 @@ class BrokerLifecycle:
             self._ask_to_stop()
 
     def _in(self, wait_ms: int) -> None:
-        """Go on then, and forget when else it was to go on."""
+        """Continue after a delay, and cancel any earlier schedule."""
         self._round += 1
         self._process.later(wait_ms, partial(self._go_on, self._round))
 

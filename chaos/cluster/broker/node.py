@@ -49,7 +49,7 @@ class BrokerNode(ClusterProcess, ABC):
         twice: bool = False,
         held_ms: int = 0,
     ) -> None:
-        """Ask the active controller; `done` with None where nobody is known to be that."""
+        """Call the active controller; `done` gets None if none is known."""
         self._act()
         to = self.active
         if to is None:

@@ -54,13 +54,13 @@ class PartitionDisk:
         self._writes = False
 
     def call(self, job: Job, done: Done) -> None:
-        """Run `job`, after all that was asked for before; then `done` with what it returns."""
+        """Run `job` after all earlier ones, then `done` with its result."""
         self._jobs.append((job, done))
         if not self._is_busy:
             self._begin()
 
     def write_soon(self, partition: Partition) -> None:
-        """Write what was appended, together with whatever else is appended until then."""
+        """Write the appended data, together with whatever is appended until then."""
         self._grown[partition] = None
         if not self._writes:
             self._writes = True

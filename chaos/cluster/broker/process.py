@@ -1,7 +1,7 @@
-"""A process of a broker: an observer of the quorum with the broker's own code above it.
+"""A broker process: an observer of the quorum with the product's broker code above it.
 
-It follows the metadata, lives with its controller, holds partitions on its virtual disk, copies
-those that others lead, and proposes ISRs: `broker.broker_server` in virtual time, with its parts.
+It follows the metadata, registers with the controller, holds partitions on its virtual disk,
+fetches from leaders and proposes ISRs: `broker.broker_server` in virtual time, with its parts.
 """
 
 from collections.abc import Callable, Iterable
@@ -84,7 +84,7 @@ class BrokerProcess(BrokerNode):
         return self._image
 
     def registered(self, epoch: int) -> None:
-        """It is registered with this epoch."""
+        """The controller has registered the broker with this epoch."""
         self.broker_epoch = epoch
         self.world.note("a broker is registered")
         self.world.tell(self.id, f"is registered with epoch {epoch}")
@@ -108,7 +108,7 @@ class BrokerProcess(BrokerNode):
         self.replicas.when_settled(then)
 
     def close(self) -> None:
-        """It ends in good order: everything that it holds is on disk."""
+        """Close all logs, as in a clean shutdown."""
         self.replicas.close()
         if self.broker_epoch is not None:
             self.world.previous_epochs[self.id] = self.broker_epoch
@@ -171,7 +171,7 @@ class BrokerProcess(BrokerNode):
         self._propose_soon(0)
 
     def _sweep(self) -> int:
-        """Look through the acknowledgements that wait, and through the ISRs."""
+        """Check the waiting acknowledgements and the ISRs."""
         for each in self.replicas.partitions.values():
             each.sweep(self.now_ms())
             each.review()

@@ -51,7 +51,7 @@ class ReplicaManager:
         self._when_settled: list[Callable[[], None]] = []
 
     def apply(self, touched: MetadataDelta) -> None:
-        """Take in what has changed in the image."""
+        """Apply the changes of the image."""
         if touched.brokers:
             self.live = live_epochs(self._process.image)
         for topic_id, number in touched.partitions:
@@ -62,12 +62,12 @@ class ReplicaManager:
             self.review()
 
     def review(self) -> None:
-        """Look through the ISRs."""
+        """Review all ISRs."""
         for each in self.partitions.values():
             each.review()
 
     def when_settled(self, then: Callable[[], None]) -> None:
-        """Go on once all that the metadata asks for is open or gone, and strays are removed."""
+        """Continue once all assigned partitions are open, and others are removed."""
         self._when_settled.append(then)
         self._settle_soon()
 
@@ -76,7 +76,7 @@ class ReplicaManager:
         return self.copies.due(self._process.now_ms(), self._being_added)
 
     def close(self) -> None:
-        """Write and sync every log, as a process that ends in good order does."""
+        """Write and sync every log, as in a clean shutdown."""
         for each in self.partitions.values():
             each.close()
             each.log.close()
@@ -128,7 +128,7 @@ class ReplicaManager:
             self._process.later(0, self._settle)
 
     def _settle(self) -> None:
-        """One after the other, each by what the metadata says when it is its turn."""
+        """Open or remove pending partitions one by one, each by its current assignment."""
         process = self._process
         while True:
             if not self._keys:

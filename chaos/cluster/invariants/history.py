@@ -104,7 +104,7 @@ def _part(partition: PartitionRegistration) -> Part:
 
 
 class ClusterHistory(History):
-    """Grows, and never changes."""
+    """The committed log of one run; it only grows."""
 
     def __init__(self) -> None:
         super().__init__()

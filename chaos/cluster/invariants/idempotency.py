@@ -1,8 +1,8 @@
-"""L3: what was asked with one key was carried out once, whoever led and however often it was asked.
+"""Invariant L3: a request with an idempotency key is carried out once.
 
-Read from the log: the requests that are remembered, and the moves that say with which key they
-were begun. What the log says to be forgotten counts no more; by some clock it has to be old enough,
-for a controller whose time of day is days ahead takes everything for old.
+The log has the remembered requests, and the moves with the keys that began them. A key may be
+forgotten only when it is old enough by the fastest clock: a controller whose time of day is days
+ahead takes every key for old.
 """
 
 from collections.abc import Callable, Container, Sequence
@@ -26,7 +26,7 @@ _VERSION_BYTES: Final = 1
 
 
 class IdempotencyInvariant:
-    """Knows which keys were used."""
+    """The idempotency keys in the log of one run."""
 
     def __init__(self) -> None:
         self.moves: list[int] = []

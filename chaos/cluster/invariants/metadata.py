@@ -23,10 +23,11 @@ LIMITS: Final = (
 
 
 class MetadataInvariants(Model):
-    """One cluster. `take` each batch of the log in order, and `ask` before what clients ask.
+    """The checked model of one cluster.
 
-    Where it `hears` leaders, it is told with `propose` whom they want in the ISR: the log says who
-    is in sync, and not with which broker epoch they had fetched (KIP-903).
+    Call `take` with each batch of the log in order, and `ask` before each client request. With
+    `hears`, call `propose` with what leaders propose: the log has the ISR, but not the broker
+    epochs with which its members fetched (KIP-903).
     """
 
     def __init__(self, *, hears: bool = False) -> None:
@@ -41,16 +42,15 @@ class MetadataInvariants(Model):
         self._proposed: dict[tuple[Key, int], list[Mapping[int, int]]] = {}
 
     def ask(self, topic: str, number: int, replicas: Ids) -> None:
-        """Somebody wants the partition to have these replicas."""
+        """A client asks for these replicas."""
         self._asked.add((topic, number, replicas))
 
     def ask_back(self, topic: str, number: int) -> None:
-        """Somebody wants the partition to be as before the step that is under way."""
+        """A client cancels the step under way."""
         self.ask(topic, number, ())
 
     def propose(self, key: Key, partition_epoch: int, members: Mapping[int, int]) -> None:
-        """A leader wants these brokers in sync, each by the broker epoch that it has fetched with,
-        on top of what it knows at that partition epoch."""
+        """A leader proposes this ISR, with broker epochs, on top of a partition epoch."""
         self._proposed.setdefault((key, partition_epoch), []).append(members)
 
     def take(self, batch: Collection[ParsedRecord], refused: Collection[Key] = ()) -> None:
@@ -93,7 +93,7 @@ class MetadataInvariants(Model):
         return set(part.adding) <= set(isr)
 
     def limit(self, name: str) -> int:
-        """A limit of reassignments, by what follows "reassignment." in its name."""
+        """A limit of reassignments, by the part of its name after "reassignment."."""
         return int(self.setting("", f"reassignment.{name}", str(UNLIMITED)))
 
     @property
@@ -168,11 +168,11 @@ class MetadataInvariants(Model):
 
 
 def _nothing(_: ParsedRecord) -> None:
-    """Nobody watches."""
+    """Ignore a record."""
 
 
 def _nobody(_key: Key, _before: Part, _after: Part) -> None:
-    """Nobody counts."""
+    """Ignore a cancelled step."""
 
 
 TELLING: Final = frozenset(
@@ -189,7 +189,7 @@ TELLING: Final = frozenset(
 
 
 class Begun(NamedTuple):
-    """A step that one record begins, of a partition that waited for it."""
+    """The start of a step in one record, for a partition that waited for it."""
 
     key: Key
     before: Part
@@ -197,7 +197,7 @@ class Begun(NamedTuple):
 
 
 class StepPlans:
-    """Folds what is committed into a model, and looks at each step that begins."""
+    """A check of each step that begins against the plan of the rules (P16)."""
 
     def __init__(self, model: MetadataInvariants) -> None:
         self._model = model

@@ -110,7 +110,7 @@ class Broker(NamedTuple):
 
 
 class Model:
-    """One cluster."""
+    """The metadata of one cluster, folded from records."""
 
     def __init__(self) -> None:
         self.brokers: dict[int, Broker] = {}
@@ -125,7 +125,7 @@ class Model:
         return self._open is None
 
     def fold(self, batch: Iterable[ParsedRecord]) -> None:
-        """Take in the facts of one batch; those of a transaction count with its end."""
+        """Fold one batch; the records of a transaction count when it ends."""
         for fact in batch:
             if fact.type == "BeginTransaction":
                 self._open = []
@@ -151,16 +151,16 @@ class Model:
     # --- for whoever judges ------------------------------------------------------------------
 
     def on_folded(self, fact: ParsedRecord) -> None:
-        """A record has counted."""
+        """Hook: a record has been folded."""
 
     def on_created(self, fact: ParsedRecord, key: Key, part: Part) -> None:
-        """There is a partition that was none."""
+        """Hook: a partition has been created."""
 
     def on_changed(self, fact: ParsedRecord, key: Key, before: Part, after: Part) -> None:
-        """A record has changed a partition."""
+        """Hook: a record has changed a partition."""
 
     def on_registered(self, fact: ParsedRecord, before: Broker | None, after: Broker) -> None:
-        """A broker is registered; `before` is what was known under its id."""
+        """Hook: a broker is registered; `before` is the previous registration of its id."""
 
     # --- the records -------------------------------------------------------------------------
 

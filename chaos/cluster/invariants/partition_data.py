@@ -71,7 +71,7 @@ class PartitionRecords:
         """The incarnation whose disk has lost something, by its broker, until that is known."""
 
     def acknowledged(self, number: int, base: int, values: list[bytes]) -> None:
-        """A producer was told that its records are there from this offset on."""
+        """P18: a producer was told that its records start at this offset."""
         known = self._acknowledged.setdefault(number, {})
         for offset, value in enumerate(values, base):
             if known.setdefault(offset, value) != value:
@@ -79,7 +79,7 @@ class PartitionRecords:
                 raise Violation("P18", text)
 
     def read(self, number: int, stored: tuple[StoredBatch, ...]) -> None:
-        """P20: a consumer was given these; what anybody has read there stays."""
+        """P20: a consumer got these batches; they must stay."""
         known = self._read.setdefault(number, {})
         for offset, value in values_of(stored).items():
             if known.setdefault(offset, value) != value:
@@ -107,15 +107,15 @@ class PartitionRecords:
                 )
 
     def loses(self, broker_id: int) -> None:
-        """Its disk is about to lose something that others in sync have."""
+        """Note that a broker's disk is about to lose data that other in-sync replicas have."""
         self._lost[broker_id] = self._history.model.brokers[broker_id].incarnation
 
     def is_committed(self, key: PartitionKey, end: int) -> None:
-        """Everything below is committed."""
+        """Note that everything below `end` is committed."""
         self._committed[key] = max(end, self._committed.get(key, 0))
 
     def changed(self, facts: Sequence[ParsedRecord]) -> None:
-        """P19, of who comes into the ISR: it has all that is known to be committed."""
+        """P19: a replica that joins the ISR has all that is committed."""
         for each in facts:
             if each.type == "RegisterBroker":
                 self._registered(each.said["broker_id"], each.said["incarnation_id"])
@@ -130,7 +130,8 @@ class PartitionRecords:
                     raise Violation("P19", text)
 
     def _registered(self, broker_id: int, incarnation: str) -> None:
-        """A loss is known with another incarnation; its own request may come twice."""
+        """Forget a loss once another incarnation is registered; a repeated request does not
+        count."""
         if self._lost.get(broker_id) != incarnation:
             self._lost.pop(broker_id, None)
 
@@ -142,7 +143,7 @@ class PartitionRecords:
         )
 
     def check_end(self) -> None:
-        """P18 and P20, once all replicas are alike."""
+        """P18 and P20, once all replicas are equal."""
         for key, replicas in self._partitions():
             self._check_partition(key, log_on(self._disk(replicas[0]), key))
 
@@ -184,7 +185,7 @@ class PartitionFolders:
         """Copies that had begun for a step that was cancelled."""
 
     def opens(self, broker: Incarnation, key: PartitionKey) -> None:
-        """A broker is about to have data of it."""
+        """Note that a broker is about to open a partition's folder."""
         told = self._world.invariants.told(broker)
         self._held_since.setdefault((broker.id, key), told)
 

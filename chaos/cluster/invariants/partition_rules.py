@@ -65,7 +65,7 @@ class Cluster(Protocol):
 
 
 def require(what: object, rules: Sequence[Rule]) -> None:
-    """Raise `Violation` for the first that does not hold."""
+    """Raise `Violation` for the first rule that is broken."""
     for number, holds, words in rules:
         if not holds:
             raise Violation(number, f"{words}; but {what}")
@@ -92,11 +92,11 @@ def of_a_state(cluster: Cluster, key: Key, part: Part) -> list[Rule]:
 
 
 class Change(NamedTuple):
-    """A partition before and after one record, and whether that names the leader.
+    """A partition before and after one record, and whether the record names the leader.
 
-    A step ends in one of four ways: it completes; it leaves whom it was to remove to the next one;
-    it is taken back; or what is asked for now needs no replica that is not there (a removal,
-    another order), so that it is done at once.
+    A step ends in one of four ways. It completes. It leaves its removals to the next step. It is
+    cancelled. Or the new request needs no further replica (a removal, a reordering), and is done at
+    once.
     """
 
     before: Part
@@ -144,12 +144,12 @@ class Change(NamedTuple):
 
     @property
     def gone(self) -> Ids:
-        """Replicas that are no replicas any more."""
+        """Replicas that were removed."""
         return without(self.before.replicas, self.after.replicas)
 
     @property
     def grown(self) -> Ids:
-        """Replicas that were none."""
+        """Replicas that were added."""
         return without(self.after.replicas, self.before.replicas)
 
     @property

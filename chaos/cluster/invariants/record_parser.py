@@ -1,8 +1,7 @@
-"""Committed metadata records as facts, read by a parser of the judges' own: tables, and no code of
-the product.
+"""A parser of metadata records: tables of Kafka's schemas, and no code of the product.
 
-Kafka's schemas, as far as a judge has a use for them; of other records only the type is told. Every
-tag is kept: a field that this table does not name is found under its number, as bytes.
+Only the records that a check needs are in the tables; of others the parser gives an empty type.
+Unknown tags are kept under their number, as bytes.
 """
 
 from collections.abc import Callable, Mapping
@@ -109,7 +108,7 @@ class ParsedRecord(NamedTuple):
 
 
 class _Bytes:
-    """A place in the value of a record."""
+    """A cursor over the bytes of a record."""
 
     def __init__(self, data: bytes) -> None:
         self.data, self.at = data, 0
@@ -144,7 +143,7 @@ def _text(data: _Bytes) -> str | None:
 
 
 def _many(*kinds: str) -> _Read:
-    """An array: of plain values where one kind is named, else of structures with those fields."""
+    """An array: of plain values for one kind, else of structures with these fields."""
 
     def read(data: _Bytes) -> tuple[Any, ...]:
         return tuple(one(data) for _ in range(data.count() - 1))

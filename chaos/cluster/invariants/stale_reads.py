@@ -14,7 +14,7 @@ from statemachine.image.image import Image
 
 
 def look(process: ControllerProcess) -> None:
-    """Ask it for the end of its image: it is not below what anybody has been told by now."""
+    """Query the end of its image; it must not be below what any replica was told by now."""
     process.enter(partial(_look, process))
 
 

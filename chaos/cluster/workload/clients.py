@@ -41,7 +41,7 @@ HEDGE_MS: Final = 300
 
 
 class Client:
-    """One of those who ask; the network knows it by its id."""
+    """One client; the network knows it by its id."""
 
     def __init__(self, world: ClusterEnvironment, number: int, rng: random.Random) -> None:
         self.world = world
@@ -80,16 +80,17 @@ class Client:
         return self._active
 
     def is_not_active(self, controller: ReplicaId) -> None:
-        """That one does not answer, or says that it is not."""
+        """Note that this controller does not answer, or is not active."""
         if self._active == controller:
             self._active = None
 
     def begin(self) -> None:
-        """Ask one thing after the other from now on."""
+        """Send one request after the other from now on."""
         self.later(self.rng.randrange(1, self.world.settings.pause_ms_max), self._go_on)
 
     def ask(self, request: Request, then: Callable[[Hashable], None]) -> None:
-        """Ask this, write down what comes of it, and go on with what it was told; None: nothing."""
+        """Send a request, record its outcome, and continue with the answer; None if there is
+        none."""
         noted = (
             None if request.key is None else self.client_history.calls(request.key, request.asked)
         )
@@ -131,8 +132,8 @@ class Client:
         self.ask(request, partial(self._go_on_from, request))
 
     def _go_on_from(self, request: Request, told: Hashable) -> None:
-        """Of what has just begun a part is taken back or sent elsewhere: a step is over sooner than
-        somebody who asks for anything comes to think of it."""
+        """Cancel or redirect a part of what has just begun, soon enough to hit the middle of a
+        step."""
         began, self._began = self._began, None
         if isinstance(told, said.Accepted) and request.key is not None:
             topic, number = KEPT, int(request.key[2])
@@ -190,7 +191,7 @@ class Client:
         return f"{self._id}/{self._count}"
 
     def _replicas(self) -> Replicas:
-        """Brokers that exist, now and then one that does not."""
+        """Replicas that exist; now and then one that does not."""
         brokers = list(map(int, self.world.brokers))
         settings = self.world.settings
         least = settings.replicas_min
@@ -217,7 +218,7 @@ class Client:
         return requests.reassign(KEPT, number, None, who=str(self._id), key=key)
 
     def _to_be_redirected(self) -> Request:
-        """Let several new replicas come at once; before all of them have, it goes elsewhere."""
+        """Add several replicas at once, to be redirected before all have arrived."""
         topic, number, replicas = redirected_moves.newcomers(self, (KEPT, MOVED))
         if not replicas:
             return self._about_a_partition()
@@ -310,8 +311,8 @@ class Client:
     # --- reads that may be old ---------------------------------------------------------------
 
     def _look_somewhere(self) -> None:
-        """L6: what a stale read shows is what the log comes to where it says, and one process never
-        goes back."""
+        """L6: a stale read shows the log at the offset that it names, and one process never goes
+        back."""
         if self._looks:
             return
         self._looks = True
@@ -364,7 +365,7 @@ class Asking:
         self._is_over = False
 
     def go(self) -> None:
-        """Ask somebody."""
+        """Send the request to the believed active controller."""
         if self._is_over:
             return
         self._tries += 1

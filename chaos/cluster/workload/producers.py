@@ -1,8 +1,8 @@
-"""Producers and consumers of a simulated cluster: they ask brokers, and are told where records lie.
+"""Producers and consumers of a simulated cluster.
 
-A producer is idempotent (KIP-98): it sends one batch at a time to a partition, the same one until
-it is acknowledged by all in sync, however often that takes. A consumer reads what is committed,
-from the beginning again and again.
+A producer is idempotent (KIP-98): it sends one batch at a time to a partition, and repeats it until
+all in-sync replicas acknowledge it. A consumer reads what is committed, from the beginning again
+and again.
 """
 
 import random
@@ -42,7 +42,7 @@ class Written(NamedTuple):
 
 
 class OutOfOrder(NamedTuple):
-    """A leader does not know what was written before; one that is deposed may not."""
+    """The answer of a leader that lacks the preceding batch; a deposed leader may lack it."""
 
     key: PartitionKey
     leader: int
@@ -57,7 +57,7 @@ class Read(NamedTuple):
 
 
 class _Asker(ABC):
-    """Somebody who asks brokers; see `chaos.cluster.rpc.Caller`."""
+    """A client of brokers; see `chaos.cluster.rpc.Caller`."""
 
     def __init__(self, world: ClusterEnvironment, number: int, rng: random.Random) -> None:
         self.world = world
@@ -80,15 +80,15 @@ class _Asker(ABC):
         self.world.timeline.after(delay_ms, happen)
 
     def begin(self) -> None:
-        """Ask one thing after the other from now on."""
+        """Send one request after the other from now on."""
         self.later(self.rng.randrange(*PAUSE_MS), self._go_on)
 
     @abstractmethod
     def _go_on(self) -> None:
-        """Ask the next thing."""
+        """Send the next request."""
 
     def find_leader(self, number: int, then: Callable[[ReplicaId | None], None]) -> None:
-        """Ask any broker who leads this partition of the topic."""
+        """Ask any broker for the leader of this partition."""
 
         def told(answer: Any) -> None:
             then(None if answer is None or answer == NO_LEADER else ReplicaId(answer))
@@ -98,7 +98,7 @@ class _Asker(ABC):
 
 
 class Producer(_Asker):
-    """Writes to the partitions of the topic in turn."""
+    """A producer that writes to random partitions of the topic."""
 
     def __init__(self, world: ClusterEnvironment, number: int, rng: random.Random) -> None:
         super().__init__(world, number, rng)
@@ -124,7 +124,7 @@ class Producer(_Asker):
         self._send(number, bytes(batch), values)
 
     def _send(self, number: int, batch: bytes, values: list[bytes]) -> None:
-        """Until it is acknowledged, or nobody wants to know any more."""
+        """Repeat the batch until it is acknowledged or the run ends."""
         if self.is_done:
             return
 
@@ -163,7 +163,7 @@ class Producer(_Asker):
 
 
 class Consumer(_Asker):
-    """Reads the partitions, each from its beginning to its end and again."""
+    """A consumer that reads random partitions to their end, and again."""
 
     def __init__(self, world: ClusterEnvironment, number: int, rng: random.Random) -> None:
         super().__init__(world, number, rng)

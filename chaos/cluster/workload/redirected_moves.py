@@ -1,10 +1,9 @@
-"""Moves that are sent elsewhere when a part of what they bring in is in sync, and the rest is not.
+"""Moves that get another target when some of their new replicas are in sync and others are not.
 
-Somebody lets several new replicas come at once, watches them, and as soon as one is there he wants
-the partition to have others, without that one. It counts until the end of the step, and goes then;
-if that is forgotten it stays on (P14).
-Looked at is what is committed, as an administrator sees it who asks again and again. So that they
-do not all come at once, one of them is held up, as long as anything may go wrong.
+A client adds several replicas at once and watches the committed metadata. As soon as one of them is
+in sync it asks for other replicas, without that one. The dropped replica stays in the ISR until the
+end of the step, and must leave then (P14). One of the new replicas is cut off meanwhile, so that
+they do not all arrive at once.
 """
 
 import random
@@ -52,7 +51,7 @@ class Watcher(Protocol):
 
 
 class Redirect:
-    """Watches one partition; `then` is told where to send it; nowhere if the time never came."""
+    """The watch over one partition; `then` gets the new replicas, none if the moment never came."""
 
     def __init__(
         self, client: Watcher, topic: str, number: int, then: Callable[[Replicas], None]
@@ -65,7 +64,7 @@ class Redirect:
         self._held_up: ReplicaId | None = None
 
     def watch(self) -> None:
-        """Look now, and again until there is something to do about it."""
+        """Look now, and again until the redirect is due."""
         part, client = _part(self._client, self._topic, self._number), self._client
         if part is None or not part.moves or self._left_ms <= 0 or client.is_done:
             self._end(())
@@ -90,7 +89,7 @@ class Redirect:
         self._client.world.network.unclog(held_up)
 
     def _elsewhere(self, part: Part, arrived: Ids, missing: Ids) -> Replicas:
-        """One of those that have not come and others beside it, but none that has just come."""
+        """Replicas with one of the missing ones, but without those that have arrived."""
         rng, settings = self._client.rng, self._client.world.settings
         first = rng.choice(missing)
         others = without(tuple(map(int, self._client.world.brokers)), (first, *arrived))
@@ -103,8 +102,8 @@ class Redirect:
 
 
 def newcomers(client: Watcher, topics: tuple[str, ...]) -> tuple[str, int, Replicas]:
-    """A partition of one of these topics, and at least two that it is not on, to be all that it is
-    on; none if it may not be, or where a step brings in one after the other."""
+    """A partition of one of these topics and at least two new replicas for it; no replicas if that
+    is impossible, or if limits bring them in one by one."""
     settings = client.world.settings
     topic, number = client.rng.choice(topics), client.rng.randrange(settings.partitions)
     part, least = _part(client, topic, number), max(2, settings.replicas_min)

@@ -42,7 +42,7 @@ TOPIC_ERRORS: Final = frozenset(
 
 
 class Request(NamedTuple):
-    """One thing to ask, and how to understand what comes back."""
+    """One request, and the interpretation of its answer."""
 
     key: Key | None
     """None for what is in nobody's history."""
@@ -55,13 +55,13 @@ class Request(NamedTuple):
 
 
 def require_of(answer: Any, kind: type, error: Error, allowed: frozenset[Error]) -> None:
-    """L7: the answer is of this kind, and its error one of these."""
+    """L7: the answer has this type, and one of these errors."""
     if not isinstance(answer, kind) or error not in allowed:
         raise Violation("L7", f"{answer} is no answer: it may be {sorted(e.name for e in allowed)}")
 
 
 def may_be_told(unavailable: Unavailable) -> None:
-    """L7: nobody here asks for too much at once."""
+    """L7: no request here is too large."""
     if unavailable is Unavailable.TOO_LARGE:
         raise Violation("L7", f"too much for one request: {unavailable}")
 
@@ -90,8 +90,7 @@ def essence(answer: Any) -> Hashable:
 def reassign(
     topic: str, number: int, replicas: Replicas | None, *, who: str, key: str = "", rate: int = 0
 ) -> Request:
-    """Let the partition have these replicas, copied at that rate; None takes back what is under
-    way."""
+    """Reassign a partition at a copy rate; None cancels the reassignment."""
     part = commands.Reassignment(topic=topic, partition=number, replicas=replicas)
     command = commands.AlterReassignments(reassignments=(part,), who=who, throttle_bytes_per_s=rate)
     asked = said.Cancel() if replicas is None else said.Reassign(replicas)
@@ -135,7 +134,7 @@ def create(
     factor: int,
     configs: tuple[tuple[str, str | None], ...] = (),
 ) -> Request:
-    """Let there be a topic of this name."""
+    """Create a topic."""
     new = commands.NewTopic(
         name=name,
         topic_id=topic_id,
@@ -159,7 +158,7 @@ def create(
 
 
 def delete(name: str) -> Request:
-    """Let there be none of this name."""
+    """Delete a topic."""
 
     def understood(answer: Any) -> Hashable:
         require_of(answer, commands.TopicsDeleted, answer.topics[0].error, TOPIC_ERRORS)
@@ -171,7 +170,7 @@ def delete(name: str) -> Request:
 
 
 def describe(name: str) -> Request:
-    """Is there one of this name?"""
+    """Look up a topic by name."""
 
     def read(image: Image) -> Hashable:
         found = image.topic_ids.get(name)
@@ -184,7 +183,7 @@ def describe(name: str) -> Request:
 
 
 def configure(kind: int, resource: str, name: str, value: str | None) -> Request:
-    """Let it have this value; None is no value of its own."""
+    """Set a configuration value; None deletes it."""
     operation = commands.ConfigOperation.DELETE if value is None else commands.ConfigOperation.SET
     op = commands.ConfigOp(name=name, operation=operation, value=value)
     change = commands.ConfigChange(resource_type=kind, resource_name=resource, ops=(op,))
@@ -219,7 +218,7 @@ def begin(
     key: str,
     rate: int = 0,
 ) -> Request:
-    """Begin a move of these partitions; `began` is told its id, 0 where nothing had to change."""
+    """Begin a move of these partitions; `began` gets its id, 0 if nothing had to change."""
     asked = tuple(
         commands.Reassignment(topic=topic, partition=number, replicas=replicas)
         for topic, number, replicas in parts
@@ -239,23 +238,23 @@ def begin(
 
 
 def pause(move_id: int, *, who: str, key: str) -> Request:
-    """Let no further step of the move begin."""
+    """Pause the move."""
     return _altered(move_id, said.Pause(), commands.PauseMoves(moves=(move_id,), who=who), key)
 
 
 def resume(move_id: int, *, who: str, key: str) -> Request:
-    """Let steps of the move begin again."""
+    """Resume the move."""
     return _altered(move_id, said.Resume(), commands.ResumeMoves(moves=(move_id,), who=who), key)
 
 
 def prefer(move_id: int, priority: int, *, key: str) -> Request:
-    """Let the move go before others, or after them."""
+    """Set the priority of the move."""
     altered = commands.AlterMove(move_id=move_id, priority=priority)
     return _altered(move_id, None, altered, key)._replace(key=None)
 
 
 def slow_down(move_id: int, rate: int, *, key: str) -> Request:
-    """Let the move copy so many bytes a second at most; 0 is as fast as it can."""
+    """Limit the bytes per second that the move copies; 0 removes the limit."""
     altered = commands.AlterMove(move_id=move_id, throttle_bytes_per_s=rate)
     return _altered(move_id, None, altered, key)._replace(key=None)
 
@@ -277,7 +276,7 @@ def left_of(move_id: int) -> Request:
 
 
 def take_back(move_id: int, *, key: str) -> Request:
-    """Let the move end now, each partition as before the step that is under way."""
+    """Cancel the move; each partition returns to its state before the step under way."""
 
     def understood(answer: Any) -> Hashable:
         require_of(answer, commands.MovesCancelled, Error.NONE, frozenset({Error.NONE}))
