@@ -1,4 +1,4 @@
-"""What concerns the cluster as a whole: its founding, its controllers, its producer ids."""
+"""Commands about the cluster as a whole: its founding, its controllers, its producer ids."""
 
 from statemachine.commands import (
     AllocateProducerIds,

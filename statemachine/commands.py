@@ -1,4 +1,10 @@
-"""The answer to what is either done or refused. A value only, never behaviour."""
+"""Commands and answers of the state machine. Values only.
+
+A command holds what was asked for as it was asked: it may be wrong in every way that its types
+allow. An answer leaves only after the records of its decision are committed. Each part of a command
+has its own result, and a refused part leaves no trace.
+
+"""
 
 from collections.abc import Mapping, Sequence
 from enum import Enum, IntEnum
@@ -39,7 +45,7 @@ class IsrMember(Struct, frozen=True, gc=False):
 
 
 class IsrProposal(Struct, frozen=True, kw_only=True, gc=False):
-    """What the leader of one partition wants its ISR to be."""
+    """The ISR that the leader of one partition proposes."""
 
     topic_id: UUID
     partition: int
@@ -83,7 +89,7 @@ class AlterReassignments(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class ElectionType(Enum):
-    """Which leader an operator asks for (KIP-183, KIP-460)."""
+    """The kind of election that an operator asks for (KIP-183, KIP-460)."""
 
     PREFERRED = 0
     UNCLEAN = 1
@@ -212,7 +218,9 @@ class CancelMoves(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class MovesCancelled(Struct, frozen=True, kw_only=True, gc=False):
-    """What each partition now has, in order of topic and number; number -1 tells of a topic."""
+    """The replicas of each partition after the cancel, by topic and number; number -1 stands for a
+    topic.
+    """
 
     partitions: tuple[ReassignmentAltered, ...] = ()
     moves: tuple[MoveAltered, ...] = ()
@@ -375,7 +383,7 @@ class BrokerRegistered(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class HeartbeatAnswered(Struct, frozen=True, kw_only=True, gc=False):
-    """What the broker is from here on."""
+    """The state of the broker from here on."""
 
     error: Error = Error.NONE
     message: str = ""
@@ -392,7 +400,7 @@ class BrokersFenced(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class BrokerCordoned(Struct, frozen=True, kw_only=True, gc=False):
-    """What came of it for one broker."""
+    """The result for one broker."""
 
     broker_id: BrokerId
     error: Error = Error.NONE
@@ -441,7 +449,7 @@ class ProducerIdsAllocated(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class ConfigOperation(IntEnum):
-    """What IncrementalAlterConfigs does with a configuration (KIP-339)."""
+    """The operations of IncrementalAlterConfigs (KIP-339)."""
 
     SET = 0
     DELETE = 1
@@ -535,7 +543,7 @@ class ReplicasAssigned(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class UpgradeType(Enum):
-    """How far a change of a feature's level may go; the numbers are those of api 57."""
+    """The changes of a feature level that a request allows; the numbers are those of api 57."""
 
     UNKNOWN = 0
     UPGRADE = 1

@@ -1,8 +1,9 @@
-"""What a command means: which records to append, and what to answer once they are committed.
+"""Decide commands: the records to append, and the answer once they are committed.
 
-`decide` reads and never changes anything; `replay` is how its records take effect. It answers
-whatever it is asked: what is wrong with a command becomes an error in the answer. Records are
-decided for the offset at which the image ends, so they must be appended there, in one piece.
+`decide` reads and changes nothing; `replay` applies its records. Every command gets an answer: a
+fault in it becomes an error. Records are decided for the offset at which the image ends, so they
+must be appended there, in one piece.
+
 """
 
 from typing import assert_never
@@ -66,7 +67,7 @@ from statemachine.topics import new_partitions, topics
 def decide(
     image: Image, command: Command, *, now_ms: int = 0, scheduler: Scheduler | None = None
 ) -> Decision:
-    """What `command` means for `image`. Changes nothing.
+    """Return the decision on `command`. Changes neither the image nor the command.
 
     `now_ms` is the wall clock, in milliseconds since 1970, for what is recorded only to be shown; 0
     where nobody knows.

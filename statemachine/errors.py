@@ -1,4 +1,4 @@
-"""What can be wrong with a command: Kafka's error codes, and a refusal with its reason.
+"""Errors of commands: Kafka's error codes, and a refusal with its reason.
 
 An error is a value that is answered. It is never raised.
 """
@@ -53,7 +53,7 @@ class Error(Enum):
 
 
 class Refusal(Struct, frozen=True, gc=False):
-    """Why something is not done; `message` names what is wrong and what would be right."""
+    """An error with its reason; `message` names the fault and the remedy."""
 
     error: Error
     message: str

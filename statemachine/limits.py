@@ -1,4 +1,4 @@
-"""Every bound of the state machine, with its unit. Numbers only, never behaviour."""
+"""Limits of the state machine, each with its unit."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""What one command has decided so far, read as if it were replayed already.
+"""The pending decision: an image with the records that a command has decided so far.
 
 The parts of a command are decided one after the other, and a later one sees what the earlier ones
 did. The image stays as it is.
@@ -159,7 +159,7 @@ class PendingDecision:
             yield (*found, partition)
 
     def has_changed(self, topic: Topic, number: int) -> bool:
-        """Whether the records so far change the partition, which exists."""
+        """Return True if the records so far change the partition, which exists."""
         return topic.keys[number] in self._partitions
 
     def delete_topic(self, topic: Topic) -> None:
@@ -188,7 +188,7 @@ class PendingDecision:
         self.records.append(record)
 
     def owned(self, key: OwnedKey) -> Owned | None:
-        """Which moves have set the configuration, after the records so far; or None."""
+        """Return the moves that have set the configuration, after the records so far; or None."""
         return self._owned[key] if key in self._owned else self.image.owned.get(key)
 
     def owned_keys(self) -> list[OwnedKey]:
@@ -212,7 +212,7 @@ class PendingDecision:
             self.joined[after.stage.move] = self.joined.get(after.stage.move, 0) + 1
 
     def at_most(self, count_max: int, partitions: int) -> int:
-        """How many of so many partitions one decision may take from a broker: the first ones.
+        """Return how many of a broker's partitions one decision may change: the first ones.
 
         The others are left, which is no state to stay in: the command is not complete, and what
         would say that it is must not be recorded.
@@ -242,7 +242,7 @@ class PendingDecision:
         )
 
     def live(self, broker_id: BrokerId) -> bool:
-        """Whether the broker may lead and be in sync, after the records so far."""
+        """Return True if the broker may lead and be in sync, after the records so far."""
         drafted = self._live.get(broker_id)
         if drafted is not None:
             return drafted
@@ -274,7 +274,7 @@ class PendingDecision:
         self._log_dirs[broker_id] = online
 
     def is_online(self, broker_id: BrokerId, directory_id: UUID) -> bool:
-        """Whether a replica of the broker in this directory is there, as far as it has said.
+        """Return True unless the broker has reported the replica's directory as failed or unknown.
 
         A broker whose directories are not known has not spoken of them since their level is in
         force: it would have stopped if it had none.
@@ -285,7 +285,9 @@ class PendingDecision:
         return directory_id.int != _LOST and (not known or directory_id in known)
 
     def may_lead(self, partition: PartitionRegistration) -> Callable[[BrokerId], bool]:
-        """Which replicas may: those of live brokers, in directories that are online."""
+        """Return the test for eligible leaders: live brokers with the replica in an online
+        directory.
+        """
 
         def may_lead(replica: BrokerId) -> bool:
             directory_id = directory_of(partition, replica)

@@ -1,4 +1,4 @@
-"""What the rest of the product asks of an image. It reads, and hands out only frozen values."""
+"""Queries about an image for the other packages. They return frozen values."""
 
 from collections.abc import Collection, Iterator
 from uuid import UUID
@@ -53,7 +53,7 @@ class BrokerDescription(Struct, frozen=True, kw_only=True, gc=False):
 def reassignments(
     image: Image, partitions: Collection[tuple[str, int]] | None = None
 ) -> tuple[Underway, ...]:
-    """What is being reassigned (api 46), all of it or among these, in order of topic and number."""
+    """Return the reassignments under way (api 46), all or among these, by topic and number."""
     return tuple(reassigned(image, partitions))
 
 

@@ -1,4 +1,4 @@
-"""What the facts for which Kafka has no record do to an image; the rules are those of `replay`."""
+"""Replay: apply one record to an image. A committed record is never refused nor judged."""
 
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType

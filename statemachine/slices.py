@@ -1,9 +1,9 @@
-"""Work that takes long, in slices: whoever does it may stop in between, and others have a turn.
+"""Sliced work: long work as a generator, so that others get a turn in between.
 
-Such work is a generator. It yields about once for each partition that it deals with, and says what
-that has cost; whoever does the work adds that up, and stops when it is enough for one turn. By what
-is said and not by a clock, so that the same work stops at the same places each time. While it is
-under way, what it reads must stay as it is. Nothing here knows what the work is.
+It yields about once for each partition, with the cost since the last yield in microseconds. The
+caller adds the costs up and stops when a turn is used up. Costs are constants, so that the same
+work stops at the same places each time. What the work reads must not change meanwhile.
+
 """
 
 from collections.abc import Generator

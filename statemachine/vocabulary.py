@@ -39,7 +39,7 @@ NO_MOVE: Final[MoveId] = 0
 
 
 class MoveKind(IntEnum):
-    """What a move is for."""
+    """The kinds of moves."""
 
     REASSIGN = 0
     DRAIN = 1
@@ -47,7 +47,7 @@ class MoveKind(IntEnum):
 
 
 class MoveState(IntEnum):
-    """Whether a move begins further steps; what is under way is never held up."""
+    """The states of a running move: only `RUNNING` begins further steps."""
 
     RUNNING = 0
     PAUSED = 1
@@ -55,7 +55,7 @@ class MoveState(IntEnum):
 
 
 class MoveOutcome(IntEnum):
-    """How a move ended, or how a partition left it."""
+    """The outcomes of a move, and of a partition in it."""
 
     COMPLETED = 0
     CANCELLED = 1
@@ -66,7 +66,7 @@ class MoveOutcome(IntEnum):
 
 
 class Ownership(IntEnum):
-    """Whose a configuration is that a move has needed."""
+    """The owner of a configuration that a move has needed."""
 
     RELEASED = 0
     """The move has given it up; users have what they had set."""

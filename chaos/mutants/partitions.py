@@ -30,7 +30,7 @@ _DECISIONS: Final = (
     Mutant(
         name="a completion begins no leader epoch",
         module="statemachine.partitions.change_builder",
-        old="finished or leader != before.leader or loses_any(before, wish)",
+        old="finished or leader != before.leader or loses_any(before, desired)",
         new="leader != before.leader",
         caught_by=("P3",),
         directed="moves_completion_rules",
@@ -38,7 +38,7 @@ _DECISIONS: Final = (
     Mutant(
         name="a replica goes without a leader epoch",
         module="statemachine.partitions.change_builder",
-        old=" or loses_any(before, wish)\n",
+        old=" or loses_any(before, desired)\n",
         new="\n",
         caught_by=("P3",),
         directed="moves_redirect",

@@ -1,4 +1,4 @@
-"""Which log directory holds a replica, and what it means that a directory is gone (KIP-858).
+"""Log directories of replicas, and the loss of a directory (KIP-858).
 
 A replica in a directory that is offline can neither lead nor be in sync, though its broker lives.
 Who tells is the broker: where it has put a replica, and which of its directories have failed.

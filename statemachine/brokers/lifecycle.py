@@ -1,9 +1,9 @@
-"""Brokers come, live, stop and go, and what that means for the partitions that they hold.
+"""Broker lifecycle: registration, heartbeats, fencing, shutdown, cordons, unregistration.
 
 KIP-631. A broker epoch is the offset of the record that registered the incarnation, so it is unique
-and rises. Whoever may not lead is taken out of every ISR in the same list of records; only where it
-is the last member it stays, and nobody leads (KIP-903: there is no better replica to wait for),
-unless the cluster has eligible leader replicas (`elr`), which remember it better.
+and rises. A broker that may not lead leaves every ISR in the same list of records. Where it is the
+last member and there is no ELR, it stays in the ISR and the partition has no leader.
+
 """
 
 from itertools import islice
@@ -88,7 +88,7 @@ def _next_offset(draft: PendingDecision) -> int:
 
 
 def _stopped_cleanly(before: BrokerRegistration | None, command: RegisterBroker) -> bool:
-    """Whether the incarnation before this one has put everything on disk before it ended."""
+    """Return True if the previous incarnation flushed everything to disk before it ended."""
     return before is not None and command.previous_epoch == before.epoch
 
 
@@ -125,7 +125,7 @@ def _registration_refusal(draft: PendingDecision, command: RegisterBroker) -> Re
 
 
 def _directory_refusal(image: Image, command: RegisterBroker) -> str | None:
-    """Why the log directories cannot be registered, or None (KIP-858)."""
+    """Return the reason to refuse the log directories, or None (KIP-858)."""
     if not command.log_dirs:
         return f"broker {command.broker_id} names no log directory"
     if len(set(command.log_dirs)) != len(command.log_dirs):
@@ -147,7 +147,8 @@ def _is_reserved(directory: UUID) -> bool:
 
 
 def _feature_refusal(image: Image, command: RegisterBroker) -> Refusal | None:
-    """Why the broker cannot follow a cluster with these features, or None (KIP-584, KIP-1022).
+    """Return the feature of the cluster that the broker does not support, or None (KIP-584,
+    KIP-1022).
 
     It is held to what it names and to what is in force: what it does not name, it has not.
     """
@@ -203,7 +204,7 @@ def heartbeat(draft: PendingDecision, command: BrokerHeartbeat) -> Slices[Heartb
 
 
 def _may_go(image: Image, broker: BrokerRegistration, command: BrokerHeartbeat) -> bool:
-    """Whether an unfenced broker is to be fenced now: it wants to, and nothing holds it."""
+    """Return True if an unfenced broker that wants to shut down may be fenced now."""
     if broker.stopping_at is None:
         leads = image.index.count(image.index.leader_of, broker.broker_id)
         return command.want_fence or (command.want_shut_down and not leads)
@@ -356,7 +357,9 @@ def takers(image: Image) -> list[BrokerRegistration]:
 
 
 def cordon_refusal(image: Image, newcomers: Replicas, *, where: str = "") -> Refusal | None:
-    """Why not all of these may get a new replica, or None; `where` begins the sentence."""
+    """Return the reason why one of these brokers may not get a new replica, or None; `where` begins
+    the sentence.
+    """
     for broker_id in newcomers:
         broker = image.brokers.get(broker_id)
         if broker is not None and broker.cordoned:
@@ -414,7 +417,7 @@ def unregistered(broker_id: BrokerId) -> Refusal:
 
 
 def in_use_refusal(image: Image, broker_id: BrokerId) -> Refusal | None:
-    """Why the broker is not to be forgotten yet: it lives, or has replicas; or None."""
+    """Return the reason not to unregister the broker yet (it lives, or has replicas), or None."""
     broker, index = image.brokers[broker_id], image.index
     if not broker.fenced:
         state = "alive" if broker.stopping_at is None else "stopping"

@@ -1,4 +1,4 @@
-"""The registration of a broker as a value. It is replaced, never changed, and knows no other."""
+"""The registration of a broker as a value."""
 
 from uuid import UUID
 
@@ -33,5 +33,5 @@ class BrokerRegistration(Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def live(self) -> bool:
-        """Whether it may lead and be in an ISR: neither fenced nor stopping."""
+        """True if the broker may lead and be in an ISR: neither fenced nor stopping."""
         return not self.fenced and self.stopping_at is None

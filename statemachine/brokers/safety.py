@@ -1,4 +1,4 @@
-"""Whether brokers may stop: which partitions would be hurt, and how. It reads, and changes nothing.
+"""Safe-to-stop: the partitions that lose something if brokers stop.
 
 A partition is hurt if it would have no leader, or fewer in sync than min ISR, and if one of the
 brokers is in sync for it now: stopping the others changes nothing. What comes back later, or could
@@ -21,7 +21,7 @@ from statemachine.vocabulary import BrokerId, Replicas
 
 
 class Harm(StrEnum):
-    """What would become of a partition."""
+    """The effect of a stop on one partition."""
 
     NO_LEADER = "no-leader"
     UNDER_MIN_ISR = "under-min-isr"
@@ -40,7 +40,7 @@ class Hurt(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Safety(Struct, frozen=True, kw_only=True):
-    """What would be hurt if the brokers stopped together."""
+    """The partitions that are affected if the brokers stop together."""
 
     hurt: tuple[Hurt, ...]
     """Some of them, in order of topic and number."""
@@ -50,7 +50,7 @@ class Safety(Struct, frozen=True, kw_only=True):
 
     @property
     def is_safe(self) -> bool:
-        """Whether the brokers may stop."""
+        """True if the brokers may stop."""
         return not self.hurt_count
 
 
@@ -67,7 +67,9 @@ class TooMany(Struct, frozen=True):
 
 
 def safe_to_stop(image: Image, broker_ids: Collection[BrokerId]) -> Safety | TooMany:
-    """What would be hurt if all of these brokers stopped now; who is unknown hurts nobody."""
+    """Return the partitions that are affected if all of these brokers stop now. Unknown brokers
+    affect none.
+    """
     return whole(judging(image, broker_ids))
 
 

@@ -44,7 +44,7 @@ _AMENDING: Final = (ConfigOperation.APPEND.value, ConfigOperation.SUBTRACT.value
 
 
 class _Asked(NamedTuple):
-    """What is asked of one resource."""
+    """The requested changes of one resource."""
 
     resource: Resource
     values: Callable[[Mapping[str, str]], _Values | Refusal]
@@ -149,7 +149,9 @@ def _set(draft: PendingDecision, asked: _Asked) -> Refusal | None:
 def _tell_moves(
     draft: PendingDecision, asked: _Asked, current: Mapping[str, str], values: _Values
 ) -> None:
-    """What a user sets himself is no move's any more; he may add to a list without taking it."""
+    """Release configurations that a user sets from the moves that had set them; adding to a list
+    does not.
+    """
     held = {
         name: throttle.previous(draft, key)
         for name in values

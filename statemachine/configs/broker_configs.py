@@ -1,6 +1,7 @@
-"""The table of the configurations of brokers that can be changed while they run. Data only.
+"""Dynamic broker configurations: their definitions and their names per listener.
 
-The order is that of the alphabet within each subject; types, defaults and bounds are Kafka's.
+The order is alphabetical within each subject; types, defaults and bounds are Kafka's.
+
 """
 
 import re
@@ -303,12 +304,16 @@ def base_name(name: str) -> str:
 
 
 def broker_definition(name: str) -> Definition | None:
-    """What this configuration is, of a broker, of one of its listeners or of all; or None."""
+    """Return the definition of a dynamic configuration of a broker or of one of its listeners, or
+    None.
+    """
     return CLUSTER_CONFIGS.get(name) or BROKER_CONFIGS.get(base_name(name))
 
 
 def broker_value_refusal(resource_name: str, name: str, value: str) -> str | None:
-    """Why the broker, or with an empty name all of them, may not get this, or None."""
+    """Return the reason to refuse the value for a broker (an empty name means all of them), or
+    None.
+    """
     reason = _name_refusal(resource_name, name)
     if reason is not None:
         return reason
@@ -350,7 +355,9 @@ _SENSITIVE_STATIC: Final = frozenset(
 
 
 def broker_config_is_sensitive(name: str) -> bool:
-    """Whether its value must not be shown: a password, or something whose meaning is unknown."""
+    """Return True if the value must not be shown: a password, or a configuration that is not known
+    here.
+    """
     definition = broker_definition(name)
     if definition is not None:
         return definition.type is ConfigType.PASSWORD

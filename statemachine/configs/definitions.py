@@ -1,7 +1,8 @@
-"""What one configuration is: its name, its type, and which values it may have.
+"""Definitions of configurations: name, type and valid values.
 
-Here are the type of such a description and the checks that descriptions are made of. No
-configuration is named here, and none is looked up.
+This module holds the type of a definition and the checks that definitions are made of, and names no
+configuration.
+
 """
 
 import re
@@ -52,7 +53,7 @@ class Definition(Struct, frozen=True, gc=False):
     documentation: str
 
     def refusal(self, value: str) -> str | None:
-        """Why it may not have this value, or None; blanks around a value do not count."""
+        """Return the reason to refuse the value, or None; surrounding blanks are ignored."""
         expected = self.check(value.strip())
         if expected is None:
             return None
@@ -144,7 +145,7 @@ def class_name(name: str, default: str | None, doc: str) -> Definition:
 
 
 def password(name: str, doc: str) -> Definition:
-    """What must never be shown."""
+    """Define a value that is never shown."""
     return Definition(name, ConfigType.PASSWORD, None, _anything, doc)
 
 

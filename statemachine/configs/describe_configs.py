@@ -1,4 +1,4 @@
-"""What is set for a resource, and by whom: DescribeConfigs for controllers and brokers (api 32).
+"""DescribeConfigs for controllers and brokers (api 32): the values of a resource and their sources.
 
 It reads and hands out only frozen values. The value of what is sensitive is never among them.
 """
@@ -34,7 +34,7 @@ from statemachine.vocabulary import (
 
 
 class Source(IntEnum):
-    """Where a value comes from (KIP-226)."""
+    """The source of a value (KIP-226)."""
 
     TOPIC = 1
     BROKER = 2
@@ -134,7 +134,7 @@ def _of_broker(
 
 
 def _by_brokers(image: Image, name: str, answering: BrokerFile) -> Iterator[Synonym]:
-    """What brokers say of it: this one, all of them, and this one's file, where it says more."""
+    """Return the values set for this broker, for all brokers, and in the broker's own file."""
     own = image.configs.get((BROKER_RESOURCE, answering.broker), {})
     if answering.broker != CLUSTER_DEFAULT and name in own:
         yield Synonym(name, own[name], Source.BROKER)

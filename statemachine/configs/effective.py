@@ -1,7 +1,8 @@
-"""The configurations that the state machine itself heeds, and what they say.
+"""The configurations that the state machine itself uses.
 
-Values in the log are not judged: what does not parse counts as not set. What may be set at all is
-said elsewhere (`config_rules`), and nothing here changes anything.
+Values in the log are not judged: a value that does not parse counts as not set. `configs.resources`
+says which values may be set.
+
 """
 
 from collections.abc import Mapping
@@ -29,12 +30,14 @@ class HoldsConfigs(Protocol):
 
     @property
     def configs(self) -> Mapping[Resource, Mapping[str, str]]:
-        """What is set, by resource and name; resources without anything set may be left out."""
+        """The values that are set, by resource and name; resources without any may be left out."""
         ...
 
 
 def min_isr(holder: HoldsConfigs, topic_name: str, partition: PartitionRegistration) -> int:
-    """How many replicas must be in sync: never more than the partition is meant to have."""
+    """Return the minimum size of the ISR: never more than the replicas that the partition is to
+    have.
+    """
     return min(configured_min_isr(holder, topic_name), len(partition.aimed))
 
 

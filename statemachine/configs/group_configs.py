@@ -1,7 +1,8 @@
-"""The configurations of a group of consumers, of share consumers or of streams (KIP-848, KIP-932).
+"""Configurations of groups (KIP-848, KIP-932) and of client metrics subscriptions (KIP-714).
 
-Names, types, defaults and bounds are those of `GroupConfig` of Kafka 4.2. The bounds that a Kafka
-controller reads from its own `group.*` settings are Kafka's defaults of those settings.
+Names, types, defaults and bounds are those of `GroupConfig` and `ClientMetricsConfigs` of Kafka
+4.2. Where a Kafka controller reads a bound from its own `group.*` settings, it is their default.
+
 """
 
 import re
@@ -112,7 +113,7 @@ assert HEARTBEAT_MS[1] < SESSION_MS[0]
 
 
 def group_value_refusal(name: str, value: str) -> str | None:
-    """Why a group may not get this configuration, or None."""
+    """Return the reason to refuse this configuration of a group, or None."""
     definition = GROUP_CONFIGS.get(name)
     if definition is None:
         return f"{name} is not a configuration of groups"
@@ -140,7 +141,7 @@ CLIENT_METRICS_CONFIGS: Final = table(
 
 
 def client_metrics_refusal(name: str, value: str) -> Refusal | None:
-    """Why a subscription may not get this configuration, or None."""
+    """Return the reason to refuse this configuration of a subscription, or None."""
     definition: Definition | None = CLIENT_METRICS_CONFIGS.get(name)
     if definition is None:
         known = ", ".join(CLIENT_METRICS_CONFIGS)
@@ -176,7 +177,7 @@ def _match_refusal(value: str) -> Refusal | None:
 
 
 def pattern_fault(pattern: str) -> str | None:
-    """What is wrong with a regular expression at first sight, or None.
+    """Return the fault of a regular expression as far as a simple check sees it, or None.
 
     A broker compiles it in Java's dialect, which nobody else can judge in full. Here it is seen
     whether brackets are closed and whether everything that repeats has something to repeat.

@@ -115,7 +115,7 @@ def described(holder: QuotaHolder) -> str:
 
 
 def _entity_fault(entity: QuotaHolder) -> str | None:
-    """Why nobody can be this, or None."""
+    """Return the fault of a quota entity, or None."""
     if not entity:
         return f"an entity needs a type: {', '.join(TYPES)}"
     types = [part.type for part in entity]
@@ -169,7 +169,7 @@ def _value_fault(rates: Mapping[str, Rate], op: QuotaOp) -> str | None:
 
 
 class Match(IntEnum):
-    """How a filter looks at the name of an entity."""
+    """The ways in which a filter compares the name of an entity."""
 
     EXACT = 0
     DEFAULT = 1
@@ -178,7 +178,7 @@ class Match(IntEnum):
 
 
 class QuotaFilter(Struct, frozen=True, kw_only=True, gc=False):
-    """What one part of an entity must be like."""
+    """A condition on one part of an entity."""
 
     type: str
     match: int

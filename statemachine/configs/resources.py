@@ -1,4 +1,4 @@
-"""Which resources have configurations, and for each of them what may be set and what is secret.
+"""Resources that have configurations: the values each may have, and those that are secret.
 
 One place for all resources; what is particular to one stands in its own module. The error codes
 are those that Kafka answers for that resource. Nothing here changes anything.
@@ -53,7 +53,7 @@ _BROKER_ID: Final = re.compile(r"0|[1-9][0-9]{0,9}")
 
 
 def resource_refusal(image: Image, resource: Resource) -> Refusal | None:
-    """Why this is nothing that has configurations, or None."""
+    """Return the reason why this resource has no configurations, or None."""
     kind, name = resource
     if kind == BROKER_LOGGER_RESOURCE:
         return Refusal(
@@ -86,7 +86,7 @@ def _broker_refusal(image: Image, name: str) -> Refusal | None:
 
 
 def value_refusal(image: Image, resource: Resource, name: str, value: str) -> Refusal | None:
-    """Why the resource may not get this configuration, or None."""
+    """Return the reason to refuse this configuration of the resource, or None."""
     kind, resource_name = resource
     size = len(value.encode())
     if size > CONFIG_VALUE_BYTES_MAX or len(name) > CONFIG_NAME_CHARACTERS_MAX:
@@ -115,7 +115,7 @@ def conflict(
     touched: bool,
     has_elr: bool,
 ) -> Refusal | None:
-    """Why `after` cannot follow `before`, each value for itself being right; or None.
+    """Return the reason why `after` may not follow `before` although each value is valid, or None.
 
     `touched` says that min.insync.replicas is among what is asked for, changed by it or not.
     """
@@ -141,14 +141,14 @@ def conflict(
 
 
 def definition(kind: int, name: str) -> Definition | None:
-    """What this configuration is, or None if nobody here knows it."""
+    """Return the definition of the configuration, or None if it is not known here."""
     if kind == BROKER_RESOURCE:
         return broker_definition(name)
     return _TABLES.get(kind, {}).get(name)
 
 
 def is_sensitive(kind: int, name: str) -> bool:
-    """Whether its value must not be shown: it is a password, or nobody knows what it is."""
+    """Return True if the value must not be shown: it is a password, or not known here."""
     if kind == BROKER_RESOURCE:
         return broker_config_is_sensitive(name)
     known = definition(kind, name)

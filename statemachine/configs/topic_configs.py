@@ -203,7 +203,7 @@ assert BROKER_SYNONYMS.keys() <= TOPIC_CONFIGS.keys()
 
 
 def topic_value_refusal(name: str, value: str, level: int) -> str | None:
-    """Why a topic may not get this configuration in a cluster of this level, or None."""
+    """Return the reason to refuse this configuration of a topic at this level, or None."""
     definition = TOPIC_CONFIGS.get(name)
     if definition is None:
         return f"Unknown topic config name: {name}"
@@ -221,7 +221,7 @@ def topic_value_refusal(name: str, value: str, level: int) -> str | None:
 
 
 def topic_conflict(before: Mapping[str, str], after: Mapping[str, str]) -> str | None:
-    """Which configurations of a topic do not go together, or None.
+    """Return a conflict between configurations of a topic, or None.
 
     `before` and `after` are what the topic has of its own. Where it has nothing, or what is stored
     does not parse, the default counts.
@@ -252,7 +252,9 @@ def _remote_conflict(configs: Mapping[str, str]) -> str | None:
 
 
 def _local_conflict(configs: Mapping[str, str], name: str) -> str | None:
-    """Why so much cannot be kept locally, or None; a local retention of -2 takes the other's."""
+    """Return the reason why the local retention is too large, or None; -2 means "as the total
+    retention".
+    """
     total, local = _whole(configs, name), _whole(configs, f"local.{name}")
     if local == -2:
         return None
@@ -283,7 +285,7 @@ def _true(configs: Mapping[str, str], name: str) -> bool:
 
 
 def new_topic_refusal(configs: Iterable[tuple[str, str | None]], level: int) -> str | None:
-    """Why a topic may not be created with these configurations, or None."""
+    """Return the reason to refuse a new topic with these configurations, or None."""
     given: dict[str, str] = {}
     for name, value in configs:
         if value is None:

@@ -108,12 +108,12 @@ RECORDED: Final = tuple(sorted(FEATURES.keys() - {METADATA_VERSION, KRAFT_VERSIO
 
 
 def default_levels(metadata_version: int) -> dict[str, int]:
-    """What Kafka's format tool puts in force at this level besides metadata.version itself."""
+    """The levels that Kafka's format tool sets at this metadata.version."""
     return {name: FEATURES[name].default(metadata_version) for name in RECORDED}
 
 
 def unmet_need(name: str, level: int, levels: Mapping[str, int]) -> str | None:
-    """Which other feature is too low in `levels` for this one to be at `level`, or None."""
+    """Return the feature whose level in `levels` is too low for this one at `level`, or None."""
     for since, needed, needed_level in FEATURES[name].needs:
         if level >= since and levels.get(needed, 0) < needed_level:
             return (
@@ -124,7 +124,8 @@ def unmet_need(name: str, level: int, levels: Mapping[str, int]) -> str | None:
 
 
 def range_refusal(who: str, lowest: int, highest: int, level: int) -> str | None:
-    """Why `who`, that supports these levels of a feature, cannot have it at `level`, or None.
+    """Return the reason why `who`, which supports this range, cannot have the feature at `level`,
+    or None.
 
     Level 0 is "not in force", which everyone can do. In the words of Kafka's `QuorumFeatures`.
     """
@@ -137,7 +138,7 @@ def range_refusal(who: str, lowest: int, highest: int, level: int) -> str | None
 
 
 def elr_in_force(levels: Mapping[str, int]) -> bool:
-    """Whether partitions have eligible leader replicas in a cluster with these levels (KIP-966)."""
+    """Return True if partitions have eligible leader replicas at these levels (KIP-966)."""
     return levels.get(ELR_VERSION, 0) >= 1 and levels.get(METADATA_VERSION, 0) >= LEVEL_ELR
 
 

@@ -57,7 +57,7 @@ def update_features(draft: PendingDecision, command: UpdateFeatures) -> Features
 
 
 def elr_safety_records(image: Image, default_min_isr: int) -> Iterator[kafka_records.Config]:
-    """What must be in the log before ELR is: one min ISR for all brokers, and none of single ones.
+    """Return the records that must precede ELR: one min ISR for all brokers, none for single ones.
 
     A controller counts with the min ISR of the log; a broker must not count with another (KIP-966).
     """
@@ -90,7 +90,7 @@ def _refusal(
     current: int,
     proposed: Mapping[str, int],
 ) -> str | None:
-    """Why the feature cannot be in force at that level, or None."""
+    """Return the reason to refuse the level of the feature, or None."""
     reason = (
         _nonsense(update)
         or _support_refusal(image, command, update)
@@ -129,7 +129,7 @@ def _direction_refusal(update: FeatureUpdate, current: int) -> str | None:
 
 
 def _support_refusal(image: Image, command: UpdateFeatures, update: FeatureUpdate) -> str | None:
-    """Which node does not support the level, or has not said that it does; or None."""
+    """Return the first node that does not support the level or has not said so, or None."""
     name, level = update.name, update.level
     local = f"Local controller {command.controller_id}"
     reason = _unsupported(local, RANGES, name, level)
@@ -167,7 +167,7 @@ def _kraft_version_refusal(update: FeatureUpdate, current: int) -> str | None:
 
 
 def _metadata_version_refusal(update: FeatureUpdate, current: int) -> str | None:
-    """Why metadata.version cannot go down to that level, or None."""
+    """Return the reason why metadata.version cannot go down to that level, or None."""
     lost = any(update.level < changed <= current for changed in RECORDS_CHANGED_AT)
     if not lost:
         return None

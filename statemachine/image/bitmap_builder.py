@@ -1,7 +1,8 @@
-"""Keys of partitions on their way into bitmaps: sorted by broker first, and put in together.
+"""Bitmap builder: collect keys by broker, and add them to the bitmaps together.
 
-A bitmap takes hundreds of keys at once in the time of a few single ones. What is gathered is in no
-bitmap until it is settled; whoever gathers sees to it that nobody looks before.
+Adding hundreds of keys at once takes as long as adding a few single ones. Keys are in no bitmap
+until `settle`; the caller sees to it that nobody reads the bitmaps before.
+
 """
 
 from array import array
@@ -105,7 +106,9 @@ class _Stretch:
         self.first_key = first_key
 
     def is_before(self, rows: Rows, places: slice, key: int) -> bool:
-        """Whether the rows at these places go on where it ends, with a partition of this key."""
+        """Return True if the rows at these places continue after the end, with a partition of this
+        key.
+        """
         return (
             self.rows is rows
             and self.end == places.start

@@ -178,7 +178,7 @@ def _add(
 
 
 def _follow(topic: Topic, rows: Rows, begin: int, end: int) -> bool:
-    """Whether these are the topic's next partitions, in their order."""
+    """Return True if these are the topic's next partitions, in order."""
     first = len(topic.partitions)
     last = first + end - begin - 1
     return last <= PARTITION_NUMBER_MAX and rows.are_numbered(begin, end, first)
@@ -249,7 +249,7 @@ def _replay_others(image: Image, values: Sequence[bytes], offset: int, step: int
 
 
 def _is_apart(image: Image, record: kafka_records.Record) -> bool:
-    """Whether it is nothing to the index what it has not been told yet: no partition changes.
+    """Return True if the record changes no partition, so that the index may be settled later.
 
     What a snapshot holds besides ordinary partitions is such, and would have to wait otherwise, in
     one go, until all of them are in their bitmaps.

@@ -1,4 +1,10 @@
-"""Whom quotas are for, as the key of them. Nothing here knows what a quota means."""
+"""The image: the state of the cluster after a prefix of the metadata log.
+
+Only `replay` calls the methods that change it (`set_...`, `add_topic`, `remove_topic` and those of
+transactions); all others read. It is changed in place and not copied, because it holds up to 2,000,000 partitions
+and a record changes one. The values in it are frozen.
+
+"""
 
 from collections.abc import Callable, Iterable
 from itertools import repeat
@@ -91,7 +97,7 @@ class Image:
 
     @property
     def next_producer_id(self) -> int:
-        """Where the next block of producer ids begins."""
+        """The first id of the next block of producer ids."""
         return self.singles.get("next_producer_id", 0)  # type: ignore[no-any-return]
 
     @property
@@ -101,7 +107,7 @@ class Image:
 
     @property
     def all_paused(self) -> own_records.MovesPaused | None:
-        """Who has paused all moves and since when, or None."""
+        """The pause of all moves, or None."""
         return self.singles.get("all_paused")
 
     def topic_named(self, name: str) -> Topic | None:
@@ -210,7 +216,7 @@ class Image:
         self._touched = MetadataDelta()
 
     def drain(self) -> MetadataDelta:
-        """What was touched since the last time."""
+        """Return the changes since the last call."""
         assert self._touched is not None, "nobody watches this image"
         touched, self._touched = self._touched, MetadataDelta()
         return touched
@@ -353,19 +359,19 @@ class Image:
         self._set(self.facts, key, ABSENT if record is None else record)
 
     def begin_transaction(self, offset: int) -> None:
-        """What follows can be aborted."""
+        """Begin a transaction: the changes that follow can be aborted."""
         if self._journal is None:
             self._journal = UndoLog(offset)
         self._set_transaction(Transaction(offset, self.level))
 
     def end_transaction(self) -> None:
-        """What was done since the transaction began counts."""
+        """End the transaction and keep its changes."""
         self._set_transaction(None)
         if not self._keeps_undo:
             self._journal = None
 
     def abort_transaction(self) -> None:
-        """What was done since the transaction began never was. Undoing it is a change too."""
+        """Undo the changes since the transaction began. The undoing is itself a change."""
         assert self._journal is not None
         assert self.transaction is not None
         self.index.lose_delta()

@@ -1,4 +1,4 @@
-"""Which partitions a broker holds, leads or is in sync for, without a scan.
+"""The partition index: the partitions that a broker holds, leads or is in sync for, without a scan.
 
 Each partition has a key: a small number, given when it is created and given again when it is gone,
 so that the keys of 2,000,000 partitions stay dense and a bitmap of them small. Which key a
@@ -181,7 +181,7 @@ class PartitionIndex:
     def _note_move(
         self, key: int, before: PartitionRegistration | None, after: PartitionRegistration | None
     ) -> None:
-        """What the index knows of moves; most partitions are in none, before and after."""
+        """Update the entries about moves; most partitions have none, before and after."""
         moved = before is not None and before.moving
         moves = after is not None and after.moving
         if not moved and not moves:
@@ -210,7 +210,7 @@ class PartitionIndex:
             keys.add(key)
 
     def count(self, part: Part, broker_id: BrokerId) -> int:
-        """How many partitions the broker plays this part for."""
+        """Return the number of partitions for which the broker plays this part."""
         bitmap = part.get(broker_id)
         return 0 if bitmap is None else len(bitmap)
 
@@ -278,7 +278,7 @@ def _leader(partition: PartitionRegistration | None) -> Replicas:
 
 
 class _Moving(NamedTuple):
-    """What the index knows of a partition that is moving."""
+    """The entry of a moving partition in the index."""
 
     steps: bool | None
     """Whether a step is under way; None where nothing is moving."""

@@ -39,7 +39,7 @@ _NO_REPLICAS: Final = (0,) * WIDTH_MAX
 
 
 class Isrs(NamedTuple):
-    """What many records make of ISRs: partitions of one topic, each of them once."""
+    """ISR changes of many records: partitions of one topic, each of them once."""
 
     numbers: Sequence[int]
     isrs: Sequence[Replicas]
@@ -60,7 +60,7 @@ class Became(NamedTuple):
 
 
 class Common:
-    """What the columns of all topics of an image have in common."""
+    """State that the tables of all topics of an image share."""
 
     __slots__ = ("_holders", "_left", "directories")
 
@@ -244,7 +244,7 @@ class Columns:
         return list(known.values())
 
     def _became(self, number: int, isr: Replicas) -> Became | None:
-        """What the ISR of the row was and becomes; None where it is no row, or would be none."""
+        """Return the ISR of the row before and after, or None if it is no row before or after."""
         form = self._form
         fields = form.whole.unpack_from(self._rows, number * form.size)
         replicas = form.replicas_of(fields)
@@ -317,7 +317,8 @@ class Columns:
     def _becomes_row(
         self, number: int, before: PartitionRegistration | None, after: PartitionRegistration
     ) -> bool:
-        """Whether the partition can be a row, and is. Otherwise its row means nothing any more.
+        """Write the partition into its row if it fits, and return whether it did. Otherwise the row
+        is void.
 
         `before` is what the row says, if that is known.
         """
@@ -408,7 +409,7 @@ class Topic:
 
 
 def _is_ordinary(partition: PartitionRegistration) -> bool:
-    """Whether a row has room for all that there is to say of it, but for its replicas."""
+    """Return True if a row can hold everything but the replicas of this partition."""
     if partition.target or partition.adding or partition.removing or partition.original:
         return False
     if partition.elr or partition.last_known_elr or partition.recovery != RECOVERED:

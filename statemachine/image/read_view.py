@@ -1,9 +1,9 @@
-"""An image as it was when it ended at some offset, read while the image itself goes on.
+"""The read view: an image as it was at an earlier offset, while the image itself goes on.
 
-Nothing is copied beforehand, for an image can hold 2,000,000 partitions. Whoever overwrites
-something hands in what it was, and a reader takes that instead of what is there now. What is
-listed is listed in strides, in the order of the image's own tables, so that every node that has
-replayed the same log lists it alike. Nothing here changes an image.
+Nothing is copied in advance, for an image can hold 2,000,000 partitions: the image hands in each
+value that it overwrites, and a reader takes that value instead of the present one. Entries come in
+the order of the image's own tables, so that all nodes list the same log alike.
+
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -74,12 +74,12 @@ class PastTable(Generic[K, V]):
         self._kept.setdefault(key, before)
 
     def get(self, key: K) -> V | None:
-        """What was there, or None."""
+        """Return the value at that time, or None."""
         value = self._kept.get(key, ABSENT) if key in self._kept else self._live.get(key)
         return None if value is ABSENT else value
 
     def items(self) -> Iterator[tuple[K, V] | None]:
-        """What was there; None is only a pause."""
+        """Yield the entries at that time; None is a pause."""
         while self._list_more():
             yield None
         kept, live = self._kept, self._live

@@ -169,7 +169,7 @@ def _level_to_say(record: kafka_records.Record, level: int) -> int:
 
 
 def _records(past: ReadView, version: int) -> Iterator[kafka_records.Record | bytes | None]:
-    """What the image was, as records or as their values; None is only a pause.
+    """Yield the image as records or as their encoded values; None is a pause.
 
     `version` is that of a Partition at the level in force.
     """

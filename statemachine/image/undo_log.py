@@ -1,11 +1,11 @@
-"""What it takes to undo what the log has not yet committed.
+"""The undo log: how to undo the changes of an image that are not committed yet.
 
-The active controller replays at append. When it loses the lead, what was not committed never
-happened: the journal holds, per change, the offset that caused it and the call that undoes it. It
-is as long as what the quorum lets be appended and uncommitted. It knows nothing of what it undoes.
+The active controller replays at append. When it loses the lead, it undoes everything that was not
+committed. An entry holds the offset of the record and the call that undoes its change.
 
-An entry is one tuple, for it may have a hundred thousand of them: each object more is one that the
-collector looks through. For the same reason they go in portions.
+An entry is one tuple, because there may be a hundred thousand of them and the garbage collector
+visits every object. Committed entries are dropped in portions for the same reason.
+
 """
 
 from collections import deque
@@ -60,7 +60,7 @@ class UndoLog:
         self._entries.extend(zip(offsets, repeat(undo), *arguments, strict=False))
 
     def forget_below(self, offset: int) -> None:
-        """What happened before `offset` will not be undone any more."""
+        """Drop the entries below `offset`: they are committed."""
         self.start = start = max(self.start, offset)
         entries = self._entries
         for _ in range(max(0, len(entries) - self._kept) + FORGOTTEN_AT_ONCE):

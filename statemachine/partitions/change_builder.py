@@ -1,8 +1,9 @@
-"""One change to one partition: the only place where the controller makes one.
+"""Partition changes: every change of a partition that the controller decides is built here.
 
-Whatever asked for it (an ISR, a reassignment, a broker that went or came), the same follows: a
-reassignment that is complete completes, a leader that may not lead is replaced, the epochs go up,
-and what must always hold is asserted.
+Whatever asked for the change (an ISR, a reassignment, a broker that went or came), the same rules
+follow: a reassignment that is complete completes, a leader that may not lead is replaced, the
+epochs go up. Each change passes `_record`, which asserts the invariants of the partition, or
+`plain_isr_change`, which does so for changes that are recorded as packed rows.
 """
 
 from collections.abc import Callable, Hashable
@@ -18,14 +19,14 @@ from statemachine.partitions.elr import last_known_leader, led_by, with_elr
 from statemachine.partitions.leader_election import Election, elect
 from statemachine.partitions.registration import (
     PartitionRegistration,
+    check_invariants,
     difference,
+    directory_of,
     loses_any,
-    violation,
 )
 from statemachine.pending_decision import PendingDecision
 from statemachine.reassignment.completion import completed, completes, takes_over
 from statemachine.reassignment.settings import completion_rule, limits
-from statemachine.records import kafka_records
 from statemachine.records.kafka_records import PartitionChange
 from statemachine.slices import CHANGED_US, REPEATED_US
 from statemachine.vocabulary import NO_MOVE, RECOVERING, BrokerId, MoveId, Replicas
@@ -35,136 +36,219 @@ def change_partition(
     draft: PendingDecision,
     topic: Topic,
     number: int,
-    wish: PartitionRegistration,
+    desired: PartitionRegistration,
     *,
     election: Election = Election.CLEAN,
     finished: bool = False,
     unclean: Replicas = (),
 ) -> PartitionRegistration:
-    """Make the partition what `wish` says, with all that follows, and return what it then is.
+    """Make the partition what `desired` says, with all that follows, and return the outcome.
 
-    `wish` has the epochs and the leader of before. Nothing is recorded if nothing changes.
-    `finished` says that the wish itself ends a reassignment, which begins a leader epoch just as a
-    completion does. So does a replica that goes: it may not know of it yet, and still fetch; back
-    again by the time it is let in, it would be in sync with what it deletes when it hears of it.
-    `unclean` are replicas that may have lost what they had (KIP-966).
+    `desired` has the epochs and the leader of before. Nothing is recorded if nothing changes.
+    `finished` says that `desired` itself ends a reassignment, which begins a leader epoch as a
+    completion does. A removed replica begins one too: it may not know of its removal yet and still
+    fetch; added again, it would join the ISR with data that it deletes when it hears of it.
+    `unclean` are replicas that may have lost data (KIP-966).
     """
     before = draft.partition(topic, number)
     assert before is not None, f"{topic.name}-{number} is changed before it exists"
-    asked_by = wish.stage.move
-    if is_complete(draft, topic, wish):
-        election = Election.PREFERRED if _takes_over(draft, wish) else election
-        wish, finished = _completed(draft, topic, wish), True
-    # The wish may name other directories than before, for the replicas of before.
-    wish = _housed(draft, replace(before, directories=wish.directories), wish)
-    wish, leader = _elected(draft, topic, before, wish, election, unclean)
-    if is_complete(draft, topic, wish):
+    asked_by = desired.stage.move
+    if is_complete(draft, topic, desired):
+        election = Election.PREFERRED if _takes_over(draft, desired) else election
+        desired, finished = _completed(draft, topic, desired), True
+    # `desired` may name other directories than before, for the replicas of before.
+    desired = _housed(draft, replace(before, directories=desired.directories), desired)
+    desired, leader = _elected(draft, topic, before, desired, election, unclean)
+    if is_complete(draft, topic, desired):
         # Whoever was elected is in sync by that alone. Leading on its own, it may change nothing.
-        wish, finished = _housed(draft, wish, _completed(draft, topic, wish)), True
-    begins_epoch = finished or leader != before.leader or loses_any(before, wish)
+        desired, finished = _housed(draft, desired, _completed(draft, topic, desired)), True
+    begins_epoch = finished or leader != before.leader or loses_any(before, desired)
     leader_epoch = before.leader_epoch + begins_epoch
     epoch = before.partition_epoch + 1
-    after = replace(wish, leader=leader, leader_epoch=leader_epoch, partition_epoch=epoch)
-    return _recorded(draft, topic, number, before, after, asked_by)
+    after = replace(desired, leader=leader, leader_epoch=leader_epoch, partition_epoch=epoch)
+    fields = difference(before, after)
+    if not fields:
+        return before
+    if before.target and not after.target and asked_by not in (NO_MOVE, before.stage.move):
+        # Complete at once, it is never seen in the move that has asked for it.
+        fields["move"] = asked_by
+    record = PartitionChange(partition_id=number, topic_id=topic.topic_id, **fields)
+    _record(draft, topic, number, before, after, record, asked_by)
+    return after
 
 
-def _recorded(
+def change_isr(
+    draft: PendingDecision,
+    topic: Topic,
+    number: int,
+    before: PartitionRegistration,
+    isr: Replicas,
+    recovery: int,
+) -> PartitionRegistration:
+    """Give the partition the ISR that its leader proposes, and return what it then is."""
+    after = change_isr_alone(draft, topic, number, before, isr, recovery)
+    if after is None:
+        desired = replace(before, isr=isr, recovery=recovery)
+        return change_partition(draft, topic, number, desired)
+    return after
+
+
+def change_isr_alone(
+    draft: PendingDecision,
+    topic: Topic,
+    number: int,
+    before: PartitionRegistration,
+    isr: Replicas,
+    recovery: int,
+) -> PartitionRegistration | None:
+    """As `change_isr` if nothing else follows from it; otherwise None, and nothing is recorded."""
+    after = _only_isr(draft, topic, before, isr, recovery)
+    if after is not None and after is not before:
+        record = PartitionChange(partition_id=number, topic_id=topic.topic_id, isr=isr)
+        _record(draft, topic, number, before, after, record, before.stage.move)
+    return after
+
+
+def plain_isr_change(
+    draft: PendingDecision,
+    topic: Topic,
+    before: PartitionRegistration,
+    isr: Replicas,
+    recovery: int,
+) -> PartitionRegistration | None:
+    """Return the partition after `change_isr`, or None if more than the ISR may change.
+
+    It records nothing: its caller records many such changes at once.
+    """
+    after = _only_isr(draft, topic, before, isr, recovery)
+    if after is not None and after is not before:
+        _assert_invariants(draft, topic, before, after)
+    return after
+
+
+def _only_isr(
+    draft: PendingDecision,
+    topic: Topic,
+    before: PartitionRegistration,
+    isr: Replicas,
+    recovery: int,
+) -> PartitionRegistration | None:
+    """Return the partition with this ISR if nothing else follows from it, otherwise None.
+
+    The ISR contains the leader, and all members of it are alive.
+    """
+    if before.moving or before.elr or before.last_known_elr or recovery != before.recovery:
+        return None
+    # The minimum is never more than all replicas.
+    is_short = len(isr) < len(before.replicas)
+    if is_short and draft.has_elr and len(isr) < min_isr(draft, topic.name, before):
+        return None
+    # A leader whose directory has failed is replaced with the next change.
+    if not draft.is_online(before.leader, directory_of(before, before.leader)):
+        return None
+    if isr is before.isr:
+        return before
+    return replace(before, isr=isr, partition_epoch=before.partition_epoch + 1)
+
+
+def _record(
     draft: PendingDecision,
     topic: Topic,
     number: int,
     before: PartitionRegistration,
     after: PartitionRegistration,
+    record: PartitionChange,
     asked_by: MoveId,
-) -> PartitionRegistration:
-    """Record what changes, for the move that has asked for it; returns what the partition is."""
-    fields = difference(before, after)
-    if not fields:
-        return before
-    wrong = violation(after, min_isr=_goal(draft, topic, after), before=before)
-    assert wrong is None, f"{topic.name}-{number}: {wrong}"
-    if before.target and not after.target and asked_by not in (NO_MOVE, before.stage.move):
-        # Complete at once, it is never seen in the move that has asked for it.
-        fields["move"] = asked_by
+) -> None:
+    """Add the change to the decision, for the move that has asked for it."""
+    _assert_invariants(draft, topic, before, after)
     draft.put_partition(topic, number, before, after, asked_by)
-    draft.records.append(
-        kafka_records.PartitionChange(partition_id=number, topic_id=topic.topic_id, **fields)
-    )
-    return after
+    draft.records.append(record)
 
 
-def _goal(draft: PendingDecision, topic: Topic, partition: PartitionRegistration) -> int:
-    """The min ISR, where it matters for what always holds; else 0."""
-    return min_isr(draft, topic.name, partition) if partition.elr else 0
+def _assert_invariants(
+    draft: PendingDecision,
+    topic: Topic,
+    before: PartitionRegistration,
+    after: PartitionRegistration,
+) -> None:
+    needed = min_isr(draft, topic.name, after) if after.elr else 0
+    broken = check_invariants(after, min_isr=needed, before=before)
+    assert broken is None, f"topic {topic.name}: {broken}"
 
 
-def is_complete(draft: PendingDecision, topic: Topic, wish: PartitionRegistration) -> bool:
-    """Whether a reassignment is under way, and its step complete as the partition is wished for."""
-    if not wish.moving:
+def is_complete(draft: PendingDecision, topic: Topic, desired: PartitionRegistration) -> bool:
+    """Return True if a reassignment step is under way, and complete in `desired`."""
+    if not desired.moving:
         return False
-    return completes(wish, min_isr(draft, topic.name, wish), completion_rule(draft))
+    return completes(desired, min_isr(draft, topic.name, desired), completion_rule(draft))
 
 
 def _completed(
-    draft: PendingDecision, topic: Topic, wish: PartitionRegistration
+    draft: PendingDecision, topic: Topic, desired: PartitionRegistration
 ) -> PartitionRegistration:
-    return completed(wish, min_isr(draft, topic.name, wish), draft.now_ms)
+    return completed(desired, min_isr(draft, topic.name, desired), draft.now_ms)
 
 
-def _takes_over(draft: PendingDecision, wish: PartitionRegistration) -> bool:
-    """Whether the one that is to be the preferred leader leads with the completion."""
-    if not takes_over(wish, is_limited=not limits(draft).is_unlimited):
+def _takes_over(draft: PendingDecision, desired: PartitionRegistration) -> bool:
+    """Return True if the future preferred leader takes over with the completion."""
+    if not takes_over(desired, is_limited=not limits(draft).is_unlimited):
         return False
-    return draft.live(wish.target[0])
+    return draft.live(desired.target[0])
 
 
 def _housed(
-    draft: PendingDecision, known: PartitionRegistration, wish: PartitionRegistration
+    draft: PendingDecision, known: PartitionRegistration, desired: PartitionRegistration
 ) -> PartitionRegistration:
-    """The wish with a directory for each of its replicas, from what is known of those of before."""
-    if wish.replicas == known.replicas:
-        return wish
-    return replace(wish, directories=draft.directories(known, wish.replicas))
+    """Return `desired` with a directory for each replica, taken from `known` where it has one."""
+    if desired.replicas == known.replicas:
+        return desired
+    return replace(desired, directories=draft.directories(known, desired.replicas))
 
 
 def _elected(
     draft: PendingDecision,
     topic: Topic,
     before: PartitionRegistration,
-    wish: PartitionRegistration,
+    desired: PartitionRegistration,
     election: Election,
     unclean_replicas: Replicas,
 ) -> tuple[PartitionRegistration, BrokerId]:
-    """Who leads, and what that makes of the ISR and the ELR."""
-    if not (draft.has_elr or wish.elr or wish.last_known_elr):
-        leader, unclean = elect(wish, draft.may_lead(wish), election)
+    """Elect the leader; return the partition with its ISR and ELR afterwards, and the leader."""
+    if not (draft.has_elr or desired.elr or desired.last_known_elr):
+        leader, unclean = elect(desired, draft.may_lead(desired), election)
         if unclean:
-            wish = replace(wish, isr=(leader,), recovery=RECOVERING)
-        return wish, leader
-    needed = min_isr(draft, topic.name, wish)
+            desired = replace(desired, isr=(leader,), recovery=RECOVERING)
+        return desired, leader
+    needed = min_isr(draft, topic.name, desired)
     # With the feature off, who was eligible serves on where nobody is in sync, and nowhere else.
-    if draft.has_elr or not wish.isr:
-        wish = with_elr(before, wish, min_isr=needed, unclean=unclean_replicas)
-    leader, unclean = elect(wish, draft.may_lead(wish), election)
+    if draft.has_elr or not desired.isr:
+        desired = with_elr(before, desired, min_isr=needed, unclean=unclean_replicas)
+    leader, unclean = elect(desired, draft.may_lead(desired), election)
     if unclean:
-        return replace(wish, isr=(leader,), elr=(), last_known_elr=(), recovery=RECOVERING), leader
-    wish = led_by(wish, leader, min_isr=needed)
-    if wish.isr and not draft.has_elr:
-        return replace(wish, elr=(), last_known_elr=()), leader
-    known = last_known_leader(before, wish, leader)
-    return wish if known == wish.last_known_elr else replace(wish, last_known_elr=known), leader
+        return replace(
+            desired, isr=(leader,), elr=(), last_known_elr=(), recovery=RECOVERING
+        ), leader
+    desired = led_by(desired, leader, min_isr=needed)
+    if desired.isr and not draft.has_elr:
+        return replace(desired, elr=(), last_known_elr=()), leader
+    known = last_known_leader(before, desired, leader)
+    return desired if known == desired.last_known_elr else replace(
+        desired, last_known_elr=known
+    ), leader
 
 
 _EPOCHS: Final = frozenset({"leader_epoch", "partition_epoch"})
 
-_looks: Final = attrgetter(
+_state: Final = attrgetter(
     *(
         name
         for name in PartitionRegistration.__struct_fields__
-        # Ids of directories are slow to hash: they are compared instead.
+        # Directory ids are slow to hash: they are compared instead.
         if name not in _EPOCHS and name != "directories"
     )
 )
-"""What a partition is, but for its epochs and directories."""
+"""The state of a partition without its epochs and directories."""
 
 
 class _Change(NamedTuple):
@@ -174,8 +258,13 @@ class _Change(NamedTuple):
     """None where nothing changes."""
 
 
-class Alike:
-    """The changes of one command, each for all partitions that it is the same for."""
+class ChangeMemo:
+    """Decided changes of one command: partitions in the same state get the same change.
+
+    A request names thousands of partitions that differ only in their numbers and epochs. Within one
+    command neither brokers nor configurations change in a way that counts, so the change of the
+    first such partition is the change of the others.
+    """
 
     __slots__ = ("_draft", "_known", "cost_us")
 
@@ -183,7 +272,7 @@ class Alike:
         self._draft = draft
         self._known: dict[Hashable, _Change] = {}
         self.cost_us = CHANGED_US
-        """What the last change has cost, for `Slices`."""
+        """The cost of the last change, for `Slices`."""
 
     def change(
         self,
@@ -194,17 +283,17 @@ class Alike:
         asked_by: MoveId,
         decide: Callable[[], PartitionRegistration | Refusal],
     ) -> PartitionRegistration | Refusal:
-        """What `decide` would make of the partition, by what it has made of one like it.
+        """Return what `decide` makes of the partition, from the memo if it has decided this before.
 
-        `asked` is all that `decide` goes by, but the draft, the topic and the partition, for the
-        move `asked_by`. It records one change at most, and that of this partition. What it refuses
-        is refused of each by itself.
+        `asked` is all that `decide` depends on besides the draft, the topic and the partition, for
+        the move `asked_by`. `decide` records at most one change, and that of this partition. A
+        refusal is not remembered.
         """
-        key = (topic, asked, _looks(before))
+        key = (topic, asked, _state(before))
         known = self._known.get(key)
-        self.cost_us = REPEATED_US
         if known is not None and known.before.directories == before.directories:
-            return self._repeated(known, topic, number, before, asked_by)
+            self.cost_us = REPEATED_US
+            return self._repeat(known, topic, number, before, asked_by)
         self.cost_us = CHANGED_US
         records = self._draft.records
         count = len(records)
@@ -216,7 +305,7 @@ class Alike:
             self._known[key] = _Change(before, outcome, record)
         return outcome
 
-    def _repeated(
+    def _repeat(
         self,
         known: _Change,
         topic: Topic,
@@ -232,6 +321,6 @@ class Alike:
             leader_epoch=before.leader_epoch + last.leader_epoch - first.leader_epoch,
             partition_epoch=before.partition_epoch + 1,
         )
-        self._draft.put_partition(topic, number, before, after, asked_by)
-        self._draft.records.append(replace(record, partition_id=number, topic_id=topic.topic_id))
+        repeated = replace(record, partition_id=number, topic_id=topic.topic_id)
+        _record(self._draft, topic, number, before, after, repeated, asked_by)
         return after

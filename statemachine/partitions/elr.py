@@ -1,11 +1,15 @@
-"""Eligible leader replicas (KIP-966): who may lead without loss though nobody is in sync.
+"""Eligible leader replicas (KIP-966): replicas that may lead without loss though none is in sync.
 
-While fewer than min ISR are in sync, nothing is acknowledged (acks=all): whoever leaves the ISR
-then still has everything that ever was, and is eligible, until it starts again without having
-stopped cleanly. With the ELR the ISR may become empty. When the ELR is empty too, the last known
-leader is remembered in its place. Rules as in `PartitionChangeBuilder` of Kafka, but that members
-which are no replicas any more leave, and that it empties at once when enough are in sync. Nothing
-here records anything.
+While fewer than min ISR are in sync, nothing is acknowledged (acks=all). A replica that leaves the
+ISR then still has all acknowledged data, and is eligible until it restarts after an unclean stop.
+With the ELR the ISR may become empty; when the ELR is empty too, the last known leader is kept. The
+rules are those of Kafka's `PartitionChangeBuilder`, but removed replicas leave the ELR, and it
+empties as soon as enough replicas are in sync.
+
+ClearElr clears the ELR when a min ISR changes or the feature is switched, since the ELR holds only
+under the min ISR it was made with. A partition with an empty ISR keeps its ELR: it acknowledges
+nothing, and no other replica could ever lead it without loss. Kafka's controller clears it too.
+
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -16,7 +20,7 @@ from pyroaring import BitMap
 from statemachine.configs.effective import DEFAULTS, min_isr
 from statemachine.image.image import Image
 from statemachine.image.partition_table import NO_KEY, Topic
-from statemachine.partitions.registration import PartitionRegistration, merged, violation
+from statemachine.partitions.registration import PartitionRegistration, check_invariants, merged
 from statemachine.pending_decision import PendingDecision
 from statemachine.records import kafka_records
 from statemachine.vocabulary import NO_LEADER, TOPIC_RESOURCE, BrokerId, Replicas, Resource
@@ -57,7 +61,7 @@ def led_by(
 def last_known_leader(
     before: PartitionRegistration, after: PartitionRegistration, leader: BrokerId
 ) -> Replicas:
-    """Who led last, for a partition that nobody leads and that has an empty ISR; else nothing."""
+    """Return the last known leader of a partition without leader and ISR; otherwise nothing."""
     if leader != NO_LEADER:
         return ()
     known = before.last_known_elr
@@ -93,7 +97,7 @@ def clear_elr(draft: PendingDecision, resources: Sequence[Resource]) -> None:
                 last_known_elr=partition.last_known_elr,
             )
             needed = min_isr(draft, topic.name, partition)
-            wrong = violation(merged(partition, kept), min_isr=needed, before=partition)
+            wrong = check_invariants(merged(partition, kept), min_isr=needed, before=partition)
             assert wrong is None, f"{topic.name}-{number}: {wrong}"
             draft.records.append(kept)
 

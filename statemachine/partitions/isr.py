@@ -1,23 +1,25 @@
-"""AlterPartition: the leader says who is in sync, and here is when that is not believed.
+"""AlterPartition: check the ISR that a leader proposes, and apply it.
 
-KIP-903: a replica with a stale broker epoch may not join the ISR. One bad member rejects the whole
-change of its partition; other partitions of the request go on.
+KIP-903: a replica with a stale broker epoch may not join the ISR. One bad member rejects the change
+of its partition; the other partitions of the request go on.
+
 """
 
 from functools import partial
 
-from msgspec.structs import replace
-
 from statemachine.brokers.registration import BrokerRegistration
 from statemachine.commands import AlterPartition, IsrProposal, PartitionAltered, PartitionsAltered
-from statemachine.configs.effective import min_isr
 from statemachine.errors import Error, Refusal
 from statemachine.image.partition_table import Topic
-from statemachine.partitions.change_builder import Alike, change_partition
+from statemachine.partitions.change_builder import (
+    ChangeMemo,
+    change_isr,
+    change_isr_alone,
+    plain_isr_change,
+)
 from statemachine.partitions.isr_rows import decide_rows
 from statemachine.partitions.registration import PartitionRegistration, directory_of
 from statemachine.pending_decision import PendingDecision
-from statemachine.records.kafka_records import PartitionChange
 from statemachine.slices import Slices
 from statemachine.vocabulary import NO_EPOCH, RECOVERED, RECOVERING, BrokerId, Replicas
 
@@ -30,15 +32,15 @@ def alter_partition(draft: PendingDecision, command: AlterPartition) -> Slices[P
     plain = yield from decide_rows(draft, command, partial(_plain, draft, command.broker_id))
     if plain is not None:
         return PartitionsAltered(partitions=plain)
-    partitions, alike = [], Alike(draft)
+    partitions, memo = [], ChangeMemo(draft)
     topic_id, topic = None, None
     for proposal in command.proposals:
         if proposal.topic_id is not topic_id:
             # Those of one topic follow each other, and its id is slow to hash.
             topic_id = proposal.topic_id
             topic = draft.image.topics.get(topic_id)
-        partitions.append(_altered(draft, alike, topic, command.broker_id, proposal))
-        yield alike.cost_us
+        partitions.append(_altered(draft, memo, topic, command.broker_id, proposal))
+        yield memo.cost_us
     return PartitionsAltered(partitions=tuple(partitions))
 
 
@@ -62,12 +64,13 @@ def alter_one(draft: PendingDecision, command: AlterPartition) -> PartitionsAlte
     isr = _wanted(draft, partition, proposal)
     if isinstance(isr, Refusal):
         return None
-    after = _only_isr(draft, topic, proposal, partition, isr)
+    number, recovery = proposal.partition, proposal.recovery
+    after = change_isr_alone(draft, topic, number, partition, isr, recovery)
     return None if after is None else PartitionsAltered(partitions=(_accepted(proposal, after),))
 
 
 def stale_broker(draft: PendingDecision, broker_id: BrokerId, broker_epoch: int) -> Refusal | None:
-    """Why the sender is not the broker that it says it is, or None."""
+    """Return the reason to reject a request as stale, or None."""
     broker = draft.image.brokers.get(broker_id)
     if broker is None:
         return Refusal(Error.STALE_BROKER_EPOCH, f"broker {broker_id} is not registered")
@@ -81,7 +84,7 @@ def stale_broker(draft: PendingDecision, broker_id: BrokerId, broker_epoch: int)
 
 def _altered(
     draft: PendingDecision,
-    alike: Alike,
+    memo: ChangeMemo,
     topic: Topic | None,
     sender: BrokerId,
     proposal: IsrProposal,
@@ -97,7 +100,7 @@ def _altered(
     refusal = _outdated(partition, sender, proposal)
     if refusal is not None:
         return _refused(proposal, refusal)
-    after = alike.change(
+    after = memo.change(
         topic,
         proposal.partition,
         partition,
@@ -133,27 +136,23 @@ def _plain(
     partition: PartitionRegistration,
     proposal: IsrProposal,
 ) -> Replicas | None:
-    """The ISR that the partition then has; None where that is refused, or more follows."""
+    """Return the ISR after the proposal, or None if it is refused or has side effects."""
     if _outdated(partition, sender, proposal) is not None:
         return None
     isr = _wanted(draft, partition, proposal)
-    if isinstance(isr, Refusal) or not _is_all(draft, topic, proposal, partition, isr):
+    if isinstance(isr, Refusal):
         return None
-    return isr
+    after = plain_isr_change(draft, topic, partition, isr, proposal.recovery)
+    return None if after is None else after.isr
 
 
 def _changed(
     draft: PendingDecision, topic: Topic, partition: PartitionRegistration, proposal: IsrProposal
 ) -> PartitionRegistration | Refusal:
-    """The partition with the ISR that its leader wants; its epochs say nothing about that."""
     isr = _wanted(draft, partition, proposal)
     if isinstance(isr, Refusal):
         return isr
-    after = _only_isr(draft, topic, proposal, partition, isr)
-    if after is None:
-        wish = replace(partition, isr=isr, recovery=proposal.recovery)
-        after = change_partition(draft, topic, proposal.partition, wish)
-    return after
+    return change_isr(draft, topic, proposal.partition, partition, isr, proposal.recovery)
 
 
 def _wanted(
@@ -172,50 +171,6 @@ def _wanted(
     return partition.isr if set(isr) == set(partition.isr) else isr
 
 
-def _only_isr(
-    draft: PendingDecision,
-    topic: Topic,
-    proposal: IsrProposal,
-    partition: PartitionRegistration,
-    isr: Replicas,
-) -> PartitionRegistration | None:
-    """The partition with this ISR, where nothing can follow from it; else None.
-
-    What `change_partition` would come to, at half its cost: no request comes more often. The ISR
-    has been checked, and its members are alive.
-    """
-    if not _is_all(draft, topic, proposal, partition, isr):
-        return None
-    if isr is partition.isr:
-        return partition
-    after = replace(partition, isr=isr, partition_epoch=partition.partition_epoch + 1)
-    draft.put_partition(topic, proposal.partition, partition, after, partition.stage.move)
-    draft.records.append(
-        PartitionChange(partition_id=proposal.partition, topic_id=topic.topic_id, isr=isr)
-    )
-    return after
-
-
-def _is_all(
-    draft: PendingDecision,
-    topic: Topic,
-    proposal: IsrProposal,
-    partition: PartitionRegistration,
-    isr: Replicas,
-) -> bool:
-    """Whether nothing can follow from this ISR of the partition."""
-    if partition.moving or partition.elr or partition.last_known_elr:
-        return False
-    if proposal.recovery != partition.recovery:
-        return False
-    # The minimum is never more than all replicas.
-    is_short = len(isr) < len(partition.replicas)
-    if is_short and draft.has_elr and len(isr) < min_isr(draft, topic.name, partition):
-        return False
-    # A leader whose directory has failed is replaced with whatever changes first.
-    return draft.is_online(partition.leader, directory_of(partition, partition.leader))
-
-
 def _refused(proposal: IsrProposal, refusal: Refusal) -> PartitionAltered:
     return PartitionAltered(
         topic_id=proposal.topic_id,
@@ -228,7 +183,9 @@ def _refused(proposal: IsrProposal, refusal: Refusal) -> PartitionAltered:
 def _outdated(
     partition: PartitionRegistration, sender: BrokerId, proposal: IsrProposal
 ) -> Refusal | None:
-    """Why the sender and this controller do not speak of the same moment, or None."""
+    """Return the reason why sender and controller disagree about the partition's epochs or leader,
+    or None.
+    """
     if proposal.leader_epoch > partition.leader_epoch:
         return Refusal(
             Error.NOT_CONTROLLER,
@@ -258,7 +215,7 @@ def _outdated(
 def _impossible(
     partition: PartitionRegistration, proposal: IsrProposal, isr: Replicas
 ) -> Refusal | None:
-    """Why no partition like this can have such an ISR, or None."""
+    """Return the reason why the ISR is invalid for this partition, or None."""
     members = set(isr)
     if len(members) != len(isr):
         return Refusal(Error.INVALID_REQUEST, f"the ISR {isr} repeats a replica")
@@ -286,7 +243,7 @@ def _impossible(
 def _ineligible(
     brokers: dict[BrokerId, BrokerRegistration], proposal: IsrProposal
 ) -> Refusal | None:
-    """Why a proposed member may not be in sync, or None (KIP-903)."""
+    """Return the reason why a proposed member is not eligible, or None (KIP-903)."""
     for member in proposal.isr:
         broker = brokers.get(member.broker_id)
         if broker is None:
@@ -306,7 +263,7 @@ def _ineligible(
 def _misplaced(
     draft: PendingDecision, partition: PartitionRegistration, proposal: IsrProposal
 ) -> Refusal | None:
-    """Why a member that is new may not be in sync for where it is, or None (KIP-858).
+    """Return the reason why the directory of a new member makes it ineligible, or None (KIP-858).
 
     It could not lead, and would count where it matters how many could. Who is in sync already is
     put out by whoever says that its directory has failed.

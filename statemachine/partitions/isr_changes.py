@@ -1,7 +1,7 @@
-"""Changes of ISRs as a decision has them, by the thousand: a record only where one is asked for.
+"""Many ISR changes of one decision, without a value for each partition.
 
-Most of what brokers ask for is of this kind, and neither writing nor replaying it takes a value for
-each partition.
+Most requests of brokers are of this kind. A record is made only where one is asked for.
+
 """
 
 from collections.abc import Iterator, Sequence
@@ -47,7 +47,7 @@ class IsrChanges(Sequence[PartitionChange]):
         return tuple(self)[at]
 
     def __eq__(self, other: object) -> bool:
-        """Whether these are the same records."""
+        """Compare the records."""
         return isinstance(other, tuple | IsrChanges) and tuple(self) == tuple(other)
 
     __hash__ = None  # type: ignore[assignment]

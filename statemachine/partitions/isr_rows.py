@@ -1,8 +1,10 @@
-"""Many ISRs of partitions that are rows: decided without a value of any, where all of it is plain.
+"""Decide many ISR proposals on packed rows, without a value for each partition.
 
-It is plain where every partition is as its leader says, may have the ISR that is asked for, and
-nothing else follows from it: what brokers ask for by the thousand when one of them goes or comes.
-Where that is not so of one, each is decided by itself.
+A proposal is plain if its epochs are current, the ISR is valid and nothing else follows from it:
+brokers send such proposals by the thousand when a broker goes or comes. `plain_isr_change` builds
+and checks the change once for all partitions in the same state. If one proposal is not plain, each
+is decided by itself.
+
 """
 
 from collections.abc import Callable, Sequence
@@ -39,7 +41,7 @@ for their epochs, and by what is asked.
 def decide_rows(
     draft: PendingDecision, command: AlterPartition, comes_to: ComesTo
 ) -> Slices[tuple[PartitionAltered, ...] | None]:
-    """What becomes of the partitions if all of it is plain; else None, and nothing is recorded.
+    """Return the new ISRs if every proposal is plain; otherwise None, and nothing is recorded.
 
     `draft` is as the decision begins. `comes_to` goes by the broker that asks, the topic, and what
     the partition is and is to be, but for the epochs: these are as the leader says.
@@ -66,7 +68,7 @@ def decide_rows(
 
 
 def _is_repeated(proposals: Sequence[IsrProposal]) -> bool:
-    """Whether a partition is named twice."""
+    """Return True if a partition is named twice."""
     return len({each.partition for each in proposals}) < len(proposals)
 
 

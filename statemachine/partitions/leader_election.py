@@ -1,4 +1,4 @@
-"""Who leads a partition. A leader stays as long as it may; nobody is elected for being faster."""
+"""Leader election of partitions. A leader stays as long as it is eligible."""
 
 from collections.abc import Callable
 from enum import Enum
@@ -12,7 +12,7 @@ from statemachine.vocabulary import NO_LEADER, BrokerId, Replicas
 
 
 class Election(Enum):
-    """How far an election may go."""
+    """The replicas that an election may choose."""
 
     CLEAN = "only members of the ISR, or of the ELR where the ISR is empty"
     PREFERRED = "only such members too, the preferred leader before the present one"
@@ -72,5 +72,5 @@ def isr_without(
 
 
 def election_for(image: Image, topic: Topic) -> Election:
-    """Whether a replica that is not in sync may lead the topic's partitions."""
+    """Return UNCLEAN if the configurations of the topic allow it, otherwise CLEAN."""
     return Election.UNCLEAN if unclean_election_allowed(image, topic.name) else Election.CLEAN

@@ -23,7 +23,7 @@ from statemachine.vocabulary import (
 
 
 class Stage(Struct, frozen=True, gc=False):
-    """Where a partition that is being reassigned stands in its move."""
+    """The progress of a partition within its move."""
 
     move: MoveId = NO_MOVE
     """The move that it belongs to."""
@@ -47,8 +47,8 @@ _NOTHING_SAID: Final = (None, None, None, None)
 class PartitionRegistration(Struct, frozen=True, kw_only=True, gc=False):
     """The registration of one partition.
 
-    Invariant: `violation` has nothing to say. It is asserted of everything this controller decides,
-    and not of what is replayed: a committed record is never refused.
+    `check_invariants` is asserted of every change that the controller decides, and never of a
+    replayed record: a committed record is not refused.
     """
 
     replicas: Replicas
@@ -73,24 +73,24 @@ class PartitionRegistration(Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def moving(self) -> bool:
-        """Whether a reassignment is under way."""
+        """True while a reassignment is under way."""
         return bool(self.adding or self.removing or self.target)
 
     @property
     def base(self) -> Replicas:
-        """What a cancel goes back to: the replicas as before the step under way, in their order."""
+        """The replicas that a cancel restores: those before the step under way, in their order."""
         if self.stage.base or not self.adding:
             return self.stage.base or self.replicas
         return tuple(replica for replica in self.replicas if replica not in self.adding)
 
     @property
     def steps(self) -> bool:
-        """Whether a step of it is under way: replicas are being added or removed."""
+        """True while a step is under way: replicas are being added or removed."""
         return bool(self.adding or self.removing)
 
     @property
     def waits(self) -> bool:
-        """Whether it is to move, and waits for its first or next step.
+        """True if it is to move, and waits for its first or next step.
 
         Another order of the same replicas needs no step, and waits for nothing but its ISR.
         """
@@ -118,7 +118,9 @@ class PartitionRegistration(Struct, frozen=True, kw_only=True, gc=False):
 
 
 def in_step_order(replicas: Replicas, target: Replicas) -> Replicas:
-    """What is final already, in the final order, then those that are yet to go, as they stand."""
+    """Return the replicas with the final ones first, in the final order, then the others as they
+    stand.
+    """
     final = tuple([each for each in target if each in replicas])
     if len(final) == len(replicas):
         return final
@@ -130,7 +132,7 @@ def _without(replicas: Replicas, gone: Replicas) -> Replicas:
 
 
 def moves_leader(partition: PartitionRegistration) -> bool:
-    """Whether the step under way gives the partition another leader when it completes.
+    """Return True if the leader changes when the step under way completes.
 
     The replica that is to be the preferred leader leads once it has been added, and a leader that
     is removed leads no more.
@@ -220,7 +222,7 @@ def _stage_after(before: Stage, change: kafka_records.PartitionChange) -> Stage:
 def left(
     before: PartitionRegistration, after: PartitionRegistration | None, asked_by: MoveId = NO_MOVE
 ) -> MoveOutcome | None:
-    """How the partition left the move that it belonged to with this change, or None if it did not.
+    """Return how the partition left its move with this change, or None if it did not.
 
     After None it is gone. `asked_by` is the move that has asked for what it now is, where another
     one than it was in has: it may have asked for what there was before.
@@ -296,24 +298,24 @@ def _add_assignment(
 
 
 def directory_of(partition: PartitionRegistration, replica: BrokerId) -> UUID:
-    """Where the replica is; MIGRATING while its broker has not said so (KIP-858)."""
+    """Return the directory of the replica; MIGRATING until its broker reports it (KIP-858)."""
     if not partition.directories:
         return DIRECTORY_MIGRATING
     return partition.directories[partition.replicas.index(replica)]
 
 
 def loses_any(before: PartitionRegistration, after: PartitionRegistration) -> bool:
-    """Whether a replica of before is none any more."""
+    """Return True if a replica was removed."""
     return after.replicas is not before.replicas and not _within(before.replicas, after.replicas)
 
 
-def violation(
+def check_invariants(
     partition: PartitionRegistration,
     *,
     min_isr: int = 0,
     before: PartitionRegistration | None = None,
 ) -> str | None:
-    """What is wrong with the partition, or None: the rules that hold of every partition, always.
+    """Return the invariant that the partition breaks, or None.
 
     `min_isr` is how many must be in sync, 0 where that does not matter (there is no ELR); `before`
     is what it was before its last change, None where that does not matter (it is new).
@@ -377,7 +379,9 @@ def _epochs_violation(
 def _ends_step(
     partition: PartitionRegistration, before: PartitionRegistration, is_still: bool
 ) -> bool | None:
-    """Whether the change ends a step, which begins a leader epoch; None where it may or may not."""
+    """Return True if the change ends a step, which begins a leader epoch; None if it may or may
+    not.
+    """
     if partition.adding or partition.removing:
         # It grows, or catches up.
         return False

@@ -1,4 +1,4 @@
-"""When a step of a reassignment is complete, and what the partition is then. It records nothing.
+"""The completion rule: when a reassignment step is complete, and the partition after it.
 
 Seed 4.2: it completes only if every adding replica is in the ISR, and the ISR without the removed
 ones is no smaller than the min ISR. Until then the replicas are the union of what was and what is
@@ -16,7 +16,7 @@ from statemachine.vocabulary import Replicas
 
 
 def completes(partition: PartitionRegistration, min_isr: int, rule: CompletionRule) -> bool:
-    """Whether the step under way is over as the partition now stands.
+    """Return True if the step under way is complete.
 
     One that has added all it was to add is, before the last one, in any case: what it cannot remove
     yet it leaves to the next step (`completed`). So a move never waits for who is to go.
@@ -39,12 +39,12 @@ def completes(partition: PartitionRegistration, min_isr: int, rule: CompletionRu
 
 
 def staying_in_sync(partition: PartitionRegistration) -> int:
-    """How many are in sync without those that the step removes."""
+    """Return the size of the ISR without the replicas that the step removes."""
     return sum(replica not in partition.removing for replica in partition.isr)
 
 
 def needed(partition: PartitionRegistration, min_isr: int) -> int:
-    """How many of them must be: no more than there will be replicas in the end.
+    """Return how many must stay in sync: no more than the final number of replicas.
 
     A move in steps to fewer than min ISR could never leave a dead broker that goes in a later one.
     """
@@ -52,12 +52,12 @@ def needed(partition: PartitionRegistration, min_isr: int) -> int:
 
 
 def is_last(partition: PartitionRegistration) -> bool:
-    """Whether the step under way is the last one: Kafka, which has one step, knows no other."""
+    """Return True if the step under way is the last one. Kafka knows only one step."""
     return set(partition.aimed) == set(partition.final)
 
 
 def missing(partition: PartitionRegistration) -> Replicas:
-    """Whom `ALL_TARGET` waits for: those of the final replicas that are there, and not in sync.
+    """Return the replicas that `ALL_TARGET` waits for: final ones that are present but not in sync.
 
     Not for who is yet to go in a later step: a broker that is dead could never be left.
     """
@@ -91,7 +91,7 @@ def completed(
 
 
 def takes_over(partition: PartitionRegistration, *, is_limited: bool) -> bool:
-    """Whether the one that is to be the preferred leader leads once this step is complete.
+    """Return True if the future preferred leader leads once this step is complete.
 
     It does if the step has added it and there are limits: so the load is moved first (KIP-435).
     With nothing limited the leader stays where it is while it may, as with Kafka.

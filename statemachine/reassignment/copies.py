@@ -1,4 +1,4 @@
-"""What brokers say of the replicas that they are copying: how many bytes are left, and how fast.
+"""Copy progress: the bytes left and the rate that brokers report for replicas being copied.
 
 It is soft: the active controller alone hears it, and it dies with the lead. What was said too long
 ago, and what Kafka's brokers copy, who say nothing, is unknown, and never taken for zero. Nothing
@@ -26,7 +26,7 @@ _MS_PER_S: Final = 1_000
 
 
 class CopyReport(Struct, frozen=True, kw_only=True, gc=False):
-    """What a broker says of one replica that it is to have."""
+    """A broker's report on one replica that it is to have."""
 
     topic_id: UUID
     partition: int
@@ -40,7 +40,7 @@ class CopyReport(Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def falls_behind(self) -> bool:
-        """Whether it will never be in sync like this: more is written than is copied."""
+        """True if the replica never gets in sync at this rate: more is written than is copied."""
         return self.behind_ms >= COPY_FALLS_BEHIND_MS
 
 
@@ -63,7 +63,7 @@ def untold(topic_id: UUID, number: int, broker_id: BrokerId) -> CopyReport | Non
 
 
 class Copies:
-    """What was said last of each replica, for one time as the active controller."""
+    """The last report on each replica, for one term as the active controller."""
 
     __slots__ = ("_of",)
 
@@ -84,7 +84,7 @@ class Copies:
             del known[key]
 
     def at(self, now_ms: int) -> Told:
-        """What is known at this time."""
+        """Return the progress at this time."""
 
         def told(topic_id: UUID, number: int, broker_id: BrokerId) -> CopyReport | None:
             found = self._of.get(broker_id, {}).get((topic_id, number))
@@ -104,7 +104,7 @@ def _after(before: _Said | None, report: CopyReport, now_ms: int) -> _Said:
 
 
 class PartitionCopies(Struct, frozen=True, kw_only=True, gc=False):
-    """What is left to copy until the step of a partition that is under way can be complete."""
+    """The bytes left to copy until the step under way can be complete."""
 
     bytes_left: int
     bytes_per_s: int
@@ -118,7 +118,9 @@ class PartitionCopies(Struct, frozen=True, kw_only=True, gc=False):
 def partition_copies(
     topic_id: UUID, number: int, partition: PartitionRegistration, told: Told
 ) -> PartitionCopies | None:
-    """What is left of the step under way; None where that is not known, or none is under way."""
+    """Return the bytes left of the step under way; None if they are unknown, or no step is under
+    way.
+    """
     if partition.waits:
         return None
     bytes_left, rate, times = 0, 0, [0]
@@ -153,7 +155,7 @@ def _time_ms(report: CopyReport) -> int:
 
 
 class MoveCopies(Struct, frozen=True, kw_only=True, gc=False):
-    """What is left to copy of a whole move, as far as it is known."""
+    """The bytes left to copy of a whole move, as far as they are known."""
 
     bytes_left: int
     """Of the partitions of which it is known."""
@@ -172,7 +174,7 @@ class MoveCopies(Struct, frozen=True, kw_only=True, gc=False):
 def move_copies(
     image: Image, move_id: MoveId, told: Told, at_most: int = COPIES_LOOKED_AT_MAX
 ) -> MoveCopies:
-    """What is left to copy of a move; of more partitions than are looked at the rest is unknown.
+    """Return the bytes left to copy of a move; partitions beyond the limit count as unknown.
 
     A broker copies several partitions at a time, so the one that takes longest says how long all
     of them take.

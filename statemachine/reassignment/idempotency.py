@@ -51,7 +51,7 @@ from statemachine.vocabulary import MoveId
 
 
 class _Outline(Struct, frozen=True, kw_only=True, gc=False):
-    """What is kept of the answer to AlterReassignments; what is not refused here was done."""
+    """The stored part of an answer to AlterReassignments: the refusals."""
 
     move_id: MoveId
     count: int
@@ -107,7 +107,7 @@ def keyed(
 
 
 def _refusal(command: Keyed) -> Refusal | None:
-    """Why the request cannot have this key, or None."""
+    """Return the reason to refuse the idempotency key, or None."""
     if not 0 < len(command.key) <= KEY_CHARACTERS_MAX:
         reason = f"a key has 1 to {KEY_CHARACTERS_MAX} characters, not {len(command.key)}"
     elif len(command.fingerprint) > FINGERPRINT_BYTES_MAX:
@@ -138,7 +138,7 @@ def _carried_out(
 
 
 def _shortened(answer: KeyedAnswer) -> _Kept:
-    """What is kept of an answer, which can be of any length."""
+    """Return the stored part of an answer, which can be of any length."""
     match answer:
         case ReassignmentsAltered():
             return _outline(answer)

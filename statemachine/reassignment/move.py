@@ -1,7 +1,8 @@
-"""One move as a value: what was asked for, where it stands, and how its partitions have left it.
+"""A move as a value: its request, its state, and how its partitions have left it.
 
-A `Move` is replaced, never changed. What it still has to do is not here: that are the partitions
-that belong to it (`PartitionIndex.of_move`). Nothing here decides.
+The partitions that still belong to it are in `PartitionIndex.of_move`. `Owned` is a configuration
+that moves have set while they run, with the users' value of before.
+
 """
 
 from typing import Final, TypeAlias
@@ -15,7 +16,7 @@ from statemachine.vocabulary import MoveId, MoveOutcome, MoveState, Ownership, R
 
 
 class Left(Struct, frozen=True, kw_only=True, gc=False):
-    """How many partitions have left a move before they were complete, by how.
+    """The numbers of partitions that have left a move, by outcome.
 
     Those that are complete are all the others that do not belong to it any more.
     """
@@ -41,8 +42,9 @@ NOBODY_LEFT: Final = Left()
 
 
 def outcome_of(left: Left, completed: int) -> MoveOutcome:
-    """How a move has ended whose partitions have left it so: whatever kept it from being completed
-    as it was asked for counts for more, and what an operator did for most.
+    """Return the outcome of a move with these partition outcomes.
+
+    An operator's cancel counts for most, then a newer target, then a deleted topic.
     """
     if left.cancelled:
         return MoveOutcome.CANCELLED
@@ -152,7 +154,7 @@ OwnedKey: TypeAlias = tuple[Resource, str]
 
 
 class Owned(Struct, frozen=True, kw_only=True, gc=False):
-    """Which moves have set one configuration, or had."""
+    """The moves that have set one configuration, or had."""
 
     previous: str | None = None
     """What its users have set, who have it again once nobody holds it; None is "nothing"."""
@@ -171,7 +173,7 @@ _NOBODYS: Final = Owned()
 
 
 def owned_after(before: Owned | None, record: ConfigOwned) -> Owned | None:
-    """Whose the configuration is after this record; None is "no move's"."""
+    """Return the owners of the configuration after this record; None if no move owns it."""
     was = _NOBODYS if before is None else before
     move, previous, holders = record.move, was.previous, was.holders
     lost = tuple(each for each in was.lost if each != move)

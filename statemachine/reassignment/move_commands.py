@@ -32,7 +32,7 @@ from statemachine.limits import (
     PLANNED_STEPS_SHOWN_MAX,
     REFUSED_SHOWN_MAX,
 )
-from statemachine.partitions.change_builder import Alike
+from statemachine.partitions.change_builder import ChangeMemo
 from statemachine.partitions.registration import PartitionRegistration
 from statemachine.pending_decision import PendingDecision
 from statemachine.reassignment import throttle
@@ -59,12 +59,12 @@ class Beginning:
         self._places: dict[int, int] = {}
         self._topics: list[Topic] = []
         self._planned: list[PlannedPartition] = []
-        self._alike = Alike(draft)
+        self._memo = ChangeMemo(draft)
 
     @property
     def cost_us(self) -> int:
-        """What the last partition has cost that was directed somewhere, for `Slices`."""
-        return self._alike.cost_us
+        """The cost of the last partition, for `Slices`."""
+        return self._memo.cost_us
 
     @property
     def accepted(self) -> int:
@@ -78,7 +78,7 @@ class Beginning:
         if target == before.final:
             self.under_way = self.under_way or before.stage.move
             return before
-        after = self._alike.change(
+        after = self._memo.change(
             topic,
             number,
             before,
@@ -176,7 +176,7 @@ def alter_reassignments(
 
 
 def _foreseen(draft: PendingDecision, command: AlterReassignments) -> Slices[ReassignmentsAltered]:
-    """What would become of it, on a draft of its own, of which nothing is recorded."""
+    """Return the dry-run answer, decided on a draft of which nothing is recorded."""
     beginning, may_change = Beginning(draft), command.may_change_factor
     partitions = []
     room = PLANNED_STEPS_SHOWN_MAX
@@ -316,7 +316,7 @@ def roll_back_move(draft: PendingDecision, command: RollBackMove) -> Slices[Move
 
 
 def _rollback_foreseen(draft: PendingDecision, move: Move) -> Slices[MoveStarted]:
-    """What would become of it, on a draft of its own, of which nothing is recorded."""
+    """Return the dry-run answer, decided on a draft of which nothing is recorded."""
     beginning, refused, foreseen = Beginning(draft), [], []
     for planned_topic, planned in _planned(move):
         answer = _rolled_back(draft, beginning, move, planned_topic, planned)
@@ -354,7 +354,9 @@ def _rolled_back(
     planned_topic: PlannedTopic,
     planned: PlannedPartition,
 ) -> ReassignmentAltered | None:
-    """Why this partition does not get its replicas of before back, or None if it does."""
+    """Return the refusal to restore this partition's earlier replicas, or None if they are
+    restored.
+    """
     topic = draft.image.topics.get(planned_topic.topic_id)
     partition = None if topic is None else draft.partition(topic, planned.number)
     if topic is None or partition is None:
@@ -376,7 +378,7 @@ def _rolled_back(
 
 
 def unknown_move(draft: PendingDecision, move_id: MoveId) -> Refusal:
-    """Why there is nothing to be had of a move that is not listed."""
+    """Return the refusal for a move that is not listed."""
     if 0 < move_id < draft.image.next_move_id:
         reason = f"move {move_id} ended long ago and is not listed any more"
     else:
@@ -399,7 +401,7 @@ def end_moves(draft: PendingDecision) -> None:
 
 
 def _partitions_in(draft: PendingDecision, move_id: MoveId) -> int:
-    """How many partitions belong to the move after the records so far."""
+    """Return the number of partitions in the move after the records so far."""
     before = len(draft.image.index.keys_of_move(move_id))
     return before + draft.joined.get(move_id, 0) - len(draft.left.get(move_id, ()))
 
@@ -431,7 +433,7 @@ def cancel_moves(draft: PendingDecision, command: CancelMoves) -> Slices[MovesCa
 
 
 def _held(draft: PendingDecision, command: CancelMoves) -> Iterator[tuple[Topic, int]]:
-    """What is under way of the moves that are named, or of all."""
+    """Yield the partitions under way of the named moves, or of all."""
     index = draft.image.index
     keys = index.moving if command.everything else BitMap()
     for move_id in command.moves:
@@ -440,7 +442,7 @@ def _held(draft: PendingDecision, command: CancelMoves) -> Iterator[tuple[Topic,
 
 
 def _of_topics(draft: PendingDecision, command: CancelMoves) -> Iterator[tuple[str, int]]:
-    """What is under way of each topic; where that is nothing, the topic for itself."""
+    """Yield the partitions under way of each topic; a topic without any stands for itself."""
     for name in command.topics:
         topic = draft.image.topic_named(name)
         existing = () if topic is None else topic.existing()
@@ -473,7 +475,7 @@ def _not_cancelled(name: str, number: int, refusal: Refusal) -> ReassignmentAlte
 
 
 def _asked(draft: PendingDecision, move_id: MoveId) -> MoveAltered:
-    """Whether there was something to cancel of the move."""
+    """Return True if the move had something to cancel."""
     refusal = ended_refusal(draft, move_id)
     if refusal is None:
         return MoveAltered(move_id=move_id)
@@ -481,7 +483,7 @@ def _asked(draft: PendingDecision, move_id: MoveId) -> MoveAltered:
 
 
 def ended_refusal(draft: PendingDecision, move_id: MoveId) -> Refusal | None:
-    """Why nothing can be done about a move any more, or None while it runs."""
+    """Return the refusal for a move that has ended, or None while it runs."""
     move = draft.image.moves.get(move_id)
     if move is None:
         return unknown_move(draft, move_id)

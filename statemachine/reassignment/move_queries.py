@@ -1,4 +1,4 @@
-"""What the rest of the product asks about moves. It reads, and hands out only frozen values.
+"""Queries about moves for the other packages. They return frozen values.
 
 How far a single partition has come is told by its own fields; here are the moves that partitions
 belong to, those that run and those that have ended and are not forgotten yet.
@@ -37,7 +37,7 @@ class MoveSummary(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class PlannedMove(Struct, frozen=True, kw_only=True, gc=False):
-    """What a move asks of one partition, and what that had before."""
+    """The target of one partition in a move, and its replicas before."""
 
     topic_id: UUID
     topic: str | None

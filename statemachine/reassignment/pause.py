@@ -1,7 +1,8 @@
-"""Operators pause moves, go on with them, and say which goes first and at what rate.
+"""Pause, resume and alter moves on an operator's request.
 
-What a pause means is told by `pausing` and `batching`: no further steps are begun, and what is
-under way is never held up. A move that is paused by itself goes on by itself.
+A paused move begins no further steps; a step under way goes on. An automatic pause
+(`scheduler.auto_pause`) ends by itself.
+
 """
 
 from statemachine.commands import AlterMove, MoveAltered, MovesAltered, PauseMoves, ResumeMoves

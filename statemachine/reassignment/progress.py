@@ -1,7 +1,8 @@
-"""Where a partition stands that is being reassigned, and why it is not further. It changes nothing.
+"""The progress of a reassigned partition, and the reason that holds it up.
 
-All of it follows from the image, so that every controller says the same, whoever led when the step
-began. The first reason that holds is told, in the order of `Reason`.
+It follows from the image alone, so that every controller says the same. The first reason that
+applies is given, in the order of `Reason`.
+
 """
 
 from collections.abc import Iterator
@@ -23,7 +24,7 @@ from statemachine.vocabulary import NO_LEADER, BrokerId, MoveState, Replicas
 
 
 class State(Enum):
-    """What a partition does that is being reassigned."""
+    """The states of a partition that is being reassigned."""
 
     GROWING = "growing"
     """Its step has begun, and none of those that it adds is in sync yet."""
@@ -47,7 +48,7 @@ class Why(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Position(Struct, frozen=True, kw_only=True, gc=False):
-    """Where one partition stands."""
+    """The progress of one partition."""
 
     step: int
     """Which step is under way or comes next, from 1 on."""
@@ -65,7 +66,7 @@ class Position(Struct, frozen=True, kw_only=True, gc=False):
 
 
 def position(image: Image, topic: Topic, number: int) -> Position | None:
-    """Where the partition stands; None if it is not being reassigned, or does not exist."""
+    """Return the progress of the partition; None if it is not being reassigned."""
     partition = topic.partition(number)
     if partition is None or not partition.moving:
         return None
@@ -91,7 +92,7 @@ def position(image: Image, topic: Topic, number: int) -> Position | None:
 def planned_steps(
     image: Image, topic: Topic, partition: PartitionRegistration
 ) -> tuple[Replicas, ...]:
-    """What a partition that moves has after each step from the present one on, in order.
+    """Return the replicas after each step from the present one on.
 
     It is so if the settings stay, and all live brokers catch up.
     """
@@ -159,7 +160,7 @@ def _pauses(image: Image, topic: Topic, partition: PartitionRegistration) -> Ite
 
 
 def _absent(image: Image, brokers: Replicas, otherwise: Reason) -> Iterator[Why]:
-    """Why a partition cannot go on for want of brokers."""
+    """Return the reason if brokers are missing that the partition needs."""
     unknown = tuple(each for each in brokers if each not in image.brokers)
     if not brokers:
         yield Why(reason=otherwise, detail="no replica that could lead is alive")

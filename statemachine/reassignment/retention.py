@@ -1,6 +1,7 @@
-"""What is listed or remembered for a time only, and when that is over. It is told by records.
+"""Retention of ended moves and idempotency keys: records tell what is forgotten.
 
-The active controller asks for it now and then, of itself; replay never looks at a clock.
+The active controller issues the command from time to time; replay never reads a clock.
+
 """
 
 from collections.abc import Iterator
@@ -22,7 +23,7 @@ from statemachine.vocabulary import MoveId
 
 
 def has_too_much(image: Image, now_ms: int) -> bool:
-    """Whether something is to be forgotten. It is fast, for it is asked all the time.
+    """Return True if something is to be forgotten. Fast, since it is called often.
 
     Of the answers the one that came first tells of all: where clocks disagree, something is kept a
     little longer.

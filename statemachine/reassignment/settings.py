@@ -1,8 +1,8 @@
-"""The settings of the whole cluster for how reassignments go (KIP-435), and what they say.
+"""Cluster settings of reassignment: the limits and the completion rule (KIP-435).
 
-They are configurations of all brokers together: Config records of the broker "", altered and
-described as such. No single broker has them, for the controller alone heeds them. As with every
-configuration, a value in the log that does not parse counts as not set.
+They are dynamic configurations of all brokers (resource name ""), altered and described as such; a
+single broker cannot have them. A value in the log that does not parse counts as not set.
+
 """
 
 from enum import Enum
@@ -30,7 +30,7 @@ COMPLETION_RULE: Final = "reassignment.completion.rule"
 
 
 class CompletionRule(Enum):
-    """When a step of a reassignment is complete."""
+    """The rules for the completion of a reassignment step."""
 
     MIN_ISR = "min-isr"
     """Every replica that is added is in sync, and enough are without those that are removed."""
@@ -43,7 +43,7 @@ class CompletionRule(Enum):
 
 
 class Limits(Struct, frozen=True, kw_only=True, gc=False):
-    """How much may be under way at one time; each is at least 1."""
+    """The limits of concurrent reassignment; each is at least 1."""
 
     parallel_replicas: int = UNLIMITED
     """Replicas that one step of a partition adds, and that it drops."""
@@ -56,7 +56,7 @@ class Limits(Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def is_unlimited(self) -> bool:
-        """Whether nothing is limited: every move is one step, begun at once, as Kafka's are."""
+        """True without limits: every move is one step that begins at once, as in Kafka."""
         return self == NO_LIMITS
 
 
@@ -102,7 +102,7 @@ assert all(name.startswith(OF_REASSIGNMENTS) for name in CLUSTER_CONFIGS)
 
 
 def limits(holder: HoldsConfigs) -> Limits:
-    """What is set of the four limits."""
+    """Return the limits in force."""
     configs = holder.configs.get(DEFAULTS)
     if not configs or LIMITS.isdisjoint(configs):
         return NO_LIMITS

@@ -1,6 +1,7 @@
-"""Why a partition that is being reassigned is not further. Words for people and programs.
+"""The next step of a partition towards its final replicas (KIP-435), or the reason against it.
 
-The texts are part of what is shown and kept: they are never changed, only added to.
+The texts of `Reason` are shown and stored: they are never changed, only added to.
+
 """
 
 from collections.abc import Callable
@@ -48,7 +49,7 @@ class Reason(Enum):
 
 
 class Step(Struct, frozen=True, kw_only=True, gc=False):
-    """What one step adds and removes, and what the replicas are once it is complete."""
+    """The replicas that one step adds and removes, and those after it."""
 
     adding: Replicas
     removing: Replicas
@@ -59,7 +60,7 @@ class Step(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Blocked(Struct, frozen=True, kw_only=True, gc=False):
-    """Why a partition cannot take its next step, whatever the limits are."""
+    """The reason why a partition cannot take its next step, whatever the limits are."""
 
     reason: Reason
     brokers: Replicas = ()

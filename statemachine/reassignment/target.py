@@ -1,8 +1,9 @@
-"""How one partition is given other replicas, or gets its own back when that is cancelled.
+"""The target of one partition: begin a reassignment, redirect it, or cancel it.
 
-Seed 4: a partition first grows to the union of what it has and what is asked for, catches up, and
-then shrinks to the target in one change (`completion`). What needs no new replica may complete at
-once. A cancel is a revert. Who asked, and for what else, is told by `moves`.
+Seed 4: a partition first grows to the union of its replicas and the target, catches up, and then
+shrinks to the target in one change (`completion`). A change that needs no new replica may complete
+at once. A cancel restores the replicas of before.
+
 """
 
 from collections import Counter
@@ -108,7 +109,7 @@ def cancel(draft: PendingDecision, topic: Topic, number: int) -> PartitionRegist
 def _revert_refusal(
     draft: PendingDecision, topic: Topic, wish: PartitionRegistration, *, unclean: bool
 ) -> Refusal | None:
-    """Why a step cannot be reverted, or None; what has not begun changes nothing that is there.
+    """Return the reason why a step cannot be reverted, or None; one that has not begun always can.
 
     A step that was redirected may add and remove nobody any more, and still go back to fewer.
     """
@@ -132,7 +133,7 @@ def _revert_refusal(
 def assignment_refusal(
     replicas: Replicas, brokers: Collection[BrokerId], *, where: str = ""
 ) -> Refusal | None:
-    """Why no partition may have these replicas, or None; `where` begins the sentence."""
+    """Return the reason to refuse these replicas, or None; `where` begins the sentence."""
     if not replicas:
         reason = f"{where}the replica list is empty; name at least one broker"
     elif negative := [replica for replica in replicas if replica < 0]:

@@ -48,7 +48,7 @@ _Partitions: TypeAlias = Iterable[tuple[Topic, int]]
 
 
 def rate_refusal(bytes_per_s: int | None) -> Refusal | None:
-    """Why no move can have this throttle, or None; 0 is "as fast as they can"."""
+    """Return the reason to refuse this rate, or None; 0 is "no limit"."""
     if bytes_per_s is None or 0 <= bytes_per_s <= THROTTLE_BYTES_PER_S_MAX:
         return None
     return Refusal(
@@ -119,7 +119,7 @@ def release(draft: PendingDecision, at_most: int = THROTTLES_RELEASED_MAX) -> Sl
 
 
 def is_left(image: Image) -> bool:
-    """Whether a move has something that it does not need; asked many times a second."""
+    """Return True if a move owns configurations that it no longer needs; called often."""
     moves = image.moves
     return any(
         not _is_throttled(moves.get(move_id))
@@ -129,7 +129,7 @@ def is_left(image: Image) -> bool:
 
 
 def is_held(draft: PendingDecision, key: OwnedKey) -> bool:
-    """Whether a move has set the configuration."""
+    """Return True if a move has set the configuration."""
     owned = draft.owned(key)
     return owned is not None and bool(owned.holders)
 
@@ -149,13 +149,13 @@ def amend(draft: PendingDecision, key: OwnedKey, value: str | None) -> None:
 
 
 def previous(draft: PendingDecision, key: OwnedKey) -> str | None:
-    """What users have set where a move has set something else."""
+    """Return the users' value of a configuration that a move has overwritten."""
     owned = draft.owned(key)
     return None if owned is None else owned.previous
 
 
 def _is_throttled(move: Move | None, ended: Iterable[MoveId] = ()) -> bool:
-    """Whether the move needs its configurations: it runs, and at a limited rate."""
+    """Return True if the move needs its configurations: it runs, at a limited rate."""
     if move is None or move.ended is not None or move.id in ended:
         return False
     return move.throttle_bytes_per_s > 0
@@ -246,7 +246,7 @@ def _lowest_rate(draft: PendingDecision, owned: Owned) -> str | None:
 
 
 def _counts(draft: PendingDecision, topic_name: str, pair: str, holders: Sequence[MoveId]) -> bool:
-    """Whether what a list names is of a partition that is in one of these moves."""
+    """Return True if the entry of the list names a partition of one of these moves."""
     if pair == ALL_REPLICAS:
         return True
     number, topic = number_of(pair), draft.image.topic_named(topic_name)
@@ -257,7 +257,7 @@ def _counts(draft: PendingDecision, topic_name: str, pair: str, holders: Sequenc
 
 
 def _is_deleted(draft: PendingDecision, resource: Resource) -> bool:
-    """Whether it is a topic that is deleted by this: what it had goes with it."""
+    """Return True if this decision deletes the topic, and its configurations with it."""
     topic = draft.image.topic_named(resource[1]) if resource[0] == TOPIC_RESOURCE else None
     return topic is not None and topic.topic_id in draft.deleted
 

@@ -1,7 +1,8 @@
-"""The records of one decision as bytes: what many of them say alike is written once.
+"""Encode the records of one decision; parts that repeat are encoded once.
 
-Of a thousand changes most differ in nothing but the partition that they are about, and that stands
-at the beginning of the value. The rest is remembered, for as long as the decision takes.
+Of a thousand changes most differ only in their partition, which stands at the beginning of the
+value. The rest is remembered for the duration of the decision.
+
 """
 
 from collections.abc import Callable

@@ -93,7 +93,7 @@ def decode(value: bytes | memoryview) -> kafka_records.Record:
 
 
 class Change(NamedTuple):
-    """What a PartitionChange says, whichever partition it is about."""
+    """The content of a PartitionChange without its partition."""
 
     change: kafka_records.PartitionChange
     """Its partition means nothing."""
@@ -102,7 +102,7 @@ class Change(NamedTuple):
 
 
 def change_of(value: bytes) -> Change:
-    """What a value with one of the `CHANGE_FRAMES` says. Raises MalformedRecord, as `decode`.
+    """Decode a value with one of the `CHANGE_FRAMES`. Raises MalformedRecord, as `decode`.
 
     A log of a million changes says the same few things again and again, of other partitions.
     """

@@ -1,7 +1,7 @@
-"""The records under Kafka's names, field by field, as Kafka's own tools print them.
+"""Records under Kafka's field names, as Kafka's own tools print them.
 
-A reader who knows Kafka's schemas finds each field where its version has it, and a tagged one only
-where it says something. Nothing here reads bytes but the frame around a record.
+A field appears if the version of the record has it, and a tagged field only if it is set.
+
 """
 
 from collections.abc import Mapping
@@ -126,7 +126,7 @@ _NAMES_IN: Final[Mapping[type, Mapping[str, str]]] = MappingProxyType(
 
 
 class Frame(NamedTuple):
-    """What stands before the body of a metadata record."""
+    """The header before the body of a metadata record."""
 
     type_id: int
     version: int

@@ -1,7 +1,7 @@
-"""Changes of ISRs alone, of one topic: many are read without a value of any.
+"""Decode many ISR changes of one topic without a value for each.
 
-Such records differ in the number of their partition, and in little else: what stands behind that is
-read once for all that have it.
+Such records differ in the partition number and in little else: the rest is decoded once.
+
 """
 
 from array import array
@@ -39,7 +39,7 @@ class IsrsSaid(NamedTuple):
 
 
 def isrs_said(values: Sequence[bytes]) -> IsrsSaid | None:
-    """What changes of partitions of one topic say; None where one is none, or says more."""
+    """Decode changes of partitions of one topic; None if one of them changes more than its ISR."""
     if not _FRAMES.issuperset(map(_frame, values)):
         return None
     rests = list(map(_rest, values))

@@ -1,11 +1,8 @@
-"""The metadata records: what the log says, one value a record, in Kafka's schemas and words.
+"""Kafka's metadata records as values, named as in Kafka without the trailing "Record".
 
-`serde` turns them into bytes and back, `replay` gives them their meaning; here they are only
-values. Each is named as Kafka names it without the trailing "Record", and is written
-`records.Topic` elsewhere, since the image has a `Topic` too. What of a partition is about its
-target and its move, what of a broker is about when it registered, began to stop and was fenced and
-whether it is cordoned, is this project's own and travels in tagged fields, which Kafka skips. So do
-the facts for which Kafka has no record (`our_records`).
+`codec` encodes them, `replay` applies them. They are written `kafka_records.Topic` elsewhere, since
+the image has a `Topic` too.
+
 """
 
 from typing import TypeAlias
@@ -25,7 +22,7 @@ from statemachine.vocabulary import (
 
 
 class Endpoint(Struct, frozen=True, kw_only=True, gc=False):
-    """Where a listener of a broker or controller is reached."""
+    """The address of a listener of a broker or controller."""
 
     name: str
     host: str
@@ -121,7 +118,7 @@ class Config(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class PartitionChange(Struct, frozen=True, kw_only=True, gc=False):
-    """What one record changes about a partition. None means "unchanged", never "empty".
+    """The change of a partition by one record. None means "unchanged", never "empty".
 
     A leader that is named, even the same one, begins a new leader epoch
     (`PartitionRegistration.merge` of Kafka). A record that speaks of adding or removing without
@@ -181,7 +178,7 @@ class DelegationToken(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class UserScramCredential(Struct, frozen=True, kw_only=True, gc=False):
-    """How a user proves who it is (KIP-900)."""
+    """A user's SCRAM credential (KIP-900)."""
 
     name: str
     mechanism: int
@@ -216,7 +213,7 @@ class ProducerIds(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class BrokerRegistrationChange(Struct, frozen=True, kw_only=True, gc=False):
-    """What changes about a broker: fenced 1, unfenced -1, stopping 1, cordoned 1, given replicas
+    """The change of a broker: fenced 1, unfenced -1, stopping 1, cordoned 1, given replicas
     again -1, to be unregistered once it is empty 1, to stay -1; 0 or () is "unchanged".
     """
 
@@ -232,7 +229,7 @@ class BrokerRegistrationChange(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class AccessControlEntry(Struct, frozen=True, kw_only=True, gc=False):
-    """Who may, or may not, do what."""
+    """An entry of the access control list."""
 
     id: UUID
     resource_type: int
@@ -255,7 +252,7 @@ class NoOp(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class ZkMigrationState(Struct, frozen=True, kw_only=True, gc=False):
-    """How far a cluster has come from ZooKeeper (KIP-866)."""
+    """The state of a migration from ZooKeeper (KIP-866)."""
 
     state: int
 
@@ -268,17 +265,17 @@ class RemoveUserScramCredential(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class BeginTransaction(Struct, frozen=True, kw_only=True, gc=False):
-    """What follows counts only if an EndTransaction comes (KIP-868)."""
+    """The begin of a transaction: its records count only if an EndTransaction follows (KIP-868)."""
 
     name: str | None = None
 
 
 class EndTransaction(Struct, frozen=True, kw_only=True, gc=False):
-    """What came since BeginTransaction counts."""
+    """The commit of the records since BeginTransaction."""
 
 
 class AbortTransaction(Struct, frozen=True, kw_only=True, gc=False):
-    """What came since BeginTransaction never was."""
+    """The abort of the records since BeginTransaction."""
 
     reason: str | None = None
 

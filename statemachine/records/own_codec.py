@@ -41,7 +41,7 @@ _NO_TAGS: Final = b"\x00"
 
 
 class Payload(NamedTuple):
-    """How one fact looks in bytes."""
+    """The encoding of one extension record."""
 
     tag: int
     shape: type[Value]
@@ -196,7 +196,7 @@ def plan_bytes(topics: tuple[own_records.PlannedTopic, ...]) -> bytes:
 
 
 def plan_of(plan: bytes) -> tuple[own_records.PlannedTopic, ...]:
-    """What `plan_bytes` has written. Raises MalformedRecord."""
+    """Decode the output of `plan_bytes`. Raises MalformedRecord."""
     reader = Reader(plan)
     topics: tuple[own_records.PlannedTopic, ...] = _PLAN.read(reader)
     if reader.at != len(plan):

@@ -1,8 +1,8 @@
-"""Facts for which Kafka has no record: moves, what they set, and answers that are kept.
+"""Records that Kafka does not have: moves, configurations that they set, stored answers.
 
-Each is a NoOp to Kafka's readers, with what it says in a tagged field (`serde.ours`). Times are
-milliseconds since 1970 by the clock of the controller that wrote them: they are shown and never
-compared for safety. Here they are only values.
+Kafka's readers see a NoOp with a tagged field (`own_codec`). Times are milliseconds since 1970 by
+the clock of the controller that wrote them: they are displayed, and never compared for safety.
+
 """
 
 from typing import TypeAlias
@@ -40,7 +40,7 @@ class MoveBegun(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class PlannedPartition(Struct, frozen=True, kw_only=True, gc=False):
-    """What a move asks of one partition, and what that had before."""
+    """The target of one partition in a move, and its replicas before."""
 
     number: int
     target: Replicas
@@ -48,7 +48,7 @@ class PlannedPartition(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class PlannedTopic(Struct, frozen=True, kw_only=True, gc=False):
-    """What a move asks of the partitions of one topic."""
+    """The planned partitions of one topic."""
 
     topic_id: UUID
     partitions: tuple[PlannedPartition, ...]
@@ -125,7 +125,7 @@ class Remembered(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class KeysForgotten(Struct, frozen=True, kw_only=True, gc=False):
-    """What was remembered up to this time, inclusive, is forgotten."""
+    """The expiry of the idempotency keys up to this time, inclusive."""
 
     through_ms: int
 

@@ -1,4 +1,4 @@
-"""How one field of a flexible Kafka message becomes bytes and comes back. It knows no record.
+"""Field types of flexible Kafka messages: how one value is encoded and decoded.
 
 A `Kind` is a pair of functions, so that a schema is a table of them. Reading trusts nothing:
 lengths are checked against the bytes that are there before anything is made of them.
@@ -54,7 +54,7 @@ class Reader:
 
 
 class Kind(NamedTuple):
-    """How values of one kind are written and read."""
+    """The encoding of values of one field type."""
 
     write: Callable[[bytearray, Any], None]
     read: Callable[[Reader], Any]

@@ -1,6 +1,8 @@
-"""How an ordinary partition is laid out as a row of bytes, and how many rows are made at once.
+"""The row format of ordinary partitions, and the packing of many rows at once.
 
-It knows how partitions are said in records, and no partition as a value.
+A row is a fixed-size block of bytes: the number of replicas, the leader's place, the epochs, the
+places of the ISR, the replicas, and the numbers of their directories.
+
 """
 
 from array import array
@@ -78,7 +80,7 @@ class Form:
         """The places of an ISR of all replicas in their order, by how many they are."""
 
     def places(self, replicas: Replicas, isr: Replicas) -> bytes | None:
-        """Where the members of the ISR stand among the replicas, or None where they do not."""
+        """Return the places of the ISR among the replicas, or None if it does not fit."""
         if isr is replicas or isr == replicas:
             return self.in_order[len(replicas)]
         if len(isr) > self.width:
@@ -105,12 +107,12 @@ class Form:
         return fields[first : first + fields[0]] if fields[2] else ()
 
     def isr_at(self, row_at: int) -> int:
-        """Where `isr` begins in the row that begins there."""
+        """Return the offset of `isr` in the row that begins there."""
         return row_at + _EPOCHS_AT + ID_BYTES
 
     @property
     def numbers_at(self) -> int:
-        """Where the numbers of the directories begin in a row."""
+        """Return the offset of the directory numbers in a row."""
         return self.replicas_at + ID_BYTES * self.width
 
 
@@ -211,7 +213,7 @@ class Rows(NamedTuple):
         return self.topics[UUID_BYTES * at : UUID_BYTES * (at + 1)]
 
     def end_of_topic(self, at: int, end: int) -> int:
-        """Where the rows from `at` on begin to be of another topic, and `end` at the latest."""
+        """Return the first row from `at` on of another topic, and `end` at the latest."""
         topic = self.topic(at)
         if self.topics[UUID_BYTES * at : UUID_BYTES * end] == topic * (end - at):
             return end
@@ -220,7 +222,7 @@ class Rows(NamedTuple):
         return at
 
     def are_numbered(self, begin: int, end: int, first: int) -> bool:
-        """Whether these rows are partitions with the numbers from `first` on."""
+        """Return True if these rows are partitions with consecutive numbers from `first` on."""
         return self.numbers[begin:end] == rising(first, end - begin)
 
 
@@ -252,7 +254,7 @@ def rows_of(alike: Alike, directories: Numbers) -> Rows | None:
 
 
 def _are_whole(alike: Alike) -> bool:
-    """Whether all have all replicas in sync, in their order, and are led by the first."""
+    """Return True if all have a full ISR in replica order and are led by the first replica."""
     shape = alike.shape
     return (
         shape.in_sync == shape.replicas

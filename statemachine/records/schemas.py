@@ -56,7 +56,7 @@ _QUOTA_ENTITY: Final = array(
 
 
 class Schema(NamedTuple):
-    """How one record looks in bytes."""
+    """The encoding of one record type."""
 
     type_id: int
     shape: type[Struct]

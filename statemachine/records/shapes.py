@@ -36,7 +36,7 @@ _SWAPS: Final = array("H", [1]).tobytes()[0] == 1
 
 
 class Shape(NamedTuple):
-    """Where everything is in the records of ordinary partitions that are alike."""
+    """The field offsets in records of ordinary partitions that have the same shape."""
 
     size: int
     replicas: int
@@ -116,7 +116,7 @@ class Alike:
         return self.data[at :: self.shape.size]
 
     def strangers(self) -> set[int]:
-        """Which of them do not have the shape."""
+        """Return those that do not have the shape."""
         found: set[int] = set()
         for at, byte in self.shape.fixed:
             column = self._columns[at] if at < len(self._columns) else self._column(at)
@@ -129,7 +129,7 @@ class Alike:
         return [self._ids("i", at + ID_BYTES * place) for place in range(count)]
 
     def are_equal(self, at: int, other_at: int, count: int) -> bool:
-        """Whether each record has the same so many bytes at these two places."""
+        """Return True if each record has the same bytes at these two places."""
         columns = self._columns
         return columns[at : at + count] == columns[other_at : other_at + count]
 

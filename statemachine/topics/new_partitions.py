@@ -1,4 +1,4 @@
-"""New partitions, of new topics and of those that grow (CreatePartitions), each stands alone."""
+"""New partitions: of new topics, and of topics that grow (CreatePartitions)."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -16,7 +16,7 @@ from statemachine.commands import (
 from statemachine.errors import Error, Refusal
 from statemachine.image.partition_table import Topic
 from statemachine.limits import CREATED_PARTITIONS_MAX, PARTITION_NUMBER_MAX
-from statemachine.partitions.registration import created, violation
+from statemachine.partitions.registration import check_invariants, created
 from statemachine.pending_decision import PendingDecision
 from statemachine.reassignment.target import assignment_refusal
 from statemachine.records import kafka_records
@@ -50,7 +50,7 @@ def create_partitions(
 
 
 def _added(draft: PendingDecision, asked: MorePartitions, left: int) -> Slices[int | Refusal]:
-    """How many partitions are new; a topic that is refused gets none of them."""
+    """Return the number of new partitions; a refused topic gets none."""
     topic = draft.image.topic_named(asked.name)
     if topic is None:
         unknown = f"there is no topic {asked.name}"
@@ -141,7 +141,7 @@ def _placed(
 
 
 def too_few_brokers(draft: PendingDecision, factor: int, available: int) -> Refusal:
-    """Why a partition cannot have so many replicas."""
+    """Return the refusal of a replication factor above the number of brokers."""
     registered = len(draft.image.brokers)
     reason = (
         f"only {available} broker(s) are registered."
@@ -156,7 +156,7 @@ def too_few_brokers(draft: PendingDecision, factor: int, available: int) -> Refu
 
 
 def replicas_refusal(draft: PendingDecision, number: int, replicas: Replicas) -> Refusal | None:
-    """Why the new partition of this number cannot have these replicas, or None."""
+    """Return the reason to refuse these replicas for the new partition of this number, or None."""
     where = f"partition {number}: "
     refusal = assignment_refusal(replicas, draft.image.brokers, where=where)
     refusal = refusal or cordon_refusal(draft.image, replicas, where=where)
@@ -197,6 +197,6 @@ def _new_partition(
         partition_epoch=0,
         directories=draft.directories(None, replicas),
     )
-    wrong = violation(created(record))
+    wrong = check_invariants(created(record))
     assert wrong is None, f"new partition {number}: {wrong}"
     return record

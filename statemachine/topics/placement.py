@@ -1,4 +1,4 @@
-"""Where the replicas of a new topic go: spread over brokers and racks, the same way every time.
+"""Replica placement of new topics: spread over brokers and racks, deterministically.
 
 The brokers stand in a ring that alternates between racks. Leaders go round it one by one; the
 followers of a partition stand further on, one step further each time round, so that the partitions
@@ -76,7 +76,7 @@ def _replicas(
     stride: int,
     replication_factor: int,
 ) -> Replicas:
-    """Whose turn it is, the leader first; `takers` racks have more brokers than so many."""
+    """Return the next replicas, the leader first; `takers` racks have more brokers than so many."""
     chosen = [ring[leader]]
     in_rack = {racks[ring[leader]]: 1}
     others = len(ring) - 1

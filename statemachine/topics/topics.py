@@ -1,4 +1,8 @@
-"""CreateTopics and DeleteTopics. Each topic stands alone, and sees what the ones before it did."""
+"""CreateTopics and DeleteTopics, and the rules for topic names.
+
+Each topic is decided by itself, and sees the ones before it in the request.
+
+"""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence, Set
@@ -202,7 +206,7 @@ _SPELLINGS_MAX: Final = 256
 
 
 def name_refusal(name: str) -> str | None:
-    """Why no topic may have this name, or None."""
+    """Return the reason to refuse the topic name, or None."""
     if not name:
         reason = "the empty string is not allowed"
     elif name in (".", ".."):

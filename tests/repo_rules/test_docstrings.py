@@ -15,7 +15,7 @@ RELATIVE: Final = re.compile(
 )
 CEILINGS: Final = {
     "quorum": 285,
-    "statemachine": 280,
+    "statemachine": 0,
     "controller": 35,
     "broker": 0,
     "admin": 195,

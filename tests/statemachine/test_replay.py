@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from statemachine import commands
 from statemachine.image.image import Image
 from statemachine.limits import PARTITION_NUMBER_MAX
-from statemachine.partitions.registration import PartitionRegistration, violation
+from statemachine.partitions.registration import PartitionRegistration, check_invariants
 from statemachine.records import kafka_records
 from statemachine.replay import REPLAY, replay
 from statemachine.vocabulary import TOPIC_RESOURCE
@@ -205,7 +205,7 @@ def test_a_controller_that_knows_no_target_lets_it_fall_away() -> None:
     )
     after = world.partition()
     assert (after.moving, after.target, after.original) == (False, (), ())
-    assert violation(after) is None
+    assert check_invariants(after) is None
 
 
 def test_directories_that_do_not_match_the_replicas_are_dropped() -> None:
@@ -248,8 +248,8 @@ VALID = PartitionRegistration(
     ],
 )
 def test_what_never_holds_of_a_partition_is_named(fields: dict[str, Any], named: str) -> None:
-    assert violation(VALID) is None
-    found = violation(replace(VALID, **fields))
+    assert check_invariants(VALID) is None
+    found = check_invariants(replace(VALID, **fields))
     assert found is not None
     assert named in found
 

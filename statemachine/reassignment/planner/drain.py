@@ -30,7 +30,7 @@ def drain(
     loads: Mapping[BrokerId, int],
     leads: Mapping[BrokerId, int],
 ) -> Generator[None, None, dict[Named, Replicas] | Unplanned]:
-    """What is to change of `current` so that no replica is left on the emptied brokers.
+    """Return the changes of `current` that leave no replica on the emptied brokers.
 
     `onto` may get replicas, and is in `racks`, which may know others too; `loads` and `leads` are
     how many replicas and preferred leaders each broker has now. Partitions without a replica on an

@@ -1,11 +1,10 @@
-"""Items that choose brokers: what is chosen, what could be instead, and what that costs in moves.
+"""Even loads: choose brokers for items so that loads are even and moves are few.
 
-An *item* chooses some brokers among those eligible for it, within bounds for each rack. Some
-brokers are *free* for it (it has them already); any other one is a move. The *load* of a broker is
-how many items chose it, on top of what it carries anyway. Sets of brokers are integers with one bit
-for each broker, so that all that an item could do is found in a few operations.
+An *item* chooses some of the brokers eligible for it, within bounds for each rack. Some brokers are
+*free* for it (it has them already); any other is a move. The *load* of a broker is the number of
+items that chose it, on top of its fixed load. Cheapest paths of hops lead from brokers with too
+much to brokers with too little, until the loads are as even as they can be.
 
-Nothing here knows partitions, topics or settings, and nothing here decides what is better.
 """
 
 from collections import deque
@@ -25,7 +24,7 @@ COSTS: Final = (-1, 0, 1)
 
 
 class Item(Struct, frozen=True, kw_only=True, gc=False):
-    """What one item may choose: `count` of the eligible, from each rack within the bounds.
+    """The choices of one item: `count` of the eligible brokers, from each rack within the bounds.
 
     The bounds can be kept: somebody has seen to it that each rack has as many eligible brokers as
     it may have chosen, and that `count` is between the sums of the bounds.
@@ -47,7 +46,7 @@ def bits_of(brokers: int) -> Iterator[int]:
 
 
 class Choices:
-    """What each item has chosen, and the load of each broker."""
+    """The brokers that each item has chosen, and the load of each broker."""
 
     __slots__ = ("_items", "_rack_of", "_racks", "_wider", "chosen", "held", "loads")
 
@@ -80,7 +79,7 @@ class Choices:
         return len(self._items)
 
     def targets(self, number: int, broker: int) -> tuple[int, int, int]:
-        """Whom the item could have chosen instead of this one of its own, by `COSTS`."""
+        """Return the brokers that the item could choose instead of this one, by `COSTS`."""
         item, place = self._items[number], self._rack_of[broker]
         chosen, rack = self.chosen[number], self._racks[place]
         others = rack
@@ -121,7 +120,7 @@ class Choices:
         return chosen
 
     def _counts(self, item: Item) -> list[int]:
-        """How many of each rack, so that as many free ones as possible are kept."""
+        """Return the number from each rack that keeps as many free ones as possible."""
         counts = [
             min(max((item.free & item.eligible & rack).bit_count(), least), most)
             for rack, least, most in zip(self._racks, item.least, item.most, strict=True)
@@ -206,7 +205,7 @@ class Phase:
                     self.reached |= better
 
     def _count_hops(self, reach: list[list[int]]) -> Work:
-        """How many hops the shortest of the cheapest paths to each broker has."""
+        """Return the number of hops of the shortest of the cheapest paths to each broker."""
         level = self._sources & self._at_cost[0]
         seen = 0
         while level:
@@ -279,7 +278,7 @@ class Phase:
         return None
 
     def _done(self, path: list[tuple[int, int, int]]) -> bool:
-        """Whether every hop of the path was possible, one after the other; else nothing is."""
+        """Take every hop of the path and return True, or none of them and return False."""
         for place, (number, broker, other) in enumerate(path):
             if not any(each >> other & 1 for each in self._choices.targets(number, broker)):
                 for number_, broker_, other_ in reversed(path[:place]):

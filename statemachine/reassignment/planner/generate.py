@@ -25,7 +25,7 @@ from statemachine.vocabulary import BrokerId, Replicas
 def generate(
     current: Assignment, brokers: Racks, *, closed: Collection[BrokerId] = ()
 ) -> Generator[None, None, dict[Named, Replicas] | Unplanned]:
-    """What is to change of `current`, in order of name; or why there is nothing to be changed.
+    """Return the changes of `current`, by name; or the reason why there are none.
 
     Racks are heeded if every broker has one. Brokers that are `closed` (cordoned) keep what they
     have as far as that is even, and get nothing new. Partitions that are being moved are best left

@@ -1,4 +1,4 @@
-"""How evenly partitions are spread: measures, and no judgement."""
+"""The outcome of a plan: moves, and the balance of replicas and leaders before and after."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -11,7 +11,7 @@ from statemachine.vocabulary import NO_LEADER, BrokerId, Replicas
 
 
 class Load(Struct, frozen=True, kw_only=True, gc=False):
-    """What one broker has of the partitions measured."""
+    """The share of one broker in the partitions measured."""
 
     broker: BrokerId
     replicas: int
@@ -20,7 +20,7 @@ class Load(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Balance(Struct, frozen=True, kw_only=True):
-    """How evenly partitions are spread over brokers and racks."""
+    """The balance of partitions over brokers and racks."""
 
     loads: tuple[Load, ...]
     """Of each broker, in order of id."""
@@ -30,7 +30,7 @@ class Balance(Struct, frozen=True, kw_only=True):
 
     @property
     def replica_gap(self) -> int:
-        """How many replicas the fullest broker has more than the emptiest."""
+        """The difference in replicas between the fullest and the emptiest broker."""
         counts = [load.replicas for load in self.loads]
         return max(counts, default=0) - min(counts, default=0)
 
@@ -42,7 +42,9 @@ class Balance(Struct, frozen=True, kw_only=True):
 
 
 def balance(assignment: Assignment, racks: Racks) -> Balance:
-    """How evenly the partitions are spread over these brokers and whoever else has some of them."""
+    """Return the balance of the partitions over these brokers and all others that have some of
+    them.
+    """
     replicas = Counter(broker for each in assignment.values() for broker in each)
     leaders = Counter(each[0] for each in assignment.values())
     brokers = sorted({*racks, *replicas})
@@ -101,7 +103,7 @@ def whole(
 
 
 def _leader_then(row: Held, target: Replicas, *, is_limited: bool) -> BrokerId:
-    """Who leads in the end, as `completion` has it, if everybody lives."""
+    """Return the final leader by the completion rule, if all brokers are alive."""
     takes_over = is_limited and target[0] not in row.before
     return target[0] if takes_over or row.leader not in target else row.leader
 
@@ -116,7 +118,7 @@ def _loads(
 
 
 class Outcome(Struct, frozen=True, kw_only=True):
-    """What a plan would move, and how evenly everything is spread before and after."""
+    """The moves of a plan, and the balance before and after."""
 
     partitions: int
     """Partitions that would not be as they are."""
@@ -137,7 +139,7 @@ def outcome(
     racks: Racks,
     sizes_bytes: Mapping[Named, int] | None = None,
 ) -> Outcome:
-    """What carrying out the plan would make of `current`, which has all the partitions planned."""
+    """Return the outcome of a plan on `current`, which has all the planned partitions."""
     added = {named: len(set(plan[named]) - set(current[named])) for named in plan}
     removed = sum(len(set(current[named]) - set(plan[named])) for named in plan)
     copied = {named: count for named, count in added.items() if count}

@@ -1,7 +1,7 @@
-"""How many replicas of a partition each rack gets: as evenly as the racks allow.
+"""Placement of planned replicas: rack quotas, and the items of a plan.
 
-No rack gets one more before every other rack that could take it has as many (KIP-36). Numbers
-only; which brokers they are is somebody else's choice.
+Each rack gets as even a share of a partition's replicas as the racks allow.
+
 """
 
 from collections.abc import Generator, Mapping, Sequence
@@ -37,7 +37,7 @@ def bounds(
 
 
 def _up_to(level: int, kept: Sequence[int], room: Sequence[int]) -> tuple[int, ...]:
-    """What brings each rack up to this level, as far as it has room."""
+    """Return the additions that bring each rack up to this level, as far as it has room."""
     return tuple([min(max(0, level - has), free) for has, free in zip(kept, room, strict=True)])
 
 
@@ -114,7 +114,7 @@ class Table:
 def answer(
     table: Table, questions: Sequence[Question], loads: Mapping[BrokerId, int]
 ) -> Generator[None, None, list[Replicas]]:
-    """Whom each partition gets besides what it keeps; `loads` is what else brokers carry."""
+    """Return the new brokers of each partition; `loads` is the other load of the brokers."""
     if not questions:
         return []
     items = []

@@ -26,7 +26,7 @@ def with_factor(
     *,
     loads: Mapping[BrokerId, int],
 ) -> Generator[None, None, dict[Named, Replicas] | Unplanned]:
-    """What is to change of `current` so that every partition has `factor` replicas.
+    """Return the changes of `current` that give every partition `factor` replicas.
 
     `onto` may get replicas, and is in `racks`, which may know others too; `loads` is how many
     replicas each broker has now, those of `current` included.

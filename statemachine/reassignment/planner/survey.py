@@ -1,7 +1,8 @@
-"""What a plan has to know of a cluster, read from an image: of brokers all, of partitions a piece.
+"""The survey of a cluster for the planner: all brokers, and partitions in portions.
 
-Whoever plans for many partitions reads them piece by piece, and lets others go on in between. What
-has changed meanwhile is found when the plan is asked for: a partition is decided on as it is then.
+A planner reads many partitions piece by piece and yields in between. Changes in the meantime are
+found when the plan is submitted: each partition is decided on as it is then.
+
 """
 
 from collections.abc import Collection, Generator, Sequence
@@ -22,7 +23,7 @@ PIECE_PARTITIONS: Final = 1_000
 
 
 class Ground(Struct, frozen=True, kw_only=True):
-    """What plans have to know of the brokers; each list in order of id."""
+    """The brokers as the planner sees them; each list in order of id."""
 
     takers: tuple[BrokerId, ...]
     """Those that new replicas may be placed on."""
@@ -42,7 +43,7 @@ class Ground(Struct, frozen=True, kw_only=True):
 
 
 def ground(image: Image) -> Ground:
-    """What plans have to know of the brokers as they are now."""
+    """Return the brokers as they are now."""
     index = image.index
     brokers = [image.brokers[each] for each in sorted(image.brokers)]
     return Ground(
@@ -59,7 +60,7 @@ def ground(image: Image) -> Ground:
 
 
 class Stay(StrEnum):
-    """What becomes of a partition that has a replica on a broker that is to be emptied."""
+    """The state of a partition that has a replica on a broker to be emptied."""
 
     FREE = "free"
     """It stands still, and can be moved."""
@@ -93,7 +94,8 @@ def held_keys(image: Image, brokers: Collection[BrokerId]) -> list[int]:
 
 
 def held(image: Image, keys: Sequence[int], brokers: Collection[BrokerId]) -> list[Held]:
-    """What becomes of those of these partitions that still have a replica on any of the brokers.
+    """Return the state of those of these partitions that still have a replica on one of the
+    brokers.
 
     A key may belong to another partition by now, or to none.
     """
@@ -201,7 +203,7 @@ T = TypeVar("T")
 
 
 class Reason(StrEnum):
-    """Why there is no plan."""
+    """The reasons why there is no plan."""
 
     NO_PARTITIONS = "no-partitions"
     TOO_MANY_PARTITIONS = "too-many-partitions"
@@ -218,7 +220,7 @@ class Unplanned(Struct, frozen=True):
 
 
 def too_many(count: int) -> Unplanned | None:
-    """Why no plan may have so many partitions, or None."""
+    """Return the refusal for a plan of so many partitions, or None."""
     if count <= PLANNED_PARTITIONS_MAX:
         return None
     return Unplanned(
@@ -229,7 +231,7 @@ def too_many(count: int) -> Unplanned | None:
 
 
 def too_few(named: str, needed: int, there: int) -> Unplanned | None:
-    """Why the partition of this name cannot have so many replicas, or None."""
+    """Return the reason why the partition of this name cannot have so many replicas, or None."""
     if needed <= there:
         return None
     return Unplanned(
@@ -239,7 +241,7 @@ def too_few(named: str, needed: int, there: int) -> Unplanned | None:
 
 
 def at_once(work: Generator[None, None, T]) -> T:
-    """What the work comes to, without a pause."""
+    """Run the work without a pause, and return its result."""
     while True:
         try:
             next(work)

@@ -1,1 +1,1 @@
-"""Which waiting partition begins its next step, within the configured limits (KIP-435)."""
+"""The reassignment scheduler: the next partitions to begin a step, within the limits (KIP-435)."""

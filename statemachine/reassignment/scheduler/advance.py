@@ -41,7 +41,7 @@ from statemachine.vocabulary import Replicas
 
 
 class Budget:
-    """What is under way, against what may be."""
+    """The steps under way, against the limits."""
 
     __slots__ = ("adding", "leaders", "limits", "partitions")
 
@@ -53,20 +53,20 @@ class Budget:
 
     @property
     def has_slot(self) -> bool:
-        """Whether one partition more may have a step under way."""
+        """True if one partition more may have a step under way."""
         return self.partitions < self.limits.parallel_partitions
 
     @property
     def has_leaders(self) -> bool:
-        """Whether one step more may move a leader."""
+        """True if one step more may move a leader."""
         return self.leaders < self.limits.leader_movements
 
     def fits(self, step: Step) -> bool:
-        """Whether a step may begin in a free slot."""
+        """Return True if a step may begin in a free slot."""
         return (not step.moves_leader or self.has_leaders) and self.has_adding(step)
 
     def has_adding(self, step: Step) -> bool:
-        """Whether so many replicas more may be added now."""
+        """Return True if the step's new replicas may be added now."""
         return self.adding + len(step.adding) <= self.limits.replica_movements
 
     def take(self, partition: PartitionRegistration) -> None:
@@ -114,7 +114,7 @@ class _Candidate(NamedTuple):
 
 
 class _Changed(NamedTuple):
-    """What the decision itself has changed among those that wait."""
+    """The changes of this decision among the waiting partitions."""
 
     shadowed: BitMap
     """Positions of partitions that this decision has changed."""
@@ -151,7 +151,7 @@ def advance(
 
 
 def begins_at_once(draft: PendingDecision) -> bool:
-    """Whether partitions of a new move wait for nothing: no limit, and no pause of all moves."""
+    """Return True if a new move need not wait: no limit, and no pause of all moves."""
     return draft.all_paused is None and limits(draft).is_unlimited
 
 
@@ -257,7 +257,7 @@ class _StepStarter:
         return _Candidate(position, *found)
 
     def _is_held_back(self) -> bool:
-        """Whether the others wait now, until one fits that was passed over too often."""
+        """Return True if all others wait for one that was passed over too often."""
         passed = self.passed_over
         return passed is not None and self.queue.passed_over(passed) >= PASSED_OVER_MAX
 

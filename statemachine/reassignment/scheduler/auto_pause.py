@@ -100,7 +100,7 @@ def resting(draft: PendingDecision, queue: ReassignmentQueue) -> BitMap:
 
 
 def rests(draft: PendingDecision, move_id: MoveId, *, is_under_min_isr: bool) -> bool:
-    """Whether a partition of the move is held up by a pause of the move."""
+    """Return True if a pause of the move holds up the partition."""
     state = _state(draft, move_id)
     return state == MoveState.PAUSED or (
         state == MoveState.PAUSED_BY_ITSELF and not is_under_min_isr

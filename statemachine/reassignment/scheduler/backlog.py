@@ -22,7 +22,7 @@ from statemachine.vocabulary import NO_LEADER
 
 
 def is_left(image: Image, scheduler: Scheduler) -> bool:
-    """Whether somebody has not been looked at yet, or a move has not given up all that it had set.
+    """Return True if a partition of the backlog, or a configuration of an ended move, is left.
 
     It is fast, for it is asked all the time.
     """
@@ -61,7 +61,7 @@ def take_up(draft: PendingDecision) -> Slices[bool]:
 
 
 def _take_up(draft: PendingDecision, topic: Topic, number: int) -> bool:
-    """Whether the partition has changed by this."""
+    """Complete or elect what can be, and return whether the partition changed."""
     partition = draft.partition(topic, number)
     if partition is None:
         return False

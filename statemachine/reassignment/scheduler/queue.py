@@ -33,7 +33,7 @@ Position: TypeAlias = int
 
 
 class QueueEntry(NamedTuple):
-    """Where a partition stands that is being reassigned."""
+    """The entry of a partition that is being reassigned."""
 
     group: PriorityGroup | None = None
     """Where it waits; None while a step is under way, or none can begin."""
@@ -122,7 +122,7 @@ class ReassignmentQueue:
         return self._keys[position]
 
     def passed_over(self, position: Position) -> int:
-        """How often others have gone before this one, which was first and did not fit."""
+        """Return how often others have gone before this one, which was first and did not fit."""
         first, times = self._passed_over
         return times if position == first else 0
 
@@ -160,7 +160,7 @@ def _bitmaps(
 
 
 class PriorityClass(IntEnum):
-    """Who goes first."""
+    """The priority classes, the most urgent first."""
 
     UNDER_MIN_ISR = 0
     LEADER_MOVES = 1
@@ -174,7 +174,7 @@ def entry_of(
     live: Callable[[BrokerId], bool],
     priority: int,
 ) -> QueueEntry:
-    """Where the partition stands; `min_isr` is what its topic is configured to."""
+    """Return the entry of the partition; `min_isr` is the configured minimum of its topic."""
     move = partition.stage.move
     under_min_isr = is_under_min_isr(partition, min_isr)
     if not partition.waits:
@@ -190,7 +190,7 @@ def entry_of(
 
 
 def class_of(partition: PartitionRegistration, min_isr: int, limits: Limits) -> PriorityClass:
-    """Which class the next step of the partition is in, if all its brokers are alive."""
+    """Return the class of the partition's next step if all its brokers are alive."""
     if len(partition.isr) < min(min_isr, len(partition.aimed)):
         return PriorityClass.UNDER_MIN_ISR
     replicas, target, leader = partition.replicas, partition.target, partition.leader
@@ -204,7 +204,7 @@ def class_of(partition: PartitionRegistration, min_isr: int, limits: Limits) -> 
 
 
 def is_under_min_isr(partition: PartitionRegistration, min_isr: int) -> bool:
-    """Whether it is at or under min ISR for want of a replica that is not just being added.
+    """Return True if it is at or under min ISR for want of a replica that is not just being added.
 
     A partition with as many replicas as min ISR asks for is always at it, and so is one that only
     waits for what its own move adds: neither is under_min_isr.

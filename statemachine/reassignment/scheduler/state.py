@@ -39,7 +39,7 @@ class Cursor:
 
     @property
     def is_over(self) -> bool:
-        """Whether everybody has been looked at."""
+        """True once the scan is complete."""
         return self.position == self.end
 
     def positions(self, numbers_of: NumbersOf) -> Iterator[tuple[CursorPosition, str, int]]:
@@ -71,7 +71,7 @@ class Scheduler:
 
     @property
     def has_queue(self) -> bool:
-        """Whether a queue is kept: partitions have waited, and their moves may still be paused."""
+        """True while a queue is kept: partitions have waited, or their moves may be paused."""
         return self._queue is not None and not self._delta.is_lost
 
     @property

@@ -16,7 +16,7 @@ from statemachine import commands
 from statemachine.configs.effective import MIN_ISR
 from statemachine.decide import decide
 from statemachine.image.image import Image
-from statemachine.partitions.change_builder import Alike
+from statemachine.partitions.change_builder import ChangeMemo
 from statemachine.reassignment.settings import PARALLEL_PARTITIONS, PARALLEL_REPLICAS
 from statemachine.records import kafka_records
 from statemachine.records.batch_encoder import Writer
@@ -39,7 +39,7 @@ def each_by_itself(patch: pytest.MonkeyPatch) -> None:
     def decided(*arguments: Any) -> Any:
         return arguments[-1]()
 
-    patch.setattr(Alike, "change", decided)
+    patch.setattr(ChangeMemo, "change", decided)
 
 
 def a_topic(data: st.DataObject, *, elr: bool) -> World:
@@ -113,7 +113,7 @@ def test_partitions_that_are_alike_come_to_what_each_would_by_itself(
         command = make(data, world)
         with pytest.MonkeyPatch.context() as patch:
             each_by_itself(patch)
-            apart = decide(world.image, command, now_ms=world.now_ms)
+            apart = decide(world.image, command, now_ms=world.now_ms, scheduler=world.scheduler)
         assert world.ask(command) == apart
 
 

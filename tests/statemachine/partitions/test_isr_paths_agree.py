@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from statemachine import commands
 from statemachine.configs.effective import MIN_ISR
 from statemachine.decide import decide
-from statemachine.partitions import isr
+from statemachine.partitions import change_builder
 from statemachine.vocabulary import DIRECTORY_LOST
 from tests.statemachine.support.world import TOPIC_ID, World, directory
 
@@ -55,5 +55,5 @@ def test_the_shorter_way_leads_to_the_same_end(data: st.DataObject, elr: bool, n
     )
     short = decide(world.image, command)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(isr, "_only_isr", lambda *_: None)
+        patch.setattr(change_builder, "_only_isr", lambda *_: None)
         assert decide(world.image, command) == short

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from statemachine.partitions.registration import PartitionRegistration, Stage, violation
+from statemachine.partitions.registration import PartitionRegistration, Stage, check_invariants
 from statemachine.vocabulary import NO_LEADER
 from tests.statemachine.support.world import directory
 
@@ -58,14 +58,14 @@ def change(partition: PartitionRegistration, **fields: Any) -> PartitionRegistra
 
 @given(ANY)
 def test_what_is_right_is_not_named(partition: PartitionRegistration) -> None:
-    assert violation(partition, min_isr=MIN_ISR) is None
+    assert check_invariants(partition, min_isr=MIN_ISR) is None
     grown = change(partition, isr=partition.replicas[:2], elr=())
-    assert violation(grown, min_isr=MIN_ISR, before=partition) is None
+    assert check_invariants(grown, min_isr=MIN_ISR, before=partition) is None
     lead = (partition.leader_epoch + 1, NO_LEADER)
     left = change(partition, isr=(), leader_epoch=lead[0], leader=lead[1])
-    assert violation(left, min_isr=MIN_ISR, before=partition) is None
+    assert check_invariants(left, min_isr=MIN_ISR, before=partition) is None
     known = replace(left, last_known_elr=partition.replicas[:1])
-    assert violation(known, min_isr=MIN_ISR, before=partition) is None
+    assert check_invariants(known, min_isr=MIN_ISR, before=partition) is None
 
 
 Break = Callable[[PartitionRegistration], PartitionRegistration]
@@ -138,14 +138,14 @@ EPOCHS: Final[dict[str, tuple[str, Break]]] = {
 @given(partition=ANY)
 def test_whoever_plays_two_parts_is_named(what: str, partition: PartitionRegistration) -> None:
     named, broken = ROLES[what]
-    assert named in (violation(broken(partition), min_isr=MIN_ISR) or "")
+    assert named in (check_invariants(broken(partition), min_isr=MIN_ISR) or "")
 
 
 @pytest.mark.parametrize("what", MOVES)
 @given(partition=moving())
 def test_a_step_that_cannot_be_is_named(what: str, partition: PartitionRegistration) -> None:
     named, broken = MOVES[what]
-    assert named in (violation(broken(partition), min_isr=MIN_ISR) or "")
+    assert named in (check_invariants(broken(partition), min_isr=MIN_ISR) or "")
 
 
 @pytest.mark.parametrize("what", EPOCHS)
@@ -154,23 +154,23 @@ def test_epochs_that_do_not_count_right_are_named(
     what: str, partition: PartitionRegistration
 ) -> None:
     named, broken = EPOCHS[what]
-    assert named in (violation(broken(partition), min_isr=MIN_ISR, before=partition) or "")
+    assert named in (check_invariants(broken(partition), min_isr=MIN_ISR, before=partition) or "")
 
 
 @given(partition=led())
 def test_catching_up_leaves_the_leader_epoch_alone(partition: PartitionRegistration) -> None:
     isr = partition.replicas[:2]
     caught_up = change(partition, isr=isr, elr=(), leader_epoch=partition.leader_epoch + 1)
-    assert "leader epoch" in (violation(caught_up, min_isr=MIN_ISR, before=partition) or "")
+    assert "leader epoch" in (check_invariants(caught_up, min_isr=MIN_ISR, before=partition) or "")
 
 
 @given(partition=moving())
 def test_the_end_of_a_move_begins_a_leader_epoch(partition: PartitionRegistration) -> None:
     nothing = {"adding": (), "removing": (), "target": (), "original": (), "stage": Stage()}
     over = change(partition, **nothing)
-    assert "leader epoch" in (violation(over, min_isr=MIN_ISR, before=partition) or "")
+    assert "leader epoch" in (check_invariants(over, min_isr=MIN_ISR, before=partition) or "")
     right = replace(over, leader_epoch=partition.leader_epoch + 1)
-    assert violation(right, min_isr=MIN_ISR, before=partition) is None
+    assert check_invariants(right, min_isr=MIN_ISR, before=partition) is None
 
 
 @given(partition=led())
@@ -184,17 +184,17 @@ def test_growth_leaves_the_leader_epoch_alone(partition: PartitionRegistration) 
         stage=Stage(move=1, step=1),
         directories=(*partition.directories, directory(STRANGER)),
     )
-    assert violation(right, min_isr=MIN_ISR, before=partition) is None
+    assert check_invariants(right, min_isr=MIN_ISR, before=partition) is None
     grown = replace(right, leader_epoch=partition.leader_epoch + 1)
-    assert "leader epoch" in (violation(grown, min_isr=MIN_ISR, before=partition) or "")
+    assert "leader epoch" in (check_invariants(grown, min_isr=MIN_ISR, before=partition) or "")
 
 
 @given(partition=led())
 def test_what_is_complete_at_once_begins_a_leader_epoch(partition: PartitionRegistration) -> None:
     reordered = change(partition, replicas=partition.replicas[::-1])
-    assert "leader epoch" in (violation(reordered, min_isr=MIN_ISR, before=partition) or "")
+    assert "leader epoch" in (check_invariants(reordered, min_isr=MIN_ISR, before=partition) or "")
     right = replace(reordered, leader_epoch=partition.leader_epoch + 1)
-    assert violation(right, min_isr=MIN_ISR, before=partition) is None
+    assert check_invariants(right, min_isr=MIN_ISR, before=partition) is None
 
 
 @given(partition=moving())
@@ -207,9 +207,9 @@ def test_the_end_of_a_step_begins_a_leader_epoch_with_others_to_come(
     )
     left = {"replicas": (second, *others), "directories": partition.directories[1:]}
     over = change(before, adding=(), removing=(), **left)
-    assert "leader epoch" in (violation(over, min_isr=MIN_ISR, before=before) or "")
+    assert "leader epoch" in (check_invariants(over, min_isr=MIN_ISR, before=before) or "")
     right = replace(over, leader_epoch=before.leader_epoch + 1)
-    assert violation(right, min_isr=MIN_ISR, before=before) is None
+    assert check_invariants(right, min_isr=MIN_ISR, before=before) is None
 
 
 @given(partition=moving())
@@ -217,7 +217,7 @@ def test_a_new_target_that_leaves_nothing_under_way_is_no_end_of_a_step(
     partition: PartitionRegistration,
 ) -> None:
     waits = change(partition, adding=(), removing=(), target=(*partition.replicas[:-1], STRANGER))
-    assert violation(waits, min_isr=MIN_ISR, before=partition) is None
+    assert check_invariants(waits, min_isr=MIN_ISR, before=partition) is None
 
 
 @given(partition=moving())
@@ -225,6 +225,6 @@ def test_whenever_a_replica_goes_a_leader_epoch_begins(partition: PartitionRegis
     kept = {"replicas": partition.replicas[:-1], "directories": partition.directories[:-1]}
     target = (*partition.replicas[:-1], STRANGER)
     waits = change(partition, adding=(), removing=(), target=target, **kept)
-    assert "leader epoch" in (violation(waits, min_isr=MIN_ISR, before=partition) or "")
+    assert "leader epoch" in (check_invariants(waits, min_isr=MIN_ISR, before=partition) or "")
     right = replace(waits, leader_epoch=partition.leader_epoch + 1)
-    assert violation(right, min_isr=MIN_ISR, before=partition) is None
+    assert check_invariants(right, min_isr=MIN_ISR, before=partition) is None
