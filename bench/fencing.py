@@ -60,13 +60,13 @@ def fence(image: Image, broker_id: BrokerId) -> Fenced:
     """Fence the broker; raises `RunFailed` unless others lead then all that it led."""
     index = image.index
     held, led = index.count(index.replicas_of, broker_id), index.count(index.leader_of, broker_id)
-    image.journal_from(image.end_offset)
+    image.begin_undo_log(image.end_offset)
     turns = _Turns()
     slicing = ControllerEventQueue(turns.later)
     turns.timed(lambda: slicing.add(_fencing(image, broker_id), _never_lost))
     turns.take()
     image.committed(image.end_offset)
-    image.stop_journal()
+    image.end_undo_log()
     left = index.count(index.leader_of, broker_id) + index.count(index.leader_of, NO_LEADER)
     if left:
         raise RunFailed(f"{left} partitions have no leader, now that broker {broker_id} is fenced")

@@ -324,7 +324,7 @@ class QuorumController:
     def on_lead(self, epoch: Epoch, start: Offset) -> None:
         assert self.image.end_offset == start == self.committed
         logger.info("active controller in epoch %d", epoch)
-        self.image.journal_from(start)
+        self.image.begin_undo_log(start)
         self.active_epoch = epoch
         self.heartbeats = BrokerHeartbeatManager(
             self.image, self._clock(), self._session_timeout_ms

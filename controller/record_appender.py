@@ -295,7 +295,7 @@ class RecordAppender:
         """The lead is lost: undo what is not committed, and leave what is to whoever reads it."""
         image = self._replaying.image
         image.rewind(self._replaying.end)
-        image.stop_journal()
+        image.end_undo_log()
         if self.is_halfway:
             self._replaying.raise_to(self._high_watermark)
         self._start, self._end = None, Offset(0)

@@ -47,6 +47,7 @@ class PendingDecision:
         "_moves",
         "_owned",
         "_partitions",
+        "_recorded",
         "all_paused",
         "began",
         "configs",
@@ -82,23 +83,22 @@ class PendingDecision:
         self.configs: Mapping[Resource, Mapping[str, str]] = image.configs
         """What is set, after the records so far."""
         self.records: list[kafka_records.Record] = []
+        self._recorded: list[kafka_records.Record] | None = None
         self.isr_changes = None
         self.registered: kafka_records.RegisterBroker | None = None
         """The new incarnation of a broker that the records so far register, if they do."""
         self.is_complete = True
         """Whether nothing is left for the same command, decided once more, to do."""
         self.deleted: set[UUID] = set()
-        """The topics that are gone after the records so far."""
         self.began: dict[MoveId, own_records.MoveBegun] = {}
         """The moves that this command begins."""
         self.ended: set[MoveId] = set()
-        """The moves that end with the records so far."""
         self.joined: dict[MoveId, int] = {}
         """How many partitions belong to each move that did not before."""
         self.left: dict[MoveId, list[MoveOutcome]] = {}
         """How partitions have left each move that they belonged to."""
         self.key, self.fingerprint = "", b""
-        """By what the request is known that is being carried out, if it has a key."""
+        """The idempotency key of the request, if it has one."""
         self._configs: dict[Resource, dict[str, str]] = {}
         self._partitions: dict[int, PartitionRegistration] = {}
         self._again: set[int] = set()
@@ -111,7 +111,21 @@ class PendingDecision:
         self.all_paused = image.all_paused
         """Who has paused all moves, after the records so far; or None."""
         self.has_waiting = False
-        """Whether a partition that the records so far change may wait for a step."""
+
+    def scratch(self) -> "PendingDecision":
+        """Return a new decision on the same image for a dry run: its records are dropped."""
+        return PendingDecision(self.image, self.now_ms)
+
+    def hold_back(self) -> None:
+        """Collect the records that follow apart, until `take_held`."""
+        assert self._recorded is None, "records are held back already"
+        self._recorded, self.records = self.records, []
+
+    def take_held(self) -> list[kafka_records.Record]:
+        """Return the records held back; their owner adds them where they belong."""
+        assert self._recorded is not None, "no records are held back"
+        held, self.records, self._recorded = self.records, self._recorded, None
+        return held
 
     def partition(self, topic: Topic, number: int) -> PartitionRegistration | None:
         """The partition as the records so far leave it."""

@@ -89,7 +89,7 @@ UNSEEN: Final = (
     Mutant(
         name="a cancel that adds and removes nobody is not judged",
         module="statemachine.reassignment.target",
-        old=" or wish.replicas != partition.replicas:\n",
+        old=" or desired.replicas != partition.replicas:\n",
         new=":\n",
         caught_by=(),
         directed="moves_cancel_last",

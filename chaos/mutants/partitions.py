@@ -13,8 +13,8 @@ _DECISIONS: Final = (
     Mutant(
         name="replicas stay eligible though enough are in sync",
         module="statemachine.partitions.elr",
-        old="        return wish if not wish.elr else replace(wish, elr=())",
-        new="        return wish",
+        old="        return desired if not desired.elr else replace(desired, elr=())",
+        new="        return desired",
         caught_by=("P1",),
         directed="moves_elr",
         seed=2,
@@ -110,8 +110,8 @@ _DECISIONS: Final = (
     Mutant(
         name="a cancel asks for no min ISR",
         module="statemachine.reassignment.target",
-        old="    if len(wish.isr) < needed and not unclean:",
-        new="    if not wish.isr and not unclean:",
+        old="    if len(desired.isr) < needed and not unclean:",
+        new="    if not desired.isr and not unclean:",
         caught_by=("P8",),
         directed="moves_cancel",
         seed=2,
@@ -145,8 +145,8 @@ _DECISIONS: Final = (
     Mutant(
         name="a broker that is fenced stays in the ISR",
         module="statemachine.brokers.lifecycle",
-        old="        wish = replace(partition, isr=isr_without(draft, partition, leaving))",
-        new="        wish = partition",
+        old="        desired = replace(partition, isr=isr_without(draft, partition, leaving))",
+        new="        desired = partition",
         caught_by=("P12",),
         directed="moves_fencing",
     ),

@@ -68,11 +68,11 @@ def _assigned(
             f" {topic.name}-{asked.partition}",
         )
     directories = _with_directory(partition, broker_id, asked.directory_id)
-    wish = replace(partition, directories=directories)
+    desired = replace(partition, directories=directories)
     if not draft.is_online(broker_id, asked.directory_id):
-        wish = replace(wish, isr=isr_without(draft, wish, (broker_id,)))
+        desired = replace(desired, isr=isr_without(draft, desired, (broker_id,)))
     election = election_for(draft.image, topic)
-    change_partition(draft, topic, asked.partition, wish, election=election)
+    change_partition(draft, topic, asked.partition, desired, election=election)
     return ReplicaAssigned()
 
 
@@ -122,9 +122,9 @@ def _leave_lost(draft: PendingDecision, broker: BrokerRegistration) -> Slices[No
     for topic, number in lost[: draft.at_most(LEAVING_PARTITIONS_MAX, len(lost))]:
         partition = draft.partition(topic, number)
         assert partition is not None
-        wish = replace(partition, isr=isr_without(draft, partition, leaving))
+        desired = replace(partition, isr=isr_without(draft, partition, leaving))
         election = election_for(draft.image, topic)
-        change_partition(draft, topic, number, wish, election=election)
+        change_partition(draft, topic, number, desired, election=election)
         yield CHANGED_US
 
 

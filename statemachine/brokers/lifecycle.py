@@ -317,8 +317,8 @@ def _leave(draft: PendingDecision, leaving: Replicas, *, at_once: bool = False) 
     for topic, number in in_order(index, keys):
         partition = draft.partition(topic, number)
         assert partition is not None
-        wish = replace(partition, isr=isr_without(draft, partition, leaving))
-        change_partition(draft, topic, number, wish, election=election_for(draft.image, topic))
+        desired = replace(partition, isr=isr_without(draft, partition, leaving))
+        change_partition(draft, topic, number, desired, election=election_for(draft.image, topic))
         yield CHANGED_US
 
 
@@ -337,13 +337,13 @@ def _distrust(draft: PendingDecision, broker_id: BrokerId) -> Slices[None]:
     for topic, number in in_order(index, keys):
         partition = draft.partition(topic, number)
         assert partition is not None
-        wish = replace(
+        desired = replace(
             partition,
             isr=tuple(replica for replica in partition.isr if replica != broker_id),
             elr=tuple(replica for replica in partition.elr if replica != broker_id),
         )
         election = election_for(draft.image, topic)
-        change_partition(draft, topic, number, wish, election=election, unclean=(broker_id,))
+        change_partition(draft, topic, number, desired, election=election, unclean=(broker_id,))
         yield CHANGED_US
 
 

@@ -94,7 +94,7 @@ def _altered(
 ) -> ConfigsAltered:
     if validate_only:
         # What it would allow is decided as well, and no move must hear of it.
-        draft = PendingDecision(draft.image, draft.now_ms)
+        draft = draft.scratch()
     wishes = list(asked)
     counts = Counter(each.resource for each in wishes)
     before = len(draft.records)
@@ -253,7 +253,7 @@ def _take_effect(draft: PendingDecision, changed: Sequence[kafka_records.Record]
         partition = draft.partition(topic, number)
         assert partition is not None
         unclean = unclean_election_allowed(draft, topic.name)
-        election = Election.UNCLEAN if unclean else Election.CLEAN
+        election = Election.UNCLEAN if unclean else Election.ONLINE
         change_partition(draft, topic, number, partition, election=election)
     if draft.has_elr:
         clear_elr(draft, _resources(configs, MIN_ISR))

@@ -64,6 +64,8 @@ _OF_HOSTS: Final[Mapping[str, Rate]] = MappingProxyType({"connection_creation_ra
 
 def alter_client_quotas(draft: PendingDecision, command: AlterClientQuotas) -> ClientQuotasAltered:
     """Change the quotas of each entity, all that is asked of it or nothing."""
+    if command.validate_only:
+        draft = draft.scratch()
     counts = Counter(quota_holder(change.entity) for change in command.changes)
     answers: dict[QuotaHolder, QuotaAltered] = {}
     for change in command.changes:
@@ -76,8 +78,6 @@ def alter_client_quotas(draft: PendingDecision, command: AlterClientQuotas) -> C
             if refusal is None
             else QuotaAltered(entity=change.entity, error=refusal.error, message=refusal.message)
         )
-    if command.validate_only:
-        draft.records.clear()
     return ClientQuotasAltered(entities=tuple(answers.values()))
 
 

@@ -33,7 +33,7 @@ _FEW_TO_SORT: Final = 8_192
 _Keys: TypeAlias = "array[int]"
 
 
-class Gathering:
+class BitmapBuilder:
     """The keys of rows that have been added, by what their brokers are to them."""
 
     __slots__ = ("_held", "_in_sync", "_is_empty", "_isr", "_last", "_leaders", "_led")

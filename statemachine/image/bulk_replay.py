@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from msgspec.structs import replace
 
 from statemachine.image.image import Image
-from statemachine.image.partition_table import NO_KEY, Isrs, Topic
+from statemachine.image.partition_table import NO_KEY, IsrUpdate, Topic
 from statemachine.limits import PARTITION_NUMBER_MAX
 from statemachine.partitions.isr_changes import IsrChanges, IsrsOfTopic
 from statemachine.partitions.registration import PartitionRegistration, left, merged
@@ -80,7 +80,7 @@ def replay_isrs(image: Image, changes: IsrsOfTopic, offset: int) -> None:
     """As `replay` of each of the records, the first one at `offset`, on a settled image."""
     topic_id, numbers, isrs = changes
     topic, offsets = image.topics.get(topic_id), range(offset, offset + len(numbers))
-    if topic is None or not image.change_isrs(topic, Isrs(numbers, isrs, repeat(1), offsets)):
+    if topic is None or not image.change_isrs(topic, IsrUpdate(numbers, isrs, repeat(1), offsets)):
         for at, record in zip(offsets, IsrChanges([changes]), strict=True):
             replay(image, record, at)
     image.advance(offset + len(numbers))
@@ -213,12 +213,12 @@ def _change_isrs(image: Image, raw_topic: bytes, said: IsrsSaid, offset: int) ->
     offsets = range(offset, offset + len(numbers))
     last = dict(zip(numbers, isrs, strict=True))
     if len(last) == len(numbers):
-        return image.change_isrs(topic, Isrs(numbers, isrs, repeat(1), offsets))
+        return image.change_isrs(topic, IsrUpdate(numbers, isrs, repeat(1), offsets))
     # The last one counts, and each of them. What is undone is undone as a whole, as of others.
     changes = Counter(numbers)
     isrs = list(last.values())
     return image.change_isrs(
-        topic, Isrs(list(last), isrs, map(changes.__getitem__, last), repeat(offset))
+        topic, IsrUpdate(list(last), isrs, map(changes.__getitem__, last), repeat(offset))
     )
 
 
@@ -311,7 +311,7 @@ def _change_isr(
 ) -> None:
     """Let the ISR be what the last of so many changes says."""
     assert isr is not None
-    if image.change_isrs(topic, Isrs((number,), (isr,), (changes,), (offset,))):
+    if image.change_isrs(topic, IsrUpdate((number,), (isr,), (changes,), (offset,))):
         return
     before = topic.partition(number)
     if before is not None:

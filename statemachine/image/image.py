@@ -1,8 +1,8 @@
 """The image: the state of the cluster after a prefix of the metadata log.
 
 Only `replay` calls the methods that change it (`set_...`, `add_topic`, `remove_topic` and those of
-transactions); all others read. It is changed in place and not copied, because it holds up to 2,000,000 partitions
-and a record changes one. The values in it are frozen.
+transactions); all others read. It is changed in place and not copied, because it holds up to
+2,000,000 partitions and a record changes one. The values in it are frozen.
 
 """
 
@@ -14,7 +14,7 @@ from uuid import UUID
 from statemachine.brokers.registration import BrokerRegistration
 from statemachine.image.delta import MetadataDelta
 from statemachine.image.partition_index import PartitionIndex
-from statemachine.image.partition_table import NO_KEY, Common, Isrs, Topic
+from statemachine.image.partition_table import NO_KEY, IsrUpdate, SharedState, Topic
 from statemachine.image.read_view import ABSENT, TABLES, ReadView
 from statemachine.image.undo_log import Transaction, UndoLog
 from statemachine.partitions.registration import PartitionRegistration
@@ -34,9 +34,9 @@ def quota_holder(entity: Iterable[kafka_records.QuotaEntity]) -> QuotaHolder:
 
 
 _LOADED: Final = (
-    "_journal",
+    "_undo_log",
     "_keeps_undo",
-    "_past",
+    "_read_view",
     "brokers",
     "common",
     "configs",
@@ -59,7 +59,7 @@ _LOADED: Final = (
 class Image:
     """The state of the cluster after `end_offset` records of its log."""
 
-    __slots__ = ("_touched", *_LOADED)
+    __slots__ = ("_delta", *_LOADED)
 
     def __init__(self) -> None:
         self.end_offset = 0
@@ -84,11 +84,11 @@ class Image:
         """What there is one of, by the name of the property that tells it."""
         self.transaction: Transaction | None = None
         self.index = PartitionIndex()
-        self.common = Common()
-        self._journal: UndoLog | None = None
+        self.common = SharedState()
+        self._undo_log: UndoLog | None = None
         self._keeps_undo = False
-        self._touched: MetadataDelta | None = None
-        self._past: ReadView | None = None
+        self._delta: MetadataDelta | None = None
+        self._read_view: ReadView | None = None
 
     @property
     def level(self) -> int:
@@ -117,74 +117,74 @@ class Image:
 
     # What the owner of an image asks of it.
 
-    def journal_from(self, offset: int) -> None:
+    def begin_undo_log(self, offset: int) -> None:
         """From here on keep what it takes to undo: all below `offset` is committed.
 
         For the active controller, before it replays anything that is not committed.
         """
-        assert offset >= self.end_offset, "what was replayed without a journal cannot be undone"
+        assert offset >= self.end_offset, "what was replayed without an undo log cannot be undone"
         self._keeps_undo = True
-        if self._journal is None:
-            self._journal = UndoLog(offset)
+        if self._undo_log is None:
+            self._undo_log = UndoLog(offset)
 
     def committed(self, offset: int) -> None:
         """All below `offset` is committed and will never be undone."""
-        journal = self._journal
-        assert journal is not None, "an image without a journal only replays what is committed"
+        log = self._undo_log
+        assert log is not None, "an image without an undo log only replays what is committed"
         # A transaction can still be aborted after its records are committed.
         below = offset if self.transaction is None else min(offset, self.transaction.begun_at)
-        journal.forget_below(below)
+        log.forget_below(below)
 
     def rewind(self, offset: int) -> None:
         """Undo everything at and after `offset`; the image is as it was when it ended there."""
         if offset >= self.end_offset:
             return
-        journal = self._journal
-        assert journal is not None, "an image without a journal only replays what is committed"
-        assert offset >= journal.start, f"what is before {journal.start} is committed"
-        entries = list(journal.take_since(offset))
-        self._journal = None
+        log = self._undo_log
+        assert log is not None, "an image without an undo log only replays what is committed"
+        assert offset >= log.start, f"what is before {log.start} is committed"
+        entries = list(log.take_since(offset))
+        self._undo_log = None
         for _, undo, *arguments in entries:
             undo(self, *arguments)
-        self._journal = journal
+        self._undo_log = log
         self.end_offset = offset
         self.index.lose_delta()
 
-    def stop_journal(self) -> None:
+    def end_undo_log(self) -> None:
         """Keep nothing to undo any more: only committed records will be replayed from here on."""
         self._keeps_undo = False
         self.index.lose_delta()
         if self.transaction is None:
-            self._journal = None
+            self._undo_log = None
 
     def advance(self, end_offset: int) -> None:
         """The log goes on to `end_offset` with records that are not metadata (control records)."""
         assert end_offset >= self.end_offset, "a log is cut by rewind"
         self.end_offset = end_offset
 
-    def begin_past(self, end: int) -> ReadView:
-        """From here on keep what the image was when it ended at `end`; until `end_past`.
+    def begin_read_view(self, end: int) -> ReadView:
+        """From here on keep what the image was when it ended at `end`; until `end_read_view`.
 
         Nothing below `end` will be undone. What has been replayed since can be: it is left out.
         """
-        assert self._past is None, "one past is kept at a time"
+        assert self._read_view is None, "one past is kept at a time"
         tables = {name: getattr(self, name) for name in TABLES}
         past = ReadView(tables, self.transaction, end)
-        if self._journal is None:
-            assert end == self.end_offset, "what was replayed without a journal is committed"
+        if self._undo_log is None:
+            assert end == self.end_offset, "what was replayed without an undo log is committed"
         else:
-            assert self._journal.start <= end <= self.end_offset
+            assert self._undo_log.start <= end <= self.end_offset
             # The newest first, so that what was overwritten first has the last word.
-            for _, undo, *arguments in self._journal.since(end):
+            for _, undo, *arguments in self._undo_log.since(end):
                 self._restore(past, undo, arguments)
             past.restored()
-        self._past = past
+        self._read_view = past
         return past
 
-    def end_past(self, past: ReadView) -> None:
+    def end_read_view(self, past: ReadView) -> None:
         """Nobody reads it any more; a second call changes nothing."""
-        if self._past is past:
-            self._past = None
+        if self._read_view is past:
+            self._read_view = None
 
     def become(self, other: "Image") -> None:
         """Be what `other` is, which has just been loaded and is nobody else's.
@@ -192,8 +192,8 @@ class Image:
         For whoever watches, all that was and all that is counts as touched. A past goes on being
         read from what there was.
         """
-        if self._touched is not None:
-            self._touch_all(self._touched, other)
+        if self._delta is not None:
+            self._touch_all(self._delta, other)
         delta = self.index.delta
         for name in _LOADED:
             setattr(self, name, getattr(other, name))
@@ -213,20 +213,20 @@ class Image:
 
     def watch(self) -> None:
         """From here on remember what is touched, for `drain`."""
-        self._touched = MetadataDelta()
+        self._delta = MetadataDelta()
 
     def drain(self) -> MetadataDelta:
         """Return the changes since the last call."""
-        assert self._touched is not None, "nobody watches this image"
-        touched, self._touched = self._touched, MetadataDelta()
+        assert self._delta is not None, "nobody watches this image"
+        touched, self._delta = self._delta, MetadataDelta()
         return touched
 
     # What replay does, each with its own undoing.
 
     def at(self, offset: int) -> None:
         """The record at `offset` is being replayed."""
-        if self._journal is not None:
-            self._journal.offset = offset
+        if self._undo_log is not None:
+            self._undo_log.offset = offset
 
     def set_partition(
         self,
@@ -242,8 +242,8 @@ class Image:
                 return
             topic.make_room(number)
             topic.keys[number] = self.index.give_key(topic, number)
-        if self._past is not None:
-            self._past.partitions.keep(topic, number, before)
+        if self._read_view is not None:
+            self._read_view.partitions.keep(topic, number, before)
         key = topic.keys[number]
         topic.partitions.put(number, after)
         self.index.update(key, before, after)
@@ -257,29 +257,29 @@ class Image:
         """The topic has these partitions more; the index is to be settled before it is asked."""
         first = len(topic.partitions)
         self.index.add_rows(topic, rows, places)
-        if self._past is not None:
-            self._past.partitions.keep_absent(topic, first)
-        if self._journal is None and self._touched is None:
+        if self._read_view is not None:
+            self._read_view.partitions.keep_absent(topic, first)
+        if self._undo_log is None and self._delta is None:
             return
         for number in range(first, len(topic.partitions)):
             self.at(offset + number - first)
             self._overwrote(topic, number, None)
 
-    def change_isrs(self, topic: Topic, isrs: Isrs) -> bool:
+    def change_isrs(self, topic: Topic, isrs: IsrUpdate) -> bool:
         """The partitions have these ISRs; False: one must be said as a value, nothing is done."""
         columns, numbers = topic.partitions, isrs.numbers
-        if self._past is not None:
-            self._past.partitions.keep_rows(topic, numbers)
-        rows = [] if self._journal is None else list(map(columns.row, numbers))
+        if self._read_view is not None:
+            self._read_view.partitions.keep_rows(topic, numbers)
+        rows = [] if self._undo_log is None else list(map(columns.row, numbers))
         became = columns.change_isrs(isrs)
         if became is None:
             return False
         for before, after, _, some in became:
             self.index.change_isrs([topic.keys[number] for number in some], before, after)
-        if self._journal is not None:
-            self._journal.note_each(isrs.offsets, Image._set_row, repeat(topic), numbers, rows)
-        if self._touched is not None:
-            self._touched.partitions |= dict.fromkeys(zip(repeat(topic.topic_id), numbers))
+        if self._undo_log is not None:
+            self._undo_log.note_each(isrs.offsets, Image._set_row, repeat(topic), numbers, rows)
+        if self._delta is not None:
+            self._delta.partitions |= dict.fromkeys(zip(repeat(topic.topic_id), numbers))
         return True
 
     def add_topic(self, topic: Topic) -> None:
@@ -290,22 +290,22 @@ class Image:
     def remove_topic(self, topic: Topic) -> None:
         """The topic and its partitions are gone."""
         self.index.remove(topic)
-        if self._journal is not None:
-            self._journal.note(Image._revive, topic)
+        if self._undo_log is not None:
+            self._undo_log.note(Image._revive, topic)
         self._set(self.topics, topic.topic_id, ABSENT)
         if self.topic_ids.get(topic.name) == topic.topic_id:
             self._set(self.topic_ids, topic.name, ABSENT)
-        if self._touched is not None:
-            self._touched.deleted[topic.topic_id] = topic
-            self._touched.add_topic(topic)
+        if self._delta is not None:
+            self._delta.deleted[topic.topic_id] = topic
+            self._delta.add_topic(topic)
 
     def set_broker(self, broker_id: BrokerId, broker: BrokerRegistration | None) -> None:
         """The registration of the broker is this; None is "not registered"."""
         self._set(self.brokers, broker_id, ABSENT if broker is None else broker)
         if self.index.delta is not None:
             self.index.delta.add_broker(broker_id)
-        if self._touched is not None:
-            self._touched.brokers[broker_id] = None
+        if self._delta is not None:
+            self._delta.brokers[broker_id] = None
 
     def set_controller(self, controller: kafka_records.RegisterController) -> None:
         """The registration of the controller is this."""
@@ -316,8 +316,8 @@ class Image:
         if self.index.delta is not None:
             self.index.delta.add_configs(self.configs.get(resource, {}), configs)
         self._set(self.configs, resource, configs or ABSENT)
-        if self._touched is not None:
-            self._touched.configs[resource] = None
+        if self._delta is not None:
+            self._delta.configs[resource] = None
 
     def set_quotas(self, holder: QuotaHolder, quotas: dict[str, float]) -> None:
         """The quotas of the holder are these."""
@@ -360,31 +360,31 @@ class Image:
 
     def begin_transaction(self, offset: int) -> None:
         """Begin a transaction: the changes that follow can be aborted."""
-        if self._journal is None:
-            self._journal = UndoLog(offset)
+        if self._undo_log is None:
+            self._undo_log = UndoLog(offset)
         self._set_transaction(Transaction(offset, self.level))
 
     def end_transaction(self) -> None:
         """End the transaction and keep its changes."""
         self._set_transaction(None)
         if not self._keeps_undo:
-            self._journal = None
+            self._undo_log = None
 
     def abort_transaction(self) -> None:
         """Undo the changes since the transaction began. The undoing is itself a change."""
-        assert self._journal is not None
+        assert self._undo_log is not None
         assert self.transaction is not None
         self.index.lose_delta()
-        for _, undo, *arguments in self._journal.since(self.transaction.begun_at):
+        for _, undo, *arguments in self._undo_log.since(self.transaction.begun_at):
             undo(self, *arguments)
         if not self._keeps_undo:
-            self._journal = None
+            self._undo_log = None
 
     def _overwrote(self, topic: Topic, number: int, before: PartitionRegistration | None) -> None:
-        if self._journal is not None:
-            self._journal.note(Image.set_partition, topic, number, before)
-        if self._touched is not None:
-            self._touched.partitions[(topic.topic_id, number)] = None
+        if self._undo_log is not None:
+            self._undo_log.note(Image.set_partition, topic, number, before)
+        if self._delta is not None:
+            self._delta.partitions[(topic.topic_id, number)] = None
 
     def _restore(self, past: ReadView, undo: Callable[..., None], arguments: list[Any]) -> None:
         """Let the past be as it was before the change that this call undoes."""
@@ -405,21 +405,21 @@ class Image:
 
     def _revive(self, topic: Topic) -> None:
         self.index.revive(topic)
-        if self._touched is not None:
-            self._touched.add_topic(topic)
+        if self._delta is not None:
+            self._delta.add_topic(topic)
 
     def _set_transaction(self, transaction: Transaction | None) -> None:
-        if self._journal is not None:
-            self._journal.note(Image._set_transaction, self.transaction)
+        if self._undo_log is not None:
+            self._undo_log.note(Image._set_transaction, self.transaction)
         self.transaction = transaction
 
     def _set(self, table: dict[Any, Any], key: Any, value: Any) -> None:
         before = table.get(key, ABSENT)
-        if self._past is not None and (past := self._past.table(table)) is not None:
+        if self._read_view is not None and (past := self._read_view.table(table)) is not None:
             past.keep(key, before)
         if value is ABSENT:
             table.pop(key, None)
         else:
             table[key] = value
-        if self._journal is not None:
-            self._journal.note(Image._set, table, key, before)
+        if self._undo_log is not None:
+            self._undo_log.note(Image._set, table, key, before)

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 from pyroaring import BitMap
 
-from statemachine.image.bitmap_builder import Gathering, Part
+from statemachine.image.bitmap_builder import BitmapBuilder, Part
 from statemachine.image.delta import SchedulerDelta
 from statemachine.image.partition_table import NO_KEY, Topic
 from statemachine.partitions.registration import PartitionRegistration, moves_leader
@@ -53,7 +53,7 @@ class PartitionIndex:
         self.elr_of: Part = {}
         self.leader_of: Part = {}
         """Includes NO_LEADER: the partitions that nobody leads."""
-        self._gathering = Gathering(self.replicas_of, self.isr_of, self.leader_of)
+        self._gathering = BitmapBuilder(self.replicas_of, self.isr_of, self.leader_of)
         self.moving = BitMap()
         """The partitions with a reassignment under way."""
         self.stepping = BitMap()

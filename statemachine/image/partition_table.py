@@ -38,7 +38,7 @@ NO_KEY: Final = 0xFFFFFFFF
 _NO_REPLICAS: Final = (0,) * WIDTH_MAX
 
 
-class Isrs(NamedTuple):
+class IsrUpdate(NamedTuple):
     """ISR changes of many records: partitions of one topic, each of them once."""
 
     numbers: Sequence[int]
@@ -49,7 +49,7 @@ class Isrs(NamedTuple):
     """Of the records, for each partition."""
 
 
-class Became(NamedTuple):
+class UpdatedRows(NamedTuple):
     """Rows whose ISR was the same, and is the same again."""
 
     before: Replicas
@@ -59,7 +59,7 @@ class Became(NamedTuple):
     numbers: list[int]
 
 
-class Common:
+class SharedState:
     """State that the tables of all topics of an image share."""
 
     __slots__ = ("_holders", "_left", "directories")
@@ -67,10 +67,10 @@ class Common:
     def __init__(self) -> None:
         self.directories = Numbers()
         """The numbers of log directories in rows."""
-        self._holders: list[Columns] = []
+        self._holders: list[PartitionTable] = []
         self._left = PARTITIONS_REMEMBERED_MAX
 
-    def remembering(self, columns: "Columns", *, is_first: bool) -> None:
+    def remembering(self, columns: "PartitionTable", *, is_first: bool) -> None:
         """These columns are about to remember a partition more; the first one of theirs."""
         self._left -= 1
         if self._left < 0:
@@ -82,12 +82,12 @@ class Common:
             self._holders.append(columns)
 
 
-class Columns:
+class PartitionTable:
     """The partitions of a topic by number, with a place for each number below its length."""
 
     __slots__ = ("_count", "_form", "_made", "_others", "_rows", "common")
 
-    def __init__(self, common: Common) -> None:
+    def __init__(self, common: SharedState) -> None:
         self.common = common
         self._count = 0
         self._form = FORMS[1]
@@ -165,9 +165,9 @@ class Columns:
         self._count = count
         del self._rows[count * size :]
 
-    def copy(self) -> "Columns":
+    def copy(self) -> "PartitionTable":
         """The same partitions; what changes in one of the two does not change in the other."""
-        other = Columns(self.common)
+        other = PartitionTable(self.common)
         other._count, other._form = self._count, self._form
         other._rows = bytearray(self._rows)
         other._others = dict(self._others)
@@ -211,7 +211,7 @@ class Columns:
         unpack_from, rows, size = self._form.split.unpack_from, self._rows, self._form.size
         return [unpack_from(rows, number * size) for number in numbers]
 
-    def change_isrs(self, isrs: Isrs) -> list[Became] | None:
+    def change_isrs(self, isrs: IsrUpdate) -> list[UpdatedRows] | None:
         """Let rows have these ISRs; None where one is no row, or would be none.
 
         Then nothing is done. Of a thousand rows most are like others, but for their epochs.
@@ -219,7 +219,7 @@ class Columns:
         splits = self.splits(isrs.numbers)
         if splits is None:
             return None
-        pack, known = self._form.isr.pack, dict[tuple[bytes, bytes, Replicas], Became]()
+        pack, known = self._form.isr.pack, dict[tuple[bytes, bytes, Replicas], UpdatedRows]()
         packed = []
         try:
             for number, isr, more, (head, _, epoch, tail) in zip(
@@ -243,7 +243,7 @@ class Columns:
             self._made.pop(number, None)
         return list(known.values())
 
-    def _became(self, number: int, isr: Replicas) -> Became | None:
+    def _became(self, number: int, isr: Replicas) -> UpdatedRows | None:
         """Return the ISR of the row before and after, or None if it is no row before or after."""
         form = self._form
         fields = form.whole.unpack_from(self._rows, number * form.size)
@@ -251,7 +251,7 @@ class Columns:
         places = form.places(replicas, isr) if replicas else None
         if places is None:
             return None
-        return Became(form.isr_of(fields, replicas), isr, places, [])
+        return UpdatedRows(form.isr_of(fields, replicas), isr, places, [])
 
     def row(self, number: int) -> bytes | None:
         """The row itself, which says the same whatever becomes of it; None where it is none."""
@@ -377,10 +377,10 @@ class Topic:
 
     __slots__ = ("keys", "name", "partitions", "topic_id")
 
-    def __init__(self, name: str, topic_id: UUID, common: Common) -> None:
+    def __init__(self, name: str, topic_id: UUID, common: SharedState) -> None:
         self.name = name
         self.topic_id = topic_id
-        self.partitions = Columns(common)
+        self.partitions = PartitionTable(common)
         self.keys = array("I")
 
     def partition(self, number: int) -> PartitionRegistration | None:

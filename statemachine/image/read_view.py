@@ -42,7 +42,7 @@ LISTED_AT_ONCE: Final = 10_000
 """Keys that are listed before anyone else gets a turn: about half a millisecond."""
 
 
-class PastTable(Generic[K, V]):
+class TableView(Generic[K, V]):
     """One table of an image as it was; what it held is kept as it is overwritten."""
 
     __slots__ = ("_gone", "_kept", "_keys", "_live", "_unlisted")
@@ -55,11 +55,11 @@ class PastTable(Generic[K, V]):
         self._gone: list[K] = []
 
     def restore(self, key: K, before: Any) -> None:
-        """It was this, says the journal, before something that is not committed."""
+        """It was this, by the undo log, before something that is not committed."""
         self._kept[key] = before
 
     def restored(self) -> None:
-        """The journal has said all: what it knows to have been there, and is not, is listed too."""
+        """The undo log is complete: what it knows to have been there, and is not, is listed too."""
         self._gone = [
             key
             for key, before in self._kept.items()
@@ -99,7 +99,7 @@ class PastTable(Generic[K, V]):
         return True
 
 
-class PastPartitions:
+class PartitionsView:
     """The partitions of all topics as they were.
 
     Of one that was a row the row is kept: a value holds what the collector of the interpreter has
@@ -134,7 +134,7 @@ class PastPartitions:
         kept.setdefault(number, before)
 
     def restore(self, topic: Topic, number: int, before: Kept) -> None:
-        """It was this, says the journal, before something that is not committed."""
+        """It was this, by the undo log, before something that is not committed."""
         self._kept.setdefault(topic, {})[number] = before
 
     def of(self, topic: Topic) -> Iterator[tuple[int, Kept]]:
@@ -179,24 +179,24 @@ class ReadView:
     ) -> None:
         """The view of an image with these `TABLES`, by name, that goes on to be changed."""
         self.end = end
-        self.brokers: PastTable[Any, Any] = PastTable(tables["brokers"])
-        self.controllers: PastTable[Any, Any] = PastTable(tables["controllers"])
-        self.topics: PastTable[Any, Any] = PastTable(tables["topics"])
-        self.configs: PastTable[Any, Any] = PastTable(tables["configs"])
-        self.features: PastTable[Any, Any] = PastTable(tables["features"])
-        self.quotas: PastTable[Any, Any] = PastTable(tables["quotas"])
-        self.facts: PastTable[Any, Any] = PastTable(tables["facts"])
-        self.moves: PastTable[Any, Any] = PastTable(tables["moves"])
-        self.keys: PastTable[Any, Any] = PastTable(tables["keys"])
-        self.owned: PastTable[Any, Any] = PastTable(tables["owned"])
-        self.singles: PastTable[Any, Any] = PastTable(tables["singles"])
-        self.partitions = PastPartitions()
+        self.brokers: TableView[Any, Any] = TableView(tables["brokers"])
+        self.controllers: TableView[Any, Any] = TableView(tables["controllers"])
+        self.topics: TableView[Any, Any] = TableView(tables["topics"])
+        self.configs: TableView[Any, Any] = TableView(tables["configs"])
+        self.features: TableView[Any, Any] = TableView(tables["features"])
+        self.quotas: TableView[Any, Any] = TableView(tables["quotas"])
+        self.facts: TableView[Any, Any] = TableView(tables["facts"])
+        self.moves: TableView[Any, Any] = TableView(tables["moves"])
+        self.keys: TableView[Any, Any] = TableView(tables["keys"])
+        self.owned: TableView[Any, Any] = TableView(tables["owned"])
+        self.singles: TableView[Any, Any] = TableView(tables["singles"])
+        self.partitions = PartitionsView()
         self.transaction = transaction
-        self._tables: dict[int, PastTable[Any, Any]] = {
+        self._tables: dict[int, TableView[Any, Any]] = {
             id(table): getattr(self, name) for name, table in tables.items()
         }
 
-    def table(self, live: dict[Any, Any]) -> PastTable[Any, Any] | None:
+    def table(self, live: dict[Any, Any]) -> TableView[Any, Any] | None:
         """The past of this table of the image; None for one that follows from the others."""
         return self._tables.get(id(live))
 

@@ -78,7 +78,7 @@ class Snapshot:
 
     def close(self) -> None:
         """Give it up; a second call changes nothing."""
-        self._image.end_past(self._past)
+        self._image.end_read_view(self._past)
         self._values = iter(())
 
 
@@ -90,9 +90,9 @@ def begin(image: Image, end: int) -> Snapshot | None:
     """
     if image.end_offset - end > UNCOMMITTED_RECORDS_MAX:
         return None
-    past = image.begin_past(end)
+    past = image.begin_read_view(end)
     if past.transaction is not None:
-        image.end_past(past)
+        image.end_read_view(past)
         return None
     return Snapshot(image, past)
 

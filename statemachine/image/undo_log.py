@@ -79,6 +79,6 @@ class UndoLog:
         return found
 
     def take_since(self, offset: int) -> Iterator[Undo]:
-        """As `since`, and the entries are gone from the journal."""
+        """As `since`, and the entries are removed."""
         while self._entries and self._entries[-1][0] >= offset:
             yield self._entries.pop()

@@ -38,7 +38,7 @@ def change_partition(
     number: int,
     desired: PartitionRegistration,
     *,
-    election: Election = Election.CLEAN,
+    election: Election = Election.ONLINE,
     finished: bool = False,
     unclean: Replicas = (),
 ) -> PartitionRegistration:

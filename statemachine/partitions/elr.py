@@ -28,24 +28,26 @@ from statemachine.vocabulary import NO_LEADER, TOPIC_RESOURCE, BrokerId, Replica
 
 def with_elr(
     before: PartitionRegistration,
-    wish: PartitionRegistration,
+    desired: PartitionRegistration,
     *,
     min_isr: int,
     unclean: Collection[BrokerId] = (),
 ) -> PartitionRegistration:
-    """The wish with its ELR, for an election to choose from.
+    """The desired with its ELR, for an election to choose from.
 
     `unclean` are replicas that may have lost what they had: they are eligible no more.
     """
-    if len(wish.isr) >= min_isr:
-        return wish if not wish.elr else replace(wish, elr=())
-    candidates = wish.elr + tuple(replica for replica in before.isr if replica not in wish.elr)
+    if len(desired.isr) >= min_isr:
+        return desired if not desired.elr else replace(desired, elr=())
+    candidates = desired.elr + tuple(
+        replica for replica in before.isr if replica not in desired.elr
+    )
     elr = tuple(
         replica
         for replica in candidates
-        if replica in wish.replicas and replica not in wish.isr and replica not in unclean
+        if replica in desired.replicas and replica not in desired.isr and replica not in unclean
     )
-    return wish if elr == wish.elr else replace(wish, elr=elr)
+    return desired if elr == desired.elr else replace(desired, elr=elr)
 
 
 def led_by(

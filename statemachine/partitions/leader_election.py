@@ -14,7 +14,7 @@ from statemachine.vocabulary import NO_LEADER, BrokerId, Replicas
 class Election(Enum):
     """The replicas that an election may choose."""
 
-    CLEAN = "only members of the ISR, or of the ELR where the ISR is empty"
+    ONLINE = "only members of the ISR, or of the ELR where the ISR is empty"
     PREFERRED = "only such members too, the preferred leader before the present one"
     UNCLEAN = "such members, and if none is alive any replica: acknowledged data may be lost"
 
@@ -72,5 +72,5 @@ def isr_without(
 
 
 def election_for(image: Image, topic: Topic) -> Election:
-    """Return UNCLEAN if the configurations of the topic allow it, otherwise CLEAN."""
-    return Election.UNCLEAN if unclean_election_allowed(image, topic.name) else Election.CLEAN
+    """return UNCLEAN if the configurations of the topic allow it, otherwise ONLINE."""
+    return Election.UNCLEAN if unclean_election_allowed(image, topic.name) else Election.ONLINE

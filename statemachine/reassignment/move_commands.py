@@ -46,15 +46,15 @@ from statemachine.slices import CHANGED_US, PASSED_US, PLANNED_US, Slices
 from statemachine.vocabulary import NO_MOVE, MoveId, MoveKind, MoveOutcome, Replicas
 
 
-class Beginning:
-    """A move that begins once it has changed a partition; the records of it come before those."""
+class MoveBuilder:
+    """The begin of a move, if it changes a partition; its records precede those changes."""
 
     def __init__(self, draft: PendingDecision) -> None:
         self.move_id = draft.image.next_move_id
         self.under_way = NO_MOVE
         """A move that is there already and brings what was asked for."""
         self._draft = draft
-        self._first = len(draft.records)
+        draft.hold_back()
         self._joined = 0
         self._places: dict[int, int] = {}
         self._topics: list[Topic] = []
@@ -109,9 +109,11 @@ class Beginning:
 
     def begin(self, request: MoveBegun) -> Slices[MoveId]:
         """Record the move, if there is one: `request` without the id and how many are accepted."""
-        if not self._planned:
-            return self.under_way
         draft = self._draft
+        if not self._planned:
+            changes = draft.take_held()
+            draft.records += changes
+            return self.under_way
         record = replace(request, id=self.move_id, partitions=self._joined)
         parts = []
         for part, start in enumerate(range(0, len(self._planned), MOVE_PART_PARTITIONS_MAX)):
@@ -122,14 +124,13 @@ class Beginning:
             yield len(some) * PLANNED_US
         draft.began[self.move_id] = record
         yield len(self._planned) * PASSED_US
-        end = len(draft.records)
+        # The throttle precedes the first replica that is added, for it is copied at once.
+        changes = draft.take_held()
+        draft.records += [record, *parts]
         yield from throttle.begin(
             draft, self.move_id, self._topics, [each.number for each in self._planned]
         )
-        # Before the first replica is added, for it is copied at once.
-        first = [record, *parts, *draft.records[end:]]
-        del draft.records[end:]
-        draft.records[self._first : self._first] = first
+        draft.records += changes
         return self.move_id
 
 
@@ -154,8 +155,8 @@ def alter_reassignments(
         parts = tuple([_refused(asked, refusal) for asked in command.reassignments])
         return ReassignmentsAltered(partitions=parts)
     if command.dry_run:
-        return (yield from _foreseen(PendingDecision(draft.image, draft.now_ms), command))
-    beginning, may_change = Beginning(draft), command.may_change_factor
+        return (yield from _foreseen(draft.scratch(), command))
+    beginning, may_change = MoveBuilder(draft), command.may_change_factor
     partitions = []
     refused = 0
     for asked in command.reassignments:
@@ -177,7 +178,7 @@ def alter_reassignments(
 
 def _foreseen(draft: PendingDecision, command: AlterReassignments) -> Slices[ReassignmentsAltered]:
     """Return the dry-run answer, decided on a draft of which nothing is recorded."""
-    beginning, may_change = Beginning(draft), command.may_change_factor
+    beginning, may_change = MoveBuilder(draft), command.may_change_factor
     partitions = []
     room = PLANNED_STEPS_SHOWN_MAX
     for asked in command.reassignments:
@@ -207,7 +208,7 @@ def begin_move(draft: PendingDecision, command: BeginMove) -> Slices[MoveStarted
     refusal = throttle.rate_refusal(command.throttle_bytes_per_s)
     if refusal is not None:
         return MoveStarted(error=refusal.error, message=refusal.message)
-    beginning = Beginning(draft)
+    beginning = MoveBuilder(draft)
     refused = []
     for asked in command.reassignments:
         answer = (
@@ -230,7 +231,7 @@ def begin_move(draft: PendingDecision, command: BeginMove) -> Slices[MoveStarted
 
 
 def _started(
-    beginning: Beginning, request: MoveBegun, refused: Sequence[ReassignmentAltered]
+    beginning: MoveBuilder, request: MoveBegun, refused: Sequence[ReassignmentAltered]
 ) -> Slices[MoveStarted]:
     move_id = yield from beginning.begin(request)
     return MoveStarted(
@@ -255,7 +256,7 @@ def _request(draft: PendingDecision, who: str, kind: MoveKind, refused: int) -> 
 
 
 def _altered(
-    draft: PendingDecision, beginning: Beginning, asked: Reassignment, may_change_factor: bool
+    draft: PendingDecision, beginning: MoveBuilder, asked: Reassignment, may_change_factor: bool
 ) -> ReassignmentAltered:
     topic = draft.image.topic_named(asked.topic)
     if topic is None:
@@ -298,8 +299,8 @@ def roll_back_move(draft: PendingDecision, command: RollBackMove) -> Slices[Move
         refusal = unknown_move(draft, command.move_id)
         return MoveStarted(error=refusal.error, message=refusal.message)
     if command.dry_run:
-        return (yield from _rollback_foreseen(PendingDecision(draft.image, draft.now_ms), move))
-    beginning = Beginning(draft)
+        return (yield from _rollback_foreseen(draft.scratch(), move))
+    beginning = MoveBuilder(draft)
     refused = []
     for topic, planned in _planned(move):
         answer = _rolled_back(draft, beginning, move, topic, planned)
@@ -317,7 +318,7 @@ def roll_back_move(draft: PendingDecision, command: RollBackMove) -> Slices[Move
 
 def _rollback_foreseen(draft: PendingDecision, move: Move) -> Slices[MoveStarted]:
     """Return the dry-run answer, decided on a draft of which nothing is recorded."""
-    beginning, refused, foreseen = Beginning(draft), [], []
+    beginning, refused, foreseen = MoveBuilder(draft), [], []
     for planned_topic, planned in _planned(move):
         answer = _rolled_back(draft, beginning, move, planned_topic, planned)
         if answer is not None:
@@ -349,7 +350,7 @@ def _planned(move: Move) -> Iterator[tuple[PlannedTopic, PlannedPartition]]:
 
 def _rolled_back(
     draft: PendingDecision,
-    beginning: Beginning,
+    beginning: MoveBuilder,
     move: Move,
     planned_topic: PlannedTopic,
     planned: PlannedPartition,
@@ -413,7 +414,7 @@ _EVERY = -1
 def cancel_moves(draft: PendingDecision, command: CancelMoves) -> Slices[MovesCancelled]:
     """Revert the steps under way of all that is named, and drop the rest."""
     if command.dry_run:
-        draft = PendingDecision(draft.image, draft.now_ms)
+        draft = draft.scratch()
     # In the order in which they come, which is nearly that in which they are to be sorted.
     named = dict.fromkeys((*command.partitions, *_of_topics(draft, command)))
     for topic, number in _held(draft, command):

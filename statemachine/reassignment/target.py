@@ -43,10 +43,10 @@ def direct(
     if refusal is not None:
         return refusal
     if begins_at_once(draft):
-        wish = grown(partition, target, Stage(move_id, 1, draft.now_ms))
+        desired = grown(partition, target, Stage(move_id, 1, draft.now_ms))
     else:
-        wish = attached(partition, target, Stage(move_id, 0, draft.now_ms))
-    return change_partition(draft, topic, number, wish)
+        desired = attached(partition, target, Stage(move_id, 0, draft.now_ms))
+    return change_partition(draft, topic, number, desired)
 
 
 def grown(
@@ -96,36 +96,36 @@ def cancel(draft: PendingDecision, topic: Topic, number: int) -> PartitionRegist
         return Refusal(
             Error.NO_REASSIGNMENT_IN_PROGRESS, f"{topic.name}-{number} is not being reassigned"
         )
-    wish = reverted(partition)
+    desired = reverted(partition)
     unclean = unclean_election_allowed(draft.image, topic.name)
-    if partition.adding or partition.removing or wish.replicas != partition.replicas:
-        refusal = _revert_refusal(draft, topic, wish, unclean=unclean)
+    if partition.adding or partition.removing or desired.replicas != partition.replicas:
+        refusal = _revert_refusal(draft, topic, desired, unclean=unclean)
         if refusal is not None:
             return refusal
-    election = Election.UNCLEAN if unclean else Election.CLEAN
-    return change_partition(draft, topic, number, wish, election=election, finished=True)
+    election = Election.UNCLEAN if unclean else Election.ONLINE
+    return change_partition(draft, topic, number, desired, election=election, finished=True)
 
 
 def _revert_refusal(
-    draft: PendingDecision, topic: Topic, wish: PartitionRegistration, *, unclean: bool
+    draft: PendingDecision, topic: Topic, desired: PartitionRegistration, *, unclean: bool
 ) -> Refusal | None:
     """Return the reason why a step cannot be reverted, or None; one that has not begun always can.
 
     A step that was redirected may add and remove nobody any more, and still go back to fewer.
     """
-    needed = min_isr(draft, topic.name, wish)
-    if len(wish.isr) < needed and not unclean:
-        lacking = [replica for replica in wish.replicas if replica not in wish.isr]
+    needed = min_isr(draft, topic.name, desired)
+    if len(desired.isr) < needed and not unclean:
+        lacking = [replica for replica in desired.replicas if replica not in desired.isr]
         return Refusal(
             Error.INVALID_REPLICA_ASSIGNMENT,
-            f"going back to {_listed(wish.replicas)} would leave {len(wish.isr)} in sync where"
-            f" {needed} must be (not in sync: {_listed(lacking)}), and unclean leader election is"
-            " off",
+            f"going back to {_listed(desired.replicas)} would leave {len(desired.isr)} in sync"
+            f" where {needed} must be (not in sync: {_listed(lacking)}),"
+            " and unclean leader election is off",
         )
-    if not wish.isr and not any(draft.live(replica) for replica in wish.replicas):
+    if not desired.isr and not any(draft.live(replica) for replica in desired.replicas):
         return Refusal(
             Error.INVALID_REPLICA_ASSIGNMENT,
-            f"none of {_listed(wish.replicas)} is in sync or alive, so nobody could lead",
+            f"none of {_listed(desired.replicas)} is in sync or alive, so nobody could lead",
         )
     return None
 

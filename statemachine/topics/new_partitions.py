@@ -29,6 +29,8 @@ def create_partitions(
     draft: PendingDecision, command: CreatePartitions
 ) -> Slices[PartitionsCreated]:
     """Give each topic the partitions that it lacks, or say why not (KIP-195)."""
+    if command.validate_only:
+        draft = draft.scratch()
     times = Counter(asked.name for asked in command.topics)
     by_name = {asked.name: asked for asked in command.topics}
     answers = []
@@ -44,8 +46,6 @@ def create_partitions(
         else:
             left -= added
             answers.append(PartitionsAdded(name=name))
-    if command.validate_only:
-        draft.records.clear()
     return PartitionsCreated(topics=tuple(answers))
 
 

@@ -34,13 +34,11 @@ from statemachine.vocabulary import TOPIC_RESOURCE, Replicas
 
 def create_topics(draft: PendingDecision, command: CreateTopics) -> Slices[TopicsCreated]:
     """Create each topic, or say why not."""
-    creation = _Creation(draft, command)
+    creation = _Creation(draft.scratch() if command.validate_only else draft, command)
     answers = []
     for topic in command.topics:
         answers.append((yield from creation.create(topic)))
         yield CREATED_US
-    if command.validate_only:
-        draft.records.clear()
     return TopicsCreated(topics=tuple(answers))
 
 

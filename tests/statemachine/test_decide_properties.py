@@ -359,7 +359,7 @@ def test_decide_answers_anything(data: st.DataObject, command: Command) -> None:
 def test_a_rewind_gives_the_image_of_then(data: st.DataObject) -> None:
     world = a_busy_cluster(data, steps=3, elr=data.draw(st.booleans()))
     image = world.image
-    image.journal_from(image.end_offset)
+    image.begin_undo_log(image.end_offset)
     states = {image.end_offset: contents(image)}
     for _ in range(data.draw(st.integers(1, 8))):
         act(data, world)

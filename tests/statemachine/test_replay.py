@@ -261,7 +261,7 @@ def test_what_is_not_committed_is_undone_exactly() -> None:
     world = World(broker_count=4)
     world.given(replicas=(1, 2), isr=(1, 2), leader=1)
     start = world.image.end_offset
-    world.image.journal_from(start)
+    world.image.begin_undo_log(start)
     states = {start: contents(world.image)}
 
     def note() -> None:
@@ -289,7 +289,7 @@ def test_what_is_committed_cannot_be_undone() -> None:
     world = World(broker_count=2)
     with pytest.raises(AssertionError, match="without a journal"):
         world.image.rewind(0)
-    world.image.journal_from(world.image.end_offset)
+    world.image.begin_undo_log(world.image.end_offset)
     world.join(3)
     committed = world.image.end_offset
     world.join(4)
@@ -299,7 +299,7 @@ def test_what_is_committed_cannot_be_undone() -> None:
     world.image.rewind(committed)
     assert sorted(world.image.brokers) == [1, 2, 3]
     world.image.rewind(committed + 100)
-    world.image.stop_journal()
+    world.image.end_undo_log()
     with pytest.raises(AssertionError, match="only replays what is committed"):
         world.image.committed(committed)
 
@@ -307,7 +307,7 @@ def test_what_is_committed_cannot_be_undone() -> None:
 def test_a_journal_must_begin_before_what_it_undoes() -> None:
     world = World(broker_count=1)
     with pytest.raises(AssertionError, match="without a journal"):
-        world.image.journal_from(world.image.end_offset - 1)
+        world.image.begin_undo_log(world.image.end_offset - 1)
 
 
 @pytest.mark.parametrize(("journal", "committed"), [(False, False), (True, False), (True, True)])
@@ -318,7 +318,7 @@ def test_an_aborted_transaction_never_was_and_its_abort_can_be_undone(
     world = World(broker_count=2)
     world.given(replicas=(1, 2), isr=(1, 2), leader=1)
     if journal:
-        world.image.journal_from(world.image.end_offset)
+        world.image.begin_undo_log(world.image.end_offset)
     world.configure("retention.ms", "1")
     before = contents(world.image)
     world.replay(kafka_records.BeginTransaction(name=None))

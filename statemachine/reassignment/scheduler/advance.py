@@ -289,8 +289,8 @@ class _StepStarter:
                     candidate.position if self.passed_over is None else self.passed_over
                 )
             return False
-        wish = _begun(partition, found, self.draft.now_ms)
-        self.budget.take(change_partition(self.draft, topic, number, wish))
+        desired = _begun(partition, found, self.draft.now_ms)
+        self.budget.take(change_partition(self.draft, topic, number, desired))
         self.begun += 1
         if self.passed_over is not None:
             self.queue.pass_over(self.passed_over)

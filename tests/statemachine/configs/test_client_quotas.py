@@ -69,7 +69,7 @@ def test_quotas_are_undone_with_what_was_not_committed() -> None:
     world = World()
     ask(world, change(entity(user="a"), producer_byte_rate=5.0))
     image = world.image
-    image.journal_from(image.end_offset)
+    image.begin_undo_log(image.end_offset)
     offset = image.end_offset
     ask(world, change(entity(user="a"), producer_byte_rate=6.0), change(entity(user="b")))
     ask(world, change(entity(ip=None), connection_creation_rate=1.0))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pyroaring import BitMap
 
 from statemachine.image import bitmap_builder
-from statemachine.image.bitmap_builder import Gathering, Part
+from statemachine.image.bitmap_builder import BitmapBuilder, Part
 from statemachine.image.image import Image
 from statemachine.image.snapshot import LOADED_AT_ONCE, Loading
 from statemachine.records import kafka_records
@@ -56,7 +56,7 @@ def test_keys_come_to_their_brokers_whatever_they_and_the_brokers_are(
 ) -> None:
     expected: list[defaultdict[int, set[int]]] = [defaultdict(set) for _ in range(3)]
     parts: list[Part] = [{}, {}, {}]
-    gathered = Gathering(*parts)
+    gathered = BitmapBuilder(*parts)
     next_key = data.draw(st.sampled_from((0, HALF - 20, 5 * HALF - 3)))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(bitmap_builder, "_FEW", 3)
@@ -94,7 +94,7 @@ def test_rows_are_sorted_in_together_only_where_both_they_and_their_keys_go_on()
         for broker in (7, 8)
     )
     parts: list[Part] = [{}, {}, {}]
-    gathered = Gathering(*parts)
+    gathered = BitmapBuilder(*parts)
     # The third goes on where the second ends, but in other rows; then once only places go on,
     # and once only keys.
     for rows, begin, end, key in (

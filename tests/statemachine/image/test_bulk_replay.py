@@ -158,7 +158,7 @@ def test_what_is_taken_in_together_is_undone_one_by_one(
     start = image.end_offset
     values = [encode(change, 29) for change in (*first, *then)]
     end = data.draw(st.integers(0, len(values)))
-    image.journal_from(start)
+    image.begin_undo_log(start)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(bulk_replay, "_ALIKE_MIN", 1)
         replay_values(image, values[: len(first)], start)

@@ -153,7 +153,7 @@ def _again(value: bytes) -> bytes:
 
 def test_what_was_made_together_is_undone() -> None:
     image = begun()
-    image.journal_from(image.end_offset)
+    image.begin_undo_log(image.end_offset)
     then, end = contents(image), image.end_offset
     values = [encode(new(number, UUID(int=1)), LEVEL) for number in range(3, 40)]
     replay_values(image, values, end)

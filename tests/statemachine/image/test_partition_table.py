@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from statemachine.image.partition_table import Columns, Common, Isrs
+from statemachine.image.partition_table import IsrUpdate, PartitionTable, SharedState
 from statemachine.limits import PARTITIONS_REMEMBERED_MAX
 from statemachine.partitions.registration import PartitionRegistration, Stage
 from statemachine.records import kafka_records, row_codec
@@ -80,7 +80,7 @@ class Twin:
     """The partitions of a topic as a list, which is changed along with the columns."""
 
     def __init__(self) -> None:
-        self.columns = Columns(Common())
+        self.columns = PartitionTable(SharedState())
         self.listed: list[PartitionRegistration | None] = []
 
     def put(self, number: int, after: PartitionRegistration | None) -> None:
@@ -103,7 +103,7 @@ class Twin:
         isrs = {number: drawn.isr, number // 2: drawn.isr[:1]}
         changes = dict(zip(isrs, (3, 1), strict=False))
         became = self.columns.change_isrs(
-            Isrs(list(isrs), list(isrs.values()), changes.values(), repeat(0))
+            IsrUpdate(list(isrs), list(isrs.values()), changes.values(), repeat(0))
         )
         if became is None:
             return
@@ -157,7 +157,7 @@ def test_a_row_is_written_as_the_record_of_its_partition_is(
     partition: PartitionRegistration, version: int, number: int
 ) -> None:
     topic_id = UUID(int=7 << 64)
-    columns = Columns(Common())
+    columns = PartitionTable(SharedState())
     columns.make_room(number + 1)
     columns.put(number, partition)
     written = columns.encoded(number, topic_id.bytes, version)
@@ -181,7 +181,7 @@ def test_a_row_is_written_as_the_record_of_its_partition_is(
 def test_a_row_by_itself_says_the_same_whatever_becomes_of_the_partition(
     before: PartitionRegistration, after: PartitionRegistration
 ) -> None:
-    columns = Columns(Common())
+    columns = PartitionTable(SharedState())
     columns.make_room(2)
     columns.put(1, before)
     written, row = columns.encoded(1, bytes(16), 2), columns.row(1)
@@ -194,7 +194,7 @@ def test_a_row_by_itself_says_the_same_whatever_becomes_of_the_partition(
 
 @given(partition=any_partition())
 def test_what_is_no_row_is_kept_as_it_is(partition: PartitionRegistration) -> None:
-    columns = Columns(Common())
+    columns = PartitionTable(SharedState())
     columns.make_room(2)
     columns.put(1, partition)
     columns.forget()
@@ -203,7 +203,7 @@ def test_what_is_no_row_is_kept_as_it_is(partition: PartitionRegistration) -> No
 
 
 def test_an_ordinary_partition_takes_no_more_than_its_row() -> None:
-    columns = Columns(Common())
+    columns = PartitionTable(SharedState())
     columns.make_room(1)
     columns.put(0, VALID)
     assert columns.encoded(0, bytes(16), 2) is not None
@@ -228,7 +228,7 @@ def test_an_ordinary_partition_takes_no_more_than_its_row() -> None:
     ids=str,
 )
 def test_what_a_row_cannot_say_is_not_said_by_one(change: dict[str, Any]) -> None:
-    columns = Columns(Common())
+    columns = PartitionTable(SharedState())
     columns.make_room(1)
     columns.put(0, VALID)
     columns.put(0, replace(VALID, **change))
@@ -248,8 +248,8 @@ VALID = PartitionRegistration(
 
 def test_no_more_partitions_are_remembered_than_there_is_room_for() -> None:
     """Of all topics together: those of an image share it."""
-    common = Common()
-    topics = [Columns(common) for _ in range(3)]
+    common = SharedState()
+    topics = [PartitionTable(common) for _ in range(3)]
     for columns in topics:
         columns.make_room(PARTITIONS_REMEMBERED_MAX)
         for number in range(PARTITIONS_REMEMBERED_MAX):
@@ -264,7 +264,7 @@ def test_directories_beyond_those_that_have_numbers_are_kept_in_values(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(row_codec, "DIRECTORIES_NUMBERED_MAX", 4)
-    columns = Columns(Common())
+    columns = PartitionTable(SharedState())
     columns.make_room(3)
     others = replace(VALID, directories=directories_of(1, 4, 5))
     for number, partition in enumerate((VALID, others, VALID)):
@@ -284,7 +284,7 @@ ISRS = st.sampled_from([(1, 2, 3), (3, 1), (1, 3), (1,)])
 def test_isrs_of_partitions_that_are_alike_are_told_apart(
     drawn: list[tuple[tuple[int, ...], tuple[int, ...], int]],
 ) -> None:
-    columns, expected = Columns(Common()), []
+    columns, expected = PartitionTable(SharedState()), []
     columns.make_room(len(drawn))
     for number, (before, after, leader) in enumerate(drawn):
         replicas = (leader, 3 - leader, 3)
@@ -293,7 +293,7 @@ def test_isrs_of_partitions_that_are_alike_are_told_apart(
         expected.append(replace(partition, isr=after, partition_epoch=number + 1))
     numbers = range(len(drawn))
     became = columns.change_isrs(
-        Isrs(numbers, [after for _, after, _ in drawn], repeat(1), repeat(0))
+        IsrUpdate(numbers, [after for _, after, _ in drawn], repeat(1), repeat(0))
     )
     assert became is not None
     told = {each: (before, after) for before, after, _, some in became for each in some}
@@ -302,10 +302,10 @@ def test_isrs_of_partitions_that_are_alike_are_told_apart(
 
 
 def test_an_isr_whose_epoch_has_no_place_in_a_row_leaves_the_row_as_it_is() -> None:
-    columns = Columns(Common())
+    columns = PartitionTable(SharedState())
     columns.make_room(1)
     last = replace(VALID, partition_epoch=2**31 - 1)
     columns.put(0, last)
-    assert columns.change_isrs(Isrs((0,), (VALID.isr[:1],), (1,), (0,))) is None
+    assert columns.change_isrs(IsrUpdate((0,), (VALID.isr[:1],), (1,), (0,))) is None
     columns.forget()
     assert columns.get(0) == last

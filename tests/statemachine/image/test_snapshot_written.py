@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from statemachine import commands
 from statemachine.image.image import Image
-from statemachine.image.partition_table import Columns
+from statemachine.image.partition_table import PartitionTable
 from statemachine.image.read_view import LISTED_AT_ONCE
 from statemachine.image.snapshot import (
     GROUP_RECORDS_MAX,
@@ -174,7 +174,7 @@ def test_what_is_not_committed_is_not_in_it_and_may_be_undone_meanwhile(
     image = Image()
     for record in data.draw(st.lists(RECORDS, min_size=1, max_size=20)):
         append(image, record)
-    image.journal_from(image.end_offset)
+    image.begin_undo_log(image.end_offset)
     for record in data.draw(st.lists(RECORDS, max_size=10)):
         append(image, record)
     end, then = image.end_offset, contents(image)
@@ -229,7 +229,7 @@ def test_none_is_taken_in_the_middle_of_a_transaction() -> None:
 
 def test_the_active_controller_looks_at_the_transactions_of_its_committed_part() -> None:
     image = Image()
-    image.journal_from(0)
+    image.begin_undo_log(0)
     append(image, kafka_records.Topic(name="a", topic_id=UUID(int=1)))
     append(image, kafka_records.BeginTransaction())
     append(image, kafka_records.Topic(name="b", topic_id=UUID(int=2)))
@@ -241,11 +241,11 @@ def test_the_active_controller_looks_at_the_transactions_of_its_committed_part()
 
 def test_none_is_taken_with_too_much_behind_it_that_is_not_committed() -> None:
     image = Image()
-    image.journal_from(0)
+    image.begin_undo_log(0)
     image.advance(UNCOMMITTED_RECORDS_MAX)
     assert begin(image, 0) is not None
     image = Image()
-    image.journal_from(0)
+    image.begin_undo_log(0)
     image.advance(UNCOMMITTED_RECORDS_MAX + 1)
     assert begin(image, 0) is None
 
@@ -354,7 +354,7 @@ def test_partitions_that_change_meanwhile_leave_the_collector_nothing_to_look_th
     assert said == [a_partition(number) for number in range(count)]
 
 
-def _tracked(columns: Columns) -> int:
+def _tracked(columns: PartitionTable) -> int:
     """What the collector has to look through, but for partitions that were asked for last."""
     columns.forget()
     gc.collect()

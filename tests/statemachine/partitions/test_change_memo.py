@@ -103,6 +103,7 @@ def isrs(data: st.DataObject, world: World) -> commands.Command:
     )
 
 
+@pytest.mark.interpreted
 @settings(max_examples=30, deadline=None)
 @given(data=st.data(), elr=st.booleans())
 def test_partitions_that_are_alike_come_to_what_each_would_by_itself(
@@ -132,14 +133,14 @@ class Retaken(World):
         decision = super().ask(command)
         self.is_deciding = False
         before = contents(self.twin)
-        self.twin.journal_from(begin)
+        self.twin.begin_undo_log(begin)
         replay_decided(self.twin, decision.records, begin, decision.decided)
         assert contents(self.twin) == contents(self.image)
         self.twin.rewind(begin)
         assert contents(self.twin) == before
         replay_decided(self.twin, decision.records, begin, decision.decided)
         self.twin.committed(self.twin.end_offset)
-        self.twin.stop_journal()
+        self.twin.end_undo_log()
         return decision
 
     def replay(

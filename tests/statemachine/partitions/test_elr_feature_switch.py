@@ -126,7 +126,7 @@ def test_a_switch_allows_nothing_that_would_be_left_over(to: str) -> None:
     while world.ask(commands.AdvanceMoves()).records or is_left(world.image, world.scheduler):
         pass
     switch(world, to)
-    world.image.stop_journal()
+    world.image.end_undo_log()
     assert is_left(world.image, world.scheduler), "a new controller looks at everybody once"
     assert world.ask(commands.AdvanceMoves()).records == ()
     assert not is_left(world.image, world.scheduler)

@@ -55,7 +55,7 @@ def retake(world: World, changes: IsrChanges) -> None:
     """They are taken into the image of a leader, undone up to anywhere, and taken in once more."""
     image, begin = world.image, world.image.end_offset
     stages = [contents(image)]
-    image.journal_from(begin)
+    image.begin_undo_log(begin)
     for record in changes:
         replay(image, record, image.end_offset)
         stages.append(contents(image))
@@ -67,7 +67,7 @@ def retake(world: World, changes: IsrChanges) -> None:
     for stage in reversed(stages):
         image.rewind(stage["end_offset"])
         assert contents(image) == stage
-    image.stop_journal()
+    image.end_undo_log()
 
 
 @settings(max_examples=60, deadline=None)

@@ -94,7 +94,7 @@ def test_the_key_is_known_after_a_fail_over_and_from_a_snapshot(world: World) ->
 
 
 def test_what_was_not_committed_is_carried_out_when_it_is_asked_again(world: World) -> None:
-    world.image.journal_from(world.image.end_offset)
+    world.image.begin_undo_log(world.image.end_offset)
     end, before = world.image.end_offset, contents(world.image)
     world.ask(keyed())
     world.image.rewind(end)

@@ -115,11 +115,11 @@ def test_a_new_controller_takes_up_what_the_last_one_has_left() -> None:
         pass
     many(world, COUNT + REST)
     assert not is_left(world.image, world.scheduler)
-    world.image.stop_journal()
+    world.image.end_undo_log()
     assert not is_left(world.image, world.scheduler), "all are led"
     world.fence(2)
     assert unled(world) == COUNT + REST
-    world.image.stop_journal()
+    world.image.end_undo_log()
     assert is_left(world.image, world.scheduler)
 
 

@@ -278,7 +278,7 @@ def test_when_a_broker_was_fenced_is_known_until_it_is_unfenced(world: World) ->
 
 def test_what_is_not_committed_of_a_move_is_undone(world: World) -> None:
     image = world.image
-    image.journal_from(image.end_offset)
+    image.begin_undo_log(image.end_offset)
     before = (dict(image.moves), dict(image.keys), image.next_move_id, image.all_paused)
     end = image.end_offset
     append(image, a_move(2))

@@ -350,10 +350,10 @@ class MovesStage:
     def _lost(self, words: list[str]) -> list[str]:
         world, before = self.world, contents(self.world.image)
         end, kept = world.image.end_offset, len(world.log)
-        world.image.journal_from(end)
+        world.image.begin_undo_log(end)
         told = self._told(" ".join(words))
         world.image.rewind(end)
-        world.image.stop_journal()
+        world.image.end_undo_log()
         del world.log[kept:]
         assert contents(world.image) == before, "something is left of what was not committed"
         decided = [line for line in told if line.startswith("  record")]
