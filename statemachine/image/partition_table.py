@@ -317,8 +317,7 @@ class PartitionTable:
     def _becomes_row(
         self, number: int, before: PartitionRegistration | None, after: PartitionRegistration
     ) -> bool:
-        """Write the partition into its row if it fits, and return whether it did. Otherwise the row
-        is void.
+        """Write the partition into its row if it fits; otherwise return False, and the row is void.
 
         `before` is what the row says, if that is known.
         """

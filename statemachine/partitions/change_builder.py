@@ -56,11 +56,10 @@ def change_partition(
     if is_complete(draft, topic, desired):
         election = Election.PREFERRED if _takes_over(draft, desired) else election
         desired, finished = _completed(draft, topic, desired), True
-    # `desired` may name other directories than before, for the replicas of before.
     desired = _housed(draft, replace(before, directories=desired.directories), desired)
     desired, leader = _elected(draft, topic, before, desired, election, unclean)
     if is_complete(draft, topic, desired):
-        # Whoever was elected is in sync by that alone. Leading on its own, it may change nothing.
+        # The elected leader is in sync by that alone. Leading on its own, it may change nothing.
         desired, finished = _housed(draft, desired, _completed(draft, topic, desired)), True
     begins_epoch = finished or leader != before.leader or loses_any(before, desired)
     leader_epoch = before.leader_epoch + begins_epoch
@@ -70,11 +69,10 @@ def change_partition(
     if not fields:
         return before
     if before.target and not after.target and asked_by not in (NO_MOVE, before.stage.move):
-        # Complete at once, it is never seen in the move that has asked for it.
+        # It completes at once, so no record names the move that has asked for it.
         fields["move"] = asked_by
     record = PartitionChange(partition_id=number, topic_id=topic.topic_id, **fields)
-    _record(draft, topic, number, before, after, record, asked_by)
-    return after
+    return _record(draft, topic, number, before, after, record, asked_by)
 
 
 def change_isr(
@@ -159,11 +157,12 @@ def _record(
     after: PartitionRegistration,
     record: PartitionChange,
     asked_by: MoveId,
-) -> None:
-    """Add the change to the decision, for the move that has asked for it."""
+) -> PartitionRegistration:
+    """Add the change to the decision, for the move that has asked for it, and return `after`."""
     _assert_invariants(draft, topic, before, after)
     draft.put_partition(topic, number, before, after, asked_by)
     draft.records.append(record)
+    return after
 
 
 def _assert_invariants(
@@ -322,5 +321,4 @@ class ChangeMemo:
             partition_epoch=before.partition_epoch + 1,
         )
         repeated = replace(record, partition_id=number, topic_id=topic.topic_id)
-        _record(self._draft, topic, number, before, after, repeated, asked_by)
-        return after
+        return _record(self._draft, topic, number, before, after, repeated, asked_by)
