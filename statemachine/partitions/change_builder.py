@@ -45,10 +45,9 @@ def change_partition(
     """Make the partition what `desired` says, with all that follows, and return the outcome.
 
     `desired` has the epochs and the leader of before. Nothing is recorded if nothing changes.
-    `finished` says that `desired` itself ends a reassignment, which begins a leader epoch as a
-    completion does. A removed replica begins one too: it may not know of its removal yet and still
-    fetch; added again, it would join the ISR with data that it deletes when it hears of it.
-    `unclean` are replicas that may have lost data (KIP-966).
+    `finished`: `desired` ends a reassignment, which begins a leader epoch. A removed replica begins
+    one too: it may still fetch before it hears of its removal, and added again it would join the
+    ISR with data that it then deletes. `unclean` replicas may have lost data (KIP-966).
     """
     before = draft.partition(topic, number)
     assert before is not None, f"{topic.name}-{number} is changed before it exists"
