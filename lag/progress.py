@@ -1,4 +1,4 @@
-"""How far a report is, drawn in place on a terminal; nothing at all where there is none."""
+"""The progress of a report, drawn in place on a terminal."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -12,15 +12,15 @@ LOOK_EVERY_SECONDS: Final = 0.3
 
 
 class Steps:
-    """The steps of one command, one after the other."""
+    """The steps of one command, in sequence."""
 
     def __init__(self, bars: "Progress | None") -> None:
-        """`bars` of None draws nothing."""
+        """With `bars` of None nothing is drawn."""
         self._bars = bars
         self._task: TaskID | None = None
 
     def step(self, title: str) -> None:
-        """Begin the next step; the one before is done."""
+        """Finish the current step and begin the next."""
         if self._bars is None:
             return
         if self._task is not None:
@@ -28,14 +28,14 @@ class Steps:
         self._task = self._bars.add_task(title, total=None, work="")
 
     def work(self, done: int, whole: int) -> None:
-        """Say how many tasks of Spark are done, of those that are known so far."""
+        """Show the number of finished Spark tasks, of those known so far."""
         if self._bars is not None and self._task is not None and whole:
             self._bars.update(self._task, work=f"{done} of {whole} tasks")
 
 
 @contextmanager
 def progress(*, live: bool) -> Iterator[Steps]:
-    """The display, gone when the context ends; `live` says whether stderr is a terminal."""
+    """Display progress while the context lasts, if `live`: if stderr is a terminal."""
     if not live:
         yield Steps(None)
         return
@@ -54,7 +54,7 @@ def progress(*, live: bool) -> Iterator[Steps]:
 
 @contextmanager
 def watched(told: Steps, spark: Any) -> Iterator[None]:
-    """Tell how many of the tasks that Spark has under way are done, until the context ends."""
+    """Report the progress of Spark's active tasks while the context lasts."""
     over = threading.Event()
     thread = threading.Thread(
         target=_watch, args=(told.work, spark, over), name="lag progress", daemon=True

@@ -1,6 +1,6 @@
-"""What a report was asked for, as the command line has it, checked before Spark is started.
+"""A request for a report, checked before Spark starts.
 
-Each check names what is wrong and what would be right.
+Each error names the invalid value and a valid one.
 """
 
 from collections.abc import Sequence
@@ -10,20 +10,20 @@ from pathlib import Path
 from typing import Final
 
 WINDOW_MS_MIN: Final = 10
-"""Append times are in whole milliseconds: a window of fewer than a few says nothing."""
+"""The shortest window: append times are whole milliseconds."""
 WINDOWS_MAX: Final = 20_000
-"""Of a whole report: more can be neither drawn nor read."""
+"""The most windows of a report: more can neither be drawn nor read."""
 
 TIME_IS: Final = "write 2026-11-22T14:30:00Z (UTC without a zone), or milliseconds since 1970"
 
 
 class InvalidRequest(ValueError):
-    """What was asked cannot be answered; one sentence says why and what would be right."""
+    """An invalid request; the message says why, and what would be valid."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportRequest:
-    """One report that was asked for."""
+    """One request."""
 
     paths: tuple[str, ...]
     since_ms: int | None = None
@@ -45,7 +45,7 @@ class ReportRequest:
 
 
 def check_windows(since_ms: int, until_ms: int, window_ms: int) -> None:
-    """Raise `InvalidRequest` if these would be more windows than a report has."""
+    """Raise `InvalidRequest` if the range has more than `WINDOWS_MAX` windows."""
     windows = -(-(until_ms - since_ms) // window_ms)
     if windows > WINDOWS_MAX:
         right_ms = -(-(until_ms - since_ms) // WINDOWS_MAX)
@@ -56,7 +56,7 @@ def check_windows(since_ms: int, until_ms: int, window_ms: int) -> None:
 
 
 def parse_time_ms(text: str) -> int:
-    """Milliseconds since 1970 of a time; raises `InvalidRequest`."""
+    """Parse a time to milliseconds since 1970; raises `InvalidRequest`."""
     if text.isascii() and text.isdecimal() and len(text) <= 15:
         return int(text)
     try:
@@ -72,14 +72,14 @@ def parse_time_ms(text: str) -> int:
 
 
 def as_iso(at_ms: int | None) -> str:
-    """A moment as it can be typed."""
+    """Format a moment so that it can be typed."""
     if at_ms is None:
         return "none"
     return datetime.fromtimestamp(at_ms / 1_000, UTC).isoformat(timespec="milliseconds")
 
 
 def folders(named: Sequence[str]) -> tuple[str, ...]:
-    """The folders that were named, each once; raises `InvalidRequest` for what is no folder."""
+    """The named folders, each once; raises `InvalidRequest` for a path that is not a folder."""
     for name in named:
         path = Path(name)
         try:

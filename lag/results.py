@@ -21,26 +21,26 @@ Rows: TypeAlias = Sequence[Row]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Results:
-    """The tables of a report, and what it was asked about."""
+    """The tables of a report, and its scope."""
 
     paths: tuple[str, ...]
-    """The folders as they were named."""
+    """The folders as named in the request."""
     since_ms: int
-    """Where the time of the report begins, in ms since 1970."""
+    """Start of the report, in ms since 1970."""
     until_ms: int
-    """Where it ends."""
+    """End of the report."""
     window_ms: int
-    """How wide its windows are."""
+    """Length of a window."""
     tables: Mapping[str, Rows]
-    """By the names in `reports.schemas`, and `replicas` and `problems` of the source."""
+    """Rows by table: those of `reports.schemas`, and `replicas` and `problems` of the source."""
 
     def rows(self, name: str) -> Rows:
-        """The rows of a table; none for one that was not made."""
+        """The rows of a table; none if it was not made."""
         return self.tables.get(name, ())
 
     @property
     def is_within_a_day(self) -> bool:
-        """Whether all its moments are on the same day, in UTC."""
+        """True if all moments are on the same day, in UTC."""
         return self.since_ms // DAY_MS == self.until_ms // DAY_MS
 
     @property
@@ -49,11 +49,10 @@ class Results:
         return tuple(str(row["replica"]) for row in self.rows("status") if row["status"] != "OK")
 
 
-def in_order(rows: "pa.Table", columns: Sequence[str]) -> list[dict[str, Any]]:
-    """The rows, sorted by these columns: nothing before something, and numbers in names by their
-    value, 2 before 10.
+def sort_rows(rows: "pa.Table", columns: Sequence[str]) -> list[dict[str, Any]]:
+    """Sort the rows by these columns: null first, and numbers within names by value (2 before 10).
 
-    There may be a million rows, and few names among them: each is looked at once.
+    There may be a million rows but only a few distinct names, and each name is parsed once.
     """
     import numpy as np
 
@@ -64,7 +63,7 @@ def in_order(rows: "pa.Table", columns: Sequence[str]) -> list[dict[str, Any]]:
 
 
 def _ranks(values: Any) -> Any:
-    """Of each value a number that rises as they do."""
+    """Numbers that sort as the values do."""
     import numpy as np
     import pyarrow as pa
 

@@ -1,4 +1,4 @@
-"""One report from the folders to its rows: Spark is started, asked for every table, and ended."""
+"""Run one report, from log folders to rows: start Spark, compute every table, stop Spark."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from lag.progress import Steps, progress, watched
 from lag.request import InvalidRequest, ReportRequest, as_iso, check_windows
-from lag.results import Results, Rows, in_order
+from lag.results import Results, Rows, sort_rows
 from lag.session import SCRATCH_BYTES_MAX, check, spark_failures, spark_session
 
 if TYPE_CHECKING:
@@ -45,11 +45,11 @@ ORDER: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "assignments": ("replica", "path", "offset"),
     }
 )
-"""By what the rows of each table are sorted, so that two reports of the same logs are the same."""
+"""The sort keys of each table, so that two reports of the same logs are equal."""
 
 
 class NothingToRead(Exception):
-    """There is no log, or none with a batch, in the folders; says so of each."""
+    """No log, or no log with a batch, in the folders; the message says why for each."""
 
 
 def make(
@@ -59,10 +59,10 @@ def make(
     live: bool,
     scratch_bytes_max: int = SCRATCH_BYTES_MAX,
 ) -> Results:
-    """The report; `live` draws progress on stderr.
+    """Make a report; with `live` draw progress on stderr.
 
-    Raises `NoSpark`, `SparkFailed`, `NothingToRead`, and `InvalidRequest` for a time of which the
-    logs hold nothing.
+    Raises `NoSpark`, `SparkFailed`, `NothingToRead`, and `InvalidRequest` for a time outside the
+    logs.
     """
     check()
     look_for_logs(asked.paths)
@@ -74,7 +74,7 @@ def make(
 
 
 def look_for_logs(paths: tuple[str, ...]) -> None:
-    """Raise `NothingToRead` if there is no log in any of the folders."""
+    """Raise `NothingToRead` if none of the folders has a log."""
     from lag.source.folders import find
 
     found = find(paths)
@@ -85,8 +85,8 @@ def look_for_logs(paths: tuple[str, ...]) -> None:
 
 
 def collect(spark: "SparkSession", asked: ReportRequest, told: Steps) -> Results:
-    """All tables of the report as rows. The session needs the source to be registered."""
-    from lag.reports.dataframes import together
+    """Compute all tables of the report. The source must be registered in the session."""
+    from lag.reports.dataframes import run_concurrently
     from lag.reports.schemas import RESULTS
     from lag.source.folders import find
 
@@ -94,7 +94,7 @@ def collect(spark: "SparkSession", asked: ReportRequest, told: Steps) -> Results
         told.step("The files are walked through")
         folders = find(asked.paths).folders
         # To set up the reading of the records takes a second, for which nobody has to wait.
-        walked, records = together(
+        walked, records = run_concurrently(
             spark, lambda: _walk(spark, asked, folders), lambda: _records(spark, asked, folders)
         )
         tables = {name: _said(walked, name) for name in ("replicas", "problems")}
@@ -104,10 +104,10 @@ def collect(spark: "SparkSession", asked: ReportRequest, told: Steps) -> Results
             reasons = [f"{row['path']}: {row['reason']}" for row in tables["problems"]]
             raise NothingToRead(f"the logs hold no batch: {'; '.join(reasons[:5]) or asked.paths}")
         _check_scope(asked, made.scope)
-        told.step("The tables are put together")
+        told.step("The tables are put run_concurrently")
         names = [result.name for result in RESULTS]
         asked_for = (partial(_rows, made, name) for name in names)
-        tables |= zip(names, together(spark, *asked_for), strict=True)
+        tables |= zip(names, run_concurrently(spark, *asked_for), strict=True)
         made.release()
         walked.whole.unpersist()
     return Results(
@@ -120,12 +120,12 @@ def collect(spark: "SparkSession", asked: ReportRequest, told: Steps) -> Results
 
 
 class _Walked(NamedTuple):
-    """What one walk through all files came by."""
+    """The result of one pass over all files."""
 
     whole: "DataFrame"
-    """Kept by Spark."""
+    """Persisted by Spark."""
     few: Mapping[str, Rows]
-    """All but the batches, by the names of tables."""
+    """The rows of all tables but the batches."""
 
 
 def _walk(spark: "SparkSession", asked: ReportRequest, folders: "Sequence[LogFolder]") -> _Walked:
@@ -153,13 +153,13 @@ def _said(walked: _Walked, name: str) -> Rows:
         {column.name: row.get(column.name) for column in columns}
         for row in walked.few.get(name, [])
     ]
-    return in_order(typed(columns, rows), ORDER[name])
+    return sort_rows(typed(columns, rows), ORDER[name])
 
 
 def _records(
     spark: "SparkSession", asked: ReportRequest, folders: "Sequence[LogFolder]"
 ) -> "DataFrame":
-    """The records in packs, of which nothing is read yet."""
+    """The records in packs; Spark reads them lazily."""
     # Of several copies one is read, where the session lets a source take filters.
     return read(
         spark,
@@ -173,8 +173,8 @@ def _records(
 
 
 def _split_bytes(spark: "SparkSession", folders: "Sequence[LogFolder]") -> int:
-    """How much of a log a task reads: so little that each core has several tasks of one replica,
-    lest one of them works on alone; and no more than by default."""
+    """Bytes of a log per task: small enough that each core has several tasks of one replica, so
+    that none works on alone at the end, and no more than the default."""
     from lag.source.options import PARTITION_BYTES
 
     sizes: list[int] = [sum(each.size_bytes for each in log.segments) for log in folders]
@@ -205,7 +205,7 @@ def _made(
 
 
 def read(spark: "SparkSession", asked: ReportRequest, table: str, **options: str) -> "DataFrame":
-    """A table of the source over the folders that were asked about."""
+    """Read a table of the source from the folders of the request."""
     reader = spark.read.format("quorumlog").option("table", table)
     for name, value in options.items():
         reader = reader.option(name, value)
@@ -213,9 +213,9 @@ def read(spark: "SparkSession", asked: ReportRequest, table: str, **options: str
 
 
 def _check_window(spark: "SparkSession", asked: ReportRequest) -> None:
-    """Raise `InvalidRequest` if a window that was asked for is too short for the time of the logs.
+    """Raise `InvalidRequest` if the requested window is too short for the time of the logs.
 
-    ReportRequest of Spark beforehand, since it makes all windows at once.
+    The time is queried first, because Spark would compute all windows at once.
     """
     if asked.window_ms is None:
         return
@@ -243,4 +243,4 @@ def _check_scope(asked: ReportRequest, scope: "Scope") -> None:
 
 
 def _rows(made: "Report", name: str) -> Rows:
-    return in_order(made.table(name), ORDER[name])
+    return sort_rows(made.table(name), ORDER[name])

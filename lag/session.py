@@ -1,9 +1,9 @@
-"""The Spark session of a command: started quietly, and gone without a trace when it is done.
+"""The Spark session of a command: quiet, bounded, and removed without a trace.
 
-`--master` goes to Spark as it was written. On this machine workers find our code where we found it;
-on a cluster a zip of our packages is sent to them. What Spark itself says goes to a file, of which
-the last lines are quoted when it fails. Everything it puts on this machine's disk lies in one
-folder, which is bounded, and removed at the end.
+`--master` is passed to Spark unchanged. Local workers import our code from where it is; those of a
+cluster receive a zip of our packages. Spark's own output goes to a file, whose last line is quoted
+in case of a failure. Everything that Spark writes to the local disk is in one folder, which has a
+size limit and is removed at the end.
 """
 
 import importlib.util
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 ROOT: Final = Path(__file__).resolve().parents[1]
-"""What the packages are imported from."""
+"""The folder that contains our packages."""
 PACKAGES: Final = ("admin", "broker", "lag", "quorum", "statemachine")
-"""What a worker imports, when it reads logs, of what is ours."""
+"""The packages that a worker imports to read logs."""
 SCRATCH_BYTES_MAX: Final = 16 << 30
 """The default limit of the scratch folder."""
 SCRATCH_VARIABLE: Final = "METAQUORUM_LAG_SCRATCH_MAX"
@@ -34,9 +34,9 @@ LOOK_EVERY_SECONDS: Final = 1.0
 END_SECONDS_MAX: Final = 20
 
 _SHORT_LIVED: Final = "-XX:+UseParallelGC -XX:TieredStopAtLevel=1"
-"""Of a Java process that lives for one report: its quick compiler alone. What is done to every
-record is done by workers; to compile the thousands of methods with which Spark plans well took as
-long as all its tasks."""
+"""Options for a Java process that lives for one report: only the quick compiler. Workers do the
+work per record; compiling Spark's planning code well took as long as all tasks.
+"""
 
 _LOGGING: Final = """\
 rootLogger.level = error
@@ -50,11 +50,11 @@ appender.console.layout.pattern = %d{yyyy-MM-dd HH:mm:ss} %p %c{1}: %m%n%ex
 
 
 class NoSpark(Exception):
-    """Spark cannot be started here; one sentence says what is missing and what would be right."""
+    """Spark cannot be started; the message says what is missing and what to do."""
 
 
 class SparkFailed(Exception):
-    """Spark was started and gave up; one sentence says why, in its words."""
+    """Spark was started and failed; the message quotes it."""
 
 
 def check() -> None:
@@ -87,9 +87,9 @@ def _is_installed(name: str) -> bool:
 def spark_session(
     master: str, *, name: str = "metaquorum lag", scratch_bytes_max: int = SCRATCH_BYTES_MAX
 ) -> Iterator["SparkSession"]:
-    """A session on `master`, which the data source is registered with; ended with the context.
+    """A session on `master` with the data source registered, for the duration of the context.
 
-    Raises `NoSpark` and `SparkFailed`. One process can have one at a time.
+    Raises `NoSpark` and `SparkFailed`. A process can have one at a time.
     """
     check()
     scratch = Path(tempfile.mkdtemp(prefix="metaquorum-lag-"))
@@ -111,7 +111,7 @@ def spark_session(
 
 @contextmanager
 def _signals() -> Iterator[None]:
-    """SIGTERM ends the command as Ctrl-C does, with all that it started; what was is put back."""
+    """End the command on SIGTERM as on Ctrl-C, with all that it started; restore handlers."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -129,14 +129,14 @@ def _signals() -> Iterator[None]:
 
 
 def _own_interrupts() -> None:
-    """Ctrl-C is no matter of Spark's, which would begin a call to Java in the middle of another."""
+    """Keep Ctrl-C away from Spark, which would begin a call to Java in the middle of another."""
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Whoever talks to Java raises what went wrong, and prints it as well: once is enough."""
+    """Silence py4j, which logs each error that it also raises."""
     logger = logging.getLogger("py4j")
     before = logger.level
     logger.setLevel(logging.CRITICAL + 1)
@@ -147,12 +147,12 @@ def _quiet() -> Iterator[None]:
 
 
 def is_local(master: str) -> bool:
-    """Whether the workers are threads of this machine's own Spark."""
+    """True if the workers run on this machine."""
     return master == "local" or master.startswith(("local[", "local-cluster["))
 
 
 def settings(master: str, scratch: Path) -> dict[str, str]:
-    """What Spark is told, apart from its master and the name of the application."""
+    """Spark's settings, without master and application name."""
     told = {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
@@ -187,7 +187,7 @@ def settings(master: str, scratch: Path) -> dict[str, str]:
 
 
 def zip_packages(target: Path) -> Path:
-    """Write our packages' code into `target`, for workers that have no tree of ours."""
+    """Write the code of our packages into `target`, for the workers of a cluster."""
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
         for package in PACKAGES:
             for path in sorted((ROOT / package).rglob("*.py")):
@@ -197,7 +197,7 @@ def zip_packages(target: Path) -> Path:
 
 @contextmanager
 def _gateway(master: str, name: str, scratch: Path) -> Iterator[tuple[Any, Any]]:
-    """Spark's Java process, not yet a session; its words go to a file."""
+    """Start Spark's Java process, without a session; its output goes to a file."""
     from pyspark import SparkConf, java_gateway
     from pyspark.errors import PySparkException
 
@@ -222,7 +222,7 @@ def _gateway(master: str, name: str, scratch: Path) -> Iterator[tuple[Any, Any]]
 
 @contextmanager
 def _environment(master: str, scratch: Path) -> Iterator[None]:
-    """Which Python the workers take, and where those of this machine find our code and Spark's."""
+    """Set the Python of the workers, and where local workers find our code and Spark's."""
     before = dict(os.environ)
     if is_local(master) and "SPARK_HOME" not in os.environ:
         os.environ["SPARK_HOME"] = str(_home_without_zips(scratch / "spark"))
@@ -241,11 +241,10 @@ def _environment(master: str, scratch: Path) -> Iterator[None]:
 
 
 def _home_without_zips(home: Path) -> Path:
-    """The Spark of the installed package, but for its Python code, which is installed beside it.
+    """A Spark home like that of the installed package, without its zips of Python code.
 
-    Spark has its Python processes look first for that code in a zip of its home. Of what is in a
-    zip nothing is kept compiled: each of the five that a report waits for, one after the other,
-    would compile for half a second what lies compiled beside it.
+    Spark's Python processes prefer the code in those zips, which has no compiled form. Each of the
+    five processes that a report waits for in sequence would spend half a second compiling it.
     """
     import pyspark
 
@@ -283,7 +282,7 @@ def _equip(spark: "SparkSession", master: str, scratch: Path) -> None:
 
 @contextmanager
 def spark_failures() -> Iterator[None]:
-    """What Spark raises becomes `SparkFailed`, in a sentence of its own."""
+    """Convert Spark's exceptions to `SparkFailed`."""
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
@@ -294,7 +293,7 @@ def spark_failures() -> Iterator[None]:
 
 
 def first_sentence(error: BaseException) -> str:
-    """What a Java error says, without its stack."""
+    """The message of a Java error without its stack."""
     java = getattr(error, "java_exception", None)
     said = str(java.getMessage() or java.toString()) if java is not None else str(error)
     line = next((line.strip() for line in said.splitlines() if line.strip()), "it says nothing")
@@ -302,7 +301,7 @@ def first_sentence(error: BaseException) -> str:
 
 
 def last_words(scratch: Path) -> str:
-    """The last line that Spark's process wrote, or that it wrote none."""
+    """The last line that Spark's process wrote."""
     with (scratch / "spark.log").open("rb") as file:
         file.seek(max(0, file.seek(0, os.SEEK_END) - 4_096))
         written = file.read().decode(errors="replace").splitlines()
@@ -311,7 +310,7 @@ def last_words(scratch: Path) -> str:
 
 
 def bytes_in(folder: Path) -> int:
-    """The size of all files below, as far as they are still there when looked at."""
+    """The size of all files below `folder`; files that disappear meanwhile do not count."""
     total = 0
     for root, _, names in os.walk(folder):
         for name in names:
@@ -324,7 +323,7 @@ def bytes_in(folder: Path) -> int:
 
 
 class _Guard:
-    """Looks after the scratch folder while work is done, and ends it if that grows too large."""
+    """A thread that watches the scratch folder and cancels all jobs if it grows too large."""
 
     def __init__(self, spark: "SparkSession", scratch: Path, bytes_max: int) -> None:
         self._spark = spark

@@ -197,10 +197,10 @@ def watch(
         if not every_ms:
             raise InvalidRequest("--every 0ms is no pause: 100ms or more")
         from lag.watch.display import Table
-        from lag.watch.stream import Watched, look
+        from lag.watch.stream import WatchRequest, look
         from lag.watch.stream import watch as follow
 
-        watched = Watched(paths=folders(logs), every_ms=every_ms, for_ms=for_ms)
+        watched = WatchRequest(paths=folders(logs), every_ms=every_ms, for_ms=for_ms)
         require_spark()
         look(watched)
         with Table(live=sys.stdout.isatty()) as table:

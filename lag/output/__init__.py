@@ -1,1 +1,1 @@
-"""How a report is shown: a page, and files for programs. Nothing here knows Spark."""
+"""The outputs of a report: the HTML page, files for programs, a summary. No Spark here."""

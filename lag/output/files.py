@@ -1,7 +1,8 @@
-"""The tables of a report as files: Parquet and CSV a file each, JSON all in one.
+"""The tables of a report as files: one Parquet or CSV file per table, or one JSON file.
 
-In Parquet and JSON a value that nobody knows is null; in CSV it is an empty field, and a list is
-its items with spaces between. Each file is whole or not there: it is written beside and renamed.
+An unknown value is null in Parquet and JSON and an empty field in CSV; CSV separates the items of a
+list by spaces. Files are written under a temporary name and renamed, so that each is complete or
+absent.
 """
 
 import csv
@@ -24,7 +25,7 @@ PAGE: Final = "index.html"
 
 
 class Shape(NamedTuple):
-    """The columns of a table that is written: their names and Spark's names of their types."""
+    """The columns of a table to write: names and Spark types."""
 
     name: str
     columns: tuple[tuple[str, str], ...]
@@ -34,13 +35,13 @@ SHAPES: Final = tuple(
     Shape(table.name, tuple((column.name, column.type) for column in table.columns))
     for table in (*RESULTS, REPLICAS, PROBLEMS)
 )
-"""Every table of a report, in the order in which the page shows them."""
+"""The tables of a report, in the order of the page."""
 
 
 def write(results: Results, folder: Path, formats: Sequence[str]) -> list[Path]:
-    """Write the report into `folder`, which is made; the files, the page first.
+    """Write the report into `folder`, which is created; return the files, the page first.
 
-    Raises `OSError` for what cannot be written.
+    Raises `OSError`.
     """
     folder.mkdir(parents=True, exist_ok=True)
     written: list[Path] = []
@@ -58,7 +59,7 @@ def _json(results: Results, folder: Path) -> list[Path]:
 
 
 def as_json(results: Results) -> bytes:
-    """The whole report as one object: what it is about, and under `tables` the rows of each."""
+    """The whole report as one object: its scope, and the rows of each table under `tables`."""
     told = {
         "paths": results.paths,
         "since_ms": results.since_ms,
@@ -76,7 +77,7 @@ def _csv(results: Results, folder: Path) -> list[Path]:
 
 
 def as_csv(results: Results, shape: Shape) -> str:
-    """One table, with its titles in the first line."""
+    """One table, with the names of its columns in the first line."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow([name for name, _ in shape.columns])
@@ -106,7 +107,7 @@ def _parquet(results: Results, folder: Path) -> list[Path]:
 
 
 def _arrow_type(pa: Any, name: str) -> Any:
-    """Arrow's type for one of Spark's; `KeyError` for one that no table has."""
+    """The Arrow type of a Spark type; `KeyError` for a type that no table has."""
     if name.startswith("ARRAY<"):
         return pa.list_(_arrow_type(pa, name.removeprefix("ARRAY<").removesuffix(">")))
     types = {

@@ -1,6 +1,6 @@
-"""Where values stand on an axis, where its ticks are, and how times and numbers are written.
+"""Scales and ticks of axes, and the text form of times, numbers and sizes.
 
-Pure functions. Times are milliseconds since 1970 and are shown in UTC.
+Pure functions. Times are milliseconds since 1970, shown in UTC.
 """
 
 import math
@@ -21,22 +21,22 @@ TIME_STEPS_MS: Final = (
     *(hours * _HOUR_MS for hours in (1, 2, 3, 6, 12)),
     *(days * _DAY_MS for days in (1, 2, 7, 14, 28, 91, 182, 364)),
 )
-"""The distances between ticks of a time axis, and the widths of windows that are chosen for one."""
+"""The distances between the ticks of a time axis."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """A map of `low..high` to `start..end`; a value outside is put on the nearer end."""
+    """A map from `low..high` to `start..end`; a value outside goes to the nearer end."""
 
     low: float
     high: float
     start: float
     end: float
     is_log: bool = False
-    """Each tenfold value as far on as the one before, and still 0 at 0: `low` has to be 0."""
+    """Logarithmic, with 0 at 0; `low` has to be 0."""
 
     def at(self, value: float) -> float:
-        """Where `value` stands, in pixels, to a tenth."""
+        """The position of `value` in pixels, to a tenth."""
         if self.high <= self.low:
             return self.start
         share = (value - self.low) / (self.high - self.low)
@@ -46,7 +46,7 @@ class Scale:
 
 
 def time_step_ms(span_ms: int, count_max: int) -> int:
-    """The smallest usual step of which at most `count_max` make up `span_ms`."""
+    """The smallest round step of which at most `count_max` fit into `span_ms`."""
     assert count_max > 0
     for step_ms in TIME_STEPS_MS:
         if step_ms * count_max >= span_ms:
@@ -56,14 +56,14 @@ def time_step_ms(span_ms: int, count_max: int) -> int:
 
 
 def time_ticks(low_ms: int, high_ms: int, count_max: int) -> list[tuple[int, str]]:
-    """At most `count_max` + 1 round moments between two, with their labels."""
+    """At most `count_max` + 1 round moments in a range, with labels."""
     step_ms = time_step_ms(max(1, high_ms - low_ms), count_max)
     first = -(-low_ms // step_ms) * step_ms
     return [(at, time_label(at, step_ms)) for at in range(first, high_ms + 1, step_ms)]
 
 
 def time_label(at_ms: int, step_ms: int) -> str:
-    """The time of a tick, as exactly as ticks `step_ms` apart need it."""
+    """The label of a tick, as precise as the distance between ticks requires."""
     at = datetime.fromtimestamp(at_ms / 1_000, UTC)
     if step_ms >= _DAY_MS:
         return at.strftime("%m-%d" if step_ms < 182 * _DAY_MS else "%Y-%m")
@@ -75,7 +75,7 @@ def time_label(at_ms: int, step_ms: int) -> str:
 
 
 def number_ticks(high: float, count_max: int) -> list[float]:
-    """Round numbers from 0 to the first one that is at least `high`, at most `count_max` + 2."""
+    """Round numbers from 0 to the first that is at least `high`, at most `count_max` + 2."""
     if high <= 0:
         return [0.0, 1.0]
     rough, power = high / count_max, 1.0
@@ -114,7 +114,7 @@ def show_clock(at_ms: int | None) -> str:
 
 
 def show_span(span_ms: float | None) -> str:
-    """A time with two or three digits that matter; "unknown" for None."""
+    """A duration with two or three significant digits; "unknown" for None."""
     if span_ms is None:
         return "unknown"
     sign, size = ("-", -span_ms) if span_ms < 0 else ("", span_ms)
@@ -125,7 +125,7 @@ def show_span(span_ms: float | None) -> str:
 
 
 def show_count(count: float | None) -> str:
-    """A number, by thousands and millions when it is large; "unknown" for None."""
+    """A number, in thousands or millions if it is large; "unknown" for None."""
     if count is None:
         return "unknown"
     for unit, size in (("G", 1e9), ("M", 1e6), ("k", 1e4)):
@@ -163,7 +163,7 @@ def _digits(number: float) -> str:
 
 
 def merged(spans: Sequence[tuple[int, int]], gap: int) -> list[tuple[int, int]]:
-    """Spans of time joined where less than `gap` lies between them, in order."""
+    """Join ranges of time with a gap smaller than `gap`; return them in order."""
     joined: list[tuple[int, int]] = []
     for start, end in sorted(spans):
         if joined and start - joined[-1][1] < gap:

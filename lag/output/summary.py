@@ -1,4 +1,4 @@
-"""A report in a few lines of text, for a terminal."""
+"""A report as a few lines of text for a terminal."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -7,14 +7,14 @@ from lag.output.scales import columns, show_clock, show_count, show_span, show_t
 from lag.results import SEVERITY, Results, Row
 
 ROWS_MAX: Final = 40
-"""How many replicas are named, the worst first."""
+"""The replicas that are named, the worst first."""
 PROBLEMS_MAX: Final = 5
 CLOCKS_MAX: Final = 5
 _WRONG_CLOCKS: Final = ("ahead", "behind", "stepped")
 
 
 def summary(results: Results) -> str:
-    """Each replica with its state, and a line about leaders, moves and brokers."""
+    """One line per replica, and one each about leaders, clocks, moves and brokers."""
     order = {state: place for place, state in enumerate(SEVERITY)}
     rows = sorted(results.rows("status"), key=lambda row: order.get(str(row["status"]), -1))
     lags = {row["replica"]: row for row in results.rows("replica_lag")}
@@ -43,7 +43,7 @@ def summary(results: Results) -> str:
 
 
 def _worst(row: Row, results: Results) -> tuple[str, str]:
-    """The greatest lag that a replica had, and when; nothing where it had none."""
+    """The greatest lag of a replica and its time; empty if there was none."""
     at_ms = row.get("worst_at_ms")
     show = show_clock if results.is_within_a_day else show_time
     return show_span(row.get("max_ms")), "" if at_ms is None else show(at_ms)
@@ -78,7 +78,7 @@ def _sentences(results: Results) -> Iterator[str]:
 
 
 def _clock(row: Row) -> str:
-    """What is certain of a clock that is not the leader's: no less than that is it off."""
+    """The proven bounds of a clock that differs from the leader's."""
     of = f"that of {row['relative_to']}"
     if row["verdict"] == "stepped":
         return f"{row['replica']}'s or {of} was set meanwhile"
@@ -89,7 +89,7 @@ def _clock(row: Row) -> str:
 
 
 def problems(results: Results) -> Iterator[str]:
-    """What could not be read: the first few, and how many there are."""
+    """The first problems, and the number of the others."""
     rows = results.rows("problems")
     for row in rows[:PROBLEMS_MAX]:
         where = "" if row["position"] is None else f", byte {row['position']}"

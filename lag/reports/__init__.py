@@ -1,1 +1,1 @@
-"""The reports: each a function from the tables of the source to one table of `schemas`."""
+"""The reports: functions from the tables of the source to the tables of `schemas`."""

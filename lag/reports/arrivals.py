@@ -1,17 +1,17 @@
-"""When each batch of the quorum's log came to each replica: the table that most reports are of.
+"""The arrival of each batch of the quorum's log at each replica: the table behind most reports.
 
-One row for each batch and replica that holds it:
+One row for each batch and each replica that holds it:
 
     replica, epoch, base_offset, end (exclusive), records, bytes
-    leader_append_ms   when the leader appended it, by the leader's clock
-    at_ms              when this replica had it, by the leader's clock; unknown if nobody knows
-    durable_ms         the same, but of the leader when it was on its own disk
+    leader_append_ms   append time at the leader, by the leader's clock
+    at_ms              arrival at this replica, by the leader's clock; may be unknown
+    durable_ms         the same, but for the leader the time on its own disk
 
-A leader has a record as soon as it appends it. What a dead replica holds and the quorum has given
-up is no part of the table.
+A leader has a record when it appends it. Records of a replica that are not in the quorum's log are
+not in the table.
 
-There are as many rows as batches and replicas. They are not made of Spark's rows, but of packs
-(`lag.source.batches`), whole columns at a time; `Arrivals` is what one pack comes to.
+The table has a row per batch and replica, too many for Spark's rows. It is processed in packs
+(`lag.source.batches`), as whole columns; `Arrivals` is the content of one pack.
 """
 
 from collections.abc import Iterator, Mapping
@@ -21,12 +21,12 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from lag.reports.clocks import Part
+from lag.reports.clocks import EpochPart
 from lag.reports.dataframes import mapped
 from lag.source.batches import CHUNK_OFFSETS_MIN, batch_packs, merged, spans_of, unpacked
 
 PACKS: Final = (("replica", "STRING"), ("chunk", "BIGINT"), ("rows", "BINARY"))
-"""What packs of batches are in."""
+"""The columns of packs of batches."""
 _SPANS: Final = (
     ("replica", "STRING"), ("epoch", "INT"), ("first", "BIGINT"), ("end", "BIGINT"),
     ("first_ms", "BIGINT"), ("last_ms", "BIGINT"), ("first_here_ms", "BIGINT"),
@@ -34,15 +34,15 @@ _SPANS: Final = (
 )  # fmt: skip
 
 
-class Came(NamedTuple):
-    """The table, as far as Spark knows it."""
+class ArrivalTable(NamedTuple):
+    """The table as Spark has it: packs, and what its workers need to unpack them."""
 
     packs: DataFrame
-    parts: Mapping[tuple[str, int], Part]
+    parts: Mapping[tuple[str, int], EpochPart]
 
 
 class Arrivals(NamedTuple):
-    """Rows of the table, all of one replica; columns are `numpy.ndarray`s."""
+    """Rows of the table, all of one replica, as `numpy.ndarray`s."""
 
     base_offset: Any
     end: Any
@@ -50,24 +50,24 @@ class Arrivals(NamedTuple):
     bytes: Any
     leader_append_ms: Any
     is_timed: Any
-    """Whether the leader's time is known,"""
+    """A mask of known times of the leader,"""
     at_ms: Any
     durable_ms: Any
     is_known: Any
-    """and those of the replica."""
+    """and of the replica."""
 
     def only(self, wanted: Any) -> "Arrivals":
-        """The rows for which `wanted` is true."""
+        """The rows selected by a mask."""
         return Arrivals(*(column[wanted] for column in self))
 
 
-def arrivals(batches: DataFrame, known: Mapping[tuple[str, int], Part]) -> Came:
-    """The table, from the batches of the logs, as rows or as packs, and their `parts`."""
-    return Came(packed(batches), known)
+def arrivals(batches: DataFrame, known: Mapping[tuple[str, int], EpochPart]) -> ArrivalTable:
+    """The table, from batches as rows or packs."""
+    return ArrivalTable(packed(batches), known)
 
 
-def arrived(replica: str, pack: Any, known: Mapping[tuple[str, int], Part]) -> Arrivals:
-    """The rows of a pack that are of the quorum's log."""
+def arrived(replica: str, pack: Any, known: Mapping[tuple[str, int], EpochPart]) -> Arrivals:
+    """The rows of a pack that belong to the quorum's log."""
     rows = unpacked(pack)
     epochs, places = np.unique(rows["epoch"], return_inverse=True)
     parts = [known.get((replica, epoch)) for epoch in epochs.tolist()]
@@ -92,7 +92,7 @@ def arrived(replica: str, pack: Any, known: Mapping[tuple[str, int], Part]) -> A
 
 
 def packed(batches: DataFrame) -> DataFrame:
-    """Batches that are rows as packs; packs as they are."""
+    """Pack batches that are rows; return packs as they are."""
     if "chunk" in batches.columns:
         return batches
     return mapped(batches, _packed, PACKS)
@@ -110,7 +110,7 @@ def _packed(batches: Iterator[Any]) -> Iterator[Any]:
 
 
 def spans(packs: DataFrame) -> DataFrame:
-    """What each replica holds of each epoch, as far as one task knows: columns of `epochs.Span`."""
+    """The part of each epoch that each replica holds, per task: columns of `epochs.Span`."""
     return mapped(packs.select("replica", "rows"), _spans, _SPANS)
 
 
@@ -125,7 +125,7 @@ def _spans(batches: Iterator[Any]) -> Iterator[Any]:
         yield pa.RecordBatch.from_pylist(merged(found), schema)
 
 
-def of_packs(made: Any, packs: Any, known: Mapping[tuple[str, int], Part]) -> Iterator[Any]:
-    """What `made` says of the arrivals of each pack of a batch, by its replica."""
+def of_packs(made: Any, packs: Any, known: Mapping[tuple[str, int], EpochPart]) -> Iterator[Any]:
+    """The results of `made` for the arrivals of each pack, by replica."""
     for replica, rows in zip(packs["replica"].to_pylist(), packs["rows"], strict=True):
         yield made(replica, arrived(replica, rows.as_buffer(), known))

@@ -1,6 +1,6 @@
-"""What happened to each broker: registrations, fencings, the ISRs it left and joined, its moves.
+"""The history of each broker: registrations, fencings, ISR changes, moves.
 
-Plain values, no Spark: what is counted by Spark (`counting`) comes in as counts.
+Plain values, no Spark; counts that Spark computes (`moves.partition_counts`) are passed in.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -16,7 +16,7 @@ _STATES: Final = {
     "stopping": "stopping",
     "unregistered": "unregistered",
 }
-"""The state of a broker after each event; one that registers is fenced until it has caught up."""
+"""The state of a broker after each event; a broker that registers is fenced until it catches up."""
 _IS_FENCED: Final = {"registered": True, "fenced": True, "unfenced": False, "unregistered": False}
 _COUNTED_AS: Final = {
     "registered": "registrations",
@@ -33,18 +33,18 @@ Row = dict[str, Any]
 
 
 class Count(NamedTuple):
-    """How often something happened to a broker in a window of time."""
+    """The number of times that something happened to a broker in a window."""
 
     broker_id: int
     window: int
     what: str
-    """A column of counts."""
+    """The name of a count column."""
     times: int
 
 
 def broker_events(records: Iterable[Mapping[str, Any]], end_ms: int) -> list[Row]:
-    """The report `broker_events`, from the records of the quorum's log in order. What happens after
-    its end is nothing it knows."""
+    """The report `broker_events`, from the records of the quorum's log in order, up to the end of
+    the report."""
     found: list[Row] = []
     last: dict[int, Row] = {}
     for record in records:
@@ -68,8 +68,8 @@ def broker_events(records: Iterable[Mapping[str, Any]], end_ms: int) -> list[Row
 
 
 def _says_more(record: Mapping[str, Any], last: Row | None) -> bool:
-    """Whether it registers without having been started anew, as a broker does whose directories
-    change: it is fenced or not as it was."""
+    """True for a registration without a restart, as when the broker's directories change; it does
+    not change whether the broker is fenced."""
     if record["type"] != "RegisterBrokerRecord" or last is None:
         return False
     is_known: bool = last["broker_epoch"] == record["broker_epoch"]
@@ -77,7 +77,7 @@ def _says_more(record: Mapping[str, Any], last: Row | None) -> bool:
 
 
 def _events(record: Mapping[str, Any]) -> Iterator[str]:
-    """What a record says happened to its broker; what it leaves as it was is None."""
+    """The events in a record; unchanged fields are None."""
     match record["type"]:
         case "RegisterBrokerRecord":
             yield "registered"
@@ -108,7 +108,7 @@ def event_counts(events: Iterable[Row], scope: Scope) -> list[Count]:
 
 
 def broker_activity(counts: Iterable[Count], scope: Scope) -> list[Row]:
-    """The report `broker_activity`, of all counts there are."""
+    """The report `broker_activity`, from all counts."""
     found: dict[tuple[int, int], Row] = {}
     for each in counts:
         if 0 <= each.window < scope.windows and each.what in BROKER_ACTIVITY.names:
@@ -122,7 +122,7 @@ def broker_activity(counts: Iterable[Count], scope: Scope) -> list[Row]:
 
 
 def brokers(events: Sequence[Row], counts: Iterable[Count]) -> list[Row]:
-    """The report `brokers`; `counts` are all, those of events too."""
+    """The report `brokers`; `counts` include those of events."""
     found: dict[int, Row] = {}
     for each in counts:
         row = found.setdefault(each.broker_id, dict.fromkeys(_COUNTS, 0))
@@ -141,7 +141,7 @@ def brokers(events: Sequence[Row], counts: Iterable[Count]) -> list[Row]:
 
 
 def _told(events: Sequence[Row]) -> Row:
-    """What the events of one broker say of it."""
+    """The columns that come from the events of one broker."""
     if not events:
         return {}
     registered = [event["at_ms"] for event in events if event["event"] == "registered"]

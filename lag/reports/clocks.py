@@ -1,10 +1,10 @@
-"""How far the clocks of the replicas are apart, in bounds that the logs prove.
+"""The offsets between the clocks of replicas, as bounds that the logs prove.
 
-A batch reaches a follower after its leader has appended it. The times differ by how long it took,
-which is never below zero, and by how far the follower's clock is ahead. So a clock is ahead by no
-more than the smallest difference there ever was; and when the two change roles, by no less. Times
-are whole milliseconds: a bound is 1 ms wider than the difference it is from. Bounds over a third
-replica add up. Plain values, no Spark.
+A batch arrives at a follower after its leader appended it. The difference of the two times is the
+delay, which is never negative, plus the lead of the follower's clock. So the smallest difference is
+an upper bound of that lead, and a lower bound when the two change roles. Times are whole
+milliseconds, which widens a bound by 1 ms. Bounds over a third replica add up. Plain values, no
+Spark.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,11 +15,11 @@ from lag.reports.epochs import EpochSpan, Leader, Span
 ROUNDING_MS: Final = 1
 
 Pair = tuple[str, str]
-"""A replica, and one that it is compared with."""
+"""A replica, and the one that it is compared with."""
 
 
 class Bounds(NamedTuple):
-    """How far a clock is ahead of another; None where nobody knows."""
+    """Bounds of the lead of a clock over another; None if unknown."""
 
     at_least_ms: int | None
     at_most_ms: int | None
@@ -27,13 +27,13 @@ class Bounds(NamedTuple):
 
     @property
     def contradict(self) -> bool:
-        """Whether no offset fits: one of the two clocks has been set meanwhile."""
+        """True if no offset fits: one of the clocks was set meanwhile."""
         least, most = self.at_least_ms, self.at_most_ms
         return least is not None and most is not None and least > most
 
     @property
     def certain_ms(self) -> int:
-        """The offset within the bounds that is nearest to 0: so much is certain, and no more."""
+        """The offset within the bounds nearest to 0, the part that is proven."""
         if self.contradict:
             return 0
         if self.at_least_ms is not None and self.at_least_ms > 0:
@@ -42,7 +42,7 @@ class Bounds(NamedTuple):
 
 
 def bounds(spans: Iterable[Span], led: Mapping[int, Leader]) -> dict[Pair, Bounds]:
-    """The bounds of each replica relative to each that has led, where there is any."""
+    """The bounds of each replica relative to each past leader, where there are any."""
     most: dict[Pair, int] = {}
     batches: dict[Pair, int] = {}
     for span in spans:
@@ -105,16 +105,16 @@ def _verdict(each: Bounds) -> str:
     return "one-sided" if None in (each.at_least_ms, each.at_most_ms) else "agree"
 
 
-class Part(NamedTuple):
-    """What the batches of one replica and epoch are."""
+class EpochPart(NamedTuple):
+    """The part of one epoch of the quorum's log that a replica holds."""
 
     replica: str
     epoch: int
     epoch_end: int
-    """Where that epoch ends in the quorum's log."""
+    """The end of the epoch in the quorum's log."""
     is_leader: bool
     clock_ms: int
-    """What is taken out of the replica's clock, to have the leader's."""
+    """The correction of the replica's clock to the leader's."""
 
 
 def parts(
@@ -122,8 +122,8 @@ def parts(
     quorum: Mapping[int, EpochSpan],
     led: Mapping[int, Leader],
     clocks: Mapping[Pair, Bounds],
-) -> dict[tuple[str, int], Part]:
-    """Of what replicas and epochs there is any of the quorum's log."""
+) -> dict[tuple[str, int], EpochPart]:
+    """The parts of the quorum's log, by replica and epoch."""
     found = {}
     for span in spans:
         if span.epoch not in quorum:
@@ -131,7 +131,7 @@ def parts(
         leader = led.get(span.epoch)
         name = None if leader is None else leader.replica
         known = None if name is None else clocks.get((span.replica, name))
-        found[(span.replica, span.epoch)] = Part(
+        found[(span.replica, span.epoch)] = EpochPart(
             span.replica,
             span.epoch,
             quorum[span.epoch].end,

@@ -1,9 +1,8 @@
-"""How much was committed, in which sizes, and how long a majority took to have it.
+"""Commits per window: numbers, sizes, and the time until a majority had them.
 
-A batch is with a majority of the voters when so many of them hold it on disk, its leader among them
-once it is on the leader's disk as well. It is committed no earlier, and known as committed a moment
-later. Voters of which nobody knows when they had it count as if they never had: where a majority of
-the voters remains, the time is right or too long, where none does it is unknown.
+A batch is at a majority when more than half of the voters hold it on disk, the leader included. It
+is committed no earlier. Voters with unknown times count as not having it: if the others are a
+majority, the time is exact or too long; otherwise it is unknown.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -14,17 +13,17 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from lag.reports.arrivals import Arrivals, Came, arrived
+from lag.reports.arrivals import Arrivals, ArrivalTable, arrived
 from lag.reports.schemas import COMMITS
 from lag.reports.scope import Scope
 from lag.reports.voters import Seat
 
 _SHARES: Final = (50, 95, 99)
 _UNKNOWN: Final = 1 << 62
-"""A time that nobody knows: later than any."""
+"""An unknown time, later than any other."""
 
 
-def commits(arrivals: Came, seats: Sequence[Seat], scope: Scope) -> list[dict[str, Any]]:
+def commits(arrivals: ArrivalTable, seats: Sequence[Seat], scope: Scope) -> list[dict[str, Any]]:
     """The report `commits`; `seats` are those of all assignments."""
     values = (
         arrivals.packs.groupBy("chunk")
@@ -62,7 +61,7 @@ def commits(arrivals: Came, seats: Sequence[Seat], scope: Scope) -> list[dict[st
 
 
 def _ranked(values: DataFrame) -> DataFrame:
-    """Each value of each window once, with how many are no greater, and how many there are."""
+    """Each distinct value of each window, with the number of values up to it, and of all."""
     each = Window.partitionBy("window", "what")
     return (
         values.groupBy("window", "what", "value")
@@ -77,7 +76,7 @@ def _sum(of: str, what: Column) -> Column:
 
 
 def _percentile(of: str, share: int) -> Column:
-    """The smallest value that so many percent of all do not exceed; null among none."""
+    """The smallest value that `share` percent of all do not exceed; null if there are none."""
     reaches = F.col("up_to") * 100 >= F.col("of") * share
     return F.min(F.when((F.col("what") == of) & reaches, F.col("value")))
 
@@ -93,8 +92,8 @@ def _sizes(of: str) -> tuple[Column, Column]:
     )
 
 
-def _values(came: Came, seats: Sequence[Seat], scope: Scope) -> Callable[..., Column]:
-    """Makes of the packs of a chunk how often which value was there, in each window."""
+def _values(came: ArrivalTable, seats: Sequence[Seat], scope: Scope) -> Callable[..., Column]:
+    """Return a function from the packs of a chunk to counts of values per window."""
     parts = came.parts
 
     def values(replicas: pa.Array, packs: pa.Array) -> Any:
@@ -114,10 +113,10 @@ def _values(came: Came, seats: Sequence[Seat], scope: Scope) -> Callable[..., Co
 def values_of(
     came: Sequence[tuple[str, Arrivals]], seats: Sequence[Seat], scope: Scope
 ) -> Iterator[dict[str, Any]]:
-    """How often which size and which time to a majority was there in each window.
+    """Counts of sizes and of times to a majority, per window.
 
-    `came` is all that came to any replica of some stretch of the log; `at_ms` is when the leader
-    appended the first batch with that value.
+    `came` are all arrivals of some range of the log; `at_ms` is the append time at the leader of
+    the first batch with the value.
     """
     base = np.unique(np.concatenate([each.base_offset for _, each in came]))
     at_ms = np.full(len(base), _UNKNOWN)
@@ -138,7 +137,7 @@ def values_of(
 
 
 def _majority_at_ms(base: Any, came: Sequence[tuple[str, Arrivals]], seats: Sequence[Seat]) -> Any:
-    """When a majority of the voters of that time had each batch."""
+    """The time at which a majority of the voters had each batch."""
     durable = np.full((len(base), max((seat.seat for seat in seats), default=0)), _UNKNOWN)
     voters = np.zeros(len(base), np.int64)
     for name, each in came:
@@ -161,7 +160,7 @@ def _majority_at_ms(base: Any, came: Sequence[tuple[str, Arrivals]], seats: Sequ
 
 
 def _times(what: str, window: Any, value: Any, at_ms: Any) -> Iterator[dict[str, Any]]:
-    """Each value of each window, how often it is there, and when first."""
+    """Each distinct value of each window, its count, and its first time."""
     order = np.lexsort((at_ms, value, window))
     window, value, at_ms = window[order], value[order], at_ms[order]
     is_first = np.ones(len(order), np.bool_)

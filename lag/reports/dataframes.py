@@ -18,14 +18,14 @@ def frame(
     columns: Sequence[Column | schemas.Column],
     rows: Iterable[Mapping[str, Any]],
 ) -> DataFrame:
-    """The rows with these columns. By Arrow: from a list Spark would have Python pickle them."""
+    """A DataFrame of these rows, through Arrow: from a list Spark would have Python pickle them."""
     return session.createDataFrame(typed(columns, rows))
 
 
 def typed(
     columns: Sequence[Column | schemas.Column], rows: Iterable[Mapping[str, Any]]
 ) -> pa.Table:
-    """The rows with these columns, each of its type."""
+    """The rows as an Arrow table, typed by the columns."""
     types = {**schemas.ARROW_TYPES, "DOUBLE": pa.float64()}
     schema = pa.schema([pa.field(column.name, types[column.type]) for column in columns])
     names = [column.name for column in columns]
@@ -33,14 +33,14 @@ def typed(
 
 
 Whole = Callable[[Iterator[Any]], Iterator[Any]]
-"""From the `pyarrow.RecordBatch`es of one partition to one for each of them, in order."""
+"""A function from the `pyarrow.RecordBatch`es of a partition to one result for each, in order."""
 
 
 def mapped(rows: DataFrame, function: Whole, columns: Sequence[tuple[str, str]]) -> DataFrame:
-    """What `function` makes of the rows, with these columns: name and type of each.
+    """Apply `function` to the rows; `columns` are names and types of the result.
 
-    As `mapInArrow`, which wants pandas: the rows that come of a batch stand in a list beside its
-    last row, and the lists are then laid out.
+    The same as `mapInArrow`, which requires pandas: the result of a batch is a list beside its last
+    row, and the lists are then expanded.
     """
     schema = pa.schema([pa.field(name, schemas.ARROW_TYPES[type_]) for name, type_ in columns])
     ddl = ", ".join(f"`{name}`: {type_}" for name, type_ in columns)
@@ -71,8 +71,13 @@ def _beside_last(made: Any, schema: Any, count: int) -> Any:
 AGAIN_SECONDS: Final = 0.2
 
 
-def together(session: SparkSession, *asked: Callable[[], Any]) -> list[Any]:
-    """What each of these returns, in their order. The first that fails ends all, and is raised."""
+def run_concurrently(session: SparkSession, *asked: Callable[[], Any]) -> list[Any]:
+    """Run the queries concurrently and return their results in order; the first failure cancels
+    all.
+
+    A session runs one job after the other for one thread, and planning a query takes the driver as
+    long as the workers need for a small log.
+    """
     with ThreadPoolExecutor(len(asked), thread_name_prefix="lag") as pool:
         underway = [pool.submit(each) for each in asked]
         try:

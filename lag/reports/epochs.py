@@ -1,8 +1,8 @@
-"""The quorum's log, as far as its epochs tell: what of which copy is part of it.
+"""The epochs of the quorum's log, and the copies that hold them.
 
-Every replica holds a copy, the dead may hold records at its end that the quorum has given up. The
-*quorum's log* is the copy whose end is the most up to date (Raft's order: last epoch, then end
-offset), and below its first record what other copies still have. Plain values, no Spark.
+Every replica has a copy; that of a dead one may end with records that are not in the quorum's log.
+The *quorum's log* is the most up-to-date copy (Raft's order: last epoch, then end offset), extended
+below its first record by what other copies still have. Plain values, no Spark.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 
 class Span(NamedTuple):
-    """What one replica holds of one epoch."""
+    """The part of one epoch that a replica holds."""
 
     replica: str
     epoch: int
@@ -18,15 +18,15 @@ class Span(NamedTuple):
     end: int
     """Exclusive."""
     first_ms: int
-    """When the leader appended the first of it."""
+    """Append time of its first record at the leader."""
     last_ms: int
     first_here_ms: int | None = None
-    """When the replica appended the first of it, as far as it knows."""
+    """Append time of its first record at the replica, if known."""
     last_here_ms: int | None = None
     least_delay_ms: int | None = None
-    """The least that any batch came later here than at the leader, by the two clocks."""
+    """The least difference of the append times of a batch here and at the leader."""
     timed: int = 0
-    """Of how many batches it knows when it appended them."""
+    """The number of batches with a known append time here."""
 
 
 class EpochSpan(NamedTuple):
@@ -40,7 +40,7 @@ class EpochSpan(NamedTuple):
 
 
 def best_copy(spans: Iterable[Span]) -> str | None:
-    """Whose log is the quorum's."""
+    """The replica whose log is the quorum's."""
     best = max(spans, key=lambda span: (span.epoch, span.end, -span.first), default=None)
     return None if best is None else best.replica
 
@@ -69,11 +69,11 @@ def quorum_epochs(spans: Sequence[Span]) -> dict[int, EpochSpan]:
 
 
 class Leader(NamedTuple):
-    """Who led an epoch."""
+    """The leader of an epoch."""
 
     node_id: int
     replica: str | None
-    """Its log, where it is among those that were read."""
+    """The replica with its log, if it was read."""
     voters: list[int] | None
 
 
@@ -82,9 +82,9 @@ def leaders(
     replicas: Iterable[Mapping[str, Any]],
     quorum: Mapping[int, EpochSpan],
 ) -> dict[int, Leader]:
-    """Who led each epoch of the quorum's log; from rows of the tables `epochs` and `replicas`.
+    """The leaders of the epochs of the quorum's log, from rows of `epochs` and `replicas`.
 
-    Of several folders of one node the first by name is taken for it.
+    Of several folders of a node the first by name counts.
     """
     names: dict[int, str] = {}
     for row in sorted(replicas, key=lambda row: str(row["replica"]), reverse=True):

@@ -10,40 +10,40 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import ceil
 from typing import Any, Final, NamedTuple
 
-from lag.reports.clocks import Part
+from lag.reports.clocks import EpochPart
 from lag.reports.epochs import EpochSpan, Span
 from lag.reports.schemas import REPLICA_LAG, REPLICATION_LAG
 from lag.reports.scope import Scope
 
 WHOLE: Final = -1
-"""The window that stands for the whole time."""
+"""The window number of the whole time."""
 _PERCENTILES: Final = (("p50_ms", 0.50), ("p95_ms", 0.95), ("p99_ms", 0.99))
 
 
 class Bucket(NamedTuple):
-    """What came to a replica between two samples: after the one before, up to this one."""
+    """The arrivals at a replica between two samples: after the previous one, up to this one."""
 
     sample: int
     came_to: int
-    """Where its log ended then."""
+    """The end of its log then."""
     peak_ms: int | None
-    """The greatest lag there was, just before something came; None before the report begins."""
+    """The greatest lag, just before an arrival; None before the report begins."""
     peak_at_ms: int | None
     last_ms: int | None
-    """When the last of it came."""
+    """Time of the last arrival."""
 
 
-class Leading(NamedTuple):
-    """What the leader had: all that a lag is measured against."""
+class LeaderTimeline(NamedTuple):
+    """The leader's log over time, against which lag is measured."""
 
     ends: Sequence[int | None]
-    """Where its log ended at each sample, from the first, which is number 1."""
+    """The end of its log at each sample, from number 1 on."""
     appended_ms: Mapping[int, int]
-    """When it appended the batch that begins at an offset, of each offset where a log ended."""
+    """The append time of the batch at each offset where a log ended at a sample."""
 
 
 class Sample(NamedTuple):
-    """A replica at one moment; None is "nobody knows"."""
+    """A replica at one moment; None is unknown."""
 
     t_ms: int
     log_end: int | None
@@ -52,12 +52,12 @@ class Sample(NamedTuple):
 
 
 def samples(
-    buckets: Iterable[Bucket], unknown: frozenset[int], leading: Leading, scope: Scope
+    buckets: Iterable[Bucket], unknown: frozenset[int], leading: LeaderTimeline, scope: Scope
 ) -> Iterator[Sample]:
     """The replica at each sample.
 
-    `unknown` are the offsets where a batch begins that it has and nobody knows since when: whether
-    it still waited for it at some time is unknown too.
+    `unknown` are the start offsets of batches that it has since an unknown time, so that it is
+    unknown too whether it was waiting for one of them.
     """
     came = {bucket.sample: bucket.came_to for bucket in buckets}
     log_end = came.get(0)
@@ -75,12 +75,12 @@ def samples(
 
 
 def percentile(values: Sequence[int], share: float) -> int | None:
-    """The smallest of sorted values that so great a share of them does not exceed."""
+    """The smallest of sorted values that a `share` of them does not exceed."""
     return values[max(0, ceil(share * len(values)) - 1)] if values else None
 
 
 def measures(taken: Sequence[Sample], peaks: Iterable[Bucket]) -> dict[str, Any]:
-    """The columns that say how the lag was in a stretch of samples."""
+    """The columns of lag for a range of samples."""
     known = [(each.lag_ms, each.t_ms) for each in taken if each.lag_ms is not None]
     in_order = sorted(lag for lag, _ in known)
     at_peaks = [
@@ -106,7 +106,7 @@ def measures(taken: Sequence[Sample], peaks: Iterable[Bucket]) -> dict[str, Any]
 
 
 def _slope(points: Sequence[tuple[float, int]]) -> float | None:
-    """The slope of the line that is nearest to the points, by least squares."""
+    """The slope of the points by least squares."""
     if len(points) < 2:
         return None
     middle_x = sum(x for x, _ in points) / len(points)
@@ -116,9 +116,9 @@ def _slope(points: Sequence[tuple[float, int]]) -> float | None:
 
 
 def windows(
-    buckets: Sequence[Bucket], unknown: frozenset[int], leading: Leading, scope: Scope
+    buckets: Sequence[Bucket], unknown: frozenset[int], leading: LeaderTimeline, scope: Scope
 ) -> Iterator[dict[str, Any]]:
-    """A row for each window of time, and one for the `WHOLE` with the lag at each sample."""
+    """A row per window, and one for the `WHOLE` with the lag at each sample."""
     taken = list(samples(buckets, unknown, leading, scope))
     peaks = [bucket for bucket in buckets if bucket.peak_ms is not None]
     per_window: dict[int, tuple[list[Sample], list[Bucket]]] = {}
@@ -138,18 +138,18 @@ def windows(
 
 
 def last_arrival_ms(buckets: Iterable[Bucket], scope: Scope) -> int | None:
-    """When the last came that was there by the end of the report, as far as anybody knows."""
+    """Time of the last arrival before the end of the report, if known."""
     there = (bucket for bucket in buckets if bucket.sample <= scope.samples)
     last = max(there, key=lambda bucket: bucket.came_to, default=None)
     return None if last is None else last.last_ms
 
 
 Row = dict[str, Any]
-Parts = Mapping[tuple[str, int], Part]
+Parts = Mapping[tuple[str, int], EpochPart]
 
 
 def replication_lag(measured: Iterable[Row], known: Parts, scope: Scope) -> list[Row]:
-    """The report `replication_lag`; `known` are the parts of the logs (`parts.parts`)."""
+    """The report `replication_lag`; `known` are the parts of the logs (`clocks.parts`)."""
     found = [
         {**row, **scope.bounds_of(row["window"]), "clock_ms": _clock_ms(row["replica"], known)}
         for row in measured
@@ -160,7 +160,7 @@ def replication_lag(measured: Iterable[Row], known: Parts, scope: Scope) -> list
 
 
 def _clock_ms(replica: str, known: Parts) -> int | None:
-    """What was taken out of its clock, in the last epoch that it has."""
+    """The correction of its clock in its last epoch."""
     own = [part for part in known.values() if part.replica == replica]
     return max(own, key=lambda part: part.epoch).clock_ms if own else None
 
@@ -171,7 +171,7 @@ def replica_lag(
     replicas: Iterable[Mapping[str, Any]],
     known: Parts,
 ) -> list[Row]:
-    """The report `replica_lag`: over the whole time, with where each log ends (`ends`)."""
+    """The report `replica_lag`: the whole time, and the end of each log (`ends`)."""
     whole = {row["replica"]: row for row in measured if row["window"] == WHOLE}
     found = []
     for replica in sorted(replicas, key=lambda row: str(row["replica"])):
@@ -189,9 +189,9 @@ def ends(
     appended_ms: Mapping[int, int],
     end_ms: int,
 ) -> dict[str, Row]:
-    """Where the log of each replica ends, compared with the quorum's: that needs no append times.
+    """The end of each replica's log compared with the quorum's; this needs no append times.
 
-    `appended_ms` says when the leader appended what begins at an offset.
+    `appended_ms` has the append times at the leader by offset.
     """
     per_replica: dict[str, list[Span]] = {}
     for span in spans:
@@ -221,13 +221,13 @@ def _lag_ms(behind: int, since_ms: int | None, end_ms: int) -> int | None:
     return None if since_ms is None else max(0, end_ms - since_ms)
 
 
-def _with_parts(spans: Iterable[Span], known: Parts) -> list[tuple[Span, Part]]:
+def _with_parts(spans: Iterable[Span], known: Parts) -> list[tuple[Span, EpochPart]]:
     keys = [(span, (span.replica, span.epoch)) for span in spans]
     return [(span, known[key]) for span, key in keys if key in known]
 
 
 def last_append_ms(spans: Iterable[Span], known: Parts) -> int | None:
-    """When it appended last, by the clock of the leader."""
+    """Time of the last append, by the clock of the leader."""
     times = [
         (span.epoch, span.last_ms if part.is_leader else span.last_here_ms - part.clock_ms)
         for span, part in _with_parts(spans, known)
@@ -238,7 +238,7 @@ def last_append_ms(spans: Iterable[Span], known: Parts) -> int | None:
 
 
 def cut(measured: Iterable[Row], ends_: Mapping[str, Row], end_ms: int) -> dict[str, Row]:
-    """`ends` of a report that is over before the logs are: as far as append times tell."""
+    """The `ends` of a report that ends before the logs do, as far as append times tell."""
     found = {}
     for row in measured:
         if row["window"] == WHOLE and row["replica"] in ends_:

@@ -1,8 +1,8 @@
-"""From arrivals to lag: the log is counted into samples by Spark, each replica is then measured.
+"""Count arrivals into samples with Spark, then measure each replica.
 
-Neither is the log sorted for that, nor joined with itself: batches are counted into the samples
-between which they came, and what is left is as large as the time is long. Each replica is measured
-by `sampling`, wherever Spark has its counts.
+The log is neither sorted nor joined with itself: batches are counted into the interval between two
+samples, and the result is as large as the time is long. `lag.windows` measures each replica, where
+Spark has its counts.
 """
 
 from collections.abc import Iterator, Mapping
@@ -15,9 +15,9 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
-from lag.reports.arrivals import Arrivals, Came, of_packs
+from lag.reports.arrivals import Arrivals, ArrivalTable, of_packs
 from lag.reports.dataframes import mapped
-from lag.reports.lag import Bucket, Leading, windows
+from lag.reports.lag import Bucket, LeaderTimeline, windows
 from lag.reports.scope import Scope
 from lag.source.record_packs import joined
 from lag.source.schemas import ARROW_TYPES
@@ -33,22 +33,22 @@ _WAITED: Final = (
 
 
 class Counts(NamedTuple):
-    """The log, counted."""
+    """The counts of the log."""
 
     counted: DataFrame
-    """`Bucket`s of each replica; kept by Spark until it is told to forget them."""
-    leading: Leading
+    """`Bucket`s of each replica, persisted by Spark."""
+    leading: LeaderTimeline
     unknown: Mapping[int, frozenset[str]]
-    """The replicas to which what begins at an offset came at a time that nobody knows."""
+    """For each start offset, the replicas at which the batch arrived at an unknown time."""
 
 
-def counts(arrivals: Came, quorum_copy: str, scope: Scope) -> Counts:
-    """Count the arrivals; `quorum_copy` is the replica whose log is the quorum's."""
+def counts(arrivals: ArrivalTable, quorum_copy: str, scope: Scope) -> Counts:
+    """Count the arrivals; `quorum_copy` is the replica with the quorum's log."""
     counted = _counted(arrivals, quorum_copy, scope).persist(StorageLevel.MEMORY_AND_DISK)
     ends = counted.where(F.col("replica").isNull()).select("sample", "came_to").collect()
     waiting = _waiting_for(arrivals, counted)
     unknown = {row["base_offset"]: frozenset(row["unknown_to"]) for row in waiting}
-    leading = Leading(
+    leading = LeaderTimeline(
         _running({row["sample"]: row["came_to"] for row in ends}, scope),
         {row["base_offset"]: row["leader_append_ms"] for row in waiting},
     )
@@ -56,10 +56,7 @@ def counts(arrivals: Came, quorum_copy: str, scope: Scope) -> Counts:
 
 
 def measured(counts_: Counts, scope: Scope) -> list[dict[str, Any]]:
-    """What `sampling.windows` says of each replica: a row for each window and one for the whole.
-
-    Each is measured where Spark has its counts; what comes back is as large as there are windows.
-    """
+    """The result of `lag.windows` for each replica: a row per window and one for the whole time."""
     counted, leading, unknown = counts_
 
     def measure(row: Row) -> Iterator[dict[str, Any]]:
@@ -77,7 +74,7 @@ def measured(counts_: Counts, scope: Scope) -> list[dict[str, Any]]:
 
 
 def _running(ends: dict[int, int], scope: Scope) -> list[int | None]:
-    """Where the leader's log ended at each sample, from what was appended up to each."""
+    """The end of the leader's log at each sample, from the appends up to each."""
     found: list[int | None] = []
     end = ends.get(0)
     for number in range(1, scope.samples + 1):
@@ -86,11 +83,11 @@ def _running(ends: dict[int, int], scope: Scope) -> list[int | None]:
     return found
 
 
-def _counted(arrivals: Came, quorum_copy: str, scope: Scope) -> DataFrame:
-    """What came to each replica between two samples, `Bucket`s; of the leader `replica` is null.
+def _counted(arrivals: ArrivalTable, quorum_copy: str, scope: Scope) -> DataFrame:
+    """Arrivals at each replica between two samples, as `Bucket`s; `replica` is null for the leader.
 
-    Sample 0 is all that came before the report begins. What nobody knows the time of is not there,
-    but each replica is: with a sample beyond the last one, where what came after the end is too.
+    Sample 0 has everything before the report. Arrivals at unknown times, and after the end, are in
+    a sample beyond the last one, so that every replica has a row.
     """
     step = F.lit(scope.step_ms)
     counted = (
@@ -129,7 +126,7 @@ def _count(parts: Any, quorum_copy: str, scope: Scope, batches: Iterator[Any]) -
 
 
 def _buckets(replica: str | None, came: Arrivals, t_ms: Any, is_known: Any, scope: Scope) -> Any:
-    """How far what came at these times goes, by the sample before which it came."""
+    """The end of the arrivals at these times, by the sample that follows each."""
     step, beyond = scope.step_ms, scope.samples + 1
     due = -((scope.grid_ms - t_ms) // step)
     # The last sample stands for less than a step, where the end is none of the others.
@@ -158,10 +155,9 @@ def _buckets(replica: str | None, came: Arrivals, t_ms: Any, is_known: Any, scop
     return pa.RecordBatch.from_arrays(columns, schema=_schema(_COUNTED))
 
 
-def _waiting_for(arrivals: Came, counted: DataFrame) -> list[Any]:
-    """The batches that begin where a log ended at a sample: when the leader appended each, and to
-    whom it came at a time that nobody knows.
-    """
+def _waiting_for(arrivals: ArrivalTable, counted: DataFrame) -> list[Any]:
+    """The batches at the offsets where a log ended at a sample: the append time at the leader, and
+    the replicas where they arrived at an unknown time."""
     ends = counted.select("came_to").distinct().collect()
     wanted = np.array(sorted(row["came_to"] for row in ends), np.int64)
     unknown_to = F.collect_set(F.when(~F.col("known"), F.col("replica")))

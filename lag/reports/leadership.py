@@ -1,24 +1,23 @@
-"""Who led when, for how long, what was between two leaders, and why an epoch ended.
+"""The terms of leaders, the gaps between them, and the reasons that they ended.
 
-Times are those of the records, by the clock of whoever led. That of a leader that wrote nothing
-for a while before it went is not seen: a gap is the longest it can have been. Plain values, no
-Spark.
+Times are those of the records, by the leader's clock. If a leader wrote nothing for a while before
+its end, that time counts as part of the gap, so a gap is an upper bound. Plain values, no Spark.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from lag.reports.clocks import Part
+from lag.reports.clocks import EpochPart
 from lag.reports.epochs import EpochSpan, Leader, Span
 
 FOLLOWED_MS: Final = 2_000
-"""A leader that appends records of the next epoch this soon has been alive: a fetch timeout."""
+"""A leader that appends records of the next epoch this soon was alive: a fetch timeout."""
 RESTARTED_MS: Final = 60_000
-"""One that registers anew this soon after the next leader began had not been alive."""
+"""A leader that registers again this soon after the next one began was not alive."""
 
 
 class Registration(NamedTuple):
-    """A controller that has started said so."""
+    """The registration of a controller at its start."""
 
     controller_id: int
     offset: int
@@ -27,13 +26,13 @@ class Registration(NamedTuple):
 
 
 class Evidence(NamedTuple):
-    """What tells why an epoch ended, of the quorum's log and of each replica."""
+    """The evidence for the end of an epoch, from the quorum's log and each replica."""
 
     led: Mapping[int, Leader]
     assignments: Sequence[Mapping[str, Any]]
     registrations: Sequence[Registration]
     spans: Sequence[Span]
-    known: Mapping[tuple[str, int], Part]
+    known: Mapping[tuple[str, int], EpochPart]
 
 
 def leadership(quorum: Mapping[int, EpochSpan], evidence: Evidence) -> list[dict[str, Any]]:
@@ -74,7 +73,7 @@ def _gap_ms(before: EpochSpan, epoch: EpochSpan, evidence: Evidence) -> int:
 
 
 def _why(epoch: EpochSpan, after: EpochSpan | None, evidence: Evidence) -> tuple[str, str]:
-    """Why it ended, and what that rests upon."""
+    """The reason for the end of an epoch, and the evidence."""
     leader = evidence.led.get(epoch.epoch)
     if after is None:
         return "leading", "no later epoch is in the log"
@@ -89,7 +88,7 @@ def _why(epoch: EpochSpan, after: EpochSpan | None, evidence: Evidence) -> tuple
 
 
 def _removed(epoch: EpochSpan, leader: Leader, evidence: Evidence) -> tuple[str, str] | None:
-    """Whether the leader is not among the last voters that it has written itself."""
+    """The evidence that the leader is not among the last voters that it wrote, or None."""
     own = [row for row in evidence.assignments if row["epoch"] == epoch.epoch]
     last = max(own, key=lambda row: int(row["offset"]), default=None)
     if last is None or str(leader.node_id) in {each.split("@")[0] for each in last["current"]}:
@@ -100,7 +99,8 @@ def _removed(epoch: EpochSpan, leader: Leader, evidence: Evidence) -> tuple[str,
 def _restarted(
     epoch: EpochSpan, after: EpochSpan, leader: Leader, evidence: Evidence
 ) -> tuple[str, str] | None:
-    """Whether the leader registered, as a controller that starts does, soon after."""
+    """The evidence that the leader registered again soon after, as a starting controller does, or
+    None."""
     for each in sorted(evidence.registrations, key=lambda each: each.offset):
         is_later = each.epoch > epoch.epoch and each.controller_id == leader.node_id
         later_ms = each.append_ms - after.first_ms
@@ -115,7 +115,7 @@ def _restarted(
 def _seen_again(
     epoch: EpochSpan, after: EpochSpan, leader: Leader, evidence: Evidence
 ) -> tuple[str, str] | None:
-    """What the leader's own log tells, where it knows when it appended what."""
+    """The evidence in the leader's own log, if it has append times."""
     own = [span for span in evidence.spans if span.replica == leader.replica]
     if not any(span.timed for span in own):
         return None
@@ -141,7 +141,7 @@ def _seen_again(
 
 
 def registrations(rows: Iterable[Mapping[str, Any]]) -> list[Registration]:
-    """Those of controllers, from records of the quorum's log with their fields in `said`."""
+    """The registrations of controllers, from records with their fields in `said`."""
     return [
         Registration(row["said"]["controllerId"], row["offset"], row["epoch"], row["append_ms"])
         for row in rows

@@ -26,23 +26,22 @@ BATCHES: Final = (
     "replica", "epoch", "base_offset", "last_offset", "records", "bytes",
     "leader_append_ms", "local_append_ms",
 )  # fmt: skip
-"""What any report looks at of the table `batches`,"""
+"""The columns of `batches` that reports use,"""
 RECORDS: Final = (
     "offset", "epoch", "append_ms", "type", "topic", "topic_id", "broker_id", "broker_epoch",
     "fenced", "in_controlled_shutdown", "json",
 )  # fmt: skip
-"""and of `records` that are about no partition,"""
+"""those of `records` about no partition,"""
 CHOSEN_BY: Final = ("replica", "path", "source", "name")
-"""besides what these are chosen by."""
+"""and the columns that select rows."""
 
 
 @dataclass(frozen=True, slots=True)
 class Logs:
-    """The tables of `lag.source.schemas`, read from the same folders, or these columns of them.
+    """The tables of `lag.source.schemas`, or these columns of them, from the same folders.
 
-    `records` have `json` for all types but those of partitions (option `json=few`), which what is
-    said of moves of ours and of controllers that restarted needs. In their place may be `packs`
-    of them, likewise.
+    `records` have `json` for all types but those of partitions (option `json=few`), for moves and
+    controller registrations. They may be given as `packs`.
     """
 
     batches: DataFrame
@@ -51,18 +50,18 @@ class Logs:
     assignments: DataFrame
     replicas: DataFrame
     held: Sequence[Span] | None = None
-    """What each replica holds of each epoch, where somebody knows it; else batches tell."""
+    """The part of each epoch that each replica holds, if known; otherwise from the batches."""
 
 
 def of_log(table: DataFrame) -> DataFrame:
-    """The rows that are of a log itself: neither of a snapshot, nor a mark of a stream."""
+    """The rows of logs: without snapshots and marks."""
     for name, wanted in (("source", F.col("source") == "log"), ("mark", F.col("mark").isNull())):
         table = table.where(wanted) if name in table.columns else table
     return table
 
 
 def spans(batches: DataFrame) -> list[Span]:
-    """What each replica holds of each epoch, from the batches of the logs, as rows or as packs."""
+    """The part of each epoch that each replica holds, from batches as rows or packs."""
     known = arrivals.spans(arrivals.packed(batches))
     found = known.groupBy("replica", "epoch").agg(
         *(F.min(name).alias(name) for name in ("first", "first_ms", "first_here_ms")),
@@ -74,7 +73,7 @@ def spans(batches: DataFrame) -> list[Span]:
 
 
 def rows_of(table: DataFrame, *names: str) -> list[dict[str, Any]]:
-    """The rows of a table that is small, with these columns."""
+    """The rows of a small table, with these columns."""
     return [row.asDict(recursive=True) for row in table.select(*names).collect()]
 
 
@@ -88,9 +87,10 @@ class Copy(NamedTuple):
 
 
 def copies(replicas: Sequence[Mapping[str, Any]]) -> list[Copy]:
-    """From whom the quorum's log is read: the best copy, below it the next that has it, and so on.
+    """The copies that make up the quorum's log: the best copy, below its start the next one, and so
+    on.
 
-    No more replicas than are needed; `replicas` are rows of that table.
+    As few replicas as possible; `replicas` are rows of that table.
     """
     found: list[Copy] = []
     held = [row for row in replicas if row["log_end"] is not None and row["last_epoch"] is not None]
@@ -105,7 +105,7 @@ def copies(replicas: Sequence[Mapping[str, Any]]) -> list[Copy]:
 
 
 def one_copy(table: DataFrame, replicas: Sequence[Mapping[str, Any]]) -> DataFrame:
-    """The rows of the quorum's log, each once, from the `copies` of it."""
+    """The rows of the quorum's log, each once."""
     wanted: list[Column] = []
     for copy in copies(replicas):
         part = F.col("replica") == F.lit(copy.replica)
@@ -117,21 +117,21 @@ _STATES: Final = (
     "PartitionRecord", "PartitionChangeRecord", "TopicRecord", "RemoveTopicRecord",
     planned_steps.CONFIG, *operations.TYPES,
 )  # fmt: skip
-"""Records that only mean something on top of others."""
+"""Records that only make sense on top of others."""
 
 
-class Beginning(NamedTuple):
-    """A snapshot that the log goes on from."""
+class StartSnapshot(NamedTuple):
+    """The snapshot before the start of the log."""
 
     replica: str
     name: str
-    """Of the file."""
+    """File name."""
     end: int
-    """The offset behind everything that it contains."""
+    """End offset of the snapshot."""
 
 
-def beginning(replicas: Sequence[Mapping[str, Any]]) -> Beginning | None:
-    """The oldest snapshot that reaches the log; None where the log is whole, or there is none.
+def start_snapshot(replicas: Sequence[Mapping[str, Any]]) -> StartSnapshot | None:
+    """The oldest snapshot that reaches the log; None if the log is complete or there is none.
 
     `replicas` are rows of the table of that name.
     """
@@ -139,7 +139,7 @@ def beginning(replicas: Sequence[Mapping[str, Any]]) -> Beginning | None:
     if not copied or copied[-1].start == 0:
         return None
     known = [
-        Beginning(row["replica"], name, id_.offset)
+        StartSnapshot(row["replica"], name, id_.offset)
         for row in replicas
         for name in row["snapshots"] or ()
         if (id_ := checkpoint_id(name)) is not None
@@ -149,12 +149,12 @@ def beginning(replicas: Sequence[Mapping[str, Any]]) -> Beginning | None:
 
 
 def with_state(records: DataFrame, replicas: Sequence[dict[str, Any]]) -> DataFrame:
-    """The records of the quorum's log, each once, behind those of the snapshot that it begins with.
+    """The records of the quorum's log, each once, after those of the snapshot before it.
 
-    `place` orders what has one offset: all of a snapshot stands at the last one that it contains.
+    `place` orders records with the same offset: a snapshot's records all have its last offset.
     """
     log = one_copy(records, replicas).withColumn("place", F.lit(0).cast("bigint"))
-    first = beginning(replicas)
+    first = start_snapshot(replicas)
     if first is None:
         return log
     is_state = F.col("type").isin(*_STATES)
@@ -168,11 +168,8 @@ def with_state(records: DataFrame, replicas: Sequence[dict[str, Any]]) -> DataFr
 
 
 def ranges(replicas: Sequence[Mapping[str, Any]]) -> list[Range]:
-    """The same of packs: which records of which files are of the quorum's log, or stand before it.
-
-    What is said of partitions only means something on top of what was said before.
-    """
-    first = beginning(replicas)
+    """The same for packs: the parts of files that are the quorum's log or the snapshot before."""
+    first = start_snapshot(replicas)
     begins = 0 if first is None else first.end
     found = [] if first is None else [Range(first.replica, first.name, stands_at=first.end - 1)]
     for number, copy in enumerate(copies(replicas)):
@@ -195,20 +192,20 @@ def packs_of(packs: DataFrame, wanted: Sequence[Range]) -> DataFrame:
 
 
 def assignments(table: DataFrame, replicas: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The voter assignments of the quorum's log, behind that of the snapshot that it begins with.
+    """The voter assignments of the quorum's log, after that of the snapshot before it.
 
-    That one has no `append_ms`: it counts from when the log begins.
+    The snapshot's has no `append_ms` and counts from the start of the log.
     """
     names = ("offset", "epoch", "append_ms", "current", "target", "kind")
     found = rows_of(one_copy(table, replicas), *names)
-    first = beginning(replicas)
+    first = start_snapshot(replicas)
     if first is None or any(row["offset"] < first.end for row in found):
         return found
     before = rows_of(_of(table, first), *names)
     return [*({**row, "append_ms": None} for row in before), *found]
 
 
-def _of(table: DataFrame, snapshot: Beginning) -> DataFrame:
+def _of(table: DataFrame, snapshot: StartSnapshot) -> DataFrame:
     return table.where(
         (F.col("source") == "snapshot")
         & (F.col("replica") == F.lit(snapshot.replica))

@@ -1,7 +1,7 @@
-"""Every reassignment of a partition: what was planned, what was done, in which steps, how long.
+"""Reassignments of partitions: plan, result, steps, durations.
 
-Those of metaquorum and of Kafka alike: both say in a PartitionChange what is adding and removing.
-Made from `partitions.partition_history`; `topics` from the records.
+Ours and Kafka's alike, because both write adding and removing replicas into PartitionChange
+records. Made from `partition_history`; `topics` from the records.
 """
 
 from collections.abc import Callable
@@ -15,14 +15,14 @@ from lag.reports.brokers import Count
 from lag.reports.scope import Scope
 
 STUCK_MS: Final = 60_000
-"""A reassignment that goes on, and of which no record speaks for so long, is stuck."""
+"""A reassignment in progress without a record for this long is stuck."""
 _PARTITION: Final = ("topic_id", "partition")
 _KEY: Final = (*_PARTITION, "number")
 _STEP: Final = (*_KEY, "step")
 
 
 def topics(records: DataFrame) -> DataFrame:
-    """The name of each topic, and when it was deleted: `topic_id`, `topic`, `gone_ms`."""
+    """The name and the deletion time of each topic: `topic_id`, `topic`, `gone_ms`."""
     is_made = F.col("type") == "TopicRecord"
     is_gone = F.col("type") == "RemoveTopicRecord"
     return (
@@ -36,10 +36,9 @@ def topics(records: DataFrame) -> DataFrame:
 
 
 def with_steps(history: DataFrame) -> DataFrame:
-    """The rows of reassignments with `step`: 0 before the first, from 1 on; `under_way`; `next_ms`.
+    """The rows of reassignments with `step` (0 before the first), `under_way` and `next_ms`.
 
-    A step begins where something begins to be adding or removing, or what is changes; or where all
-    of a reassignment is done at once.
+    A step begins where the adding or removing replicas change, or where a single record does all.
     """
     under_way = F.size("adding") + F.size("removing") > 0
     differs = ~F.col("adding").eqNullSafe(F.col("adding_before")) | ~F.col("removing").eqNullSafe(
@@ -64,9 +63,9 @@ def with_steps(history: DataFrame) -> DataFrame:
 
 
 def steps(stepped: DataFrame, topics_: DataFrame) -> DataFrame:
-    """Each step once: `_STEP`, `offset`, `started_ms`, `ended_ms`, `adding`, `removing`, `topic`.
+    """The steps: `_STEP`, `offset`, `started_ms`, `ended_ms`, `adding`, `removing`, `topic`.
 
-    `stepped` is what `with_steps` makes.
+    `stepped` is the result of `with_steps`.
     """
     begun = (
         stepped.where("step > 0")
@@ -88,7 +87,7 @@ def steps(stepped: DataFrame, topics_: DataFrame) -> DataFrame:
 
 
 def added(stepped: DataFrame, steps_: DataFrame) -> DataFrame:
-    """Each replica that a step adds: `_STEP`, `topic`, `broker_id`, `added_ms`, `in_sync_ms`, and
+    """The replicas that steps add: `_STEP`, `topic`, `broker_id`, `added_ms`, `in_sync_ms`, and
     `ended_ms` of the step."""
     wanted = steps_.select(
         *_STEP,
@@ -134,7 +133,7 @@ def moves(
     scope: Scope,
     needed: Callable[[str, str, str], Column],
 ) -> DataFrame:
-    """The report `moves`; `needed` is what `planned_steps.column` makes."""
+    """The report `moves`; `needed` is the result of `planned_steps.column`."""
     begun = stepped.groupBy(*_KEY).agg(
         F.min("offset").alias("from_offset"),
         F.min("append_ms").alias("started_ms"),
@@ -176,7 +175,7 @@ def moves(
 
 
 def _slowest(added_: DataFrame, scope: Scope) -> DataFrame:
-    """Of each reassignment the added replica that took longest, and how long, or so far.
+    """The slowest added replica of each reassignment, and its time, or the time so far.
 
     It waits no longer than the step that added it lasts.
     """
@@ -202,7 +201,8 @@ def move_replicas(added_: DataFrame, moves_: DataFrame) -> DataFrame:
 
 
 def partition_counts(history: DataFrame, moves: DataFrame, scope: Scope) -> list[Count]:
-    """How often each broker left and joined an ISR, and was added and removed by a reassignment."""
+    """The number of times that each broker left and joined an ISR, and was added and removed by a
+    reassignment."""
     names = (("added", "moves_in"), ("removed", "moves_out"))
     # The last window ends with the report.
     begun = moves.where(F.col("started_ms") <= scope.end_ms)
@@ -227,7 +227,7 @@ def partition_counts(history: DataFrame, moves: DataFrame, scope: Scope) -> list
 
 
 def of_operations(moves: DataFrame) -> dict[int, tuple[int, bool]]:
-    """Of each move of ours how long its slowest partition took, and whether one is stuck."""
+    """For each move of ours the time of its slowest partition, and whether one is stuck."""
     is_stuck = F.col("outcome") == "stuck"
     found = (
         moves.where(F.col("move_id").isNotNull())

@@ -1,6 +1,6 @@
-"""The moves of metaquorum: what an operator asked for, and what has become of it.
+"""The moves of metaquorum: the request of an operator and its outcome.
 
-Kafka has no such thing: there each partition is reassigned for itself (`moves`). Plain values, no
+Kafka has no such concept; there each partition is reassigned by itself (`moves`). Plain values, no
 Spark.
 """
 
@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 TYPES: Final = ("MoveBegun", "MoveChanged", "MoveEnded", "MovesPaused")
-"""The records that are looked at."""
+"""The record types that are used."""
 KINDS: Final = ("reassign", "drain", "rollback")
 """Names of the numbers in `kind`."""
 OUTCOMES: Final = ("completed", "cancelled", "superseded", "gone")
@@ -24,8 +24,8 @@ def operations(
 ) -> list[dict[str, Any]]:
     """The report `operations`.
 
-    `records` are those of the quorum's log in order, with their fields in `said`; `partitions` of
-    each move how long its slowest partition took, and whether one is stuck.
+    `records` are those of the quorum's log in order, with their fields in `said`; `partitions` has
+    for each move the time of its slowest partition and whether one is stuck.
     """
     found: dict[int, _Operation] = {}
     all_paused, since_ms = False, 0
@@ -49,10 +49,10 @@ def operations(
 
 
 class _Operation:
-    """One move: its row, and whether it is paused."""
+    """One move: its row, and its pauses."""
 
     def __init__(self, said: Mapping[str, Any], of_partitions: tuple[int, bool] | None) -> None:
-        """`said` is what begins it."""
+        """`said` has the fields of its first record."""
         self._slowest_ms = None if of_partitions is None else of_partitions[0]
         self._is_stuck = of_partitions is not None and of_partitions[1]
         self._begun = said
@@ -64,7 +64,7 @@ class _Operation:
     def pause(
         self, at_ms: int, *, of_itself: bool | None = None, of_all: bool | None = None
     ) -> None:
-        """It is paused by itself, or with all others, from here on, or not any more."""
+        """Set or clear its own pause, or that of all moves."""
         self._of_itself = self._of_itself if of_itself is None else of_itself
         self._of_all = self._of_all if of_all is None else of_all
         is_paused = (self._of_itself or self._of_all) and self._ended is None
@@ -75,12 +75,12 @@ class _Operation:
             self._since_ms = at_ms
 
     def end(self, said: Mapping[str, Any]) -> None:
-        """None of its partitions is left in it."""
+        """Its last partition has ended."""
         self._ended = said
         self.pause(said["atMs"])
 
     def told(self, end_ms: int) -> dict[str, Any]:
-        """Its row, where the report ends at `end_ms`."""
+        """The row of a report that ends at `end_ms`."""
         said, ended, paused_ms = self._begun, self._ended, self._paused_ms
         if ended is not None:
             outcome = OUTCOMES[ended["outcome"]]

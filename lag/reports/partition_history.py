@@ -36,11 +36,11 @@ from lag.source.record_packs import LISTS, from_bytes, joined, packed_rows, unpa
 from lag.source.schemas import ARROW_TYPES, PACKS, RECORDS, Table
 
 UNKNOWN: Final = -1
-"""The number of no list."""
+"""An unknown list."""
 EMPTY: Final = 0
-"""The number of the list of nobody."""
+"""The empty list."""
 NO_MOVE: Final = -(1 << 63)
-"""Nothing was ever said of a move."""
+"""No record about a move so far."""
 _CARRIED: Final = (*LISTS, "move_id")
 
 HISTORY: Final = (
@@ -52,30 +52,30 @@ HISTORY: Final = (
     ("broker_id", "INT"), ("window", "BIGINT"), ("what", "STRING"), ("times", "BIGINT"),
 )  # fmt: skip
 """Columns of two kinds of rows: one for each record of a reassignment; or, with `broker_id`, how
-often that broker did `what` with the ISRs of partitions in that window, as far as this row knows.
+often the broker joined or left ISRs (`what`) in a window.
 """
 SCHEMA: Final = pa.schema([pa.field(name, ARROW_TYPES[type_]) for name, type_ in HISTORY])
 _OF_LISTS: Final = tuple(name for name, type_ in HISTORY if type_.startswith("ARRAY"))
 
 
 ROWS_AT_ONCE: Final = 65_536
-"""Packs are gathered until there are so many records, or half as many as there are partitions."""
+"""The number of records that are processed together, or half the number of partitions if larger."""
 
 
 class Range(NamedTuple):
-    """Which records of a log or of a snapshot count, and where."""
+    """The records of a log or a snapshot that count, and their offsets."""
 
     replica: str
     snapshot: str | None
-    """The name of the file; None for the log."""
+    """File name; None for the log."""
     first: int = 0
     behind: int | None = None
-    """Of a log those in [`first`, `behind`) count; None is "no bound"."""
+    """Records of a log in [`first`, `behind`) count; None is no bound."""
     stands_at: int | None = None
-    """Of a snapshot all count, in their order, at this offset."""
+    """All records of a snapshot count, in order, at this offset."""
 
     def is_of(self, replica: str, path: str, source: str) -> bool:
-        """Whether a pack is of it."""
+        """True if the pack belongs to this file."""
         if replica != self.replica:
             return False
         if self.snapshot is None:
@@ -83,8 +83,8 @@ class Range(NamedTuple):
         return source == "snapshot" and path.rpartition("/")[2] == self.snapshot
 
 
-class Lists:
-    """Every list of brokers that was ever seen, and the number of each."""
+class BrokerLists:
+    """Numbers for lists of brokers; equal lists have the same number."""
 
     def __init__(self) -> None:
         self._lists: list[tuple[int, ...]] = [()]
@@ -92,7 +92,7 @@ class Lists:
         self._known: dict[tuple[str, int, int], int] = {}
 
     def number(self, brokers: Iterable[int] | None) -> int:
-        """Of this list."""
+        """The number of this list."""
         if brokers is None:
             return UNKNOWN
         found = tuple(brokers)
@@ -103,15 +103,15 @@ class Lists:
         return known
 
     def brokers(self, number: int) -> tuple[int, ...]:
-        """The list of this number."""
+        """The list with this number."""
         return self._lists[number]
 
     def is_any(self, numbers: Any) -> Any:
-        """Which of these are lists of somebody."""
+        """A mask of the lists that are not empty."""
         return numbers > EMPTY
 
     def without(self, kept: Any, dropped: Any) -> Any:
-        """Each list without the brokers of another; unknown where it is."""
+        """Each list without the brokers of another; unknown if it is unknown."""
         return self._of_pairs("without", kept, dropped, _without)
 
     def _of_pairs(
@@ -131,7 +131,7 @@ class Lists:
         return found[places]
 
     def column(self, numbers: Any) -> Any:
-        """These as an Arrow column."""
+        """These lists as an Arrow column."""
         used, places = np.unique(numbers, return_inverse=True)
         lists = [None if each == UNKNOWN else self._lists[each] for each in used.tolist()]
         return pa.array(lists, ARROW_TYPES["ARRAY<INT>"]).take(pa.array(places))
@@ -142,38 +142,38 @@ def _without(kept: Sequence[int], dropped: Sequence[int]) -> list[int]:
 
 
 class _Rows(NamedTuple):
-    """Records of partitions, each beside the others of its partition and in order."""
+    """Records by partition, in order."""
 
     of: Any
-    """The partition, as a number that rises."""
+    """The partition as a rising number."""
     is_first: Any
-    """Whether it is the first of its partition here."""
+    """True for the first row of a partition."""
     is_old: Any
-    """Whether it is no record, but what its partition was at the end of the pack before."""
+    """True for the state of a partition at the end of the previous pack."""
     offset: Any
     append_ms: Any
     is_timed: Any
     created: Any
     said: dict[str, Any]
-    """What is said, by `_CARRIED`."""
+    """The content by column of `_CARRIED`."""
     begun: Any
-    """How many reassignments had begun before, in the first row of each partition; else 0."""
+    """The number of reassignments before, in the first row of a partition; else 0."""
 
 
 class Histories:
     """The histories of one share of the partitions."""
 
     def __init__(self, scope: Scope, ranges: Sequence[Range]) -> None:
-        """Of each pack the records in the range of its file count."""
+        """`ranges` select the records that count."""
         self._scope = scope
         self._ranges = ranges
-        self.lists = Lists()
+        self.lists = BrokerLists()
         self._topics: dict[str | None, int] = {}
         self._names: list[str | None] = []
         self._old: _Rows | None = None
 
     def told(self, packs: Iterable[Any]) -> Any:
-        """The history that these packs go on with, as a `pyarrow.RecordBatch` of `SCHEMA`."""
+        """The history rows of further packs, as a `pyarrow.RecordBatch` of `SCHEMA`."""
         return joined(self._told(packs), SCHEMA)
 
     def _told(self, packs: Iterable[Any]) -> Iterator[Any]:
@@ -210,7 +210,7 @@ class Histories:
         )
 
     def _in_order(self, gathered: list[_Rows]) -> _Rows:
-        """These records by partition, behind what each was before."""
+        """These records by partition, after the earlier state of each."""
         both = _joined(gathered if self._old is None else [self._old, *gathered])
         # What was there before stands in front, and records of one offset stay in their order.
         order = np.lexsort((both.offset, ~both.is_old, both.of))
@@ -220,7 +220,7 @@ class Histories:
         return both._replace(is_first=is_first)
 
     def _offsets(self, pack: dict[str, Any], offset: Any) -> tuple[Any, Any]:
-        """The offset of each record in the quorum's log, and which of them count."""
+        """The offset of each record in the quorum's log, and a mask of those that count."""
         for each in self._ranges:
             if each.is_of(pack["replica"], pack["path"], pack["source"]):
                 if each.stands_at is not None:
@@ -306,7 +306,7 @@ class Histories:
             )
 
     def _isr_changes(self, rows: _Rows, isr: Any, isr_before: Any) -> Iterator[Any]:
-        """How often each broker came into an ISR, or left one, in each window."""
+        """The number of times that each broker joined or left an ISR, per window."""
         known = (isr != UNKNOWN) & (isr_before != UNKNOWN)
         # The last window ends with the report.
         known &= rows.append_ms <= self._scope.end_ms
@@ -338,7 +338,7 @@ class Histories:
 
 
 def _begins(now: dict[str, Any], before: dict[str, Any], moving: Any, was_moving: Any) -> Any:
-    """Whether a reassignment begins with the record."""
+    """A mask of the records that begin a reassignment."""
 
     def differs(name: str) -> Any:
         # Where the log begins later than the partition, what it had before is not known.
@@ -349,14 +349,14 @@ def _begins(now: dict[str, Any], before: dict[str, Any], moving: Any, was_moving
 
 
 def _carried(column: Any, is_first: Any) -> Any:
-    """What stays is carried on: of each row what was last said of its partition."""
+    """Carry values forward: for each row the last known value of its partition."""
     nothing = NO_MOVE if column.min(initial=0) == NO_MOVE else UNKNOWN
     at = np.where((column != nothing) | is_first, np.arange(len(column)), 0)
     return column[np.maximum.accumulate(at)]
 
 
 def _before(column: Any, is_first: Any, none: Any) -> Any:
-    """Of each row that of the one before it of the same partition."""
+    """For each row the value of the previous row of its partition."""
     found = np.roll(column, 1)
     found[is_first] = none
     return found
@@ -371,7 +371,7 @@ def _summed(column: Any, is_first: Any) -> Any:
 
 
 def _last(rows: _Rows, carried: dict[str, Any], number: Any) -> _Rows:
-    """What each partition is at the end, as rows that stand before what comes next."""
+    """The final state of each partition, as rows to put before the next pack."""
     ends = np.append(np.nonzero(rows.is_first)[0][1:], len(rows.of)) - 1
     last = _taken(rows._replace(said=carried, begun=number), ends)
     return last._replace(is_old=np.ones(len(ends), np.bool_))
@@ -402,7 +402,7 @@ _PACK: Final = ("replica", "path", "source", "rows", "said")
 
 
 def partition_history(packs: DataFrame, ranges: Sequence[Range], scope: Scope) -> DataFrame:
-    """The history, from packs; `ranges` say which of their records are of the quorum's log."""
+    """The history, from packs; `ranges` select the records of the quorum's log."""
     # What was there before the log begins comes before all of it.
     place = F.when(F.col("source") == "log", F.col("low")).otherwise(-1)
     in_order = (
@@ -421,18 +421,18 @@ def _histories(ranges: Sequence[Range], scope: Scope, batches: Iterator[Any]) ->
 
 
 def _each(packs: Any) -> Iterator[dict[str, Any]]:
-    """The packs of a batch, one after the other."""
+    """The packs of a batch, one by one."""
     for at in range(len(packs)):
         yield {name: packs[name][at].as_py() for name in packs.schema.names}
 
 
 def shares_of(table: DataFrame) -> int:
-    """Into how many shares partitions are divided: as many as there are tasks behind a shuffle."""
+    """The number of shares of the partitions: the number of tasks after a shuffle."""
     return int(table.sparkSession.conf.get("spark.sql.shuffle.partitions") or 1)
 
 
 def packed(records: DataFrame) -> DataFrame:
-    """Records that are rows as packs, as the source would have made them."""
+    """Pack records that are rows, as the source does."""
     in_order = records.repartitionByRange("replica", "path", "offset").sortWithinPartitions(
         "replica", "path", "offset"
     )
@@ -446,7 +446,7 @@ def _packed(shares: int, batches: Iterator[Any]) -> Iterator[Any]:
 
 
 def others(packs: DataFrame, names: Sequence[str]) -> DataFrame:
-    """The records that are about no partition, with these columns."""
+    """The records about no partition, with these columns."""
     wanted = RECORDS.only(tuple(names))
     columns = [(column.name, column.type) for column in wanted.columns]
     whole = packs.where(F.col("share").isNull()).select(*_PACK)

@@ -1,8 +1,8 @@
-"""All the reports of one set of logs: which table is made of which.
+"""All reports of one set of logs.
 
-Spark reduces the log where it lies, and is asked for that at once; the tables that can be large
-(those of partitions that move) are computed when their rows are asked for. What several reports
-are made of is kept until `Report.release`.
+Spark reduces the log at once. The tables that can be large, those of moving partitions, are
+computed when their rows are requested. Data that several reports use is persisted until
+`Report.release`.
 """
 
 import json
@@ -32,8 +32,8 @@ from lag.reports import (
     voters,
 )
 from lag.reports.arrivals import arrivals, packed
-from lag.reports.clocks import Part, parts
-from lag.reports.dataframes import frame, together, typed
+from lag.reports.clocks import EpochPart, parts
+from lag.reports.dataframes import frame, run_concurrently, typed
 from lag.reports.epochs import EpochSpan, Leader, Span
 from lag.reports.logs import BATCHES, CHOSEN_BY, RECORDS, Logs, of_log, rows_of, spans
 from lag.reports.schemas import RESULTS
@@ -52,39 +52,39 @@ _FEW: Final = (
     "BrokerRegistrationChangeRecord", "RegisterControllerRecord",
     *operations.TYPES,
 )  # fmt: skip
-"""Records of which there are few beside those of partitions: they are taken one by one."""
+"""Record types that are few compared with those of partitions; their rows are collected."""
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """The results by the names in `schemas`, the time they are about, and what is kept for them."""
+    """The tables by the names in `schemas`, their scope, and the data persisted for them."""
 
     scope: Scope
     tables: Mapping[str, DataFrame]
     few: Mapping[str, pa.Table]
-    """Of these tables what is known already: Spark need not be asked for it."""
+    """The tables that are known without asking Spark."""
     kept: tuple[DataFrame, ...]
 
     def table(self, name: str) -> pa.Table:
-        """The rows of one of the results."""
+        """The rows of a table."""
         return self.few[name] if name in self.few else self.tables[name].toArrow()
 
     def release(self) -> None:
-        """Let Spark forget what it keeps for this report."""
+        """Unpersist the data of this report."""
         for each in self.kept:
             each.unpersist()
 
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """What is small and most reports need."""
+    """The small data that most reports need."""
 
     spans: Sequence[Span]
     replicas: Sequence[Row]
     quorum: Mapping[int, EpochSpan]
     led: Mapping[int, Leader]
     bounds: Mapping[clocks.Pair, clocks.Bounds]
-    parts: Mapping[tuple[str, int], Part]
+    parts: Mapping[tuple[str, int], EpochPart]
     assignments: Sequence[Mapping[str, Any]]
     seats: Sequence[Sequence[voters.Seat]]
 
@@ -97,10 +97,10 @@ def report(
     window_ms: int | None = None,
     limits: status.Limits | None = None,
 ) -> Report | None:
-    """All reports; None where the logs hold no batch.
+    """Make all reports; None if the logs hold no batch.
 
-    `since_ms` and `until_ms` bound the time in ms since 1970, both included; the tables themselves
-    have to be whole, for what was before decides what is. `window_ms` is the length of a window.
+    `since_ms` and `until_ms` are inclusive bounds in ms since 1970. The tables themselves must be
+    complete, because earlier records determine the state. `window_ms` is the length of a window.
     """
     kept: list[DataFrame] = []
 
@@ -117,7 +117,7 @@ def report(
     others = partition_history.others(packs, (*CHOSEN_BY, *RECORDS))
     records = keep(_slim(logs.with_state(others, replicas)))
     session = batches.sparkSession
-    found = together(
+    found = run_concurrently(
         session,
         lambda: spans(batches) if tables.held is None else tables.held,
         lambda: rows_of(of_log(tables.epochs), "epoch", "leader", "voters", "start_offset"),
@@ -132,7 +132,7 @@ def report(
     whole = _time(known)
     scope = scope_of(*whole, since_ms=since_ms, until_ms=until_ms, window_ms=window_ms)
     made: dict[str, DataFrame | list[Row]] = {"clocks": clocks.clocks(known.bounds)}
-    for part in together(
+    for part in run_concurrently(
         session,
         lambda: _of_batches(batches, known, scope, whole[1], limits, keep),
         lambda: _of_records(
@@ -184,7 +184,7 @@ def _known(
 
 
 def _time(known: _Known) -> tuple[int, int]:
-    """From when to when the logs speak: from the first batch to the last that came to anyone."""
+    """The time range of the logs: from the first batch to its last arrival at any replica."""
     ends = [lag.last_append_ms([span], known.parts) for span in known.spans]
     last = max(epoch.last_ms for epoch in known.quorum.values())
     first = min(epoch.first_ms for epoch in known.quorum.values())
@@ -204,7 +204,7 @@ def _of_batches(
     assert best is not None, "there are batches"
     counts = lag_samples.counts(came, best, scope)
     keep(counts.counted)
-    measured, committed = together(
+    measured, committed = run_concurrently(
         batches.sparkSession,
         lambda: lag_samples.measured(counts, scope),
         lambda: commits.commits(came, [seat for row in known.seats for seat in row], scope),
@@ -262,12 +262,12 @@ def _of_records(
 
 
 def _packed(records: DataFrame) -> DataFrame:
-    """The packs of these records, if they are not packs already."""
+    """Pack these records if they are not packs already."""
     return records if "share" in records.columns else partition_history.packed(records)
 
 
 def _slim(records: DataFrame) -> DataFrame:
-    """The records beside those of partitions that any report looks at, and what it looks at."""
+    """The records about no partition that reports use, and their columns."""
     wanted = (*_OF_TOPICS, *_FEW)
     # Of configurations there may be many: throttles are set by moves.
     is_limit = (F.col("type") == planned_steps.CONFIG) & F.col("name").isin(*planned_steps.LIMITS)
@@ -275,7 +275,7 @@ def _slim(records: DataFrame) -> DataFrame:
 
 
 def _few(records: DataFrame) -> list[Row]:
-    """The records of which there are few, in order; `said` are their fields."""
+    """The records of the few types, in order; `said` has their fields."""
     names = (
         "offset", "place", "epoch", "append_ms", "type", "broker_id", "broker_epoch", "fenced",
         "in_controlled_shutdown", "json",
@@ -287,6 +287,6 @@ def _few(records: DataFrame) -> list[Row]:
 
 
 def _fields(said: dict[str, Any]) -> dict[str, Any]:
-    """The fields of a record; those of a fact of ours are within one that has its name."""
+    """The fields of a record; those of our own types are nested under one name."""
     inner = next(iter(said.values()), None)
     return inner if len(said) == 1 and isinstance(inner, dict) else said

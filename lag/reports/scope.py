@@ -1,15 +1,15 @@
-"""Which time a report is about, and how it is divided into windows and samples.
+"""The time of a report, and its division into windows and samples.
 
-A window is (begin, end]: what happens at its very end belongs to it. The windows are multiples of
-their length since 1970, so that those of two reports fit. The last one ends with the report.
-Plain values, no Spark.
+A window is (begin, end]: an event at its end belongs to it. Windows are multiples of their length
+since 1970, so that those of two reports match. The last one ends with the report. Plain values, no
+Spark.
 """
 
 from typing import Final, NamedTuple
 
 SAMPLES_OF_WINDOW: Final = 100
 WINDOWS_WANTED: Final = 60
-"""How many windows a report has at most, where nobody says how long one is to be."""
+"""The most windows of a report without an explicit window length."""
 _SECOND_MS: Final = 1_000
 _WINDOWS_MS: Final = tuple(
     _SECOND_MS * seconds
@@ -27,34 +27,34 @@ class Scope(NamedTuple):
 
     @property
     def grid_ms(self) -> int:
-        """Where the first window begins, exclusive."""
+        """The start of the first window, exclusive."""
         return (self.start_ms - 1) // self.window_ms * self.window_ms
 
     @property
     def step_ms(self) -> int:
-        """How far two samples are apart."""
+        """The distance between two samples."""
         return max(1, self.window_ms // SAMPLES_OF_WINDOW)
 
     @property
     def windows(self) -> int:
-        """How many windows there are."""
+        """The number of windows."""
         return -(-(self.end_ms - self.grid_ms) // self.window_ms)
 
     @property
     def samples(self) -> int:
-        """How many samples: the first at the end of the first step, the last at the end."""
+        """The number of samples: the first at the end of the first step, the last at the end."""
         return -(-(self.end_ms - self.grid_ms) // self.step_ms)
 
     def sample_at(self, number: int) -> int:
-        """When that sample is."""
+        """The time of a sample."""
         return min(self.end_ms, self.grid_ms + number * self.step_ms)
 
     def window_at(self, time_ms: int) -> int:
-        """The number of the window in which a moment is, from 0."""
+        """The number of the window that contains a moment, from 0."""
         return (time_ms - self.grid_ms - 1) // self.window_ms
 
     def bounds_of(self, window: int) -> dict[str, int]:
-        """The two columns that say which window it is."""
+        """The two columns that identify a window."""
         start = self.grid_ms + window * self.window_ms
         return {
             "window_start_ms": start,
@@ -63,7 +63,7 @@ class Scope(NamedTuple):
 
 
 def window_for(duration_ms: int) -> int:
-    """How long a window is to be where nobody says it: a round time, so that they are not many."""
+    """A round window length that gives at most `WINDOWS_WANTED` windows."""
     for window_ms in _WINDOWS_MS:
         if duration_ms <= window_ms * WINDOWS_WANTED:
             return window_ms
@@ -78,7 +78,7 @@ def scope_of(
     until_ms: int | None = None,
     window_ms: int | None = None,
 ) -> Scope:
-    """The time from `start_ms` to `end_ms` of which the logs speak, or what is asked for of it."""
+    """The range from `start_ms` to `end_ms` of the logs, or the requested part of it."""
     start = start_ms if since_ms is None else since_ms
     end = max(start, end_ms if until_ms is None else until_ms)
     return Scope(start, end, window_for(end - start) if window_ms is None else window_ms)

@@ -28,7 +28,7 @@ GROWING_MIN: Final = 3
 """The least number of windows with a known lag for the lag to count as growing."""
 
 
-class Looked(NamedTuple):
+class Figures(NamedTuple):
     """The figures that the rules use."""
 
     behind: int
@@ -47,7 +47,7 @@ class Looked(NamedTuple):
 
     @property
     def grew(self) -> bool:
-        """Whether its lag grew from window to window and was never 0."""
+        """True if its lag grew from window to window and was never 0."""
         lags = self.lags
         rises = all(later >= lag for lag, later in pairwise(lags))
         return len(lags) >= GROWING_MIN and rises and lags[-1] > lags[0] > 0
@@ -59,7 +59,7 @@ class Rule(NamedTuple):
     name: str
     status: str
     meaning: str
-    fires: Callable[[Looked], bool]
+    fires: Callable[[Figures], bool]
 
 
 RULES: Final = (
@@ -139,7 +139,7 @@ def status(
             continue
         last = row["last_append_ms"]
         recent = lags.get(row["replica"], [])[-LOOKED_AT:]
-        looked = Looked(
+        looked = Figures(
             behind=row["records_behind"],
             diverging=row["records_diverging"],
             lag_ms=row["lag_ms"],
@@ -162,7 +162,7 @@ def status(
     return found
 
 
-def _facts(it: Looked, rule: Rule) -> str:
+def _facts(it: Figures, rule: Rule) -> str:
     """A sentence with its missing records, its last append, and the trend of its lag."""
     records = "record" if it.behind == 1 else "records"
     waited = "nobody knows since when" if it.lag_ms is None else f"for {it.lag_ms} ms"

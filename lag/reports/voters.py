@@ -1,8 +1,8 @@
-"""Who voted when, and how many more failures the quorum could have survived.
+"""The voters over time, and the failures that the quorum could have survived.
 
-A voter keeps up at a sample if its lag is less than a follower's fetch timeout. Of n voters more
-than half are a majority; what keeps up beyond that may fail. Where of some voters nobody knows, and
-it makes a difference, so is the answer. Plain values, no Spark.
+A voter keeps up at a sample if its lag is less than a follower's fetch timeout. Voters that keep up
+beyond a majority may fail. If voters with unknown lag make a difference, the answer is unknown.
+Plain values, no Spark.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,13 +17,13 @@ _UNKNOWN: Final = "unknown_ms"
 
 
 class Seat(NamedTuple):
-    """A voter that has a folder among those that were read, and where in the log it votes."""
+    """A voter whose folder was read, and the offsets at which it votes."""
 
     replica: str
     seat: int
-    """From 1, among the voters of that assignment."""
+    """The number of the voter in its assignment, from 1."""
     voters: int
-    """How many there are."""
+    """The number of voters in the assignment."""
     from_offset: int
     to_offset: int
     """Exclusive."""
@@ -38,10 +38,10 @@ def in_order(assignments: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]
 def seats(
     assignments: Sequence[Mapping[str, Any]], replicas: Iterable[Mapping[str, Any]]
 ) -> list[list[Seat]]:
-    """The seats of each assignment that are taken by a replica that was read.
+    """The seats of each assignment whose replica was read.
 
-    The first assignment is taken to hold from the beginning of the log. A voter with a directory id
-    is that directory alone; without one it is the node's first folder by name.
+    The first assignment counts from the start of the log. A voter with a directory id is that
+    directory only; without one it is the node's first folder by name.
     """
     folders = sorted(replicas, key=lambda row: str(row["replica"]))
     found = []
@@ -98,7 +98,7 @@ def voters(
 def _survived(
     lags: Sequence[Sequence[int | None]], voters_: int, at_ms: int, until_ms: int, scope: Scope
 ) -> dict[str, int]:
-    """For how long how much could have been survived; a sample stands for the time before it."""
+    """The time per number of survivable failures; a sample stands for the time before it."""
     found = dict.fromkeys((*_COLUMNS, _UNKNOWN), 0)
     begins = max(at_ms, scope.start_ms)
     for number in range(1, scope.samples + 1):
@@ -110,7 +110,7 @@ def _survived(
 
 
 def _answer(lags: Sequence[int | None], voters_: int) -> str:
-    """In which column a moment counts."""
+    """The column in which a moment counts."""
     known = [lag for lag in lags if lag is not None]
     up = sum(lag < KEEPS_UP_MS for lag in known)
     majority = voters_ // 2 + 1
@@ -119,5 +119,5 @@ def _answer(lags: Sequence[int | None], voters_: int) -> str:
 
 
 def _column(spare: int) -> str:
-    """The column of a time when so many of the voters that keep up could be spared."""
+    """The column for a number of voters to spare."""
     return _COLUMNS[max(0, min(spare + 1, 3))]

@@ -1,9 +1,8 @@
-"""The index of append times beside a segment, as two columns: end offsets and times.
+"""The index of append times of a segment as two arrays: end offsets and times.
 
-`quorum.log.append_times` says what the file means. Here it is read by the block, checksums computed
-column by column, and of a long one only what speaks of the records that are asked about: ends rise,
-so its place is found as in any sorted file. However long a log is, a task reads and holds as much
-of the index as it does of the log.
+`quorum.log.append_times` defines the file. This reader checks the checksums of a block of entries
+at once. In a long index it reads only the entries for the requested records, found by binary search
+over the rising end offsets, so that a task reads and holds as much of the index as of the log.
 """
 
 import os
@@ -29,29 +28,29 @@ from quorum.log.filesystem import opened, read_up_to
 _ENTRY: Final = np.dtype([("time", ">i8"), ("end", ">i8"), ("epoch", ">i4"), ("crc", ">u4")])
 _FACTS_BYTES: Final = 20
 _BLOCK: Final = 1 << 14
-"""So many entries are read and checked at once: they stay in the processor's cache."""
+"""Entries per read: a block stays in the processor's cache."""
 _POLYNOMIAL: Final = 0x82F63B78
-"""CRC-32C (RFC 3720), its bits reversed."""
+"""CRC-32C (RFC 3720), bits reversed."""
 
 assert _ENTRY.itemsize == ENTRY_BYTES
 
 
 class AppendTimes(NamedTuple):
-    """When some records of one segment were appended."""
+    """The append times of some records of one segment."""
 
     ends: Any
     """Rising end offsets, exclusive (`numpy.ndarray` of int64)."""
     times_ms: Any
-    """Of each, when; `UNKNOWN` where nobody knows."""
+    """The append time of each; `UNKNOWN` if unknown."""
     size_bytes: int = 0
-    """Of the file, when it was looked at."""
+    """Size of the file when it was read."""
 
     def reaches(self, offset: int) -> bool:
-        """Whether it speaks of this record."""
+        """True if the index covers this record."""
         return len(self.ends) > 0 and bool(self.ends[-1] > offset)
 
     def at(self, offsets: Any) -> tuple[Any, Any]:
-        """When these records were appended, and which of that is known."""
+        """The append times of these records, and a mask of the known ones."""
         place = np.searchsorted(self.ends, offsets, side="right")
         known = place < len(self.ends)
         times = np.full(len(offsets), UNKNOWN, np.int64)
@@ -62,19 +61,19 @@ class AppendTimes(NamedTuple):
 NONE: Final = AppendTimes(np.zeros(0, np.int64), np.zeros(0, np.int64))
 
 
-class Judged(NamedTuple):
-    """What is to be said of a whole index."""
+class IndexCheck(NamedTuple):
+    """The result of checking a whole index."""
 
     end: int | None = None
-    """Up to which offset it speaks; None where it has no sound entry."""
+    """The offset up to which it reaches; None without a valid entry."""
     unsound: int = 0
-    """How many of its entries are damaged."""
+    """The number of damaged entries."""
     problem: str | None = None
-    """Why it cannot be read at all."""
+    """The reason that it cannot be read at all."""
 
 
 class _Block(NamedTuple):
-    """The sound ones of some entries that follow each other."""
+    """The valid entries of a block."""
 
     ends: Any
     times_ms: Any
@@ -82,10 +81,9 @@ class _Block(NamedTuple):
 
 
 def read_index(path: str, base: int, first: int, last: int) -> AppendTimes:
-    """What the index of the segment that begins at `base` says of the records `first` to `last`.
+    """The append times of the records `first` to `last`, from the index of the segment at `base`.
 
-    The file may be written to meanwhile. One that cannot be read says nothing, which is told of the
-    whole of it (`judge_index`).
+    The file may be written to meanwhile. An unreadable one has no times; `check_index` reports it.
     """
     size_bytes = 0
     with suppress(OSError, FileDamaged):
@@ -107,8 +105,8 @@ def _part(path: str, size_bytes: int, base: int, first: int, last: int) -> Appen
     return AppendTimes(ends, times, size_bytes)
 
 
-def judge_index(path: str, base: int) -> Judged:
-    """What is wrong with an index, all of which is read for it, a block at a time."""
+def check_index(path: str, base: int) -> IndexCheck:
+    """Check a whole index, a block at a time."""
     end, unsound = None, 0
     try:
         with opened(Path(path), os.O_RDONLY | os.O_CLOEXEC) as fd:
@@ -117,16 +115,16 @@ def judge_index(path: str, base: int) -> Judged:
                 if len(block.ends):
                     end = int(block.ends[-1])
     except OSError as error:
-        return Judged(problem=f"it cannot be read: {error.strerror or error}")
+        return IndexCheck(problem=f"it cannot be read: {error.strerror or error}")
     except FileDamaged as error:
-        return Judged(problem=str(error))
-    return Judged(end, unsound)
+        return IndexCheck(problem=str(error))
+    return IndexCheck(end, unsound)
 
 
 def _place(fd: int, size_bytes: int, base: int, first: int) -> tuple[int, int]:
-    """The first entry that may speak of this record, and where what it says begins.
+    """The number of the first entry that may cover this record, and the end offset before it.
 
-    An earlier one, where an entry on the way is damaged: among such nothing can be looked for.
+    If an entry on the way is damaged the search stops early, because it cannot continue there.
     """
     low, high, below = 0, max(0, size_bytes - HEADER_BYTES) // ENTRY_BYTES, base
     while low < high:
@@ -142,9 +140,9 @@ def _place(fd: int, size_bytes: int, base: int, first: int) -> tuple[int, int]:
 
 
 def _blocks(fd: int, path: str, at: int, below: int) -> Iterator[_Block]:
-    """The entries from the one numbered `at` on, the one before which is sound and ends at `below`.
+    """Blocks of entries from number `at` on; the entry before is valid and ends at `below`.
 
-    At least one block; raises `FileDamaged` where this is no index.
+    Yields at least one block; raises `FileDamaged` if the file is not an index.
     """
     header = read_up_to(fd, HEADER_BYTES, 0)
     if not is_begun(header):
@@ -165,10 +163,11 @@ def _blocks(fd: int, path: str, at: int, below: int) -> Iterator[_Block]:
 
 
 def _block(data: bytes, count: int, below: int, *, is_sound: bool) -> tuple[Any, _Block]:
-    """Which of these entries are sound, and what they say; `is_sound` of the one before them.
+    """A mask of the valid entries, and their content; `is_sound` says whether the entry before is
+    valid.
 
-    Ends have to rise. How far a damaged entry went, and where the one behind it began, only it
-    could tell: nobody knows the time of that one either.
+    End offsets have to rise. The time of an entry after a damaged one is unknown, because the
+    damaged entry said where its range began.
     """
     entries = np.frombuffer(data, _ENTRY, count=count)
     ends = entries["end"].astype(np.int64)
@@ -182,7 +181,7 @@ def _block(data: bytes, count: int, below: int, *, is_sound: bool) -> tuple[Any,
 
 
 def _checksums(data: bytes, count: int) -> Any:
-    """The CRC-32C of the facts of each entry, all of them byte by byte at once."""
+    """The CRC-32C of every entry, computed byte by byte for all entries at once."""
     table = _table()
     raw = np.frombuffer(data, np.uint8, count=count * ENTRY_BYTES).reshape(count, ENTRY_BYTES)
     facts = np.ascontiguousarray(raw[:, :_FACTS_BYTES].T)

@@ -19,11 +19,11 @@ from lag.source.schemas import ARROW_TYPES, BATCHES, Table
 from lag.source.tasks import Slice
 
 Columns = Mapping[str, Callable[[], Any]]
-"""How to make each column; one that is not wanted is never made."""
+"""A function per column; a column that is not requested is not computed."""
 
 
 def record_batch(table: Table, columns: Columns, count: int) -> Any:
-    """These columns as a `pyarrow.RecordBatch`; those that nothing is known of are null."""
+    """These columns as a `pyarrow.RecordBatch`; missing columns are null."""
     arrays = [
         columns[name]() if name in columns else pa.nulls(count, ARROW_TYPES[type_])
         for name, type_, _ in table.columns
@@ -32,17 +32,17 @@ def record_batch(table: Table, columns: Columns, count: int) -> Any:
 
 
 def same(value: str | None, count: int) -> Any:
-    """The same text in every row."""
+    """An array with the same text in every row."""
     return pa.nulls(count, pa.string()) if value is None else pa.repeat(pa.scalar(value), count)
 
 
 def chosen(texts: list[str | None], places: Any) -> Any:
-    """Of each row the text at its place in `texts`."""
+    """For each row the text at its place in `texts`."""
     return pa.array(texts, pa.string()).take(pa.array(places))
 
 
 def rows_batch(table: Table, rows: list[dict[str, Any]]) -> Any:
-    """A batch of these rows, each by the names of columns; for tables of few rows."""
+    """Rows as a `pyarrow.RecordBatch`, for small tables."""
     arrays = [
         pa.array([row.get(name) for row in rows], ARROW_TYPES[type_])
         for name, type_, _ in table.columns
@@ -51,8 +51,8 @@ def rows_batch(table: Table, rows: list[dict[str, Any]]) -> Any:
 
 
 def times_of(part: Slice, headers: Headers) -> AppendTimes:
-    """When these batches, at least one, were appended here, as far as the index has it by now: in a
-    log that is written to it comes behind them."""
+    """The append times of these batches (at least one), as far as the index has them: the index of
+    a growing log is written after the log."""
     if part.index is None:
         return NONE
     first, last = headers.last_offset.min(), headers.last_offset.max()
@@ -60,7 +60,7 @@ def times_of(part: Slice, headers: Headers) -> AppendTimes:
 
 
 def batch_rows(table: Table, part: Slice, headers: Headers, times: AppendTimes) -> Any:
-    """One `pyarrow.RecordBatch` of these batches, in the columns that `table` has."""
+    """These batches as a `pyarrow.RecordBatch` with the columns of `table`."""
     count = len(headers.position)
 
     def local() -> Any:
@@ -92,7 +92,7 @@ def _times(times_ms: Any) -> Any:
 
 
 CHUNK_ROWS: Final = 1 << 18
-"""Of all replicas together, so many batches at most are of one chunk,"""
+"""The most batches per chunk, of all replicas together,"""
 CHUNK_OFFSETS_MIN: Final = 1 << 10
 """unless there are very many replicas."""
 _MERGED: Final[Mapping[str, Callable[[Iterable[int]], int]]] = {
@@ -100,22 +100,22 @@ _MERGED: Final[Mapping[str, Callable[[Iterable[int]], int]]] = {
     **dict.fromkeys(("end", "last_ms", "last_here_ms"), max),
     "timed": sum,
 }
-"""How two spans of one epoch become one."""
+"""The functions that merge two spans of one epoch."""
 _NAMES: Final = (
     "epoch", "base_offset", "last_offset", "records", "bytes", "leader_append_ms",
     "local_append_ms",
 )  # fmt: skip
 ROWS: Final = BATCHES.only(_NAMES)
-"""What is packed."""
+"""The columns of a pack."""
 
 
 def chunk_offsets(replicas: int) -> int:
-    """How many offsets are of one chunk."""
+    """The number of offsets per chunk."""
     return max(CHUNK_OFFSETS_MIN, CHUNK_ROWS // max(1, replicas))
 
 
 def batch_packs(replica: str, rows: Any, chunk: int) -> Iterator[dict[str, Any]]:
-    """Packs of these rows (`pyarrow.RecordBatch` with at least the columns of `ROWS`)."""
+    """Pack these rows, a `pyarrow.RecordBatch` with at least the columns of `ROWS`."""
     rows = rows.select(list(ROWS.column_names))
     chunks = rows["base_offset"].to_numpy() // chunk
     cuts = [0, *(np.nonzero(np.diff(chunks))[0] + 1).tolist(), len(rows)]
@@ -128,12 +128,12 @@ def batch_packs(replica: str, rows: Any, chunk: int) -> Iterator[dict[str, Any]]
 
 
 def unpacked(pack: Any) -> dict[str, Any]:
-    """The columns of a pack (`numpy.ndarray`s), and in `*_known` which times are."""
+    """The columns of a pack as `numpy.ndarray`s, and `*_known` masks."""
     return columns_of(from_bytes(pack))
 
 
 def columns_of(rows: Any) -> dict[str, Any]:
-    """The same of rows that are not packed yet."""
+    """The same for rows that are not packed."""
     found: dict[str, Any] = {}
     for name in ROWS.column_names:
         column = rows[name]
@@ -145,7 +145,7 @@ def columns_of(rows: Any) -> dict[str, Any]:
 
 
 def spans_of(replica: str, rows: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """What these columns hold of each epoch, as `epochs.Span` has it."""
+    """For each epoch in these columns a row of `epochs.Span`."""
     here, there = rows["local_append_ms"], rows["leader_append_ms"]
     for epoch in np.unique(rows["epoch"]).tolist():
         own = rows["epoch"] == epoch
@@ -174,7 +174,7 @@ def _greatest(values: Any) -> int | None:
 
 
 def merged(spans: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """One span for each replica and epoch."""
+    """Merge spans to one per replica and epoch."""
     found: dict[tuple[str, int], dict[str, Any]] = {}
     for span in spans:
         key = (span["replica"], span["epoch"])

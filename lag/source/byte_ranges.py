@@ -1,14 +1,14 @@
-"""A range of bytes of one file of batches: which sound batches begin in it, and what is no batch.
+"""Read a range of bytes of a file of batches: the valid batches that begin in it, and damage.
 
-A range begins anywhere: the first sound batch at or behind its first byte is looked for, by what a
-header may hold and by the checksum. A batch belongs to the range in which it begins, and is read to
-its end; what is no sound batch belongs to the range of the batch before it, or to the range at the
-start of the file. Any ranges that cover a file therefore say together what one alone would say. (A
-record whose value holds whole batches of its own can mislead a range that begins within it. What
-follows is then told as damage, and is never taken for sound in silence.)
+A range may begin anywhere. The reader finds the first valid batch at or after its first byte, by
+plausible header fields and the checksum. A batch belongs to the range in which it begins, and is
+read to its end. Invalid bytes belong to the range of the batch before them, or to the range at the
+start of the file. So any division of a file into ranges gives the same result. (If the value of a
+record contains complete batches, a range that begins inside it can be misled; it then reports
+damage and never accepts wrong data.)
 
-Bytes are read with plain reads and by the window, so that memory does not grow with the file, and a
-file that shrinks underneath is an end that comes early, and not a signal.
+Files are read by windows and not mapped, so that memory does not grow with the file, and a file
+that shrinks ends early instead of raising a signal.
 """
 
 import os
@@ -23,9 +23,9 @@ from crc32c import crc32c
 from quorum.records.batch import CRC_START, HEADER_BYTES, LENGTH_END, MAGIC
 
 WINDOW_BYTES: Final = 4 * 1024 * 1024
-"""Read at once; a batch that is larger makes its own window larger."""
+"""Bytes per read; a larger batch enlarges its own window."""
 BATCH_BYTES_MAX: Final = 128 * 1024 * 1024
-"""No batch is larger: Kafka's own limit of one is 1 MiB, ours 8 MiB, unless someone raises it."""
+"""The largest batch that is accepted. Kafka's own limit is 1 MiB, ours 8 MiB by default."""
 
 _LENGTH_TO_CRC: Final = Struct(">iibI")
 _LENGTH_AT: Final = 8
@@ -33,44 +33,44 @@ _MAGIC_AT: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Sound:
-    """Batches that follow each other, whole, with right checksums."""
+class ValidBatches:
+    """Consecutive complete batches with correct checksums."""
 
     data: bytes
-    """They lie in this stretch of the file,"""
+    """A part of the file that contains them."""
     origin: int
-    """which begins here."""
+    """The position of `data` in the file."""
     starts: Any
-    """Where each begins in the file (`numpy.ndarray` of int64)."""
+    """The position of each batch in the file (`numpy.ndarray` of int64)."""
     end: int
-    """Where the last of them ends in the file."""
+    """The position after the last of them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """Bytes that are no sound batch, where one ought to begin."""
+    """Bytes that are not a valid batch, where one was expected."""
 
     position: int
     reason: str
     is_format: bool
-    """Whether it looks like a batch of another format."""
+    """True if it looks like a batch in another format."""
     next_sound: int | None
-    """Where the next sound batch begins; None if there is none."""
+    """The position of the next valid batch; None if there is none."""
     is_cut_off: bool
-    """Whether the file ends before it does."""
+    """True if the file ends before the batch does."""
 
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """All that is in the range has been told."""
+    """The end of a range."""
 
     position: int
-    """Where the last batch of the range ends, or damage behind it."""
+    """The position after the last batch of the range, or after damage."""
     following: bytes
-    """The header of the sound batch there, which is another range's; empty if there is none."""
+    """The header of the valid batch there, which belongs to the next range; may be empty."""
 
 
-Found = Sound | Damage | End
+Found = ValidBatches | Damage | End
 
 
 class RangeReader:
@@ -85,9 +85,9 @@ class RangeReader:
         planned_size: int | None = None,
         look_again: Callable[[int], bool] | None = None,
     ) -> None:
-        """`planned_size` is how long the file was when it was divided: what has come since is
-        nobody's. `look_again` is asked, with the size so far, whether a file that ends within a
-        batch has grown; it may wait for that."""
+        """`planned_size` is the size of the file when it was divided; later data is ignored.
+        `look_again` takes the size so far and returns whether an incomplete file has grown; it may
+        wait."""
         self._fd = fd
         self._low = low
         self._high = high
@@ -117,8 +117,8 @@ class RangeReader:
         yield from self._last(position)
 
     def _last(self, position: int) -> Iterator[Found]:
-        """What stands where the range's last batch ends: damage is told here, for the range behind
-        cannot know that anything ought to begin there."""
+        """Report damage at the end of the range; the next range cannot know that a batch was
+        expected."""
         if position < self._high or position >= min(self.size, self._planned_size):
             yield End(position, b"")
             return
@@ -128,8 +128,8 @@ class RangeReader:
             position = self.size if damage.next_sound is None else damage.next_sound
         yield End(position, self._read(position, HEADER_BYTES) if position < self.size else b"")
 
-    def _run(self, position: int) -> Iterator[Sound]:
-        """The sound batches from here on, up to the end of the range or to what is none."""
+    def _run(self, position: int) -> Iterator[ValidBatches]:
+        """The valid batches from here on, up to the end of the range or to damage."""
         while position < self._high:
             data = self._read(position, WINDOW_BYTES)
             starts, end, wanted = _walk(data, min(len(data), self._high - position))
@@ -138,7 +138,9 @@ class RangeReader:
                 starts, end, wanted = _walk(data, 1)
             if not starts:
                 return
-            yield Sound(data, position, np.array(starts, np.int64) + position, position + end)
+            yield ValidBatches(
+                data, position, np.array(starts, np.int64) + position, position + end
+            )
             position += end
 
     def _read(self, position: int, size: int) -> bytes:
@@ -156,7 +158,7 @@ class RangeReader:
         return grown
 
     def _damage(self, position: int) -> Damage | None:
-        """What is wrong here; None if nothing is. A file that ends here is looked at again."""
+        """The damage here, or None. A file that ends here is checked for growth."""
         while True:
             reason, wanted, is_format = self._wrong(position)
             if reason is None:
@@ -167,7 +169,8 @@ class RangeReader:
                 return Damage(position, reason, is_format, following, is_cut_off)
 
     def _wrong(self, position: int) -> tuple[str | None, int | None, bool]:
-        """Why no sound batch begins here, how long it says it is, and whether that is a format."""
+        """The reason that no valid batch begins here, its size by its header, and whether it is
+        another format."""
         head = self._read(position, HEADER_BYTES)
         if len(head) < HEADER_BYTES:
             reason = f"only {len(head)} of the {HEADER_BYTES} bytes of a header"
@@ -191,12 +194,12 @@ class RangeReader:
         return None, size, False
 
     def _is_followed(self, position: int, magic: int) -> bool:
-        """Whether a batch of this same other format follows."""
+        """True if another batch in this format follows."""
         head = self._read(position, HEADER_BYTES)
         return len(head) == HEADER_BYTES and head[_MAGIC_AT] == magic & 0xFF
 
     def _next_sound(self, low: int, high: int) -> int | None:
-        """Where in [low, high) the first sound batch begins; None if none does."""
+        """The position in [low, high) of the first valid batch, or None."""
         while low < high:
             data = self._read(low, WINDOW_BYTES + HEADER_BYTES)
             if len(data) < HEADER_BYTES:
@@ -211,10 +214,10 @@ class RangeReader:
 
 
 def _walk(data: bytes, high: int) -> tuple[list[int], int, int]:
-    """Where the sound batches from the front of `data` on begin, those below `high`; where the last
-    of them ends; and how many bytes the one behind would need to be judged.
+    """The starts, below `high`, of the valid batches at the front of `data`; the end of the last;
+    and the bytes needed to check the next.
 
-    This loop runs once a batch: it asks for as little as makes a batch sound.
+    This loop runs once per batch and does only what validity requires.
     """
     starts: list[int] = []
     unpack, checksum = _LENGTH_TO_CRC.unpack_from, crc32c
@@ -236,7 +239,7 @@ def _walk(data: bytes, high: int) -> tuple[list[int], int, int]:
 
 
 def _candidates(data: bytes) -> list[int]:
-    """Where in `data` a header could stand, by what cannot be otherwise in one."""
+    """Positions in `data` that could be headers, by the bytes that every header has."""
     raw = np.frombuffer(data, np.uint8)
     last = len(raw) - HEADER_BYTES + 1
     at = np.nonzero(raw[_MAGIC_AT : _MAGIC_AT + last] == MAGIC)[0]
@@ -251,7 +254,7 @@ def _candidates(data: bytes) -> list[int]:
 
 
 def _numbers(raw: Any, at: Any) -> Any:
-    """The 32-bit numbers at these places."""
+    """The 32-bit numbers at these positions."""
     number = np.zeros(len(at), np.int64)
     for ahead in range(4):
         number = number << 8 | raw[at + ahead]

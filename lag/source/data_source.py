@@ -3,8 +3,7 @@
     spark.dataSource.register(QuorumLogSource)
     spark.read.format("quorumlog").option("table", "records").load("/var/lib/node-1")
 
-Everything it does is done by its neighbours, which know no Spark; here their answers get the shape
-that Spark asks for.
+The other modules of this package do the work without Spark; this one adapts them to its interface.
 """
 
 from collections.abc import Iterator, MutableMapping
@@ -27,11 +26,11 @@ from lag.source.options import Options, check_streamed, narrowed, options_of
 from lag.source.planner import plan
 from lag.source.reader import read
 from lag.source.stream_offsets import Follower, tasks_between
-from lag.source.tasks import Task, Told
+from lag.source.tasks import FoundProblems, Task
 
 
 class TaskPartition(InputPartition):  # type: ignore[misc]
-    """A task on its way to a worker."""
+    """A task, sent to a worker."""
 
     def __init__(self, task: Task, options: Options) -> None:
         super().__init__(task)
@@ -39,7 +38,7 @@ class TaskPartition(InputPartition):  # type: ignore[misc]
 
 
 class QuorumLogSource(DataSource):  # type: ignore[misc]
-    """The logs of any number of replicas; docs/lag.md has the options and the tables."""
+    """The logs of any number of replicas; docs/lag_tables.md has the options and the tables."""
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
         super().__init__(options)
@@ -47,38 +46,38 @@ class QuorumLogSource(DataSource):  # type: ignore[misc]
 
     @classmethod
     def name(cls) -> str:
-        """What `format` takes."""
+        """The name for `format`."""
         return "quorumlog"
 
     def schema(self) -> str:
-        """Of the table that is asked for, with the columns that are."""
+        """The requested columns of the requested table."""
         return self._options.shown.ddl()
 
     def reader(self, schema: Any) -> DataSourceReader:
-        """Of all that is there now."""
+        """A reader of everything that exists now."""
         options = _with_columns(self._options, schema)
         return FilteringReader(options) if options.push_filters else Reader(options)
 
     def streamReader(self, schema: Any) -> DataSourceStreamReader:
-        """Of all that is there and all that comes."""
+        """A reader of everything that exists and everything that follows."""
         check_streamed(self._options)
         return StreamReader(_with_columns(self._options, schema))
 
 
 def _with_columns(options: Options, schema: Any) -> Options:
-    """With the columns of the schema that a user gave, which may be fewer."""
+    """Restrict the options to the columns of a schema, which may be fewer."""
     return options.with_columns(tuple(schema.fieldNames()))
 
 
 class Reader(DataSourceReader):  # type: ignore[misc]
-    """One reading of all that is there."""
+    """One read of everything that exists."""
 
     def __init__(self, options: Options) -> None:
         self._options = options
 
     def partitions(self) -> list[InputPartition]:
-        """One a slice of a file."""
-        tasks = plan(self._options) or [Told(problems=())]
+        """One partition per slice of a file."""
+        tasks = plan(self._options) or [FoundProblems(problems=())]
         return [TaskPartition(task, self._options) for task in tasks]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
@@ -87,45 +86,45 @@ class Reader(DataSourceReader):  # type: ignore[misc]
 
 
 class FilteringReader(Reader):
-    """The same, narrowed by what Spark is about to filter anyway.
+    """A reader that is narrowed by Spark's filters.
 
-    Spark refuses a reader that has `pushFilters` unless spark.sql.python.filterPushdown.enabled is
-    set: hence a class of its own.
+    A class of its own, because Spark refuses a reader with `pushFilters` unless
+    spark.sql.python.filterPushdown.enabled is set.
     """
 
     def pushFilters(self, filters: list[Any]) -> Iterator[Any]:
-        """Take what skips segments or batches from these; Spark applies them all once more."""
+        """Use the filters that skip segments or batches; Spark applies all of them again."""
         self._options = narrowed(self._options, filters)
         yield from filters
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
-    """All that is there, and what is appended to it; `streaming` says what its offsets mean."""
+    """Everything that exists and is appended; `stream_offsets` defines the offsets."""
 
     def __init__(self, options: Options) -> None:
         self._options = options
         self._follower = Follower(options)
 
     def initialOffset(self) -> dict[str, Any]:
-        """Before everything."""
+        """The offset before everything."""
         return {}
 
     def latestOffset(self, start: dict[str, Any], limit: Any) -> dict[str, Any]:
-        """How far all logs go now."""
+        """The current end of all logs."""
         is_limited = isinstance(limit, ReadMaxBytes)
         return self._follower.latest(start, limit.max_bytes if is_limited else None)
 
     def prepareForTriggerAvailableNow(self) -> None:
-        """The query ends with what is there now, in as many batches as it takes."""
+        """End the query with what exists now."""
         self._follower.stop_here()
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """As the option max_bytes_per_trigger says."""
+        """The limit by the option max_bytes_per_trigger."""
         bytes_max = self._options.max_bytes_per_trigger
         return ReadAllAvailable() if bytes_max is None else ReadMaxBytes(bytes_max)
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
-        """What has come between two offsets."""
+        """The tasks between two offsets."""
         return [
             TaskPartition(task, self._options) for task in tasks_between(start, end, self._options)
         ]

@@ -1,8 +1,8 @@
-"""Batches of foreign logs whose records are compressed: the same batch with plain records.
+"""Decompress the batches of foreign logs.
 
-A metadata log is never compressed, but whoever wrote a log by other means may have done it. Kafka's
-forms are those of its clients: gzip, Snappy in the frames of its Java library or bare, LZ4 in its
-own frames, Zstandard (`CompressionType` of Kafka).
+A metadata log is never compressed, but another writer may have done it. The formats are those of
+Kafka's clients (`CompressionType`): gzip, Snappy with or without the frames of its Java library,
+LZ4 in Kafka's frames, Zstandard.
 """
 
 import struct
@@ -21,9 +21,9 @@ _STREAMED: Final = {Codec.GZIP: "gzip", Codec.LZ4: "lz4", Codec.ZSTD: "zstd"}
 
 
 def plain_batch(batch: bytes, header: Header) -> tuple[bytes, Header]:
-    """The batch without compression; its checksum is not that of what it holds any more.
+    """The batch without compression; its checksum no longer matches.
 
-    Raises `CorruptBatch` where it cannot be expanded.
+    Raises `CorruptBatch`.
     """
     if header.codec == Codec.NONE:
         return batch, header
@@ -67,7 +67,7 @@ def _snappy(body: bytes) -> bytes:
 
 
 def _snappy_block(block: bytes, most: int) -> bytes:
-    """One block; it opens with the size of what it expands to."""
+    """Decompress one block; it starts with its decompressed size."""
     size = shift = 0
     for byte in block[:5]:
         size |= (byte & 0x7F) << shift

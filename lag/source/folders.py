@@ -1,8 +1,7 @@
-"""Which logs there are below the paths that were named, whose they are, and what lies in them.
+"""Find the logs below the given paths, their replicas, and their files.
 
-A path is the folder of a log, or that of a node with a log in it, or one with several of these.
-Names alone are looked at here, and the two small files that say whose a folder is; what has a name
-that no log knows is told as a problem.
+A path is the folder of a log, of a node, or of several nodes. Only names are examined, and the two
+small files that identify a folder. A file with a foreign name is a problem.
 """
 
 import re
@@ -24,9 +23,9 @@ from quorum.log.meta_properties import look
 from quorum.log.segment import segment_base
 
 METADATA: Final = "__cluster_metadata-0"
-"""What Kafka and we call the folder of the log in that of a node."""
+"""The name of a log's folder in that of a node, ours and Kafka's."""
 _NOBODYS: Final = "lost+found"
-"""What a file system has at its root."""
+"""A folder at the root of a file system."""
 
 # Kafka's and our own; what is being removed or written is nobody's.
 _OTHERS: Final = re.compile(
@@ -39,13 +38,13 @@ _OTHERS: Final = re.compile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Segment:
-    """One file of batches, as it was when it was looked at."""
+    """A segment, with its size when it was found."""
 
     path: str
     base: int
     size_bytes: int
     next_base: int | None
-    """Where the next segment begins; None of the newest."""
+    """The base offset of the next segment; None for the newest."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,22 +58,22 @@ class LogFolder:
     cluster_id: str | None = None
     segments: tuple[Segment, ...] = ()
     snapshots: tuple[str, ...] = ()
-    """Paths of the checkpoint files, the oldest first."""
+    """Paths of the checkpoint files, oldest first."""
     indexes: tuple[str, ...] = ()
     """Paths of the indexes of append times, in order."""
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """All logs below some paths, and what is no log."""
+    """The logs below some paths, and the problems."""
 
     folders: tuple[LogFolder, ...]
     problems: tuple[tuple[str, Problem], ...]
-    """Each with the replica it belongs to, empty for none."""
+    """Each with its replica; empty for none."""
 
 
 def find(paths: Sequence[str], known: dict[str, str] | None = None) -> Found:
-    """The logs below these paths. `known` has the replicas of folders that were found before."""
+    """Find the logs below these paths; `known` has the replicas of folders found earlier."""
     folders: dict[str, LogFolder] = {}
     problems: list[tuple[str, Problem]] = []
     for path in paths:
@@ -111,12 +110,11 @@ def _no_log(path: str) -> Problem:
 
 
 def _empty_beside(path: Path, there: Sequence[Path]) -> Iterator[Path]:
-    """Folders below `path` with nothing in them, where others are those of nodes: copies that have
-    failed, most likely, and that nobody would miss in a report that is silent about them."""
+    """Empty folders beside those of nodes: probably failed copies, which a report must not hide."""
     if not there or there[0] in (path, path / METADATA):
         return
     for below in sorted(path.iterdir()):
-        with suppress(PermissionError):  # Told as such, with the logs.
+        with suppress(PermissionError):  # Reported with the logs.
             if below.is_dir() and below.name != _NOBODYS and not any(below.iterdir()):
                 yield below
 
@@ -127,14 +125,14 @@ def _empty(path: Path) -> Problem:
 
 
 def unreadable(path: str, error: OSError) -> Problem:
-    """The operating system does not let it be read, and says why."""
+    """A problem for a path that the operating system refuses to read."""
     where = str(error.filename) if error.filename is not None else path
     reason = f"it cannot be read: {error.strerror or error}"
     return Problem(where, None, None, UNREADABLE, reason)
 
 
 def _log_folders(path: Path) -> Iterator[Path]:
-    """The folders of logs at `path`, of nodes up to two levels below it, in order."""
+    """The log folders at `path`, with nodes up to two levels below it, in order."""
     if not path.is_dir():
         # Raises where the way there is barred, and not where it leads nowhere.
         if path.exists():
@@ -166,7 +164,7 @@ def _log_folders(path: Path) -> Iterator[Path]:
 
 
 def _data_folders(folders: Iterable[Path]) -> Iterator[Path]:
-    """The logs of nodes that have their data in a folder of its own: one of these."""
+    """The logs of nodes with a separate data folder, one of these."""
     for folder in folders:
         try:
             if (folder / METADATA).is_dir():
@@ -181,7 +179,7 @@ def _is_log(path: Path, names: Sequence[str]) -> bool:
 
 
 def _look(folder: Path) -> tuple[LogFolder, list[Problem]]:
-    """What lies in the folder of a log."""
+    """The content of a log folder."""
     problems: list[Problem] = []
     segments: list[Segment] = []
     snapshots: list[str] = []
@@ -217,7 +215,7 @@ def _look(folder: Path) -> tuple[LogFolder, list[Problem]]:
 
 
 def _identity(folder: Path, problems: list[Problem]) -> LogFolder:
-    """Whose folder it is, by meta.properties in it or in the folder around it."""
+    """The identity of a folder, from meta.properties in it or in its parent."""
     around = folder.parent if folder.name == METADATA else folder
     log = LogFolder(path=str(folder), replica=around.absolute().name)
     for where in dict.fromkeys((folder, around)):
@@ -246,7 +244,7 @@ def _identity(folder: Path, problems: list[Problem]) -> LogFolder:
 
 
 def _labelled(folders: list[LogFolder], known: dict[str, str]) -> list[LogFolder]:
-    """The same, no two of them by one name; who had a name keeps it."""
+    """Give every log a unique name; a log that had one keeps it."""
     taken = Counter(known.values())
     labelled = []
     for log in folders:

@@ -25,7 +25,7 @@ _STREAMED: Final = ("batches", "records", "epochs", "assignments")
 _T = TypeVar("_T")
 
 
-class Known(NamedTuple):
+class Option(NamedTuple):
     """One option, as docs/lag_tables.md has it."""
 
     name: str
@@ -33,49 +33,49 @@ class Known(NamedTuple):
     meaning: str
 
 
-KNOWN: Final = (
-    Known("path", "", ("the path of `load(path)`: a log, a node, or a folder with several nodes")),
-    Known("paths", "", "more paths, as a JSON list"),
-    Known("table", "batches", f"the table: {', '.join(each.name for each in PUBLIC)}"),
-    Known("columns", "all", "columns to read, separated by commas; others are not computed"),
-    Known("source", "all", "log, snapshot, or all"),
-    Known(
+OPTIONS: Final = (
+    Option("path", "", ("the path of `load(path)`: a log, a node, or a folder with several nodes")),
+    Option("paths", "", "more paths, as a JSON list"),
+    Option("table", "batches", f"the table: {', '.join(each.name for each in PUBLIC)}"),
+    Option("columns", "all", "columns to read, separated by commas; others are not computed"),
+    Option("source", "all", "log, snapshot, or all"),
+    Option(
         "since",
         "",
         ("rows that the leader appended at or after this time: ms since 1970, or ISO 8601"),
     ),
-    Known("until", "", "rows that the leader appended before this time"),
-    Known(
+    Option("until", "", "rows that the leader appended before this time"),
+    Option(
         "from_offset",
         "",
         ("rows of the log from this offset on, with the whole batch that contains it"),
     ),
-    Known(
+    Option(
         "to_offset",
         "",
         ("rows of the log before this offset, with the whole batch that contains it"),
     ),
-    Known("partition_bytes", str(PARTITION_BYTES), "bytes of a segment per task"),
-    Known(
+    Option("partition_bytes", str(PARTITION_BYTES), "bytes of a segment per task"),
+    Option(
         "clock_slack_ms",
         str(CLOCK_SLACK_MS),
         "maximum difference between the clocks of leaders, ms",
     ),
-    Known(
+    Option(
         "settle_ms",
         str(SETTLE_MS),
         "time to wait for the rest of an incomplete batch at the end, ms",
     ),
-    Known("json", "false", "content of the column json of `records`: true, few or false"),
-    Known(
+    Option("json", "false", "content of the column json of `records`: true, few or false"),
+    Option(
         "deep",
         "false",
         ("`problems` decodes every record, not only control and compressed batches"),
     ),
-    Known("shares", "1", "number of shares of the partitions in the internal table `packs`"),
-    Known("chunk_offsets", "65536", "offsets per chunk in the internal table `walk`"),
-    Known("push_filters", "false", "let Spark push filters down, see below"),
-    Known("max_bytes_per_trigger", "no limit", "bytes of each log per micro-batch of a stream"),
+    Option("shares", "1", "number of shares of the partitions in the internal table `packs`"),
+    Option("chunk_offsets", "65536", "offsets per chunk in the internal table `walk`"),
+    Option("push_filters", "false", "let Spark push filters down, see below"),
+    Option("max_bytes_per_trigger", "no limit", "bytes of each log per micro-batch of a stream"),
 )
 
 
@@ -118,7 +118,7 @@ class Options:
 def options_of(given: Mapping[str, str]) -> Options:
     """Parse options; raises `ValueError`."""
     found = {name.lower(): value for name, value in given.items()}
-    known = {each.name for each in KNOWN}
+    known = {each.name for each in OPTIONS}
     for name in found:
         if name not in known:
             raise ValueError(f"there is no option {name!r}; there are {', '.join(sorted(known))}")
@@ -222,7 +222,7 @@ def _time_ms(text: str) -> int:
 
 def options_as_markdown() -> str:
     """The options as docs/lag_tables.md has them; a test compares the two."""
-    rows = [f"| `{name}` | {default or '-'} | {meaning} |" for name, default, meaning in KNOWN]
+    rows = [f"| `{name}` | {default or '-'} | {meaning} |" for name, default, meaning in OPTIONS]
     return "\n".join(["| option | without it | meaning |", "| --- | --- | --- |", *rows]) + "\n"
 
 

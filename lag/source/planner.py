@@ -1,7 +1,7 @@
-"""Dividing the logs into tasks: which files are read at all, and in which ranges of bytes.
+"""Divide the logs into tasks: the files to read, and the byte ranges.
 
-Names say where segments begin, and the first header of each when: what cannot hold anything that
-was asked for is not opened again.
+A segment's name has its first offset, and its first header its first time. Segments that cannot
+contain anything requested are not opened.
 """
 
 import os
@@ -13,14 +13,14 @@ from lag.source.folders import Found, LogFolder, Segment, find, unreadable
 from lag.source.options import Options
 from lag.source.problems import APPEND_TIMES, META, Problem
 from lag.source.replicas import QUORUM_STATE, quorum_state
-from lag.source.tasks import ReplicaFolder, Slice, Span, Task, Told
+from lag.source.tasks import FoundProblems, ReplicaFolder, Slice, Span, Task
 from quorum.log.append_times import index_of
 from quorum.log.checkpoint import checkpoint_id
 from quorum.records.batch import HEADER_BYTES, MAGIC, header_at
 
 
 def plan(options: Options) -> list[Task]:
-    """The tasks of one reading of all that is there."""
+    """The tasks of one read of everything that exists."""
     found = find(options.paths)
     if options.table.name == "replicas":
         return [_replica(log) for log in found.folders]
@@ -28,7 +28,7 @@ def plan(options: Options) -> list[Task]:
     if options.table.name == "walk":
         tasks += [_replica(log) for log in found.folders]
     if options.table.name in ("problems", "walk"):
-        tasks.append(Told(problems=told_of(found)))
+        tasks.append(FoundProblems(problems=told_of(found)))
     for log in found.folders:
         if options.replica not in (None, log.replica):
             continue
@@ -41,7 +41,7 @@ def plan(options: Options) -> list[Task]:
 
 
 def told_of(found: Found) -> tuple[tuple[str, Problem], ...]:
-    """What is wrong with folders and small files."""
+    """The problems of folders and small files."""
     told = list(found.problems)
     for log in found.folders:
         told += [(log.replica, problem) for problem in _folder_problems(log)]
@@ -73,7 +73,7 @@ def slices_of(
     span: Span | None = None,
     is_continued: bool = False,
 ) -> list[Slice]:
-    """The bytes [`low`, `high`) of a segment, divided; an empty file is one slice as well."""
+    """Divide the bytes [`low`, `high`) of a segment; an empty file is one slice too."""
     index = str(index_of(Path(segment.path)))
     # The index of a segment that has just begun comes a moment later, where the log has others.
     is_awaited = span is not None and segment.next_base is None and bool(log.indexes)
@@ -122,7 +122,7 @@ def _snapshot(log: LogFolder, path: str, options: Options) -> list[Slice]:
 
 
 def segments_wanted(log: LogFolder, options: Options) -> Sequence[Segment]:
-    """The segments that may hold something of the offsets and times that are asked for."""
+    """The segments that may contain requested offsets and times."""
     wanted = [segment for segment in log.segments if _has_offsets(segment, options)]
     if options.since_ms is None and options.until_ms is None:
         return wanted
@@ -138,10 +138,10 @@ def _has_offsets(segment: Segment, options: Options) -> bool:
 
 
 def _has_times(segment: Segment, begins: dict[int, int | None], options: Options) -> bool:
-    """Whether a segment may hold a time that is asked for.
+    """True if a segment may contain a requested time.
 
-    Times rise but where another leader with another clock takes over: hence the slack. A segment of
-    which they are not known is read.
+    Times rise except where a leader with another clock takes over, hence the slack. A segment with
+    unknown times is read.
     """
     slack_ms = options.clock_slack_ms
     first, following = begins[segment.base], segment.next_base
@@ -152,7 +152,7 @@ def _has_times(segment: Segment, begins: dict[int, int | None], options: Options
 
 
 def _first_time_ms(path: str) -> int | None:
-    """The time of the first batch of a file; None where there is none."""
+    """The time of the first batch of a file; None if there is none."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:

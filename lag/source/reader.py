@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-from lag.source.append_time_index import NONE, AppendTimes, judge_index
+from lag.source.append_time_index import NONE, AppendTimes, check_index
 from lag.source.batches import (
     ROWS,
     batch_packs,
@@ -22,26 +22,26 @@ from lag.source.batches import (
     spans_of,
     times_of,
 )
-from lag.source.byte_ranges import Sound
+from lag.source.byte_ranges import ValidBatches
 from lag.source.options import Options
 from lag.source.problems import APPEND_TIMES, SNAPSHOT, UNREADABLE, Problem
 from lag.source.record_rows import RECORDS_AT_ONCE, RecordRows, control_rows
 from lag.source.replicas import replica_row
-from lag.source.scan import Bounds, Headers, Lost, Piece, grown_within, rows_wanted, scan
+from lag.source.scan import BatchRun, Bounds, Headers, Lost, grown_within, rows_wanted, scan
 from lag.source.schemas import ASSIGNMENTS, EPOCHS, MARK_MISSING, Table
-from lag.source.tasks import Mark, ReplicaFolder, Slice, Task, Told
+from lag.source.tasks import FoundProblems, Mark, ReplicaFolder, Slice, Task
 from quorum.log.checkpoint import read_checkpoint
 from quorum.log.errors import StorageError
 
 
 def problems_of(part: Slice, options: Options) -> Iterator[Problem]:
-    """Everything that is wrong in a slice."""
+    """The problems of a slice."""
     end = part.base
     for found in scan(part, settle_ms=options.settle_ms):
         match found:
             case Problem():
                 yield found
-            case Piece(sound, headers):
+            case BatchRun(sound, headers):
                 end = max(end, int(headers.last_offset[-1]) + 1)
                 yield from record_problems(part, sound, headers, deep=options.deep)
             case _:
@@ -50,7 +50,7 @@ def problems_of(part: Slice, options: Options) -> Iterator[Problem]:
 
 
 def end_problems(part: Slice, end: int) -> Iterator[Problem]:
-    """What is wrong beside the batches of a slice that end at the offset `end`."""
+    """The problems of a snapshot or an index, for a slice whose batches end at the offset `end`."""
     if part.low == 0 and part.source == "snapshot":
         yield from _snapshot_problems(part)
     if part.is_last and part.index is not None:
@@ -58,11 +58,11 @@ def end_problems(part: Slice, end: int) -> Iterator[Problem]:
 
 
 def record_problems(
-    part: Slice, sound: Sound, headers: Headers, *, deep: bool
+    part: Slice, sound: ValidBatches, headers: Headers, *, deep: bool
 ) -> Iterator[Problem]:
-    """What is wrong with the records of these batches: all, or those that nobody else looks into.
+    """The problems of the records of these batches.
 
-    Control batches and compressed ones are few: these are always looked into.
+    Without `deep` only control and compressed batches are decoded: they are few.
     """
     if not deep:
         headers = headers.only(headers.is_control | (headers.codec != 0))
@@ -84,7 +84,7 @@ def _snapshot_problems(part: Slice) -> Iterator[Problem]:
 
 def _index_problems(part: Slice, end: int) -> Iterator[Problem]:
     assert part.index is not None
-    judged = judge_index(part.index, part.base)
+    judged = check_index(part.index, part.base)
     if judged.problem is not None:
         yield Problem(part.index, None, part.base, APPEND_TIMES, judged.problem)
     if judged.unsound:
@@ -101,9 +101,9 @@ Row = dict[str, Any]
 
 
 def walk(task: Task, options: Options) -> Iterator[Any]:
-    """The rows of a task, as `pyarrow.RecordBatch`es."""
+    """The rows of a task of the table `walk`, as `pyarrow.RecordBatch`es."""
     match task:
-        case Told():
+        case FoundProblems():
             rows = [_problem(replica, problem) for replica, problem in task.problems]
             yield rows_batch(options.shown, rows)
         case ReplicaFolder():
@@ -122,7 +122,7 @@ def _walk_slice(part: Slice, options: Options) -> Iterator[Any]:
         match found:
             case Problem():
                 rows.append(_problem(part.replica, found))
-            case Piece(sound, headers):
+            case BatchRun(sound, headers):
                 end = max(end, int(headers.last_offset[-1]) + 1)
                 rows += _of_piece(part, sound, headers, options)
                 if part.source == "log":
@@ -140,7 +140,9 @@ def _walk_slice(part: Slice, options: Options) -> Iterator[Any]:
         yield rows_batch(options.shown, rows)
 
 
-def _of_piece(part: Slice, sound: Sound, headers: Headers, options: Options) -> Iterator[Row]:
+def _of_piece(
+    part: Slice, sound: ValidBatches, headers: Headers, options: Options
+) -> Iterator[Row]:
     for problem in record_problems(part, sound, headers, deep=options.deep):
         yield _problem(part.replica, problem)
     if headers.is_control.any():
@@ -148,7 +150,9 @@ def _of_piece(part: Slice, sound: Sound, headers: Headers, options: Options) -> 
             yield from _walk_control(table, part, sound, headers.only(headers.is_control))
 
 
-def _walk_control(table: Table, part: Slice, sound: Sound, headers: Headers) -> Iterator[Row]:
+def _walk_control(
+    table: Table, part: Slice, sound: ValidBatches, headers: Headers
+) -> Iterator[Row]:
     rows, _ = control_rows(table, part, sound, headers)
     for row in [] if rows is None else rows.to_pylist():
         yield _said(table.name, part.replica, row)
@@ -166,12 +170,12 @@ PROBLEM_ROWS_AT_ONCE: Final = 1_024
 
 
 def read(task: Task, options: Options) -> Iterator[Any]:
-    """The rows of the wanted table that this task has, as `pyarrow.RecordBatch`es."""
+    """The rows of the requested table in this task, as `pyarrow.RecordBatch`es."""
     if options.table.name == "walk":
         yield from walk(task, options)
         return
     match task:
-        case Told():
+        case FoundProblems():
             if options.table.name == "problems":
                 yield from _problem_batches(options, task.problems)
         case Mark():
@@ -197,12 +201,12 @@ def _slice(part: Slice, options: Options) -> Iterator[Any]:
             raise AssertionError(f"the table {name} has no slices")
 
 
-def _pieces(part: Slice, options: Options) -> Iterator[tuple[Sound, Headers] | Mark]:
-    """The batches that are asked for; in a stream, marks where something is lost."""
+def _pieces(part: Slice, options: Options) -> Iterator[tuple[ValidBatches, Headers] | Mark]:
+    """The requested batches; in a stream also marks for lost offsets."""
     bounds = _bounds(options)
     for found in scan(part, settle_ms=options.settle_ms):
         match found:
-            case Piece(sound, headers):
+            case BatchRun(sound, headers):
                 wanted = rows_wanted(headers, part, bounds)
                 if wanted is None or wanted.all():
                     yield sound, headers
@@ -230,7 +234,7 @@ def _pieces(part: Slice, options: Options) -> Iterator[tuple[Sound, Headers] | M
 
 
 def _is_over(headers: Headers, part: Slice, options: Options) -> bool:
-    """Whether nothing that is wanted can follow: offsets of a log rise."""
+    """True if nothing requested can follow; the offsets of a log rise."""
     last = int(headers.last_offset[-1]) + 1
     if part.span is not None:
         return last >= part.span.high
@@ -259,8 +263,8 @@ def _batches(part: Slice, options: Options) -> Iterator[Any]:
 
 
 def _times(part: Slice, headers: Headers, options: Options) -> AppendTimes:
-    """The append times of batches. What a stream tells once is told with its times: they come just
-    behind the log, and are waited for as an end is that is not whole."""
+    """The append times of batches. A stream returns each batch once, so it waits for its times,
+    which are written just after the log."""
     times = times_of(part, headers)
     if part.index is None or part.span is None:
         return times
@@ -321,7 +325,7 @@ def _problem_batches(options: Options, problems: Iterable[tuple[str, Problem]]) 
 
 
 def _mark_row(options: Options, mark: Mark) -> Any:
-    """The row that says what became of a stretch; of its other columns only these are known."""
+    """The row of a mark; its other columns are null."""
     last = mark.high - 1
     row = {**asdict(mark), "base_offset": mark.low, "last_offset": last, "offset": mark.low}
     return rows_batch(options.shown, [{**row, "start_offset": mark.low, "source": "log"}])

@@ -1,6 +1,6 @@
 """Records as columns of the table `records`.
 
-`statemachine.serde` decodes the records; names and fields are those that `dump-log` prints. Equal
+`statemachine.records` decodes the records; names and fields are those that `dump-log` prints. Equal
 content is decoded once: a million partition changes repeat a few values. The bytes after partition
 number and topic are looked up among those already decoded, and numbers and topics are read as
 arrays.
@@ -24,21 +24,21 @@ from statemachine.records.primitives import MalformedRecord, uuid_of
 from statemachine.records.shapes import PARTITION_FRAMES
 
 MALFORMED: Final = "Malformed"
-"""The type of a record that is none, or not of its type; `json` says why."""
+"""The type of a record that cannot be decoded; `json` says why."""
 
 _TOPIC_RESOURCE: Final = 2
 _BROKER_RESOURCE: Final = 4
 
 
-class Typed(NamedTuple):
-    """One record: its columns, and why it is not understood."""
+class DecodedRecord(NamedTuple):
+    """One decoded record: its columns, and the reason if it cannot be decoded."""
 
     columns: dict[str, Any]
     problem: str | None = None
 
 
-def typed_data(value: bytes | None, *, with_json: bool) -> Typed:
-    """What a data record says."""
+def typed_data(value: bytes | None, *, with_json: bool) -> DecodedRecord:
+    """Decode a data record."""
     if value is None:
         return _malformed("it has no value")
     try:
@@ -50,40 +50,40 @@ def typed_data(value: bytes | None, *, with_json: bool) -> Typed:
             columns["json"] = json_of(value)
     except (MalformedRecord, UnicodeDecodeError) as error:
         return _malformed(str(error))
-    return Typed(columns)
+    return DecodedRecord(columns)
 
 
 def json_of(value: bytes) -> str:
-    """All fields of a sound data record under Kafka's names, and ours beside them."""
+    """All fields of a valid data record, under Kafka's names and ours."""
     record = codec.decode(value)
     if isinstance(record, kafka_records.Unknown):
         return compact_json({"bytes": record.body.hex()})
     return compact_json({**as_kafka(record, frame_of(value).version), **ours(record)})
 
 
-def typed_control(key: bytes | None, value: bytes | None, *, with_json: bool) -> Typed:
-    """What a control record says; of its fields only `json` tells."""
+def typed_control(key: bytes | None, value: bytes | None, *, with_json: bool) -> DecodedRecord:
+    """Decode a control record; only `json` has its fields."""
     try:
         number = int(control_type(key))
     except BadControlRecord as error:
         return _malformed(str(error))
     name = control_record_name(number)
     if name is None:
-        return Typed({"type": f"Unknown(control {number})"})
+        return DecodedRecord({"type": f"Unknown(control {number})"})
     try:
         fields = control_fields(number, value or b"")
     except BadControlRecord as error:
         return _malformed(f"{name}: {error}")
     columns = {"type": name, "version": fields["version"]}
-    return Typed({**columns, "json": compact_json(fields)} if with_json else columns)
+    return DecodedRecord({**columns, "json": compact_json(fields)} if with_json else columns)
 
 
-def _malformed(reason: str) -> Typed:
-    return Typed({"type": MALFORMED, "json": compact_json({"problem": reason})}, reason)
+def _malformed(reason: str) -> DecodedRecord:
+    return DecodedRecord({"type": MALFORMED, "json": compact_json({"problem": reason})}, reason)
 
 
 def _columns(record: kafka_records.Record) -> dict[str, Any]:
-    """The columns but for `version` and `json`."""
+    """The columns except `version` and `json`."""
     if isinstance(record, kafka_records.Unknown):
         return {"type": f"Unknown({record.type_id})"}
     name = type(record).__name__
@@ -191,35 +191,32 @@ _NOWHERE: Final = -1
 
 
 class RecordColumns:
-    """What records say, gathered one after the other, and then taken as columns."""
+    """Records, collected one by one and returned as columns."""
 
     def __init__(self, json: str) -> None:
-        """`json` is `true`, `few` or `false`, as the option."""
+        """`json` is the option: `true`, `few` or `false`."""
         self._json = json
         self._codes: list[int] = []
-        """Of each record, its place in `_different`."""
-        self._different: list[Typed] = []
+        """For each record, its place in `_different`."""
+        self._different: list[DecodedRecord] = []
         self._code_of: dict[bytes, int] = {}
-        """By whole values,"""
+        """Places by whole value."""
         self._code_of_partition: dict[bytes, int] = {}
-        """and of records about a partition by what stands around its number and topic."""
+        """Places of records about a partition, by their bytes without number and topic."""
         self._heads: list[bytes] = []
-        """The number of the partition of those records that are about one,"""
+        """The partition numbers of the records about a partition,"""
         self._topics: list[bytes] = []
-        """and its topic."""
+        """and their topics."""
         self._places: list[int] = []
-        """Which records these are."""
+        """The positions of these records."""
         self._whole: list[bytes | None] = []
-        """Values, where each is to be shown as JSON."""
+        """The values, if each is shown as JSON."""
 
     def __len__(self) -> int:
         return len(self._codes)
 
     def add(self, values: list[bytes]) -> None:
-        """Take in the values of data records.
-
-        This runs once a record, of which there are millions.
-        """
+        """Add the values of data records. This runs once per record."""
         codes, of_partition, of_others = self._codes, self._code_of_partition, self._code_of
         if self._json == "true":
             self._whole += values
@@ -241,7 +238,7 @@ class RecordColumns:
             codes.append(code)
 
     def add_other(self, key: bytes | None, value: bytes | None, *, control: bool) -> None:
-        """Take in a record that is not as a controller writes data."""
+        """Add a control record, or one without a value."""
         if not control and value is not None:
             self.add([value])
             return
@@ -254,23 +251,23 @@ class RecordColumns:
             self._whole.append(None)
         self._codes.append(self._new(typed))
 
-    def _new(self, typed: Typed) -> int:
+    def _new(self, typed: DecodedRecord) -> int:
         self._different.append(typed)
         return len(self._different) - 1
 
     def problems(self) -> list[tuple[int, str]]:
-        """Which records are not understood, and why."""
+        """The positions of records that cannot be decoded, and the reasons."""
         wrong = {code: each.problem for code, each in enumerate(self._different) if each.problem}
         if not wrong:
             return []
         return [(at, wrong[code]) for at, code in enumerate(self._codes) if code in wrong]
 
     def said(self) -> tuple[Any, list[dict[str, Any]]]:
-        """Of each record its place (`numpy.ndarray`) in what is said, each thing once."""
+        """For each record its place (`numpy.ndarray`) among the distinct contents."""
         return np.array(self._codes, np.int64), [typed.columns for typed in self._different]
 
     def columns(self, table: Table) -> dict[str, Callable[[], Any]]:
-        """How to make each column of what the records say."""
+        """A function for each column."""
         codes = pa.array(np.array(self._codes, np.int64))
 
         def taken(name: str, type_: str) -> Callable[[], Any]:
@@ -296,7 +293,7 @@ class RecordColumns:
         return pa.array(numbers, pa.int32(), mask=unknown)
 
     def _topic_ids(self, others: Any) -> Any:
-        """The ids of topics: those of partitions from their heads, `others` elsewhere."""
+        """The ids of topics: from the heads of records about partitions, else from `others`."""
         if not self._places:
             return others
         names: dict[bytes, int] = {}

@@ -1,14 +1,12 @@
 """The table `packs`: many records in one row, as columns that Spark moves without looking inside.
 
-To Spark a record is a row that it makes, hashes, sorts and hands back, microseconds each. What is
-said of partitions has to come together by partition and in order, and nothing more. A pack is a
-stretch of a log, of one *share* of the partitions, and holds
+Spark needs microseconds to make, hash, sort and return a row, and the reports only need the records
+of a partition together and in order. A pack is a range of a log for one *share* of the partitions:
 
-    rows    topic_id, partition, offset, append_ms, and in `code` which row of `said` it is
-    said    what was said, each thing once: created, replicas, isr, adding, removing, target,
-            move_id
+    rows    topic_id, partition, offset, append_ms, and `code`, the row in `said`
+    said    the distinct contents: created, replicas, isr, adding, removing, target, move_id
 
-both as Arrow streams. What is about no partition is in packs without a share, whose `rows` are
+Both are Arrow streams. Records about no partition are in packs without a share, whose `rows` are
 those of the table `records`. No Spark here.
 """
 
@@ -24,10 +22,10 @@ from lag.source.schemas import ARROW_TYPES, BIGINT, BOOLEAN, INT, INTS, STRING, 
 CREATED: Final = "PartitionRecord"
 OF_PARTITIONS: Final = (CREATED, "PartitionChangeRecord")
 LISTS: Final = ("replicas", "isr", "adding", "removing", "target")
-"""What is carried on from one record of a partition to the next, and `move_id`."""
+"""The columns that carry over from one record of a partition to the next, besides `move_id`."""
 
 BESIDE: Final = ("replica", "path", "source")
-"""What stands beside the records of a pack, and not in each."""
+"""The columns that a pack has once and not per record."""
 
 
 def _schema(*columns: tuple[str, str]) -> Any:
@@ -44,23 +42,23 @@ ROWS: Final = _schema(
 SAID: Final = _schema(("created", BOOLEAN), *((name, INTS) for name in LISTS), ("move_id", BIGINT))
 
 
-class Gathered(NamedTuple):
+class RecordRun(NamedTuple):
     """Records of one file, in order."""
 
     replica: str
     path: str
     source: str
     records: Any
-    """Rows of the table `records` (`pyarrow.RecordBatch`), at least these columns of it: type,
-    topic_id, partition, offset and append_ms;"""
+    """Rows of `records` (`pyarrow.RecordBatch`) with at least type, topic_id, partition, offset and
+    append_ms."""
     codes: Any
-    """of each, its place in `said` (`numpy.ndarray` of int64),"""
+    """For each its place in `said` (`numpy.ndarray` of int64)."""
     said: Any
-    """rows like `SAID`, whatever they say of records that are about no partition."""
+    """Rows of `SAID`; arbitrary for records about no partition."""
 
 
 def said_of(values: list[dict[str, Any]]) -> Any:
-    """What these records say, each as its columns of the table `records`."""
+    """The content of these records, each given as columns of the table `records`."""
     created = [value.get("type") == CREATED for value in values]
     columns = [
         pa.array([value.get(field.name) for value in values], field.type)
@@ -69,7 +67,7 @@ def said_of(values: list[dict[str, Any]]) -> Any:
     return pa.RecordBatch.from_arrays([pa.array(created), *columns], schema=SAID)
 
 
-def packs(gathered: Gathered, table: Table, shares: int) -> Any:
+def packs(gathered: RecordRun, table: Table, shares: int) -> Any:
     """These records as rows of the table `packs` (`pyarrow.RecordBatch`)."""
     rows = list(_packs(gathered, shares))
     arrays = [
@@ -79,7 +77,7 @@ def packs(gathered: Gathered, table: Table, shares: int) -> Any:
     return pa.RecordBatch.from_arrays(arrays, schema=table.arrow())
 
 
-def _packs(gathered: Gathered, shares: int) -> Iterator[dict[str, Any]]:
+def _packs(gathered: RecordRun, shares: int) -> Iterator[dict[str, Any]]:
     records = gathered.records
     types = records["type"].dictionary_encode()
     wanted = np.array([name in OF_PARTITIONS for name in types.dictionary.to_pylist()] + [False])
@@ -101,7 +99,7 @@ def _packs(gathered: Gathered, shares: int) -> Iterator[dict[str, Any]]:
             yield _row(gathered, own, share, rows, gathered.said.take(pa.array(used)))
 
 
-def _row(gathered: Gathered, own: Any, share: int | None, rows: Any, said: Any) -> dict[str, Any]:
+def _row(gathered: RecordRun, own: Any, share: int | None, rows: Any, said: Any) -> dict[str, Any]:
     return {
         "replica": gathered.replica,
         "path": gathered.path,
@@ -114,7 +112,7 @@ def _row(gathered: Gathered, own: Any, share: int | None, rows: Any, said: Any) 
 
 
 def _shares(records: Any, places: Any, shares: int) -> Any:
-    """The share of each of these records: that of its partition, whichever log says it."""
+    """The share of each record, by its partition, the same for every replica."""
     topics = records["topic_id"].take(pa.array(places)).dictionary_encode()
     begins = [crc32((name or "").encode()) for name in topics.dictionary.to_pylist()]
     if not begins:
@@ -138,7 +136,7 @@ def to_bytes(rows: Any) -> bytes:
 
 
 def from_bytes(data: Any) -> Any:
-    """The rows of such a stream, as a `pyarrow.RecordBatch`."""
+    """The rows of an Arrow stream, as a `pyarrow.RecordBatch`."""
     with pa.ipc.open_stream(pa.py_buffer(data)) as stream:
         return stream.read_next_batch()
 
@@ -158,15 +156,15 @@ def unpacked(pack: dict[str, Any], table: Table) -> Any:
 
 
 def joined(batches: Iterable[Any], schema: Any) -> Any:
-    """All these `pyarrow.RecordBatch`es as one."""
+    """Concatenate `pyarrow.RecordBatch`es."""
     whole = pa.Table.from_batches(batches, schema).combine_chunks().to_batches()
     return whole[0] if whole else pa.RecordBatch.from_pylist([], schema)
 
 
 def packed_rows(batch: Any, table: Table, shares: int) -> Any:
-    """Rows of the table `records` that did not come from the source but otherwise, packed.
+    """Pack rows of the table `records` that did not come from the source.
 
-    They have to be in order: of one file after the other, and by offset.
+    They have to be ordered by file and offset.
     """
     keys = list(zip(*(batch[name].to_pylist() for name in BESIDE), strict=True))
     begins = [at for at in range(len(keys)) if not at or keys[at] != keys[at - 1]]
@@ -175,6 +173,6 @@ def packed_rows(batch: Any, table: Table, shares: int) -> Any:
         part, (replica, path, source) = batch.slice(begin, end - begin), keys[begin]
         kept = part.select([name for name in part.schema.names if name not in BESIDE])
         said = said_of(part.to_pylist())
-        gathered = Gathered(replica, path or "", source, kept, np.arange(len(part)), said)
+        gathered = RecordRun(replica, path or "", source, kept, np.arange(len(part)), said)
         made.append(packs(gathered, table, shares))
     return joined(made, table.arrow())

@@ -1,7 +1,7 @@
-"""The tables that are made of records: `records`, `epochs` and `assignments`.
+"""The tables made from records: `records`, `epochs` and `assignments`.
 
-A batch as a controller writes it is taken apart at once; any other, compressed, with keys, or of
-the quorum itself, record by record.
+A batch in the form that controllers write is split at once; any other (compressed, with keys,
+control) record by record.
 """
 
 from collections.abc import Iterator
@@ -12,11 +12,11 @@ import numpy as np
 import pyarrow as pa
 
 from lag.source.batches import record_batch, rows_batch, same
-from lag.source.byte_ranges import Sound
+from lag.source.byte_ranges import ValidBatches
 from lag.source.decompression import plain_batch
 from lag.source.problems import RECORD, Problem
 from lag.source.record_columns import RecordColumns
-from lag.source.record_packs import BESIDE, Gathered, packs, said_of
+from lag.source.record_packs import BESIDE, RecordRun, packs, said_of
 from lag.source.scan import Headers
 from lag.source.schemas import RECORDS, Table
 from lag.source.tasks import Slice
@@ -28,13 +28,13 @@ from quorum.records.decode import Record, UnsupportedCodec, decode, plain_values
 from quorum.records.voters_record import decode_voters
 
 RECORDS_AT_ONCE: Final = 65_536
-"""Rows of `records` in one Arrow batch, the last batch of a log in it apart."""
+"""Rows of `records` per Arrow batch; the last log batch may exceed it."""
 PACKED: Final = RECORDS.only(tuple(name for name in RECORDS.column_names if name not in BESIDE))
-"""What is packed of records: the others are beside it."""
+"""The columns of `records` in a pack."""
 
 
 class RecordRows:
-    """The records of some batches, gathered, then taken as rows."""
+    """The records of some batches, collected and returned as rows."""
 
     def __init__(self, part: Slice, json: str) -> None:
         self._part = part
@@ -50,8 +50,8 @@ class RecordRows:
     def __len__(self) -> int:
         return len(self._offsets)
 
-    def add(self, sound: Sound, position: int) -> None:
-        """Take in the batch that begins here in the file."""
+    def add(self, sound: ValidBatches, position: int) -> None:
+        """Add the batch at this position of the file."""
         at = position - sound.origin
         header = header_at(sound.data, at)
         before = len(self._offsets)
@@ -70,7 +70,7 @@ class RecordRows:
         self._epochs.append(header.epoch)
         self._counts.append(len(self._offsets) - before)
 
-    def _add_others(self, sound: Sound, position: int) -> None:
+    def _add_others(self, sound: ValidBatches, position: int) -> None:
         found, problem = records_of(sound, position, self._part.path)
         if problem is not None:
             self.problems.append(problem)
@@ -81,7 +81,7 @@ class RecordRows:
             self.columns.add_other(record.key, record.value, control=record.control)
 
     def undecoded(self) -> Iterator[Problem]:
-        """What of this could not be understood."""
+        """The records that could not be decoded."""
         yield from self.problems
         positions = np.repeat(self._positions, self._counts)
         for at, reason in self.columns.problems():
@@ -90,17 +90,17 @@ class RecordRows:
             yield Problem(self._part.path, int(positions[at]), offset, RECORD, what)
 
     def take(self, table: Table, first: int | None, behind: int | None) -> Any:
-        """All rows with offsets [`first`, `behind`), as a `pyarrow.RecordBatch`."""
+        """The rows with offsets [`first`, `behind`), as a `pyarrow.RecordBatch`."""
         rows, wanted = self._rows(table), self._wanted(first, behind)
         return rows if wanted is None else rows.filter(pa.array(wanted))
 
     def packs(self, table: Table, shares: int, first: int | None, behind: int | None) -> Any:
-        """The same in rows of the table `packs`."""
+        """The same as rows of the table `packs`."""
         part, rows, wanted = self._part, self._rows(PACKED), self._wanted(first, behind)
         codes, said = self.columns.said()
         if wanted is not None:
             rows, codes = rows.filter(pa.array(wanted)), codes[wanted]
-        gathered = Gathered(part.replica, part.path, part.source, rows, codes, said_of(said))
+        gathered = RecordRun(part.replica, part.path, part.source, rows, codes, said_of(said))
         return packs(gathered, table, shares)
 
     def _rows(self, table: Table) -> Any:
@@ -126,7 +126,7 @@ class RecordRows:
         return record_batch(table, columns, count)
 
     def _wanted(self, first: int | None, behind: int | None) -> Any:
-        """Which have offsets [`first`, `behind`): a mask, or None for all of them."""
+        """A mask of the offsets [`first`, `behind`); None for all."""
         if self._part.source != "log" or (first is None and behind is None):
             return None
         offsets = np.array(self._offsets, np.int64)
@@ -138,8 +138,10 @@ class RecordRows:
         return None if wanted.all() else wanted
 
 
-def records_of(sound: Sound, position: int, path: str) -> tuple[list[Record], Problem | None]:
-    """The records of any batch, and what was wrong with it; those before that are there."""
+def records_of(
+    sound: ValidBatches, position: int, path: str
+) -> tuple[list[Record], Problem | None]:
+    """The records of any batch up to a problem, and the problem."""
     at = position - sound.origin
     header = header_at(sound.data, at)
     found: list[Record] = []
@@ -155,9 +157,9 @@ def records_of(sound: Sound, position: int, path: str) -> tuple[list[Record], Pr
 
 
 def control_rows(
-    table: Table, part: Slice, sound: Sound, headers: Headers
+    table: Table, part: Slice, sound: ValidBatches, headers: Headers
 ) -> tuple[Any | None, list[Problem]]:
-    """The rows of `epochs` or `assignments` that these control batches make; None for none."""
+    """The rows of `epochs` or `assignments` in these control batches; None for none."""
     rows: list[dict[str, Any]] = []
     problems: list[Problem] = []
     wanted = ControlType.LEADER_CHANGE if table.name == "epochs" else ControlType.KRAFT_VOTERS

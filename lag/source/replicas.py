@@ -1,4 +1,4 @@
-"""The table `replicas`: one row a log folder, from names, small files and the ends of the log."""
+"""The table `replicas`: one row per log folder, from its files and the end of the log."""
 
 from pathlib import Path
 from typing import Any, Final
@@ -6,7 +6,7 @@ from typing import Any, Final
 import msgspec
 
 from lag.source.problems import UNREADABLE, Problem
-from lag.source.scan import Piece, scan
+from lag.source.scan import BatchRun, scan
 from lag.source.tasks import ReplicaFolder, Slice
 from quorum.log.segment import segment_base
 
@@ -15,14 +15,14 @@ TAIL_BYTES: Final = 16 * 1024 * 1024
 
 
 class QuorumState(msgspec.Struct, kw_only=True):
-    """What is shown of the file, in any version of it."""
+    """The fields of quorum-state that are shown, in any version of the file."""
 
     leader_id: int = msgspec.field(name="leaderId", default=-1)
     leader_epoch: int = msgspec.field(name="leaderEpoch", default=-1)
 
 
 def quorum_state(folder: str) -> QuorumState | None:
-    """What the file in the folder says; None where there is none. Raises `OSError`, `ValueError`
+    """Read the quorum-state of a folder; None if there is none. Raises `OSError` and `ValueError`
     (`msgspec.DecodeError` is one)."""
     path = Path(folder) / QUORUM_STATE
     try:
@@ -32,7 +32,7 @@ def quorum_state(folder: str) -> QuorumState | None:
 
 
 def replica_row(task: ReplicaFolder, settle_ms: int) -> dict[str, Any]:
-    """The row. What is damaged is told in `problems`: here it is null."""
+    """The row of a folder. Damaged values are null here and reported in `problems`."""
     try:
         state = quorum_state(task.folder)
     except (OSError, ValueError):
@@ -61,7 +61,7 @@ def _base(path: str) -> int:
 
 
 def _end(task: ReplicaFolder, settle_ms: int) -> tuple[int | None, int | None]:
-    """Behind the last sound batch, and its epoch, from the last segment that has one."""
+    """The end offset and epoch of the last valid batch, from the last segment with one."""
     segments = list(zip(task.segments, task.sizes, strict=True))
     for at in range(len(segments) - 1, -1, -1):
         path, size = segments[at]
@@ -82,7 +82,7 @@ def _end(task: ReplicaFolder, settle_ms: int) -> tuple[int | None, int | None]:
             for found in scan(part, settle_ms=settle_ms):
                 if isinstance(found, Problem) and found.kind == UNREADABLE:
                     return None, None  # Where it ends, only what may not be read could tell.
-                last = found.headers if isinstance(found, Piece) else last
+                last = found.headers if isinstance(found, BatchRun) else last
             if last is not None:
                 return int(last.last_offset[-1]) + 1, int(last.epoch[-1])
         if at == 0:

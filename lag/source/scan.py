@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from lag.source.byte_ranges import Damage, End, RangeReader, Sound
+from lag.source.byte_ranges import Damage, End, RangeReader, ValidBatches
 from lag.source.problems import (
     BAD_CRC,
     DUPLICATE,
@@ -54,7 +54,7 @@ assert _HEADER.itemsize == HEADER_BYTES
 
 
 class Headers(NamedTuple):
-    """Columns of one row a batch, each a `numpy.ndarray`."""
+    """Header columns, one row per batch (`numpy.ndarray`s)."""
 
     position: Any
     base_offset: Any
@@ -67,11 +67,11 @@ class Headers(NamedTuple):
     codec: Any
 
     def only(self, wanted: Any) -> "Headers":
-        """The rows for which `wanted` is true, or those of a slice."""
+        """The rows selected by a mask or a slice."""
         return Headers(*(column[wanted] for column in self))
 
 
-def headers_of(sound: Sound) -> Headers:
+def headers_of(sound: ValidBatches) -> Headers:
     """The headers of these batches."""
     raw = np.frombuffer(sound.data, np.uint8)
     at = sound.starts - sound.origin
@@ -104,8 +104,8 @@ _LOOK_MS: Final = 20
 
 
 def grown_within(where: int | str, settle_ms: int) -> Callable[[int], bool]:
-    """Whether a file is larger than it was, asked again and again for so long altogether; one that
-    is named and not there yet has no bytes."""
+    """Return a function that tells whether a file has grown, and waits up to `settle_ms` in total.
+    A file that does not exist yet has no bytes."""
     left_ms = settle_ms
 
     def has_grown(size: int) -> bool:
@@ -129,31 +129,31 @@ def _size(where: int | str) -> int:
 
 
 PROBLEMS_AT_ONCE_MAX: Final = 1_000
-"""Of one kind in one window; further ones are counted in the last."""
+"""Problems of one kind per window; the last one counts the others."""
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
-    """Sound batches and their headers."""
+class BatchRun:
+    """Valid batches and their headers."""
 
-    sound: Sound
+    sound: ValidBatches
     headers: Headers
 
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """Offsets [`low`, `high`) that ought to be here and are not."""
+    """The missing offsets [`low`, `high`)."""
 
     low: int
     high: int
     epoch: int
 
 
-Scanned = Piece | Problem | Lost
+Scanned = BatchRun | Problem | Lost
 
 
 def scan(part: Slice, *, settle_ms: int) -> Iterator[Scanned]:
-    """What is in the slice, in the order of the file."""
+    """The content of the slice, in the order of the file."""
     try:
         with opened(part.path) as fd:
             yield from _Scan(part).run(_reader(part, fd, settle_ms))
@@ -164,7 +164,7 @@ def scan(part: Slice, *, settle_ms: int) -> Iterator[Scanned]:
 
 @contextmanager
 def opened(path: str) -> Iterator[int]:
-    """A file descriptor for as long as the block lasts."""
+    """Open a file for reading while the context lasts."""
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         yield fd
@@ -180,28 +180,28 @@ def _reader(part: Slice, fd: int, settle_ms: int) -> RangeReader:
 
 
 class _Scan:
-    """What is remembered from one batch to the next."""
+    """The state carried from one batch to the next."""
 
     def __init__(self, part: Slice) -> None:
         self._part = part
         is_front = part.low == 0
         self._due: int | None = part.due
-        """The offset with which the next batch ought to begin; None where nobody knows."""
+        """The expected offset of the next batch; None if unknown."""
         self._epoch: int | None = None
         self._is_first = is_front
         self._damage: Damage | None = None
 
     def run(self, reader: RangeReader) -> Iterator[Scanned]:
-        """Everything, in order."""
+        """Scan the whole slice."""
         for found in reader:
             match found:
-                case Sound():
+                case ValidBatches():
                     headers = headers_of(found)
                     yield from self._join(headers)
                     yield from self._within(headers)
                     self._due = int(headers.last_offset[-1]) + 1
                     self._epoch = int(headers.epoch[-1])
-                    yield Piece(found, headers)
+                    yield BatchRun(found, headers)
                 case Damage():
                     self._damage = found
                     if found.next_sound is None:
@@ -213,7 +213,7 @@ class _Scan:
                         yield from self._next_segment(found.position)
 
     def _join(self, headers: Headers) -> Iterator[Problem | Lost]:
-        """How the first of these batches fits to what was before."""
+        """Check the first of these batches against what came before."""
         base, epoch = int(headers.base_offset[0]), int(headers.epoch[0])
         position = int(headers.position[0])
         if self._damage is not None:
@@ -225,7 +225,7 @@ class _Scan:
         self._is_first = False
 
     def _within(self, headers: Headers) -> Iterator[Problem | Lost]:
-        """How these batches fit to each other."""
+        """Check these batches against each other."""
         base, ends = headers.base_offset, headers.last_offset + 1
         misfits = np.nonzero(base[1:] != ends[:-1])[0] + 1
         for at in misfits[:PROBLEMS_AT_ONCE_MAX].tolist():
@@ -278,7 +278,7 @@ class _Scan:
         return Problem(self._part.path, position, base, EPOCH, reason)
 
     def _tell_damage(self, following: int | None, epoch: int) -> Iterator[Problem | Lost]:
-        """Say what is damaged, now that it is known with which offset the log goes on."""
+        """Report damage, now that the next offset is known."""
         damage, self._damage = self._damage, None
         assert damage is not None
         reason, due = damage.reason, self._due
@@ -296,7 +296,7 @@ class _Scan:
         return TORN_TAIL if damage.is_cut_off and self._part.is_newest else BAD_CRC
 
     def _next_segment(self, position: int) -> Iterator[Problem | Lost]:
-        """How the end of this file fits to the name of the next."""
+        """Compare the end of this file with the name of the next."""
         due, base = self._due, self._part.next_base
         if due is None or base is None or base == due:
             return
@@ -310,7 +310,7 @@ class _Scan:
 
 
 def rows_wanted(headers: Headers, part: Slice, bounds: "Bounds") -> Any:
-    """Which of these batches are asked for: a mask, or None for all of them."""
+    """A mask of the requested batches; None for all."""
     masks = []
     if bounds.since_ms is not None:
         masks.append(headers.max_timestamp_ms >= bounds.since_ms)
@@ -332,7 +332,7 @@ def rows_wanted(headers: Headers, part: Slice, bounds: "Bounds") -> Any:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
-    """The part of the logs that is asked for; None is "no bound"."""
+    """The requested range; None for no bound."""
 
     since_ms: int | None = None
     until_ms: int | None = None

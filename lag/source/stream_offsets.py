@@ -1,14 +1,12 @@
-"""How far a stream has read each log, as a value that survives a restart; what lies between two.
+"""The offset of a stream, a value that survives a restart, and the tasks between two offsets.
 
-A stream's offset has, for every log folder: where in which segment the last batch that was told
-ends, the log offset there, and the epochs of the log with the offsets at which they begin. The same
-epoch at the same offset is the same record (Raft's log matching property), so two such values tell
-all that has happened between them: what was appended, and from where on the log is another one
-since a new leader had it truncated. Nothing else is remembered anywhere.
+For each log folder, an offset has the segment, the position after the last batch returned, its log
+offset, and the start offset of each epoch. The same epoch at the same offset is the same record
+(Raft's log matching property), so two offsets determine what happened between them: appends, and
+the offset from which a new leader made the log be truncated. There is no other state.
 
-Rows that were told cannot be taken back. A truncation is told by a row of its own with `mark`
-truncated, and every row has the `generation` of the log it was read in: how often it had been
-truncated before.
+Rows are not retracted. A truncation is a row with `mark` truncated, and every row has the
+`generation` of its log, the number of truncations before it.
 """
 
 from collections.abc import Iterator
@@ -21,7 +19,7 @@ import msgspec
 from lag.source.folders import LogFolder, Segment, find
 from lag.source.options import Options
 from lag.source.planner import slices_of
-from lag.source.scan import Piece, scan
+from lag.source.scan import BatchRun, scan
 from lag.source.schemas import MARK_MISSING, MARK_TRUNCATED
 from lag.source.tasks import Mark, Slice, Span, Task
 from quorum.records.batch import HEADER_BYTES, header_at
@@ -29,11 +27,11 @@ from quorum.records.batch import HEADER_BYTES, header_at
 _NOBODY: Final = -1
 
 Epochs = tuple[tuple[int, int], ...]
-"""Epoch and first offset, rising."""
+"""Epochs and their first offsets, rising."""
 
 
 class LastBatch(msgspec.Struct, frozen=True):
-    """By what the last batch that was told is known again."""
+    """The identity of the last batch that was returned."""
 
     position: int
     base_offset: int
@@ -42,60 +40,59 @@ class LastBatch(msgspec.Struct, frozen=True):
 
 
 class LogState(msgspec.Struct, frozen=True, kw_only=True):
-    """How far one log has been read."""
+    """The progress of a stream in one log."""
 
     replica: str
     start: int
     """The first offset of the log when it was first seen."""
     segment: int
-    """The base of the segment,"""
+    """The base offset of the current segment."""
     position: int
-    """and where in it the reading goes on."""
+    """The position in it at which reading continues."""
     end: int
     """The log offset there."""
     generation: int = 0
     epochs: Epochs = ()
     last: LastBatch | None = None
-    """None of a log of which nothing was told yet."""
+    """None if nothing was returned yet."""
 
 
 class StreamOffset(msgspec.Struct, frozen=True):
-    """How far all logs have been read, by the paths of their folders."""
+    """The progress in all logs, by the paths of their folders."""
 
     logs: dict[str, LogState] = {}
 
     def to_json(self) -> dict[str, Any]:
-        """As Spark keeps it in its checkpoint."""
+        """The form for Spark's checkpoint."""
         built: dict[str, Any] = msgspec.to_builtins(self)
         return built
 
     @classmethod
     def of_json(cls, value: dict[str, Any]) -> "StreamOffset":
-        """From what `to_json` has made; raises `ValueError` for anything else."""
+        """Parse the result of `to_json`; raises `ValueError`."""
         return msgspec.convert(value, cls)
 
 
 class Follower:
-    """Looks how far the logs go. From one look to the next it remembers where it is to stop, if it
-    was told to, and nothing else."""
+    """Find the current ends of logs. The only state is the end to stop at, if there is one."""
 
     def __init__(self, options: Options) -> None:
         self._options = options
         self._sizes: dict[str, int] | None = None
-        """Of the segments there were when it was told to stop, by their paths."""
+        """The sizes of segments at the time of `stop_here`, by path."""
 
     def stop_here(self) -> None:
-        """Look no further from now on than the logs go at this moment.
+        """Do not read beyond the present ends of the logs.
 
-        Every log then comes to its end, for however long `latest` is given what it said before.
+        Repeated calls of `latest` then reach the end of every log.
         """
         folders = find(self._options.paths).folders
         self._sizes = {each.path: each.size_bytes for log in folders for each in log.segments}
 
     def latest(self, start: dict[str, Any], bytes_max: int | None = None) -> dict[str, Any]:
-        """How far the logs go now, at most so many bytes each beyond `start`.
+        """The current ends of the logs, at most so many bytes each beyond `start`.
 
-        A log that cannot be seen stays where it was: it may come back.
+        A log that cannot be seen stays where it was, because it may come back.
         """
         known = StreamOffset.of_json(start).logs
         labels = {path: state.replica for path, state in known.items()}
@@ -108,7 +105,7 @@ class Follower:
 
 
 def _within(log: LogFolder, sizes: dict[str, int]) -> LogFolder:
-    """Of a log, what was there when its segments had these sizes."""
+    """The part of a log that existed when its segments had these sizes."""
     segments = (
         replace(each, size_bytes=min(each.size_bytes, sizes[each.path]))
         for each in log.segments
@@ -144,7 +141,7 @@ def _unread(replica: str, start: int) -> LogState:
 
 
 def _is_there(log: LogFolder, state: LogState) -> bool:
-    """Whether the last batch that was told is where it was."""
+    """True if the last batch that was returned is still in place."""
     path = next((each.path for each in log.segments if each.base == state.segment), None)
     if path is None:
         return False
@@ -165,7 +162,7 @@ def _is_there(log: LogFolder, state: LogState) -> bool:
 
 
 def _walked(log: LogFolder, state: LogState, bytes_max: int | None) -> LogState:
-    """The state behind the last sound batch, or behind so many bytes."""
+    """The state after the last valid batch, or after so many bytes."""
     read_bytes = 0
     for segment in log.segments:
         if segment.base < state.segment:
@@ -180,17 +177,17 @@ def _walked(log: LogFolder, state: LogState, bytes_max: int | None) -> LogState:
     return state
 
 
-def _pieces(log: LogFolder, segment: Segment, low: int) -> Iterator[Piece]:
+def _pieces(log: LogFolder, segment: Segment, low: int) -> Iterator[BatchRun]:
     if low >= segment.size_bytes:
         return
     (part,) = slices_of(log, segment, segment.size_bytes, low=low)
     # What is not whole yet is left for the next look: nothing is waited for.
     for found in scan(part, settle_ms=0):
-        if isinstance(found, Piece):
+        if isinstance(found, BatchRun):
             yield found
 
 
-def _behind(state: LogState, piece: Piece) -> LogState:
+def _behind(state: LogState, piece: BatchRun) -> LogState:
     headers = piece.headers
     epochs = list(state.epochs)
     last_epoch = epochs[-1][0] if epochs else _NOBODY
@@ -212,10 +209,10 @@ def _behind(state: LogState, piece: Piece) -> LogState:
 
 
 def common_end(some: Epochs, some_end: int, others: Epochs, others_end: int) -> int:
-    """Up to which offset, exclusive, two logs with these epochs and ends are the same.
+    """The offset, exclusive, up to which two logs with these epochs and ends are equal.
 
-    They are the same as long as the same epochs begin at the same offsets; the last epoch that they
-    have in common ends, in each, where its next one begins or the log ends.
+    They are equal as long as the same epochs start at the same offsets. The last common epoch ends,
+    in each, where its next one starts or the log ends.
     """
     alike = 0
     for one, other in zip(some, others, strict=False):
@@ -230,7 +227,7 @@ def common_end(some: Epochs, some_end: int, others: Epochs, others_end: int) -> 
 
 
 def tasks_between(start: dict[str, Any], end: dict[str, Any], options: Options) -> list[Task]:
-    """What was appended, truncated and lost between two offsets of a stream."""
+    """The tasks for appends, truncations and losses between two offsets of a stream."""
     before, after = StreamOffset.of_json(start).logs, StreamOffset.of_json(end).logs
     tasks: list[Task] = []
     for path, state in after.items():

@@ -1,7 +1,7 @@
-"""What one task reads: a range of a file, or what was found out about a folder beforehand.
+"""The tasks of workers: a range of a file, or something found while planning.
 
-A slice is plain data, for it travels to a worker. It knows what lies around its file, so that no
-task has to look at another's.
+A task is plain data. A slice has everything about its surroundings, so that no task reads another's
+file.
 """
 
 from dataclasses import dataclass
@@ -26,21 +26,21 @@ class Slice:
     low: int
     high: int
     size_bytes: int
-    """Of the file, when it was divided."""
+    """Size of the file when it was divided."""
     base: int
-    """The offset with which the file ought to begin."""
+    """The expected first offset of the file."""
     next_base: int | None = None
-    """With which the next segment begins; None of the newest, and of a snapshot."""
+    """The base offset of the next segment; None for the newest, and for a snapshot."""
     index: str | None = None
-    """The index of append times beside a segment, if there is one."""
+    """The index of append times of the segment, if there is one."""
     span: "Span | None" = None
-    """In a stream: which part of the log is new."""
+    """In a stream: the new part of the log."""
     is_continued: bool = False
-    """In a stream: whether it begins where the one before it ended."""
+    """In a stream: true if it continues where the previous slice ended."""
 
     @property
     def due(self) -> int | None:
-        """The offset with which the slice ought to begin; None where nobody knows."""
+        """The expected offset at the start of the slice; None if unknown."""
         if self.low == 0:
             return self.base
         # Of a stream's slices the first goes on where the batches before it were told.
@@ -48,35 +48,35 @@ class Slice:
 
     @property
     def generation(self) -> int:
-        """How often the log had been truncated when it was read, as far as is known."""
+        """The number of truncations of the log before it was read, as far as known."""
         return 0 if self.span is None else self.span.generation
 
     @property
     def is_newest(self) -> bool:
-        """Whether its file may still be appended to."""
+        """True if the file may still be appended to."""
         return self.source == "log" and self.next_base is None
 
     @property
     def is_last(self) -> bool:
-        """Whether it reaches to the end of its file."""
+        """True if the slice reaches the end of its file."""
         return self.high >= self.size_bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Span:
-    """Offsets [`low`, `high`) of a log that had these epochs: what else is there is left out."""
+    """The offsets [`low`, `high`) of a log with these epochs; other batches are skipped."""
 
     low: int
     high: int
     epochs: tuple[tuple[int, int], ...]
-    """Epoch and first offset, rising."""
+    """Epochs and their first offsets, rising."""
     generation: int = 0
-    """How often the log had been truncated."""
+    """The number of truncations of the log."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mark:
-    """In a stream: a row that says what became of the offsets from `low` on, before others come."""
+    """In a stream: a row about the offsets from `low` on, before later rows."""
 
     replica: str
     path: str
@@ -88,15 +88,15 @@ class Mark:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
-    """Problems that were found while the work was divided, each with its replica."""
+class FoundProblems:
+    """Problems that were found while planning, each with its replica."""
 
     problems: tuple[tuple[str, Problem], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaFolder:
-    """The folder of a log, for its one row of the table `replicas`."""
+    """A log folder, for its row of the table `replicas`."""
 
     folder: str
     replica: str
@@ -109,4 +109,4 @@ class ReplicaFolder:
     has_append_times: bool
 
 
-Task = Slice | Mark | Told | ReplicaFolder
+Task = Slice | Mark | FoundProblems | ReplicaFolder

@@ -1,4 +1,4 @@
-"""The live table of `metaquorum lag watch`: in place on a terminal, in lines elsewhere."""
+"""The table of `metaquorum lag watch`: in place on a terminal, printed elsewhere."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from lag.output.scales import columns, show_clock, show_count, show_span
-from lag.watch.positions import Standing
+from lag.watch.positions import Position
 
 if TYPE_CHECKING:
     from rich.live import Live
@@ -15,7 +15,7 @@ TITLES: Final = ("replica", "status", "epoch", "log end", "behind", "lag", "reco
 _STYLES: Final = {"OK": "green", "WARN": "yellow"}
 
 
-def cells(standing: Standing) -> tuple[str, ...]:
+def cells(standing: Position) -> tuple[str, ...]:
     """A row of the table."""
     return (
         standing.replica,
@@ -30,10 +30,10 @@ def cells(standing: Standing) -> tuple[str, ...]:
 
 
 class Table:
-    """A display; use it as a context."""
+    """A display, used as a context."""
 
     def __init__(self, *, live: bool) -> None:
-        """`live` draws in place."""
+        """With `live` it draws in place."""
         self._live: Live | None = _live() if live else None
         self._last = ""
 
@@ -47,12 +47,12 @@ class Table:
             self._live.stop()
 
     def ready(self) -> None:
-        """Spark has started; the first rows come soon."""
+        """Say that Spark has started."""
         if self._live is not None:
             self._live.update("The logs are read.")
 
-    def show(self, standings: Sequence[Standing]) -> None:
-        """Draw the table, or print it if it is not as it was."""
+    def show(self, standings: Sequence[Position]) -> None:
+        """Draw the table; without a terminal print it if it changed."""
         rows = [cells(standing) for standing in standings]
         if self._live is not None:
             self._live.update(_drawn(rows), refresh=True)

@@ -1,8 +1,8 @@
-"""Where every replica stands while logs are being written: pure, fed by what a stream has read.
+"""The positions of all replicas while their logs grow: pure, fed by a stream.
 
-A micro-batch of the stream comes as a few rows: where each replica's log ends now, and at what time
-the leader appended which offset, by tenths of a second. The one definition of lag is that of the
-reports; here the moment it is asked for is now, by the clock of the machine that watches.
+Each micro-batch supplies the log end of each replica, and the first offset that the leader appended
+in each tenth of a second. Lag is defined as in the reports, with the present as its end, by the
+clock of the watching machine.
 """
 
 from bisect import bisect_left, bisect_right
@@ -11,33 +11,33 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 GRAIN_MS: Final = 100
-"""How exactly it is remembered when the leader appended an offset."""
+"""The precision of the leader's append times."""
 REMEMBERED_MAX: Final = 100_000
-"""How many such times; before the oldest one, a lag is at least as great as its age."""
+"""The number of append times that are kept. Before the oldest one, a lag is at least its age."""
 WARN_MS: Final = 1_000
 STALLED_MS: Final = 2_000
 STOPPED_MS: Final = 10_000
 RATE_MS: Final = 5_000
-"""Over how long the rate of records is reckoned."""
+"""The period of the rate of records."""
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class Position:
     """One replica, now."""
 
     replica: str
     epoch: int
-    """Of its last record."""
+    """Epoch of its last record."""
     log_end: int
-    """Behind its last record."""
+    """Offset after its last record."""
     behind: int
-    """How many records it lacks."""
+    """Records that it lacks."""
     lag_ms: int
-    """How long ago the leader had the first record that it lacks; 0 if it lacks none."""
+    """Time since the leader appended the first record that it lacks; 0 if it lacks none."""
     appended_ms: int | None
-    """When it appended last: by its own clock, or the leader's where there is no index."""
+    """Time of its last append, by its own clock; by the leader's without an index."""
     records_per_s: float
-    """How fast it appended lately."""
+    """Records appended per second, lately."""
     status: str
 
 
@@ -47,12 +47,12 @@ class _Replica:
     log_end: int = 0
     appended_ms: int | None = None
     came: tuple[tuple[int, int], ...] = ()
-    """When (ms) how many records had come, lately."""
+    """Recent arrivals: time in ms and number of records."""
     records: int = 0
 
 
-class Standings:
-    """All replicas that the stream has told of."""
+class Positions:
+    """All replicas of the stream."""
 
     def __init__(self) -> None:
         self._replicas: dict[str, _Replica] = {}
@@ -60,8 +60,9 @@ class Standings:
         self._offsets: list[int] = []
 
     def take(self, ends: Iterable[Mapping[str, Any]], now_ms: int) -> None:
-        """Rows with `replica`, `log_end`, `epoch`, `appended_ms`, `records`, and `cut_to`: where
-        what was read before became void, or None. `now_ms` is when they were read."""
+        """Add the rows of a micro-batch that was read at `now_ms`: `replica`, `log_end`, `epoch`,
+        `appended_ms`, `records`, and `cut_to`, the offset from which earlier rows are void, or
+        None."""
         for row in ends:
             replica = self._replicas.setdefault(str(row["replica"]), _Replica())
             if row["cut_to"] is not None:
@@ -75,7 +76,7 @@ class Standings:
             replica.came = (*recent, (now_ms, row["records"] or 0))
 
     def learn(self, appended: Iterable[tuple[int, int]]) -> None:
-        """Pairs of a time of the leader, in ms, and the first offset that it appended then."""
+        """Add pairs of a leader's append time in ms and the first offset appended then."""
         come = list(appended)
         if not come:
             return
@@ -93,20 +94,20 @@ class Standings:
             self._offsets.append(highest)
         del self._times_ms[:-REMEMBERED_MAX], self._offsets[:-REMEMBERED_MAX]
 
-    def at(self, now_ms: int) -> list[Standing]:
-        """Every replica as it stands at this time, by name."""
+    def at(self, now_ms: int) -> list[Position]:
+        """The position of every replica at this time, by name."""
         end = max((replica.log_end for replica in self._replicas.values()), default=0)
         return [
             self._standing(name, replica, end, now_ms)
             for name, replica in sorted(self._replicas.items(), key=_by_number)
         ]
 
-    def _standing(self, name: str, replica: _Replica, end: int, now_ms: int) -> Standing:
+    def _standing(self, name: str, replica: _Replica, end: int, now_ms: int) -> Position:
         behind = max(0, end - replica.log_end)
         lag_ms = self._waits_ms(replica.log_end, now_ms) if behind else 0
         idle_ms = None if replica.appended_ms is None else now_ms - replica.appended_ms
         recent = [count for at_ms, count in replica.came if now_ms - at_ms <= RATE_MS]
-        return Standing(
+        return Position(
             replica=name,
             epoch=replica.epoch,
             log_end=replica.log_end,
@@ -118,13 +119,13 @@ class Standings:
         )
 
     def _waits_ms(self, offset: int, now_ms: int) -> int:
-        """How long ago the leader appended the record at `offset`."""
+        """Time since the leader appended the record at `offset`."""
         place = bisect_right(self._offsets, offset) - 1
         return max(0, now_ms - self._times_ms[max(0, place)]) if self._times_ms else 0
 
 
 def status(behind: int, lag_ms: int, idle_ms: int | None) -> str:
-    """The state of a replica by the limits of the report `status`, without its look at the past."""
+    """The status of a replica by the limits of the report `status`, without its past windows."""
     if not behind or lag_ms < WARN_MS:
         return "OK"
     waits_ms = lag_ms if idle_ms is None else min(lag_ms, idle_ms)

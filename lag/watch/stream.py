@@ -1,7 +1,7 @@
-"""The stream behind `metaquorum lag watch`: Spark follows the logs, a table shows where they stand.
+"""The stream behind `metaquorum lag watch`: Spark follows the logs, a table shows the positions.
 
-Spark reads; what a micro-batch comes to is so little that it is brought down to a row a replica
-here, which takes a third of the time that a query would. What is there already is read in pieces.
+Each micro-batch is reduced to one row per replica in this process, in a third of the time of a
+query in Spark. Existing logs are read in pieces.
 """
 
 import json
@@ -15,73 +15,73 @@ from typing import TYPE_CHECKING, Any, Final
 from lag.runner import look_for_logs
 from lag.session import SCRATCH_BYTES_MAX, check, spark_failures, spark_session
 from lag.source.folders import find
-from lag.watch.positions import GRAIN_MS, RATE_MS, Standing, Standings
+from lag.watch.positions import GRAIN_MS, RATE_MS, Position, Positions
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 SHOW_EVERY_SECONDS: Final = 0.5
-"""How often the table is drawn anew when nothing comes: a lag grows by itself."""
+"""The interval at which the table is drawn without news, because a lag grows by itself."""
 BYTES_AT_ONCE_MAX: Final = 128 << 20
-"""Of all logs together, in one micro-batch: their rows have to fit into this process."""
+"""The bytes of all logs in one micro-batch: its rows have to fit into this process."""
 BYTES_OF_A_LOG_MIN: Final = 1 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Watched:
-    """What to watch."""
+class WatchRequest:
+    """A request to watch logs."""
 
     paths: tuple[str, ...]
     every_ms: int
-    """How often to look for what is new."""
+    """Interval between two looks at the logs."""
     for_ms: int | None = None
-    """When to stop, counted from the first table; None goes on until interrupted."""
+    """Time to stop, counted from the first table; None for no end."""
 
 
 class _Seen:
-    """What has been read, and whether there is reason to look at it again."""
+    """The positions so far, shared between the stream and the display."""
 
     def __init__(self, now_ms: Callable[[], int]) -> None:
         self.now_ms = now_ms
-        self._standings = Standings()
+        self._standings = Positions()
         self._lock = threading.Lock()
         self._news = threading.Event()
         self.interrupted: int | None = None
-        """By which signal."""
+        """The signal that interrupted, if any."""
 
     def take(self, ends: list[dict[str, Any]], appended: list[tuple[int, int]]) -> None:
-        """Something came."""
+        """Add a micro-batch."""
         with self._lock:
             self._standings.take(ends, self.now_ms())
             self._standings.learn(appended)
         self._news.set()
 
     def interrupt(self, number: int, _: object) -> None:
-        """The user has seen enough: a handler of signals."""
+        """Handle a signal: end the display."""
         self.interrupted = number
         self._news.set()
 
     def wait(self) -> None:
-        """Return when something has come, or it is time to draw."""
+        """Wait for news, or until it is time to draw."""
         self._news.wait(SHOW_EVERY_SECONDS)
         self._news.clear()
 
-    def at(self, now_ms: int) -> list[Standing]:
-        """Where every replica stands."""
+    def at(self, now_ms: int) -> list[Position]:
+        """The position of every replica."""
         with self._lock:
             return self._standings.at(now_ms)
 
 
-def look(watched: Watched) -> None:
-    """Raise `NoSpark`, or `NothingToRead`, where there is nothing to watch with, or no log."""
+def look(watched: WatchRequest) -> None:
+    """Raise `NoSpark`, or `NothingToRead` if there is no log."""
     check()
     look_for_logs(watched.paths)
 
 
 def watch(
-    watched: Watched,
+    watched: WatchRequest,
     master: str,
-    show: Callable[[Sequence[Standing]], None],
+    show: Callable[[Sequence[Position]], None],
     ready: Callable[[], None],
     *,
     now_ms: Callable[[], int],
@@ -95,7 +95,7 @@ def watch(
     seen = _Seen(now_ms)
 
     def take(batch: "DataFrame", _: int) -> None:
-        seen.take(*folded(batch.toArrow()))
+        seen.take(*reduce_batch(batch.toArrow()))
 
     session = spark_session(
         master, name="metaquorum lag watch", scratch_bytes_max=scratch_bytes_max
@@ -112,7 +112,7 @@ def watch(
         raise SystemExit(128 + signal.SIGTERM)
 
 
-def _query(spark: Any, watched: Watched, take: Callable[["DataFrame", int], None]) -> Any:
+def _query(spark: Any, watched: WatchRequest, take: Callable[["DataFrame", int], None]) -> Any:
     logs = len(find(watched.paths).folders)
     bytes_max = max(BYTES_OF_A_LOG_MIN, BYTES_AT_ONCE_MAX // max(1, logs))
     stream = spark.readStream.format("quorumlog").option("table", "batches")
@@ -124,7 +124,7 @@ def _query(spark: Any, watched: Watched, take: Callable[["DataFrame", int], None
 
 
 def _show(
-    query: Any, seen: _Seen, watched: Watched, show: Callable[[Sequence[Standing]], None]
+    query: Any, seen: _Seen, watched: WatchRequest, show: Callable[[Sequence[Position]], None]
 ) -> None:
     first_ms: int | None = None
     while seen.interrupted is None:
@@ -144,7 +144,7 @@ def _show(
 
 @contextmanager
 def _signals(seen: _Seen) -> Iterator[None]:
-    """Ctrl-C and SIGTERM end the waiting, and never cut a call to Spark in two."""
+    """Let Ctrl-C and SIGTERM end the display, and never interrupt a call to Spark."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -161,14 +161,13 @@ COLUMNS: Final = (
     "replica", "base_offset", "last_offset", "epoch", "leader_append_ms", "local_append_ms",
     "records", "mark", "generation",
 )  # fmt: skip
-"""Of the table `batches`, what is looked at here."""
+"""The columns of `batches` that are read."""
 _UNKNOWN: Final = -1
 
 
-def folded(told: Any) -> tuple[list[dict[str, Any]], list[tuple[int, int]]]:
-    """Of a `pyarrow.Table` with these columns: a row for each replica, with where its log ends now;
-    and for each tenth of a second in which a leader appended, that time in ms and the first offset.
-    """
+def reduce_batch(told: Any) -> tuple[list[dict[str, Any]], list[tuple[int, int]]]:
+    """Reduce a `pyarrow.Table` with these columns to one row per replica with its log end, and to
+    pairs of a time in ms and the first offset that a leader appended in that tenth of a second."""
     from lag.source.schemas import MARK_TRUNCATED
 
     rows = told.filter(told["mark"].is_null())

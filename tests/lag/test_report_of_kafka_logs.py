@@ -13,7 +13,7 @@ from lag.progress import Steps
 from lag.request import InvalidRequest, ReportRequest
 from lag.results import Results
 from lag.runner import NothingToRead, collect, look_for_logs, read
-from lag.watch.positions import Standings
+from lag.watch.positions import Positions
 from tests.lag.copied_logs import CUT_BYTES, copy_of
 
 LAST_APPEND_MS: Final = 1_795_236_758_432
@@ -79,15 +79,15 @@ def test_folders_without_a_log_are_each_named(tmp_path: Path) -> None:
 def test_a_micro_batch_comes_down_to_a_row_for_each_replica(spark: Any, tmp_path: Path) -> None:
     """What `lag watch` makes of all that it reads at first, until it stands in the table."""
     from lag.source.data_source import QuorumLogSource
-    from lag.watch.stream import COLUMNS, folded
+    from lag.watch.stream import COLUMNS, reduce_batch
 
     spark.dataSource.register(QuorumLogSource)
     copy_of(tmp_path, 1)
     copy_of(tmp_path, 2, without_bytes=CUT_BYTES)
     asked = ReportRequest(paths=(str(tmp_path),))
     batches = read(spark, asked, "batches", columns=",".join(COLUMNS), source="log")
-    ends, appended = folded(batches.toArrow())
-    standings = Standings()
+    ends, appended = reduce_batch(batches.toArrow())
+    standings = Positions()
     standings.take(ends, now_ms=LAST_APPEND_MS)
     standings.learn(appended)
     first, second = standings.at(LAST_APPEND_MS + 3_000)

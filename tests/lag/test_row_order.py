@@ -10,7 +10,7 @@ pytest.importorskip("pyarrow", reason="the extra spark is not installed")
 
 import pyarrow as pa
 
-from lag.results import in_order
+from lag.results import sort_rows
 
 NAMES = st.one_of(st.none(), st.sampled_from(["", "a", "a2", "a10", "10", "2", "02", "b2c3", "²"]))
 NUMBERS = st.one_of(st.none(), st.integers(-3, 3))
@@ -43,4 +43,4 @@ def test_the_first_column_counts_first(rows: list[tuple[str | None, int | None]]
 def arranged(rows: list[tuple[str | None, int | None]]) -> list[tuple[Any, ...]]:
     schema = pa.schema([pa.field("name", pa.string()), pa.field("number", pa.int64())])
     table = pa.Table.from_pylist([{"name": name, "number": n} for name, n in rows], schema)
-    return [tuple(row.values()) for row in in_order(table, ("name", "number"))]
+    return [tuple(row.values()) for row in sort_rows(table, ("name", "number"))]

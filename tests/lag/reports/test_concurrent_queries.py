@@ -6,14 +6,14 @@ import pytest
 
 pytest.importorskip("pyspark", reason="the extra spark is not installed")
 
-from lag.reports.dataframes import together
+from lag.reports.dataframes import run_concurrently
 
 
 def test_answers_come_in_the_order_of_the_questions(spark: Any) -> None:
     def counted(count: int) -> Any:
         return lambda: spark.range(count).count()
 
-    assert together(spark, *map(counted, (30, 1, 20))) == [30, 1, 20]
+    assert run_concurrently(spark, *map(counted, (30, 1, 20))) == [30, 1, 20]
 
 
 def test_the_first_fault_is_raised_and_ends_the_others(spark: Any) -> None:
@@ -24,5 +24,5 @@ def test_the_first_fault_is_raised_and_ends_the_others(spark: Any) -> None:
         return spark.range(1 << 40).selectExpr("sum(hash(id))").collect()
 
     with pytest.raises(ValueError, match="not this one"):
-        together(spark, slow, fails)
+        run_concurrently(spark, slow, fails)
     assert spark.range(3).count() == 3

@@ -1,12 +1,12 @@
 """The lag of one replica, by numbers that can be checked in one's head."""
 
-from lag.reports.lag import WHOLE, Bucket, Leading, percentile, samples, windows
+from lag.reports.lag import WHOLE, Bucket, LeaderTimeline, percentile, samples, windows
 from lag.reports.scope import Scope
 
 SCOPE = Scope(1, 1_000, 100)
 """Ten windows of 100 ms, a sample each ms."""
 # The leader appends record 0 at 100 ms, 1 at 200 ms, ..., 9 at 1,000 ms.
-LEADING = Leading(
+LEADING = LeaderTimeline(
     [None if t < 100 else t // 100 for t in range(1, 1_001)],
     {offset: 100 * (offset + 1) for offset in range(10)},
 )

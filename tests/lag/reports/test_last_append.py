@@ -1,6 +1,6 @@
 """When a replica appended last, in plain values: what its silence is counted from."""
 
-from lag.reports.clocks import Part
+from lag.reports.clocks import EpochPart
 from lag.reports.epochs import EpochSpan, Span
 from lag.reports.lag import ends, last_append_ms
 from lag.reports.status import status
@@ -8,9 +8,9 @@ from lag.reports.status import status
 QUORUM = {1: EpochSpan(1, 0, 10, 1_400, 1_590), 2: EpochSpan(2, 10, 300, 1_100, 11_105)}
 """2, whose clock is 500 ms ahead, led epoch 1; then 1 led epoch 2, whose clock is right."""
 KNOWN = {
-    ("1", 2): Part("1", 2, 300, True, 0),
-    ("3", 1): Part("3", 1, 10, False, -497),
-    ("3", 2): Part("3", 2, 300, False, 0),
+    ("1", 2): EpochPart("1", 2, 300, True, 0),
+    ("3", 1): EpochPart("3", 1, 10, False, -497),
+    ("3", 2): EpochPart("3", 2, 300, False, 0),
 }
 LED = Span("1", 2, 10, 300, 1_100, 11_105, 1_101, 11_106, 0, 290)
 DEAD = [

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from lag.reports.clocks import Part
+from lag.reports.clocks import EpochPart
 from lag.reports.epochs import EpochSpan, Leader, Span, best_copy, quorum_epochs
 from lag.reports.leadership import Evidence, Registration, leadership
 from lag.reports.scope import Scope
@@ -23,9 +23,9 @@ def test_an_epoch_has_its_tenure_and_what_was_before_it() -> None:
 
 
 def test_what_is_certain_of_the_next_leaders_clock_is_no_part_of_the_gap() -> None:
-    ahead = NOTHING._replace(known={("2", 1): Part("2", 1, 10, False, 500)})
+    ahead = NOTHING._replace(known={("2", 1): EpochPart("2", 1, 10, False, 500)})
     assert leadership(QUORUM, ahead)[1]["gap_ms"] == 2_500
-    behind = NOTHING._replace(known={("2", 1): Part("2", 1, 10, False, -500)})
+    behind = NOTHING._replace(known={("2", 1): EpochPart("2", 1, 10, False, -500)})
     assert leadership(QUORUM, behind)[1]["gap_ms"] == 3_500
 
 
@@ -45,7 +45,7 @@ def test_its_own_append_times_tell_whether_a_leader_lived() -> None:
         own = [Span("1", 1, 0, 10, 1_000, 5_000, 1_000, 5_000, 0, 10)]
         for at_ms in first_here_ms:
             own.append(Span("1", 3, 10, 20, 8_000, 9_000, at_ms))
-        known = {("1", 3): Part("1", 3, 20, False, 0)}
+        known = {("1", 3): EpochPart("1", 3, 20, False, 0)}
         row = leadership(QUORUM, NOTHING._replace(spans=own, known=known))[0]
         return str(row["ended"])
 

@@ -7,7 +7,7 @@ import pytest
 
 pytest.importorskip("pyspark", reason="the extra spark is not installed")
 
-from lag.reports.logs import Beginning, beginning
+from lag.reports.logs import StartSnapshot, start_snapshot
 from lag.reports.report import report
 from statemachine.reassignment.settings import PARALLEL_REPLICAS
 from tests.lag.handmade_tables import MadeTables
@@ -104,11 +104,11 @@ def replica(name: str, start: int, end: int, *snapshots: str, epoch: int = 1) ->
 
 def test_the_oldest_snapshot_that_reaches_the_log_is_taken_whosever_it_is() -> None:
     short = replica("1", 90, 120, LATER)
-    assert beginning([short]) == Beginning("1", LATER, 110)
+    assert start_snapshot([short]) == StartSnapshot("1", LATER, 110)
     also = replica("2", 110, 120, EARLIER, SNAPSHOT, LATER)
-    assert beginning([short, also]) == Beginning("2", SNAPSHOT, 100)
+    assert start_snapshot([short, also]) == StartSnapshot("2", SNAPSHOT, 100)
     whole = replica("3", 0, 95)
-    assert beginning([short, also, whole]) is None
-    assert beginning([replica("1", 90, 120, EARLIER)]) is None, "what is between is unknown"
-    assert beginning([replica("1", 90, 95, LATER)]) is None
-    assert beginning([]) is None
+    assert start_snapshot([short, also, whole]) is None
+    assert start_snapshot([replica("1", 90, 120, EARLIER)]) is None, "what is between is unknown"
+    assert start_snapshot([replica("1", 90, 95, LATER)]) is None
+    assert start_snapshot([]) is None

@@ -12,7 +12,7 @@ pytest.importorskip("numpy", reason="the extra spark is not installed")
 import numpy as np
 
 from lag.source import append_time_index
-from lag.source.append_time_index import Judged, judge_index, read_index
+from lag.source.append_time_index import IndexCheck, check_index, read_index
 from quorum.log.append_times import ENTRY_BYTES, HEADER_BYTES, append_times, encode_entry
 from quorum.log.append_times import encode_header as header
 from quorum.log.filesystem import read_up_to
@@ -59,7 +59,7 @@ def test_of_the_records_asked_about_a_part_says_what_the_whole_does(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(append_time_index, "_BLOCK", block)
         times = read_index(str(path), BASE, first, last)
-        judged = judge_index(str(path), BASE)
+        judged = check_index(str(path), BASE)
     slow = list(append_times(path))
     offsets = np.arange(first, last + 1)
     found, known = times.at(offsets)
@@ -68,7 +68,7 @@ def test_of_the_records_asked_about_a_part_says_what_the_whole_does(
         for at in offsets.tolist()
     ]
     count = (len(content) - HEADER_BYTES) // ENTRY_BYTES
-    assert judged == Judged(slow[-1].end if slow else None, count - len(slow))
+    assert judged == IndexCheck(slow[-1].end if slow else None, count - len(slow))
 
 
 def test_of_a_long_index_a_part_alone_is_read(
@@ -92,25 +92,25 @@ def test_of_a_long_index_a_part_alone_is_read(
 @pytest.mark.parametrize(
     ("content", "judged"),
     [
-        (b"", Judged()),
-        (b"MQ", Judged()),
-        (header(), Judged()),
-        (header() + bytes(ENTRY_BYTES - 1), Judged()),
-        (header() + bytes(ENTRY_BYTES), Judged(None, 1)),
+        (b"", IndexCheck()),
+        (b"MQ", IndexCheck()),
+        (header(), IndexCheck()),
+        (header() + bytes(ENTRY_BYTES - 1), IndexCheck()),
+        (header() + bytes(ENTRY_BYTES), IndexCheck(None, 1)),
     ],
 )
 def test_an_index_that_is_hardly_begun_says_nothing(
-    write: Write, content: bytes, judged: Judged
+    write: Write, content: bytes, judged: IndexCheck
 ) -> None:
     path = write(content)
     times = read_index(str(path), BASE, BASE, BASE + 10)
     assert (len(times.ends), times.size_bytes) == (0, len(content))
-    assert judge_index(str(path), BASE) == judged
+    assert check_index(str(path), BASE) == judged
 
 
 def test_ends_that_do_not_rise_are_damage(write: Write) -> None:
     path = write(header() + b"".join(encode_entry(end, end, 3) for end in (110, 105, 120, 130)))
-    assert judge_index(str(path), BASE) == Judged(130, 1)
+    assert check_index(str(path), BASE) == IndexCheck(130, 1)
     times = read_index(str(path), BASE, BASE, BASE + 30)
     # How far the damaged one went, and where the next began, nobody knows.
     assert (times.ends.tolist(), times.times_ms.tolist()) == ([110, 120, 130], [110, -1, 130])
@@ -120,10 +120,10 @@ def test_what_is_no_index_says_why_and_how_long_it_is(write: Write) -> None:
     path = write(b"a text, and no index")
     # Of a stream: who waits for it to grow would otherwise wait for ever.
     assert read_index(str(path), BASE, BASE, BASE + 10).size_bytes == 20
-    assert "not an index of append times" in (judge_index(str(path), BASE).problem or "")
+    assert "not an index of append times" in (check_index(str(path), BASE).problem or "")
     path.unlink()
     assert read_index(str(path), BASE, BASE, BASE).size_bytes == 0
-    assert "it cannot be read: No such file" in (judge_index(str(path), BASE).problem or "")
+    assert "it cannot be read: No such file" in (check_index(str(path), BASE).problem or "")
 
 
 def entries(steps: list[tuple[int, int]]) -> bytes:

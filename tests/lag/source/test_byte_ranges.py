@@ -161,7 +161,7 @@ def test_a_batch_of_an_older_format_is_named(tmp_path: Path) -> None:
 
 def test_an_end_that_is_still_written_is_no_torn_tail(tmp_path: Path) -> None:
     """The rest of the batch arrives between two looks: it is then whole, and told."""
-    from lag.source.byte_ranges import Damage, RangeReader, Sound
+    from lag.source.byte_ranges import Damage, RangeReader, ValidBatches
 
     content = b"".join(handmade_logs.batches([4, 4]))
     path = handmade_logs.write_segment(tmp_path, 0, [content[:-10]])
@@ -177,7 +177,7 @@ def test_an_end_that_is_still_written_is_no_torn_tail(tmp_path: Path) -> None:
         found = list(reader)
     finally:
         os.close(fd)
-    assert sum(len(each.starts) for each in found if isinstance(each, Sound)) == 2
+    assert sum(len(each.starts) for each in found if isinstance(each, ValidBatches)) == 2
     assert not any(isinstance(each, Damage) for each in found)
 
 

@@ -11,7 +11,7 @@ pytest.importorskip("pyarrow", reason="the extra spark is not installed")
 import pyarrow as pa
 
 from lag.watch.positions import RATE_MS
-from lag.watch.stream import COLUMNS, folded
+from lag.watch.stream import COLUMNS, reduce_batch
 
 SCHEMA = pa.schema(
     [(name, pa.string() if name in ("replica", "mark") else pa.int64()) for name in COLUMNS]
@@ -31,7 +31,7 @@ def row(replica: str, base: int, last: int, **more: Any) -> dict[str, Any]:
 def test_a_log_ends_with_its_last_batch_and_that_came_when_its_index_says() -> None:
     first = row("1", 0, 4, local_append_ms=1_020)
     last = row("1", 5, 6, leader_append_ms=1_310, local_append_ms=1_330)
-    ends, appended = folded(table(last, first, row("2", 0, 4)))
+    ends, appended = reduce_batch(table(last, first, row("2", 0, 4)))
     expected = {"replica": "1", "epoch": 1, "log_end": 7, "appended_ms": 1_330}
     assert ends[0] == {**expected, "records": 7, "cut_to": None}
     assert (ends[1]["replica"], ends[1]["appended_ms"]) == ("2", 1_000)
@@ -40,10 +40,10 @@ def test_a_log_ends_with_its_last_batch_and_that_came_when_its_index_says() -> N
 
 def test_what_is_truncated_is_told_with_what_took_its_place_and_without() -> None:
     mark = row("1", 5, 9, mark="truncated", generation=1, records=None, leader_append_ms=None)
-    (end,), appended = folded(table(mark))
+    (end,), appended = reduce_batch(table(mark))
     assert (end["cut_to"], end["log_end"], appended) == (5, None, [])
     old, new = row("1", 8, 9), row("1", 5, 5, epoch=2, generation=1)
-    (end,), _ = folded(table(old, mark, new))
+    (end,), _ = reduce_batch(table(old, mark, new))
     assert (end["cut_to"], end["log_end"], end["epoch"]) == (5, 6, 2)
 
 
@@ -52,13 +52,13 @@ def test_history_that_is_read_at_once_counts_for_no_rate() -> None:
     old = row("1", 0, 999, leader_append_ms=1_000)
     edge = row("1", 1_000, 1_001, leader_append_ms=600_000 - RATE_MS)
     new = row("1", 1_002, 1_004, leader_append_ms=600_000)
-    (end,), _ = folded(table(old, edge, new))
+    (end,), _ = reduce_batch(table(old, edge, new))
     assert end["records"] == 3
 
 
 def test_what_is_missing_moves_nothing() -> None:
-    assert folded(table(row("1", 5, 9, mark="missing", records=None))) == ([], [])
-    assert folded(table()) == ([], [])
+    assert reduce_batch(table(row("1", 5, 9, mark="missing", records=None))) == ([], [])
+    assert reduce_batch(table()) == ([], [])
 
 
 ROWS = st.lists(
@@ -85,7 +85,7 @@ def test_it_agrees_with_a_look_at_every_row(rows: list[dict[str, Any]]) -> None:
         if one["leader_append_ms"] is not None:
             tenth = one["leader_append_ms"] // 100 * 100
             firsts[tenth] = min(one["base_offset"], firsts.get(tenth, one["base_offset"]))
-    found, appended = folded(table(*rows))
+    found, appended = reduce_batch(table(*rows))
     shown = {end["replica"]: (end["epoch"], end["log_end"]) for end in found}
     assert shown == {name: stands[1:] for name, stands in ends.items()}
     assert appended == sorted(firsts.items())

@@ -5,7 +5,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lag.watch.positions import RATE_MS, REMEMBERED_MAX, Standings, status
+from lag.watch.positions import RATE_MS, REMEMBERED_MAX, Positions, status
 
 
 def end(replica: str, log_end: int, at_ms: int, **more: Any) -> dict[str, Any]:
@@ -13,8 +13,8 @@ def end(replica: str, log_end: int, at_ms: int, **more: Any) -> dict[str, Any]:
     return {**row, "records": 0, "cut_to": None, **more}
 
 
-def standings(*rows: dict[str, Any], appended: list[tuple[int, int]]) -> Standings:
-    made = Standings()
+def standings(*rows: dict[str, Any], appended: list[tuple[int, int]]) -> Positions:
+    made = Positions()
     made.take(rows, now_ms=0)
     made.learn(appended)
     return made
