@@ -1,4 +1,4 @@
-"""Whether the cluster holds what the answers said: figures that nobody checked prove nothing."""
+"""Compare the state of the cluster with the answers: figures without a check prove nothing."""
 
 import asyncio
 from collections.abc import Sequence

@@ -156,7 +156,7 @@ class Asker(OneConnection):
 
 
 def _explained(claim: Claim, frame: bytes) -> str:
-    """What an unexpected answer says."""
+    """The message of an unexpected answer."""
     what = f"partition {claim.number}, change {claim.changes + 1}"
     try:
         body = frame[_NUMBER.size + 1 :]

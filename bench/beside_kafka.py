@@ -36,7 +36,7 @@ Values = dict[Side, dict[str, list[float]]]
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What is to be measured: these steps, in this many rounds."""
+    """The steps to measure, and the number of rounds."""
 
     rounds: int
     steps: Sequence[str]
@@ -73,7 +73,7 @@ async def _round(
 
 
 def facts(folder: Path, runtime: Runtime) -> dict[str, str]:
-    """What a reader must know to compare."""
+    """The facts that a reader needs to compare."""
     p50_ms, p99_ms = machine.fdatasync_ms(folder)
     return {
         **machine.facts(),

@@ -35,7 +35,7 @@ SECTION: Final = "beside-others"
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What is to be measured: these steps, of these sides, in this many rounds."""
+    """The steps and sides to measure, and the number of rounds."""
 
     rounds: int
     seconds: float
@@ -46,7 +46,7 @@ class Run:
 
     @property
     def wish(self) -> Wish:
-        """What each round does."""
+        """The loads of each round."""
         return Wish(self.seconds, math.ceil(self.kills / self.rounds))
 
     def __str__(self) -> str:
@@ -57,7 +57,7 @@ class Run:
 
 
 def facts(folder: Path, kafka: Runtime | None) -> dict[str, str]:
-    """What a reader must know to compare; `kafka` where it is measured, too."""
+    """The facts that a reader needs to compare, including `kafka` if it is measured."""
     p50_ms, p99_ms = machine.fdatasync_ms(folder)
     java = {} if kafka is None else {"Java": version_of(kafka.java)}
     return {
@@ -69,7 +69,7 @@ def facts(folder: Path, kafka: Runtime | None) -> dict[str, str]:
 
 
 def without_kafka(sides: Sequence[str]) -> tuple[Runtime | None, dict[str, str]]:
-    """What runs Kafka, where it is wanted; else why it is left out, where that has a reason."""
+    """The programs that run Kafka, or the reason to leave it out."""
     if KAFKA not in sides:
         return None, {}
     try:

@@ -17,7 +17,7 @@ from statemachine.features.features import RANGES
 
 HEARTBEAT_MS: Final = 1_000
 TIMEOUT_MS: Final = 30_000
-"""What comes behind a hundred thousand partitions waits for them."""
+"""The time limit of a request, which may wait behind a hundred thousand partitions."""
 UNFENCE_TRIES: Final = 100
 
 # Incarnations and directories need ids that are told apart, and above those that are reserved.

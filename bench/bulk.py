@@ -37,7 +37,7 @@ _NO_TAGS_BYTES: Final = 1
 
 
 def form_of(api_key: ApiKey) -> Form:
-    """What a request of this kind is made with."""
+    """The form of the requests of this kind."""
     return Form(api_key, VERSIONS[api_key], PATIENCE)
 
 

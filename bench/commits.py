@@ -1,4 +1,4 @@
-"""How many commits a second three controllers make, and how long one takes.
+"""Commits per second of three controllers, and their latency.
 
 Three controller processes on this machine, each with its own folder and with fsync, three
 registered brokers, one topic. Each connection speaks for the leader of one partition, which loses
@@ -41,7 +41,7 @@ SECTION: Final = "commits"
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What is to be measured: each load this often and this long."""
+    """The loads to measure, how often and how long."""
 
     loads: Sequence[int]
     seconds: float
@@ -120,7 +120,7 @@ async def run(folder: Path, wish: Wish) -> tuple[dict[str, str], list[Row]]:
 
 
 def section_name() -> str:
-    """Where the table stands: what is compiled and what is interpreted each has its own."""
+    """The section of the table; compiled and interpreted modules have one each."""
     return SECTION if machine.is_compiled() else f"{SECTION}-interpreted"
 
 

@@ -1,4 +1,4 @@
-"""What it takes a controller to fence a broker on which thousands of partitions are.
+"""The cost for a controller of fencing a broker with thousands of partitions.
 
 One controller's share of it, in this process and in the slices in which the product does it:
 decide, write, replay. No quorum and no disk are in it; with them it is the step `fence` of
@@ -21,7 +21,7 @@ from statemachine.vocabulary import NO_LEADER, BrokerId
 
 
 class Fenced(NamedTuple):
-    """What it took, in processor time."""
+    """The processor time of each part."""
 
     seconds: float
     stop_ms: float
@@ -33,7 +33,7 @@ class Fenced(NamedTuple):
 
 
 class _Turns:
-    """What is to be called in a moment, and how long each call took."""
+    """The callbacks that are due, and the time that each took."""
 
     def __init__(self) -> None:
         self._due: list[Callable[[], None]] = []

@@ -1,4 +1,4 @@
-"""What is compared with Kafka's controllers, what ours must reach, and the table that says so."""
+"""The figures compared with Kafka's controllers, their targets, and the table."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ class Bound:
     value: float | None = None
 
     def is_met(self, ours: float, kafkas: float) -> bool:
-        """Whether a median of ours keeps it."""
+        """True if our median meets the target."""
         if self.value is not None:
             return ours <= self.value
         assert self.share is not None
@@ -42,7 +42,7 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Samples:
-    """What was measured for one figure on one side."""
+    """The values measured for one figure on one side."""
 
     values: Sequence[float]
 

@@ -1,4 +1,4 @@
-"""What one commit after the other takes where nothing is computed: wake-ups and disks alone.
+"""The cost of consecutive commits without any computation: wake-ups and disks alone.
 
     python -m bench.floor [--seconds 3] [--write docs/performance.md]
 
@@ -78,7 +78,7 @@ async def _start(parts: AsyncExitStack, path: Path, *ports: int) -> int:
 
 
 def described(command: str, facts: dict[str, str], per_second: float) -> str:
-    """What the document says."""
+    """The text for the document."""
     lines = [f"`{command}`", "", *(f"- {name}: {fact}" for name, fact in facts.items()), ""]
     return "\n".join([*lines, f"{per_second:,.0f} a second, {1e6 / per_second:,.0f} µs each.", ""])
 

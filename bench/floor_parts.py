@@ -76,7 +76,7 @@ class Leader(asyncio.Protocol):
         self._disk = disk
         self._asked = 0
         self._have = [0] * (1 + followers)
-        """How many each has on disk, the leader first."""
+        """The number that each has on disk, the leader first."""
         self.followers: list[asyncio.Transport] = []
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:

@@ -1,4 +1,4 @@
-"""What a batched move costs for each of its partitions, by how many partitions it has.
+"""The cost per partition of a batched move, by the number of its partitions.
 
 One controller's share of it, in this process: decide, write, replay. The move is one from three
 brokers to three others with at most two replicas a step and 500 partitions at a time (KIP-435), and
@@ -133,6 +133,6 @@ class Moved:
 
 
 def growth() -> float:
-    """How much more a partition costs in a move of many than in one of few."""
+    """The cost of a partition in a large move, divided by that in a small one."""
     few = Moved(FEW).move()
     return Moved(MANY).move() / few

@@ -35,7 +35,7 @@ _MIB: Final = 1 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figures:
-    """What was measured, of one core where it is not memory."""
+    """The measured figures, per core except for memory."""
 
     headers_mb_s: float
     """Log that a core reads in a second of its own time, one record a batch."""
@@ -59,7 +59,7 @@ class Figures:
 
     @property
     def row_us(self) -> float:
-        """What a report costs for a commit in a replica, beyond what it costs anyway."""
+        """The cost of a commit per replica in a report, without the fixed cost."""
         more = self.commits * (_GROWS - 1) * _MEASURED_REPLICAS
         return max(0.0, self.large_cpu_s - self.cpu_s) / more * 1e6
 
@@ -70,7 +70,7 @@ class Figures:
 
 
 def figures_of(document: Path) -> Figures:
-    """What the document's tables say; raises `RunFailed` where they do not."""
+    """The figures in the document's tables; raises `RunFailed` if they are missing."""
     cells = {
         row[0]: row[1:]
         for line in document.read_text(encoding="utf-8").splitlines()

@@ -41,7 +41,7 @@ _WRITE_BYTES: Final = 1 << 22
 
 
 class Partitions:
-    """What the controllers say of brokers and partitions, one value a commit."""
+    """The records of the controllers about brokers and partitions, one per commit."""
 
     def __init__(self, commits: int) -> None:
         count = max(TOPIC_PARTITIONS, commits // COMMITS_A_PARTITION)
@@ -52,7 +52,7 @@ class Partitions:
         ]
 
     def values(self) -> Iterator[bytes]:
-        """What is committed, without an end."""
+        """An endless series of commits."""
         for broker_id in range(1, BROKERS + 1):
             yield self._encoded(_registered(broker_id))
             yield self._encoded(_let_in(broker_id))
@@ -85,7 +85,7 @@ class Partitions:
         )
 
     def _changed(self, place: int, phase: int) -> kafka_records.PartitionChange:
-        """What is said of this partition: 0 to 2 are the steps of a move."""
+        """The record about this partition: 0 to 2 are the steps of a move."""
         old = self._replicas[place]
         topic, number = divmod(place, TOPIC_PARTITIONS)
         change = kafka_records.PartitionChange(partition_id=number, topic_id=_topic_id(topic))
@@ -150,7 +150,8 @@ def _opening(epoch: int, at_ms: int) -> tuple[bytearray, int]:
 
 
 def _write_index(path: Path, voter: int, commits: int) -> None:
-    """When this voter appended each commit: a leader 1 ms after it took it, the others later."""
+    """The append time of each commit at this voter: 1 ms after the request at a leader, later
+    elsewhere."""
     election = commits // 2
     with path.open("wb", buffering=_WRITE_BYTES) as file:
         file.write(encode_header())

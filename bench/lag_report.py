@@ -1,4 +1,4 @@
-"""What a whole lag report costs: seconds, growth with the log and with cores, and memory.
+"""The cost of a whole lag report: seconds, growth with the log and with cores, memory.
 
     python -m bench.lag_report [--commits N] [--write docs/lag.md]
 
@@ -60,13 +60,13 @@ class Report(msgspec.Struct, kw_only=True):
     worker_mb: float
     """The most of any Python worker."""
     shuffled_mb: float
-    """What its stages wrote for each other."""
+    """The bytes that its stages wrote for each other."""
     rows: int
     """Of all tables that were made."""
 
 
 class Planned(msgspec.Struct, kw_only=True):
-    """What it costs to divide logs into splits, before anything of them is read."""
+    """The cost of dividing logs into splits, before they are read."""
 
     files: int
     splits: int
@@ -85,7 +85,7 @@ class Line(msgspec.Struct):
     must: float | None = None
     aim: float | None = None
     is_least: bool = False
-    """Whether more is better."""
+    """True if more is better."""
 
     def met(self) -> str:
         """The best that was reached: the aim, what it must be, or neither."""
@@ -100,7 +100,7 @@ class Line(msgspec.Struct):
 def lines(
     whole: Report, large: Report, alone: Report, bound: Report, planned: Planned, log_mb: float
 ) -> list[Line]:
-    """What four reports say: of all, of eight times as much, one task at a time, on one core."""
+    """The lines for four reports: all logs, logs eight times as long, local[1], one core."""
     few, many = f"{whole.commits:,}", f"{large.commits:,}"
     return [
         Line(f"whole report, three replicas of {few} commits", "s", whole.seconds, 30, 15),

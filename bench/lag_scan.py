@@ -1,4 +1,4 @@
-"""How fast logs become tables: headers at 20 records a batch and at one, and typed records.
+"""The speed of reading logs as tables: headers at 20 records a batch and at one, and typed records.
 
     python -m bench.lag_scan [--megabytes N] [--records N] [--spark] [--write docs/lag.md]
 
@@ -69,7 +69,7 @@ CASES: Final = (
 
 
 class Done(NamedTuple):
-    """What one worker has done."""
+    """The result of one worker."""
 
     rows: int
     cpu_s: float
@@ -77,7 +77,7 @@ class Done(NamedTuple):
 
 
 def change(number: int) -> bytes:
-    """What a controller says a million times: who is in sync, and who leads."""
+    """A change of ISR and leader, the most frequent record."""
     isr = tuple(BrokerId(1 + (number * 7 + at) % 40) for at in range(3))
     said = kafka_records.PartitionChange(
         partition_id=number % 100_000, topic_id=_TOPIC, isr=isr, leader=isr[0]

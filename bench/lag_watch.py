@@ -1,4 +1,4 @@
-"""How long it takes from an append until it is in the table of `metaquorum lag watch`.
+"""The time from an append until it is in the table of `metaquorum lag watch`.
 
     python -m bench.lag_watch [--times N] [--write docs/lag.md]
 
@@ -41,7 +41,7 @@ WARM_UP: Final = 5
 PAUSE_SECONDS: Final = (0.3, 1.3)
 """Between two appends: from and to."""
 SECONDS_MAX: Final = 300.0
-"""When the command is given up."""
+"""The time after which the command is given up."""
 MUST_SECONDS: Final = 5.0
 AIM_SECONDS: Final = 2.0
 

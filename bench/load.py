@@ -17,10 +17,10 @@ class Connection(Protocol):
     """Asks for one commit after the other, from `go` to `halt`."""
 
     latencies: "array[float] | None"
-    """Where latencies go, in seconds; None while nothing is measured."""
+    """The list for latencies, in seconds; None if nothing is measured."""
 
     def itself(self) -> asyncio.Protocol:
-        """What the loop calls to make the protocol of a connection."""
+        """The factory for the protocol of a connection."""
         ...
 
     def go(self) -> None:

@@ -4,7 +4,7 @@ import asyncio
 
 
 def loop_factory() -> type[asyncio.AbstractEventLoop] | None:
-    """What `asyncio.Runner` makes its loop with; None for asyncio's own."""
+    """The loop factory for `asyncio.Runner`; None for asyncio's own."""
     try:
         import uvloop
     except ImportError:

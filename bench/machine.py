@@ -1,4 +1,4 @@
-"""What a run ran on, and what it used of it: cores, the disk's own speed, processor time.
+"""The machine of a run, and its use: cores, speed of the disk, processor time.
 
 Linux only: the time of a process, and that of the whole machine, are read from /proc.
 """
@@ -36,7 +36,7 @@ class Used:
     machine: float
 
     def since(self, before: "Used") -> "Used":
-        """What was used between the two."""
+        """The use between the two."""
         by_pid = {pid: after - before.by_pid[pid] for pid, after in self.by_pid.items()}
         return Used(by_pid, self.machine - before.machine)
 
@@ -70,7 +70,7 @@ def fdatasync_ms(folder: Path) -> tuple[float, float]:
 
 
 def facts() -> dict[str, str]:
-    """What a reader must know to compare two runs: the machine, and what runs on it."""
+    """The facts that a reader needs to compare two runs: the machine and the build."""
     return {
         "Processor": f"{_processor()}, {os.cpu_count()} cores",
         "System": f"{platform.system()} {platform.release()}",
@@ -81,7 +81,7 @@ def facts() -> dict[str, str]:
 
 
 def is_compiled() -> bool:
-    """Whether this process, and whatever it starts, runs what `make compiled` made."""
+    """True if this process, and those that it starts, run the modules of `make compiled`."""
     return not str(node.__file__).endswith(".py")
 
 

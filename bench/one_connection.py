@@ -17,10 +17,10 @@ class OneConnection(asyncio.Protocol):
         self._asked_at = 0.0
         self._halted: asyncio.Future[None] | None = None
         self.latencies: array[float] | None = None
-        """Where latencies go, in seconds; None while nothing is measured."""
+        """The list for latencies, in seconds; None if nothing is measured."""
 
     def itself(self) -> Self:
-        """What the loop calls to make the protocol of a connection."""
+        """The factory for the protocol of a connection."""
         return self
 
     def halt(self) -> "asyncio.Future[None]":

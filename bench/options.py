@@ -1,4 +1,4 @@
-"""What the commands that measure have in common: their options, and where they run."""
+"""The common part of the commands that measure: options, and the folder to run in."""
 
 import asyncio
 import tempfile

@@ -1,4 +1,4 @@
-"""What is compared with Kafka's controllers about partitions, and what ours must reach."""
+"""The figures about partitions compared with Kafka's controllers, and their targets."""
 
 from collections.abc import Mapping
 from typing import Final

@@ -44,7 +44,7 @@ Java virtual machine to find out what to compile, and for both sides alike."""
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """How many partitions there are, and how long each load takes."""
+    """The number of partitions, and the duration of each load."""
 
     partitions: int
     seconds: float
@@ -58,7 +58,7 @@ class WatchedOurs(Ours):
         return [python, "-m", "bench.stops", str(self.file(node)), *rest]
 
     def file(self, node: int) -> Path:
-        """Where a node writes what it has noted."""
+        """The file in which a node writes its notes."""
         return self.folder / f"stops-{node}"
 
 
@@ -72,11 +72,11 @@ class Subject:
 
     @property
     def address(self) -> Address:
-        """Where the leader takes requests."""
+        """The address of the leader's listener."""
         return self.kind.client_address(self.leader)
 
     def stops(self, begun: float, ended: float) -> list[Stop]:
-        """How the loop of the leader stood still in this time; of ours alone it is known."""
+        """The stops of the leader's loop in this time; known of ours only."""
         if not isinstance(self.kind, WatchedOurs):
             return []
         return list(stops_in(self.kind.file(self.leader), begun, ended))
@@ -178,7 +178,7 @@ async def single(side: str, folder: Path, wish: Wish) -> Found:
 
 
 async def grown(_side: str, _folder: Path, _wish: Wish) -> Found:
-    """What a partition costs in a long move, against a short one; of ours alone."""
+    """The cost of a partition in a long move against a short one; of ours only."""
     yield "growth", await asyncio.to_thread(growth.growth)
 
 

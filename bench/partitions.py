@@ -31,7 +31,7 @@ SECTION: Final = "partitions"
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What is to be measured: these steps, of these sides, in this many rounds."""
+    """The steps and sides to measure, and the number of rounds."""
 
     rounds: int
     wish: Wish

@@ -30,7 +30,7 @@ class Held:
     replicas: tuple[int, ...]
     """The first one leads."""
     isr: tuple[int, ...]
-    """What its leader is about to ask for."""
+    """The ISR that its leader requests next."""
     topic_id: UUID = _NOBODY
     leader_epoch: int = 0
     partition_epoch: int = 0

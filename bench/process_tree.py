@@ -1,4 +1,4 @@
-"""What a process and all that it started use: processor time, and memory at its highest.
+"""The use of a process and its descendants: processor time, and peak memory.
 
 Linux only, from /proc. Memory is VmHWM, the most that was ever resident at once; pages that
 processes share count in each of them. A process that ends before it is looked at is not seen, and

@@ -88,7 +88,7 @@ class Row:
 
     @property
     def limit(self) -> str:
-        """What kept it from being faster, as far as processor time tells."""
+        """The limiting resource, as far as processor time shows."""
         if self.leader + self.followers + self.client + self.others >= _CORES_BUSY * self.cores:
             return "all cores are busy"
         if self.leader >= _THREAD_BUSY:

@@ -79,7 +79,7 @@ class RivalCluster:
 
     @property
     def listeners(self) -> tuple[Address, ...]:
-        """Where the brokers answer their clients."""
+        """The addresses of the brokers' listeners."""
         return tuple(node.kafka for node in self.brokers)
 
     def pid(self, node: NodePlan) -> int:

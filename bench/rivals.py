@@ -24,7 +24,7 @@ from quorum.core.vocabulary import uuid_to_text
 
 SESSION_MS: Final = 9_000
 HEARTBEAT_MS: Final = 2_000
-"""Where between two of them a broker dies is chance, on both sides alike."""
+"""The moment between two of them at which a broker dies is random, on both sides alike."""
 SETTINGS_FILE: Final = "server.properties"
 LOGGING_FILE: Final = "logging.properties"
 FORMAT_TOOL: Final = "kafka.tools.StorageTool"
@@ -32,7 +32,7 @@ FORMAT_TOOL: Final = "kafka.tools.StorageTool"
 HEAP: Final = ("-Xmx1G", "-Xms1G")
 """Of Kafka's start script."""
 HALF_HEAP: Final = ("-Xmx512m", "-Xms256m")
-"""Where brokers share the machine."""
+"""The heap if brokers share the machine."""
 
 _FLAGS: Final = (
     "-server",
@@ -46,14 +46,14 @@ _FLAGS: Final = (
 
 
 class Side(StrEnum):
-    """Whose controllers a cluster has."""
+    """The kind of controllers of a cluster."""
 
     OURS = "ours"
     KAFKAS = "Kafka's"
 
 
 def version_of(java: Path) -> str:
-    """What a Java says that it is."""
+    """The version that a Java reports."""
     asked = subprocess.run([java, "-version"], capture_output=True, text=True, check=True)
     return asked.stderr.splitlines()[0]
 

@@ -1,4 +1,4 @@
-"""What is done to one cluster in a round, and the times it takes: a step for each figure.
+"""The steps of a round on one cluster, one for each figure, and their times.
 
 The clients are ours and see only the listeners of the brokers, so that nothing but the controllers
 differs between the two sides.
@@ -237,7 +237,7 @@ async def _active(subject: Subject) -> NodePlan:
 
 
 async def _follows(subject: Subject, node: NodePlan) -> bool:
-    """Whether a controller has all that the leader has; it was away when the epoch began."""
+    """True if a controller that was away when the epoch began has caught up with the leader."""
     try:
         quorum = await subject.admin.describe_quorum()
     except AdminError:

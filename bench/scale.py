@@ -1,4 +1,4 @@
-"""What a very large cluster costs a controller: memory, loading, pauses, and one question.
+"""The cost of a very large cluster for a controller: memory, loading, pauses, one query.
 
     python -m bench.scale [--partitions N] [--brokers N] [--write docs/performance.md]
 
@@ -56,7 +56,7 @@ _DIRECTORY: Final = 0xD17 << 100
 
 
 class Measured(msgspec.Struct, kw_only=True):
-    """What the process found that loaded the snapshot."""
+    """The results of the process that loaded the snapshot."""
 
     imported_mb: float
     """Its memory before it loaded anything."""
@@ -113,7 +113,7 @@ ROWS: Final = (
 
 
 def table(measured: Measured) -> str:
-    """What was found, beside what it must be."""
+    """The results beside their targets."""
     lines = [
         "| what | unit | measured | must | aim | met |",
         "| --- | --- | ---: | ---: | ---: | --- |",
@@ -265,7 +265,7 @@ class _NoLog:
 
 
 def _asked(image: Image) -> tuple[float, int]:
-    """How long the slowest answer took, in ms, and how much it was."""
+    """The time of the slowest answer in ms, and its size."""
     index, slowest = image.index, (0.0, 0)
     for broker_id in islice(sorted(index.isr_of), ASKED):
         at = time.process_time()

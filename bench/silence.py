@@ -1,4 +1,4 @@
-"""How long a producer that writes all the time goes without an acknowledgement.
+"""The longest time without an acknowledgement for a producer that writes continuously.
 
 Acknowledgements are told apart by partition: while one partition is silent, others go on, and
 they must not hide it.
@@ -57,7 +57,7 @@ class SteadyProducer:
         return 1_000 * max(longest_silence(each, begin, end) for each in self._acknowledged)
 
     def heard_since(self, moment: float) -> bool:
-        """Whether every partition has been acknowledged after `moment`."""
+        """True if every partition has been acknowledged after `moment`."""
         return all(len(each) > 0 and each[-1] > moment for each in self._acknowledged)
 
     async def _send(self, partition: int) -> None:

@@ -1,4 +1,4 @@
-"""How long a snapshot of a large image holds everybody else up, slice by slice, and what it costs.
+"""The pauses that a snapshot of a large image causes, slice by slice, and its cost.
 
     python -m bench.snapshot_pauses [PARTITIONS] [TOPICS]
 
@@ -76,7 +76,7 @@ def changes(image: Image) -> Iterator[None]:
 
 
 def sliced(snapshot: Snapshot, batches: SnapshotBatches, buffer: bytearray) -> bool:
-    """What one slice does; whether there is more."""
+    """The work of one slice; returns whether there is more."""
     for _ in range(SLICE_GROUPS):
         group = next(snapshot, None)
         if group is None:

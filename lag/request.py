@@ -38,7 +38,7 @@ class ReportRequest:
             )
         if self.window_ms is not None and self.window_ms < WINDOW_MS_MIN:
             raise InvalidRequest(
-                f"--window {self.window_ms}ms is too short: {WINDOW_MS_MIN}ms is the least"
+                f"--window {self.window_ms}ms is too short: the minimum is {WINDOW_MS_MIN}ms"
             )
         if self.window_ms is not None and self.since_ms is not None and self.until_ms is not None:
             check_windows(self.since_ms, self.until_ms, self.window_ms)
@@ -50,8 +50,8 @@ def check_windows(since_ms: int, until_ms: int, window_ms: int) -> None:
     if windows > WINDOWS_MAX:
         right_ms = -(-(until_ms - since_ms) // WINDOWS_MAX)
         raise InvalidRequest(
-            f"--window {window_ms}ms divides this time into {windows} windows, and {WINDOWS_MAX} "
-            f"is the most: take {right_ms}ms or more, or less time (--since, --until)"
+            f"--window {window_ms}ms divides the report into {windows} windows, more than "
+            f"{WINDOWS_MAX}: use {right_ms}ms or more, or a shorter time (--since, --until)"
         )
 
 
@@ -62,13 +62,13 @@ def parse_time_ms(text: str) -> int:
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
-        raise InvalidRequest(f"{text!r} is no time: {TIME_IS}") from None
+        raise InvalidRequest(f"{text!r} is not a time: {TIME_IS}") from None
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
     try:
         return int(moment.timestamp() * 1_000)
     except (OverflowError, ValueError):
-        raise InvalidRequest(f"{text!r} is no time that can be reckoned with: {TIME_IS}") from None
+        raise InvalidRequest(f"{text!r} is out of range: {TIME_IS}") from None
 
 
 def as_iso(at_ms: int | None) -> str:
@@ -87,7 +87,7 @@ def folders(named: Sequence[str]) -> tuple[str, ...]:
                 continue
             is_there = path.exists()
         except OSError as error:
-            raise InvalidRequest(f"{name} cannot be looked at: {error.strerror}") from None
+            raise InvalidRequest(f"{name} cannot be read: {error.strerror}") from None
         if is_there:
             raise InvalidRequest(f"{name} is a file: name the folder of a log, or one above it")
         raise InvalidRequest(

@@ -67,7 +67,7 @@ def make(
     check()
     look_for_logs(asked.paths)
     with progress(live=live) as told:
-        told.step("Spark starts")
+        told.step("Starting Spark")
         session = spark_session(master, scratch_bytes_max=scratch_bytes_max)
         with session as spark, watched(told, spark):
             return collect(spark, asked, told)
@@ -91,20 +91,20 @@ def collect(spark: "SparkSession", asked: ReportRequest, told: Steps) -> Results
     from lag.source.folders import find
 
     with spark_failures():
-        told.step("The files are walked through")
+        told.step("Reading headers")
         folders = find(asked.paths).folders
-        # To set up the reading of the records takes a second, for which nobody has to wait.
+        # Setting up the reading of records takes a second, in parallel with the headers.
         walked, records = run_concurrently(
             spark, lambda: _walk(spark, asked, folders), lambda: _records(spark, asked, folders)
         )
         tables = {name: _said(walked, name) for name in ("replicas", "problems")}
-        told.step("The logs are read")
+        told.step("Reading records")
         made = _made(spark, asked, walked, records)
         if made is None:
             reasons = [f"{row['path']}: {row['reason']}" for row in tables["problems"]]
             raise NothingToRead(f"the logs hold no batch: {'; '.join(reasons[:5]) or asked.paths}")
         _check_scope(asked, made.scope)
-        told.step("The tables are put run_concurrently")
+        told.step("Computing tables")
         names = [result.name for result in RESULTS]
         asked_for = (partial(_rows, made, name) for name in names)
         tables |= zip(names, run_concurrently(spark, *asked_for), strict=True)
@@ -160,7 +160,7 @@ def _records(
     spark: "SparkSession", asked: ReportRequest, folders: "Sequence[LogFolder]"
 ) -> "DataFrame":
     """The records in packs; Spark reads them lazily."""
-    # Of several copies one is read, where the session lets a source take filters.
+    # If the session pushes filters down, only one of several copies is read.
     return read(
         spark,
         asked,
@@ -234,11 +234,11 @@ def _check_window(spark: "SparkSession", asked: ReportRequest) -> None:
 def _check_scope(asked: ReportRequest, scope: "Scope") -> None:
     if asked.since_ms is not None and scope.end_ms <= asked.since_ms:
         raise InvalidRequest(
-            f"the logs hold nothing after --since {as_iso(asked.since_ms)}: take an earlier time"
+            f"the logs hold nothing after --since {as_iso(asked.since_ms)}: use an earlier time"
         )
     if asked.until_ms is not None and scope.start_ms >= asked.until_ms:
         raise InvalidRequest(
-            f"the logs hold nothing before --until {as_iso(asked.until_ms)}: take a later time"
+            f"the logs hold nothing before --until {as_iso(asked.until_ms)}: use a later time"
         )
 
 

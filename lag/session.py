@@ -341,7 +341,7 @@ class _Guard:
         self._thread.join()
         if self._exceeded:
             raise SparkFailed(
-                f"Spark wanted more than {self._bytes_max} bytes in {self._scratch.parent}: "
+                f"Spark needs more than {self._bytes_max} bytes in {self._scratch.parent}: "
                 f"read fewer logs or a shorter time (--since, --until), or allow more "
                 f"({SCRATCH_VARIABLE}=64GiB)"
             ) from None

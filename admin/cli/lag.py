@@ -1,4 +1,4 @@
-"""`metaquorum lag`: who lagged, when, how badly and why, by what logs on disk tell."""
+"""`metaquorum lag`: reports on replication lag from the logs on disk."""
 
 import os
 import sys
@@ -22,7 +22,7 @@ class Time(click.ParamType[int]):
     name = "time"
 
     def convert(self, value: Any, param: Any, ctx: Any) -> int:
-        """Milliseconds since 1970; a usage error for what is no time."""
+        """Parse a time; a usage error for an invalid one."""
         from lag.request import InvalidRequest, parse_time_ms
 
         if isinstance(value, int):
@@ -35,8 +35,9 @@ class Time(click.ParamType[int]):
 
 @click.group()
 def command() -> None:
-    """Reports over the logs of any replicas: running, dead or copied from elsewhere, ours and
-    Kafka's. They are read by Spark, which needs Java 17 and the extra `metaquorum[spark]`.
+    """Report on replication lag from the logs of any replicas, running or dead, ours or Kafka's.
+
+    Spark reads the logs; it needs Java 17 and the extra `metaquorum[spark]`.
     """
 
 
@@ -69,20 +70,20 @@ master_option = click.option(
     default="local[*]",
     show_default=True,
     metavar="URL",
-    help="Where Spark works: this machine, or what Spark takes, like spark://host:7077.",
+    help="Spark master: this machine, or a cluster such as spark://host:7077.",
 )
 logs_argument = click.argument("logs", nargs=-1, required=True, metavar="LOGDIR...")
 
 
 @command.command()
 @logs_argument
-@click.option("--since", "since_ms", type=Time(), help="Only what was appended from then on.")
-@click.option("--until", "until_ms", type=Time(), help="Only what was appended until then.")
+@click.option("--since", "since_ms", type=Time(), help="Start of the report, by append time.")
+@click.option("--until", "until_ms", type=Time(), help="End of the report, by append time.")
 @click.option(
     "--window",
     "window_ms",
     type=Duration(),
-    help="How long the windows are that time is divided into.  [default: what fits the logs]",
+    help="Length of the time windows.  [default: a round length for up to 60 windows]",
 )
 @master_option
 @click.option(
@@ -90,7 +91,7 @@ logs_argument = click.argument("logs", nargs=-1, required=True, metavar="LOGDIR.
     type=click.Path(path_type=Path, file_okay=False),
     default=Path("lag-report"),
     show_default=True,
-    help="The folder to write into.",
+    help="Output folder.",
 )
 @click.option(
     "--format",
@@ -99,7 +100,7 @@ logs_argument = click.argument("logs", nargs=-1, required=True, metavar="LOGDIR.
     multiple=True,
     default=("html",),
     show_default=True,
-    help="May be given several times.",
+    help="Output format; may be repeated.",
 )
 @click.option("--check", is_flag=True, help="Exit with 3 if any replica is not OK.")
 @click.pass_context
@@ -115,12 +116,12 @@ def report(
     formats: Sequence[str],
     check: bool,
 ) -> None:
-    """Say who lagged, when, how badly, why, and whether moves went as planned.
+    """Report which replicas lagged, when and why, and how moves went against their plan.
 
-    LOGDIR is the folder of a log (__cluster_metadata-0), that of a node, or one with several nodes.
+    LOGDIR is the folder of a log (__cluster_metadata-0), of a node, or of several nodes.
 
-    Exit codes: 0 all was read, 2 bad input or nothing could be read, 3 something could not be read
-    (the report says what), or, with --check, a replica is not OK.
+    Exit codes: 0 success, 2 invalid input or nothing to read, 3 something could not be read (the
+    report says what) or, with --check, a replica is not OK.
     """
     from lag.request import InvalidRequest, ReportRequest, folders
     from lag.runner import NothingToRead, make
@@ -167,13 +168,13 @@ EVERY_MS = 500
     type=Duration(),
     default=f"{EVERY_MS}ms",
     show_default=True,
-    help="How often to look for what is new.",
+    help="Interval between two looks at the logs.",
 )
 @click.option(
     "--for",
     "for_ms",
     type=Duration(),
-    help="Stop so long after the first table.  [default: Ctrl-C]",
+    help="Stop this long after the first table.  [default: Ctrl-C]",
 )
 @master_option
 @click.pass_context
@@ -185,9 +186,9 @@ def watch(
     for_ms: int | None,
     master: str,
 ) -> None:
-    """Follow the logs and show where every replica stands, until Ctrl-C.
+    """Follow the logs and show the position of every replica, until Ctrl-C.
 
-    On a terminal the table is drawn in place; elsewhere it is printed whenever it changes.
+    On a terminal the table is drawn in place; elsewhere it is printed when it changes.
     """
     from lag.request import InvalidRequest, folders
     from lag.runner import NothingToRead
@@ -195,7 +196,7 @@ def watch(
 
     try:
         if not every_ms:
-            raise InvalidRequest("--every 0ms is no pause: 100ms or more")
+            raise InvalidRequest("--every 0ms is too short: use 100ms or more")
         from lag.watch.display import Table
         from lag.watch.stream import WatchRequest, look
         from lag.watch.stream import watch as follow

@@ -29,7 +29,7 @@ _ROOT: Final = Path(__file__).parents[2]
 
 
 class Kind(Protocol):
-    """What the nodes of a cluster are, how they are started, and how they are asked."""
+    """A kind of cluster: its files, commands, clients and queries."""
 
     name: str
 
@@ -42,21 +42,21 @@ class Kind(Protocol):
         ...
 
     async def leader(self) -> int | None:
-        """Who leads, if everybody that answers agrees that somebody does."""
+        """The leader, if all that answer agree on one."""
         ...
 
     async def has_everything(self, node: int) -> bool:
-        """Whether a node that was away has what the leader has."""
+        """True if a node that was away has caught up with the leader."""
         ...
 
     def client_address(self, node: int) -> Address:
-        """Where the node takes what clients ask."""
+        """The address of the node's listener for clients."""
         ...
 
     def work(
         self, leader: int, connections: int
     ) -> contextlib.AbstractAsyncContextManager["Sequence[Make]"]:
-        """What asks the leader; what was answered is checked when the context is left."""
+        """Clients of the leader; leaving the context checks their answers."""
         ...
 
     async def write(self, node: int) -> None:
@@ -127,7 +127,7 @@ class Cluster:
         return begun
 
     async def leader(self) -> int:
-        """Who leads, as soon as somebody does; raises `RunFailed`."""
+        """The leader, as soon as there is one; raises `RunFailed`."""
         leader: int | None = None
 
         async def is_led() -> bool:

@@ -1,4 +1,4 @@
-"""What is asked of controllers of either kind, ours or Kafka's, by the same requests."""
+"""The requests to controllers of either kind, ours or Kafka's."""
 
 import asyncio
 import contextlib
@@ -52,7 +52,7 @@ class Controllers:
         return [node.kafka for node in self.plan.controllers]
 
     def node(self, node: int) -> NodePlan:
-        """What is planned of it."""
+        """The planned part of it."""
         return self.plan.controllers[NODES.index(node)]
 
     def client_address(self, node: int) -> Address:
@@ -68,7 +68,7 @@ class Controllers:
 
 
 async def quorum_of(controllers: Sequence[Address]) -> QuorumDescription | None:
-    """What the leader says of the quorum, if it can be asked."""
+    """The leader's description of the quorum, if it can be asked."""
     try:
         async with AdminClient(controllers, is_controller=True, timeout_ms=PROBE_MS) as admin:
             return await admin.describe_quorum()

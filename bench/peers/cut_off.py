@@ -73,7 +73,7 @@ async def measure(side: str, folder: Path, count: int) -> None:
 @click.argument("folder", type=click.Path(path_type=Path))
 @click.argument("count", type=int)
 def command(side: str, folder: Path, count: int) -> None:
-    """What `outages` starts."""
+    """The program that `outages` starts."""
     try:
         with asyncio.Runner(loop_factory=loop_factory()) as runner:
             runner.run(measure(side, folder, count))

@@ -1,4 +1,4 @@
-"""What the others are made of, brought into a folder that git ignores: once, by its own client.
+"""Download the other systems into a folder that git ignores, once, by their own package clients.
 
 etcd is Debian's package, taken apart and not installed; PySyncObj comes from PyPI into an
 environment of its own, Kafka from Maven into the cache that `metaquorum local --kafka` uses. The

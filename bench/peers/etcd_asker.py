@@ -47,7 +47,7 @@ def put(key: bytes, value: bytes) -> bytes:
 
 
 def opening() -> bytes:
-    """What a client says first: every window as wide as it gets, so that it never has to say so."""
+    """The first bytes of a client: all windows at their maximum, so that none is updated later."""
     return b"".join(
         (
             PREFACE,

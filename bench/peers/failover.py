@@ -1,4 +1,4 @@
-"""How long nobody can commit after the leader is lost: killed, or cut off without a word.
+"""The time without commits after the leader is lost: killed, or cut off from the network.
 
 From then on a small change is asked for every few milliseconds, of the survivors in turn, each on
 a connection of its own; none waits for another. The first one that is committed ends the outage.

@@ -1,4 +1,4 @@
-"""What is compared with other replicated logs, what ours must reach, and the table that says so."""
+"""The figures compared with other replicated logs, their targets, and the table."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ class Bound:
     beside: tuple[str, ...] = (ETCD,)
 
     def is_met(self, ours: float, others: Mapping[str, float], *, large: bool) -> bool:
-        """Whether a median of ours keeps it; others that were not measured do not count."""
+        """True if our median meets the target; sides that were not measured do not count."""
         if self.value is not None:
             return ours >= self.value if large else ours <= self.value
         assert self.factor is not None
@@ -50,7 +50,7 @@ class Figure:
     worst_of: str | None = None
     """Of the values of this figure the highest is shown, not the median of its own."""
     counted: bool = False
-    """Whether it is said of how many values the median is: sides may have different numbers."""
+    """True if the table gives the number of values behind a median, which may differ by side."""
 
     def of(self, values: Sequence[float]) -> float:
         """The one value that stands for all."""

@@ -145,7 +145,7 @@ async def _check_log(folder: Path, claims: Sequence[Claim]) -> None:
 
 
 def changes_held(folder: Path, claims: Sequence[Claim]) -> Committed:
-    """What the log in this folder says of the partitions of `claims`, which are of one topic."""
+    """The log's records about the partitions of `claims`, which belong to one topic."""
     held: Committed = {each.number: (0, each.replicas) for each in claims}
     for segment in sorted(folder.glob("*.log")):
         # Its end may be written just now.

@@ -33,7 +33,7 @@ COMPILING_SECONDS: Final = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """How long each load is, and how often our leader is killed in each round."""
+    """The duration of each load, and the number of kills of our leader per round."""
 
     seconds: float
     kills: int
@@ -121,7 +121,7 @@ async def loaded(cluster: Cluster, outstanding: int, seconds: float) -> Row:
 
 
 def kind_of(side: str) -> Kind:
-    """What the nodes of a side are; raises `RunFailed` if they cannot be had."""
+    """The nodes of a side; raises `RunFailed` if they are not available."""
     match side:
         case figures.ETCD:
             return Etcd(downloads.etcd())

@@ -54,8 +54,8 @@ def _sentences(results: Results) -> Iterator[str]:
     if epochs:
         last = epochs[-1]
         gaps = [row["gap_ms"] for row in epochs if row["gap_ms"] is not None]
-        longest = f", the longest time without one {show_span(max(gaps))}" if gaps else ""
-        yield f"Leaders: {len(epochs)} epochs, at last {last['leader']}{longest}."
+        longest = f", longest gap without a leader {show_span(max(gaps))}" if gaps else ""
+        yield f"Leaders: {len(epochs)} epochs, last leader {last['leader']}{longest}."
         wrong = [
             _clock(row)
             for row in results.rows("clocks")

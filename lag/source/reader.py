@@ -88,7 +88,7 @@ def _index_problems(part: Slice, end: int) -> Iterator[Problem]:
     if judged.problem is not None:
         yield Problem(part.index, None, part.base, APPEND_TIMES, judged.problem)
     if judged.unsound:
-        reason = f"{judged.unsound} of its entries are damaged: nobody knows the times there"
+        reason = f"{judged.unsound} of its entries are damaged: the times there are unknown"
         yield Problem(part.index, None, part.base, APPEND_TIMES, reason)
     if judged.end is not None and not part.is_newest and judged.end > end:
         reason = f"it speaks of offsets up to {judged.end}, its segment ends at {end}"

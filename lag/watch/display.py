@@ -49,7 +49,7 @@ class Table:
     def ready(self) -> None:
         """Say that Spark has started."""
         if self._live is not None:
-            self._live.update("The logs are read.")
+            self._live.update("Reading the logs.")
 
     def show(self, standings: Sequence[Position]) -> None:
         """Draw the table; without a terminal print it if it changed."""
@@ -66,7 +66,7 @@ class Table:
 def _live() -> "Live":
     from rich.live import Live
 
-    return Live("Spark starts.", refresh_per_second=4, transient=False)
+    return Live("Starting Spark.", refresh_per_second=4, transient=False)
 
 
 def _drawn(rows: Sequence[tuple[str, ...]]) -> Any:

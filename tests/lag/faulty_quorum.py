@@ -30,7 +30,7 @@ PAUSE_MS: Final = 3_000
 AHEAD_MS: Final = 500
 WITHIN_MS: Final = 100
 STOPPED_MS: Final = 10_000
-"""Who has been silent for so long has stopped, as the report has it."""
+"""The silence, in ms, after which the report calls a replica stopped."""
 PATIENCE_MS: Final = 60_000
 CLIENT_METRICS: Final = 16
 """The kind of configuration that is committed: it needs no broker."""
@@ -45,13 +45,13 @@ class Between:
     to_ms: int
 
     def holds(self, at_ms: int | None, *, within_ms: int = 0) -> bool:
-        """Whether it may have been then."""
+        """True if the moment may lie in between."""
         return at_ms is not None and self.from_ms - within_ms <= at_ms <= self.to_ms + within_ms
 
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What the leader said of the quorum."""
+    """An answer of the leader about the quorum."""
 
     at: Between
     quorum: QuorumDescription
@@ -61,23 +61,23 @@ class Look:
         return found
 
     def end(self, node: int) -> int:
-        """Where the log of the node ends, as far as the leader knows."""
+        """The end of the node's log, as far as the leader knows."""
         return self.of(node).log_end_offset
 
 
 @dataclass
 class Story:
-    """What was done, and what was said."""
+    """The actions of the run, and the leader's answers."""
 
     folder: Path
     commits: list[Between] = field(default_factory=list)
-    """When each was asked for and answered, in order; the leader appended it in between."""
+    """Request and answer of each commit, in order; the leader appended it in between."""
     looks: list[Look] = field(default_factory=list)
     killed: Between = Between(0, 0)
     stopped: Between = Between(0, 0)
     resumed: Between = Between(0, 0)
     caught_up: Between = Between(0, 0)
-    """When all that it had missed came to the one that had been paused."""
+    """The time at which the paused replica had caught up."""
 
     def first_commit_after(self, at: Between) -> Between:
         return next(each for each in self.commits if each.from_ms >= at.to_ms)
@@ -199,7 +199,7 @@ class Teller:
         return look
 
     async def level(self, *nodes: int) -> Look:
-        """What is said once these have all that the leader has."""
+        """The leader's answer once these replicas have caught up."""
         while True:
             look = await self.look()
             leader = look.quorum.leader

@@ -1,10 +1,10 @@
-"""What the reports have to say of broker 104 of the real Kafka cluster: fenced, and back again."""
+"""The expected reports about broker 104 of the real Kafka cluster: fenced, and unfenced again."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 T: Final = 1_795_236_000_000
-"""What times of that cluster are counted from, in ms since 1970."""
+"""The time from which times of that cluster are counted, in ms since 1970."""
 BROKER: Final = 104
 FENCED_MS: Final = 591_247
 BACK_MS: Final = 723_473

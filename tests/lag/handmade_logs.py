@@ -1,4 +1,4 @@
-"""Small logs made by hand, and what the source reads out of them, as lists of rows."""
+"""Small handmade logs, and the rows that the source reads from them."""
 
 import json
 import struct

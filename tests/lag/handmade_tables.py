@@ -1,4 +1,4 @@
-"""Logs made by hand, as tables of the source: what is not said is null."""
+"""Handmade logs as tables of the source; unspecified columns are null."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -93,7 +93,7 @@ class MadeTables:
             )
 
     def logs(self, spark: Any) -> Logs:
-        """What the reports take."""
+        """The input of the reports."""
         if not self.rows["replicas"]:
             self.replicas()
         tables = {

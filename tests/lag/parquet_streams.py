@@ -11,7 +11,7 @@ from typing import Any, Final
 from tests.support.tree import ROOT
 
 SECONDS_MAX: Final = 120.0
-"""How long a query may take. It takes a few seconds; a busy machine may need a while."""
+"""The most time for a query, which takes seconds on an idle machine."""
 LOOKS_MAX: Final = 1_200
 LOOK_SECONDS: Final = 0.1
 SEGMENT_A_BATCH: Final = "1"

@@ -42,7 +42,7 @@ class RandomCluster:
         self._rng = rng
         self._said: list[bytes] = []
         self._started = dict.fromkeys(BROKERS, 1)
-        """How often each broker was started."""
+        """The number of starts of each broker."""
         self._controllers = 0
         self._made = 0
         self._now_ms = 0
@@ -101,7 +101,7 @@ class RandomCluster:
         self._ask(commands.FoundCluster(metadata_version=LEVEL))
 
     def _acts(self) -> dict[Callable[[], None], int]:
-        """What may happen, and how likely it is."""
+        """The possible events, with their weights."""
         of_some = {
             self._catch_up: 60, self._propose: 8, self._reassign: 9, self._begin: 5,
             self._cancel: 3, self._grow: 1, self._kafka: 4,
@@ -379,7 +379,7 @@ class RandomCluster:
         self._ask(commands.IncrementalAlterConfigs(changes=(asked,)))
 
     def _kafka(self) -> None:
-        """What a controller of Kafka's would say of a partition: it knows no targets."""
+        """The record of a Kafka controller about a partition: it has no targets."""
         found = self._some(moving=self._rng.random() < 0.3)
         if found is None or found[1].leader == NO_LEADER:
             return

@@ -34,7 +34,7 @@ QUIET_MS: Final = 70_000
 SETTLED_MS: Final = 120_000
 """Before the end: from then on one leads, and the others are late in their ways."""
 WAYS: Final = ("followed", "restarted", "away", "removed", "gone", "restarted too late")
-"""How a leader goes."""
+"""The ways in which a leader stops leading."""
 BACK_MS: Final = {"away": 6_000, "restarted": 3_000, "restarted too late": 61_000}
 """After how long it is there again."""
 EPOCH_MS: Final = (6_000, 18_000)
@@ -50,7 +50,7 @@ class Held:
     epoch: int
     data: bytes
     here_ms: int
-    """When it was appended here; of the time that nobody's clock shows."""
+    """The append time here, by a clock that no replica has."""
 
 
 @dataclass
@@ -60,7 +60,7 @@ class Node:
     id: int
     clock_ms: int
     is_timed: bool
-    """Whether it has an index of append times."""
+    """True if it has an index of append times."""
     forgets: int | None = None
     """An epoch from which on its index is lost."""
     delay_ms: int = 0
@@ -225,7 +225,7 @@ class RandomQuorum:
             self._restart(old, way)
 
     def _last_of(self, old: Node, way: str) -> None:
-        """What it still appends: voters without it, or what nobody else gets."""
+        """The leader's last appends: voters without it, or records that no other replica gets."""
         if way == "removed" and len(self.voters) > 3:
             self.voters.remove(old.id)
             self._say_voters()
@@ -260,7 +260,7 @@ class RandomQuorum:
             late.held.append(Held(late.end, late.end + 1, self.epoch, data, at_ms))
 
     def _nonsense(self) -> bytes:
-        """What is never committed, about a partition that there is."""
+        """An uncommitted record about an existing partition."""
         topic_id = self.rng.choice([*self.cluster.image.topics, UUID(int=9)])
         said = PartitionChange(topic_id=topic_id, partition_id=0, replicas=(1,), isr=(1,))
         return bytes(encode([encode_said(said, LEVEL)], timestamp_ms=self._stamp()))

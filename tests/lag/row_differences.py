@@ -1,4 +1,4 @@
-"""What a report and its twin say, row by row: where they differ, and in which columns."""
+"""Differences between the rows of a report and those of its twin, by column."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""What `metaquorum lag` says when it is asked wrongly: one sentence, exit code 2, no Spark."""
+"""Invalid uses of `metaquorum lag`: one sentence, exit code 2, no Spark."""
 
 import os
 import shutil
@@ -29,17 +29,17 @@ def refusal(*arguments: object) -> str:
     ("arguments", "message"),
     [
         ((), "Missing argument 'LOGDIR...'"),
-        (("HERE", "--since", "yesterday"), "'yesterday' is no time: write 2026-11-22T14:30:00Z"),
+        (("HERE", "--since", "yesterday"), "'yesterday' is not a time: write 2026-11-22T14:30:00Z"),
         (
             ("HERE", "--since", "2026-11-22T14:30:00Z", "--until", "2026-11-22T14:00:00Z"),
             "--since 2026-11-22T14:30:00.000+00:00 is not before --until 2026-11-22T14:00:00",
         ),
         (("HERE", "--since", "5", "--until", "5"), "a report begins before it ends"),
         (("HERE", "--window", "soon"), "'soon' is not a time, like 500ms or 5s"),
-        (("HERE", "--window", "0s"), "--window 0ms is too short: 10ms is the least"),
+        (("HERE", "--window", "0s"), "--window 0ms is too short: the minimum is 10ms"),
         (
             ("HERE", "--since", "0", "--until", "2000000000000", "--window", "1s"),
-            "into 2000000000 windows, and 20000 is the most: take 100000000ms or more",
+            "into 2000000000 windows, more than 20000: use 100000000ms or more",
         ),
         (("HERE", "--format", "pdf"), "'pdf' is not one of 'html', 'parquet', 'csv', 'json'."),
         (("HERE/nothing",), "nothing does not exist: name the folder of a log, such as"),
@@ -57,7 +57,7 @@ def test_a_report_asked_for_wrongly(
 
 def test_watching_what_is_not_there(tmp_path: Path) -> None:
     assert "does not exist: name the folder" in refusal("watch", tmp_path / "none")
-    assert "--every 0ms is no pause" in refusal("watch", tmp_path, "--every", "0ms")
+    assert "--every 0ms is too short" in refusal("watch", tmp_path, "--every", "0ms")
     pytest.importorskip("pyspark", reason="the extra spark is not installed")
     if shutil.which("java") is not None:
         said = f"there is no log to read: {tmp_path}: no segment (*.log) is in it"
@@ -138,7 +138,7 @@ def test_times_are_utc_unless_they_say_otherwise() -> None:
     assert parse_time_ms("1970-01-01T00:00:01") == 1_000
     assert parse_time_ms("1970-01-01T01:00:01.250+01:00") == 1_250
     assert parse_time_ms("1795236570697") == 1_795_236_570_697
-    with pytest.raises(InvalidRequest, match="is no time"):
+    with pytest.raises(InvalidRequest, match="is not a time"):
         parse_time_ms("9" * 40)
 
 

@@ -43,7 +43,7 @@ LIBRARY: Final = "faketime/libfaketimeMT.so.1"
 
 
 def libfaketime() -> Path:
-    """What gives a process another time; the test is skipped where it is not installed."""
+    """The library that gives a process another clock; without it the test is skipped."""
     for folder in (Path("/usr/lib"), Path("/usr/lib64"), Path("/usr/local/lib")):
         for found in (*folder.glob(LIBRARY), *folder.glob(f"*/{LIBRARY}")):
             return found
@@ -52,7 +52,7 @@ def libfaketime() -> Path:
 
 @pytest.fixture(scope="module")
 def story(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Story:
-    """What happened; `spark` is asked for first, since nothing is done without it."""
+    """The run; `spark` is requested first, because without it nothing is done."""
     return asyncio.run(run(tmp_path_factory.mktemp("hurt"), libfaketime()))
 
 

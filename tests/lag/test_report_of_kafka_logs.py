@@ -1,4 +1,4 @@
-"""Whole reports over the log that a real Kafka cluster left, from folders to rows and the page."""
+"""Whole reports over the logs of a real Kafka cluster, from folders to rows and the page."""
 
 from pathlib import Path
 from typing import Any, Final
@@ -17,7 +17,7 @@ from lag.watch.positions import Positions
 from tests.lag.copied_logs import CUT_BYTES, copy_of
 
 LAST_APPEND_MS: Final = 1_795_236_758_432
-"""When the leader appended the last record of the log."""
+"""The append time of the last record at the leader."""
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +77,7 @@ def test_folders_without_a_log_are_each_named(tmp_path: Path) -> None:
 
 
 def test_a_micro_batch_comes_down_to_a_row_for_each_replica(spark: Any, tmp_path: Path) -> None:
-    """What `lag watch` makes of all that it reads at first, until it stands in the table."""
+    """The table that `lag watch` shows after its first read."""
     from lag.source.data_source import QuorumLogSource
     from lag.watch.stream import COLUMNS, reduce_batch
 

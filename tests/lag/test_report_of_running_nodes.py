@@ -69,12 +69,12 @@ async def under_load(folder: Path) -> AsyncIterator[Load]:
 
 @dataclass(frozen=True)
 class Seen:
-    """What was read while it was written."""
+    """The results that were read during writes."""
 
     made: Results
     batches: list[Row]
     commits: int
-    """How many were answered meanwhile."""
+    """The number of answers meanwhile."""
 
 
 async def look(spark: Any, folder: Path) -> Seen:
@@ -95,7 +95,7 @@ async def look(spark: Any, folder: Path) -> Seen:
 
 
 def is_whole(row: Row) -> bool:
-    """Whether these bytes of the file are the batch that was shown, by its own checksum."""
+    """True if these bytes of the file are the batch shown, by its own checksum."""
     with Path(row["path"]).open("rb") as file:
         file.seek(row["position"])
         data = file.read(row["bytes"])

@@ -23,7 +23,7 @@ FOR_SMALL_TABLES = (
     f"--conf spark.executor.extraJavaOptions={COMPILED_QUICKLY} "
     "pyspark-shell"
 )
-"""What is worth two hundred shuffle files and compiling well for a year's log is not for these."""
+"""Settings for small logs: few shuffle files, and only the quick compiler."""
 
 
 def test_a_cluster_gives_the_same_tables_as_two_threads(tmp_path: Path) -> None:
@@ -48,7 +48,7 @@ def test_a_cluster_gives_the_same_tables_as_two_threads(tmp_path: Path) -> None:
 
 
 def report(master: str, logs: Path, out: Path) -> Any:
-    """What the command writes as JSON; it ends with 3, since one log is torn."""
+    """The JSON of the command, which exits with 3 because one log is torn."""
     done = subprocess.run(
         [
             *(sys.executable, "-m", "admin.cli.main", "lag", "report", str(logs)),

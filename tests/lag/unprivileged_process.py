@@ -10,7 +10,7 @@ _ALL_BUT: Final = "--bounding-set=-dac_override,-dac_read_search"
 
 
 def barred() -> list[str]:
-    """What such a command begins with; the test is skipped where root cannot give up its rights."""
+    """The start of such a command; the test is skipped if root cannot give up its rights."""
     if os.geteuid() != 0:
         return []
     if shutil.which("setpriv") is None:

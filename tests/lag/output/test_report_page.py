@@ -1,4 +1,4 @@
-"""The page of a report: whole, escaped, honest about what nobody knows, and drawn to scale."""
+"""The page of a report: complete, escaped, to scale, and with unknown values marked."""
 
 import re
 from dataclasses import replace
@@ -32,7 +32,7 @@ FETCHING: Final = {"src", "srcset", "data", "action", "formaction", "poster", "b
 
 
 class Reader(HTMLParser):
-    """What a browser would see: elements, what they fetch, and their text."""
+    """The content as a browser sees it: elements, fetched resources, text."""
 
     def __init__(self) -> None:
         super().__init__()

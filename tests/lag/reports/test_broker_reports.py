@@ -1,4 +1,4 @@
-"""What happened to brokers, in plain values: small logs with known answers."""
+"""The reports about brokers: small logs with known answers."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""When a replica appended last, in plain values: what its silence is counted from."""
+"""The time of a replica's last append, from which its silence is counted."""
 
 from lag.reports.clocks import EpochPart
 from lag.reports.epochs import EpochSpan, Span

@@ -1,4 +1,4 @@
-"""Segments read by ranges of bytes: whole or in pieces, sound or damaged, the same is told."""
+"""Segments read by byte ranges: any division gives the same batches and the same damage."""
 
 import dataclasses
 import os
@@ -20,7 +20,7 @@ SIZES = st.lists(st.integers(1, 40), min_size=1, max_size=12)
 # The folder of a test is written anew for each example.
 SAME_FOLDER = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
 EPOCH = range(12, 16)
-"""Where the epoch stands in a batch: nothing vouches for it, so that it can be stamped."""
+"""The position of the epoch in a batch; no checksum covers it, so that a leader can stamp it."""
 
 
 def test_a_log_is_told_batch_by_batch(tmp_path: Path) -> None:
@@ -64,7 +64,7 @@ def test_any_division_tells_the_same_as_none(
 
 
 def sound_batches(sizes: list[int]) -> list[tuple[int, int, int]]:
-    """Where each batch begins and ends in the file, and its base offset."""
+    """Start, end and base offset of each batch in the file."""
     found, position, base = [], 0, 0
     for size, made in zip(sizes, handmade_logs.batches(sizes), strict=True):
         found.append((position, position + len(made), base))

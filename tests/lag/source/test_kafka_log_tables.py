@@ -1,4 +1,4 @@
-"""What the logs of a real Kafka cluster tell, as far as that needs no Spark: its story, rightly."""
+"""The tables read from the logs of a real Kafka cluster, without Spark."""
 
 import json
 from typing import Any
@@ -29,7 +29,7 @@ def table(name: str) -> list[dict[str, Any]]:
 
 
 def spans() -> list[epochs.Span]:
-    """What each replica holds of each epoch."""
+    """The part of each epoch that each replica holds."""
     found: dict[tuple[str, int], epochs.Span] = {}
     for row in table("batches"):
         assert row["local_append_ms"] is None

@@ -1,4 +1,4 @@
-"""How far a stream has read, told by values alone: appended, rolled, truncated, restarted, lost."""
+"""The offsets of a stream: append, roll, truncate, restart, lose segments."""
 
 import json
 from pathlib import Path
@@ -15,7 +15,7 @@ from tests.lag import handmade_logs
 
 
 class Stream:
-    """What Spark does with a stream, without Spark: each look is as if by a new process."""
+    """Spark's calls to a stream, without Spark; each is made as by a new process."""
 
     def __init__(self, path: Path, **options: Any) -> None:
         self.options = handmade_logs.asked(path, **options)

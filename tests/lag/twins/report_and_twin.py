@@ -1,4 +1,4 @@
-"""What Spark reports of the logs in a folder, beside what the twins make of the same files."""
+"""Spark's reports on the logs in a folder, and those of the twins."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -45,7 +45,7 @@ class History:
 
     @cached_property
     def ends(self) -> Rows:
-        """Where each log ends, by the twin."""
+        """The end of each log, by the twin."""
         quorum, end_ms = self.quorum, self.end_ms
         last = [quorum.last_append_ms(log) for log in quorum.logs]
         is_whole = end_ms >= max(at for at in (*last, quorum.log[-1].at_ms) if at is not None)

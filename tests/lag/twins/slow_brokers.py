@@ -48,7 +48,7 @@ def events(log: Sequence[SlowRecord], end_ms: int) -> list[Row]:
 
 
 class _State(NamedTuple):
-    """What there is to say of a broker that is registered."""
+    """The facts about a registered broker."""
 
     epoch: int
     """Of its incarnation: there is a new one each time that it is started."""

@@ -1,4 +1,4 @@
-"""The definitions of docs/lag.md once more: slow, plain, and without a line in common with ours."""
+"""A slow and plain second account of the definitions in docs/lag.md."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ class SlowBatch:
     came: dict[str, int | None]
 
     def had_ms(self, replica: str) -> int | None:
-        """When this replica had it; a leader has what it appends."""
+        """Arrival at this replica; a leader has a batch when it appends it."""
         known = self.came.get(replica)
         return self.at_ms if replica == self.leader and known is not None else known
 
@@ -28,16 +28,16 @@ class SlowLog:
     batches: Sequence[SlowBatch]
 
     def end_of(self, replica: str, t_ms: int) -> int | None:
-        """Where the log of the replica ended at that time."""
+        """The end of the replica's log at that time."""
         times = [(each.had_ms(replica), each.end) for each in self.batches]
         return max((end for at, end in times if at is not None and at <= t_ms), default=None)
 
     def leader_end(self, t_ms: int) -> int | None:
-        """Where the leader's did."""
+        """The end of the leader's log at that time."""
         return max((each.end for each in self.batches if each.at_ms <= t_ms), default=None)
 
     def lacks(self, replica: str, t_ms: int) -> tuple[int, int] | None:
-        """How many records it lacked then, and for how many ms; None if nobody knows."""
+        """The records that it lacked then, and its lag in ms; None if unknown."""
         end, leader_end = self.end_of(replica, t_ms), self.leader_end(t_ms)
         if end is None or leader_end is None:
             return None
@@ -73,7 +73,7 @@ class SlowLog:
         return None
 
     def majorities(self, voters: Sequence[str], after_ms: int, to_ms: int) -> list[int]:
-        """How long each batch of that time took to be with more than half of the voters."""
+        """For each batch of that time, the time until more than half of the voters had it."""
         found = []
         for each in self.batches:
             if after_ms < each.at_ms <= to_ms:

@@ -83,7 +83,7 @@ class SlowMove:
             self.steps.append(SlowStep(change, *now, change.at_ms if at_once else None))
 
     def joined_ms(self, step: SlowStep, broker_id: int) -> int | None:
-        """When a replica that the step adds came into the ISR."""
+        """The time at which an added replica of the step joined the ISR."""
         for each in self.changes:
             if each.offset >= step.begun.offset and broker_id in each.after.isr:
                 return each.at_ms

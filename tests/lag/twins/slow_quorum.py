@@ -1,4 +1,4 @@
-"""Clocks, leaders, voters and status once more, by the words in docs/lag.md and nothing else."""
+"""A second account of clocks, leaders, voters and status, by the definitions in docs/lag.md."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -65,7 +65,7 @@ class SlowQuorum:
         return next((each for each in self.logs if each.node_id == node_id), None)
 
     def shared(self, replica: SlowReplica) -> list[SlowHeld]:
-        """What it holds of the quorum's log."""
+        """The part of the quorum's log that it holds."""
         known = {(each.offset, each.epoch) for each in self.log}
         return [each for each in replica.batches if (each.offset, each.epoch) in known]
 
@@ -141,7 +141,7 @@ class SlowQuorum:
     # Lag.
 
     def had_ms(self, replica: SlowReplica, held: SlowHeld) -> int | None:
-        """When it had a batch, by the clock of the leader."""
+        """The arrival of a batch, by the clock of the leader."""
         if held.here_ms is None:
             return None
         leader = self.log_of(self.leaders.get(held.epoch))
@@ -164,7 +164,7 @@ class SlowQuorum:
         )
 
     def last_append_ms(self, replica: SlowReplica) -> int | None:
-        """When it appended the last of which it is known when."""
+        """The time of its last append with a known time."""
         for held in reversed(replica.batches):
             had_ms = self.had_ms(replica, held)
             if held.epoch in self.epochs and had_ms is not None:
@@ -172,7 +172,7 @@ class SlowQuorum:
         return None
 
     def ends(self, end_ms: int) -> Iterator[Row]:
-        """What `replica_lag` says of where each log ends."""
+        """The columns of `replica_lag` about the end of each log."""
         for replica in self.logs:
             shared = self.shared(replica)[-1].end
             behind = self.log[-1].end - shared
@@ -319,7 +319,7 @@ class SlowQuorum:
         return None
 
     def _keep_up(self, seats: Sequence[str | None], t_ms: int) -> list[int]:
-        """How many voters can have kept up at that time: what nobody knows may be so or not."""
+        """The least and the most voters that may have kept up at that time, given unknown lags."""
         surely = perhaps = 0
         for name in seats:
             lack = None if name is None else self.slow_log.lacks(name, t_ms)

@@ -31,7 +31,7 @@ class SlowHeld:
     epoch: int
     at_ms: int
     here_ms: int | None
-    """When this replica appended it, by its own clock; None if nobody knows."""
+    """The append time at this replica, by its own clock; None if unknown."""
     records: Sequence[Record]
 
 
@@ -57,7 +57,7 @@ class SlowRecord:
 
 @dataclass(frozen=True)
 class SlowAssignment:
-    """Who votes from here on, each as id or id@directory."""
+    """The voters from here on, as id or id@directory."""
 
     offset: int
     epoch: int
@@ -120,7 +120,7 @@ def said(log: Sequence[SlowHeld]) -> list[SlowRecord]:
 
 
 def leaders(log: Sequence[SlowHeld]) -> dict[int, LeaderChange]:
-    """Who led each epoch, as the leader wrote it."""
+    """The leader of each epoch, as the leader wrote it."""
     return {
         batch.epoch: LeaderChange.decode(record.value)
         for batch, record in _control(log, ControlType.LEADER_CHANGE)
@@ -128,7 +128,7 @@ def leaders(log: Sequence[SlowHeld]) -> dict[int, LeaderChange]:
 
 
 def assignments(log: Sequence[SlowHeld]) -> list[SlowAssignment]:
-    """Who voted when."""
+    """The voters over time."""
     found = []
     for batch, record in _control(log, ControlType.KRAFT_VOTERS):
         assignment = decode_voters(record.value)

@@ -1,4 +1,4 @@
-"""Where replicas stand while logs are written: fed by hand, with times that are known."""
+"""The positions of replicas while logs grow, from given rows and times."""
 
 from typing import Any
 

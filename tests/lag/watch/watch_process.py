@@ -14,8 +14,7 @@ from typing import Final
 from tests.support.tree import ROOT
 
 SECONDS_MAX: Final = 280.0
-"""When it is killed. It is over in a third of a minute; a machine on which others run Spark as
-well needs minutes."""
+"""The time after which it is killed. It takes twenty seconds, and minutes if others run Spark."""
 
 
 class WatchingProcess:
@@ -40,7 +39,7 @@ class WatchingProcess:
         return self._process.returncode, err
 
     def java_left(self) -> list[str]:
-        """What Java there is in its group."""
+        """The Java processes in its group."""
         listed = subprocess.run(
             ["ps", "-A", "-o", "pgid=,comm="], capture_output=True, text=True, check=True
         )
