@@ -1,9 +1,8 @@
-"""When the interpreter of a controller looks for garbage: not while something long is under way.
+"""Pause the garbage collector of a controller during long decisions.
 
-A decision about a hundred thousand partitions makes half a million objects, which go by themselves
-when it is committed. To look through them meanwhile, again and again, takes a tenth of a second
-each time, in which the loop stands still. So the collector rests until they have gone, but never
-for long.
+A decision about a hundred thousand partitions creates half a million objects, which are freed when
+it is committed. To walk through them again and again takes a tenth of a second each time, in which
+the event loop stands still. The collector is paused until they are freed, but never for long.
 """
 
 import asyncio
@@ -11,13 +10,13 @@ import gc
 from typing import Final
 
 AFTER_SECONDS: Final = 1.0
-"""After the last slice, until what it has made is committed and gone."""
+"""Pause after the last slice, until its objects are committed and freed."""
 SECONDS_MAX: Final = 10.0
-"""Where one long decision follows another; then it is looked for once."""
+"""Longest pause, while one long decision follows another."""
 
 
 class Collecting:
-    """The collector of this process, for as long as `loop` runs."""
+    """The garbage collector of this process, while `loop` runs."""
 
     def __init__(
         self, loop: asyncio.AbstractEventLoop, *, after_seconds: float = AFTER_SECONDS
@@ -28,7 +27,7 @@ class Collecting:
         self._timer: asyncio.TimerHandle | None = None
 
     def hold(self) -> None:
-        """Something long is under way, and goes on in a moment."""
+        """Pause the collector: a long decision is under way."""
         now = self._loop.time()
         if self._timer is None:
             self._began = now

@@ -1,7 +1,7 @@
-"""A controller as a process: settings become parts, parts are put together, listened, and ended.
+"""The process of a controller: the composition root.
 
-This is the composition root: here alone it is known that the quorum carries the state machine and
-that two doors lead to it. Nothing is decided here.
+Settings become ports, the controller and its listeners; here alone the quorum meets the state
+machine and the two listeners.
 """
 
 import asyncio
@@ -51,10 +51,10 @@ PLAINTEXT: Final = 0
 SUPPORTED_FEATURES: Final = {
     feature.name: VersionRange(feature.lowest, feature.highest) for feature in FEATURES.values()
 }
-"""What this code can write and read; the levels in force are in the log."""
+"""Levels that this code supports; the levels in force are in the log."""
 
 CLOSE_MS: Final = 500
-"""How long each listener lets answers under way leave when the node stops."""
+"""Time for each listener to finish its responses when the node stops."""
 STOP_MS_MAX: Final = 2_000
 """A node that gets SIGTERM has ended by then, as long as its disk and its processor go along."""
 
@@ -135,7 +135,7 @@ def _open(config: Config) -> tuple[QuorumController, Opened]:
 async def _listen(
     config: Config, controller: QuorumController, opened: Opened, parts: AsyncExitStack
 ) -> None:
-    """Open the doors; both lead to one service."""
+    """Start both listeners on one service."""
     service = Service(
         controller,
         opened.quorum,
@@ -163,7 +163,7 @@ async def _listen(
 
 
 def _later(loop: asyncio.AbstractEventLoop, fail: Callable[[Exception], None]) -> Later:
-    """Goes on once everyone else has had a turn; `fail` is told of an error of our own."""
+    """Return a scheduler of slices; `fail` is told of an error of our own."""
     collecting = Collecting(loop)
 
     def go_on(call: Callable[[], None]) -> None:
@@ -268,7 +268,7 @@ def _cannot_listen(setting: str, address: str, error: OSError) -> StartError:
 def _background(
     config: Config, controller: QuorumController, opened: Opened
 ) -> Iterator[Coroutine[Any, Any, None]]:
-    """What goes on beside the quorum for as long as it runs."""
+    """Yield the tasks that run beside the quorum."""
     yield _sweep(controller)
     yield _advance_moves(controller)
     yield ControllerRegistrationManager(

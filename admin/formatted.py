@@ -1,8 +1,8 @@
-"""What Kafka's `kafka-storage format` has left in a folder for the first leader of its cluster.
+"""Read what Kafka's `kafka-storage format` left in a folder for the first leader of its cluster.
 
-Who votes is for the quorum to read (`quorum.log.checkpoint`). Here is the rest: the levels of the
-features, as metadata records in `bootstrap.checkpoint` or, where a release of Kafka keeps both in
-one file, in the checkpoint at offset 0. Nothing here changes a folder.
+The voters are read by the quorum (`quorum.log`). These are the levels of the features, as metadata
+records in `bootstrap.checkpoint` or, where a release of Kafka keeps both in one file, in the
+checkpoint at offset 0. The folder is not changed.
 """
 
 from collections.abc import Iterator, Mapping
@@ -29,7 +29,7 @@ _BEFORE_ALL: Final = OffsetAndEpoch(Epoch(0), Offset(0))
 
 
 class NotHonoured(StorageError):
-    """The folder was formatted with something that no controller of ours would act upon."""
+    """The folder was formatted with something that our controllers do not support."""
 
     def __init__(self, path: Path, what: str) -> None:
         super().__init__(
@@ -40,18 +40,18 @@ class NotHonoured(StorageError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Formatted:
-    """The levels that the first leader is to put in force."""
+    """The levels that the first leader puts in force."""
 
     path: Path
     metadata_version: int
     features: tuple[tuple[str, int], ...]
-    """Of every other feature that metadata records tell of."""
+    """Levels of all other features with metadata records."""
 
 
 def formatted(folder: Path) -> Formatted | None:
-    """What the folder of a node was formatted with; None where no tool of Kafka's has done so.
+    """Return the levels that a folder was formatted with; None if no tool of Kafka's has done so.
 
-    None as well for a log that has begun: it says itself what is in force. Raises `StorageError`.
+    None as well for a log that has begun: it contains the levels in force. Raises `StorageError`.
     """
     log = folder / LOG_FOLDER
     with usable(log):

@@ -1,4 +1,4 @@
-"""Who asked for what, and what was answered: one line each, in the log called "audit"."""
+"""The audit log: one line for each request of an admin client and its answer."""
 
 import logging
 from typing import Final
@@ -9,22 +9,22 @@ from msgspec.structs import replace
 _audit = logging.getLogger("audit")
 
 CHARACTERS_MAX: Final = 500
-"""Of a request, and of its answer, in a line."""
+"""Characters of a request, and of an answer, in a line."""
 
 
 def note(who: str, request: object, answer: object) -> None:
-    """Write down that `who` has asked for this, and was answered so."""
+    """Log a request of `who` and its answer."""
     _audit.info("%s asked for %s: %s", who, _shown(request), _shown(answer))
 
 
 def _shown(value: object) -> str:
-    """The value in one line of the log, cut where a request is large."""
+    """Return the value as one line, cut if it is long."""
     text = str(_brief(value))
     return text if len(text) <= CHARACTERS_MAX else f"{text[:CHARACTERS_MAX]}..."
 
 
 def _brief(value: object) -> object:
-    """The value without what would be cut: to write out 100,000 partitions takes half a second."""
+    """Cut long fields before formatting: 100,000 partitions take half a second."""
     if not isinstance(value, Struct):
         return value
     brief: dict[str, object] = {}

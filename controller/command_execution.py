@@ -1,7 +1,6 @@
-"""A command of the active controller from its turn to its answer: decided, written, appended.
+"""Execute a command on the active controller: decide, encode and append.
 
-The quorum is asked first whether it has room for what takes long to decide, and again before
-anything is appended. When the answer may leave is not told here.
+The quorum is asked for room before a long decision, and again before anything is appended.
 """
 
 from collections.abc import Callable
@@ -24,7 +23,7 @@ Done = Callable[[Answer | Unavailable], None]
 
 
 class PendingCommand:
-    """A command on its way, and who waits for its answer."""
+    """A command in the event queue and its callback."""
 
     __slots__ = ("command", "done", "is_over", "is_proposed", "proved")
 
@@ -32,25 +31,25 @@ class PendingCommand:
         self.command = command
         self.done = done
         self.proved = proved
-        """Whether an answer that rests on no record must not be stale."""
+        """True if an answer without records must be linearizable."""
         self.is_proposed = False
-        """Whether it may take effect, whatever becomes of this controller."""
+        """True once its records are proposed: it may take effect whatever happens here."""
         self.is_over = False
-        """Whether its answer has been handed on."""
+        """True once its answer was handed on."""
 
     def lose(self) -> None:
-        """This node is not the active controller any more."""
+        """Answer that the lead is lost."""
         if not self.is_over:
             self.done(Unavailable.LEAD_LOST if self.is_proposed else Unavailable.NOT_ACTIVE)
 
 
 class CommandExecutor:
-    """Commands on one image; its records go into one quorum."""
+    """Executes commands on one image, with one quorum."""
 
     def __init__(
         self, image: Image, appending: RecordAppender, *, wall_clock: Clock, metadata_version: int
     ) -> None:
-        """Before the image says a level, records are written at this one."""
+        """`metadata_version` is used until the image has a level."""
         self._image = image
         self.scheduler = Scheduler(image)
         self._appending = appending
@@ -58,10 +57,10 @@ class CommandExecutor:
         self._metadata_version = metadata_version
 
     def at_once(self, command: Command, quorum: RaftClient) -> Answer | None:
-        """The answer to what is decided in some microseconds, appended if it says something new.
+        """Decide a short command at once and append its records.
 
-        None where it takes more, or there is no room: then nothing is done, and `carry_out` tells.
-        Only where no other command is under way.
+        None if it takes longer or there is no room: nothing was done, and `carry_out` is next. Only
+        while no other command is under way.
         """
         image = self._image
         decision = decide_at_once(image, command, self.scheduler)
@@ -78,7 +77,7 @@ class CommandExecutor:
         return decision.answer
 
     def carry_out(self, asked: PendingCommand, quorum: RaftClient) -> Slices[Answer | Unavailable]:
-        """The answer, once the records are appended; or why the command is not carried out."""
+        """Return the answer once the records are appended, or the reason to refuse the command."""
         count = records_asked(self._image, asked.command)
         # Seconds of work must not be done, and everybody kept waiting, for nothing.
         if count >= BULK_RECORDS and not quorum.accepts(1, after=count - 1):
@@ -99,7 +98,7 @@ class CommandExecutor:
         return decision.answer if decision.is_complete else Unavailable.OVERLOADED
 
     def _decided(self, command: Command) -> Slices[tuple[Decision, list[Batch] | None]]:
-        """What is decided, and what is to be appended for it."""
+        """Decide a command and encode its records."""
         image, now_ms = self._image, self._wall_clock()
         end, level = image.end_offset, image.level or self._metadata_version
         decision = yield from deciding(image, command, now_ms=now_ms, scheduler=self.scheduler)

@@ -1,13 +1,11 @@
-"""When the answers of the active controller may leave. It decides nothing.
+"""Deferred answers of the active controller: each waits until what it rests on is committed.
 
-An answer leaves when everything it rests on is committed: its own records, and for an answer
-without records all that the image held when it was given. It never leaves before.
+An answer rests on its own records or, without records, on everything that the image contained when
+it was given.
 
-What is read must not be stale: another controller may be the active one, and this one not know it.
-So a query waits, unless a stale answer will do, until the quorum has proved that this node still
-leads (`quorum.core.read_index`); a command that changes nothing tells what it read, and waits as
-well where the asker needs that to be true now. What brokers ask all the time does not: they ask
-again.
+A linearizable query waits as well until the quorum has proved that this node still leads
+(`quorum.core.read_index`), and so does a command without records if its client needs that. Requests
+of brokers do not: brokers repeat them.
 """
 
 from collections import deque
@@ -23,24 +21,24 @@ from statemachine.image.image import Image
 WAITING_ANSWERS_MAX: Final = 100_000
 
 _Waiting: TypeAlias = tuple[Offset, Any, Callable[[Any], None]]
-"""Up to where it must be committed, what is then answered, and to whom."""
+"""The offset that must be committed, the answer, and its callback."""
 
 
 class DeferredEventQueue:
-    """The answers that wait until what they rest on is committed, in the order of their offsets."""
+    """Answers in order of the offsets that they wait for."""
 
     def __init__(self, replaying: MetadataLoader[Image]) -> None:
-        """They rest on the image of `replaying`, and leave when that much of it is committed."""
+        """`replaying` has the image and its committed end."""
         self._replaying = replaying
         self._waiting: deque[_Waiting] = deque()
 
     @property
     def are_full(self) -> bool:
-        """Whether there is no room for another one."""
+        """True if the queue takes no further answer."""
         return len(self._waiting) >= WAITING_ANSWERS_MAX
 
     def settle(self, answer: Any, done: Callable[[Any], None]) -> None:
-        """Let the answer leave when everything that the image holds now is committed."""
+        """Give the answer once everything that the image contains now is committed."""
         image_end = self._replaying.image.end_offset
         if image_end <= self._replaying.end:
             done(answer)
@@ -48,7 +46,7 @@ class DeferredEventQueue:
             self._waiting.append((Offset(image_end), answer, done))
 
     def prove(self, answer: Any, done: Callable[[Any], None], quorum: RaftClient) -> None:
-        """As `settle`, but first let the quorum prove that this node leads."""
+        """Give the answer once the quorum has proved that this node leads, and it is committed."""
         read_end = self._replaying.image.end_offset
 
         def proved(outcome: Offset | ReadRefusal) -> None:
@@ -62,13 +60,13 @@ class DeferredEventQueue:
         quorum.read_index(proved)
 
     def leave(self) -> None:
-        """More is committed: let those go that rest on nothing else."""
+        """Give the answers that are committed now."""
         while self._waiting and self._waiting[0][0] <= self._replaying.end:
             _, answer, done = self._waiting.popleft()
             done(answer)
 
     def lose(self) -> None:
-        """The lead is lost, and with it what is not committed: whether it was done is unknown."""
+        """Fail every waiting answer: the lead is lost, and the outcome unknown."""
         lost, self._waiting = self._waiting, deque()
         for _, _, done in lost:
             done(Unavailable.LEAD_LOST)

@@ -1,9 +1,7 @@
-"""The work of one controller, piece after piece and a slice at a time, so that nobody stands still.
+"""The event queue of one controller: work in order, in slices of about two milliseconds.
 
-The image must not change under a decision, so that decisions follow each other, in the order in
-which they were asked for. Those that take long are interrupted about every two milliseconds: then
-the quorum, the network and the disk have their turns, and the work goes on after them. What a piece
-of work is, is not known here.
+The image must not change during a decision, so decisions follow each other in order. A long one is
+interrupted; the quorum, the network and the disk have their turns, and it goes on after them.
 """
 
 from collections import deque
@@ -13,13 +11,13 @@ from typing import Final, NamedTuple, TypeAlias
 from statemachine.slices import Slices
 
 SLICE_US: Final = 2_000
-"""Of work in one turn, by what it says of itself."""
+"""Work in one turn, by its own estimate."""
 
 WAITING_PIECES_MAX: Final = 10_000
-"""Pieces of work that wait for their turn; there is no room for a further one."""
+"""Pieces of work that wait for their turn; the queue takes no further one."""
 
 Later: TypeAlias = Callable[[Callable[[], None]], object]
-"""Has something called in a moment, and once, after whatever else is due now."""
+"""Schedules one call after everything that is due now."""
 
 
 class _Piece(NamedTuple):
@@ -28,10 +26,10 @@ class _Piece(NamedTuple):
 
 
 class ControllerEventQueue:
-    """Pieces of work in the order in which they came; the first one may be under way."""
+    """Pieces of work in order; the first one may be under way."""
 
     def __init__(self, later: Later | None, slice_us: int | None = None) -> None:
-        """Without `later` everything is done at once; `slice_us` is for one turn, None as usual."""
+        """Without `later` nothing is sliced; `slice_us` overrides the length of a turn."""
         self._later = later
         self._slice_us = slice_us
         self._pieces: deque[_Piece] = deque()
@@ -40,18 +38,19 @@ class ControllerEventQueue:
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing is under way, or waits."""
+        """True if nothing is under way or waits."""
         return not self._pieces
 
     @property
     def is_full(self) -> bool:
-        """Whether there is no room for another piece of work."""
+        """True if the queue takes no further work."""
         return len(self._pieces) >= WAITING_PIECES_MAX
 
     def add(self, work: Slices[None], lost: Callable[[], None]) -> None:
-        """Do this after what came before it, now if there is nothing; `lost` if it comes to that.
+        """Add work behind all other work, and start it if there is none.
 
-        What the work raises ends it, and is raised here or where `later` calls.
+        `lost` is called if the lead is lost before. An exception of the work ends it and is raised
+        here, or where `later` calls.
         """
         self._pieces.append(_Piece(work, lost))
         # Who is added by a piece of work that is under way waits for its end.
@@ -59,7 +58,7 @@ class ControllerEventQueue:
             self._go_on()
 
     def lose(self) -> None:
-        """Nothing of this will be done any more; say so to everyone, in their order."""
+        """Drop all work and tell everyone, in order."""
         pieces, self._pieces = self._pieces, deque()
         for piece in pieces:
             piece.work.close()
@@ -77,9 +76,9 @@ class ControllerEventQueue:
                 self._call_again()
 
     def _take(self, left_us: int) -> int:
-        """Do the first piece, or as much of it as that is enough for; returns what is left of it.
+        """Work on the first piece, and return the time that is left of this turn.
 
-        What is done at once costs nothing.
+        Without `later` work costs no time.
         """
         share = 0 if self._later is None else 1
         try:

@@ -1,7 +1,7 @@
-"""What the active controller knows of brokers without the log: last contact, and how far each is.
+"""Heartbeats of brokers on the active controller: last contact, metadata offset, copies.
 
-It dies with the leadership. A new active controller grants every broker a full session, since it
-cannot know when the one before it last heard of it. It holds no clock: every method takes the time.
+They end with the leadership: a new active controller grants every broker a full session, since it
+cannot know the last contact before. Every method takes the time.
 """
 
 from statemachine.image.image import Image
@@ -10,13 +10,11 @@ from statemachine.reassignment.copies import Copies
 from statemachine.vocabulary import BrokerId
 
 NEVER_HEARD: int = -1
-"""The metadata offset of a broker that has not sent a heartbeat to this controller."""
+"""The metadata offset of a broker without a heartbeat to this controller."""
 
 
 class BrokerHeartbeatManager:
-    """Last contact, metadata offset and copies of each broker, for one time as the active
-    controller.
-    """
+    """Last contact, metadata offset and copies of each broker."""
 
     __slots__ = ("_heard_ms", "_offsets", "_timeout_ms", "copies")
 
@@ -27,15 +25,15 @@ class BrokerHeartbeatManager:
         self._heard_ms: dict[BrokerId, int] = dict.fromkeys(image.brokers, now_ms)
         self._offsets: dict[BrokerId, int] = {}
         self.copies = Copies()
-        """What they are copying, and how fast."""
+        """Their copies under way, and how fast they are."""
 
     def touch(self, broker_id: BrokerId, metadata_offset: int, now_ms: int) -> None:
-        """The broker has just registered (NEVER_HEARD) or sent a heartbeat."""
+        """Note a registration (NEVER_HEARD) or a heartbeat."""
         self._heard_ms[broker_id] = now_ms
         self._offsets[broker_id] = metadata_offset
 
     def expired(self, image: Image, now_ms: int) -> tuple[BrokerId, ...]:
-        """The unfenced brokers that have been silent for the session timeout, in order of id."""
+        """Return the unfenced brokers whose session has expired, in order of id."""
         return tuple(
             sorted(
                 broker.broker_id
@@ -46,7 +44,7 @@ class BrokerHeartbeatManager:
         )
 
     def next_expiry_ms(self, image: Image) -> int | None:
-        """The next moment at which a broker may have to be fenced; None if none is unfenced."""
+        """Return the next expiry of a session; None if no broker is unfenced."""
         heard = [
             self._heard_ms[broker.broker_id]
             for broker in image.brokers.values()
@@ -55,7 +53,7 @@ class BrokerHeartbeatManager:
         return min(heard) + self._timeout_ms if heard else None
 
     def lowest_live_offset(self, image: Image) -> int | None:
-        """How far the slowest live broker has applied the log; None if no broker is live."""
+        """Return the lowest metadata offset of a live broker; None if no broker is live."""
         offsets = [
             self._offsets.get(broker.broker_id, NEVER_HEARD)
             for broker in image.brokers.values()

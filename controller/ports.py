@@ -1,8 +1,4 @@
-"""What a controller asks of the quorum below it.
-
-`quorum.driver.Quorum` in production, and `quorum.replica.Replica` itself where nothing waits: in
-the simulation. Nothing here says how records get to a majority.
-"""
+"""The interface between the controller and the quorum, and the reasons to give no answer."""
 
 from collections.abc import Sequence
 from enum import StrEnum
@@ -17,20 +13,23 @@ from quorum.core.vocabulary import Offset
 
 
 class RaftClient(Protocol):
-    """One replica of the quorum, as the state machine above it sees it."""
+    """One replica of the quorum, as the state machine sees it.
+
+    `quorum.driver.Quorum` in production; in the simulation, without waiting, the replica itself.
+    """
 
     @property
     def node(self) -> QuorumNode:
-        """What the replica knows: where its log ends, its voters, to whom it hands over."""
+        """The state of the replica: its log end, its voters, its successor."""
         ...
 
     @property
     def has_room(self) -> bool:
-        """Whether there is room on the disk of this node, as far as it has tried."""
+        """False once a write of this node has found its disk full."""
         ...
 
     def accepts(self, count: int, *, after: int = 0) -> bool:
-        """Whether `propose` would take `count` records now, or once it has taken `after` others."""
+        """Return True if `propose` would take `count` records, now or after `after` others."""
         ...
 
     def propose(self, values: Sequence[bytes]) -> Offset:
@@ -42,21 +41,21 @@ class RaftClient(Protocol):
         ...
 
     def read_committed(self, start: Offset, max_bytes: int) -> bytes:
-        """Whole batches from `start` up to the high watermark, or up to `max_bytes`."""
+        """Read whole batches from `start` up to the high watermark, or up to `max_bytes`."""
         ...
 
     def read_index(self, done: ReadDone) -> None:
-        """Call `done`, later, with the offset that a read is now good for, or why it is not."""
+        """Call `done` later with the offset for a linearizable read, or the reason why not."""
         ...
 
     def heard(self, news: EndpointsUpdated) -> None:
-        """It is known where a replica listens."""
+        """Tell the replica the endpoints of another one."""
         ...
 
 
 class Unavailable(StrEnum):
-    """Why a command was not carried out. Unless it is too large, it may be asked again, of the
-    active controller.
+    """The reason why a command was not carried out. Unless it is too large, the client may repeat
+    it on the active controller.
     """
 
     NOT_ACTIVE = "this node is not the active controller"
@@ -72,7 +71,7 @@ class Unavailable(StrEnum):
 
     @property
     def may_be_done(self) -> bool:
-        """Whether the command may take effect all the same, so that it must not be repeated."""
+        """True if the command may take effect all the same, so that it must not be repeated."""
         return self is Unavailable.LEAD_LOST
 
 
@@ -83,4 +82,4 @@ UNPROVED: Final = MappingProxyType(
         ReadRefusal.NOT_PROVED: Unavailable.NOT_PROVED,
     }
 )
-"""What it means for a query that the quorum refuses a read."""
+"""The reasons for a query, by the refusals of the quorum."""

@@ -1,10 +1,10 @@
-"""The state machine on top of the quorum: the image of this node, and, on the leader, decisions.
+"""The state machine on the quorum: the image of this node and, on the leader, its decisions.
 
-On every controller the committed records are replayed into an image. On the active one, which
-leads the quorum, commands are decided on that image, one after the other and those that take long
-in slices (`controller.event_queue`); records are proposed and replayed at once, so one decision
-can follow another without waiting for commits. What was overwritten is kept until the commit and
-restored when the lead is lost. `controller.deferred` says when an answer leaves.
+Every controller replays committed records into an image. The active one, which leads the quorum,
+decides commands on that image, one after the other and long ones in slices
+(`controller.event_queue`). It proposes their records and replays them at once, so decisions do not
+wait for commits. What was overwritten is kept until the commit and restored when the lead is lost.
+`controller.deferred` holds the answers until then.
 """
 
 import logging
@@ -54,10 +54,10 @@ ADVANCE_INTERVAL_MS: Final = 100
 """Between two looks of the active controller whether more steps of moves could begin."""
 
 SESSION_SWEEP_MS_MIN: Final = 20
-"""How often the active controller looks for brokers that have fallen silent, at most."""
+"""Shortest interval between two checks for expired sessions."""
 
 STANDBY_LOOK_MS: Final = 2_000
-"""How often a controller that is not active looks whether it is to keep the log moving."""
+"""Interval at which a standby checks whether it has become active."""
 
 
 T = TypeVar("T")
@@ -80,16 +80,16 @@ class QuorumController:
         later: Later | None = None,
         slice_us: int | None = None,
     ) -> None:
-        """A cluster that is founded here gets this level, and `features` that differ from its
-        defaults. `no_op_interval_ms` without an append are followed by a NoOp; 0 is never. `later`
-        goes on with what takes longer than `slice_us`; without it nothing is done in slices."""
+        """`metadata_version` and `features` found a new cluster. `no_op_interval_ms` without an
+        append are followed by a NoOp; 0 is never. `later` continues work that takes longer than
+        `slice_us`; without it nothing is sliced."""
         self.image = Image()
         self.heartbeats: BrokerHeartbeatManager | None = None
-        """What the active controller knows of its brokers; None while this is not it."""
+        """Heartbeats of brokers; None while this node is not active."""
         self.active_epoch: Epoch | None = None
         """The epoch that this node leads as the active controller; None while it does not."""
         self.kraft_version = 0
-        """The level of kraft.version in force; the quorum's own records say it, not metadata."""
+        """The level of kraft.version in force, from control records of the log."""
         self._quorum: RaftClient | None = None
         self._clock = clock
         self._wall_clock = wall_clock
@@ -97,9 +97,9 @@ class QuorumController:
         self._metadata_version = metadata_version
         self._features = features
         self.registration = registration
-        """What this controller says of itself."""
+        """The registration of this controller."""
         self.default_min_isr = default_min_isr
-        """`min.insync.replicas` of the cluster where no record says it."""
+        """`min.insync.replicas` of a cluster that has no record of it."""
         self.no_op_interval_ms = no_op_interval_ms
         self._replaying = MetadataLoader(
             self.image,
@@ -124,7 +124,7 @@ class QuorumController:
         self._is_loaded = False
 
     def attach(self, quorum: RaftClient) -> None:
-        """Name the quorum that the records come from; the two need each other."""
+        """Set the quorum; the two need each other."""
         self._quorum = quorum
         self._replaying.expect(quorum.node.log_end.offset)
 
@@ -134,17 +134,17 @@ class QuorumController:
 
     @property
     def committed(self) -> Offset:
-        """Everything below is in the image and will stay."""
+        """The end of what is committed and in the image."""
         return self._replaying.end
 
     @property
     def is_ready(self) -> bool:
-        """Whether the image has everything that was committed when this node started."""
+        """True once the image has everything that was committed when this node started."""
         return self._replaying.is_ready
 
     @property
     def progress(self) -> str:
-        """How far this node has come until it is ready, for people; empty once it is."""
+        """Describe the progress of replay for an operator; empty when it is complete."""
         if self.is_ready or not self.is_behind:
             return ""
         return f", it is still replaying: {self.committed} of {self._replaying.target} records"
@@ -190,18 +190,17 @@ class QuorumController:
         *,
         stale: bool = False,
     ) -> None:
-        """Read the image, and call `done` with that once all that was read is committed.
+        """Read the image, and call `done` once everything that was read is committed.
 
-        The active controller alone answers, and once it is proved that it is; a `stale` read is
-        answered by any node, from what it has. A query may always be asked again: if the lead is
-        lost before, `done` is told NOT_ACTIVE, and by a node that has just started, or was given a
-        snapshot, and is still reading what was committed before, NOT_READY.
+        Only the active controller answers, once it has proved that it is; any node answers a
+        `stale` query, from what it has. If the lead is lost first, `done` gets NOT_ACTIVE, and on a
+        node that still replays what was committed before its start, NOT_READY.
         """
         if self._can_look(done, stale=stale):
             self._looking.look(read, done, None if stale else self._the_quorum)
 
     def _can_look(self, done: Callable[[Unavailable], None], *, stale: bool) -> bool:
-        """Whether this node may be asked; if it may not, `done` has been told why."""
+        """Return True if this node may answer; otherwise `done` was told the reason."""
         if not self.is_ready:
             done(Unavailable.NOT_READY)
         elif not (stale or self.is_active):
@@ -217,20 +216,18 @@ class QuorumController:
         *,
         stale: bool = False,
     ) -> None:
-        """As `query`, of what takes long: it is read in slices."""
+        """Read in slices."""
         if self._can_look(done, stale=stale):
             self._looking.look_long(reading, done, None if stale else self._the_quorum)
 
     def told_of_copies(self) -> Told:
-        """What brokers say of the replicas that they are to have; they say it to the active
-        controller alone, and any other one knows nothing of it.
-        """
+        """Return the brokers' reports of their copies; only the active controller gets them."""
         return untold if self.heartbeats is None else self.heartbeats.copies.at(self._clock())
 
     def sweep(self) -> int:
-        """Fence the brokers whose sessions have run out, and forget the moves of long ago.
+        """Fence brokers whose sessions have expired, and forget old moves.
 
-        Returns when to look again, in ms.
+        Returns when to check again, in ms.
         """
         # Who becomes active, and who is unfenced meanwhile, begins with a full session.
         if self.heartbeats is None:
@@ -238,7 +235,7 @@ class QuorumController:
         now_ms = self._clock()
         silent = self.heartbeats.expired(self.image, now_ms)
         if silent:
-            logger.warning("no heartbeat from brokers %s in time: they are fenced", list(silent))
+            logger.warning("Fencing brokers %s: no heartbeat in time", list(silent))
             self._ask_itself(FenceBrokers(broker_ids=silent))
         if has_too_much(self.image, self._wall_clock()):
             self._ask_itself(ForgetMoves())
@@ -248,7 +245,7 @@ class QuorumController:
         return max(SESSION_SWEEP_MS_MIN, next_ms - now_ms)
 
     def advance_moves(self) -> int:
-        """Go on with what the decisions have left over; returns when to look again, in ms."""
+        """Take up work that earlier decisions left over; returns when to check again, in ms."""
         if self.is_active and (
             self.image.index.waiting or is_left(self.image, self._deciding.scheduler)
         ):
@@ -256,10 +253,10 @@ class QuorumController:
         return ADVANCE_INTERVAL_MS if self.is_active else STANDBY_LOOK_MS
 
     def keep_moving(self) -> int:
-        """Append a NoOp record if nothing was for long; returns when to look again, in ms.
+        """Append a NoOp record after an idle interval; returns when to check again, in ms.
 
-        Brokers tell how far they are by offsets, and see by them that they are not cut off. Who
-        does not lead looks seldom: a new leader has just appended records of its own.
+        Brokers report their progress by offsets and notice by them that they are cut off. A standby
+        checks seldom: a new leader has just appended records.
         """
         interval_ms = self.no_op_interval_ms
         assert interval_ms > 0, "NoOp records are off"
@@ -305,7 +302,7 @@ class QuorumController:
         if not was_behind:
             self.catch_up()
             if self.progress:
-                logger.info("the image has to catch up with the log%s", self.progress)
+                logger.info("Replaying the log%s", self.progress)
 
     @property
     def is_behind(self) -> bool:
@@ -343,9 +340,9 @@ class QuorumController:
             self.locate(registered)
 
     def locate(self, registered: RegisterController | Registered) -> None:
-        """Let the quorum know where a controller listens, should it be wanted as a voter.
+        """Tell the quorum the endpoints of a controller, in case it becomes a voter.
 
-        One of ours says so itself, and goes before; Kafka's does nowhere but in its registration.
+        Our controllers advertise themselves, and that goes first; Kafka's only register.
         """
         endpoints = tuple(Endpoint(e.name, e.host, e.port) for e in registered.endpoints)
         replica = ReplicaKey(ReplicaId(registered.controller_id))
@@ -382,13 +379,13 @@ class QuorumController:
             self.kraft_version = decode_kraft_version(record.value)
 
     def _ask_itself(self, command: Command) -> None:
-        """A command of this controller's own, unless one like it still waits for its turn."""
+        """Submit an internal command unless one of its kind is waiting already."""
         if type(command) not in self._own:
             self._own.add(type(command))
             self.submit(command, partial(self._expect_done, type(command)))
 
     def _expect_done(self, kind: type[Command], answer: Answer | Unavailable) -> None:
-        """Take the answer to a command of this controller's own."""
+        """Take the answer to an internal command."""
         self._own.discard(kind)
         if answer in (Unavailable.OVERLOADED, Unavailable.DISK_FULL, Unavailable.TOO_LARGE):
-            logger.warning("a command of this controller's own was not carried out: %s", answer)
+            logger.warning("Internal command %s failed: %s", kind.__name__, answer)

@@ -1,9 +1,8 @@
-"""Who looks at the image of a controller, when, and when what was seen may be told.
+"""Queries of the image of a controller: when they read, and when they are answered.
 
-A look at an image that lags behind its log waits until it does no more. What takes long to read is
-read in slices, and at one moment as well: on the active controller between decisions, on any other
-one between the strides in which it takes in what is committed. What was seen is told when it is
-committed and, unless a stale look will do, when it is proved that this node leads.
+A query waits while the image lags behind its log. A long one reads in slices and still sees one
+state: on the active controller between decisions, on any other one between strides of replay. It
+is answered once what it saw is committed and, unless it may be stale, once the lead is proved.
 """
 
 from collections import deque
@@ -21,16 +20,15 @@ from statemachine.slices import Slices
 
 T = TypeVar("T")
 ReadCallback = Callable[[T | Unavailable], None]
-"""Called with what was seen, or why nothing is told."""
+"""Called with the result, or the reason why there is none."""
 
 BEHIND_TURNS_MAX: Final = 100
-"""Turns that a long look lets pass before it begins, while the image is behind what is committed:
-time for some hundred milliseconds of replay, about what a long look itself takes at most. So those
-who look all the time do not keep the image from following, nor it them from an answer."""
+"""Turns that a long query waits at most for the image to catch up: some hundred milliseconds of
+replay, about as long as the query itself. So queries and replay do not starve each other."""
 
 
 class ReadQueue:
-    """Looks at one image."""
+    """Queries of one image."""
 
     def __init__(
         self,
@@ -41,9 +39,9 @@ class ReadQueue:
         appending: RecordAppender,
         slicing: ControllerEventQueue,
     ) -> None:
-        """`replaying` is what changes the image while this node is not the active controller."""
+        """`replaying` changes the image while this node is not the active controller."""
         self.is_reading = False
-        """Whether a long look is under way: the image must not change before it has ended."""
+        """True during a long query: the image must not change."""
         self._image = image
         self._replaying = replaying
         self._answers = answers
@@ -54,7 +52,7 @@ class ReadQueue:
     def look(
         self, read: Callable[[Image], T], done: ReadCallback[T], quorum: RaftClient | None
     ) -> None:
-        """Read now, or when the image is whole; without a `quorum` to prove it a stale look."""
+        """Read now or once the image is complete; a stale query has no `quorum`."""
         if self._answers.are_full:
             done(Unavailable.OVERLOADED)
         elif not self._appending.is_halfway:
@@ -70,7 +68,7 @@ class ReadQueue:
         done: ReadCallback[T],
         quorum: RaftClient | None,
     ) -> None:
-        """As `look`, in slices, after what was asked for before."""
+        """Read in slices, after everything that was asked for before."""
         if self._answers.are_full or self._slicing.is_full:
             done(Unavailable.OVERLOADED)
         else:
@@ -95,7 +93,7 @@ class ReadQueue:
         self._tell(found, done, quorum)
 
     def go_on(self) -> Slices[None]:
-        """The image is whole again: whoever has waited for that looks."""
+        """Run the queries that waited until the image was complete."""
         while self._waiting:
             look, _ = self._waiting.popleft()
             look()
@@ -103,7 +101,7 @@ class ReadQueue:
             yield SLICE_US
 
     def lose(self) -> None:
-        """This node is not the active controller any more: those who wait may ask another."""
+        """Refuse the waiting queries: this node is not the active controller any more."""
         waiting, self._waiting = self._waiting, deque()
         for _, done in waiting:
             done(Unavailable.NOT_ACTIVE)

@@ -1,8 +1,8 @@
-"""The records of a decision on their way into the log and the image of the active controller.
+"""Append the records of a decision to the log and replay them into the image, in slices.
 
-Batch after batch is proposed, and replayed in slices: what is more than one is a transaction, so
-that, when the lead is lost in between, nothing of it counts. Until the last one is replayed nothing
-may be decided on the image, nobody may look at it, and what the quorum says of later offsets waits.
+Several batches form a transaction (KIP-868): none counts if the lead is lost in between, and
+Kafka's brokers show nothing of it before it has ended. Until the last one is replayed, nothing is
+decided or read, and news of later offsets wait.
 """
 
 from collections.abc import Mapping, Sequence
@@ -50,34 +50,34 @@ from statemachine.replay import replay_decided
 from statemachine.slices import Slices, whole
 
 REPLAYED_US: Final = 6
-"""To replay one record of a decision."""
+"""Cost of replaying one record."""
 REMOVED_US: Final = 500
-"""To replay one that removes a topic, with a thousand partitions."""
+"""Cost of replaying the removal of a topic with a thousand partitions."""
 _REFUSED_US: Final = 1_000_000
 """More than any slice: nothing can be done before others have had their turn."""
 _AT_ONCE: Final = 16
-"""Records that are replayed before anybody is asked whether to go on."""
+"""Records that are replayed between two pauses."""
 TOGETHER_US: Final = 2
-"""To replay one of many new partitions."""
+"""Cost of replaying one of many new partitions."""
 ISR_REPLAYED_US: Final = 2
-"""To replay one of many ISRs."""
+"""Cost of replaying one of many ISRs."""
 _TOGETHER: Final = 128
-"""The same of new partitions."""
+"""New partitions that are replayed between two pauses."""
 
 TRANSACTION_RECORDS_MAX: Final = 120_000
 """Records of one decision."""
 
 CUT_RECORDS_MAX: Final = 2_500
-"""Records of one batch, where there are several: a few milliseconds to append."""
+"""Records of one of several batches: a few milliseconds to append."""
 
 _NAME: Final = "one decision"
 _ENCODED_US: Final = 3
-"""To write one record."""
+"""Cost of encoding one record."""
 _ENCODED_AT_ONCE: Final = 16
 _WRITTEN_TOGETHER_US: Final = 1
 """The same of one that changes an ISR alone, as many others do."""
 _PUT_TOGETHER_US: Final = 1_000
-"""To put together a batch of many."""
+"""Cost of assembling a large batch."""
 
 assert TRANSACTION_RECORDS_MAX + 2 <= UNCOMMITTED_RECORDS_MAX
 assert max(CREATED_PARTITIONS_MAX, LEAVING_PARTITIONS_MAX) < TRANSACTION_RECORDS_MAX
@@ -85,9 +85,9 @@ assert DISTRUSTED_PARTITIONS_MAX < BATCH_RECORDS_MAX
 
 
 def records_asked(image: Image, command: Command) -> int:
-    """About as many records as the decision will have if nothing of what is asked is refused.
+    """Estimate the records of a decision if nothing is refused.
 
-    0 for what decides quickly, or to nothing; never more than one decision may have.
+    0 for a decision that is quick or empty; never more than one decision may have.
     """
     match command:
         case Keyed(command=asked):
@@ -128,12 +128,12 @@ class Batch(NamedTuple):
 
 
 def batches_of(records: Sequence[Record], level: int) -> list[Batch] | None:
-    """The batches for `records`, written at this level of metadata.version; None if too large."""
+    """Return the batches for `records` at this level of metadata.version; None if too large."""
     return whole(batching(records, level))
 
 
 def batching(records: Sequence[Record], level: int) -> Slices[list[Batch] | None]:
-    """As `batches_of`, in slices."""
+    """Return `batches_of`, in slices."""
     values, has_broker = yield from _written(records, level)
     if not values:
         return []
@@ -152,7 +152,7 @@ def batching(records: Sequence[Record], level: int) -> Slices[list[Batch] | None
 
 
 def _written(records: Sequence[Record], level: int) -> Slices[tuple[list[bytes], bool]]:
-    """The values of the records, and whether one of them registers a broker."""
+    """Return the encoded records, and whether one of them registers a broker."""
     values: list[bytes] = []
     if isinstance(records, IsrChanges):
         for some in records.topics:
@@ -184,7 +184,7 @@ def _cut(records: Sequence[Record], values: list[bytes]) -> Slices[list[Batch]]:
 
 
 class RecordAppender:
-    """What the active controller appends, and what it has been told of it."""
+    """Appends records on the active controller."""
 
     def __init__(
         self, replaying: MetadataLoader[Image], answers: DeferredEventQueue, clock: Clock
@@ -193,14 +193,14 @@ class RecordAppender:
         self._answers = answers
         self._clock = clock
         self.last_ms = 0
-        """When something was appended last."""
+        """The time of the last append."""
         self._start: Offset | None = None
         self._high_watermark = Offset(0)
         self._end = Offset(0)
 
     @property
     def is_halfway(self) -> bool:
-        """Whether the image lacks something that is in the log."""
+        """True while the log has records that the image lacks."""
         return self._start is not None
 
     def append(
@@ -209,10 +209,10 @@ class RecordAppender:
         batches: list[Batch],
         decided: Mapping[int, PartitionValue] = MappingProxyType({}),
     ) -> Slices[None]:
-        """Propose these batches, which the quorum accepts, and replay what they say.
+        """Propose these batches, which the quorum accepts, and replay them.
 
-        They go one by one, and none is left: to let all of them go together would take long.
-        `decided` is what they make of partitions.
+        They are proposed one by one, and the list is emptied: to free them all at once would take
+        long. `decided` are the changed partitions.
         """
         image = self._replaying.image
         self.last_ms = self._clock()
@@ -240,7 +240,7 @@ class RecordAppender:
     def append_at_once(
         self, quorum: RaftClient, batch: Batch, decided: Mapping[int, PartitionValue]
     ) -> None:
-        """As `append`, of a few records while nothing else is halfway."""
+        """Append a few records at once, while no other append is under way."""
         assert not self.is_halfway
         self.last_ms = self._clock()
         image = self._replaying.image
@@ -258,7 +258,7 @@ class RecordAppender:
             yield REPLAYED_US * len(some) + REMOVED_US * removed
 
     def _replay_together(self, batch: Batch, offset: int) -> Slices[None]:
-        """As others replay it: new partitions are made together in a third of the time."""
+        """Replay new partitions together, in a third of the time."""
         for at in range(0, len(batch.values), _TOGETHER):
             some = batch.values[at : at + _TOGETHER]
             replay_values(self._replaying.image, some, offset + at)
@@ -271,13 +271,13 @@ class RecordAppender:
             yield ISR_REPLAYED_US * len(some.numbers)
 
     def _take_end(self) -> None:
-        """All that was proposed is replayed: take note of what has been put behind it."""
+        """Advance the image past control records that were put behind the batches."""
         if self._end:
             self._replaying.image.advance(self._end)
             self._end = Offset(0)
 
     def committed(self, high_watermark: Offset) -> None:
-        """Everything below is committed; of what is halfway the image is told later."""
+        """Note that everything below is committed; an append under way hears of it at its end."""
         self._high_watermark = high_watermark
         told = high_watermark if self._start is None else min(self._start, high_watermark)
         self._replaying.image.committed(told)
@@ -285,14 +285,14 @@ class RecordAppender:
         self._answers.leave()
 
     def advanced(self, end: Offset) -> None:
-        """The log goes on to `end` with records that mean nothing to the image."""
+        """Note that the log goes on to `end` with control records."""
         if self.is_halfway:
             self._end = end
         else:
             self._replaying.image.advance(end)
 
     def lose(self) -> None:
-        """The lead is lost: undo what is not committed, and leave what is to whoever reads it."""
+        """Undo what is not committed: the lead is lost."""
         image = self._replaying.image
         image.rewind(self._replaying.end)
         image.end_undo_log()
@@ -302,5 +302,5 @@ class RecordAppender:
 
 
 def _says_partitions(batch: Batch) -> bool:
-    """Whether most of it does; a transaction has other records at its ends."""
+    """Return True if most records change partitions; a transaction has others at its ends."""
     return isinstance(batch.records[len(batch.records) // 2], Partition)

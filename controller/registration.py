@@ -1,8 +1,8 @@
-"""A controller makes itself known to the active one, until the log says where it is (KIP-919).
+"""Register a controller with the active one (KIP-919).
 
-Admin clients find the controllers by their registrations, and a feature's level is raised only when
-every controller has said that it supports it. The active controller registers itself as it begins
-to lead; this is for the others. Nothing is decided here.
+Admin clients find the controllers by their registrations, and the level of a feature rises only if
+every controller has said that it supports it. The active controller registers itself when it begins
+to lead; all others do it here.
 """
 
 import logging
@@ -28,12 +28,12 @@ REQUEST_TIMEOUT_MS: Final = 5_000
 BACKOFF_MS: Final = 100
 BACKOFF_MS_MAX: Final = 5_000
 CHECK_MS: Final = 5_000
-"""How often a controller that is registered looks whether it still is."""
+"""Interval between two checks of a registered controller."""
 _NOT_YET: Final = "has not registered this controller yet, and is asked again"
 
 
 class ControllerRegistrationManager:
-    """Asks the active controller to register this one, as often as it takes."""
+    """Sends the registration until the image contains it."""
 
     def __init__(
         self,
@@ -108,14 +108,14 @@ class ControllerRegistrationManager:
         logger.info("%s registered this controller", who)
 
     def _tell(self, what: str) -> None:
-        """Into the log, once for as long as nothing else happens."""
+        """Log a message unless it is the last one."""
         if what != self._told:
             logger.warning("%s", what)
             self._told = what
 
 
 def registration_body(registration: RegisterController) -> bytes:
-    """The request (api 70) that says what `registration` says."""
+    """Encode a ControllerRegistration request (70)."""
     schema = codec.request_schema(ApiKey.CONTROLLER_REGISTRATION, VERSION)
     listener, feature = codec.nested(schema, "Listener"), codec.nested(schema, "Feature")
     payload = codec.make(

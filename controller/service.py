@@ -37,7 +37,7 @@ from statemachine.slices import Slices
 from statemachine.vocabulary import NO_LEADER
 
 NEXT_LEADER_SECONDS_MAX: Final = 5.0
-"""How long to wait for the new leader after a transfer."""
+"""Time to wait for the new leader after a transfer."""
 
 T = TypeVar("T")
 

@@ -1,7 +1,6 @@
-"""AlterPartition (56) between bytes and values, by hand: no request comes more often.
+"""Decode and encode AlterPartition (56) by hand: no request is more frequent.
 
-What is read is what kio reads, what is written are kio's bytes; tests say so. Whether an ISR may be
-as asked is not decided here.
+Tests compare it with kio.
 """
 
 import struct
@@ -38,7 +37,7 @@ _TAGLESS: Final = Struct(">iqx")
 """A member, and that it has no tagged fields."""
 _PARTITION_END: Final = Struct(">bi")
 _ONE_ITEM: Final = b"\x02"
-"""What stands before a compact array of one item."""
+"""The count of a compact array of one item."""
 
 _ANSWER_HEAD: Final = Struct(">ih")
 _NO_TAGS: Final = b"\x00"
@@ -209,7 +208,7 @@ def _isr(version: int, body: Data, at: int) -> tuple[tuple[IsrMember, ...], int]
 
 
 def _count(body: Data, at: int) -> tuple[int, int]:
-    """How many items a compact array has, and where they begin (KIP-482)."""
+    """Return the number of items of a compact array and the position of the first (KIP-482)."""
     claimed = body[at]
     if 0 < claimed < _CONTINUED:
         return claimed - 1, at + 1
@@ -259,6 +258,6 @@ def _partition(altered: PartitionAltered) -> bytes:
 
 @lru_cache(_FORMS_MAX)
 def _form(isr_length: int) -> tuple[Callable[..., bytes], bytes]:
-    """What packs a partition with an ISR of this length, and the count that stands before it."""
+    """Return the packer of a partition with an ISR of this length, and the encoded count."""
     count = uvarint(isr_length + 1)
     return Struct(f">ihii{len(count)}s{isr_length}ibi{len(_NO_TAGS)}s").pack, count

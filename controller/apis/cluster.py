@@ -1,9 +1,8 @@
-"""Metadata (3), DescribeCluster (60) and UnregisterBroker (64): who is there, and with what.
+"""Metadata (3), DescribeCluster (60) and UnregisterBroker (64).
 
-A controller lists itself and its fellows beside the brokers, so that an ordinary admin client can
-point at it, and always names the true active controller. It answers from its committed image,
-as brokers do in Kafka; the active controller answers instead where an asker says that the answer
-must not be stale.
+A controller lists the controllers beside the brokers, so that an ordinary admin client can use it,
+and names the true active controller. It answers from its committed image, as Kafka's brokers do;
+the active controller answers a client that asks for a linearizable answer.
 """
 
 from collections.abc import Iterable, Mapping
@@ -100,7 +99,7 @@ async def describe_cluster(request: KafkaRequest, service: Service) -> Any:
 
 
 def controller_addresses(image: Image, voters: Mapping[int, Address]) -> dict[int, Address]:
-    """Where the controllers are: as they registered, or as voters of whom nothing is known yet."""
+    """Return the address of each controller: as registered, or else as a voter."""
     addresses = dict(voters)
     for controller in image.controllers.values():
         for endpoint in controller.endpoints[:1]:

@@ -42,7 +42,7 @@ from statemachine.records.kafka_records import QuotaEntity
 
 
 async def incremental_alter_configs(request: KafkaRequest, service: Service) -> Any:
-    """KIP-339: what is not named stays as it is."""
+    """Change single configurations (KIP-339)."""
     command = IncrementalAlterConfigs(
         changes=tuple(
             ConfigChange(
@@ -62,7 +62,7 @@ async def incremental_alter_configs(request: KafkaRequest, service: Service) -> 
 
 
 async def alter_configs(request: KafkaRequest, service: Service) -> Any:
-    """What is not named is removed."""
+    """Replace all configurations of a resource."""
     command = AlterConfigs(
         replacements=tuple(
             ConfigReplacement(
@@ -114,7 +114,7 @@ def refuse_alter_configs(request: KafkaRequest, error: int, message: str) -> Any
 
 
 async def describe_configs(request: KafkaRequest, service: Service) -> Any:
-    """What the log says; the files of brokers only they themselves know."""
+    """Describe configurations from the log; only a broker knows its own file."""
     schema = response_schema(request.api_key, request.version)
 
     def read(image: Image) -> Any:

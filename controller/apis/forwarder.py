@@ -32,7 +32,7 @@ from quorum.transport.sweeper import Sweeper
 logger = logging.getLogger("kafka")
 
 FAREWELL_SECONDS: Final = 2.0
-"""How long a node that lost the lead may take to answer: it says who has it after a transfer."""
+"""Time that a node which lost the lead has left to answer: after a transfer it names the leader."""
 LEADERLESS_MS_MAX: Final = 3_000
 """An election may take this long and is worth waiting for; after it, a client that asks about the
 quorum itself hears that nobody leads."""
@@ -41,8 +41,8 @@ _LOOPBACK: Final = b"\x7f\x00\x00\x01"
 """Kafka wants the address of the client; the listener has only its name."""
 
 _NOT_ENVELOPED: Final = frozenset({ErrorCode.UNSUPPORTED_VERSION, ErrorCode.INVALID_REQUEST})
-"""How a controller of Kafka's, or of another release of ours, refuses an envelope whose request it
-does not take from other nodes. A repetition would change nothing."""
+"""Refusals of an envelope by a controller of Kafka's, or of another release of ours, that does not
+take this request from other nodes. A repetition would change nothing."""
 
 
 class Leaderless(NamedTuple):

@@ -97,9 +97,8 @@ def _replica(request: KafkaRequest, replica: ReplicaInfo) -> Any:
 
 
 UNSAID_TIMEOUT_MS: Final = 2_000
-"""How long a change may wait whose request does not say it (RemoveRaftVoter, if Kafka's tool asks),
-as with Kafka, where it is controller.quorum.request.timeout.ms: whoever asks hears why, and may ask
-again."""
+"""Time for a change without a timeout of its own (RemoveRaftVoter of Kafka's tool), like Kafka's
+controller.quorum.request.timeout.ms: the client hears the reason and may repeat it."""
 
 _SHARE_OF_TIME: Final = 9 / 10
 """Of the time that the asker gives, what the leader may use up: its answer has to get there."""

@@ -24,7 +24,7 @@ from statemachine.commands import (
 
 _COPIES: Final = ("bytes_left", "bytes_per_s")
 _TOLD: Final = ("step", "step_count", "state", "since_ms", "detail", "reason_brokers", *_COPIES)
-"""Where a partition stands, as on the wire so in the model."""
+"""Fields with the progress of a partition, in the response as in the model."""
 
 
 async def alter_reassignments(request: KafkaRequest, service: Service) -> Any:
@@ -76,7 +76,7 @@ def _answered(
 def _by_topic(
     request: KafkaRequest, kind: str, parts: Sequence[Any], made: Callable[[Any], Any]
 ) -> Any:
-    """The parts of an answer under the topics that they are of, in their order."""
+    """Group the parts of an answer by topic, in order."""
     return tuple(
         request.part(kind, name=name, partitions=tuple([made(each) for each in partitions]))
         for name, partitions in groupby(parts, key=lambda each: each.topic)
@@ -118,7 +118,7 @@ def refuse_alter(request: KafkaRequest, error: int, message: str) -> Any:
 
 
 async def list_reassignments(request: KafkaRequest, service: Service) -> Any:
-    """What is under way; null topics ask for all."""
+    """List partitions under reassignment; null topics ask for all."""
     wanted: dict[str, list[int]] | None = None
     if request.message.topics is not None:
         wanted = {}
@@ -234,7 +234,7 @@ _NULL: Final = b"\x00"
 
 
 def with_partitions(empty: bytes, version: int, partitions: Sequence[ReassignmentAltered]) -> bytes:
-    """The answer that `empty` is without its partitions, and these with what came of each."""
+    """Insert the results of these partitions into a response without any."""
     # Throttle time, from version 1 on the permission, error code and no message stand before them.
     at = 4 + (version >= _MAY_CHANGE_FROM) + 2 + len(_NULL)
     assert empty[at : at + 1] == _NONE, "the answer has partitions already"

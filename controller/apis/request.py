@@ -85,7 +85,7 @@ class KafkaRequest:
 
     @property
     def timeout_ms(self) -> int:
-        """How long to try to answer."""
+        """Time to try to answer."""
         asked_ms = self.asked_ms
         if asked_ms is None:
             return DEFAULT_TIMEOUT_MS

@@ -18,7 +18,7 @@ from quorum.protocol.errors import ErrorCode, RequestRefused
 logger = logging.getLogger("kafka")
 
 RETRY_SECONDS: Final = 0.05
-"""How long a request that could not be answered waits for another leader."""
+"""Time that a request waits for another leader before the next attempt."""
 
 
 class NoActiveController(Exception):
