@@ -183,6 +183,8 @@ class RaftRpc:
                 raise _Refused(unbelievable.reason)
         except (Malformed, CorruptBatch, BadControlRecord, UnsupportedCodec, _Refused) as error:
             self._complaints.useless(self._named(to), str(error))
+            # A node of another cluster may listen at an address that is out of date.
+            self._peers.look_up_again(to)
             done(None, b"")
             return
         if response.leader is not None and leader_address is not None:

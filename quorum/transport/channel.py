@@ -75,6 +75,8 @@ class Channel:
         self._rng = rng
         self._limits = limits or ChannelLimits()
         self._connection: ClientConnection | None = None
+        self._connected_to: tuple[str, int] | None = None
+        """The address of the connection."""
         self._waiting: deque[Exchange] = deque()
         self._undelivered: deque[tuple[Exchange, Outcome]] = deque()
         self._open: set[ClientConnection] = set()
@@ -148,6 +150,15 @@ class Channel:
             return outcome
         raise RequestFailed(api_key, outcome)
 
+    def look_up_again(self) -> None:
+        """Leave the connection if the address has changed; the next request connects anew.
+
+        A connection lasts as long as it works. If the process behind it turns out to be another
+        one than expected, it has to be left.
+        """
+        # The caller may be handling an answer of this very connection.
+        asyncio.get_running_loop().call_soon(self._leave_old_address)
+
     async def close(self) -> None:
         """Fail what is under way, and return when every socket is closed."""
         self._is_closed = True
@@ -210,6 +221,10 @@ class Channel:
 
     # Inside.
 
+    def _leave_old_address(self) -> None:
+        if self._connection is not None and self._address() != self._connected_to:
+            self._drop(Loss.SHUT, "another address is known by now")
+
     def _refusal(self) -> Failure | None:
         if self._is_closed:
             return ConnectionLost(Loss.SHUT, "the channel is closed")
@@ -264,6 +279,7 @@ class Channel:
             self, client_id=self._client_id, frame_bytes_max=self._limits.frame_bytes_max
         )
         self._connection = connection
+        self._connected_to = found
         self._open.add(connection)
         connection.gone.add_done_callback(lambda _: self._open.discard(connection))
         attempt = asyncio.get_running_loop().create_task(self._connect(connection, Address(*found)))

@@ -92,6 +92,13 @@ class Peers:
         if self._on_gone is not None:
             self._on_gone(replica)
 
+    def look_up_again(self, replica: ReplicaId) -> None:
+        """Connect to another address of `replica`, if one is known: who answers is not it."""
+        for lane in Lane:
+            channel = self._channels.get((replica, lane))
+            if channel is not None:
+                channel.look_up_again()
+
     async def forget(self, replica: ReplicaId) -> None:
         """Close the channels to a replica that is not asked any more."""
         channels = [self._channels.pop((replica, lane), None) for lane in Lane]

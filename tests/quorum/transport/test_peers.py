@@ -87,6 +87,36 @@ def test_a_replica_that_has_moved_is_found_at_its_new_address(run: Run) -> None:
     run(test())
 
 
+def test_a_connection_to_an_old_address_is_left_only_if_another_one_is_known(run: Run) -> None:
+    async def test() -> None:
+        clock, here, there, outcomes = ManualClock(), Handler(), Handler(), Outcomes()
+        async with (
+            serving(here, clock) as (_, old_port),
+            serving(there, clock) as (_, new_port),
+            peers_at(addresses := Addresses({THREE: old_port}), clock) as peers,
+        ):
+
+            def ask() -> None:
+                peers.request(THREE, ApiKey.VOTE, lambda v: b"", outcomes, timeout_ms=TIMEOUT_MS)
+
+            for count in (1, 2):
+                ask()
+                await outcomes.until(count)
+                peers.look_up_again(THREE)
+            assert [request.api_key for request in here.seen].count(ApiKey.API_VERSIONS) == 1
+            addresses.ports[THREE] = new_port
+            peers.look_up_again(THREE)
+            ask()
+            lost = (await outcomes.until(3))[2]
+            assert isinstance(lost, ConnectionLost)
+            assert lost.loss is Loss.SHUT
+            ask()
+            assert (await outcomes.until(4))[3] == Reply(ApiKey.VOTE, 1, b"")
+            assert there.seen
+
+    run(test())
+
+
 def test_a_forgotten_replica_has_no_connection(run: Run) -> None:
     async def test() -> None:
         clock, handler, outcomes = ManualClock(), Handler(), Outcomes()
