@@ -55,8 +55,8 @@ class DirectoryReport(Enum):
     """The report that a replica's directory needs."""
 
     KNOWN = "the controller knows it, or this broker has no such replica"
-    TO_SAY = "report the directory of the replica"
-    KEPT_BACK = "a report could let a replica lead that has lost its data"
+    REPORT = "report the directory of the replica"
+    WITHHELD = "a report could let a replica lead that has lost its data"
 
 
 def directory_report(image: Image, key: PartitionKey, me: BrokerId, own: UUID) -> DirectoryReport:
@@ -74,11 +74,11 @@ def directory_report(image: Image, key: PartitionKey, me: BrokerId, own: UUID) -
     if said == own:
         return DirectoryReport.KNOWN
     if said in (DIRECTORY_MIGRATING, DIRECTORY_UNASSIGNED) or partition.leader != NO_LEADER:
-        return DirectoryReport.TO_SAY
+        return DirectoryReport.REPORT
     is_waited_for = me in (*partition.isr, *partition.elr, *partition.last_known_elr)
     if is_waited_for and not unclean_election_allowed(image, topic.name):
-        return DirectoryReport.KEPT_BACK
-    return DirectoryReport.TO_SAY
+        return DirectoryReport.WITHHELD
+    return DirectoryReport.REPORT
 
 
 class AssignmentsManager:
@@ -98,8 +98,8 @@ class AssignmentsManager:
         self.on_settled = on_settled
         """Called whenever `is_settled` becomes true."""
         self._waiting: dict[PartitionKey, None] = {}
-        self._is_saying = False
-        self.kept_back: dict[PartitionKey, None] = {}
+        self._is_reporting = False
+        self.withheld: dict[PartitionKey, None] = {}
         """The replicas that are not reported because they may have lost their data."""
         self._is_in_force = False
         self._work = asyncio.Event()
@@ -108,17 +108,17 @@ class AssignmentsManager:
     @property
     def is_settled(self) -> bool:
         """Return whether every replica that needs a report has been reported."""
-        return not self._waiting and not self._is_saying
+        return not self._waiting and not self._is_reporting
 
     # --- what happens -----------------------------------------------------------------------------
 
-    def grew(self, partition: HeldPartition) -> None:
+    def on_append(self, partition: HeldPartition) -> None:
         """Ignore it."""
 
-    def committed(self, partition: HeldPartition) -> None:
+    def on_high_watermark(self, partition: HeldPartition) -> None:
         """Ignore it."""
 
-    def moved(self, partition: HeldPartition) -> None:
+    def on_role_change(self, partition: HeldPartition) -> None:
         """Check a partition that was just opened or is about to be removed."""
         self._note((partition.key,))
 
@@ -131,7 +131,7 @@ class AssignmentsManager:
             return
         self._note(PartitionKey(*each) for each in touched.partitions)
         if touched.configs:
-            self._note(list(self.kept_back))
+            self._note(list(self.withheld))
 
     def registered(self) -> None:
         """Note a new broker epoch, after the `ReplicaManager` has."""
@@ -150,9 +150,9 @@ class AssignmentsManager:
             if not self._waiting:
                 self._work.clear()
             if batch:
-                self._is_saying = True
-                await self._say(batch, epoch)
-                self._is_saying = False
+                self._is_reporting = True
+                await self._report(batch, epoch)
+                self._is_reporting = False
             if self.is_settled:
                 self.on_settled()
 
@@ -163,15 +163,15 @@ class AssignmentsManager:
         manager = self._manager
         for key in keys:
             is_held = key in manager.partitions and self._is_in_force
-            if is_held and self._standing(key) is not DirectoryReport.KNOWN:
+            if is_held and self._directory_report(key) is not DirectoryReport.KNOWN:
                 self._waiting[key] = None
             else:
                 self._waiting.pop(key, None)
-                self.kept_back.pop(key, None)
+                self.withheld.pop(key, None)
         if self._waiting:
             self._work.set()
 
-    def _standing(self, key: PartitionKey) -> DirectoryReport:
+    def _directory_report(self, key: PartitionKey) -> DirectoryReport:
         manager = self._manager
         return directory_report(manager.image, key, manager.broker_id, self._directory_id)
 
@@ -191,19 +191,19 @@ class AssignmentsManager:
         while self._waiting and len(batch) < ASSIGNED_PARTITIONS_MAX:
             key = next(iter(self._waiting))
             del self._waiting[key]
-            judged = self._standing(key)
-            if judged is DirectoryReport.KEPT_BACK:
-                self._keep_back(key)
+            judged = self._directory_report(key)
+            if judged is DirectoryReport.WITHHELD:
+                self._withhold(key)
                 continue
-            self.kept_back.pop(key, None)
-            if judged is DirectoryReport.TO_SAY:
+            self.withheld.pop(key, None)
+            if judged is DirectoryReport.REPORT:
                 batch.append(key)
         return batch
 
-    def _keep_back(self, key: PartitionKey) -> None:
-        if key in self.kept_back:
+    def _withhold(self, key: PartitionKey) -> None:
+        if key in self.withheld:
             return
-        self.kept_back[key] = None
+        self.withheld[key] = None
         logger.warning(
             "%s-%d has no leader and waits for this broker, but its replica here was in another"
             " directory than %s and has lost its data: it will not lead. Bring that directory"
@@ -214,7 +214,7 @@ class AssignmentsManager:
             uuid_to_text(self._directory_id),
         )
 
-    async def _say(self, batch: Collection[PartitionKey], epoch: int) -> None:
+    async def _report(self, batch: Collection[PartitionKey], epoch: int) -> None:
         manager = self._manager
         try:
             answer = await self._controllers.ask(
@@ -244,17 +244,17 @@ class AssignmentsManager:
             return () if code == ErrorCode.UNSUPPORTED_VERSION else batch
         missing = dict.fromkeys(batch)
         again: list[PartitionKey] = []
-        told = 0
+        reported = 0
         for key, error in _answered(answer):
             if key not in missing:
                 continue
             del missing[key]
             if error.value == 0:
-                told += 1
+                reported += 1
             elif error.value not in _OVERTAKEN:
                 logger.warning("The directory of %s was refused: %s", key, error.name)
                 again.append(key)
-        logger.info("Reported the directory of %d replicas", told)
+        logger.info("Reported the directory of %d replicas", reported)
         # A replica without an answer was not decided.
         return [*again, *missing]
 

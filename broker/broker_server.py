@@ -65,10 +65,10 @@ class _Parts:
     metadata: MetadataFollower
     manager: ReplicaManager
     disk: DiskThread
-    heart: NodeToControllerChannelManager
+    heartbeat_channel: NodeToControllerChannelManager
     """For heartbeats alone, so that they never wait behind other requests."""
-    controllers: NodeToControllerChannelManager
-    forwarding: NodeToControllerChannelManager
+    controller_channel: NodeToControllerChannelManager
+    forwarding_channel: NodeToControllerChannelManager
     """For forwarded client requests, which may take long and must not delay the broker's own."""
     previous_epoch: int
 
@@ -87,7 +87,7 @@ class BrokerServer:
         self.cluster = ClusterApi(config.node_id, self.image)
         self.directories = AssignmentsManager(
             parts.manager,
-            parts.controllers,
+            parts.controller_channel,
             self.identity.directory_id,
             on_settled=self._on_settled,
         )
@@ -117,8 +117,10 @@ class BrokerServer:
         server = _server(config, gate)
         stack.push_async_callback(server.close, within_ms=LISTENER_CLOSE_MS)
         port = await _listen(config, server)
-        heart, controllers, forwarding = (_controllers(config, opened, rng) for _ in range(3))
-        for each in (heart, controllers, forwarding):
+        heartbeat_channel, controller_channel, forwarding_channel = (
+            _controllers(config, opened, rng) for _ in range(3)
+        )
+        for each in (heartbeat_channel, controller_channel, forwarding_channel):
             stack.push_async_callback(each.close)
         parts = _Parts(
             opened=opened,
@@ -128,9 +130,9 @@ class BrokerServer:
             metadata=metadata,
             manager=manager,
             disk=disk,
-            heart=heart,
-            controllers=controllers,
-            forwarding=forwarding,
+            heartbeat_channel=heartbeat_channel,
+            controller_channel=controller_channel,
+            forwarding_channel=forwarding_channel,
             previous_epoch=previous_epoch,
         )
         return cls(config, parts, rng)
@@ -154,40 +156,40 @@ class BrokerServer:
 
     def _start(self, group: asyncio.TaskGroup) -> "_Running":
         parts, manager = self._parts, self.manager
-        proposer = AlterPartitionManager(manager, parts.controllers)
+        proposer = AlterPartitionManager(manager, parts.controller_channel)
         manager.proposer = proposer
-        parking = FetchPurgatory(self._sweeper)
+        purgatory = FetchPurgatory(self._sweeper)
         fetchers = self._fetchers(group)
-        manager.watchers += [parking, fetchers, self.directories]
-        producer_ids = ProducerIdManager(manager, parts.controllers)
-        forwarder = ForwardingManager(parts.forwarding, group, clock=monotonic_ms)
-        door = self._door(parking, producer_ids, forwarder)
+        manager.listeners += [purgatory, fetchers, self.directories]
+        producer_ids = ProducerIdManager(manager, parts.controller_channel)
+        forwarder = ForwardingManager(parts.forwarding_channel, group, clock=monotonic_ms)
+        apis = self._apis(purgatory, producer_ids, forwarder)
         manager.start()
         group.create_task(parts.opened.quorum.run(), name="quorum")
-        living = group.create_task(self.lifecycle.run(), name="lifecycle")
+        lifecycle = group.create_task(self.lifecycle.run(), name="lifecycle")
         work = [
             group.create_task(parts.metadata.run(), name="metadata"),
             group.create_task(manager.run(), name="partitions"),
             group.create_task(proposer.run(), name="isr"),
             group.create_task(self.directories.run(), name="directories"),
             group.create_task(producer_ids.run(), name="producer ids"),
-            group.create_task(self._open_gate(door), name="gate"),
+            group.create_task(self._open_gate(apis), name="gate"),
             group.create_task(_failure_of(parts.disk), name="disk"),
             group.create_task(parts.opened.gossiper.run(), name="gossip"),
         ]
         logger.info("Broker %d listens on %s:%d", self.config.node_id, self.config.host, self.port)
-        return _Running(living, work, parking, fetchers, forwarder)
+        return _Running(lifecycle, work, purgatory, fetchers, forwarder)
 
     async def _stop(self, running: "_Running") -> None:
         """Shut down cleanly within two seconds; give up on whatever takes longer."""
         parts = self._parts
-        await _ended([running.living])
-        await self.lifecycle.say_goodbye()
-        running.parking.dismiss()
+        await _cancel([running.lifecycle])
+        await self.lifecycle.controlled_shutdown()
+        running.purgatory.dismiss()
         await parts.server.close(within_ms=LISTENER_CLOSE_MS)
         await running.forwarder.close()
         await running.fetchers.close()
-        await _ended(running.work)
+        await _cancel(running.work)
         await self.manager.close()
         if self.lifecycle.broker_epoch is not None:
             await parts.disk.call(
@@ -204,20 +206,20 @@ class BrokerServer:
         if any(each is not None and each.stopping_at is not None for each in changed):
             # A stopping broker may leave once every live broker has seen its partitions led
             # elsewhere.
-            self.lifecycle.beat_soon()
+            self.lifecycle.heartbeat_soon()
 
     def _on_settled(self) -> None:
         """Send a heartbeat at once: the controller now knows every replica's directory."""
         if self.lifecycle.is_fenced:
-            self.lifecycle.beat_soon()
+            self.lifecycle.heartbeat_soon()
 
-    async def _open_gate(self, door: BrokerApis) -> None:
+    async def _open_gate(self, apis: BrokerApis) -> None:
         await self.lifecycle.unfenced.wait()
         self.cluster.cluster_id = self.identity.cluster_id
-        self._parts.gate.open(door)
+        self._parts.gate.open(apis)
         logger.info("Broker %d serves clients", self.config.node_id)
 
-    async def _make_ready(self) -> None:
+    async def _open_partitions(self) -> None:
         """Open the local replicas: the metadata is known up to the broker's own registration."""
         config = self.config
         await self._parts.disk.call(self._remember_cluster)
@@ -238,7 +240,7 @@ class BrokerServer:
 
         return BrokerLifecycleManager(
             config,
-            parts.heart,
+            parts.heartbeat_channel,
             incarnation_id=UUID(int=self._rng.getrandbits(128), version=4),
             identity=self.identity,
             listener=(
@@ -247,7 +249,7 @@ class BrokerServer:
             ),
             metadata_offset=lambda: self.image.end_offset - 1,
             on_epoch=on_epoch,
-            make_ready=self._make_ready,
+            make_ready=self._open_partitions,
             is_settled=lambda: self.directories.is_settled,
             previous_epoch=parts.previous_epoch,
             copies=self.manager.copy_reports,
@@ -264,14 +266,17 @@ class BrokerServer:
             partition_bytes_max=self.config.replica_fetch_max_bytes,
         )
 
-    def _door(
-        self, parking: FetchPurgatory, producer_ids: ProducerIdManager, forwarder: ForwardingManager
+    def _apis(
+        self,
+        purgatory: FetchPurgatory,
+        producer_ids: ProducerIdManager,
+        forwarder: ForwardingManager,
     ) -> BrokerApis:
         leaders = PartitionLookup(self.manager)
         return BrokerApis(
             versions=VersionsApi(self.image),
             produce=ProduceApi(self.manager, leaders, clock=monotonic_ms, wall_clock=wall_ms),
-            fetch=FetchApi(leaders, parking, clock=monotonic_ms),
+            fetch=FetchApi(leaders, purgatory, clock=monotonic_ms),
             offsets=OffsetsApi(leaders),
             cluster=self.cluster,
             configs=ConfigsApi(self.config, self.image),
@@ -286,14 +291,14 @@ class BrokerServer:
 class _Running:
     """The tasks and parts to end when the broker stops."""
 
-    living: asyncio.Task[None]
+    lifecycle: asyncio.Task[None]
     work: list[asyncio.Task[None]]
-    parking: FetchPurgatory
+    purgatory: FetchPurgatory
     fetchers: ReplicaFetcherManager
     forwarder: ForwardingManager
 
 
-async def _ended(tasks: Sequence[asyncio.Task[None]]) -> None:
+async def _cancel(tasks: Sequence[asyncio.Task[None]]) -> None:
     for task in tasks:
         task.cancel()
     await asyncio.wait(tasks)
@@ -311,13 +316,13 @@ def _quorum_config(config: BrokerConfig) -> QuorumConfig:
         folder=config.log_dir,
         voters={ReplicaId(each): address for each, address in config.voters.items()},
         bootstrap=config.bootstrap,
-        advertised=_place(config),
+        advertised=_advertised(config),
         timeouts=config.timeouts,
         snapshots=config.snapshots,
     )
 
 
-def _place(config: BrokerConfig) -> tuple[str, int] | None:
+def _advertised(config: BrokerConfig) -> tuple[str, int] | None:
     """The advertised address; None if the system chooses the port."""
     port = config.advertised_port or config.port
     return (config.advertised_host or config.host, port) if port else None

@@ -116,7 +116,7 @@ class LifecycleState:
         self.is_ready = False
         """Whether the local replicas are open; the owner sets it after `becomes_ready`."""
 
-    def registered(self, error_code: int, broker_epoch: int) -> RegistrationOutcome:
+    def on_registration(self, error_code: int, broker_epoch: int) -> RegistrationOutcome:
         """Apply the response to a registration."""
         if error_code in REJECTIONS:
             return RegistrationOutcome.REJECTED
@@ -135,7 +135,7 @@ class LifecycleState:
         """
         return not self.is_ready or (self.is_fenced and not is_settled)
 
-    def beaten(self, error_code: int, *, is_fenced: bool) -> HeartbeatOutcome:
+    def on_heartbeat(self, error_code: int, *, is_fenced: bool) -> HeartbeatOutcome:
         """Apply the response to a heartbeat."""
         if error_code in _UNKNOWN:
             self.broker_epoch = None
@@ -161,7 +161,7 @@ class LifecycleState:
 
 
 class BrokerLifecycleManager:
-    """The registration and heartbeat loop. `run` and `say_goodbye` do not overlap."""
+    """The registration and heartbeat loop. `run` and `controlled_shutdown` do not overlap."""
 
     def __init__(
         self,
@@ -178,7 +178,7 @@ class BrokerLifecycleManager:
         previous_epoch: int,
         copies: Callable[[], Sequence[CopyReport]] = tuple,
     ) -> None:
-        """While fenced, it asks to stay fenced until `is_settled`; call `beat_soon` on a change.
+        """While fenced, it asks to stay fenced until `is_settled`; see `heartbeat_soon`.
 
         `copies` returns the progress reports for the next heartbeat.
         """
@@ -191,33 +191,33 @@ class BrokerLifecycleManager:
         self._on_epoch = on_epoch
         self._make_ready = make_ready
         self._is_settled = is_settled
-        self._living = LifecycleState(
+        self._state = LifecycleState(
             heartbeat_interval_ms=config.heartbeat_interval_ms, previous_epoch=previous_epoch
         )
         self._copies = copies
         self._backoff = Backoff()
-        self._stirred = asyncio.Event()
+        self._wake_up = asyncio.Event()
         self.unfenced = asyncio.Event()
         """Set when the controller unfences the broker for the first time."""
 
     @property
     def broker_epoch(self) -> int | None:
         """The broker epoch of the current registration; None before the first one."""
-        return self._living.broker_epoch
+        return self._state.broker_epoch
 
     @property
     def is_fenced(self) -> bool:
         """Return whether the broker is fenced: it may neither lead nor be in sync."""
-        return self._living.is_fenced
+        return self._state.is_fenced
 
     async def run(self) -> None:
         """Register and send heartbeats until cancelled; raises `RegistrationRejected`."""
         while True:
             try:
-                self._stirred.clear()
+                self._wake_up.clear()
                 if self.broker_epoch is None:
                     await self._register()
-                wait_ms = await self._beat()
+                wait_ms = await self._send_heartbeat()
             except NoActiveController as reason:
                 logger.info("No active controller: %s", reason)
                 await self._backoff.wait()
@@ -225,15 +225,15 @@ class BrokerLifecycleManager:
             self._backoff.reset()
             try:
                 async with asyncio.timeout(wait_ms / 1_000):
-                    await self._stirred.wait()
+                    await self._wake_up.wait()
             except TimeoutError:
                 continue
 
-    def beat_soon(self) -> None:
+    def heartbeat_soon(self) -> None:
         """Send the next heartbeat at once, with the current metadata offset."""
-        self._stirred.set()
+        self._wake_up.set()
 
-    async def say_goodbye(self) -> bool:
+    async def controlled_shutdown(self) -> bool:
         """Ask for a controlled shutdown; return whether the controller agreed in time."""
         if self.broker_epoch is None or self.is_fenced:
             return False
@@ -257,7 +257,7 @@ class BrokerLifecycleManager:
         except NoActiveController as reason:
             logger.info("No active controller: %s", reason)
             return False
-        return self._living.may_go(
+        return self._state.may_go(
             answer.error_code.value, should_shut_down=bool(answer.should_shut_down)
         )
 
@@ -276,7 +276,7 @@ class BrokerLifecycleManager:
             await self._learn_cluster()
         answer = await self._controllers.ask(ApiKey.BROKER_REGISTRATION, self._registration)
         code = answer.error_code.value
-        match self._living.registered(code, int(answer.broker_epoch)):
+        match self._state.on_registration(code, int(answer.broker_epoch)):
             case RegistrationOutcome.REJECTED:
                 raise RegistrationRejected(
                     f"the controller rejected the registration of this broker: {_FATAL[code]}"
@@ -292,29 +292,29 @@ class BrokerLifecycleManager:
                 self._on_epoch(answer.broker_epoch)
                 logger.info("Registered with broker epoch %d", answer.broker_epoch)
 
-    async def _beat(self) -> int:
+    async def _send_heartbeat(self) -> int:
         """Send one heartbeat; return the ms until the next one."""
-        living = self._living
-        waits = living.wants_fence(is_settled=self._is_settled())
+        state = self._state
+        waits = state.wants_fence(is_settled=self._is_settled())
         answer = await self._heartbeat(want_fence=waits, want_shut_down=False)
-        was_fenced = living.is_fenced
-        match living.beaten(answer.error_code.value, is_fenced=bool(answer.is_fenced)):
+        was_fenced = state.is_fenced
+        match state.on_heartbeat(answer.error_code.value, is_fenced=bool(answer.is_fenced)):
             case HeartbeatOutcome.UNKNOWN:
                 name = answer.error_code.name
                 logger.warning("Heartbeat failed with %s: registering again", name)
-                return living.wait_ms
+                return state.wait_ms
             case HeartbeatOutcome.FAILED:
                 raise NoActiveController(f"heartbeat failed: {answer.error_code.name}")
             case HeartbeatOutcome.DONE:
                 self._note_fenced(was_fenced)
-        if living.becomes_ready(is_caught_up=bool(answer.is_caught_up)):
+        if state.becomes_ready(is_caught_up=bool(answer.is_caught_up)):
             await self._make_ready()
-            living.is_ready = True
+            state.is_ready = True
             return 0
-        return living.wait_ms
+        return state.wait_ms
 
     def _note_fenced(self, was_fenced: bool) -> None:
-        is_fenced = self._living.is_fenced
+        is_fenced = self._state.is_fenced
         if is_fenced != was_fenced:
             logger.info("The controller %s this broker", "fenced" if is_fenced else "unfenced")
         if not is_fenced:
@@ -368,7 +368,7 @@ class BrokerLifecycleManager:
             rack=self._config.rack,
             is_migrating_zk_broker=False,
             log_dirs=(identity.directory_id,),
-            previous_broker_epoch=self._living.previous_epoch,
+            previous_broker_epoch=self._state.previous_epoch,
         )
         return codec.encode_request_body(ApiKey.BROKER_REGISTRATION, version, payload)
 

@@ -47,15 +47,15 @@ logger = logging.getLogger(__name__)
 class PartitionListener(Protocol):
     """A listener for events of the partitions, called at once in the event loop."""
 
-    def grew(self, partition: Partition) -> None:
+    def on_append(self, partition: Partition) -> None:
         """Records were appended, which followers may fetch."""
         ...
 
-    def committed(self, partition: Partition) -> None:
+    def on_high_watermark(self, partition: Partition) -> None:
         """The high watermark advanced: consumers may read more."""
         ...
 
-    def moved(self, partition: Partition) -> None:
+    def on_role_change(self, partition: Partition) -> None:
         """The role changed, or the partition is about to be removed."""
         ...
 
@@ -92,7 +92,7 @@ class ReplicaManager:
         """The partitions whose log cannot be opened, with the error."""
         self.throttles = ReplicationQuotas()
         self.copies = CopyReports()
-        self.watchers: list[PartitionListener] = []
+        self.listeners: list[PartitionListener] = []
         self.proposer: Proposer | None = None
         self._log_dir = log_dir
         self._segment_bytes_max = segment_bytes_max
@@ -162,20 +162,20 @@ class ReplicaManager:
     def now_ms(self) -> int:
         return self._clock()
 
-    def grew(self, partition: Partition) -> None:
+    def on_append(self, partition: Partition) -> None:
         self._disk.write_soon(partition)
-        for watcher in self.watchers:
-            watcher.grew(partition)
+        for listener in self.listeners:
+            listener.on_append(partition)
 
-    def committed(self, partition: Partition) -> None:
-        for watcher in self.watchers:
-            watcher.committed(partition)
+    def on_high_watermark(self, partition: Partition) -> None:
+        for listener in self.listeners:
+            listener.on_high_watermark(partition)
 
-    def moved(self, partition: Partition) -> None:
-        for watcher in self.watchers:
-            watcher.moved(partition)
+    def on_role_change(self, partition: Partition) -> None:
+        for listener in self.listeners:
+            listener.on_role_change(partition)
 
-    def proposed(self, partition: Partition, proposal: IsrProposal) -> None:
+    def on_isr_proposal(self, partition: Partition, proposal: IsrProposal) -> None:
         assert self.proposer is not None, "an ISR proposal before the start"
         self.proposer.submit(partition, proposal)
 
@@ -275,7 +275,7 @@ class ReplicaManager:
         self.failed.pop(key, None)
         partition = Partition(key, topic, opened, assignment, self.settings_of(topic), self)
         self.partitions[key] = partition
-        self.moved(partition)
+        self.on_role_change(partition)
         logger.info("%s: %s, log end %d", partition, assignment, partition.log_end)
 
     async def _remove(self, key: PartitionKey, partition: Partition) -> None:
@@ -304,7 +304,7 @@ class ReplicaManager:
                     partition.assign(assignment)
                 if was_throttled:
                     # A changed rate ends the wait of held-back fetches at once.
-                    self.moved(partition)
+                    self.on_role_change(partition)
 
 
 _Opening: TypeAlias = tuple[OpenedLog, Path | None] | StorageError

@@ -63,17 +63,17 @@ TopicAnswer: TypeAlias = tuple[str | UUID, Sequence[PartitionAnswer]]
 class FetchApi:
     """The handler of Fetch."""
 
-    def __init__(self, leaders: PartitionLookup, parking: FetchPurgatory, *, clock: Clock) -> None:
-        self._leaders = leaders
-        self._parking = parking
+    def __init__(self, lookup: PartitionLookup, purgatory: FetchPurgatory, *, clock: Clock) -> None:
+        self._lookup = lookup
+        self._purgatory = purgatory
         self._clock = clock
 
     def handle(self, request: InboundRequest) -> None:
         """Answer at once, or delay the request until there is enough to return."""
         message = codec.decode_request(request.api_key, request.api_version, request.body)
-        fetch = _Fetch(request, message, self._leaders, self._clock)
+        fetch = _Fetch(request, message, self._lookup, self._clock)
         if fetch.is_replica:
-            self._parking.release((fetch.replica_id, request.connection_id))
+            self._purgatory.complete_previous((fetch.replica_id, request.connection_id))
         if getattr(message, "session_id", 0) != 0:
             fetch.fail(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
             return
@@ -84,7 +84,7 @@ class FetchApi:
             return
         fetch.deadline_ms = self._clock() + min(wait_ms, FETCH_WAIT_MS_MAX)
         replica = (fetch.replica_id, request.connection_id) if fetch.is_replica else None
-        self._parking.park(fetch, replica)
+        self._purgatory.delay(fetch, replica)
 
 
 class _Part:
@@ -103,13 +103,13 @@ class _Fetch:
     """One Fetch request until its response."""
 
     def __init__(
-        self, request: InboundRequest, message: Any, leaders: PartitionLookup, clock: Clock
+        self, request: InboundRequest, message: Any, lookup: PartitionLookup, clock: Clock
     ) -> None:
         self._request = request
         self._message = message
-        self._leaders = leaders
+        self._lookup = lookup
         self._clock = clock
-        self._throttle = leaders.throttle
+        self._throttle = lookup.throttle
         self.deadline_ms = 0
         self.replica_id, self.replica_epoch = _replica(message, request.api_version)
         self.is_replica = self.replica_id != CONSUMER
@@ -120,9 +120,9 @@ class _Fetch:
                 [
                     _Part(
                         asked,
-                        leaders.partition_by_id(topic.topic_id, asked.partition)
+                        lookup.partition_by_id(topic.topic_id, asked.partition)
                         if by_id
-                        else leaders.partition(topic.topic, asked.partition),
+                        else lookup.partition(topic.topic, asked.partition),
                     )
                     for asked in topic.partitions
                 ],
@@ -178,7 +178,7 @@ class _Fetch:
 
     def is_satisfied(self) -> bool:
         """Return whether an error occurred or enough bytes are available."""
-        self._look_for_moves()
+        self._recheck_leaders()
         if any(part.code or part.diverging is not None for part in self._parts):
             return True
         waiting = [part for part in self._parts if self._limit(part) > part.asked.fetch_offset]
@@ -193,7 +193,7 @@ class _Fetch:
                 return True
         return False
 
-    def _look_for_moves(self) -> None:
+    def _recheck_leaders(self) -> None:
         """Check each partition's leadership again: it may have changed since the request."""
         for part in self._parts:
             if part.partition is not None and not part.code:
@@ -241,7 +241,7 @@ class _Fetch:
 
     def finish(self) -> None:
         """Respond with the records available now."""
-        self._look_for_moves()
+        self._recheck_leaders()
         most = REPLICA_FETCH_ANSWER_BYTES_MAX if self.is_replica else FETCH_ANSWER_BYTES_MAX
         left = min(self._message.max_bytes, most)
         is_first = True

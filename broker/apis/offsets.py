@@ -22,8 +22,8 @@ _CONSUMER: Final = -1
 class OffsetsApi:
     """The handler of both requests; each is answered at once."""
 
-    def __init__(self, leaders: PartitionLookup) -> None:
-        self._leaders = leaders
+    def __init__(self, lookup: PartitionLookup) -> None:
+        self._lookup = lookup
 
     def list_offsets(self, request: InboundRequest) -> None:
         """ListOffsets (2): offsets by timestamp, or by one of the negative special timestamps."""
@@ -58,7 +58,7 @@ class OffsetsApi:
 
     def _listed(self, topic: str, asked: Any, *, is_consumer: bool) -> tuple[int, int, int, int]:
         """Error code, offset, time and leader epoch."""
-        partition = self._leaders.partition(topic, asked.partition_index)
+        partition = self._lookup.partition(topic, asked.partition_index)
         if isinstance(partition, ErrorCode):
             return partition, -1, _NO_TIME, -1
         refusal = partition.fetch_refusal(getattr(asked, "current_leader_epoch", -1))
@@ -117,7 +117,7 @@ class OffsetsApi:
 
     def _ended(self, topic: str, asked: Any) -> tuple[int, int, int]:
         """Error code, epoch and end offset."""
-        partition = self._leaders.partition(topic, asked.partition)
+        partition = self._lookup.partition(topic, asked.partition)
         if isinstance(partition, ErrorCode):
             return partition, -1, -1
         refusal = partition.fetch_refusal(asked.current_leader_epoch)

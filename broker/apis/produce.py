@@ -45,17 +45,17 @@ class ProduceApi:
     """The handler of Produce; `wall_clock` stamps records of topics with LogAppendTime."""
 
     def __init__(
-        self, manager: ReplicaManager, leaders: PartitionLookup, *, clock: Clock, wall_clock: Clock
+        self, manager: ReplicaManager, lookup: PartitionLookup, *, clock: Clock, wall_clock: Clock
     ) -> None:
         self._manager = manager
-        self._leaders = leaders
+        self._lookup = lookup
         self._clock = clock
         self._wall_clock = wall_clock
 
     def handle(self, request: InboundRequest) -> None:
         """Append the batches; respond now or when they are acknowledged."""
         message = codec.decode_request(request.api_key, request.api_version, request.body)
-        answer = _Answer(request, message, self._leaders)
+        answer = _Answer(request, message, self._lookup)
         acks = message.acks
         timeout_ms = _milliseconds(message.timeout)
         deadline_ms = self._clock() + max(0, min(timeout_ms, PRODUCE_TIMEOUT_MS_MAX))
@@ -73,7 +73,7 @@ class ProduceApi:
     def _append(
         self, topic: str, data: Any, acks: int, deadline_ms: int, settle: Callable[[Outcome], None]
     ) -> None:
-        partition = self._leaders.partition(topic, data.index)
+        partition = self._lookup.partition(topic, data.index)
         if isinstance(partition, ErrorCode):
             settle(Outcome(partition))
             return
@@ -119,13 +119,13 @@ class ProduceApi:
 class _Answer:
     """The response under construction: the results so far and the number of missing ones."""
 
-    __slots__ = ("_is_complete", "_leaders", "_message", "_missing", "_outcomes", "_request")
+    __slots__ = ("_is_complete", "_lookup", "_message", "_missing", "_outcomes", "_request")
 
-    def __init__(self, request: InboundRequest, message: Any, leaders: PartitionLookup) -> None:
+    def __init__(self, request: InboundRequest, message: Any, lookup: PartitionLookup) -> None:
         count = sum(len(topic.partition_data) for topic in message.topic_data)
         self._request = request
         self._message = message
-        self._leaders = leaders
+        self._lookup = lookup
         self._outcomes: list[Outcome] = [Outcome(ErrorCode.UNKNOWN_SERVER_ERROR)] * count
         # One more than the partitions: no response leaves before all appends were started.
         self._missing = count + 1
@@ -174,7 +174,7 @@ class _Answer:
         values: dict[str, Any] = {"responses": topics}
         if version >= _LEADER_HINTS_FROM:
             missed = any(each.code == ErrorCode.NOT_LEADER_OR_FOLLOWER for each in self._outcomes)
-            values["node_endpoints"] = self._leaders.endpoints(schema) if missed else ()
+            values["node_endpoints"] = self._lookup.endpoints(schema) if missed else ()
         payload = codec.make(schema, **values)
         return codec.encode_response_body(self._request.api_key, version, payload)
 
@@ -192,7 +192,7 @@ class _Answer:
             values["record_errors"] = ()
             values["error_message"] = outcome.message
         if version >= _LEADER_HINTS_FROM and outcome.code == ErrorCode.NOT_LEADER_OR_FOLLOWER:
-            hint = self._leaders.hint(topic, index)
+            hint = self._lookup.hint(topic, index)
             values["current_leader"] = codec.make(codec.nested(schema, "LeaderIdAndEpoch"), **hint)
         return codec.make(codec.nested(schema, "PartitionProduceResponse"), **values)
 

@@ -41,61 +41,61 @@ class FetchPurgatory:
         self._sweeper = sweeper
         self._loop = asyncio.get_running_loop()
         self._by_partition: dict[Partition, dict[DelayedFetch, None]] = {}
-        self._parked: dict[DelayedFetch, None] = {}
+        self._delayed: dict[DelayedFetch, None] = {}
         self._replicas: dict[object, DelayedFetch] = {}
-        self._stirred: dict[DelayedFetch, None] = {}
+        self._changed: dict[DelayedFetch, None] = {}
         self._is_due = False
 
     def __len__(self) -> int:
-        return len(self._parked)
+        return len(self._delayed)
 
     @property
     def waiting(self) -> tuple[DelayedFetch, ...]:
         """The delayed fetches, oldest first."""
-        return tuple(self._parked)
+        return tuple(self._delayed)
 
-    def park(self, fetch: DelayedFetch, replica: object | None) -> None:
+    def delay(self, fetch: DelayedFetch, replica: object | None) -> None:
         """Delay `fetch` until it is satisfied or due.
 
         `replica` names the follower and its connection: the follower's next fetch there completes
         this one at once.
         """
-        if len(self._parked) >= PARKED_FETCHES_MAX:
+        if len(self._delayed) >= PARKED_FETCHES_MAX:
             fetch.finish()
             return
-        self._parked[fetch] = None
+        self._delayed[fetch] = None
         for partition in fetch.partitions:
             self._by_partition.setdefault(partition, {})[fetch] = None
         if replica is not None:
             self._replicas[replica] = fetch
         self._sweeper.watch(self, fetch.deadline_ms)
 
-    def release(self, replica: object) -> None:
+    def complete_previous(self, replica: object) -> None:
         """Complete the follower's previous fetch: it has sent another one."""
         fetch = self._replicas.pop(replica, None)
-        if fetch is not None and fetch in self._parked:
+        if fetch is not None and fetch in self._delayed:
             self._finish(fetch)
 
     def dismiss(self) -> None:
         """Complete all fetches: the broker stops."""
-        for fetch in list(self._parked):
+        for fetch in list(self._delayed):
             self._finish(fetch)
 
     # What the partitions say.
 
-    def grew(self, partition: Partition) -> None:
-        self._stir(partition, lambda fetch: fetch.is_replica)
+    def on_append(self, partition: Partition) -> None:
+        self._changes(partition, lambda fetch: fetch.is_replica)
 
-    def committed(self, partition: Partition) -> None:
-        self._stir(partition, lambda fetch: not fetch.is_replica)
+    def on_high_watermark(self, partition: Partition) -> None:
+        self._changes(partition, lambda fetch: not fetch.is_replica)
 
-    def moved(self, partition: Partition) -> None:
-        self._stir(partition, lambda _: True)
+    def on_role_change(self, partition: Partition) -> None:
+        self._changes(partition, lambda _: True)
 
     def sweep(self, now_ms: int) -> int | None:
         """Complete the fetches that are due, and drop those of disconnected clients."""
         next_ms: int | None = None
-        for fetch in list(self._parked):
+        for fetch in list(self._delayed):
             if fetch.is_gone or fetch.deadline_ms <= now_ms:
                 self._finish(fetch)
             elif next_ms is None or fetch.deadline_ms < next_ms:
@@ -104,30 +104,30 @@ class FetchPurgatory:
 
     # Inside.
 
-    def _stir(self, partition: Partition, concerns: Callable[[DelayedFetch], bool]) -> None:
-        parked = self._by_partition.get(partition)
-        if not parked:
+    def _changes(self, partition: Partition, concerns: Callable[[DelayedFetch], bool]) -> None:
+        delayed = self._by_partition.get(partition)
+        if not delayed:
             return
-        for fetch in parked:
+        for fetch in delayed:
             if concerns(fetch):
-                self._stirred[fetch] = None
-        if self._stirred and not self._is_due:
+                self._changed[fetch] = None
+        if self._changed and not self._is_due:
             self._is_due = True
-            self._loop.call_soon(self._look)
+            self._loop.call_soon(self._check)
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         self._is_due = False
-        stirred, self._stirred = self._stirred, {}
-        for fetch in stirred:
-            if fetch in self._parked and fetch.is_satisfied():
+        changed, self._changed = self._changed, {}
+        for fetch in changed:
+            if fetch in self._delayed and fetch.is_satisfied():
                 self._finish(fetch)
 
     def _finish(self, fetch: DelayedFetch) -> None:
-        del self._parked[fetch]
+        del self._delayed[fetch]
         for partition in fetch.partitions:
-            parked = self._by_partition[partition]
-            del parked[fetch]
-            if not parked:
+            delayed = self._by_partition[partition]
+            del delayed[fetch]
+            if not delayed:
                 del self._by_partition[partition]
         if not fetch.is_gone:
             fetch.finish()

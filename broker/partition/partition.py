@@ -47,19 +47,19 @@ class PartitionHost(Protocol):
 
     def now_ms(self) -> int: ...
 
-    def grew(self, partition: "Partition") -> None:
+    def on_append(self, partition: "Partition") -> None:
         """Records were appended: write them, and let followers fetch them."""
         ...
 
-    def committed(self, partition: "Partition") -> None:
+    def on_high_watermark(self, partition: "Partition") -> None:
         """The high watermark advanced: consumers may read more."""
         ...
 
-    def proposed(self, partition: "Partition", proposal: IsrProposal) -> None:
+    def on_isr_proposal(self, partition: "Partition", proposal: IsrProposal) -> None:
         """Propose this ISR to the controller."""
         ...
 
-    def moved(self, partition: "Partition") -> None:
+    def on_role_change(self, partition: "Partition") -> None:
         """The role changed: requests that wait for this partition must look again."""
         ...
 
@@ -197,7 +197,7 @@ class Partition:
             now_ms=self._host.now_ms(),
             lag_ms_max=self._host.replica_lag_time_max_ms,
         )
-        self._host.moved(self)
+        self._host.on_role_change(self)
 
     def _follow(self, assignment: Assignment) -> None:
         before = self.role
@@ -210,13 +210,13 @@ class Partition:
         if isinstance(before, LeaderState):
             self._dismiss(Refusal.NOT_LEADER_OR_FOLLOWER)
         if has_moved:
-            self._host.moved(self)
+            self._host.on_role_change(self)
 
     def close(self) -> None:
         """Stop writing and fail all waiting requests: the partition is about to be removed."""
         self.is_open = False
         self._dismiss(Refusal.NOT_LEADER_OR_FOLLOWER)
-        self._host.moved(self)
+        self._host.on_role_change(self)
 
     # --- the leader and its producers -----------------------------------------------------------
 
@@ -247,7 +247,7 @@ class Partition:
     def _known(self, header: Header) -> ProducedBatch | SequenceError | None:
         if header.producer_id < 0:
             return None
-        return self.producers.verdict(
+        return self.producers.check(
             origin(
                 header.producer_id, header.producer_epoch, header.base_sequence, header.record_count
             )
@@ -267,7 +267,7 @@ class Partition:
         self.history.begin(epoch, base)
         record_producer(self.producers, header._replace(base_offset=base))
         leading.appended(self.log_end)
-        self._host.grew(self)
+        self._host.on_append(self)
         return Appended(base, self.log_end, append_time_ms)
 
     def when_written(self, end_offset: int, deadline_ms: int, waiter: DelayedProduce) -> None:
@@ -355,7 +355,7 @@ class Partition:
         if own_epoch is not None:
             proposal = leading.propose(own_epoch, now_ms, live)
             if proposal is not None:
-                self._host.proposed(self, proposal)
+                self._host.on_isr_proposal(self, proposal)
         if leading.advance(now_ms, live):
             self._committed()
 
@@ -397,7 +397,7 @@ class Partition:
             self.history.begin(outline.epoch, outline.base)
         for _, header in headers(records):
             record_producer(self.producers, header)
-        self._host.grew(self)
+        self._host.on_append(self)
 
     def begin_truncation(self) -> None:
         """Start a truncation: until `truncated` the disk thread owns the log."""
@@ -446,7 +446,7 @@ class Partition:
     def _committed(self) -> None:
         for waiter in self._waits_for_commit.reached(self.high_watermark):
             waiter(None)
-        self._host.committed(self)
+        self._host.on_high_watermark(self)
 
     def _refuse_what_cannot_be_committed(self) -> None:
         """Fail waiting acks=all requests below min ISR, where the high watermark stands still."""

@@ -38,7 +38,7 @@ class CopyRate:
         self._slots: deque[tuple[int, int]] = deque()
         """(second, bytes) pairs; never more than `WINDOW_SLOTS`."""
 
-    def took(self, size_bytes: int, offsets: int, now_ms: int) -> None:
+    def count(self, size_bytes: int, offsets: int, now_ms: int) -> None:
         """Count received bytes and the offsets that they advanced the log."""
         if not self._bytes:
             self._first_bytes = size_bytes
@@ -83,12 +83,12 @@ class CopyReports:
         self._rates: dict[PartitionKey, CopyRate] = {}
         self._next_ms = 0
 
-    def took(self, key: PartitionKey, size_bytes: int, offsets: int, now_ms: int) -> None:
+    def count(self, key: PartitionKey, size_bytes: int, offsets: int, now_ms: int) -> None:
         """Count bytes for a replica that is not in sync."""
         rate = self._rates.get(key)
         if rate is None:
             rate = self._rates[key] = CopyRate(now_ms)
-        rate.took(size_bytes, offsets, now_ms)
+        rate.count(size_bytes, offsets, now_ms)
 
     def due(
         self, now_ms: int, adding: Callable[[PartitionKey], FollowerState | None]

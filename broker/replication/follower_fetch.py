@@ -151,7 +151,7 @@ class LeaderFetchState:
 
     # --- what to ask for -------------------------------------------------------------------------
 
-    def due(self, under_way: int) -> FetchPlan:
+    def plan(self, under_way: int) -> FetchPlan:
         """Plan the next fetch while `under_way` fetches are in flight.
 
         A new partition does not wait for a fetch that the leader delays: a second fetch makes the
@@ -182,7 +182,7 @@ class LeaderFetchState:
                     next_ms = now_ms + _BUSY_MS
         return FetchPlan(positions, _UNTIL_STIRRED if next_ms is None else next_ms - now_ms)
 
-    def asked(self, positions: dict[Partition, FetchPosition]) -> None:
+    def on_sent(self, positions: dict[Partition, FetchPosition]) -> None:
         """Note that these positions were requested."""
         self._has_new = False
         # Rotate: a response is filled in the order of the request.
@@ -193,11 +193,11 @@ class LeaderFetchState:
 
     # --- what came of it -------------------------------------------------------------------------
 
-    def answered(self) -> None:
-        """Note a response of the leader; `took` handles its partitions."""
+    def on_response(self) -> None:
+        """Note a response of the leader; `apply` handles its partitions."""
         self._connection_failures = 0
 
-    def failed(self, positions: Iterable[Partition], problem: object) -> None:
+    def on_failure(self, positions: Iterable[Partition], problem: object) -> None:
         """Note a failed fetch: no response, or an error for the whole request."""
         if self._connection_failures == 0:
             logger.info("Fetch from broker %d failed: %s", self.leader, problem)
@@ -214,7 +214,7 @@ class LeaderFetchState:
         """
         return position_of(partition, self.leader) == position
 
-    def took(self, partition: Partition, given: FetchedPartition) -> AppendResult:
+    def apply(self, partition: Partition, given: FetchedPartition) -> AppendResult:
         """Apply the leader's response for one partition."""
         if given.error_code != 0:
             say = logger.debug if given.error_code in _EXPECTED else logger.warning
@@ -249,7 +249,7 @@ class LeaderFetchState:
         reports, me = self._reports, self._follower.broker_id
         if reports is not None and following is not None and me not in following.assignment.isr:
             offsets = partition.log_end - end
-            reports.took(partition.key, whole, offsets, self._follower.now_ms())
+            reports.count(partition.key, whole, offsets, self._follower.now_ms())
 
     def _cut(self, partition: Partition, given: FetchedPartition) -> int:
         epoch, end_offset = given.diverging_epoch, given.end_offset

@@ -30,7 +30,7 @@ from quorum.transport.sweeper import Sweeper
 from statemachine.vocabulary import BrokerId
 
 
-class _Asked:
+class _InFlight:
     """A fetch in flight."""
 
     __slots__ = ("outcome", "positions")
@@ -55,24 +55,22 @@ class ReplicaFetcher:
         self._channel = channel
         self._manager = manager
         self._disk = disk
-        self._copying = LeaderFetchState(
-            leader, manager, manager.throttles.follower, manager.copies
-        )
+        self._state = LeaderFetchState(leader, manager, manager.throttles.follower, manager.copies)
         self._partition_bytes_max = partition_bytes_max
-        self._pending: deque[_Asked] = deque()
-        self._stirred = asyncio.Event()
+        self._pending: deque[_InFlight] = deque()
+        self._wake_up = asyncio.Event()
 
     def __len__(self) -> int:
-        return len(self._copying)
+        return len(self._state)
 
     def add(self, partition: Partition) -> None:
         """Start copying a partition."""
-        self._copying.add(partition)
-        self._stirred.set()
+        self._state.add(partition)
+        self._wake_up.set()
 
     def remove(self, partition: Partition) -> None:
         """Stop copying a partition; responses in flight for it are ignored."""
-        self._copying.remove(partition)
+        self._state.remove(partition)
 
     async def run(self) -> None:
         """Fetch until cancelled."""
@@ -81,22 +79,22 @@ class ReplicaFetcher:
                 await self._handle(self._pending.popleft())
             # Cleared after the outcomes were handled and before the next request is sent: an event
             # in the same turn as the end of the wait is found by the next round.
-            self._stirred.clear()
-            due = self._copying.due(len(self._pending))
+            self._wake_up.clear()
+            due = self._state.plan(len(self._pending))
             if due.positions:
                 self._send(due.positions)
             wait_ms = due.wait_ms
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(None if wait_ms is None else wait_ms / 1_000):
-                    await self._stirred.wait()
+                    await self._wake_up.wait()
 
     def _send(self, positions: dict[Partition, FetchPosition]) -> None:
-        asked = _Asked(positions)
+        asked = _InFlight(positions)
         self._pending.append(asked)
 
         def done(outcome: Outcome) -> None:
             asked.outcome = outcome
-            self._stirred.set()
+            self._wake_up.set()
 
         self._channel.request(
             ApiKey.FETCH,
@@ -104,7 +102,7 @@ class ReplicaFetcher:
             done,
             timeout_ms=REPLICA_FETCH_TIMEOUT_MS,
         )
-        self._copying.asked(positions)
+        self._state.on_sent(positions)
 
     def _request(self, version: int, positions: dict[Partition, FetchPosition]) -> bytes:
         epoch = self._manager.broker_epoch
@@ -115,7 +113,7 @@ class ReplicaFetcher:
             self._partition_bytes_max,
         )
 
-    async def _handle(self, asked: _Asked) -> None:
+    async def _handle(self, asked: _InFlight) -> None:
         outcome = asked.outcome
         assert outcome is not None
         problem: object = outcome
@@ -127,12 +125,12 @@ class ReplicaFetcher:
             else:
                 problem = answer.error_code.name if answer.error_code != 0 else None
         if problem is not None:
-            self._copying.failed(asked.positions, problem)
+            self._state.on_failure(asked.positions, problem)
             return
-        self._copying.answered()
+        self._state.on_response()
         await self._take(asked, answer)
 
-    async def _take(self, asked: _Asked, answer: Any) -> None:
+    async def _take(self, asked: _InFlight, answer: Any) -> None:
         """Apply the response to each partition."""
         has_copied = False
         for topic in answer.responses:
@@ -142,7 +140,7 @@ class ReplicaFetcher:
                 position = None if partition is None else asked.positions.get(partition)
                 if partition is None or position is None:
                     continue
-                if self._copying.is_awaited(partition, position):
+                if self._state.is_awaited(partition, position):
                     has_copied |= await self._take_one(partition, each)
         if has_copied:
             # The next fetch confirms only written records.
@@ -150,7 +148,7 @@ class ReplicaFetcher:
 
     async def _take_one(self, partition: Partition, answer: Any) -> bool:
         """Apply one partition's response; return whether records were appended."""
-        took = self._copying.took(partition, _given(answer))
+        took = self._state.apply(partition, _given(answer))
         if took.cut_at is not None:
             partition.begin_truncation()
             await self._disk.call(partition.truncate_log, took.cut_at)
@@ -196,13 +194,13 @@ class ReplicaFetcherManager:
         self._leader_of: dict[Partition, BrokerId] = {}
         self._tasks: list[asyncio.Task[None]] = []
 
-    def grew(self, partition: Partition) -> None:
+    def on_append(self, partition: Partition) -> None:
         """Ignore it."""
 
-    def committed(self, partition: Partition) -> None:
+    def on_high_watermark(self, partition: Partition) -> None:
         """Ignore it."""
 
-    def moved(self, partition: Partition) -> None:
+    def on_role_change(self, partition: Partition) -> None:
         """Move it to the fetcher of its current leader."""
         before = self._leader_of.pop(partition, None)
         if before is not None:

@@ -137,7 +137,7 @@ def record_producer(producers: ProducerStateManager, header: Header) -> None:
     """Record an appended batch in the producer state."""
     if header.producer_id < 0 or header.base_sequence < 0:
         return
-    producers.note(
+    producers.record(
         origin(
             header.producer_id, header.producer_epoch, header.base_sequence, header.record_count
         ),

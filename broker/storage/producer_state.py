@@ -97,7 +97,7 @@ class ProducerStateManager:
     def __iter__(self) -> Iterator[tuple[int, ProducerStateEntry]]:
         return iter(self._states.items())
 
-    def verdict(self, batch: BatchOrigin) -> ProducedBatch | SequenceError | None:
+    def check(self, batch: BatchOrigin) -> ProducedBatch | SequenceError | None:
         """Check the sequence of a batch; None means that it is the next one.
 
         A `ProducedBatch` is the same batch, already in the log: acknowledge it with its offsets. An
@@ -119,7 +119,7 @@ class ProducerStateManager:
             return None
         return SequenceError.OUT_OF_ORDER
 
-    def note(
+    def record(
         self, batch: BatchOrigin, base_offset: int, end_offset: int, timestamp_ms: int
     ) -> None:
         """Record a batch that is in the log, whatever its sequence."""

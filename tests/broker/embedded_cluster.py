@@ -85,7 +85,7 @@ class Node:
             rng=RNG,
         )
         self.directories = AssignmentsManager(self.manager, self._controllers, directory_id)
-        self.parking = FetchPurgatory(self.sweeper)
+        self.purgatory = FetchPurgatory(self.sweeper)
         self.cluster = ClusterApi(broker_id, self.image)
         self.cluster.cluster_id = CLUSTER
         self.port = 0
@@ -111,7 +111,7 @@ class Node:
             rng=RNG,
             partition_bytes_max=1 << 20,
         )
-        self.manager.watchers += [self.parking, self.fetchers, self.directories]
+        self.manager.listeners += [self.purgatory, self.fetchers, self.directories]
         producer_ids = ProducerIdManager(self.manager, controllers)
         forwarder = ForwardingManager(controllers, group, clock=monotonic_ms)
         server = Server(
@@ -138,7 +138,7 @@ class Node:
         self._closing.push_async_callback(self.fetchers.close)
         self._closing.push_async_callback(forwarder.close)
         self._closing.push_async_callback(server.close, within_ms=50)
-        self._closing.callback(self.parking.dismiss)
+        self._closing.callback(self.purgatory.dismiss)
         self._closing.push_async_callback(self.client.close)
         incarnation = UUID(int=RNG.getrandbits(128), version=4)
         self.controller.nodes.append(self)
@@ -199,7 +199,7 @@ class Node:
         return BrokerApis(
             versions=VersionsApi(self.image),
             produce=ProduceApi(self.manager, leaders, clock=monotonic_ms, wall_clock=wall_ms),
-            fetch=FetchApi(leaders, self.parking, clock=monotonic_ms),
+            fetch=FetchApi(leaders, self.purgatory, clock=monotonic_ms),
             offsets=OffsetsApi(leaders),
             cluster=self.cluster,
             configs=ConfigsApi(config, self.image),

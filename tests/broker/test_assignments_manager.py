@@ -127,7 +127,7 @@ async def test_the_last_one_in_sync_does_not_lead_on_a_new_disk(
         old = brokers[1].directory_id
         await lose_disk(brokers, 1)
         key = brokers[1].partition("t").key
-        await until(lambda: key in brokers[1].directories.kept_back)
+        await until(lambda: key in brokers[1].directories.withheld)
         await brokers.start(2)
         assert not controller.assigned
         assert said(brokers, "t", 1) == old
@@ -139,7 +139,7 @@ async def test_the_last_one_in_sync_does_not_lead_on_a_new_disk(
         controller.decide(found)
         assert controller.of("t").leader == 2
         await until(lambda: is_told(brokers, "t", 1) and set(controller.of("t").isr) == {1, 2})
-        assert not brokers[1].directories.kept_back
+        assert not brokers[1].directories.withheld
         assert values(brokers, 1, "t") == [b"a"]
 
 
@@ -149,7 +149,7 @@ async def test_the_old_disk_leads_again_when_it_comes_back(tmp_path: Path, level
         await brokers.create("t", (1,))
         await produce(brokers[1], "t", batch(b"a"))
         await lose_disk(brokers, 1)
-        await until(lambda: bool(brokers[1].directories.kept_back))
+        await until(lambda: bool(brokers[1].directories.withheld))
         await brokers.stop(1)
         brokers.controller.fence(1)
         await brokers.start(1)
@@ -163,11 +163,11 @@ async def test_a_loss_that_is_accepted_lets_the_new_disk_lead(tmp_path: Path, le
         await brokers.create("t", (1,))
         await produce(brokers[1], "t", batch(b"a"))
         await lose_disk(brokers, 1)
-        await until(lambda: bool(brokers[1].directories.kept_back))
+        await until(lambda: bool(brokers[1].directories.withheld))
         assert brokers.controller.of("t").leader == NO_LEADER
         allow_unclean_elections(brokers.controller, "t")
         await until(lambda: brokers.controller.of("t").leader == 1)
-        assert not brokers[1].directories.kept_back
+        assert not brokers[1].directories.withheld
         assert (await produce(brokers[1], "t", batch(b"b"))).base_offset == 0
 
 
@@ -175,9 +175,9 @@ async def test_what_is_deleted_is_kept_back_no_more(tmp_path: Path) -> None:
     async with cluster(tmp_path, 1) as brokers:
         await brokers.create("t", (1,))
         await lose_disk(brokers, 1)
-        await until(lambda: bool(brokers[1].directories.kept_back))
+        await until(lambda: bool(brokers[1].directories.withheld))
         brokers.controller.delete("t")
-        assert not brokers[1].directories.kept_back
+        assert not brokers[1].directories.withheld
 
 
 async def test_it_is_settled_when_the_controller_knows_and_not_before(tmp_path: Path) -> None:
@@ -198,7 +198,7 @@ async def test_what_is_kept_back_does_not_keep_a_broker_fenced(tmp_path: Path) -
     async with cluster(tmp_path, 1) as brokers:
         await brokers.create("t", (1,))
         await lose_disk(brokers, 1)
-        await until(lambda: bool(brokers[1].directories.kept_back))
+        await until(lambda: bool(brokers[1].directories.withheld))
         assert brokers[1].directories.is_settled
 
 
@@ -292,10 +292,10 @@ async def test_an_incarnation_that_is_over_says_it_again_once_it_is_registered_a
 @pytest.mark.parametrize(
     ("directory_id", "expected"),
     [
-        (DIRECTORY_MIGRATING, DirectoryReport.TO_SAY),
-        (DIRECTORY_UNASSIGNED, DirectoryReport.TO_SAY),
-        (DIRECTORY_LOST, DirectoryReport.KEPT_BACK),
-        (UUID(int=9 << 64), DirectoryReport.KEPT_BACK),
+        (DIRECTORY_MIGRATING, DirectoryReport.REPORT),
+        (DIRECTORY_UNASSIGNED, DirectoryReport.REPORT),
+        (DIRECTORY_LOST, DirectoryReport.WITHHELD),
+        (UUID(int=9 << 64), DirectoryReport.WITHHELD),
     ],
 )
 def test_a_replica_that_is_waited_for_is_spoken_of_where_nothing_real_was_known(
@@ -318,7 +318,7 @@ def test_a_replica_that_is_waited_for_is_spoken_of_where_nothing_real_was_known(
     )
     assert directory_report(controller.image, key, 1, own) is expected
     # Broker 2 left the ISR before broker 1: nobody waits for it.
-    assert directory_report(controller.image, key, 2, own) is DirectoryReport.TO_SAY
+    assert directory_report(controller.image, key, 2, own) is DirectoryReport.REPORT
     assert (
         directory_report(controller.image, PartitionKey(UUID(int=1), 0), 1, own)
         is DirectoryReport.KNOWN

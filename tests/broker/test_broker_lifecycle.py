@@ -226,17 +226,17 @@ async def test_a_broker_stays_fenced_until_the_controller_knows_where_its_replic
         begin()
         await until(lambda: life.readied == 1)
         seen = len(registrar.seen)
-        life.cycle.beat_soon()
+        life.cycle.heartbeat_soon()
         await until(lambda: len(registrar.seen) >= seen + 2)
         assert all(beat.want_fence for beat in registrar.seen[1:])
         assert registrar.image.brokers[NODE].fenced
         life.is_settled = True
-        life.cycle.beat_soon()
+        life.cycle.heartbeat_soon()
         await life.cycle.unfenced.wait()
         # What is to be told later fences nobody.
         life.is_settled = False
         seen = len(registrar.seen)
-        life.cycle.beat_soon()
+        life.cycle.heartbeat_soon()
         await until(lambda: len(registrar.seen) > seen)
         assert not registrar.seen[-1].want_fence
 
@@ -281,7 +281,7 @@ async def test_a_broker_that_is_forgotten_registers_again(tmp_path: Path) -> Non
         await life.cycle.unfenced.wait()
         registrar.decide(FenceBrokers(broker_ids=(NODE,)))
         registrar.decide(UnregisterBroker(broker_id=NODE))
-        life.cycle.beat_soon()
+        life.cycle.heartbeat_soon()
         await until(lambda: len(life.epochs) == 2 and not life.cycle.is_fenced)
         assert life.epochs[1] == registrar.image.brokers[NODE].epoch > life.epochs[0]
 
@@ -291,7 +291,7 @@ async def test_a_fenced_broker_asks_to_be_unfenced_again(tmp_path: Path) -> None
         begin()
         await life.cycle.unfenced.wait()
         registrar.decide(FenceBrokers(broker_ids=(NODE,)))
-        life.cycle.beat_soon()
+        life.cycle.heartbeat_soon()
         await until(lambda: not registrar.image.brokers[NODE].fenced)
         assert len(life.epochs) == 1
 
@@ -305,7 +305,7 @@ async def test_a_broker_that_stops_gives_its_leaderships_away_first(tmp_path: Pa
         running.cancel()
         await asyncio.wait({running})
         # It is the only replica: the lead has nowhere to go, but nobody leads in the end.
-        await life.cycle.say_goodbye()
+        await life.cycle.controlled_shutdown()
         broker = registrar.image.brokers[NODE]
         assert broker.stopping_at is not None or broker.fenced
 
@@ -316,5 +316,5 @@ async def test_a_broker_without_leaderships_goes_at_once(tmp_path: Path) -> None
         await life.cycle.unfenced.wait()
         running.cancel()
         await asyncio.wait({running})
-        assert await life.cycle.say_goodbye()
+        assert await life.cycle.controlled_shutdown()
         assert registrar.image.brokers[NODE].fenced

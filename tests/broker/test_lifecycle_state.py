@@ -14,7 +14,7 @@ def a_broker() -> LifecycleState:
 
 def a_registered_broker() -> LifecycleState:
     living = a_broker()
-    assert living.registered(0, 7) is RegistrationOutcome.DONE
+    assert living.on_registration(0, 7) is RegistrationOutcome.DONE
     return living
 
 
@@ -40,7 +40,7 @@ def test_a_registration_that_is_refused_gives_no_epoch(
     code: int, outcome: RegistrationOutcome
 ) -> None:
     living = a_broker()
-    assert living.registered(code, -1) is outcome
+    assert living.on_registration(code, -1) is outcome
     assert living.broker_epoch is None
 
 
@@ -56,7 +56,7 @@ def test_it_asks_to_stay_fenced_until_it_is_ready_and_its_directories_are_known(
 
 def test_once_it_is_unfenced_it_beats_at_its_interval() -> None:
     living = a_registered_broker()
-    assert living.beaten(0, is_fenced=False) is HeartbeatOutcome.DONE
+    assert living.on_heartbeat(0, is_fenced=False) is HeartbeatOutcome.DONE
     assert living.wait_ms == INTERVAL_MS
     living.is_ready = True
     # What is to be told of directories later fences nobody.
@@ -66,8 +66,8 @@ def test_once_it_is_unfenced_it_beats_at_its_interval() -> None:
 @pytest.mark.parametrize("code", [77, 102])
 def test_a_controller_that_does_not_know_the_epoch_makes_it_register_again(code: int) -> None:
     living = a_registered_broker()
-    living.beaten(0, is_fenced=False)
-    assert living.beaten(code, is_fenced=True) is HeartbeatOutcome.UNKNOWN
+    living.on_heartbeat(0, is_fenced=False)
+    assert living.on_heartbeat(code, is_fenced=True) is HeartbeatOutcome.UNKNOWN
     assert living.broker_epoch is None
     assert living.is_fenced
     assert living.previous_epoch == 7
@@ -75,8 +75,8 @@ def test_a_controller_that_does_not_know_the_epoch_makes_it_register_again(code:
 
 def test_a_heartbeat_that_fails_for_another_reason_changes_nothing() -> None:
     living = a_registered_broker()
-    living.beaten(0, is_fenced=False)
-    assert living.beaten(7, is_fenced=True) is HeartbeatOutcome.FAILED
+    living.on_heartbeat(0, is_fenced=False)
+    assert living.on_heartbeat(7, is_fenced=True) is HeartbeatOutcome.FAILED
     assert (living.broker_epoch, living.is_fenced) == (7, False)
 
 

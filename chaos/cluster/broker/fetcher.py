@@ -29,7 +29,7 @@ class Fetcher:
         self._rounds: dict[int, int] = {}
         self._leader_of: dict[Partition, int] = {}
 
-    def moved(self, partition: Partition) -> None:
+    def on_role_change(self, partition: Partition) -> None:
         """Fetch the partition from its current leader."""
         before = self._leader_of.pop(partition, None)
         if before is not None:
@@ -59,7 +59,7 @@ class Fetcher:
         if self._rounds[leader] != round_:
             return
         copying = self._copying[leader]
-        due = copying.due(self._under_way[leader])
+        due = copying.plan(self._under_way[leader])
         if due.positions:
             self._ask(copying, due.positions)
         if due.wait_ms is not None:
@@ -78,16 +78,16 @@ class Fetcher:
             partial(self._answered, copying, positions),
             timeout_ms=REPLICA_FETCH_TIMEOUT_MS,
         )
-        copying.asked(positions)
+        copying.on_sent(positions)
 
     def _answered(
         self, copying: LeaderFetchState, positions: dict[Partition, FetchPosition], answer: Any
     ) -> None:
         self._under_way[copying.leader] -= 1
         if answer is None:
-            copying.failed(positions, "no answer")
+            copying.on_failure(positions, "no answer")
         else:
-            copying.answered()
+            copying.on_response()
             self._take(copying, positions, answer)
         # Behind what is to be cut and written by then.
         self._replicas.disk.call(_nothing, lambda _: self._stir(copying.leader))
@@ -106,7 +106,7 @@ class Fetcher:
                 continue
             if not copying.is_awaited(partition, position):
                 continue
-            took = copying.took(partition, given)
+            took = copying.apply(partition, given)
             if took.cut_at is not None:
                 process.world.note("a partition is truncated")
                 partition.begin_truncation()

@@ -80,7 +80,7 @@ class DirectoryAssignments:
         registered = process.image.brokers.get(process.broker_id)
         if registered is None or registered.epoch != process.broker_epoch:
             return []
-        return [key for key in self._replicas.partitions if judge(key) is DirectoryReport.TO_SAY]
+        return [key for key in self._replicas.partitions if judge(key) is DirectoryReport.REPORT]
 
 
 class BrokerLifecycle:
@@ -174,7 +174,7 @@ class BrokerLifecycle:
         if not isinstance(answer, commands.BrokerRegistered):
             self._back_off()
             return
-        match self.living.registered(answer.error.code, answer.broker_epoch):
+        match self.living.on_registration(answer.error.code, answer.broker_epoch):
             case RegistrationOutcome.DONE:
                 self._backoff_ms = CONTROLLER_BACKOFF_MS
                 self._process.registered(answer.broker_epoch)
@@ -212,7 +212,7 @@ class BrokerLifecycle:
         if not isinstance(answer, commands.HeartbeatAnswered):
             self._back_off()
             return
-        match living.beaten(answer.error.code, is_fenced=answer.fenced):
+        match living.on_heartbeat(answer.error.code, is_fenced=answer.fenced):
             case HeartbeatOutcome.FAILED:
                 self._back_off()
                 return

@@ -67,17 +67,17 @@ class BrokerNode(ClusterProcess, ABC):
         """See the port."""
 
     @abstractmethod
-    def grew(self, partition: Partition) -> None:
+    def on_append(self, partition: Partition) -> None:
         """See the port."""
 
     @abstractmethod
-    def committed(self, partition: Partition) -> None:
+    def on_high_watermark(self, partition: Partition) -> None:
         """See the port."""
 
     @abstractmethod
-    def proposed(self, partition: Partition, proposal: IsrProposal) -> None:
+    def on_isr_proposal(self, partition: Partition, proposal: IsrProposal) -> None:
         """See the port."""
 
     @abstractmethod
-    def moved(self, partition: Partition) -> None:
+    def on_role_change(self, partition: Partition) -> None:
         """See the port."""

@@ -148,24 +148,24 @@ class BrokerProcess(BrokerNode):
         """See the port."""
         return self.replicas.live
 
-    def grew(self, partition: Partition) -> None:
+    def on_append(self, partition: Partition) -> None:
         """See the port."""
         self.replicas.disk.write_soon(partition)
         self.fetch_handler.stirred(partition)
 
-    def committed(self, partition: Partition) -> None:
+    def on_high_watermark(self, partition: Partition) -> None:
         """See the port."""
         self.fetch_handler.stirred(partition)
         if self.is_open:
             self.world.records.committed(self.broker_id, partition)
 
-    def moved(self, partition: Partition) -> None:
+    def on_role_change(self, partition: Partition) -> None:
         """See the port."""
         self.fetch_handler.stirred(partition)
-        self.fetcher.moved(partition)
+        self.fetcher.on_role_change(partition)
         self.assignments.say()
 
-    def proposed(self, partition: Partition, proposal: IsrProposal) -> None:
+    def on_isr_proposal(self, partition: Partition, proposal: IsrProposal) -> None:
         """See the port."""
         self._proposals.submit(partition, proposal)
         self._propose_soon(0)

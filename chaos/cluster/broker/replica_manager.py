@@ -112,7 +112,7 @@ class ReplicaManager:
                 if assignment is not None:
                     partition.assign(assignment)
                 if was_throttled:
-                    process.moved(partition)
+                    process.on_role_change(partition)
 
     def _being_added(self, key: PartitionKey) -> FollowerState | None:
         process, partition = self._process, self.partitions.get(key)
@@ -173,7 +173,7 @@ class ReplicaManager:
         settings = settings_of(process.image, process.broker_id, topic, MESSAGE_BYTES_MAX)
         partition = Partition(key, topic, opened, assignment, settings, process)
         self.partitions[key] = partition
-        process.moved(partition)
+        process.on_role_change(partition)
         self._settle()
 
     def _discard(self, key: PartitionKey, partition: Partition) -> None:

@@ -32,28 +32,28 @@ def behind(lag: int | None) -> FollowerState:
 
 def test_the_rate_is_that_of_the_time_since_the_first_bytes_and_of_a_second_at_least() -> None:
     rate = CopyRate(0)
-    rate.took(9_000, 9, 0)
-    rate.took(4_000, 4, 500)
+    rate.count(9_000, 9, 0)
+    rate.count(4_000, 4, 500)
     assert rate.bytes_per_s(500) == rate.bytes_per_s(1_000) == 4_000
     assert rate.bytes_per_s(2_000) == 2_000
-    rate.took(4_000, 4, 2_000)
+    rate.count(4_000, 4, 2_000)
     assert rate.bytes_per_s(4_000) == 2_000
 
 
 def test_a_first_answer_that_a_throttle_lets_through_whole_is_no_rate() -> None:
     """1 MiB at 200,000 bytes/s: the next comes when that is paid, and then the rate is right."""
     rate = CopyRate(7)
-    rate.took(1 << 20, 100, 7)
+    rate.count(1 << 20, 100, 7)
     assert rate.bytes_per_s(2_007) == 0
     paid_ms = 7 + (1 << 20) // 200
-    rate.took(1 << 20, 100, paid_ms)
+    rate.count(1 << 20, 100, paid_ms)
     assert 199_000 < rate.bytes_per_s(paid_ms) < 201_000
 
 
 def test_what_came_ten_seconds_ago_is_no_rate_any_more_but_tells_what_records_weigh() -> None:
     rate = CopyRate(0)
-    rate.took(500, 1, 0)
-    rate.took(500, 1, 0)
+    rate.count(500, 1, 0)
+    rate.count(500, 1, 0)
     assert rate.bytes_per_s(WINDOW_MS - 1) == 50
     assert rate.bytes_per_s(WINDOW_MS) == 0
     assert rate.bytes_of(3) == 1_500
@@ -62,7 +62,7 @@ def test_what_came_ten_seconds_ago_is_no_rate_any_more_but_tells_what_records_we
 def test_what_is_left_is_rounded_up_and_has_a_bound_whatever_a_leader_claims() -> None:
     rate = CopyRate(0)
     assert rate.bytes_of(5) == 0
-    rate.took(10, 3, 0)
+    rate.count(10, 3, 0)
     assert (rate.bytes_of(0), rate.bytes_of(1)) == (0, 4)
     assert rate.bytes_of(2**63 - 1) == BYTES_LEFT_MAX
 
@@ -76,10 +76,10 @@ def test_the_rate_counts_what_came_in_the_last_nine_to_ten_seconds(
 ) -> None:
     """Whatever came in nine seconds is in it, and nothing that came more than ten ago."""
     now_ms, came, rate = 0, [], CopyRate(0)
-    rate.took(1, 1, 0)
+    rate.count(1, 1, 0)
     for after_ms, size in arrivals:
         now_ms += after_ms
-        rate.took(size, 1, now_ms)
+        rate.count(size, 1, now_ms)
         came.append((now_ms, size))
     now_ms += pause_ms
     found = rate.bytes_per_s(now_ms)
@@ -94,8 +94,8 @@ def test_the_rate_counts_what_came_in_the_last_nine_to_ten_seconds(
 def test_a_replica_that_is_added_is_told_of_every_two_seconds_and_no_more_often() -> None:
     reports = CopyReports()
     assert reports.due(0, lambda _: behind(5)) == ()
-    reports.took(key(), 100, 1, 0)
-    reports.took(key(), 200, 2, 0)
+    reports.count(key(), 100, 1, 0)
+    reports.count(key(), 200, 2, 0)
     (told,) = reports.due(10, lambda _: behind(5))
     assert (told.topic_id, told.partition) == (UUID(int=7), 0)
     assert (told.bytes_left, told.bytes_per_s) == (500, 200)
@@ -106,7 +106,7 @@ def test_a_replica_that_is_added_is_told_of_every_two_seconds_and_no_more_often(
 
 def test_what_is_not_added_any_more_is_forgotten_and_what_is_not_known_is_not_told() -> None:
     reports = CopyReports()
-    reports.took(key(), 300, 3, 0)
+    reports.count(key(), 300, 3, 0)
     assert reports.due(0, lambda _: behind(None)) == ()
     assert len(reports.due(1, lambda _: behind(1))) == 1
     assert reports.due(COPY_REPORT_INTERVAL_MS + 1, lambda _: None) == ()
@@ -117,7 +117,7 @@ def test_of_too_many_replicas_those_are_told_of_next_that_waited_longest() -> No
     reports = CopyReports()
     count = COPY_REPORTS_MAX + 500
     for number in range(count):
-        reports.took(key(number), 1, 1, 0)
+        reports.count(key(number), 1, 1, 0)
     first = reports.due(0, lambda _: behind(1))
     second = reports.due(COPY_REPORT_INTERVAL_MS, lambda _: behind(1))
     assert [each.partition for each in first] == list(range(COPY_REPORTS_MAX))

@@ -20,76 +20,76 @@ def produced(*batches: tuple[int, int], epoch: int = 0) -> ProducerStateManager:
     """The producer state after appending these (first sequence, count) in order."""
     producers, offset = ProducerStateManager(), 0
     for first, count in batches:
-        producers.note(origin(PRODUCER, epoch, first, count), offset, offset + count, offset)
+        producers.record(origin(PRODUCER, epoch, first, count), offset, offset + count, offset)
         offset += count
     return producers
 
 
 def test_the_next_batch_in_order_is_new() -> None:
     producers = produced((0, 3), (3, 2))
-    assert producers.verdict(origin(PRODUCER, 0, 5, 1)) is None
+    assert producers.check(origin(PRODUCER, 0, 5, 1)) is None
 
 
 def test_a_batch_sent_again_is_found_where_it_lies() -> None:
     producers = produced((0, 3), (3, 2))
-    assert producers.verdict(origin(PRODUCER, 0, 3, 2)) == ProducedBatch(3, 4, 3, 5, 3)
-    assert producers.verdict(origin(PRODUCER, 0, 0, 3)) == ProducedBatch(0, 2, 0, 3, 0)
+    assert producers.check(origin(PRODUCER, 0, 3, 2)) == ProducedBatch(3, 4, 3, 5, 3)
+    assert producers.check(origin(PRODUCER, 0, 0, 3)) == ProducedBatch(0, 2, 0, 3, 0)
 
 
 @pytest.mark.parametrize("first", [4, 6, 9])
 def test_a_gap_is_out_of_order(first: int) -> None:
     producers = produced((0, 3), (3, 2))
-    assert producers.verdict(origin(PRODUCER, 0, first, 1)) is SequenceError.OUT_OF_ORDER
+    assert producers.check(origin(PRODUCER, 0, first, 1)) is SequenceError.OUT_OF_ORDER
 
 
 def test_a_part_of_a_known_batch_is_out_of_order() -> None:
     """A producer sends a batch again as it was, or splits it only before it was ever accepted."""
     producers = produced((0, 3))
-    assert producers.verdict(origin(PRODUCER, 0, 0, 2)) is SequenceError.OUT_OF_ORDER
+    assert producers.check(origin(PRODUCER, 0, 0, 2)) is SequenceError.OUT_OF_ORDER
 
 
 def test_a_batch_older_than_those_remembered_is_out_of_order() -> None:
     producers = produced(*((each, 1) for each in range(PRODUCER_BATCHES_REMEMBERED + 1)))
-    assert isinstance(producers.verdict(origin(PRODUCER, 0, 1, 1)), ProducedBatch)
-    assert producers.verdict(origin(PRODUCER, 0, 0, 1)) is SequenceError.OUT_OF_ORDER
+    assert isinstance(producers.check(origin(PRODUCER, 0, 1, 1)), ProducedBatch)
+    assert producers.check(origin(PRODUCER, 0, 0, 1)) is SequenceError.OUT_OF_ORDER
 
 
 def test_an_older_epoch_is_refused_and_a_newer_one_begins_at_zero() -> None:
     producers = produced((0, 1), epoch=3)
-    assert producers.verdict(origin(PRODUCER, 2, 1, 1)) is SequenceError.OLD_EPOCH
-    assert producers.verdict(origin(PRODUCER, 4, 1, 1)) is SequenceError.OUT_OF_ORDER
-    assert producers.verdict(origin(PRODUCER, 4, 0, 1)) is None
+    assert producers.check(origin(PRODUCER, 2, 1, 1)) is SequenceError.OLD_EPOCH
+    assert producers.check(origin(PRODUCER, 4, 1, 1)) is SequenceError.OUT_OF_ORDER
+    assert producers.check(origin(PRODUCER, 4, 0, 1)) is None
 
 
 def test_a_newer_epoch_replaces_what_was_known() -> None:
     producers = produced((0, 1), (1, 1))
-    producers.note(origin(PRODUCER, 1, 0, 1), 2, 3, 0)
-    assert producers.verdict(origin(PRODUCER, 1, 1, 1)) is None
-    assert producers.verdict(origin(PRODUCER, 0, 1, 1)) is SequenceError.OLD_EPOCH
+    producers.record(origin(PRODUCER, 1, 0, 1), 2, 3, 0)
+    assert producers.check(origin(PRODUCER, 1, 1, 1)) is None
+    assert producers.check(origin(PRODUCER, 0, 1, 1)) is SequenceError.OLD_EPOCH
 
 
 def test_a_producer_that_is_not_known_may_begin_anywhere() -> None:
     """KIP-360: what it wrote before may have been deleted."""
-    assert ProducerStateManager().verdict(origin(PRODUCER, 0, 42, 1)) is None
+    assert ProducerStateManager().check(origin(PRODUCER, 0, 42, 1)) is None
 
 
 def test_sequences_start_over_after_the_largest() -> None:
     assert origin(PRODUCER, 0, SEQUENCE_MAX, 2).last_sequence == 0
     producers = produced((SEQUENCE_MAX, 1))
-    assert producers.verdict(origin(PRODUCER, 0, 0, 1)) is None
+    assert producers.check(origin(PRODUCER, 0, 0, 1)) is None
 
 
 def test_batches_without_a_producer_are_not_remembered() -> None:
     producers = ProducerStateManager()
-    producers.note(origin(-1, -1, -1, 1), 0, 1, 0)
+    producers.record(origin(-1, -1, -1, 1), 0, 1, 0)
     assert len(producers) == 0
 
 
 def test_a_truncation_forgets_the_batches_that_are_gone() -> None:
     producers = produced((0, 1), (1, 1), (2, 1))
     assert not producers.truncate(2)
-    assert producers.verdict(origin(PRODUCER, 0, 2, 1)) is None
-    assert isinstance(producers.verdict(origin(PRODUCER, 0, 1, 1)), ProducedBatch)
+    assert producers.check(origin(PRODUCER, 0, 2, 1)) is None
+    assert isinstance(producers.check(origin(PRODUCER, 0, 1, 1)), ProducedBatch)
 
 
 def test_a_truncation_says_when_the_log_must_be_read_again() -> None:
@@ -106,13 +106,13 @@ def test_whatever_is_sent_the_log_holds_each_sequence_once_and_in_order(
     producers, log, places = ProducerStateManager(), list[int](), dict[tuple[int, int], int]()
     for first, count in sent:
         batch = origin(PRODUCER, 0, first, count)
-        match producers.verdict(batch):
+        match producers.check(batch):
             case ProducedBatch() as known:
                 assert places[first, count] == known.base_offset
             case None:
                 assert not log or first == log[-1] + 1
                 places[first, count] = len(log)
-                producers.note(batch, len(log), len(log) + count, 0)
+                producers.record(batch, len(log), len(log) + count, 0)
                 log += range(first, first + count)
             case SequenceError():
                 assert log
