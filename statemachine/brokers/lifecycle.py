@@ -77,7 +77,7 @@ def register_broker(draft: PendingDecision, command: RegisterBroker) -> Slices[B
         in_controlled_shutdown=before is not None and same and before.stopping_at is not None,
         log_dirs=command.log_dirs if draft.level >= LEVEL_DIRECTORIES else (),
     )
-    # Whoever is registered has been distrusted wherever that was called for.
+    # Recorded last: by then it has left every ISR and ELR that it may no longer be in.
     if draft.is_complete and (before is None or not same or not _as_registered(before, record)):
         draft.register(record)
     return BrokerRegistered(broker_epoch=record.broker_epoch)

@@ -1,4 +1,4 @@
-"""Many committed records at once: the image is as if each had been replayed by itself.
+"""Bulk replay: apply many committed records at once, with the same result as one by one.
 
 What makes it faster is that most records are alike. Those that say ordinary partitions become rows
 together, without a value of any. Of changes between which nothing else was said, each partition has

@@ -71,7 +71,7 @@ class Image:
         self.configs: dict[Resource, dict[str, str]] = {}
         self.features: dict[str, int] = {}
         self.quotas: dict[QuotaHolder, dict[str, float]] = {}
-        """Quotas of clients by key; whoever has none is left out (KIP-546)."""
+        """Client quotas by entity; entities without any are left out (KIP-546)."""
         self.facts: dict[tuple[Any, ...], kafka_records.Record] = {}
         """Records that mean nothing here and must outlive the log: access, credentials."""
         self.moves: dict[MoveId, Move] = {}

@@ -1,4 +1,4 @@
-"""The partitions of one topic, most of them as rows of bytes. It knows no image, decides nothing.
+"""The partition table of a topic: most partitions as packed rows of bytes.
 
 A partition as a value takes half a kilobyte, and a cluster may have 2,000,000 of them. Nearly all
 are ordinary: none is moving, nobody is eligible to lead who is not in sync, and whoever leads has
@@ -123,7 +123,7 @@ class PartitionTable:
         return partition
 
     def peek(self, number: int) -> PartitionRegistration | None:
-        """As `get`, and nothing is remembered: for whoever looks at all of them."""
+        """As `get`, without remembering the value: for scans."""
         if number >= self._count:
             return None
         form = self._form
@@ -180,7 +180,7 @@ class PartitionTable:
         """
         return sorted(self._others.items())
 
-    # For whoever has no need of the partition as a value.
+    # Access without making a value.
 
     def broker_ids(self) -> set[BrokerId]:
         """All that have a replica of a row; there may be more."""

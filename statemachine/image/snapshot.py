@@ -1,4 +1,4 @@
-"""Snapshots: an image into the records that it can be read from, and back. It reads no file.
+"""Snapshots: an image as records, and back.
 
 A snapshot holds the records that lead to an image, not those that led to it: a deleted topic is in
 none of them, a change is part of what it changed. Beginning a transaction is never in it. They

@@ -219,7 +219,7 @@ def _elected(
             desired = replace(desired, isr=(leader,), recovery=RECOVERING)
         return desired, leader
     needed = min_isr(draft, topic.name, desired)
-    # With the feature off, who was eligible serves on where nobody is in sync, and nowhere else.
+    # With the feature off, an existing ELR serves only partitions with an empty ISR.
     if draft.has_elr or not desired.isr:
         desired = with_elr(before, desired, min_isr=needed, unclean=unclean_replicas)
     leader, unclean = elect(desired, draft.may_lead(desired), election)

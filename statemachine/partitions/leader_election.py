@@ -66,7 +66,7 @@ def isr_without(
     isr = tuple(replica for replica in partition.isr if replica not in leaving)
     if isr or not partition.isr or draft.has_elr:
         return isr
-    # All go at once: whoever led last has everything that was acknowledged.
+    # All leave at once: the last leader has everything that was acknowledged.
     last: BrokerId = partition.leader if partition.leader in partition.isr else partition.isr[0]
     return (last,)
 

@@ -355,7 +355,7 @@ def _elr_violation(partition: PartitionRegistration, min_isr: int) -> str | None
         return f"ELR {elr}, though the ISR {isr} is no smaller than min ISR {min_isr}"
     if known and partition.leader != NO_LEADER:
         return f"last known leader {known} though {partition.leader} leads"
-    # Whoever led last may be eligible too: it left the ISR when nobody could take its place.
+    # The last known leader may be eligible too: it left the ISR when no replica could replace it.
     if not set(known) <= set(replicas) - set(isr):
         return f"last known leader {known} is in the ISR {isr} or leaves the replicas {replicas}"
     return None

@@ -19,7 +19,7 @@ def completes(partition: PartitionRegistration, min_isr: int, rule: CompletionRu
     """Return True if the step under way is complete.
 
     One that has added all it was to add is, before the last one, in any case: what it cannot remove
-    yet it leaves to the next step (`completed`). So a move never waits for who is to go.
+    yet it leaves to the next step (`completed`). So no move waits for a replica to be removed.
     """
     if not partition.moving or partition.waits:
         return False
@@ -59,7 +59,7 @@ def is_last(partition: PartitionRegistration) -> bool:
 def missing(partition: PartitionRegistration) -> Replicas:
     """Return the replicas that `ALL_TARGET` waits for: final ones that are present but not in sync.
 
-    Not for who is yet to go in a later step: a broker that is dead could never be left.
+    Not for replicas that a later step removes: a dead broker could never be left.
     """
     final = partition.final
     return tuple([each for each in partition.aimed if each in final and each not in partition.isr])

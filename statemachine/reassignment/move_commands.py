@@ -310,7 +310,7 @@ def roll_back_move(draft: PendingDecision, command: RollBackMove) -> Slices[Move
     request = replace(
         _request(draft, command.who, MoveKind.ROLLBACK, len(refused)),
         rollback_of=move.id,
-        # Whoever had to be spared on the way there has to be on the way back.
+        # The brokers need the same throttle on the way back.
         throttle_bytes_per_s=move.throttle_bytes_per_s,
     )
     return (yield from _started(beginning, request, refused))

@@ -183,7 +183,7 @@ class Phase:
             yield from self._count_hops(reach)
 
     def _search_costs(self, reach: list[list[int]]) -> Work:
-        """Bellman and Ford, with sets: who is worth looking at again waits in a queue."""
+        """Bellman-Ford with a queue of the brokers whose distance has changed."""
         waiting = deque(bits_of(self._sources))
         is_waiting = self._sources
         while waiting:

@@ -84,7 +84,7 @@ class Table:
         self._bounds: dict[tuple[tuple[int, ...], ...], tuple[tuple[int, ...], ...]] = {}
 
     def bits(self, brokers: Sequence[BrokerId]) -> int:
-        """These brokers as a set; whoever is not in the table is left out."""
+        """Return these brokers as a set, without those that are not in the table."""
         found = 0
         for broker in brokers:
             found |= self.bit.get(broker, 0)

@@ -77,7 +77,7 @@ def _question(replicas: Replicas, factor: int, table: Table, allowed: int) -> Qu
     if factor > len(replicas):
         candidates = allowed & ~table.bits(replicas)
         return Question(kept=replicas, count=factor - len(replicas), candidates=candidates, has=())
-    # The preferred leader stays. Whoever is in no table goes first: nobody knows of it any more.
+    # The preferred leader stays. Unregistered brokers go first.
     known = tuple([replica for replica in replicas[1:] if replica in table.bit])
     strangers = tuple([replica for replica in replicas[1:] if replica not in table.bit])
     staying = strangers[: max(0, factor - 1 - len(known))]

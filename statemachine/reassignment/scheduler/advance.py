@@ -125,10 +125,10 @@ class _Changed(NamedTuple):
 def advance(
     draft: PendingDecision, at_most: int = STEPS_BEGUN_MAX, *, anew: bool = False
 ) -> Slices[bool]:
-    """Begin the steps that there is budget for; returns whether some are left for another decision.
+    """Begin the steps that the budget allows; return whether some are left for another decision.
 
-    The last thing of a decision: it sees what the records so far make of the image. `anew` is for
-    who has just begun to decide: moves that rest by themselves may have nothing left that waits.
+    This is the last part of a decision: it sees the image after the records so far. `anew` is for a
+    new active controller: of an automatically paused move, no partition may be waiting.
     """
     image = draft.image
     scheduler = draft.scheduler
@@ -158,8 +158,8 @@ def begins_at_once(draft: PendingDecision) -> bool:
 def staying(partition: PartitionRegistration, target: Replicas) -> Replicas:
     """The replicas that a new target leaves for now, in their order.
 
-    What was only added for the old one goes at once. Not so who is in sync, or eligible, or known
-    to have led last (KIP-966): nobody else may have what it has. It is removed like any other.
+    A replica that was only added for the old target goes at once, unless it is in sync, eligible or
+    the last known leader (KIP-966): no other may have its data. It is then removed like any other.
     """
     needed = {*target, *partition.isr, *partition.elr, *partition.last_known_elr}
     return tuple(
@@ -174,7 +174,7 @@ def attached(
 ) -> PartitionRegistration:
     """The partition as it waits for its position to set out for `target`, from what it has now.
 
-    Of a step that is under way stays what leads to the new target as well, and who is needed.
+    A step under way keeps the replicas that the new target or the ISR needs.
     """
     kept = staying(partition, target)
     adding = tuple(replica for replica in partition.adding if replica in target)

@@ -27,7 +27,7 @@ from statemachine.slices import LOOKED_AT_US, PASSED_US, Slices
 from statemachine.vocabulary import NO_LEADER, NO_MOVE, BrokerId, MoveId, Replicas
 
 PriorityGroup: TypeAlias = tuple[int, int]
-"""Whoever is in a lower one goes first: class, then priority, the higher first and so negated."""
+"""Class and negated priority: the lower group goes first."""
 
 Position: TypeAlias = int
 
@@ -61,7 +61,7 @@ class ReassignmentQueue:
     )
 
     def __init__(self, keys: Iterable[int]) -> None:
-        """The partitions with these keys have their queue in this order."""
+        """Queue the partitions with these keys, in this order."""
         self._keys: dict[Position, int] = {}
         self._positions: dict[int, Position] = {}
         self._entries: dict[Position, QueueEntry] = {}
@@ -69,7 +69,7 @@ class ReassignmentQueue:
         self._next = 0
         self._passed_over = (-1, 0)
         self.groups: dict[PriorityGroup, BitMap] = {}
-        """Who could begin a step, but for limits and pauses."""
+        """Positions that could begin a step, apart from limits and pauses."""
         self.under_min_isr = BitMap()
         self.of_move: dict[MoveId, BitMap] = {}
         self.waiting_for: dict[BrokerId, BitMap] = {}

@@ -30,7 +30,7 @@ class Cursor:
         self._numbers: list[int] = []
         self._numbers_of = -1
         self.position: CursorPosition = (0, 0)
-        """Whoever stands before it has been looked at."""
+        """The scan has passed everything before it."""
 
     @property
     def end(self) -> CursorPosition:
