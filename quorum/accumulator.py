@@ -1,4 +1,4 @@
-"""What is to be appended, in the order in which it came, and how it becomes bytes of the log.
+"""The batch accumulator: proposed records in order, and their encoding as batches of the log.
 
 Small proposals are put together into one batch as long as they wait. The core counts records, and
 bytes are counted here: what was proposed is in memory until it is committed, and on our own disk.
@@ -54,13 +54,13 @@ class BatchAccumulator:
     def __init__(self) -> None:
         self._waiting: deque[_Proposal] = deque()
         self.count = 0
-        """How many records wait."""
+        """The number of waiting records."""
         self.durable = Offset(0)
         """Up to where our own disk has the log, as it has said last."""
         self._held_bytes = 0
         """Of what waits, and of what was appended in this epoch and is still held."""
         self._appended: deque[tuple[Offset, int]] = deque()
-        """Where each batch of it ends, and its bytes."""
+        """The end offset of each appended batch, and its bytes."""
         self._epoch = Epoch(0)
 
     def __bool__(self) -> bool:
@@ -68,11 +68,11 @@ class BatchAccumulator:
 
     @property
     def next_count(self) -> int:
-        """How many records the next batch has."""
+        """The number of records in the next batch."""
         return len(self._waiting[0].values)
 
     def accepts(self, node: QuorumNode, count: int, *, after: int) -> bool:
-        """Whether a leader has room for `count` records, once it has taken `after` others."""
+        """Return True if a leader has room for `count` records after `after` others."""
         if not node.accepts(count, self.count + after):
             return False
         if node.epoch != self._epoch:
@@ -147,13 +147,13 @@ class Appending:
         self._taken_bytes = 0
 
     def take_bytes(self) -> int:
-        """How many bytes were appended since the last time: they are to be committed."""
+        """Return the bytes appended since the last call: they have to be committed."""
         size_bytes, self._size_bytes = self._size_bytes, 0
         self._taken_bytes += size_bytes
         return size_bytes
 
     def take_all_bytes(self) -> int:
-        """How many bytes `take_bytes` has taken since the last time."""
+        """Return the bytes that `take_bytes` has returned since the last call."""
         taken_bytes, self._taken_bytes = self._taken_bytes, 0
         return taken_bytes
 

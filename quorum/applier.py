@@ -1,4 +1,4 @@
-"""What the state machine of one replica hears of commits and of the lead, and when.
+"""The applier: tells the state machine of one replica about commits and changes of leadership.
 
 That of a leader is told at once: clients wait for it. That of any other is told when what the
 leader waits for has left, for a follower's state machine is in nobody's way; and where commits
@@ -24,8 +24,8 @@ PUT_OFF_MAX: Final = 8
 """Turns for which a commit is put off while there is always something else to do."""
 
 GATHER_MS: Final = 10
-"""How long a voter that does not lead lets commits gather since it told the last ones. The first
-after a pause is told at once, and so is an observer, for brokers act on what they hear."""
+"""The time for which a follower gathers commits after it applied the last ones. The first after a
+pause is told at once, and so is an observer, for brokers act on what they hear."""
 
 GATHERED_MAX: Final = 256
 """Records that gather: taking them in must not hold up what the leader waits for."""
@@ -131,7 +131,7 @@ class Applier:
         self._askers = askers
         self._lead_pending: Epoch | None = None
         self._reads: list[ReadReady] = []
-        """What has been read when the state machine has caught up."""
+        """The reads that wait until the state machine has caught up."""
         self._put_off = 0
         # Asked for twice a turn: looked up where it may have changed. At first nobody knows.
         self._is_behind = True
@@ -142,14 +142,14 @@ class Applier:
 
     @property
     def has_work(self) -> bool:
-        """Whether the state machine is to be told something, or to take something in, now."""
+        """True if the state machine is to be told something, or to take something in, now."""
         if self.due is None or self._is_behind:
             return self._is_behind
         return self._gather_until_ms is None or self._gather_until_ms <= self._clock()
 
     @property
     def deadline_ms(self) -> int | None:
-        """When what gathers is to be told; None where nothing does."""
+        """The deadline for gathered commits; None without any."""
         return None if self.due is None else self._gather_until_ms
 
     def on_commit(self, high_watermark: Offset) -> None:
@@ -163,7 +163,7 @@ class Applier:
                 self._gather_until_ms = None
 
     def is_time(self, *, busy: bool) -> bool:
-        """Whether to `go_on` before this turn does anything else."""
+        """Return True if to `go_on` before this turn does anything else."""
         if not self.has_work:
             return False
         self._gather_until_ms = None

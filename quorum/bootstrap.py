@@ -141,7 +141,7 @@ def open_quorum(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _World:
-    """What a replica is given of the world."""
+    """The dependencies of a replica: clocks, file system and random source."""
 
     clock: Clock
     rng: random.Random
@@ -214,7 +214,7 @@ def _gossiper(
 
 
 def configured_voters(config: QuorumConfig) -> VoterSet:
-    """Who votes as long as the log does not say so; their directories are not known."""
+    """The voters as long as the log does not name any; their directories are unknown."""
     addresses = dict(config.voters)
     if config.node_id in addresses:
         addresses[config.node_id] = whereabouts(config).place
@@ -255,7 +255,7 @@ def make_node(
 
 
 def whereabouts(config: QuorumConfig) -> DiscoveryConfig:
-    """Where this replica is, and whom it may ask where the others are."""
+    """The address of this replica and the servers that it may ask for the others."""
     return DiscoveryConfig(
         folder=config.folder,
         place=config.advertised or config.voters.get(config.node_id),

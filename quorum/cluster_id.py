@@ -1,4 +1,5 @@
-"""Which cluster a node belongs to: configured, remembered, learned, or made by the first leader.
+"""The id of the cluster that a node belongs to: configured, remembered, learned, or made by the
+first leader.
 
 It is known from the moment it is kept on disk, and never changes after that. Who has another one
 is of another cluster: nothing is learned from it. Nothing here touches a disk.
@@ -68,7 +69,7 @@ class ClusterIdentity:
             self._known()
 
     def agrees(self, other: str | None) -> bool:
-        """Whether a node that names this cluster, or none, knows as much of it as this one.
+        """Return True if a node that names this cluster, or none, knows as much of it as this one.
 
         Of the places of others only such two tell each other: one that knows of no cluster yet may
         belong to any.
@@ -76,7 +77,8 @@ class ClusterIdentity:
         return other == (self._id or self._learning)
 
     def refusal(self, other: str | None) -> str | None:
-        """Why a node of cluster `other` is refused, or None; an id that is unknown is no reason."""
+        """Return the reason why a node of cluster `other` is refused, or None; an id that is
+        unknown is no reason."""
         if other is None or self._id is None or other == self._id:
             return None
         return f"the sender is of cluster {other}, this node of {self._id}"

@@ -17,7 +17,7 @@ _ALL: Final = 1 << 62
 
 
 class CommittedLog(Protocol):
-    """Where committed records are read."""
+    """The log as a source of committed records."""
 
     def read_committed(self, start: Offset, max_bytes: int) -> bytes:
         """Whole batches from `start` up to the high watermark, or up to `max_bytes`."""
@@ -30,7 +30,7 @@ class RecordRun(NamedTuple):
     offset: int
     """That of the first one."""
     values: list[bytes]
-    """What the data records hold."""
+    """The values of the data records."""
     control: tuple[Record, ...]
     end: int
     """One more than the offset of the last one."""

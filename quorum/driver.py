@@ -27,14 +27,14 @@ from quorum.snapshotting import SnapshotLimits
 logger = logging.getLogger("quorum")
 
 FAREWELL_SECONDS_MAX: Final = 0.3
-"""How long a stopping node waits for the others to have heard that it resigns."""
+"""The time that a stopping node waits until the others have heard that it resigns."""
 
 
 T = TypeVar("T")
 
 
 async def _told(ask: Callable[[Callable[[T], None]], None]) -> T:
-    """What `ask` calls its argument with."""
+    """Wait for the value that `ask` passes to its argument."""
     outcome: asyncio.Future[T] = asyncio.get_running_loop().create_future()
 
     def done(found: T) -> None:
@@ -113,7 +113,7 @@ class Quorum:
 
     @property
     def has_room(self) -> bool:
-        """Whether there is room on the disk of this node, as far as it has tried."""
+        """True if there is room on the disk of this node, as far as it has tried."""
         return self.replica.has_room
 
     @property
@@ -143,7 +143,8 @@ class Quorum:
         return self.replica.next_offset
 
     def accepts(self, count: int, *, after: int = 0) -> bool:
-        """Whether `propose` would take `count` records now, or once it has taken `after` others."""
+        """Return True if `propose` would take `count` records now, or once it has taken `after`
+        others."""
         return self.replica.accepts(count, after=after)
 
     def propose(self, values: Sequence[bytes]) -> Offset:

@@ -82,10 +82,10 @@ OFFERED: Final = MappingProxyType(
 )
 
 CHANGE_MS: Final = 10_000
-"""How long a wish for other voters may take until it is committed."""
+"""The time that a change of voters may take until it is committed."""
 
 CLOSE_MS: Final = 500
-"""How long the listener lets answers under way leave when the replica stops."""
+"""The time that the listener gives pending answers to leave when the replica stops."""
 
 
 APPLIED_AT_ONCE: Final = 1_000
@@ -96,7 +96,7 @@ START: Final = Offset(0)
 
 
 class Machine(Protocol):
-    """What an embedder writes: a value that the committed records, and they alone, make.
+    """The state machine of an embedder: a value that depends on the committed records alone.
 
     Called in the event loop, one call at a time. `apply` must be deterministic (no clock, no
     chance, no order of a set): every replica calls it with the same records in the same order.
@@ -149,16 +149,16 @@ class MachineApplier:
         """The epoch that this replica leads and may propose in; None while it does not."""
 
     def read_from(self, log: CommittedLog) -> None:
-        """Where committed records are read; once, before anything is committed."""
+        """Set the source of committed records; once, before anything is committed."""
         self._log = log
 
     @property
     def waiting(self) -> int:
-        """How many records were proposed here and are not committed yet."""
+        """The number of records that were proposed here and are not committed yet."""
         return len(self._waiting)
 
     def wait_for(self, offset: Offset, size_bytes: int) -> "asyncio.Future[Any]":
-        """What applying the record at `offset` will give; it was proposed after all others."""
+        """Return a future for the result of the record at `offset`, proposed after all others."""
         result: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._waiting.append(Waiting(offset, size_bytes, result))
         self.waiting_bytes += size_bytes
@@ -233,7 +233,7 @@ class Unavailable(Exception):
     """It was not done, or not seen to be done. The message says why; ask again, of the leader."""
 
     may_be_done = False
-    """Whether the record may be applied all the same, now or later."""
+    """True if the record may be applied all the same, now or later."""
 
 
 class NotLeader(Unavailable):
@@ -260,7 +260,7 @@ class OutcomeUnknown(Unavailable):
 
 @dataclass(frozen=True, slots=True)
 class Leader:
-    """Who leads, and where it listens for the other replicas, as far as this one knows."""
+    """The leader and the address of its listener for replicas, as far as this one knows."""
 
     id: ReplicaId
     address: Address | None
@@ -277,7 +277,7 @@ class Replica:
 
     @property
     def leader(self) -> Leader | None:
-        """Who leads, as far as this replica knows; None while nobody does."""
+        """The leader, as far as this replica knows; None while there is none."""
         leader = self._opened.quorum.leader
         if leader is None:
             return None
@@ -286,7 +286,7 @@ class Replica:
 
     @property
     def is_leader(self) -> bool:
-        """Whether this replica leads and has applied all that was committed before."""
+        """True if this replica leads and has applied all that was committed before."""
         return self._applying.epoch is not None
 
     @property
@@ -296,7 +296,7 @@ class Replica:
 
     @property
     def voters(self) -> tuple[ReplicaId, ...]:
-        """Who votes now, as far as this replica knows."""
+        """The current voters, as far as this replica knows."""
         return tuple(each.id for each in self._opened.quorum.node.voters)
 
     async def leader_changed(self, *, within_seconds: float) -> None:
@@ -400,7 +400,10 @@ class Replica:
                 each.set_exception(NotLeader("this replica has ended"))
 
     async def _asked(self, ask: Callable[[Callable[[T], None]], None]) -> T:
-        """What `ask` calls its argument with; raises `NotLeader` if the replica ends before."""
+        """Wait for the value that `ask` passes to its argument.
+
+        Raises `NotLeader` if the replica ends before.
+        """
         outcome: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         self._waiting.add(outcome)
         ask(partial(_settle, outcome))
@@ -492,4 +495,4 @@ class _Door:
 
 
 def _nothing() -> None:
-    """What has to be done about the end of groups that are no generator's."""
+    """Do nothing: groups that are no generator need no closing."""

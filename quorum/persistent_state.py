@@ -1,4 +1,4 @@
-"""What the folder of a replica remembers: who it is, its election, its log, its snapshots.
+"""The persistent state of a replica: identity, election, log and snapshots of its folder.
 
 Reading repairs what a crash left (`quorum.log.recovery`), and refuses a folder that is another
 node's or whose parts do not belong to the same past. Nothing here runs.
@@ -61,24 +61,24 @@ _STRANGE_RECORD_REMEDY: Final = "Start the version of the program that wrote it"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuorumConfig:
-    """What a replica must be told; the rest is in its folder."""
+    """The configuration of a replica; the rest is in its folder."""
 
     node_id: ReplicaId
     cluster_id: str | None = None
     """None takes the one that the folder names, or the others, or makes one as the first leader."""
     folder: Path
     voters: Mapping[ReplicaId, HostPort | None]
-    """Who votes in a log that does not say so, and where each listens, where that is known before.
-    A node that is not among them observes."""
+    """The voters of a log that does not name any, with their addresses if known. A node that is not
+    among them observes."""
     advertised: HostPort | None = None
-    """Where this node is to be found; None is where `voters` says, or nowhere."""
+    """The advertised address of this node; None for that in `voters`, if any."""
     bootstrap: Sequence[HostPort] = ()
     """Servers to ask first who is where (`bootstrap.servers`); they need not be voters."""
     timeouts: Timeouts = field(default_factory=Timeouts)
     bounds: Bounds = field(default_factory=Bounds)
     segment_bytes: int = SEGMENT_BYTES_MAX
     listener_name: str = LISTENER_NAME
-    """How the listener is called that the voters' addresses are of."""
+    """The name of the listener of the voters' addresses."""
     snapshots: SnapshotLimits = field(default_factory=SnapshotLimits)
     kraft_version: int = 1
     """From 1 on, a log that begins here says who votes (KIP-853), and that can be changed."""
@@ -86,7 +86,7 @@ class QuorumConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PersistentState:
-    """What the folder of a replica remembers; whoever has it closes the log."""
+    """The persistent state of a replica; its owner closes the log."""
 
     key: ReplicaKey
     cluster_id: str | None = None
@@ -95,14 +95,14 @@ class PersistentState:
     elections: QuorumStateFile
     election: ElectionState
     checkpoint: Checkpoint | None
-    """Where the state begins that the log goes on from; None where there is none."""
+    """The snapshot that the log continues; None without one."""
     store: FileSnapshotStore
     founding: Checkpoint | None = None
-    """What an empty log begins with, where Kafka's tool has formatted the folder."""
+    """The first records of an empty log, if Kafka's tool has formatted the folder."""
 
     @property
     def founders(self) -> VoterSet | None:
-        """Who that says are the voters; None where it names nobody."""
+        """The voters that it names, or None."""
         named = None if self.founding is None else self.founding.voters
         return None if named is None else named.current
 
@@ -124,7 +124,7 @@ def load_persistent_state(
     wall_clock: Clock | None = None,
     fs: FileSystem = OS,
 ) -> PersistentState:
-    """Who this replica is, its log and its election, which must belong to the same past.
+    """Load the identity, log and election of this replica, and check that they belong together.
 
     A new folder gets an identity from `rng`. With `wall_clock` the log keeps the time of every
     append. Raises `StorageError`.
@@ -306,7 +306,7 @@ def begin_log(log_folder: Path, *, fs: FileSystem = OS) -> None:
 
 
 def _is_a_beginning(name: str) -> bool:
-    """Whether a log may begin with this file: while a snapshot is installed there may be no
+    """Return True if a log may begin with this file: while a snapshot is installed there may be no
     segment. The checkpoint at offset 0, with which a folder is formatted, holds no log."""
     id_ = checkpoint_id(name)
     return name.endswith(_SEGMENT_SUFFIX) or (id_ is not None and id_.offset > 0)
@@ -326,11 +326,11 @@ class Basis:
     checkpoint: Checkpoint | None
     damaged: tuple[tuple[OffsetAndEpoch, FileDamaged], ...] = ()
     is_apart: bool = False
-    """Whether the log beside it does not contain its end: it was being replaced."""
+    """True if the log beside it does not contain its end: it was being replaced."""
 
 
 def basis(folder: Path, log: SegmentedLog, fs: FileSystem = OS) -> Basis:
-    """What the log begins with. Raises `FileDamaged` where something is missing."""
+    """Return the checkpoint that the log begins with. Raises `FileDamaged` if one is missing."""
     damaged: list[tuple[OffsetAndEpoch, FileDamaged]] = []
     for id_, path in checkpoints(folder, fs):
         if id_.offset < log.start:
@@ -350,7 +350,8 @@ def basis(folder: Path, log: SegmentedLog, fs: FileSystem = OS) -> Basis:
 
 
 def contains(log: SegmentedLog, id_: OffsetAndEpoch) -> bool:
-    """Whether the log holds the last record below the id's offset, and it is of the id's epoch.
+    """Return True if the log holds the last record below the id's offset, and it is of the id's
+    epoch.
 
     What precedes the log's start is not known here, and nothing is held against it.
     """

@@ -1,4 +1,4 @@
-"""What the quorum needs from outside, as small as it can be said; nothing here is implemented.
+"""The ports of the quorum: log, snapshots, election state, disk, clock, calls and state machine.
 
 Each port has a contract in its docstrings and tests in `tests/contracts` that every
 implementation passes: files in production, memory in tests and simulation.
@@ -144,20 +144,20 @@ class ReceivedSnapshot:
     id: OffsetAndEpoch
     size_bytes: int
     voters: VoterAssignment | None
-    """Who votes at its end; None where the log does not say."""
+    """The voters at its end; None if the log does not name any."""
     records: Callable[[], Iterable[bytes]]
-    """What it says, for the state machine; `ValueError` where it cannot be read back."""
+    """The records for the state machine; `ValueError` if they cannot be read back."""
 
 
 class SnapshotStore(Protocol):
-    """Where the snapshots of one replica's log are, called after their id (KIP-630): the offset at
-    which they end, exclusive, and the epoch of the last record before that.
+    """The snapshots of one replica's log, named by their id (KIP-630): the offset at which they
+    end, exclusive, and the epoch of the last record before that.
 
     What is marked so waits for the disk and is called through `Disk`; the rest is its owner's.
     """
 
     partial: tuple[OffsetAndEpoch, int] | None
-    """What an earlier process had received of a snapshot, and how many bytes of it."""
+    """The snapshot that an earlier process had received in part, and its bytes so far."""
 
     @property
     def ids(self) -> tuple[OffsetAndEpoch, ...]:
@@ -165,7 +165,7 @@ class SnapshotStore(Protocol):
         ...
 
     def size_bytes(self, id_: OffsetAndEpoch) -> int | None:
-        """How large the snapshot is; None if it is not here."""
+        """Return the size of the snapshot; None if it is not here."""
         ...
 
     def read(self, id_: OffsetAndEpoch, position: int, max_bytes: int) -> bytes:
@@ -217,10 +217,10 @@ class SnapshotStore(Protocol):
 
 
 class ElectionStore(Protocol):
-    """Where a replica keeps what it must not forget."""
+    """The durable store of a replica's election state."""
 
     def read(self) -> ElectionState:
-        """What was last written, or the default `ElectionState()` if nothing ever was."""
+        """Return the value last written, or `ElectionState()` if there is none."""
         ...
 
     def write(self, election: ElectionState) -> None:
@@ -261,7 +261,7 @@ class StateSnapshot:
     """The state that all records below `end` give, as records that give it too."""
 
     end: Offset
-    """Where a batch of the log ends; everything below it is committed."""
+    """The end of a batch in the log; everything below it is committed."""
     groups: Iterator[Sequence[bytes]]
     """Each is made when it is asked for, in a millisecond or two; an empty one is only a pause."""
     close: Callable[[], None]
@@ -269,7 +269,7 @@ class StateSnapshot:
 
 
 class StateMachine(Protocol):
-    """What the quorum tells the owner of the records' meaning; called by the owner task only."""
+    """The state machine that the quorum replicates; called by the owner task only."""
 
     def snapshot(self) -> StateSnapshot | None:
         """The state as of the last `on_commit`, or a little earlier; None if it is not to be had.
@@ -300,7 +300,7 @@ class StateMachine(Protocol):
 
     @property
     def is_behind(self) -> bool:
-        """Whether something is committed, or was given as a snapshot, and is not taken in yet."""
+        """True if something is committed, or was given as a snapshot, and is not taken in yet."""
         ...
 
     def catch_up(self) -> None:
@@ -351,7 +351,7 @@ class Rpc(Protocol):
 
 
 class PeerAddresses(Protocol):
-    """Where the replicas listen; looked up at every connection, for addresses may change."""
+    """The addresses of the replicas; looked up at every connection, for they may change."""
 
     def address_of(self, replica: ReplicaId) -> tuple[str, int] | None:
         """Host and port, or None while unknown."""

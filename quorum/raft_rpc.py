@@ -56,14 +56,14 @@ ASKERS_MAX: Final = 100_000
 
 
 EPOCH_LEAP_MAX: Final = 1 << 24
-"""How far the epoch of another replica may be ahead of ours to be believed. A voter that stands
-once a second, unheard, takes half a year to get there; and epochs, which have 31 bits, must never
-be used up by one message that is wrong."""
+"""The largest lead of another replica's epoch over ours that is believed. A voter that stands once
+a second, unheard, takes half a year to get there; and epochs, which have 31 bits, must never be
+used up by one message that is wrong."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Handed:
-    """Where what comes in goes: the node's inbox, and how the node stands for a refusal."""
+    """The receivers of incoming requests: the node's inbox, and its epoch for refusals."""
 
     asked: Callable[[Asker, Request], None]
     standing: Callable[[], LeaderAndEpoch]
@@ -201,7 +201,7 @@ class RaftRpc:
         return f"the bootstrap server at {Address(*address)}"
 
     def _unbelievable(self, epoch: Epoch) -> Refusal | None:
-        """Why this epoch is not to be learned, or None."""
+        """Return the reason why this epoch is not to be learned, or None."""
         assert self._handed is not None, "hand_to comes first"
         own = self._handed.epoch()
         if epoch <= own + EPOCH_LEAP_MAX:

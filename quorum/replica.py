@@ -91,9 +91,9 @@ class Step:
     awaited: Durable | None = None
     """The effect that the remaining ones rest on."""
     is_kept: bool = False
-    """Whether the disk has done that."""
+    """True if the disk has done that."""
     outcome: Any = None
-    """What it has returned."""
+    """The result of the disk's work."""
 
 
 class Replica:
@@ -122,7 +122,7 @@ class Replica:
         """
         self.node = node
         self.deadline_ms = node.deadline_ms
-        """When `turn` is to be called, whatever happens; None while only others can wake it."""
+        """The deadline for the next `turn`; None while only events can wake it."""
         self.has_room = True  # On the disk of this node, as far as it has tried.
         self._log = log
         self._elections = elections
@@ -173,7 +173,8 @@ class Replica:
         return Offset(self.node.log_end.offset + self._proposals.count)
 
     def accepts(self, count: int, *, after: int = 0) -> bool:
-        """Whether `propose` would take `count` records now, or once it has taken `after` others."""
+        """Return True if `propose` would take `count` records now, or once it has taken `after`
+        others."""
         return not self._stopped and self._proposals.accepts(self.node, count, after=after)
 
     def propose(self, values: Sequence[bytes]) -> Offset:
@@ -238,7 +239,7 @@ class Replica:
 
     @property
     def farewell_is_said(self) -> bool:
-        """Whether everyone has heard that this node resigns, or will not hear it any more."""
+        """True if everyone has heard that this node resigns, or will not hear it any more."""
         return self._farewells == 0
 
     def stop(self) -> None:
@@ -248,7 +249,7 @@ class Replica:
 
     @property
     def has_work(self) -> bool:
-        """Whether a `turn` now would do something, whatever the time."""
+        """True if a `turn` now would do something, whatever the time."""
         if self._failure is not None:
             return True
         if self._held_up is not None:

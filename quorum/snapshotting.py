@@ -37,7 +37,7 @@ SLICE_GROUPS: Final = 1
 SLICE_PAUSE_MS: Final = 2
 """And then the others have at least this: no more than half the time goes into a snapshot."""
 WRITE_BYTES: Final = 1024 * 1024
-"""What is handed to the disk at once."""
+"""The bytes handed to the disk at once."""
 TRY_AGAIN_MS: Final = 1_000
 """After the state machine could not give one, for instance in a transaction."""
 TRY_AGAIN_AFTER_FAILURE_MS: Final = 60_000
@@ -48,7 +48,7 @@ KEPT_MIN: Final = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotLimits:
-    """When a snapshot is taken, and what is kept; names and defaults are Kafka's."""
+    """The limits that trigger a snapshot, and the retention; names and defaults are Kafka's."""
 
     bytes_between: int = 20 * 1024 * 1024
     """`metadata.log.max.record.bytes.between.snapshots`: of batches, since the last one."""
@@ -70,9 +70,9 @@ class _Taking:
     buffer: bytearray
     position: int = 0
     is_complete: bool = False
-    """Whether the footer is in the buffer, or beyond."""
+    """True if the footer is in the buffer, or beyond."""
     is_writing: bool = False
-    """Whether the disk is at it."""
+    """True if the disk is at it."""
 
 
 class Snapshots:
@@ -302,12 +302,12 @@ class Snapshots:
         return part
 
     def storing(self, effect: StoreChunk, data: bytes) -> Callable[[], None]:
-        """What the disk has to do for it; it waits for room where there is none."""
+        """Return the disk's work for the effect; it waits for free space if there is none."""
         assert len(data) == effect.length
         return partial(self._store.receive, effect.snapshot, data, effect.position)
 
     def installing(self, effect: InstallSnapshot) -> Callable[[], ReceivedSnapshot | str]:
-        """What the disk has to do for it, after which `installed` is called."""
+        """Return the disk's work for the effect, after which `installed` is called."""
         self._give_up()
         return partial(self._install, effect)
 
@@ -344,7 +344,7 @@ def earliest(one: int | None, other: int | None) -> int | None:
 
 
 def _problem(work: Callable[[], None]) -> str | None:
-    """What kept the disk from doing it: a snapshot can be done without, for a while."""
+    """Return the disk's error: the replica can do without a snapshot for a while."""
     try:
         work()
     except OSError as error:
@@ -353,7 +353,7 @@ def _problem(work: Callable[[], None]) -> str | None:
 
 
 def _remove_some(remove: Callable[[], bool]) -> bool | str:
-    """Whether there is more to remove, or what kept the disk from it."""
+    """Return True if there is more to remove, or what kept the disk from it."""
     try:
         return remove()
     except OSError as error:

@@ -1,4 +1,4 @@
-"""What the core asks its driver to do.
+"""The effects that the core asks its driver to perform.
 
 The driver performs effects strictly in the order of the list, and a persist effect is on disk
 before the next one starts. That sentence is the durability contract of a vote: the answer comes
@@ -18,7 +18,8 @@ from quorum.core.voter_set import VoterAssignment
 
 
 class ReadRefusal(StrEnum):
-    """Why a read was refused. Nothing is changed by a read, so it may always be asked again."""
+    """The reason why a read was refused. Nothing is changed by a read, so it may always be asked
+    again."""
 
     NOT_LEADER = "this node does not lead the quorum"
     TOO_MANY = "too many reads wait already"

@@ -1,4 +1,4 @@
-"""How an epoch gets its leader: who asks for votes, who gives them, and when to ask again.
+"""Leader election: pre-votes, votes, back-off, and the announcements of leaders to voters.
 
 A voter that misses a leader becomes prospective first: it asks, in its own epoch, whether it would
 win (KIP-996, Raft's dissertation §9.6). Only if a majority would grant does it raise its epoch,
@@ -168,7 +168,8 @@ def _pre_vote(state: State, request: VoteRequest, now_ms: int) -> VoteResponse:
 
 
 def _leader_lives(state: State, now_ms: int) -> bool:
-    """Whether this node knows so itself: what others say could go round for ever (as in Kafka)."""
+    """Return True if this node knows so itself: what others say could go round for ever (as in
+    Kafka)."""
     match state.role:
         case Leader():
             return True
@@ -322,7 +323,7 @@ def _succeed(state: State, successors: tuple[ReplicaId, ...], now_ms: int) -> No
 
 
 def is_held_back(state: State, now_ms: int) -> bool:
-    """Whether the time to stand has come for a voter that may not; it is given another one."""
+    """Return True if a voter may not stand now; its deadline is set anew."""
     if not leader_discovery.may_stand(state):
         leader_discovery.wait_for_it(state, now_ms)
         return True

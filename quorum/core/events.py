@@ -1,4 +1,4 @@
-"""What can happen to a node. An event is a fact from outside; it decides nothing."""
+"""The events that a node receives. An event is a fact from outside."""
 
 from dataclasses import dataclass
 from typing import NewType, TypeAlias
@@ -8,13 +8,13 @@ from quorum.core.vocabulary import OffsetAndEpoch, ReplicaId, ReplicaKey, Snapsh
 from quorum.core.voter_set import Endpoint, VoterAssignment
 
 Asker = NewType("Asker", int)
-"""Whom to answer: a number the driver gives to every request it hands in."""
+"""The sender of a request: a number the driver gives to every request it hands in."""
 
 Correlation = NewType("Correlation", int)
-"""Which of the node's own requests an answer belongs to."""
+"""The id of a request of this node, to match its response."""
 
 ReadToken = NewType("ReadToken", int)
-"""Which read: a number the driver gives to each."""
+"""The id of a read: a number the driver gives to each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +174,7 @@ class SnapshotInstalled:
 
     snapshot: Snapshot
     voters: VoterAssignment | None
-    """Who votes at its end; None where the log does not say."""
+    """The voters at its end; None if the log does not name any."""
 
     def __str__(self) -> str:
         return f"installed {self.snapshot}"
@@ -182,7 +182,7 @@ class SnapshotInstalled:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotRefused:
-    """What was received for an `InstallSnapshot` is no such snapshot; nothing of it is left."""
+    """The bytes received for an `InstallSnapshot` are not that snapshot; they are deleted."""
 
     id: OffsetAndEpoch
     reason: str
@@ -200,7 +200,7 @@ class Stopping:
 
 
 Stored: TypeAlias = Flushed | DiskSpaceChanged | SnapshotTaken | SnapshotInstalled | SnapshotRefused
-"""What the disk has done, or cannot do."""
+"""The events of the disk."""
 
 Event: TypeAlias = (
     Tick

@@ -1,4 +1,4 @@
-"""What a follower does, and a node in search of a leader: it fetches, appends, truncates.
+"""A follower, and a node in search of a leader: it fetches, appends and truncates.
 
 Functions over `State`. An unattached node fetches too, from one voter after another: whoever it
 asks either leads, or names the leader, or knows no better (KIP-595, "Bootstrapping").
@@ -114,7 +114,7 @@ def on_leader_unreachable(state: State, leader: ReplicaId, now_ms: int) -> None:
 
 
 def next_ms(state: State) -> int | None:
-    """When a fetch may leave: after a back-off, or at once where none was tried yet."""
+    """The time at which a fetch may leave: after a back-off, or at once if none was tried yet."""
     if state.stopping or state.installing:
         return None
     if state.fetching.pending is not None:
@@ -137,7 +137,8 @@ def _source(state: State) -> ReplicaId | None:
 
 
 def _has_resigned(state: State, follower: Follower, response: FetchResponse) -> bool:
-    """Whether the leader itself says that it does not lead: it resigned, or was started anew.
+    """Return True if the leader itself says that it does not lead: it resigned, or was started
+    anew.
 
     An observer goes on asking it until it names the next one.
     """

@@ -1,4 +1,4 @@
-"""How far the log is committed, as one pure function."""
+"""The high watermark as one pure function."""
 
 from collections.abc import Collection
 

@@ -1,8 +1,13 @@
-"""What a leader does: it opens its epoch, serves fetches, commits, and gives its lead up.
+"""A leader: it opens its epoch, serves fetches, commits, checks its quorum, and resigns.
 
-Functions over `State`. Who has come how far is kept by `serving`; what that commits is computed
-by `high_watermark`; when it is to give up is said in `check_quorum`, `own_disk`, `voter_changes`
-and `handing_over`.
+Functions over `State`. `replica_progress` tracks the other replicas, `high_watermark` computes
+what their progress commits. A leader also resigns in `slow_disk`, `reconfiguration` and
+`leadership_transfer`.
+
+A voter's fetch offset is what its disk holds, so it never falls. If it does (a durability
+regression), the disk has lost records that may have been counted for a commit: an older copy was
+put back, or the disk reports writes as durable that are not. Nothing can be undone then, but
+nothing is lost while the other voters hold those records; the leader warns the operator.
 """
 
 from collections.abc import Collection, Iterable
@@ -202,7 +207,7 @@ def _acknowledge(state: State, leader: Leader, request: FetchRequest, now_ms: in
 
 
 def _goal(state: State, leader: Leader, progress: ReplicaProgress) -> Offset:
-    """What the replica has to reach to have caught up now."""
+    """The offset that the replica has to reach to be caught up now."""
     if progress.voter is not None:
         return state.log.end.offset
     # An observer is served committed records only, so that is all it can catch up with.
@@ -266,7 +271,7 @@ def _shown_high_watermark(state: State, leader: Leader) -> Offset | None:
 
 
 def lapse(progress: ReplicaProgress, request: FetchRequest) -> str | None:
-    """What to tell of a voter that fetches from below what it has acknowledged in this epoch."""
+    """Return a warning about a voter that fetches from below what it has acknowledged, or None."""
     known, asked = progress.log_end, request.log_end.offset
     if known is None or asked >= known or progress.voter is None:
         return None
@@ -279,7 +284,12 @@ def lapse(progress: ReplicaProgress, request: FetchRequest) -> str | None:
 
 
 def check_quorum(state: State, leader: Leader, now_ms: int) -> None:
-    """Look when a majority, this node counted, has fetched last, and do as is due then."""
+    """Ask around, or resign, if a majority has not fetched for too long (KIP-595).
+
+    The leader may have been replaced without knowing it. After the fetch time-out without a
+    majority it asks one node after the other, voters first, and obeys a newer epoch. At one and a
+    half times that it resigns all the same: it can commit nothing, and its clients wait in vain.
+    """
     if leader.check_quorum_ms is None or now_ms < leader.check_quorum_ms:
         return
     others_needed = state.voters.majority - state.is_voter

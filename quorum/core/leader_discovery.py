@@ -1,4 +1,4 @@
-"""When a voter may stand that has no log yet, or does not know where the others are.
+"""The search for a leader, and the wait of a voter before its first election.
 
 A cluster is founded once. A node that was told where to ask first (`bootstrap.servers`) asks there
 before it founds one, and does not if it hears of a quorum (KIP-595, "Bootstrapping" steps 3 and
@@ -29,7 +29,7 @@ SEARCHED_MAX: Final = 64
 
 
 def may_stand(state: State) -> bool:
-    """Whether this voter may ask for votes when its time comes."""
+    """Return True if this voter may ask for votes when its time comes."""
     beginning = state.beginning
     if state.log.end.offset == 0 and (not beginning.has_surveyed or beginning.has_found):
         return False
@@ -82,7 +82,7 @@ def sources(state: State) -> tuple[ReplicaId, ...]:
 
 
 def source(state: State, turn: int) -> ReplicaId | None:
-    """Whom a node without a leader asks for it at this turn of its search, if there is anyone.
+    """Return the replica that a node in search of a leader asks next, or None.
 
     Voters and bootstrap servers have two turns each before one of the others has one: while voters
     elect none of them knows, and whoever then went through a long list of brokers, with growing
@@ -99,7 +99,8 @@ def source(state: State, turn: int) -> ReplicaId | None:
 
 
 def source_beside_voters(state: State, turn: int) -> ReplicaId | None:
-    """Whom a voter asks while it polls the others in vain: who leads may be no voter by its log."""
+    """Return the replica that a voter asks while its polls fail: the leader may be no voter by its
+    log."""
     voters = state.voters.ids
     found = [each for each in sources(state) if each not in voters]
     return found[turn % len(found)] if found else None

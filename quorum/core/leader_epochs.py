@@ -1,4 +1,4 @@
-"""Which epoch wrote which part of a log, so that two logs can find out where they part."""
+"""The leader epochs of a log and their start offsets, to find where two logs diverge."""
 
 from bisect import bisect_right
 from collections.abc import Iterable
@@ -51,7 +51,7 @@ class LeaderEpochCache:
             self._starts.pop()
 
     def forget_below(self, snapshot: OffsetAndEpoch) -> None:
-        """What precedes the snapshot's end is gone; as if its last record were still here."""
+        """Forget all below the snapshot's end, but keep the epoch of its last record."""
         while self._starts and self._starts[0] < snapshot.offset:
             self._epochs.pop(0)
             self._starts.pop(0)
@@ -82,7 +82,7 @@ class LeaderEpochCache:
 def truncation_point(
     history: LeaderEpochCache, log_end: Offset, diverging: OffsetAndEpoch
 ) -> Offset:
-    """Where a follower cuts its log after the leader said that it ends `diverging` there.
+    """The offset at which a follower truncates its log after the leader has answered `diverging`.
 
     The leader's log ends that epoch, or the next lower one it has, at `diverging`. Nothing of
     ours beyond that point can be the leader's; below it, our own end of that epoch decides.

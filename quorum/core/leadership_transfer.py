@@ -1,4 +1,4 @@
-"""How a leader hands its lead over to another voter, because somebody wants that.
+"""Leadership transfer: on request, a leader hands its lead over to another voter.
 
 Functions over `State`. From the request on nothing more is proposed (`QuorumNode.accepts`), and no
 change of the voters is begun, so that the log ends. As soon as the successor has all of it, and all
@@ -101,7 +101,7 @@ def _reached(leader: Leader, voter: ReplicaId) -> Offset:
 
 
 def _reason(state: State, leader: Leader, voter: ReplicaId) -> str:
-    """Why the lead was not handed over in time."""
+    """Return the reason why the lead was not handed over in time."""
     end, within_ms = state.log.end.offset, state.timeouts.election_timeout_ms
     if not _is_level(state, leader, voter):
         reached = _reached(leader, voter)

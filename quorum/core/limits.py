@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 FETCH_WAIT_MS_MAX: Final = 500
-"""How long a leader may keep a fetch that has nothing to answer with."""
+"""The longest time that a leader parks a fetch that finds no records."""
 
 FRAME_BYTES_MAX: Final = 16 * 1024 * 1024
 FETCH_BYTES_MAX: Final = 8 * 1024 * 1024
@@ -49,8 +49,8 @@ LOCATED_MAX: Final = OBSERVERS_MAX
 """Replicas of which a node remembers where they listen; beyond it the first is forgotten."""
 
 FAILOVER_WAIT_MS_MAX: Final = 100
-"""How long a voter that has lost its leader waits at most, at random, before it asks for
-pre-votes; and how long it lets another one that asks first have its way."""
+"""The upper bound of the random wait before a voter that has lost its leader asks for pre-votes,
+and the time for which it gives way to another one that asks first."""
 
 SEGMENT_BYTES_MAX: Final = 1024 * 1024 * 1024
 
@@ -62,8 +62,8 @@ assert FETCH_BYTES_MAX + 64 * 1024 <= FRAME_BYTES_MAX
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
-    """How much one replica keeps waiting, or remembers, for whoever asks: what becomes of more
-    stands beside the constants that are the defaults."""
+    """The bounds on what one replica queues or remembers for clients. The constants that are the
+    defaults say what happens beyond them."""
 
     uncommitted_records: int = UNCOMMITTED_RECORDS_MAX
     uncommitted_bytes: int = UNCOMMITTED_BYTES_MAX
@@ -122,8 +122,8 @@ class Timeouts:
 
     @property
     def doubt_interval_ms(self) -> int:
-        """How often a leader that a majority has not fetched from for the fetch time-out asks
-        somebody else for a newer epoch, until it resigns."""
+        """The interval at which a leader without a fetching majority asks other nodes for a newer
+        epoch, until it resigns."""
         return max(1, self.fetch_timeout_ms // 16)
 
     @property
@@ -138,7 +138,7 @@ class Timeouts:
 
     @property
     def search_patience_ms(self) -> int:
-        """How long such a node waits for one answer before it asks the next one as well."""
+        """The time that such a node waits for one answer before it asks the next one as well."""
         return max(1, self.election_timeout_ms // 4)
 
     @property

@@ -50,7 +50,7 @@ class VoteRequest:
     candidate: ReplicaKey
     log_end: OffsetAndEpoch
     voter: ReplicaKey | None = None
-    """Whose vote is asked for; None if the asker did not say."""
+    """The addressed voter; None if the candidate did not name it."""
     pre_vote: bool = False
 
     def __str__(self) -> str:
@@ -79,7 +79,7 @@ class BeginQuorumEpochRequest:
     epoch: Epoch
     leader: ReplicaId
     voter: ReplicaKey | None = None
-    """Whom it is said to; None if the leader did not say."""
+    """The addressed voter; None if the leader did not name it."""
 
     def __str__(self) -> str:
         return f"BeginQuorumEpoch(epoch {self.epoch}, leader {self.leader})"
@@ -137,7 +137,7 @@ class FetchRequest:
     max_wait_ms: int
     max_bytes: int
     round: int = 0
-    """The last round of reads that an answer of this leader carried (`reading`); 0 for none."""
+    """The last round of reads that an answer of this leader carried (`read_index`); 0 for none."""
 
     def __str__(self) -> str:
         echo = f", round {self.round}" if self.round else ""
@@ -189,7 +189,7 @@ class FetchResponse:
     log_start: Offset = Offset(0)
     diverging: OffsetAndEpoch | None = None
     snapshot: OffsetAndEpoch | None = None
-    """What to fetch instead: the leader's log no longer reaches back to the asker's."""
+    """The snapshot to fetch instead: the leader's log no longer reaches back to the asker's."""
     span: Span | None = None
     batches: tuple[Batch, ...] = ()
     round: int = 0
@@ -306,7 +306,7 @@ class TransferResponse:
     epoch: Epoch
     leader: ReplicaId | None = None
     successor: ReplicaId | None = None
-    """Who stands first; whether it wins is for the voters to say."""
+    """The voter that stands first; the voters decide if it wins."""
 
     def __str__(self) -> str:
         if self.error:
@@ -377,4 +377,4 @@ Response: TypeAlias = (
     | FetchResponse
     | FetchSnapshotResponse
 )
-"""What replicas say to each other; who wants other voters may be anybody."""
+"""The responses between replicas."""

@@ -5,9 +5,9 @@
 moment at which it wants to be stepped, whatever happens, in `deadline_ms`. The same events at
 the same times give the same effects: production, unit tests and simulation run this class.
 
-How to read on: `step` hands each event to a function of `elections`, `leading` or `following`.
+How to read on: `step` hands each event to a function of `elections`, `leader` or `follower`.
 These state their guards first and then change the one `State`. The rules that can be wrong live
-in pure functions beside them: `votes`, `high_watermark`, `log_view`.
+in pure functions beside them: `votes`, `high_watermark`, `raft_log`.
 """
 
 import random
@@ -150,7 +150,7 @@ class QuorumNode:
 
     @property
     def leader(self) -> ReplicaId | None:
-        """Who leads the epoch, as far as this node knows."""
+        """The leader of the epoch, as far as this node knows."""
         return self._state.leader
 
     @property
@@ -166,12 +166,12 @@ class QuorumNode:
         return self._state.log.history.epoch_at(offset)
 
     def voters_at(self, end: Offset) -> VoterAssignment | None:
-        """Who voted when the log ended at `end`; None where it does not say."""
+        """The voters when the log ended at `end`; None if it does not name them."""
         return self._state.log.assignments.at(end)
 
     @property
     def has_room(self) -> bool:
-        """Whether there is room on this node's disk, as far as it has tried."""
+        """True if there is room on this node's disk, as far as it has tried."""
         return self._state.has_room
 
     @property
@@ -181,11 +181,12 @@ class QuorumNode:
 
     @property
     def epoch_start(self) -> Offset | None:
-        """Where the epoch that this node leads begins in the log; None unless it leads."""
+        """The start offset of the epoch that this node leads; None unless it leads."""
         return self.role.epoch_start if isinstance(self.role, Leader) else None
 
     def accepts(self, count: int, waiting: int = 0) -> bool:
-        """Whether a leader has room for `count` records in one batch, after `waiting` others."""
+        """Return True if a leader has room for `count` records in one batch, after `waiting`
+        others."""
         state = self._state
         leader, committed = state.role, state.high_watermark
         if not isinstance(leader, Leader) or not 0 < count <= BATCH_RECORDS_MAX:
@@ -233,11 +234,11 @@ class QuorumNode:
         return effects
 
     def voter_change(self) -> VoterChangeStatus:
-        """Who is to vote in the end, and what that waits for, as a leader knows it."""
+        """The target voters, and the reason for which a change waits, as the leader knows it."""
         return voter_change(self._state)
 
     def replicas(self) -> tuple[ReplicaStatus, ...]:
-        """What a leader knows of every replica, voters first; empty on any other node."""
+        """The status of every replica, voters first; empty unless this node leads."""
         return replicas(self._state)
 
     def _dispatch(self, event: Event, now_ms: int) -> None:
@@ -407,7 +408,7 @@ def _role_after_restart(state: State, now_ms: int) -> Role:
 
 
 def voter_change(state: State) -> VoterChangeStatus:
-    """Who is to vote in the end, and what that waits for, as a leader knows it."""
+    """The target voters, and the reason for which a change waits, as the leader knows it."""
     assignment = state.log.assignments.last
     wait = state.role.changes.first_wait if isinstance(state.role, Leader) else None
     target = None if assignment is None else assignment.target
@@ -423,7 +424,7 @@ def successor(state: State) -> ReplicaId | None:
 
 
 def replicas(state: State) -> tuple[ReplicaStatus, ...]:
-    """What a leader knows of every replica, voters first; empty on any other node."""
+    """The status of every replica, voters first; empty unless this node leads."""
     if not isinstance(state.role, Leader):
         return ()
     serving = state.role.serving

@@ -1,4 +1,4 @@
-"""What the core knows of its own log: offsets and epochs, and how much of it is on disk."""
+"""The core's outline of its log: offsets, epochs, voters, snapshots and the durable end."""
 
 from collections.abc import Iterable, Sequence
 
@@ -92,7 +92,8 @@ class RaftLog:
         self.durable = max(self.durable, durable.offset)
 
     def divergence(self, other_end: OffsetAndEpoch) -> OffsetAndEpoch | None:
-        """Where a log that ends at `other_end` parts from this one; None if it is a prefix."""
+        """The point at which a log that ends at `other_end` diverges from this one; None for a
+        prefix."""
         here = self.history.end_of(other_end.epoch, self.end.offset)
         if here.epoch == other_end.epoch and here.offset >= other_end.offset:
             return None
@@ -101,7 +102,8 @@ class RaftLog:
         return here
 
     def reaches_back_to(self, other_end: OffsetAndEpoch) -> bool:
-        """Whether this log can be compared with one that ends there, and go on from it (KIP-630).
+        """Return True if this log can be compared with one that ends there, and go on from it
+        (KIP-630).
 
         What was before the start of this log is gone, and with it what its epochs were.
         """
@@ -116,7 +118,8 @@ class RaftLog:
 def refusal_of_batches(
     batches: tuple[Batch, ...], log_end: OffsetAndEpoch, epoch: Epoch
 ) -> str | None:
-    """Why fetched batches cannot follow `log_end` in a log of `epoch`, or None if they can."""
+    """Return the reason why fetched batches cannot follow `log_end` in a log of `epoch`, or None if
+    they can."""
     at = log_end
     for batch in batches:
         if batch.base != at.offset:

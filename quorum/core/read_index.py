@@ -1,4 +1,4 @@
-"""Linearizable reads: when a leader may be believed about what is committed.
+"""Linearizable reads (ReadIndex): the proof that a leader still leads after a read has come.
 
 A leader that was replaced may not know it yet, and what it reads may then be old. So a read waits
 until two things are so. The leader has committed a record of its own epoch: then it knows all that
@@ -83,5 +83,5 @@ def _is_proved(state: State, leader: Leader, group: ReadGroup) -> bool:
 
 
 def _shows(voter: ReplicaProgress, group: ReadGroup) -> bool:
-    """Whether the voter was in this epoch after the reads of the group had come."""
+    """Return True if the voter was in this epoch after the reads of the group had come."""
     return voter.round >= group.round or (voter.log_end or Offset(0)) > group.log_end

@@ -1,10 +1,18 @@
-"""How the voters are changed: one at a time, towards a target, as pure rules (KIP-853, Raft §4.1).
+"""Reconfiguration of the voters, one at a time towards a target (KIP-853, Raft §4.1).
 
 Sets that follow each other differ in one voter at most, so any majority of the one and any of the
 other share a voter: it is enough that at most one change is not committed. `next_step` looks at
 nothing but the sets and what the leader has seen of the replicas, so a new leader goes on where
-the old one stopped. Here it is decided what the next assignment is; when, is the leader's affair
-(`voter_changes`).
+the old one stopped.
+
+The module has three parts: the pure rules of a step (`next_step`), the pure decision of a request
+(`outcome_of`: KIP-595's AlterQuorum, and KIP-853's add, remove and update), and the leader's
+process, functions over `State`. A step is an assignment in the log, in force from its append. The
+next step waits until it is committed, and the first one until the leader has committed a record
+of its own epoch: what an earlier leader appended may still be undone.
+
+A step is never appended beside other work: what makes it possible sets `due_ms`, and the tick that
+follows takes it. So no control record surprises the state machine in the middle of its own.
 """
 
 from collections.abc import Mapping
@@ -34,16 +42,16 @@ from quorum.core.voter_set import Endpoint, Voter, VoterAssignment, VoterSet, Wa
 
 @dataclass(frozen=True, slots=True)
 class ObservedReplica:
-    """What the leader knows of another replica now."""
+    """The leader's knowledge of another replica."""
 
     key: ReplicaKey
     log_end: Offset
     is_live: bool
-    """Whether it has fetched within the fetch time-out."""
+    """True if it has fetched within the fetch time-out."""
     is_present: bool = False
-    """Whether it has fetched since the roll was called for the step (`LivenessRound`)."""
+    """True if it has fetched since the roll was called for the step (`LivenessRound`)."""
     was_level: bool = False
-    """Whether it had caught up with what was the high watermark at a fetch within that time."""
+    """True if it had caught up with what was the high watermark at a fetch within that time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,13 +62,13 @@ class QuorumView:
     """The leader, whose log is never behind."""
     assignment: VoterAssignment
     others: tuple[ObservedReplica, ...] = ()
-    """Who fetched last comes first."""
+    """Ordered by the last fetch, the latest first."""
     high_watermark: Offset = Offset(0)
     located: Mapping[ReplicaKey, tuple[Endpoint, ...]] = field(default_factory=dict)
-    """Where replicas listen by what they said last; a directory id of zero stands for any."""
+    """The latest endpoints of replicas; a directory id of zero stands for any."""
 
     def seen_as(self, voter: Voter) -> ObservedReplica | None:
-        """What was seen of the replica that is this voter, or could be.
+        """Return what the leader knows of the replica that is, or may be, this voter.
 
         Of two directories under one id, the one that fetched last: where a disk was just wiped, the
         old directory has not been silent for long enough to be told from a live one.
@@ -133,7 +141,8 @@ def _lost(situation: QuorumView, target: tuple[ReplicaKey, ...]) -> Voter | None
 def _leaving(
     situation: QuorumView, surplus: tuple[Voter, ...], missing: tuple[ReplicaKey, ...]
 ) -> Voter | None:
-    """Who goes, if somebody goes before the next one comes: the set grows by one, then shrinks.
+    """Return the voter to remove before the next addition, or None: the set grows by one, then
+    shrinks.
 
     The dead go first, then who is furthest behind; the leader itself goes last.
     """
@@ -157,7 +166,7 @@ def _order_of_leaving(situation: QuorumView, voter: Voter) -> tuple[bool, bool, 
 
 
 def _addition(situation: QuorumView, missing: tuple[ReplicaKey, ...]) -> Voter | Wait:
-    """Who of those that are missing is to come next; the reason of who is closest if nobody can."""
+    """Return the next voter to add, or the reason of the closest candidate if none can be added."""
     current = situation.assignment.current
     waits: dict[WaitReason, list[ReplicaId]] = {}
     for key in missing:
@@ -206,7 +215,7 @@ def _checked(situation: QuorumView, current: VoterSet) -> VoterAssignment | Wait
 
 
 def lacking(situation: QuorumView, current: VoterSet) -> Wait | None:
-    """Whom these voters would lack to commit anything, or None.
+    """Return the voters that this set lacks for a live majority, or None.
 
     A set is in force from its append, so one without a majority could not commit its own record,
     nor be undone by those that are left. Who died a moment ago is still live, but not present.
@@ -247,12 +256,12 @@ NOT_RECORDED = (
 )
 
 NOT_DONE: Final = "not done"
-"""How it begins what a leader says of a request that it gives up: it does not come back to it."""
+"""The first words of a leader's answer to a request that it gives up for good."""
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why nothing comes of a request."""
+    """The reason why nothing comes of a request."""
 
     error: Error
     text: str
@@ -264,11 +273,11 @@ class Nothing:
 
 
 Outcome: TypeAlias = VoterAssignment | Wait | Refusal | Nothing
-"""What is to be recorded, or waited for, or why nothing is."""
+"""The next assignment to record, a wait, a refusal, or no change."""
 
 
 def outcome_of(request: VoterRequest, situation: QuorumView) -> Outcome:
-    """What becomes of `request` when no other change is under way."""
+    """Decide `request` while no other change is under way."""
     match request:
         case AlterQuorumRequest(target=target):
             return _alter(target, situation)
@@ -307,7 +316,7 @@ def _alter(target: tuple[ReplicaKey, ...] | None, situation: QuorumView) -> Outc
 
 
 def _impossible(target: tuple[ReplicaKey, ...]) -> str | None:
-    """What is wrong with target voters whoever votes now, or None."""
+    """Return the error in the target voters themselves, or None."""
     if not target:
         return "no voter is named: a quorum has at least one; null cancels"
     if len(target) > VOTERS_MAX:
@@ -440,7 +449,7 @@ def _answer_recorded(state: State, leader: Leader) -> None:
 
 
 def _hindrance(state: State, leader: Leader) -> Wait | None:
-    """Why no assignment may be appended now, whatever it is."""
+    """Return the reason why no assignment may be appended now, whatever it is."""
     committed = state.high_watermark
     if committed is None or committed <= leader.epoch_start:
         return Wait(WaitReason.NO_COMMIT_IN_EPOCH)
@@ -493,7 +502,7 @@ def _call_roll(state: State, leader: Leader, now_ms: int) -> None:
 
 
 def _countable(state: State, changes: PendingVoterChanges) -> frozenset[ReplicaId]:
-    """Who votes, or is to."""
+    """The ids of current, target and requested voters."""
     assignment = state.log.assignments.last
     assert assignment is not None
     ids = {each.id for each in (*state.voters, *(assignment.target or ()))}

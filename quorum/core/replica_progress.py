@@ -1,7 +1,7 @@
-"""The leader's side of FetchQuorumRecords: who has come how far, and which fetches wait.
+"""The leader's side of Fetch: the progress of the other replicas, and their parked fetches.
 
-A fetch that finds nothing to carry is parked: the leader answers when there is something, or
-when its time is up (the long poll of KIP-595). What is worth an answer differs:
+A fetch that finds no records is parked: the leader answers when there are some, or when its time
+is up (the long poll of KIP-595). The reasons to answer differ:
 
 - a voter is woken by new records at once, before the leader has them on its own disk, so that
   both disks work at the same time; a higher high watermark alone can linger for some
@@ -20,15 +20,15 @@ from quorum.core.vocabulary import Epoch, Offset, ReplicaId, ReplicaKey
 from quorum.core.voter_set import Voter, VoterSet
 
 HIGH_WATERMARK_LINGER_MS: Final = 10
-"""How long a voter's parked fetch keeps a higher high watermark back, when nothing else comes."""
+"""The time for which a voter's parked fetch holds back a higher high watermark alone."""
 
 _NEARLY_DUE_MS: Final = HIGH_WATERMARK_LINGER_MS // 2
-"""What would be due so soon goes along: the fetches of all voters that linger share one wake-up."""
+"""Fetches due within this time are answered together: those of all voters share one wake-up."""
 
 
 @dataclass(slots=True)
 class ReplicaProgress:
-    """What the leader knows of one other replica; times are the leader's monotonic clock."""
+    """The progress of one other replica; times are the leader's monotonic clock."""
 
     replica: ReplicaKey
     """As it names itself in its fetches."""
@@ -38,7 +38,8 @@ class ReplicaProgress:
     """The directory id that it has to have to be this voter; None where it is not known. A number,
     for it is compared at every fetch."""
     log_end: Offset | None = None
-    """What its last fetch acknowledged as durable; None until it has fetched in this epoch."""
+    """The offset that its last fetch acknowledged as durable; None until it fetches in this epoch.
+    """
     last_fetch_ms: int | None = None
     last_caught_up_ms: int | None = None
     known_high_watermark: Offset | None = None
@@ -124,7 +125,7 @@ class ProgressTracker:
         self._parked: dict[ReplicaKey, ParkedFetch] = {}
         self._sweep_ms: int | None = None
         self.round = 0
-        """The round of reads (`reading`) that answers to voters carry; 0 is none yet."""
+        """The round of reads (`read_index`) that answers to voters carry; 0 is none yet."""
         self.round_sent = 0
         """The highest that has left."""
         self.round_awaited = 0
@@ -157,7 +158,7 @@ class ProgressTracker:
 
     @property
     def deadline_ms(self) -> int | None:
-        """When a parked fetch may be due; never later than the first one that is."""
+        """A lower bound of the next deadline of a parked fetch."""
         return self._sweep_ms
 
     @property
@@ -272,7 +273,8 @@ class ProgressTracker:
             yield each.asker, self._respond(each, view)
 
     def _is_to_echo(self, progress: ReplicaProgress) -> bool:
-        """Whether to expect an echo; one that never gave any is told of each round just once."""
+        """Return True if to expect an echo; one that never gave any is told of each round just
+        once."""
         if progress.voter is None:
             return False
         return progress.round > 0 or progress.round_told < self.round_awaited

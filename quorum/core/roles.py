@@ -31,7 +31,7 @@ class Transfer:
 
     successor: ReplicaId
     deadline_ms: int
-    """When to give it up and lead on."""
+    """The time to give it up and lead on."""
     askers: list[Asker]
 
 
@@ -41,7 +41,7 @@ class ReadGroup:
 
     round: int
     log_end: Offset
-    """What lies at or after this in the log was appended after the reads came."""
+    """Records at or after this offset were appended after the reads came."""
     deadline_ms: int
     tokens: list[ReadToken]
 
@@ -55,7 +55,7 @@ class Reads:
         self._groups: deque[ReadGroup] = deque()
 
     def __bool__(self) -> bool:
-        """Whether any read waits."""
+        """Return True if any read waits."""
         return bool(self._groups)
 
     @property
@@ -64,7 +64,7 @@ class Reads:
 
     @property
     def deadline_ms(self) -> int | None:
-        """When the oldest read has waited as long as it may."""
+        """The deadline of the oldest read; None without any."""
         return self._groups[0].deadline_ms if self._groups else None
 
     def add(self, token: ReadToken, *, round: int, log_end: Offset, deadline_ms: int) -> None:
@@ -87,12 +87,12 @@ class Reads:
 
 
 LOOK_AGAIN_MS: Final = 20
-"""How long after one look at what has been fetched the next one may be."""
+"""The minimal interval between two checks of what has been fetched."""
 
 
 @dataclass(frozen=True, slots=True)
 class VoterChangeStatus:
-    """What there is to tell of a change: where it goes, and why it does not go on."""
+    """The status of a change: its target, and the reason for which it waits."""
 
     target: tuple[ReplicaKey, ...] | None
     wait: Wait | None
@@ -110,7 +110,7 @@ class PendingVoterRequest:
 
 @dataclass(slots=True)
 class LivenessRound:
-    """Who has fetched since a step was due. Whoever has not may have died a moment before."""
+    """The replicas that have fetched since a step was due; any other may have died just before."""
 
     called: frozenset[ReplicaId]
     until_ms: int
@@ -124,22 +124,23 @@ class PendingVoterChanges:
 
     requests: list[PendingVoterRequest] = field(default_factory=list)
     recorded: deque[tuple[Offset, Asker]] = field(default_factory=deque)
-    """Who is to be answered once what lies below the offset is committed."""
+    """The requests to answer once everything below the offset is committed."""
     wait: Wait | None = None
-    """Why nothing goes on, as it was last seen."""
+    """The reason why nothing goes on, as it was last seen."""
     is_wanted: bool = False
-    """Whether fetches and commits may bring a change about."""
+    """True if fetches and commits may bring a change about."""
     nameless: frozenset[ReplicaId] = frozenset()
     """Voters whose directory is not known yet."""
     due_ms: int | None = None
-    """When to look for a step; None if time alone changes nothing."""
+    """The time to look for a step; None if time alone changes nothing."""
     looked_ms: int = 0
     roll: LivenessRound | None = None
-    """Who answers for the step that is due; None while no step waits for it."""
+    """The liveness round of the step that is due; None while no step waits for one."""
 
     @property
     def first_wait(self) -> Wait | None:
-        """Why the change that is under way does not go on, or else the request that came first."""
+        """The reason why the change that is under way does not go on, or else the request that came
+        first."""
         waits = (self.wait, *(each.wait for each in self.requests))
         return next((each for each in waits if each is not None), None)
 
@@ -180,7 +181,7 @@ class Unattached:
     """Knows the epoch but not its leader; may have voted in it."""
 
     election_deadline_ms: int | None
-    """When to stand; None for an observer, which never does."""
+    """The time to stand; None for an observer, which never does."""
     named: bool = False
     """The leader that resigned wants this node to succeed it: no pre-vote is needed."""
 
@@ -190,7 +191,7 @@ class Unattached:
 
 @dataclass(slots=True)
 class Poll:
-    """What asking for votes and asking for pre-votes have in common.
+    """The common part of a poll for votes and one for pre-votes.
 
     A vote once counted is never changed.
     """
@@ -200,7 +201,7 @@ class Poll:
     asked: dict[Correlation, ReplicaId] = field(default_factory=dict)
     """The requests of this poll that wait for an answer; no other answer counts."""
     ask_again_ms: int | None = None
-    """When to ask those again that did not answer."""
+    """The time to ask those again that did not answer."""
     lost: bool = False
     """Too many refused: the deadline is now the end of a back-off."""
 
@@ -237,13 +238,13 @@ class Candidate(Poll):
 class Follower:
     leader: ReplicaId
     fetch_deadline_ms: int
-    """When to give the leader up unless it answers a fetch before."""
+    """The time to give the leader up unless it answers a fetch before."""
     round: int = 0
     """The last round of reads that an answer of the leader carried, to be echoed."""
     snapshot: OffsetAndEpoch | None = None
-    """What the leader wants this node to take, instead of records that it no longer has."""
+    """The snapshot to fetch instead of records that the leader no longer has."""
     heard_ms: int | None = None
-    """When the leader last answered a fetch of ours; before, only others say that it leads."""
+    """The time at which the leader last answered a fetch; None while only others name it."""
     lost: bool = False
     """The leader seems to be gone, and the deadline is near."""
 
@@ -259,18 +260,19 @@ class Leader:
     """The offset of the LeaderChange record; nothing is committed before a majority has it."""
     serving: ProgressTracker
     check_quorum_ms: int | None
-    """When to look whether a majority still fetches; None if it needs no other voter."""
+    """The time to look whether a majority still fetches; None if it needs no other voter."""
     announce_ms: int | None
-    """When to announce the epoch again to voters that do not fetch; None if there is no other."""
+    """The time to announce the epoch again to voters that do not fetch; None if there is no other.
+    """
     announcing: dict[ReplicaId, Correlation] = field(default_factory=dict)
     doubts: int | None = None
-    """Whom to ask next who leads, since a majority does not fetch; None while it does."""
+    """The index of the node to ask next for a newer epoch; None while a majority fetches."""
     reads: Reads = field(default_factory=Reads)
     changes: PendingVoterChanges = field(default_factory=PendingVoterChanges)
     disk_look_ms: int | None = None
-    """When to look whether its own disk keeps up; None if it needs no other voter."""
+    """The time to look whether its own disk keeps up; None if it needs no other voter."""
     disk_owes: Offset = Offset(0)
-    """Where the log ended at the last look."""
+    """The log end offset at the last check."""
     transfer: Transfer | None = None
     """To whom the lead is being handed over: nothing is proposed meanwhile."""
 
@@ -283,7 +285,7 @@ class Resigned:
     """Led this epoch and gave it up; never leads nor votes in it again."""
 
     election_deadline_ms: int | None
-    """When to stand in a later epoch; None while the process is stopping."""
+    """The time to stand in a later epoch; None while the process is stopping."""
 
     def __str__(self) -> str:
         return "resigned"

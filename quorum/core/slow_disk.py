@@ -1,4 +1,4 @@
-"""What a node does while its own disk does not keep up: slow, standing still, or full.
+"""A node whose own disk does not keep up: slow, stalled, or full.
 
 Safety asks for nothing here: a node says what it says only when it is on disk. What is at stake is
 the lead, and order. A leader needs no disk of its own to commit, as long as a majority of the
@@ -52,7 +52,7 @@ def on_tick(state: State, leader: Leader, now_ms: int) -> None:
 
 
 def holds_back(state: State) -> bool:
-    """Whether this node waits for its own disk, and not for others."""
+    """Return True if this node waits for its own disk, and not for others."""
     return not state.has_room or state.log.durable < state.log.end.offset
 
 
@@ -89,6 +89,6 @@ def on_progress(state: State, now_ms: int) -> None:
 
 
 def _is_outdone(state: State, leader: Leader) -> bool:
-    """Whether another voter has more on disk than this node."""
+    """Return True if another voter has more on disk than this node."""
     voters = leader.serving.voters.values()
     return any((each.log_end or 0) > state.log.durable for each in voters)

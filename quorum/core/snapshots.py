@@ -181,7 +181,7 @@ def on_installed(state: State, event: SnapshotInstalled, now_ms: int) -> None:
 
 
 def on_refused(state: State, id_: OffsetAndEpoch, reason: str, now_ms: int) -> None:
-    """What was put together is no snapshot: begin again."""
+    """Warn that the received snapshot is invalid, and begin again."""
     state.effects.append(Warn(f"snapshot {id_} was received and is not used: {reason}"))
     _end_receiving(state)
     follower = state.role

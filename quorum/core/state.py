@@ -1,6 +1,6 @@
-"""What one replica knows, and the few moves that every part of the core makes with it.
+"""The state of one replica, and the operations that every part of the core shares.
 
-`QuorumNode` owns one `State`; `elections`, `leading` and `following` are functions over it. Roles
+`QuorumNode` owns one `State`; `elections`, `leader` and `follower` are functions over it. Roles
 change in `become` and nowhere else; what is to be done is added to `effects` and nowhere else.
 """
 
@@ -62,9 +62,9 @@ class DiscoveryState:
     bootstrap: tuple[ReplicaId, ...] = ()
     """Pseudo ids of the servers to ask first."""
     has_surveyed: bool = True
-    """Whether all of these have been asked for a quorum."""
+    """True if all of these have been asked for a quorum."""
     has_found: bool = False
-    """Whether one of them knows of a quorum."""
+    """True if one of them knows of a quorum."""
 
 
 @dataclass(slots=True)
@@ -75,15 +75,15 @@ class SnapshotDownload:
     position: int = 0
     """In bytes; all before it is stored."""
     source: ReplicaId | None = None
-    """Who sent it; None if an earlier process received it."""
+    """The sender; None if an earlier process received it."""
     is_mixed: bool = False
-    """Whether parts of it may come from more than one replica."""
+    """True if parts of it may come from more than one replica."""
 
     @classmethod
     def from_(
         cls, source: ReplicaId, id_: OffsetAndEpoch, *, before: "SnapshotDownload | None"
     ) -> "SnapshotDownload":
-        """What is to be received of this snapshot, after what has come of one."""
+        """Return the download of this snapshot; it continues `before` if that is the same one."""
         if before is None or before.id != id_:
             return cls(id_, source=source)
         mixed = before.is_mixed or (before.position > 0 and before.source != source)
@@ -91,7 +91,7 @@ class SnapshotDownload:
 
 
 class FetchState:
-    """What is under way, and after failures, how long to wait (exponential, KIP-580)."""
+    """The fetch under way, and the exponential back-off after failures (KIP-580)."""
 
     __slots__ = ("_failures", "_timeouts", "not_before_ms", "overdue_ms", "pending")
 
@@ -101,7 +101,7 @@ class FetchState:
         self.pending: Correlation | None = None
         self.not_before_ms = 0
         self.overdue_ms: int | None = None
-        """When somebody else is asked, if what is under way has no answer; None for never."""
+        """The time at which another node is asked, if this fetch has no answer; None for never."""
 
     def may_ask(self, now_ms: int) -> bool:
         return self.pending is None and now_ms >= self.not_before_ms
@@ -132,7 +132,7 @@ class FetchState:
         self.not_before_ms = now_ms + min(backoff_ms, most_ms)
 
     def forget(self) -> None:
-        """Whom to ask has changed: what is under way no longer matters, nor what failed."""
+        """Forget the fetch under way and the failures: another node is to be asked."""
         self.pending = None
         self._failures = 0
         self.not_before_ms = 0
@@ -142,9 +142,9 @@ class FetchState:
 class State:
     me: ReplicaKey
     founders: VoterSet
-    """Who votes as long as the log does not say so."""
+    """The voters as long as the log does not name any."""
     records_voters: bool
-    """Whether an empty log is to begin with them (kraft.version 1)."""
+    """True if an empty log is to begin with them (kraft.version 1)."""
     timeouts: Timeouts
     bounds: Bounds = field(default_factory=Bounds)
     rng: random.Random
@@ -153,16 +153,16 @@ class State:
     log: RaftLog
     fetching: FetchState
     voters: VoterSet = field(init=False)
-    """Who votes now: by the last assignment of the log, committed or not."""
+    """The current voters: those of the last assignment in the log, committed or not."""
     is_voter: bool = field(init=False)
     is_displaced: bool = False
-    """Whether another directory of this node's id is a voter."""
+    """True if another directory of this node's id is a voter."""
     beginning: DiscoveryState = field(default_factory=DiscoveryState)
     high_watermark: Offset | None = None
     located: dict[ReplicaKey, tuple[Endpoint, ...]] = field(default_factory=dict)
-    """Where replicas listen, by what they said last; bounded by LOCATED_MAX."""
+    """The latest endpoints of replicas; bounded by LOCATED_MAX."""
     receiving: SnapshotDownload | None = None
-    """What has come of a snapshot, from whichever leader."""
+    """The snapshot that is being received, from any leader."""
     installing: bool = False
     """All of it has come, and is taking the place of the log."""
     lost_elections: int = 0
@@ -170,13 +170,13 @@ class State:
     """The epoch whose leader has said that it resigns: nobody leads in it any more."""
     stopping: bool = False
     has_room: bool = True
-    """Whether there is room on this node's disk, as far as it has tried."""
+    """True if there is room on this node's disk, as far as it has tried."""
     awaits_disk: bool = False
-    """Whether this node would have stood by now, but for its own disk (`own_disk`)."""
+    """True if this node would have stood by now, but for its own disk (`slow_disk`)."""
     effects: list[Effect] = field(default_factory=list)
     last_correlation: int = 0
     probes: int = 0
-    """How often an unattached node has asked around; chooses whom to ask next."""
+    """The number of times that an unattached node has asked others; selects the next one."""
 
     def __post_init__(self) -> None:
         self.located |= {each.key: each.endpoints for each in self.founders if each.endpoints}
@@ -201,7 +201,7 @@ class State:
 
     @property
     def may_be_needed(self) -> bool:
-        """Whether an election may depend on this node: it votes, or may still be a voter to others.
+        """True if an election may depend on this node: it votes, or may still be a voter to others.
 
         Its removal may be in no other log than its own. Then the others go by the voters before,
         may need its vote, and cannot win against its longer log; so it stands for them, and leads
@@ -228,7 +228,7 @@ class State:
 
     @property
     def leader(self) -> ReplicaId | None:
-        """Who leads the epoch, as far as this node knows, and still does."""
+        """The leader of the epoch, as far as this node knows, unless it seems gone."""
         match self.role:
             case Follower(leader=leader, lost=False):
                 return leader
@@ -333,7 +333,7 @@ class State:
         self.awaits_disk = False
 
     def next_election_ms(self, now_ms: int) -> int | None:
-        """When to stand: at random in [t, 2t), so that voters seldom stand together."""
+        """Return the time to stand: at random in [t, 2t), so that voters seldom stand together."""
         if self.stopping or not self.may_be_needed:
             return None
         timeout_ms = self.timeouts.election_timeout_ms

@@ -55,7 +55,7 @@ class ReplicaKey:
 
 @dataclass(frozen=True, slots=True, order=True)
 class OffsetAndEpoch:
-    """Where a log ends: the epoch of its last record, then its end offset.
+    """A position in the log: the epoch of the last record, then the end offset.
 
     The order of the fields is Raft's order of "at least as up-to-date" (§5.4.1): the epoch
     decides and the offset breaks the tie, so `candidate_end >= own_end` *is* the rule of the vote.
@@ -70,7 +70,7 @@ class OffsetAndEpoch:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """What replaces the log below its end: its id, and how large it is."""
+    """A snapshot, which replaces the log below its end: its id and its size."""
 
     id: OffsetAndEpoch
     """The offset at which it ends, exclusive, and the epoch of the last record before (KIP-630)."""
@@ -86,7 +86,7 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class ElectionState:
-    """What a replica must never forget (Raft, figure 2), and the leader it last followed.
+    """The durable state of elections (Raft, figure 2), and the leader it last followed.
 
     The leader is kept for two reasons: a leader that restarts must know that it led, so that it
     never leads the same epoch again; a follower finds its leader without asking around.

@@ -1,8 +1,8 @@
-"""Who votes: a value, kept in the log, in force as soon as it is appended (KIP-853, Raft §4.1).
+"""The voter set: a value in the log, in force as soon as it is appended (KIP-853, Raft §4.1).
 
 A voter is one copy of the log, an id together with a directory id: a disk that was wiped has
-forgotten its votes, so what comes back with it is not the same voter. Nothing here acts; how the
-leader gets from one set to the next is decided in `changing`.
+forgotten its votes, so what comes back with it is not the same voter. `reconfiguration` decides
+how the leader gets from one set to the next.
 """
 
 from collections.abc import Iterable, Iterator
@@ -13,7 +13,7 @@ from quorum.core.vocabulary import NO_DIRECTORY, Offset, ReplicaId, ReplicaKey
 
 
 class WaitReason(StrEnum):
-    """Why a change of the voters does not go on now."""
+    """The reason why a change of the voters does not go on now."""
 
     NO_COMMIT_IN_EPOCH = "the leader has not committed a record of its own epoch yet"
     UNCOMMITTED = "the last change of the voters is not committed yet"
@@ -30,7 +30,7 @@ class WaitReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """What the change waits for, and for whom."""
+    """The reason for which a change waits, and the replicas it waits for."""
 
     reason: WaitReason
     replicas: tuple[ReplicaId, ...] = ()
@@ -43,7 +43,7 @@ class Wait:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Endpoint:
-    """Where a node listens, by the name of the listener."""
+    """The address of a listener, with its name."""
 
     name: str
     host: str
@@ -69,14 +69,15 @@ class Voter:
         return self.key.directory_id != NO_DIRECTORY
 
     def is_(self, replica: ReplicaKey) -> bool:
-        """Whether `replica` is this voter: the same id, and the same directory if it is known."""
+        """Return True if `replica` is this voter: the same id, and the same directory if it is
+        known."""
         return self.key.id == replica.id and (
             not self.directory_id_is_known or self.key.directory_id == replica.directory_id
         )
 
 
 def is_meant(addressed: ReplicaKey | None, me: ReplicaKey) -> bool:
-    """Whether what is said to the voter `addressed` is meant for this replica (KIP-853).
+    """Return True if what is said to the voter `addressed` is meant for this replica (KIP-853).
 
     Another replica may listen where its namesake once did: without this, its vote would be
     counted as the other's. Who does not say whom he means, means whoever is there.
@@ -133,7 +134,8 @@ class VoterSet:
         return next((each for each in self.voters if each.key.id == replica), None)
 
     def has(self, replica: ReplicaKey) -> bool:
-        """Whether this copy of the log is a voter: its id is one, and its directory no other."""
+        """Return True if this copy of the log is a voter: its id is one, and its directory no
+        other."""
         voter = self.get(replica.id)
         return voter is not None and voter.is_(replica)
 
@@ -154,7 +156,7 @@ class VoterSet:
 
 @dataclass(frozen=True, slots=True)
 class VoterAssignment:
-    """Who votes, and who is to vote in the end (KIP-595, VoterAssignment).
+    """The current voters and the target voters (KIP-595, VoterAssignment).
 
     A target is a replica's id; one that names a directory is that copy of the log alone. Without
     a target no change is under way.

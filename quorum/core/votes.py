@@ -21,7 +21,8 @@ def vote_refusal(
     candidate_end: OffsetAndEpoch,
     own_end: OffsetAndEpoch,
 ) -> VoteRefusal | None:
-    """Why this voter does not vote for `candidate` in the election's epoch, or None if it does.
+    """Return the reason why this voter does not vote for `candidate` in the election's epoch, or
+    None if it does.
 
     The same candidate asked again is granted again: its first answer may have been lost.
     """
@@ -37,7 +38,8 @@ def vote_refusal(
 def pre_vote_refusal(
     *, leader_lives: bool, candidate_end: OffsetAndEpoch, own_end: OffsetAndEpoch
 ) -> VoteRefusal | None:
-    """Why this node would not vote for the asker if it stood now, or None if it would.
+    """Return the reason why this node would not vote for the asker if it stood now, or None if it
+    would.
 
     Whom it has voted for in this epoch does not matter: the asker would stand in a later one.
     """
@@ -49,7 +51,7 @@ def pre_vote_refusal(
 
 
 def _is_behind(candidate_end: OffsetAndEpoch, own_end: OffsetAndEpoch) -> bool:
-    """What we hold may be committed; a leader without it would undo it (Raft §5.4.1)."""
+    """Return True if the candidate lacks records of ours, which may be committed (Raft §5.4.1)."""
     return candidate_end < own_end
 
 

@@ -44,7 +44,7 @@ class AddressBook:
         self.on_news: Callable[[Sequence[Advertisement]], None] = lambda _: None
         """Told of every place that was not known before."""
         self.voters: Callable[[], VoterSet] = VoterSet
-        """Who votes now, as the log says it."""
+        """The current voters, as the log names them."""
         self._configured = dict(configured or {})
         self._kept = VoterSet()
         self._hints: dict[ReplicaId, HostPort] = {}

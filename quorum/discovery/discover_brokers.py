@@ -38,7 +38,7 @@ logger = logging.getLogger("quorum")
 
 VERSION: Final = 0
 NAP_SECONDS_MAX: Final = 1.0
-"""How long it sleeps at most: who has lost its leader begins to search as soon."""
+"""The longest sleep: a node that has lost its leader begins its search this soon."""
 
 
 TOLD_MAX: Final = 256
@@ -197,7 +197,7 @@ def write_refusal(refusal: Refusal, cluster_id: str | None) -> bytes:
 
 
 def read_response(body: Data) -> DiscoverBrokersResponse | Refusal:
-    """What the other node knows, or why it is not to be learned; raises `Malformed`."""
+    """Return the answer of the other node, or the reason not to believe it; raises `Malformed`."""
     answer = codec.decode_response(_API, _VERSION, body)
     if answer.error_code.value != 0:
         said = f": {answer.error_message}" if answer.error_message else ""

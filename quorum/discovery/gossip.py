@@ -1,4 +1,4 @@
-"""Who is where: what each node knows of the others' whereabouts, and how they tell each other.
+"""Gossip: the addresses of all nodes, as each node knows them and tells the others.
 
 DiscoverBrokers (KIP-595) is gossip. Who asks says where it is itself, who answers says where
 everyone is that it has heard of, and both learn. An entry is replaced only by one of a later boot
@@ -29,7 +29,7 @@ BOOT_TIMESTAMP_MAX: Final = 2**62
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Advertisement:
-    """Where a node has said that it listens, and at which of its boots.
+    """The address that a node advertises, with the timestamp of its boot.
 
     The boot timestamp counts boots in the main, and tells the time besides: each boot of a node
     has a larger one than all before, whatever its clock says.
@@ -40,7 +40,7 @@ class Advertisement:
     host: str
     port: int
     directory_id: UUID = NO_DIRECTORY
-    """Where its copy of the log is; zero if it has not said so."""
+    """The directory of its copy of the log; zero if unknown."""
 
     def __str__(self) -> str:
         return f"{self.key} {self._where}"
@@ -64,7 +64,7 @@ class Advertisement:
         return self.host, self.port
 
     def replaces(self, known: "Advertisement") -> bool:
-        """Whether this is to be believed where `known`, of the same node, was until now."""
+        """Return True if this is to be believed where `known`, of the same node, was until now."""
         if self.boot_timestamp != known.boot_timestamp:
             return self.boot_timestamp > known.boot_timestamp
         # Which of the two does not matter, as long as all take the same one.
@@ -88,13 +88,15 @@ class DiscoverBrokersResponse:
     leader: ReplicaId | None = None
     epoch: Epoch = Epoch(0)
     is_founded: bool = False
-    """Whether its log has been begun: somebody has led this quorum already."""
+    """True if its log has been begun: somebody has led this quorum already."""
     answerer: ReplicaId | None = None
-    """Who answers; where it is, stands among `brokers`. None for one that nobody is to find."""
+    """The id of the answering node, whose address is among `brokers`; None if it advertises none.
+    """
 
 
 def impossible(sighting: Advertisement) -> str | None:
-    """Why this cannot be true, or None: what comes from outside is asked before it is learned."""
+    """Return the reason why this cannot be true, or None: what comes from outside is asked before
+    it is learned."""
     if sighting.id < 0:
         return f"node {sighting.id} has no place: ids begin at 0"
     boot = sighting.boot_timestamp
@@ -108,7 +110,7 @@ def impossible(sighting: Advertisement) -> str | None:
 
 
 class Gossip:
-    """What one node knows of the whereabouts of all.
+    """The addresses of all nodes, as one node knows them.
 
     Invariant: the boot timestamp of an entry never falls, and nothing comes back that was replaced.
     """
@@ -157,7 +159,7 @@ class Gossip:
         return tuple(news[each] for each in sorted(news) if each in self._sightings)
 
     def contradiction(self, heard: Iterable[Advertisement]) -> Advertisement | None:
-        """Who says to be this node, and was booted no earlier: our word would not be believed.
+        """The rival that claims to be this node with a boot timestamp that is not lower.
 
         It is an earlier boot of ours whose folder is lost, or a second node with our id. Either
         way this node has to say again where it is, with a boot timestamp above that one.

@@ -1,4 +1,5 @@
-"""When a node asks whom where everyone is, and what it makes of the answers (KIP-595).
+"""The schedule of DiscoverBrokers requests: whom to ask next, and what the answers change
+(KIP-595).
 
 At its start a node asks its bootstrap servers and everyone it knows of, and again, after growing
 waits, until it knows of a leader and where every voter is; from then on it asks somebody now and
@@ -24,15 +25,15 @@ SEARCH_MS_MAX: Final = 2_000
 """The wait between two rounds of a node that searches; it doubles."""
 
 SURVEY_TRIES: Final = 3
-"""How often a bootstrap server is asked in vain before it counts as knowing of no quorum."""
+"""The failed attempts after which a bootstrap server counts as knowing of no quorum."""
 
 LED_BACK_MAX: Final = 32
-"""How often a bootstrap server leads back to the node that asks before it counts as another name
-of that node. Behind one address there may be several nodes: that of two the other one never
-answers, by chance, is not to happen. Who founds alone and names itself waits for so many rounds."""
+"""The number of times that a bootstrap server turns out to be this node before it counts as another
+name of it. Behind one address there may be several nodes: that of two the other one never answers,
+by chance, is not to happen. Who founds alone and names itself waits for so many rounds."""
 
 SAY_AGAIN_TRIES: Final = 8
-"""How often a node tries to say to a place that it has raised its boot timestamp."""
+"""The attempts to tell an address that this node has raised its boot timestamp."""
 
 ROUTINE_MS: Final = 10_000
 ROUTINE_MS_PER_NODE: Final = 20
@@ -40,24 +41,25 @@ ROUTINE_MS_PER_NODE: Final = 20
 to it: an answer names them all."""
 
 SAY_AGAIN_MS: Final = 10_000
-"""How often a node raises its boot timestamp at most: two nodes of one id would never end."""
+"""The minimal interval between two raises of the boot timestamp: two nodes of one id would never
+end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuorumStatus:
-    """How a node stands in its quorum, as it tells those who ask."""
+    """The status of a node in its quorum, as it answers DiscoverBrokers."""
 
     leader: ReplicaId | None
     epoch: Epoch
     voters: tuple[ReplicaId, ...]
-    """Who votes, or is expected to."""
+    """The current or expected voters."""
     is_founded: bool
-    """Whether its log was begun by a leader that had a majority."""
+    """True if its log was begun by a leader that had a majority."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiscoveryCallbacks:
-    """Where news goes."""
+    """The callbacks for what discovery learns."""
 
     surveyed: Callable[[bool], None]
     """Once when every bootstrap server has been asked, and once if a quorum was found: whether."""
@@ -85,7 +87,7 @@ class DiscoverySchedule:
         self._tell = tell
         self._rng = rng
         self.deadline_ms = now_ms
-        """When to ask for the next `round`, unless `is_due` says so before."""
+        """The time to ask for the next `round`, unless `is_due` says so before."""
         self._wait_ms = SEARCH_MS
         self._searched = True
         self._must_introduce = False
@@ -98,28 +100,28 @@ class DiscoverySchedule:
         self._said_again_ms: int | None = None
         self._is_saying = False
         self._rival: Advertisement | None = None
-        """Who is taken for this node, and was not answered yet."""
+        """The rival that others take for this node, not answered yet."""
         self._unconvinced: dict[HostPort, int] = {}
-        """Who may still believe another one, and how often to try."""
+        """The addresses that may still believe a rival, with the remaining attempts."""
         self._convincing: set[HostPort] = set()
-        """Who of them is being asked with the timestamp of now."""
+        """Those of them that are being asked with the current timestamp."""
 
     @property
     def is_searching(self) -> bool:
-        """Whether this node misses something that others may know."""
+        """True if this node misses something that others may know."""
         standing, book = self._standing(), self._book
         return standing.leader is None or any(
             book.address_of(each) is None for each in standing.voters
         )
 
     def is_due(self, now_ms: int) -> bool:
-        """Whether to ask now: it is time, or something is missing that was not before."""
+        """Return True if to ask now: it is time, or something is missing that was not before."""
         if self._must_introduce and self._cluster.id is not None:
             return True
         return now_ms >= self.deadline_ms or (self.is_searching and not self._searched)
 
     def round(self, now_ms: int) -> tuple[HostPort, ...]:
-        """Whom to ask now; each of them is reported back, as `heard` or as `failed`."""
+        """Return the addresses to ask now; the caller reports each as `heard` or `failed`."""
         self._answer_rival(now_ms)
         places = self._book.places()
         tries = self._unconvinced
@@ -147,7 +149,7 @@ class DiscoverySchedule:
         return self._cluster.id
 
     def request(self) -> DiscoverBrokersRequest:
-        """What to ask with."""
+        """Return the request to send."""
         return DiscoverBrokersRequest(cluster_id=self._cluster.id, sighting=self._book.gossip.me)
 
     def asked(self, request: DiscoverBrokersRequest, now_ms: int) -> DiscoverBrokersResponse | str:
@@ -224,7 +226,7 @@ class DiscoverySchedule:
         self._convincing.clear()
 
     def _is_own(self, response: DiscoverBrokersResponse) -> bool:
-        """Whether this node answered itself. Another one of the same id is elsewhere, or has
+        """Return True if this node answered itself. Another one of the same id is elsewhere, or has
         another directory."""
         me = self._book.gossip.me
         return (

@@ -1,4 +1,4 @@
-"""How a replica finds the others and is found: the parts for it, put together.
+"""The parts of discovery, wired together for one replica.
 
 The address book, the cluster's id and the gossip, with the files of the folder behind them. Called
 by `quorum.bootstrap`; nothing is decided here.
@@ -39,11 +39,11 @@ logger = logging.getLogger("quorum")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiscoveryConfig:
-    """Where one replica is, and whom it may ask where the others are."""
+    """The address of one replica and the servers that it may ask for the others."""
 
     folder: Path
     place: HostPort | None
-    """Where this node is to be found; None is nowhere: it only asks."""
+    """The advertised address of this node; None if it only asks."""
     configured: Mapping[ReplicaId, HostPort | None]
     bootstrap: Sequence[HostPort] = field(default=())
 
@@ -51,7 +51,7 @@ class DiscoveryConfig:
 def address_book(
     me: ReplicaKey, where: DiscoveryConfig, *, wall_ms: int, fs: FileSystem = OS
 ) -> AddressBook:
-    """What this node knows of the others' whereabouts as it boots, by a boot timestamp of its own.
+    """Return the address book of this node as it boots, with a boot timestamp of its own.
 
     Raises `StorageError`.
     """
@@ -75,7 +75,7 @@ def address_book(
 
 
 def beginning_of(where: DiscoveryConfig, *, me: ReplicaId, has_log: bool) -> DiscoveryState:
-    """What the node knows of the others before it has heard of anybody."""
+    """Return the discovery state of the node before it has heard of any other."""
     unlocated = frozenset(
         each for each, address in where.configured.items() if address is None and each != me
     )
@@ -152,7 +152,7 @@ def peers_of(
 
 
 def standing_of(node: QuorumNode, *, has_log: bool) -> Callable[[], QuorumStatus]:
-    """How the node stands as it says in the gossip; `has_log` if it began with a log."""
+    """Return a function for the node's status in the gossip; `has_log` if it began with a log."""
 
     def standing() -> QuorumStatus:
         return QuorumStatus(

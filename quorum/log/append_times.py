@@ -1,4 +1,4 @@
-"""When what was appended here: the index beside each segment, and how it is read.
+"""Append times: an index beside each segment with the wall-clock time of each append.
 
 From the indexes of several replicas one can tell afterwards how far each was behind, even of nodes
 that are gone. The file has the name of its segment and the suffix `.appendtime`. All numbers are
@@ -78,18 +78,18 @@ def index_base(name: str) -> Offset | None:
 
 
 def index_of(segment: Path) -> Path:
-    """Where the append times of a segment are."""
+    """Return the path of a segment's append times."""
     return segment.with_suffix(SUFFIX)
 
 
 def encode_header() -> bytes:
-    """What every index begins with."""
+    """Encode the header of an index."""
     return _HEADER.pack(MAGIC, VERSION, 0)
 
 
 def is_begun(header: bytes) -> bool:
-    """Whether these first bytes have reached the disk; a crash may have left only some of them, and
-    zeros in the place of the others."""
+    """Return True if these first bytes have reached the disk; a crash may have left only some of
+    them, and zeros in the place of the others."""
     whole = encode_header()
     return header == whole or not whole.startswith(header.rstrip(b"\0"))
 
@@ -122,7 +122,7 @@ def decode_entry(entry: bytes) -> tuple[int, int, int] | None:
 
 
 def append_times(path: Path, fs: FileSystem = OS) -> Iterator[AppendTime]:
-    """What one index says, in order; also of a log that is being written to.
+    """Yield the entries of one index in order, even while it is being written.
 
     Raises `FileDamaged` where it is not an index that we know, `FolderUnusable` where it cannot be
     read. Entries that are not sound leave a stretch of which nobody knows the time: how far they
@@ -158,7 +158,7 @@ def _entries(fd: int, fs: FileSystem) -> Iterator[tuple[int, int, int] | None]:
 
 
 def all_append_times(folder: Path, fs: FileSystem = OS) -> Iterator[AppendTime]:
-    """What the indexes of all segments of a log say, in order; raises as `append_times` does."""
+    """Yield the entries of all indexes of a log in order; raises as `append_times` does."""
     with usable(folder):
         names = set(fs.names(folder))
     end: Offset | None = None

@@ -1,4 +1,4 @@
-"""Which boot of its folder a node is in, told as a time: the file `boot-timestamp`.
+"""The boot timestamp of a folder: the file `boot-timestamp`, raised at each boot.
 
 Each boot has a larger timestamp than all before it, whatever the clock on the wall does meanwhile:
 by it the others know what a node has said last of its whereabouts (KIP-595, DiscoverBrokers).

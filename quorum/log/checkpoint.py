@@ -48,11 +48,11 @@ class Checkpoint:
     last_timestamp_ms: int
     kraft_version: int
     voters: VoterAssignment | None
-    """Who votes at `id`; None where the log does not say."""
+    """The voters at `id`; None if the log does not name any."""
     record_count: int
     """Data records; the control records are not counted."""
     has_checksum: bool
-    """Whether its footer vouches for all of it, as ours do and Kafka's do not."""
+    """True if its footer vouches for all of it, as ours do and Kafka's do not."""
     fs: FileSystem = field(default=OS, repr=False, compare=False)
 
     def records(self) -> Iterator[bytes]:
@@ -78,7 +78,7 @@ def checkpoint_id(name: str) -> OffsetAndEpoch | None:
 
 
 def formatted_for(folder: Path, fs: FileSystem = OS) -> Checkpoint | None:
-    """What Kafka's `kafka-storage format` has put where a log is to begin: who its voters are.
+    """The checkpoint at offset 0 that Kafka's `kafka-storage format` writes, with the first voters.
 
     None where it has named nobody. Raises as `read_checkpoint` does.
     """
@@ -102,7 +102,7 @@ def checkpoints(folder: Path, fs: FileSystem = OS) -> list[tuple[OffsetAndEpoch,
 
 
 def checkpoint_name(id_: OffsetAndEpoch) -> str:
-    """What the file of this checkpoint is called."""
+    """The file name of this checkpoint."""
     return f"{id_.offset:020}-{id_.epoch:010}.checkpoint"
 
 
@@ -231,7 +231,7 @@ class _Reading:
         self._closed = True
 
     def end(self) -> Checkpoint:
-        """What has been read, if that is all of it."""
+        """Return the values read, if they are complete."""
         if self._last_timestamp_ms is None:
             raise FileDamaged(self._path, "it is empty", _REMEDY)
         if not self._closed:

@@ -65,7 +65,7 @@ _SHARE_OF_LAST: Final = 1 / 8
 
 
 class DiskLatency:
-    """How long commits in the loop take; a disk is slow until it has been tried."""
+    """The latency of commits in the loop; a disk counts as slow until it has been tried."""
 
     __slots__ = ("_is_quick", "_mean_seconds", "_try_after", "_until_try")
 
@@ -76,7 +76,7 @@ class DiskLatency:
         self._until_try = FIRST_TRY_AFTER
 
     def may_wait(self) -> bool:
-        """Whether to make the next commit in the loop, and then to say how long it `took`."""
+        """Return True to make the next commit in the loop; then report how long it `took`."""
         if self._is_quick:
             return True
         self._until_try -= 1
@@ -102,7 +102,7 @@ class _GivenUp(Exception):
 
 
 class DiskThread:
-    """What it promises stands in `quorum.ports.Disk`; the loop's thread owns it.
+    """A `quorum.ports.Disk` with a thread of its own; the loop's thread owns it.
 
     That thread alone calls its methods and gets its reports. What fails is handed to `on_failure`,
     in the loop; but a `call` that fails raises where it is awaited. After the first `LogFailure`
@@ -127,7 +127,7 @@ class DiskThread:
         self._retry_seconds = retry_seconds
         self._closing = Event()
         self._room = True
-        """Whether what was tried last had room; written by the thread, read by the loop."""
+        """True if what was tried last had room; written by the thread, read by the loop."""
         self._drains: set[asyncio.Future[None]] = set()
         # An executor would make a future for each commit, which costs more than the hand-over.
         self._work: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
@@ -360,4 +360,4 @@ def _report(waiting: list[Done], end: OffsetAndEpoch) -> None:
 
 
 def _nothing() -> None:
-    """What `drain` waits for."""
+    """The end of the queue that `drain` waits for."""

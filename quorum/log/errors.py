@@ -1,5 +1,5 @@
-"""What can be wrong with a folder before a node may use it. The texts are for the operator:
-each names the file, what is wrong with it, and what to do.
+"""Errors of a data folder that keep a node from using it. The texts are for the operator: each
+names the file, what is wrong with it, and what to do.
 
 Errors of a disk under a running node are `quorum.ports.LogFailure`.
 """

@@ -1,4 +1,4 @@
-"""What storage asks of an operating system, and the real one: nothing else here touches a file.
+"""The file system port, the real one, and operations on files: nothing else here touches a file.
 
 As thin as it can be, for the disk thread spends its life in `pwrite` and `fdatasync`. The chaos
 simulation puts a disk of its own in its place, which knows what a loss of power would leave.
@@ -65,15 +65,15 @@ class FileSystem(Protocol):
         ...
 
     def exists(self, path: Path, /) -> bool:
-        """Whether there is a file or a folder of this name."""
+        """Return True if there is a file or a folder of this name."""
         ...
 
     def is_folder(self, path: Path, /) -> bool:
-        """Whether there is a folder of this name."""
+        """Return True if there is a folder of this name."""
         ...
 
     def names(self, folder: Path, /) -> list[str]:
-        """What is in a folder, in no order."""
+        """The names in a folder, in no order."""
         ...
 
     def make_folder(self, path: Path, /) -> None:
@@ -183,7 +183,7 @@ def failed_sync(error: OSError) -> SyncFailed:
 
 
 def is_full(error: OSError) -> bool:
-    """Whether a write, a new name or the like failed for lack of room alone."""
+    """Return True if a write, a new name or the like failed for lack of room alone."""
     return error.errno in (errno.ENOSPC, errno.EDQUOT)
 
 
@@ -248,12 +248,12 @@ def remove_files(paths: Iterable[Path], fs: FileSystem = OS) -> None:
 
 
 def is_large(path: Path, fs: FileSystem = OS) -> bool:
-    """Whether removing it at once would take long."""
+    """Return True if removing it at once would take long."""
     return fs.size(path) > FREED_BYTES
 
 
 def renamed_for_removal(path: Path) -> Path:
-    """What a large file is called while it is being removed."""
+    """The name of a large file while it is being removed."""
     return path.with_name(f"{path.name}{REMOVED_SUFFIX}")
 
 

@@ -11,7 +11,7 @@ TAIL_BYTES_MAX: Final = 32 * 1024 * 1024
 """Batches at the end of a log that stay in memory after they were written."""
 
 GROUP_BYTES_MAX: Final = 1024 * 1024
-"""What is written between two fdatasyncs: several batches up to this, or one that is larger."""
+"""The bytes written between two fdatasyncs: several batches up to this, or one larger batch."""
 
 TORN_BYTES_MAX: Final = FRAME_BYTES_MAX
 """More than a loss of power can leave half-written: no batch that arrived in a frame is larger."""

@@ -16,7 +16,7 @@ from quorum.records.batch import Buffer, headers
 
 
 class MemoryLog:
-    """What it promises stands in `quorum.ports.Log`."""
+    """A `quorum.ports.Log`."""
 
     def __init__(self, start: Offset = Offset(0)) -> None:
         self._extent = Extent(start)
@@ -39,14 +39,14 @@ class MemoryLog:
         return tuple(self._extent.epochs)
 
     def bytes_from(self, offset: Offset) -> int:
-        """How many bytes the batches from `offset` on take; see the port."""
+        """The bytes of the batches from `offset` on; see the port."""
         end = self._extent.end.offset
         start = min(max(offset, self._extent.start), end)
         return sum(map(len, self._tail.slice(start, end, self.size_bytes, at_least_one=False)))
 
     @property
     def size_bytes(self) -> int:
-        """What all batches take, durable or not."""
+        """The bytes of all batches, durable or not."""
         return self._tail.size_bytes
 
     def append(self, batches: Buffer) -> Sequence[Batch]:
@@ -124,13 +124,13 @@ class MemoryLog:
 
 
 class MemoryElectionStore:
-    """What it promises stands in `quorum.ports.ElectionStore`."""
+    """A `quorum.ports.ElectionStore`."""
 
     def __init__(self) -> None:
         self._election = ElectionState()
 
     def read(self) -> ElectionState:
-        """What was last written."""
+        """The value last written."""
         return self._election
 
     def write(self, election: ElectionState) -> None:

@@ -1,4 +1,4 @@
-"""Whose folder this is: Kafka's file `meta.properties`, version 1 (KIP-631, KIP-858).
+"""The identity of a folder: Kafka's file `meta.properties`, version 1 (KIP-631, KIP-858).
 
 It names the node, the cluster and the directory. A node that finds another's name in its folder
 does not start: two nodes with one log would be two votes with one memory.
@@ -62,7 +62,7 @@ def load_or_create(
     rng: random.Random,
     fs: FileSystem = OS,
 ) -> MetaProperties:
-    """Who the node is that uses `folder`: as the file says, or as it says from now on.
+    """Return the identity in `folder`; write it first if there is none.
 
     A folder without the file becomes this node's, with a new directory id from `rng`; a file
     that lacks the directory id, or the cluster id that is now known, gets it. Raises
@@ -97,7 +97,7 @@ def load_or_create(
 def look(
     folder: Path, *, needs_directory: bool = True, fs: FileSystem = OS
 ) -> MetaProperties | None:
-    """Who uses `folder`, as its file says; None if there is no such file. Nothing is written.
+    """Return the identity in `folder`, or None without a file. Nothing is written.
 
     Raises `FileDamaged` and `FolderUnusable`. A file that names no directory, as Kafka before 3.7
     wrote it, is damaged as well, unless the caller needs none: then it is `NO_DIRECTORY`.
@@ -118,7 +118,7 @@ def look(
 def _parsed(
     path: Path, found: Mapping[str, str], rng: random.Random
 ) -> tuple[MetaProperties, bool]:
-    """What the properties say, and whether they name a directory already."""
+    """Return the properties, and True if they name a directory already."""
     others = dict(found)
     version = others.pop("version", None)
     if version != _VERSION:
@@ -221,7 +221,8 @@ def uuid_from_text(text: str) -> UUID:
 
 
 def is_reserved(uuid: UUID) -> bool:
-    """Whether no directory may have this id. Kafka compares the lower half as a signed number."""
+    """Return True if no directory may have this id. Kafka compares the lower half as a signed
+    number."""
     upper, lower = divmod(uuid.int, 1 << _HALF_BITS)
     signed = lower - (1 << _HALF_BITS) if lower >> (_HALF_BITS - 1) else lower
     return upper == 0 and signed < _RESERVED_BELOW

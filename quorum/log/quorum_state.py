@@ -1,4 +1,4 @@
-"""What a replica must never forget, in Kafka's file `quorum-state`.
+"""The durable election state in Kafka's file `quorum-state`.
 
 One line of JSON, replaced whole. Version 1, as a Kafka controller with kraft.version 1 writes it;
 version 0 is read as well. `clusterId`, a field of version 0, is added to ours once the cluster is
@@ -55,13 +55,13 @@ class _State(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 class _Version(msgspec.Struct):
-    """What every version of the file has."""
+    """The fields of every version of the file."""
 
     data_version: int
 
 
 class QuorumStateFile:
-    """What it promises stands in `quorum.ports.ElectionStore`. It is used by one thread at a time.
+    """A `quorum.ports.ElectionStore`. It is used by one thread at a time.
 
     `cluster_id` is None until it is known, and set as soon as it is.
     """
@@ -72,7 +72,7 @@ class QuorumStateFile:
         self.cluster_id = cluster_id
 
     def read(self) -> ElectionState:
-        """What was last written, or the default `ElectionState()` if nothing ever was.
+        """Return the value last written, or `ElectionState()` if there is none.
 
         Raises `FileDamaged`, `FormatUnknown`, `FolderForeign` or `FolderUnusable`.
         """
@@ -127,7 +127,7 @@ class QuorumStateFile:
 
 
 def _voted_for(state: _State) -> ReplicaKey | None:
-    """Whom the vote went to; raises `ValueError` if the directory id is none."""
+    """Return the replica voted for; raises `ValueError` for an invalid directory id."""
     directory = UUID(int=0)
     if state.voted_directory_id is not None:
         directory = uuid_from_text(state.voted_directory_id)

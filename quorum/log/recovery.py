@@ -69,7 +69,7 @@ OnControl: TypeAlias = Callable[[Path, StoredBatch], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cut:
-    """What recovery removed from the end of a log."""
+    """The bytes that recovery removed from the end of a log."""
 
     file: Path
     position: int
@@ -86,7 +86,7 @@ class Cut:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recovery:
-    """What was found when a log was opened, for the operator to read."""
+    """The findings of a recovery, for the operator to read."""
 
     folder: Path
     segments: int
@@ -220,7 +220,7 @@ class _Recovery:
         return Recovered(self._segments, self._extent, None)
 
     def _gap(self, segment: Segment) -> str | None:
-        """Why this segment does not continue the one before, or None if it does."""
+        """Return the reason why this segment does not continue the one before, or None."""
         end = self._extent.end.offset
         if segment.base == end:
             return None
@@ -249,7 +249,8 @@ class _Recovery:
     def _why_cut(
         self, segment: Segment, file: ScannedFile, bad: CorruptBatch, *, is_last: bool
     ) -> str:
-        """Why the log may be cut at the bad batch; raises `LogDamaged` if it may not.
+        """Return the reason why the log may be cut at the bad batch; raises `LogDamaged` if it may
+        not.
 
         Raises `FormatUnknown` where a batch of another format begins: no crash leaves that.
         """
@@ -315,7 +316,8 @@ def foreign_magic(file: ScannedFile, position: int) -> int | None:
 
 
 def misses_a_sector(file: ScannedFile, position: int, sound: int, base: Offset) -> bool:
-    """Whether a sector between the bad batch at `position` and the next sound one was not written.
+    """Return True if a sector between the bad batch at `position` and the next sound one was not
+    written.
 
     Such a sector reads as zeros. The one in which the bad batch begins may hold the end of the
     group before, which was synced; of it, all that follows `position` is missing, so that nothing

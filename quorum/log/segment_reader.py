@@ -132,7 +132,7 @@ def _find(fs: FileSystem, fd: int, offset: Offset, mark: IndexEntry) -> tuple[in
 
 
 def _last_before(fs: FileSystem, fd: int, mark: IndexEntry, end: Offset, limit: int) -> IndexEntry:
-    """Where the last batch stops that ends at or below `end`, and at or before `limit`."""
+    """The end of the last batch that ends at or below `end`, and at or before `limit`."""
     if mark.offset >= end:
         return mark
     for position, header in _walk(fs, fd, mark.position):
@@ -210,7 +210,7 @@ def scan(
 def next_sound_batch(
     file: ScannedFile, position: int, *, base_min: int, epoch_min: int
 ) -> int | None:
-    """Where at or behind `position` a batch begins that is whole and sound; None if nowhere.
+    """The position of the first whole and sound batch at or behind `position`, or None.
 
     Looked for byte by byte, for damage may have changed a length. The checksum makes a false
     find as good as impossible; the other fields rule out nearly everything before it is computed.

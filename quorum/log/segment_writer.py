@@ -37,7 +37,7 @@ class Write(NamedTuple):
     end: Offset
     epoch: Epoch
     time_ms: int
-    """When it was appended, by the wall clock; meaningless in a log that does not keep it."""
+    """The wall-clock time of the append; meaningless in a log without append times."""
 
 
 class SegmentWriter:

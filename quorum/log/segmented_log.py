@@ -44,7 +44,7 @@ class _Plan(NamedTuple):
 
 
 class SegmentedLog:
-    """What it promises stands in `quorum.ports.Log`."""
+    """A `quorum.ports.Log`."""
 
     def __init__(
         self,
@@ -139,7 +139,7 @@ class SegmentedLog:
 
     @property
     def size_bytes(self) -> int:
-        """What all batches take, written or not."""
+        """The bytes of all batches, written or not."""
         return sum(segment.size_bytes for segment in self._segments)
 
     def bytes_from(self, offset: Offset) -> int:
@@ -154,7 +154,7 @@ class SegmentedLog:
 
     @property
     def pending_bytes(self) -> int:
-        """What waits for a commit; the owner bounds it."""
+        """The batches that wait for a commit; the owner bounds them."""
         return self._pending_bytes
 
     def append(self, batches: Buffer) -> Sequence[Batch]:
@@ -227,7 +227,7 @@ class SegmentedLog:
     def _plan_or_tail(
         self, start: Offset, end: Offset, max_bytes: int, parts: list[Bytes]
     ) -> _Plan | None:
-        """How to read on from the disk; None once the rest came from memory and is in `parts`."""
+        """The plan for reading on from disk; None once the rest came from memory, in `parts`."""
         with self._lock:
             if start >= self._tail.start:
                 parts += self._tail.slice(start, end, max_bytes, at_least_one=not parts)

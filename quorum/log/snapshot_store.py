@@ -59,7 +59,7 @@ def _trusting(path: Path) -> Iterator[None]:
 
 
 class FileSnapshotStore:
-    """What it promises stands in `quorum.ports.SnapshotStore`."""
+    """A `quorum.ports.SnapshotStore` of files."""
 
     def __init__(self, folder: Path, fs: FileSystem = OS) -> None:
         """Look through the folder, and clear away what can never be used. `FolderUnusable`."""
@@ -75,7 +75,7 @@ class FileSnapshotStore:
         return tuple(sorted(self._sizes))
 
     def size_bytes(self, id_: OffsetAndEpoch) -> int | None:
-        """How large the snapshot is; None if it is not here."""
+        """Return the size of the snapshot; None if it is not here."""
         return self._sizes.get(id_)
 
     def read(self, id_: OffsetAndEpoch, position: int, max_bytes: int) -> bytes:
@@ -107,7 +107,7 @@ class FileSnapshotStore:
         return aside
 
     def forget_partial(self) -> None:
-        """What an earlier process had received of a snapshot is not needed any more."""
+        """Forget the snapshot that an earlier process had received in part."""
         self.partial = None
         with usable(self._folder):
             self._remove_received()
@@ -140,7 +140,7 @@ class FileSnapshotStore:
             self._write(path, data, position, sync=False)
 
     def install(self, id_: OffsetAndEpoch, *, is_mixed: bool) -> ReceivedSnapshot | str:
-        """What was received is whole: let it be visible, durably, if it is sound; see the port."""
+        """Publish the completely received snapshot, durably, if it is sound; see the port."""
         path = self._part(id_, _RECEIVED)
         with _keeping(path):
             return self._install(path, id_, is_mixed=is_mixed)

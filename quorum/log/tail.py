@@ -30,7 +30,7 @@ class Tail:
 
     @property
     def size_bytes(self) -> int:
-        """What the batches take together."""
+        """The bytes of all batches."""
         return self._sizes_before[-1] - self._sizes_before[0]
 
     def append(self, end: Offset, batch: Bytes) -> None:
@@ -58,7 +58,7 @@ class Tail:
         return self._batches[first : min(by_offset, max(by_size, first + at_least_one))]
 
     def has_boundary(self, offset: Offset) -> bool:
-        """Whether a batch begins or ends at `offset`."""
+        """Return True if a batch begins or ends at `offset`."""
         at = bisect_left(self._bases, offset)
         return offset == self.end or (at < len(self._bases) and self._bases[at] == offset)
 

@@ -43,7 +43,7 @@ class Features:
 
 @dataclass(frozen=True, slots=True)
 class Offered:
-    """What the other side of a connection serves."""
+    """The API versions that the other side of a connection serves."""
 
     ranges: Mapping[int, VersionRange]
 
@@ -85,7 +85,7 @@ def write_unsupported(offered: Mapping[int, VersionRange]) -> bytes:
 
 
 def read_offer(version: int, body: Data) -> Offered | AskAgain:
-    """What the answer to our ApiVersions request of `version` says; raises `Malformed`."""
+    """Decode the response to our ApiVersions request of `version`; raises `Malformed`."""
     try:
         response = decode_response(ApiKey.API_VERSIONS, version, body)
     except Malformed:

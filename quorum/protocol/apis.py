@@ -148,7 +148,7 @@ class UnsupportedVersion(Exception):
 
 @dataclass(frozen=True, slots=True)
 class HeaderFlexibility:
-    """Whether the headers of a request and of its answer end with tagged fields (KIP-482)."""
+    """True if the headers of a request and of its answer end with tagged fields (KIP-482)."""
 
     request: bool
     response: bool
@@ -164,7 +164,8 @@ def api_name(api_key: int) -> str:
 
 @cache
 def header_flexibility(api_key: int, version: int) -> HeaderFlexibility:
-    """Which headers go with this version; raises `UnsupportedVersion` for those not spoken.
+    """Return the header versions of this API version; raises `UnsupportedVersion` for those not
+    spoken.
 
     The answer to ApiVersions has the plain header at every version (KIP-511): its asker does
     not know yet what we speak.
@@ -195,7 +196,7 @@ _PRIVATE: Final[Mapping[int, tuple[str, str]]] = MappingProxyType(
         20_010: ("quorum.protocol.private.capability", "Capability"),
     }
 )
-"""Where the classes of a private API are, and its name."""
+"""The module of a private API's classes, and its name."""
 
 _REASSIGNMENTS: Final = "AlterPartitionReassignments"
 

@@ -263,7 +263,7 @@ def _asked_partition(message: Any, here: LocalNode) -> Any | Refusal:
 
 
 def _meant_for_another(message: Any, partition: Any, me: ReplicaKey) -> Refusal | None:
-    """Why a request addressed to another voter is refused, or None (KIP-853).
+    """Return the reason why a request addressed to another voter is refused, or None (KIP-853).
 
     Another replica may answer at an address where its namesake once was: without this check
     its vote would be counted as the other's.

@@ -32,10 +32,10 @@ _LONGEST: Final = len(_PATIENCE) + _MILLISECONDS.size
 
 
 class Consistency(IntEnum):
-    """What an answer must be; without it, what is usual for the request."""
+    """The consistency that a client asks for, instead of the usual one for the request."""
 
     STALE = 0
-    """What any node knows will do."""
+    """Any node may answer from what it knows."""
     LINEARIZABLE = 1
     """Everything that was answered before is in it."""
 
@@ -44,14 +44,15 @@ class Extension(NamedTuple):
     """Our tagged field at the end of a request; only clients and nodes of ours send one."""
 
     consistency: Consistency | None = None
-    """What the answer must be; None for what is usual."""
+    """The consistency asked for; None for the usual one."""
     patience_ms: int | None = None
-    """How long the client waits, where the request has no field for it."""
+    """The client's time-out, for requests without a field for it."""
 
 
 @cache
 def _has_room(schema: type[Any]) -> bool:
-    """Whether a message of this form ends with the number of its tagged fields, which is none."""
+    """Return True if a message of this form ends with the number of its tagged fields, which is
+    none."""
     return schema.__flexible__ and not any("tag" in field.metadata for field in fields(schema))
 
 

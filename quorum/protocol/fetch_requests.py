@@ -57,7 +57,7 @@ _TAIL_BYTES_MAX: Final = 1024
 
 
 class _Asked(NamedTuple):
-    """What a request says, before anyone has asked whether it can be so."""
+    """The fields of a request, not validated yet."""
 
     cluster_id: str | None
     replica: ReplicaKey
@@ -73,7 +73,7 @@ class _Asked(NamedTuple):
 
 
 class _Tail(NamedTuple):
-    """What stands behind the head, up to the round of reads: who asks."""
+    """The part behind the head, up to the round of reads: the sender."""
 
     cluster_id: str | None
     replica: ReplicaKey
@@ -144,7 +144,7 @@ def _read_usual(version: int, body: Data) -> _Asked | None:
 
 
 def _tail_of(version: int, data: bytes) -> tuple[_Tail, int]:
-    """Who asks, and the round of reads that it echoes; 0 for none."""
+    """Return the sender, and the round of reads that it echoes; 0 for none."""
     is_usual = len(data) <= _TAIL_BYTES_MAX
     halves = read_rounds.split(data)
     if halves is not None:
@@ -181,7 +181,7 @@ def _read_any(version: int, body: Data) -> _Asked | Refusal:
 
 @lru_cache(_TAILS_MAX)
 def _read_before(version: int, before: bytes) -> _Tail | None:
-    """What stands before a round; None if what looked like one is something else."""
+    """Return the tail before a round; None if the bytes are no round."""
     try:
         tail = _read_tail.__wrapped__(version, before + read_rounds.NO_ROUND)
     except Malformed:
@@ -199,7 +199,7 @@ def _read_tail(version: int, tail: bytes) -> _Tail:
 
 
 def _tags_at(tail: bytes) -> int | None:
-    """Where the tagged fields of the whole request begin; the tail is well-formed.
+    """The position of the request's tagged fields; the tail is well-formed.
 
     None where it forgets topics: no replica does, and nobody looks behind them for a round.
     """
@@ -217,7 +217,7 @@ def _replica_of(request: Any, partition: Any) -> ReplicaKey:
 
 
 def _refusal(asked: _Asked, here: LocalNode) -> Refusal | None:
-    """Why the request is refused, or None."""
+    """Return the reason why the request is refused, or None."""
     wrong = wrong_cluster(asked.cluster_id, here)
     if wrong is not None:
         return wrong
@@ -234,7 +234,7 @@ def _refusal(asked: _Asked, here: LocalNode) -> Refusal | None:
 
 
 def _impossible(asked: _Asked) -> str | None:
-    """Which of the numbers cannot be true, or None."""
+    """Return the number that cannot be true, or None."""
     if asked.replica.id < 0:
         return f"replica {asked.replica.id}: who fetches the metadata log says who it is"
     if asked.max_wait_ms < 0 or asked.max_bytes < 0 or asked.partition_max_bytes < 0:

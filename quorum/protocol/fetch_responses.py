@@ -143,7 +143,7 @@ def _records_and_tail(version: int, body: Data) -> tuple[Data, _Tail, int]:
 
 
 def _tail_of(version: int, data: bytes) -> tuple[_Tail, int]:
-    """What is behind the records, and the round of reads; 0 for none."""
+    """Return the part behind the records, and the round of reads; 0 for none."""
     is_usual = len(data) <= _TAIL_BYTES_MAX
     halves = read_rounds.split(data)
     if halves is not None:
@@ -158,7 +158,7 @@ def _tail_of(version: int, data: bytes) -> tuple[_Tail, int]:
 
 @lru_cache(_TAILS_MAX)
 def _read_before(version: int, before: bytes) -> _Tail | None:
-    """What stands before a round; None if what looked like one is something else."""
+    """Return the tail before a round; None if the bytes are no round."""
     try:
         tail = _read_tail.__wrapped__(version, before + read_rounds.NO_ROUND)
     except Malformed:
@@ -167,7 +167,7 @@ def _read_before(version: int, before: bytes) -> _Tail | None:
 
 
 def _tags_at(tail: bytes) -> int:
-    """Where the tagged fields of the whole answer begin; the tail is well-formed."""
+    """The position of the response's tagged fields; the tail is well-formed."""
     return read_rounds.after_tags(tail, read_rounds.after_tags(tail, 0))
 
 

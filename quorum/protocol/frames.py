@@ -41,7 +41,7 @@ class FrameSplitter:
 
     @property
     def is_in_a_frame(self) -> bool:
-        """Whether the next frame has begun to come, and is not whole."""
+        """True if the next frame has begun to come, and is not whole."""
         if self._missing_bytes or self._whole is not None:
             return self._whole is None
         come = len(self._data) - self._at

@@ -67,7 +67,7 @@ def read_correlation_id(frame: bytes, api_key: int, version: int) -> int:
 
 
 def response_body_start(frame: bytes, api_key: int, version: int) -> int:
-    """Where the body of a response to this version begins; raises `Malformed`."""
+    """Return the position of a response's body; raises `Malformed`."""
     if not header_flexibility(api_key, version).response:
         return _CORRELATION.size
     return _skip_tags(frame, _CORRELATION.size, api_key, version)
@@ -89,7 +89,7 @@ def write_framed_request_prefix(
 
 
 def request_header_tail(api_key: int, version: int, client_id: str | None) -> bytes:
-    """What follows the prefix: the same for all requests of one client, API and version."""
+    """Encode the rest of the header: the same for all requests of one client, API and version."""
     encoded = b"" if client_id is None else client_id.encode()
     length = -1 if client_id is None else len(encoded)
     tags = b"\x00" if header_flexibility(api_key, version).request else b""

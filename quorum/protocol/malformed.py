@@ -1,4 +1,4 @@
-"""What can be wrong with bytes from the network, always with a reason; nothing here reads them."""
+"""Exceptions for malformed bytes from the network, each with a reason."""
 
 from quorum.protocol.apis import api_name
 

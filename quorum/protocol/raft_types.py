@@ -1,4 +1,4 @@
-"""What the wire knows of a raft message beside the flat message itself; nothing here reads bytes.
+"""The parts of a raft message on the wire that the flat messages do not have.
 
 Kafka nests each of them in one topic and one partition. The metadata log is the only log of the
 quorum, so anything but its topic and partition 0 is a mistake of the sender.
@@ -34,7 +34,7 @@ class LocalNode:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why a message does not reach the core: Kafka's error code, and a reason to log.
+    """The reason why a message does not reach the core: Kafka's error code, and a reason to log.
 
     At the top level the whole request is refused, otherwise its one partition.
     """
@@ -77,7 +77,7 @@ def flat_error(code: int) -> Error | None:
 
 
 def address_of(leader: ReplicaId | None, response: Any) -> HostPort | None:
-    """Where the leader listens, if a response of kio's says so (KIP-853)."""
+    """Return the leader's address, if a response of kio's names it (KIP-853)."""
     for endpoint in getattr(response, "node_endpoints", ()):
         if endpoint.node_id == leader:
             return endpoint.host, int(endpoint.port)
@@ -85,7 +85,8 @@ def address_of(leader: ReplicaId | None, response: Any) -> HostPort | None:
 
 
 def wrong_cluster(cluster_id: str | None, here: LocalNode) -> Refusal | None:
-    """Why a request of a node in `cluster_id` is refused, or None; no id is no reason."""
+    """Return the reason why a request of a node in `cluster_id` is refused, or None; no id is no
+    reason."""
     if cluster_id is None or cluster_id == here.cluster_id:
         return None
     # One that knows of no cluster may turn out to be of another: what it would answer, its epoch

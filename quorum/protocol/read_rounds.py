@@ -39,7 +39,7 @@ def pack(round: int) -> bytes:
 
 
 def split(message_end: bytes) -> tuple[bytes, int] | None:
-    """What is before the round, and the round; None if there is none.
+    """Split the tail into the part before the round, and the round; None if there is none.
 
     The bytes may look so by chance: `ends_with_round` says whether they are meant so.
     """
@@ -51,7 +51,7 @@ def split(message_end: bytes) -> tuple[bytes, int] | None:
 
 
 def ends_with_round(before: bytes, tags_at: int) -> bool:
-    """Whether the last of the tagged fields at `tags_at` is the round that `split` cut off."""
+    """Return True if the last tagged field at `tags_at` is the round that `split` cut off."""
     tag, size, end = _last_tag(before, tags_at)
     return (tag, size, end) == (ROUND_TAG, _ROUND.size, len(before) + _ROUND.size)
 

@@ -1,4 +1,4 @@
-"""Whether the lengths that a message claims fit the bytes that came; it builds no values.
+"""True if the lengths that a message claims fit the bytes that came; it builds no values.
 
 The native reader of kio sets aside room for as many items as an array claims before it reads the
 first; where the claim exceeds the memory, that ends the process. Thirty bytes from anybody would

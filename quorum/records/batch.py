@@ -40,7 +40,7 @@ assert HEADER_BYTES == 61
 
 
 class Codec(IntEnum):
-    """How the records of a batch are compressed."""
+    """The compression of a batch."""
 
     NONE = 0
     GZIP = 1
@@ -90,17 +90,17 @@ class Header(NamedTuple):
 
     @property
     def is_control(self) -> bool:
-        """Whether the records speak to the log's keepers, not to its readers."""
+        """True if the records speak to the log's keepers, not to its readers."""
         return self.attributes & CONTROL_BIT != 0
 
     @property
     def is_transactional(self) -> bool:
-        """Whether the batch is part of a producer's transaction (KIP-98)."""
+        """True if the batch is part of a producer's transaction (KIP-98)."""
         return self.attributes & _TRANSACTIONAL_BIT != 0
 
     @property
     def is_log_append_time(self) -> bool:
-        """Whether the broker's clock, in `max_timestamp_ms`, overrides that of the producer."""
+        """True if the broker's clock, in `max_timestamp_ms`, overrides that of the producer."""
         return self.attributes & _LOG_APPEND_TIME_BIT != 0
 
     @property
@@ -110,7 +110,7 @@ class Header(NamedTuple):
 
     @property
     def outline(self) -> Batch:
-        """What the quorum needs to know of this batch."""
+        """The outline of this batch for the core."""
         base = self.base_offset
         return Batch(Offset(base), Offset(base + self.last_offset_delta + 1), Epoch(self.epoch))
 
@@ -219,7 +219,7 @@ def check(
 
 
 def whole_bytes(buffer: Buffer) -> int:
-    """How many bytes the whole batches at the front of `buffer` take; nothing is verified.
+    """Return the bytes of the whole batches at the front of `buffer`; nothing is verified.
 
     A broker cuts the records of a Fetch answer at the size that was asked for, so the last batch
     may be partial; the first is whole whatever its size (KIP-74). 0 of a non-empty buffer is

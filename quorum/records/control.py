@@ -25,7 +25,7 @@ _VOTERS_MAX: Final = 10_000
 
 
 class ControlType(IntEnum):
-    """What a control record says, by the number in its key."""
+    """The types of control records, by the number in the key."""
 
     ABORT = 0
     COMMIT = 1
@@ -66,7 +66,7 @@ def control_type(key: bytes | None) -> int:
 
 
 def control_name(key: bytes | None) -> str:
-    """What to call a control record with this key; errors as `control_type`."""
+    """Return the name of a control record with this key; errors as `control_type`."""
     known = control_type(key)
     return str(known) if isinstance(known, ControlType) else f"control type {known}"
 

@@ -23,7 +23,7 @@ from quorum.records.batch import (
 from quorum.records.varint import read_uvarint, read_varint, varint
 
 DECOMPRESSED_BYTES_MAX: Final = 64 * 1024 * 1024
-"""What the records of one compressed batch may expand to."""
+"""The limit on the uncompressed records of one batch."""
 
 _HEADERS_MAX: Final = 10_000
 """Headers of one record; the length of a record bounds what they hold."""
@@ -148,7 +148,7 @@ def _values_in_place(data: bytes, count: int) -> list[bytes] | None:
 
 
 def _alike(data: bytes, first: int, head: bytes, record_bytes: int, places: range) -> int:
-    """How many records from `first` on are plain and as large as the one before, with `head`.
+    """Count the records from `first` on that are plain and as large as the one before, with `head`.
 
     They have the places `places`; those whose places take more bytes than the first are left out.
     """
@@ -173,14 +173,14 @@ def _alike(data: bytes, first: int, head: bytes, record_bytes: int, places: rang
 
 
 def _same(some: bytes, others: bytes) -> int:
-    """How many of these bytes are the same as as many others, of which one is not."""
+    """Return the length of the common prefix of two runs of bytes that differ."""
     differing = int.from_bytes(some, "little") ^ int.from_bytes(others, "little")
     return ((differing & -differing).bit_length() - 1) // 8
 
 
 @lru_cache(maxsize=_HEADS_REMEMBERED_MAX)
 def _columns(length: bytes, size: bytes, *, is_short: bool) -> list[bytes]:
-    """How plain records of this length, with values of this size, begin at the places that take one
+    """The first bytes of plain records of this length and value size, for offset deltas of one
     byte, or two: the first byte of all of them, then the second, and so on."""
     places = slice(_PLACES_SHORT) if is_short else slice(_PLACES_SHORT, _PLACES_ALIKE)
     heads = [length + opening + size for opening in _PLAIN_OPENINGS[places]]
@@ -218,7 +218,7 @@ def _gunzipped(body: memoryview, position: int) -> bytes:
 
 
 class _Context(NamedTuple):
-    """What the records of a batch take from its header."""
+    """The fields of a batch header that its records refer to."""
 
     base_offset: int
     base_timestamp_ms: int

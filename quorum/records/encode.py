@@ -48,7 +48,7 @@ def _record_length(value_bytes: int, place_bytes: int) -> int:
 
 
 class _Openings(dict[int, bytes]):
-    """How records with places of so many bytes begin, by the sizes of their values.
+    """The first bytes of records with offset deltas of so many bytes, by the sizes of their values.
 
     The first byte is the count of headers of the record before: it saves a piece per record.
     """

@@ -87,7 +87,7 @@ def encode_voters(assignment: VoterAssignment, cluster_id: str | None) -> bytes:
 
 
 def decode_voters(value: bytes | None) -> VoterAssignment:
-    """Who votes by a Voters record, and who is to; raises `BadControlRecord`."""
+    """Decode the current and target voters of a Voters record; raises `BadControlRecord`."""
     return _decoded(value)[0]
 
 
@@ -97,7 +97,7 @@ def decode_cluster_id(value: bytes | None) -> str | None:
 
 
 def assignment_in(batch: Buffer) -> VoterAssignment | None:
-    """What one control batch says of the voters; None if it speaks of other things.
+    """Return the voter assignment in a control batch, or None.
 
     Raises `BadControlRecord`, `CorruptBatch`, `UnsupportedCodec`.
     """

@@ -18,7 +18,7 @@ class BadAddress(ValueError):
 
 
 class Address(NamedTuple):
-    """Where something listens."""
+    """The address of a listener."""
 
     host: str
     port: int
@@ -51,7 +51,7 @@ def parse_address(text: str) -> Address:
 
 
 def peer_name(peername: object) -> str:
-    """How the other end of a socket is called in log lines."""
+    """The name of a socket's peer in log lines."""
     match peername:
         case (str(host), int(port), *_):
             return str(Address(host, port))
@@ -60,7 +60,7 @@ def peer_name(peername: object) -> str:
 
 
 REFUSALS: Final = (ConnectionRefusedError, ConnectionResetError)
-"""How the other machine says that nobody accepts connections there."""
+"""The errors of a refused connection."""
 
 
 LookUp = Callable[[str], Awaitable[Sequence[str]]]
@@ -68,7 +68,7 @@ LookUp = Callable[[str], Awaitable[Sequence[str]]]
 
 
 async def addresses_of(host: str) -> Sequence[str]:
-    """What the system's resolver says; a host that is an address needs none."""
+    """Return the system resolver's answer; a host that is an address needs none."""
     try:
         ipaddress.ip_address(host)
     except ValueError:
@@ -99,7 +99,7 @@ async def dial(
 
 
 def in_words(error: Exception) -> str:
-    """What the system says of it, whichever event loop has raised it."""
+    """Return the system's error text, for any event loop."""
     number = error.errno if isinstance(error, OSError) else None
     # The resolver's own errors have numbers below zero, and words of their own.
     return os.strerror(number) if number is not None and number > 0 else str(error)

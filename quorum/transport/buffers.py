@@ -1,4 +1,4 @@
-"""How bytes are cut out of frames and handed to a socket with as few copies as pay off.
+"""Buffers: frames are sliced and written to a socket with as few copies as pay off.
 
 Small buffers are copied and joined, for a copy costs less than what it saves; large ones never are.
 """
@@ -13,7 +13,7 @@ _SMALL_BYTES_MAX: Final = 64 * 1024
 
 
 def body_of(frame: bytes, start: int) -> Data:
-    """What follows the header of a frame."""
+    """Return the body behind the header of a frame."""
     if len(frame) <= _SMALL_BYTES_MAX:
         return frame[start:]
     return memoryview(frame)[start:]

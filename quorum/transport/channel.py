@@ -39,12 +39,12 @@ __all__ = ["AddressLookup", "BodyWriter", "Channel", "OnDone"]
 logger = logging.getLogger(__name__)
 
 AddressLookup = Callable[[], tuple[str, int] | None]
-"""Where to connect now, or None while that is unknown."""
+"""Return the current address, or None while it is unknown."""
 
 
 _CLOSED: Final = frozenset({Loss.CLOSED, Loss.REFUSED})
 _GONE_AT: Final = 2
-"""How many connections in a row the other side has to close, reset or refuse."""
+"""The number of consecutive connections that the peer must close, reset or refuse."""
 
 
 class Channel:
@@ -83,7 +83,7 @@ class Channel:
         self._attempts: dict[ClientConnection, asyncio.Task[None]] = {}
         self._failed_attempts = 0
         self._no_connection: ConnectionLost | None = None
-        """Why the last attempt to make one failed, until one succeeds."""
+        """The reason why the last attempt to make one failed, until one succeeds."""
         self._retry_ms = 0
         self._swept_ms: int | None = None
         self._is_closed = False

@@ -64,7 +64,7 @@ class Exchange:
 
 
 class Owner(Protocol):
-    """Who a connection reports to."""
+    """The owner of a connection, which gets its reports."""
 
     def on_ready(self, connection: "ClientConnection") -> None:
         """The other side has said what it serves."""
@@ -98,7 +98,7 @@ class ClientConnection(asyncio.Protocol):
         self._is_flush_due = False
         self.in_flight: deque[Exchange] = deque()
         self.offered: Mapping[int, VersionRange] | None = None
-        """What the other side serves; None until it has said so."""
+        """The API versions that the peer serves; None until it has answered."""
         self.has_replied = False
         self.gone: asyncio.Future[None] = self._loop.create_future()
         """Done when the socket is closed; also when there never was one."""

@@ -75,7 +75,7 @@ class InboundRequest:
 
     @property
     def is_gone(self) -> bool:
-        """Whether the connection has closed: an answer would reach nobody."""
+        """True if the connection has closed: an answer would reach nobody."""
         return not self._connection.is_open
 
     def respond(self, body: Data | Sequence[Data]) -> None:
@@ -121,7 +121,7 @@ Handler = Callable[[InboundRequest], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terms:
-    """What a listener gives to each of its connections."""
+    """The settings that a listener gives to each of its connections."""
 
     name: str
     complaints: RefusalLog
@@ -303,7 +303,8 @@ class InboundConnection(asyncio.Protocol):
         self.close_because(f"{api_name(api_key)} v{version}, {known}")
 
     def _has_room(self) -> bool:
-        """Whether the peer has left little enough unread; otherwise the connection is closed.
+        """Return True if the peer has left little enough unread; otherwise the connection is
+        closed.
 
         Counted are the answers that wait for the socket and those that wait for an earlier one.
         """

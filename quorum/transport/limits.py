@@ -7,7 +7,7 @@ from quorum.core.limits import FRAME_BYTES_MAX
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerLimits:
-    """What one listener grants, in all and to each connection."""
+    """The limits of one listener, in all and for each connection."""
 
     connections_max: int = 4_096
     """Connections of one listener; a further one is closed at once."""
@@ -24,10 +24,10 @@ class ServerLimits:
     alone may be larger: what is asked for is sent."""
 
     stall_ms: int = 30_000
-    """How long a peer may leave more than `outgoing_bytes_pause` unread."""
+    """The longest time that a peer may leave more than `outgoing_bytes_pause` unread."""
 
     idle_ms: int = 10 * 60 * 1_000
-    """How long a connection lives on which nothing is asked (`connections.max.idle.ms`)."""
+    """The lifetime of an idle connection (`connections.max.idle.ms`)."""
 
     def __post_init__(self) -> None:
         _all_positive(self, self.__slots__)
@@ -40,7 +40,7 @@ class ServerLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChannelLimits:
-    """What one channel to another node may hold, and how it tries again."""
+    """The limits of one channel to another node, and its retry back-off."""
 
     frame_bytes_max: int = FRAME_BYTES_MAX
     requests_in_flight_max: int = 1_024

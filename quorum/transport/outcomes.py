@@ -1,4 +1,4 @@
-"""What becomes of a request that was sent to another node: its answer, or why there is none."""
+"""The outcomes of a request to another node: its response, or the reason for none."""
 
 from dataclasses import dataclass
 from enum import Enum
@@ -23,7 +23,7 @@ class Reply:
 
 
 class Loss(Enum):
-    """How a connection was lost. A refused or closed one hints that the other process is gone;
+    """The way a connection was lost. A refused or closed one hints that the other process is gone;
     a silent one says nothing of it."""
 
     NO_ADDRESS = "no address is known"

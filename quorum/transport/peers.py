@@ -22,7 +22,7 @@ from quorum.transport.sweeper import Sweeper
 
 
 class Lane(Enum):
-    """Which of the two connections to a replica."""
+    """The two connections to a replica."""
 
     FETCH = "fetch"
     CONTROL = "control"

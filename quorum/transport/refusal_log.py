@@ -1,4 +1,4 @@
-"""What is logged of peers that are refused: who, why, and how often; bounded in lines and memory.
+"""The log of refused peers: address, reason and count, bounded in lines and memory.
 
 Whoever is refused tries again, most often at once and for hours. The first time is logged; what
 the same host does wrong in the same way after that is only counted until the time is over.
@@ -11,7 +11,7 @@ from typing import Final
 logger = logging.getLogger(__name__)
 
 QUIET_MS: Final = 10_000
-"""How long the same complaint is not repeated."""
+"""The time for which the same line is not repeated."""
 COMPLAINTS_MAX: Final = 256
 """Different complaints within that time; what goes beyond is summed up in one line."""
 
@@ -36,7 +36,7 @@ class RefusalLog:
         self._say(peer, reason, f"{request} {reason}")
 
     def useless(self, peer: str, reason: str) -> None:
-        """What `peer` answered cannot be used, and counts as no answer."""
+        """Log that the answer of `peer` is invalid, and counts as none."""
         self._say(peer, reason, f"an answer of {peer} is not used: {reason}")
 
     def _say(self, peer: str, reason: str, text: str) -> None:

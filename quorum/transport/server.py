@@ -20,7 +20,7 @@ _SWEEP_MS_MAX: Final = 5_000
 _TURNS_OF_AN_ACCEPTED: Final = 3
 """Turns of the loop until a connection that it has just accepted has come here, to be refused."""
 CLOSE_MS: Final = 1_000
-"""How long `close` lets answers that are under way leave, unless told otherwise."""
+"""The default time that `close` gives pending answers to leave."""
 
 
 class Server:
@@ -62,7 +62,7 @@ class Server:
 
     @property
     def connections(self) -> int:
-        """How many are open."""
+        """The number of open connections."""
         return len(self._connections)
 
     async def listen(self, host: str | None, port: int) -> int:
