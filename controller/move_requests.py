@@ -26,6 +26,28 @@ _RANDOM_BYTES: Final = 16
 assert _FINGERPRINT_BYTES <= FINGERPRINT_BYTES_MAX
 
 
+class MoveOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What our clients say of a move beside Kafka's request (AlterPartitionReassignments)."""
+
+    command: AlterReassignments
+    """Without its partitions, which are those of Kafka's request, unless it is a dry run."""
+    key: str = ""
+    """The idempotency key."""
+
+
+def encode_options(options: MoveOptions) -> bytes:
+    """Encode the options for the field of the request."""
+    return msgspec.msgpack.encode(options)
+
+
+def decode_options(field: bytes) -> MoveOptions | Refusal:
+    """Decode the field of the request, or return the reason to refuse it."""
+    try:
+        return msgspec.msgpack.decode(field, type=MoveOptions)
+    except (msgspec.DecodeError, RecursionError) as error:
+        return Refusal(Error.INVALID_REQUEST, f"the options of the move cannot be read: {error}")
+
+
 def refusal_of(name: str, key: str) -> Refusal | None:
     """Return the reason to refuse a move with this name and key; either may be empty."""
     reason = wrong_name(name)

@@ -19,7 +19,7 @@ from admin.cli.options import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from admin.whereabouts import Whereabouts
+    from admin.client.nodes import Whereabouts
     from controller.quorum_description import QuorumDescription
 
 What = Literal["status", "replication"]

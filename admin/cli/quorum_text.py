@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from admin.cli.output import columns, kafka_columns
+from admin.client.nodes import NodePlace, Whereabouts
 from admin.units import show_duration
-from admin.whereabouts import NodePlace, Whereabouts
 from controller.quorum_description import (
     UNKNOWN,
     QuorumDescription,

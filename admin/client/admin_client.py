@@ -4,15 +4,16 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, TypeVar
 
-from admin import reassignment_questions
 from admin.addresses import Address
 from admin.capabilities.reassignments import BeginMove, BegunMove
 from admin.capabilities.schema import Request, with_key
 from admin.client import capability, features, voters
 from admin.client import configs as config_questions
+from admin.client import reassignments as reassignment_questions
 from admin.client import topics as questions
 from admin.client.asking import Answer, Asker, Question
 from admin.client.configs import ConfigInfo
+from admin.client.nodes import Whereabouts, discover_brokers, read_whereabouts
 from admin.faults import AdminError, Incompatible, Refused, Unreachable
 from admin.model import (
     Assignment,
@@ -25,7 +26,6 @@ from admin.model import (
     TopicDescription,
     Topics,
 )
-from admin.whereabouts import Whereabouts, discover_brokers, read_whereabouts
 from controller.quorum_description import QuorumDescription
 from quorum.core.vocabulary import ReplicaKey
 from quorum.protocol.extension_tags import Consistency

@@ -5,9 +5,11 @@ from itertools import groupby
 from struct import Struct
 from typing import Any, Final
 
+from msgspec.structs import replace
+
 from controller import reassignments
 from controller.apis.request import KafkaRequest, bounded, code, encode_body, offload
-from controller.move_requests import refusal_of
+from controller.move_requests import MoveOptions, decode_options, refusal_of
 from controller.reassignments import OngoingReassignment
 from controller.service import AsOf, Service
 from quorum.protocol.errors import ErrorCode
@@ -21,6 +23,7 @@ from statemachine.commands import (
     ReassignmentAltered,
     ReassignmentsAltered,
 )
+from statemachine.errors import Refusal
 
 _COPIES: Final = ("bytes_left", "bytes_per_s")
 _TOLD: Final = ("step", "step_count", "state", "since_ms", "detail", "reason_brokers", *_COPIES)
@@ -30,24 +33,29 @@ _TOLD: Final = ("step", "step_count", "state", "since_ms", "detail", "reason_bro
 async def alter_reassignments(request: KafkaRequest, service: Service) -> Any:
     """KIP-455; a null list of replicas cancels."""
     message = request.message
-    refusal = refusal_of(message.name, message.key)
-    if refusal is not None:
-        return refuse_alter(request, refusal.error.code, refusal.message)
-    if message.topics and message.tried:
+    options = MoveOptions(command=AlterReassignments(reassignments=()))
+    if message.options:
+        found = decode_options(message.options)
+        refusal = found if isinstance(found, Refusal) else refusal_of(found.command.name, found.key)
+        if refusal is not None or isinstance(found, Refusal):
+            assert refusal is not None
+            return refuse_alter(request, refusal.error.code, refusal.message)
+        options = found
+    if message.topics and options.command.dry_run:
         return refuse_alter(
             request, ErrorCode.INVALID_REQUEST, "it is to be tried, or to be done, not both"
         )
-    parts = sum(len(topic.partitions) for topic in message.topics or message.tried)
-    command = await offload(lambda: _command(message), parts)
+    parts = sum(len(topic.partitions) for topic in message.topics)
+    command = options.command
+    if not command.dry_run:
+        command = await offload(lambda: _command(message, options.command), parts)
     answer = await reassignments.alter_reassignments(
-        service, request.principal, command, message.key
+        service, request.principal, command, options.key
     )
-    # Only a client that used a field of ours reads what each partition has.
-    detailed = bool(
-        message.key or message.name or message.priority or message.throttle or message.tried
-    )
+    # Only our own clients get fields of ours.
+    detailed = bool(message.options)
     told: dict[str, Any] = {"allow_replication_factor_change": command.may_change_factor}
-    if detailed or message.extended:
+    if detailed:
         told |= {"move_id": answer.move_id, "repeated": answer.repeated}
     return await offload(lambda: _answered(request, answer, told, detailed=detailed), parts)
 
@@ -83,22 +91,19 @@ def _by_topic(
     )
 
 
-def _command(message: Any) -> AlterReassignments:
-    return AlterReassignments(
+def _command(message: Any, options: AlterReassignments) -> AlterReassignments:
+    return replace(
+        options,
         reassignments=tuple(
             [
                 Reassignment(
                     topic=topic.name, partition=each.partition_index, replicas=each.replicas
                 )
-                for topic in message.topics or message.tried
+                for topic in message.topics
                 for each in topic.partitions
             ]
         ),
         may_change_factor=getattr(message, "allow_replication_factor_change", True),
-        name=message.name,
-        priority=message.priority,
-        throttle_bytes_per_s=message.throttle,
-        dry_run=bool(message.tried),
     )
 
 

@@ -12,6 +12,7 @@ from admin.capabilities.reassignments import BeginMove
 from admin.client import asking
 from admin.client.admin_client import AdminClient, Incompatible, Refused, Unreachable
 from admin.model import Assignment, PartitionResult, Reassignment
+from controller.move_requests import MoveOptions, decode_options
 from quorum.core.vocabulary import ReplicaId, ReplicaKey
 from quorum.protocol.apis import ApiKey
 from tests.admin.scripted_node import (
@@ -280,10 +281,17 @@ async def test_after_a_lost_answer_the_same_request_is_asked_again_with_the_same
         await admin.alter_reassignments([CANCEL])
         own = BeginMove(assignments=[CANCEL], key="monday", name="rack 7", priority=3)
         await admin.begin_move(own)
-    first, again, another, last = (each.message for each in node.asked)
+    first, again, another, last = (options_in(each.message) for each in node.asked)
     assert first.key == again.key
     assert len({first.key, another.key, "monday", ""}) == 4
-    assert (last.key, last.name, last.priority) == ("monday", "rack 7", 3)
+    assert (last.key, last.command.name, last.command.priority) == ("monday", "rack 7", 3)
+
+
+def options_in(message: Any) -> MoveOptions:
+    """What our client says of the move."""
+    options = decode_options(message.options)
+    assert isinstance(options, MoveOptions)
+    return options
 
 
 async def test_what_is_to_be_tried_is_never_done_by_who_does_not_know_of_trying() -> None:
@@ -294,7 +302,9 @@ async def test_what_is_to_be_tried_is_never_done_by_who_does_not_know_of_trying(
         with pytest.raises(Incompatible, match="the active controller is none of ours"):
             await admin.begin_move(asked_for)
     assert node.asked[0].message.topics == ()
-    assert [topic.name for topic in node.asked[0].message.tried] == ["orders"]
+    tried = options_in(node.asked[0].message).command
+    assert tried.dry_run
+    assert [each.topic for each in tried.reassignments] == ["orders"]
 
 
 async def test_a_move_that_is_not_there_cannot_be_cancelled() -> None:

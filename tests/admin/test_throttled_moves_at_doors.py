@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from admin.capabilities.reassignments import BeginMove
+from admin.client.reassignments import read_begun
 from admin.faults import Incompatible
 from admin.model import Assignment
 from admin.plan_file import InvalidPlan, throttle_of
-from admin.reassignment_questions import read_begun
 from statemachine import commands
 from statemachine.reassignment.throttle import FOLLOWER_RATE, LEADER_RATE
 from statemachine.vocabulary import BROKER_RESOURCE
@@ -54,10 +54,10 @@ async def test_kafkas_request_has_a_field_for_it(tmp_path: Path, version: int) -
     wanted = [("a", 0, (101, 103))]
     async with a_controller(tmp_path) as node, kafka_client(node.address) as client:
         await four_brokers(node)
-        refused = await altered(client, version, wanted, throttle=-1)
+        refused = await altered(client, version, wanted, throttle_bytes_per_s=-1)
         assert int(parts(refused)[0].error_code) == 42
         assert "a throttle of -1 bytes a second is not possible" in parts(refused)[0].error_message
-        begun = await altered(client, version, wanted, throttle=1_000)
+        begun = await altered(client, version, wanted, throttle_bytes_per_s=1_000)
         assert (begun.move_id, parts(begun)[0].replicas) == (1, (101, 102, 103))
         assert rates(node) == {"103": "1000"}
 

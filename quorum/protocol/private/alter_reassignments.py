@@ -36,21 +36,11 @@ _MINUTE = i32Timedelta.parse(datetime.timedelta(minutes=1))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskedOfOurs:
-    """What only our controllers understand of the request, of whichever version."""
+    """The field of our own clients in the request, of whichever version."""
 
-    key: str = field(metadata={"kafka_type": "string", "tag": 10_010}, default="")
-    """Chosen by the asker: asked again with it, it is not carried out again."""
-    throttle: i64 = field(metadata={"kafka_type": "int64", "tag": 10_011}, default=i64(0))
-    """Bytes a second to and from each broker, of the move that it begins; 0 is no limit."""
-    tried: tuple[ReassignableTopic, ...] = field(metadata={"tag": 10_012}, default=())
-    """In the place of `topics`: only answer what would become of it. Who does not know this field
-    does nothing, and would carry out what is in the other one."""
-    name: str = field(metadata={"kafka_type": "string", "tag": 10_013}, default="")
-    """Of the move that it begins, for people."""
-    priority: i32 = field(metadata={"kafka_type": "int32", "tag": 10_014}, default=i32(0))
-    """Moves with a higher one step before others."""
-    extended: bool = field(metadata={"kafka_type": "bool", "tag": 10_015}, default=False)
-    """True if the client reads our fields of the response."""
+    options: bytes = field(metadata={"kafka_type": "bytes", "tag": 10_010}, default=b"")
+    """Msgpack of the options of the move, opaque here (`controller.move_requests.MoveOptions`).
+    The partitions of a dry run are in it, so that a node that skips the field does nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

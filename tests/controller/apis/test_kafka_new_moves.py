@@ -5,12 +5,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from admin.capabilities.moves import DescribeMove, ListMoves
 from admin.capabilities.reassignments import BeginMove
 from admin.faults import Refused
 from admin.model import Assignment, PartitionResult
+from controller.move_requests import MoveOptions, encode_options
 from quorum.protocol.apis import ApiKey
 from quorum.protocol.extension_tags import Consistency, with_consistency
 from statemachine import commands
@@ -38,11 +40,21 @@ def form(version: int) -> Form:
 async def altered(
     client: KafkaClient, version: int, moves: Any, *, tried: bool = False, **fields: Any
 ) -> Any:
-    """The answer to a request with fields of ours."""
+    """The answer to a request with the field of ours, if there is anything to say in it."""
     wanted = alter_reassignments(form(version), *moves)
-    topics = {"topics": (), "tried": wanted.topics} if tried else {"topics": wanted.topics}
-    request = form(version).request(timeout=wanted.timeout, **topics, **fields)
+    options = {"options": options_of(*moves, tried=tried, **fields)} if tried or fields else {}
+    topics = () if tried else wanted.topics
+    request = form(version).request(timeout=wanted.timeout, topics=topics, **options)
     return await client.send(form(version), request)
+
+
+def options_of(*moves: Any, tried: bool = False, key: str = "", **fields: Any) -> bytes:
+    """The field of ours; the partitions are in it where they are only tried."""
+    wanted = [commands.Reassignment(topic=t, partition=n, replicas=r) for t, n, r in moves]
+    command = commands.AlterReassignments(
+        reassignments=tuple(wanted) if tried else (), dry_run=tried, **fields
+    )
+    return encode_options(MoveOptions(command=command, key=key))
 
 
 def parts(answer: Any) -> list[Any]:
@@ -83,8 +95,8 @@ async def test_a_client_of_kafka_gets_no_field_of_ours(tmp_path: Path) -> None:
         await four_brokers(node)
         answer = await altered(client, 1, [("a", 0, (101, 103))])
         assert (answer.move_id, parts(answer)[0].replicas) == (0, ())
-        answer = await altered(client, 1, [("a", 0, (101, 103))], extended=True)
-        assert (answer.move_id, parts(answer)[0].replicas) == (1, ())
+        answer = await altered(client, 1, [("a", 0, (101, 103))], priority=0)
+        assert (answer.move_id, parts(answer)[0].replicas) == (1, (101, 102, 103))
         listing = Form(ApiKey.LIST_PARTITION_REASSIGNMENTS, 0)
         plain = listing.body(list_reassignments(listing))
         ours = with_consistency(listing.api_key, 0, plain, Consistency.STALE)
@@ -112,7 +124,8 @@ async def test_what_is_tried_changes_nothing_and_tells_the_steps(tmp_path: Path)
         ({"key": "x" * 256}, "a key has 1 to 255 characters, not 256"),
         ({"key": "a\n"}, "other characters than printable ASCII"),
         ({"name": "x" * 256}, "the name of a move has at most 255 characters, not 256"),
-        ({"also_tried": True}, "it is to be tried, or to be done, not both"),
+        ({"tried": True}, "it is to be tried, or to be done, not both"),
+        ({"priority": "high"}, "$.command.priority"),
     ],
 )
 async def test_what_cannot_be_meant_is_refused_as_a_whole(
@@ -120,10 +133,11 @@ async def test_what_cannot_be_meant_is_refused_as_a_whole(
 ) -> None:
     async with a_controller(tmp_path) as node, kafka_client(node.address) as client:
         await four_brokers(node)
-        if fields.pop("also_tried", False):
-            fields["tried"] = alter_reassignments(form(1), ("a", 0, (103,))).topics
         wanted = alter_reassignments(form(1), ("a", 0, (103,)))
-        request = form(1).request(topics=wanted.topics, timeout=wanted.timeout, **fields)
+        known = msgspec.msgpack.decode(options_of(key=fields.pop("key", "")))
+        known["command"] |= {"dry_run": fields.pop("tried", False)} | fields
+        options = msgspec.msgpack.encode(known)
+        request = form(1).request(topics=wanted.topics, timeout=wanted.timeout, options=options)
         answer = await client.send(form(1), request)
         assert (int(answer.error_code), answer.responses) == (42, ())
         assert words in answer.error_message

@@ -1,26 +1,32 @@
-"""The questions of those who begin, change, cancel and list reassignments, and their answers.
+"""Begin and list reassignments by Kafka's own requests, with our fields in them.
 
-They are Kafka's requests with tagged fields of ours. A controller of Kafka's passes over these: it
-tells of no moves, and knows no keys.
+They pass Kafka's brokers. A controller of Kafka's skips our fields: it knows no moves and no keys.
 """
 
 from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
-from admin.capabilities.reassignments import BeginMove, BegunMove
+from msgspec.structs import replace
+
+from admin.capabilities.moves import LOOK
+from admin.capabilities.reassignments import BeginMove, BegunMove, command_of
 from admin.client.asking import Answer, Question
 from admin.client.channels import Form
 from admin.faults import Incompatible, error_name
 from admin.model import PartitionResult, Reassignment
+from controller.move_requests import MoveOptions, encode_options
 from quorum.protocol.apis import ApiKey
-
-LOOK = "metaquorum moves list"
-"""What shows which moves there are, and what became of them."""
 
 
 def begin_move(asked: BeginMove) -> Question:
     """Partitions to be moved, to be redirected, or, where replicas is None, cancelled (KIP-455)."""
+
+    command = command_of(asked)
+    if not asked.dry_run:
+        # They are in Kafka's part of the request.
+        command = replace(command, reassignments=())
+    options = encode_options(MoveOptions(command=command, key=asked.key))
 
     def fill(form: Form) -> Any:
         topics = tuple(
@@ -40,14 +46,9 @@ def begin_move(asked: BeginMove) -> Question:
         )
         return form.request(
             topics=() if asked.dry_run else topics,
-            tried=topics if asked.dry_run else (),
             timeout=form.patience,
             allow_replication_factor_change=asked.may_change_factor,
-            key=asked.key,
-            name=asked.name,
-            priority=asked.priority,
-            throttle=asked.throttle_bytes_per_s,
-            extended=True,
+            options=options,
         )
 
     return Question(
