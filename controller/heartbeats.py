@@ -4,9 +4,12 @@ They end with the leadership: a new active controller grants every broker a full
 cannot know the last contact before. Every method takes the time.
 """
 
+from msgspec.structs import replace
+
+from statemachine.commands import BrokerHeartbeat
 from statemachine.image.image import Image
 from statemachine.limits import BROKER_SESSION_TIMEOUT_MS
-from statemachine.reassignment.copies import Copies
+from statemachine.reassignment.copies import Copies, CopyReport
 from statemachine.vocabulary import BrokerId
 
 NEVER_HEARD: int = -1
@@ -31,6 +34,20 @@ class BrokerHeartbeatManager:
         """Note a registration (NEVER_HEARD) or a heartbeat."""
         self._heard_ms[broker_id] = now_ms
         self._offsets[broker_id] = metadata_offset
+
+    def heard(
+        self,
+        image: Image,
+        heartbeat: BrokerHeartbeat,
+        copies: tuple[CopyReport, ...],
+        now_ms: int,
+    ) -> BrokerHeartbeat:
+        """Note a heartbeat of a registered incarnation; return it with the lowest live offset."""
+        broker = image.brokers.get(heartbeat.broker_id)
+        if broker is not None and broker.epoch == heartbeat.broker_epoch:
+            self.touch(heartbeat.broker_id, heartbeat.metadata_offset, now_ms)
+            self.copies.reported(heartbeat.broker_id, copies, now_ms)
+        return replace(heartbeat, lowest_live_offset=self.lowest_live_offset(image))
 
     def expired(self, image: Image, now_ms: int) -> tuple[BrokerId, ...]:
         """Return the unfenced brokers whose session has expired, in order of id."""

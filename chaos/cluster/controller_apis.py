@@ -62,11 +62,6 @@ def heartbeat(asked: commands.BrokerHeartbeat, copies: tuple[CopyReport, ...] = 
         if sessions is None:
             respond(Unavailable.NOT_ACTIVE)
             return
-        broker = controller.image.brokers.get(asked.broker_id)
-        if broker is not None and broker.epoch == asked.broker_epoch:
-            sessions.touch(asked.broker_id, asked.metadata_offset, node.now_ms())
-            sessions.copies.reported(asked.broker_id, copies, node.now_ms())
-        lowest = sessions.lowest_live_offset(controller.image)
-        node.submit(replace(asked, lowest_live_offset=lowest), respond)
+        node.submit(sessions.heard(controller.image, asked, copies, node.now_ms()), respond)
 
     return serve

@@ -7,13 +7,12 @@ every replica is in sync. The final state is then read, and all histories are ch
 import random
 from collections.abc import Callable, Hashable, Iterator
 from functools import partial
-from typing import Final
+from typing import Any, Final
 from uuid import UUID
 
 from broker.partition.assignment import PartitionKey
 from chaos.cluster.broker.partition_disk import held_on
 from chaos.cluster.invariants.model import NOBODY, Part
-from chaos.cluster.invariants.stale_reads import look
 from chaos.cluster.nemesis import DataLosses, SuddenLosses
 from chaos.cluster.process import ControllerProcess
 from chaos.cluster.profile import KEPT, MOVED, ClusterProfile
@@ -27,7 +26,9 @@ from chaos.simulation.profile import Profile
 from chaos.simulation.run import Report, Simulation
 from chaos.simulation.world import World
 from chaos.violation import HarnessError, Violation
+from controller.ports import Unavailable
 from quorum.core.vocabulary import ReplicaId
+from statemachine.image.image import Image
 from statemachine.vocabulary import BROKER_RESOURCE, TOPIC_RESOURCE
 
 RETRY_MS: Final = 200
@@ -115,7 +116,7 @@ class ClusterSimulation(Simulation):
             if not isinstance(process, ControllerProcess) or process.id == told:
                 continue
             if process.controller.is_active and judge.told(process.incarnation) < judge.to_be_read:
-                self.world.timeline.after(0, partial(look, process))
+                self.world.timeline.after(0, partial(query, process))
 
     # --- what is lost on the way -------------------------------------------------------------
 
@@ -262,3 +263,29 @@ class ClusterSimulation(Simulation):
 def simulate(seed: int) -> Report:
     """Run the cluster of this seed."""
     return ClusterSimulation(ClusterProfile.drawn(seed)).run()
+
+
+# --- L2: a controller answers a query only from a state that includes every earlier answer -------
+
+
+def query(process: ControllerProcess) -> None:
+    """Query the end of its image; it must not be below what any replica was told by now."""
+    process.enter(partial(_query, process))
+
+
+def _query(process: ControllerProcess) -> None:
+    world = process.world
+    floor = world.invariants.to_be_read
+
+    def done(outcome: Any) -> None:
+        if isinstance(outcome, Unavailable):
+            return
+        world.note("a query is answered")
+        if outcome < floor:
+            raise Violation("L2", f"{process.id} answers as of {outcome}, {floor} was told before")
+
+    process.controller.query(_end_of, done)
+
+
+def _end_of(image: Image) -> int:
+    return image.end_offset

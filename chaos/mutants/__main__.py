@@ -10,8 +10,7 @@ import sys
 from typing import Any
 
 from chaos.mutants.catalogue import named
-from chaos.mutants.mutant import Mutant, plant
-from chaos.mutants.unchecked import put_checks_out_of_the_way
+from chaos.mutants.mutant import Mutant, disable_product_checks, plant
 
 
 def run_seeds(mutant: Mutant, first: int, count: int) -> dict[str, Any]:
@@ -20,7 +19,7 @@ def run_seeds(mutant: Mutant, first: int, count: int) -> dict[str, Any]:
 
     silence()
     if mutant.is_checked:
-        put_checks_out_of_the_way()
+        disable_product_checks()
     others: list[str] = []
     for seed in range(first, first + count):
         try:

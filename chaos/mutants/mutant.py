@@ -116,3 +116,13 @@ def plant(mutant: Mutant) -> None:
     """Let this process run the product with the fault; nothing of that module is imported yet."""
     assert mutant.module not in sys.modules, f"{mutant.module} is imported already"
     sys.meta_path.insert(0, _Finder(mutant))
+
+
+def disable_product_checks() -> None:
+    """Disable the product's own assertions about decisions, so that the checkers must notice."""
+    # Not at the top: a fault is planted before anything of the product is imported.
+    from statemachine.partitions import change_builder
+    from statemachine.pending_decision import PendingDecision
+
+    setattr(change_builder, "check_invariants", lambda *_, **__: None)  # noqa: B010
+    setattr(PendingDecision, "check_epoch", lambda _: None)  # noqa: B010

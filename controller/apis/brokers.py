@@ -162,11 +162,6 @@ class BrokerApis:
         if heartbeats is None:
             inbound.respond(encode(request, refuse(ErrorCode.NOT_CONTROLLER)))
             return
-        broker = image.brokers.get(message.broker_id)
-        if broker is not None and broker.epoch == message.broker_epoch:
-            now_ms = self._clock()
-            heartbeats.touch(message.broker_id, message.current_metadata_offset, now_ms)
-            heartbeats.copies.reported(message.broker_id, reports, now_ms)
         command = BrokerHeartbeat(
             broker_id=message.broker_id,
             broker_epoch=message.broker_epoch,
@@ -176,9 +171,9 @@ class BrokerApis:
             offline_log_dirs=tuple(
                 each or UUID(int=0) for each in getattr(message, "offline_log_dirs", ())
             ),
-            lowest_live_offset=heartbeats.lowest_live_offset(image),
         )
-        self._submit(inbound, request, command, answer, refuse)
+        heard = heartbeats.heard(image, command, reports, self._clock())
+        self._submit(inbound, request, heard, answer, refuse)
 
     def allocate_producer_ids(self, inbound: InboundRequest) -> None:
         """Give a broker a block of producer ids (KIP-730)."""
