@@ -46,7 +46,7 @@ class Given:
     where: str
 
     def value(self) -> Any:
-        """What the text stands for; raises `InvalidSetting` that says where it was written."""
+        """Parse the text; raises `InvalidSetting`, which names the source."""
         try:
             return self.setting.parse(self.text)
         except InvalidSetting as error:
@@ -213,7 +213,7 @@ class Config:
 def load(
     file: Path | None, environ: Mapping[str, str], overrides: Sequence[str] = ()
 ) -> "Config | BrokerConfig":
-    """What the node shall run with; the type says what it is. Raises `InvalidSetting`."""
+    """Load the configuration of a controller or a broker. Raises `InvalidSetting`."""
     given = gather(file, environ, overrides)
     role = _role(given, file)
     values = _values(given, role, file)
@@ -315,7 +315,7 @@ def _controller(values: Mapping[str, Any]) -> Config:
 
 
 def _check_can_find(values: Mapping[str, Any]) -> None:
-    """Whether this node could find anybody, or is among those who begin."""
+    """Check that the node can find a cluster, or founds one."""
     voters: Mapping[int, Address | None] = values["quorum.voters"] or {}
     if not voters and not values["bootstrap.servers"]:
         raise InvalidSetting(
@@ -332,7 +332,7 @@ def _check_can_find(values: Mapping[str, Any]) -> None:
 
 
 def _advertised(values: Mapping[str, Any]) -> Address:
-    """Where others are told to find the node; its entry in quorum.voters counts last."""
+    """The advertised address; the entry in quorum.voters comes last."""
     voters: Mapping[int, Address | None] = values["quorum.voters"] or {}
     listener: Address = values["listeners"]
     named: Address | None = values["advertised.listeners"]
@@ -383,7 +383,7 @@ def _broker(values: Mapping[str, Any], given: Mapping[str, Given]) -> "BrokerCon
 
 
 def _check_broker(values: Mapping[str, Any]) -> None:
-    """What settings of a broker demand of each other, said with the names that a user knows."""
+    """Check the settings of a broker against each other."""
     if values["node.id"] in (values["quorum.voters"] or {}):
         raise InvalidSetting(
             f"node.id {values['node.id']} is a voter in quorum.voters; a broker needs another id"

@@ -29,7 +29,7 @@ VOTERS_MAX: Final = 64
 
 
 class Role(StrEnum):
-    """What a node is. One process has one role."""
+    """The role of a node. One process has one role."""
 
     CONTROLLER = "controller"
     BROKER = "broker"
@@ -37,7 +37,7 @@ class Role(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """How the text of a value is read, and how documentation calls it."""
+    """A kind of value: its parser and its name in the documentation."""
 
     name: str
     parse: Callable[[str], Any]

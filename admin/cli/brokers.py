@@ -61,7 +61,7 @@ def cordon(ctx: click.Context, /, brokers: tuple[int, ...], **whom: Any) -> None
     """Assign no new replicas to brokers; existing replicas stay."""
     from admin.capabilities.brokers import CordonBrokers
 
-    ctx.exit(run(_alter(target(**whom), CordonBrokers(broker_ids=brokers), CORDONED)))
+    ctx.exit(run(_alter(target(**whom), CordonBrokers(broker_ids=brokers), "get no new replicas")))
 
 
 @command.command()
@@ -72,7 +72,9 @@ def uncordon(ctx: click.Context, /, brokers: tuple[int, ...], **whom: Any) -> No
     """Undo a cordon: assign new replicas to brokers again."""
     from admin.capabilities.brokers import UncordonBrokers
 
-    ctx.exit(run(_alter(target(**whom), UncordonBrokers(broker_ids=brokers), UNCORDONED)))
+    ctx.exit(
+        run(_alter(target(**whom), UncordonBrokers(broker_ids=brokers), "get new replicas again"))
+    )
 
 
 @command.command()
@@ -86,7 +88,13 @@ def unregister(ctx: click.Context, /, brokers: tuple[int, ...], **whom: Any) -> 
     """
     from admin.capabilities.brokers import UnregisterBrokers
 
-    ctx.exit(run(_alter(target(**whom), UnregisterBrokers(broker_ids=brokers), UNREGISTERED)))
+    ctx.exit(
+        run(
+            _alter(
+                target(**whom), UnregisterBrokers(broker_ids=brokers), "are not registered any more"
+            )
+        )
+    )
 
 
 @command.command("safe-to-stop")
@@ -214,10 +222,6 @@ async def _safe(whom: Target, brokers: tuple[int, ...], output: str, *, stale: b
     return Exit.DONE if found.safe else Exit.FAILED
 
 
-CORDONED: Final = "get no new replicas"
-UNCORDONED: Final = "get new replicas again"
-UNREGISTERED: Final = "are not registered any more"
-
 _TITLES: Final = ("Broker", "State", "Cordoned", "Rack", "Replicas", "InSync", "Leaders", "Then")
 
 
@@ -276,26 +280,6 @@ def judged(brokers: Sequence[int], found: "Safety") -> str:
             *([f"and {more} more"] if more else []),
         ]
     )
-
-
-def emptied(brokers: Sequence[int]) -> str:
-    """The message that brokers have no replicas."""
-    return f"{_brokers(brokers)}: no replicas left."
-
-
-def not_registered(brokers: Sequence[int]) -> str:
-    """The message that brokers are not registered."""
-    return f"{_brokers(brokers)}: not registered."
-
-
-def strange(brokers: Sequence[int]) -> str:
-    """The error about unknown brokers."""
-    return "\n".join(f"Error: Broker ID {each} is not currently registered" for each in brokers)
-
-
-def still_alive(alive: Sequence[int]) -> str:
-    """The message that live brokers stay registered."""
-    return f"{_brokers(alive)} not unregistered: stop them first, and it is done then"
 
 
 def _brokers(ids: Sequence[int]) -> str:

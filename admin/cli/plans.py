@@ -22,7 +22,6 @@ from admin.capabilities.plans import (
     plan_data,
 )
 from admin.capabilities.schema import Request, with_key
-from admin.cli import brokers as text
 from admin.cli import moves_text, reassign_text
 from admin.cli.options import Exit, Target, say, write, write_data
 from admin.cli.output import columns
@@ -109,7 +108,7 @@ def _told(
     """Print the result; return the exit code if the command ends here."""
     emptying = found.emptying
     if emptying.cordoned:
-        tell(text.altered(emptying.cordoned, text.CORDONED))
+        tell(f"{_cordoned(emptying.cordoned)} no new replicas.")
     if found.reason is not None:
         say(f"Error: {found.reason}")
         return Exit.FAILED
@@ -127,12 +126,12 @@ def _told(
 def _emptied(
     brokers: Sequence[int], found: PlanResult, tell: Callable[[str], None], *, unregister: bool
 ) -> Exit:
-    tell(text.emptied(brokers))
+    tell(emptied(brokers))
     if found.emptying.strange:
-        tell(text.not_registered(found.emptying.strange))
+        tell(not_registered(found.emptying.strange))
     if not unregister or not found.emptying.alive:
         return Exit.DONE
-    say(text.still_alive(found.emptying.alive))
+    say(still_alive(found.emptying.alive))
     return Exit.NOT_FINISHED
 
 
@@ -143,7 +142,7 @@ async def recommission(whom: Target, request: RecommissionBrokers) -> Exit:
     if request.dry_run:
         write(taken_back(request.broker_ids, found))
     if found.emptying.cordoned:
-        write(text.altered(found.emptying.cordoned, text.UNCORDONED))
+        write(f"{_cordoned(found.emptying.cordoned)} new replicas again.")
     if found.accepted and not request.dry_run:
         write(reassign_text.cancelled([PartitionId(*each.id) for each in found.partitions]))
         say(has_now(found))
@@ -152,7 +151,7 @@ async def recommission(whom: Target, request: RecommissionBrokers) -> Exit:
     if found.refused_count:
         say(refused(found))
     if found.emptying.strange:
-        say(text.strange(found.emptying.strange))
+        say(strange(found.emptying.strange))
     return Exit.FAILED if found.refused_count or found.emptying.strange else Exit.DONE
 
 
@@ -256,6 +255,31 @@ def refused(found: PlanResult) -> str:
     lines = [f"Error: {each.id}: {each.message or each.kafka_error}" for each in found.refused]
     more = found.refused_count - len(found.refused)
     return "\n".join([*lines, *([f"and {more} more"] if more > 0 else [])])
+
+
+def emptied(brokers: Sequence[int]) -> str:
+    """The message that brokers have no replicas."""
+    return f"{named(brokers)}: no replicas left."
+
+
+def not_registered(brokers: Sequence[int]) -> str:
+    """The message that brokers are not registered."""
+    return f"{named(brokers)}: not registered."
+
+
+def strange(brokers: Sequence[int]) -> str:
+    """The error about unknown brokers."""
+    return "\n".join(f"Error: Broker ID {each} is not currently registered" for each in brokers)
+
+
+def still_alive(alive: Sequence[int]) -> str:
+    """The message that live brokers stay registered."""
+    return f"{named(alive)} not unregistered: stop them first, and it is done then"
+
+
+def _cordoned(brokers: Sequence[int]) -> str:
+    """The subject and verb of a sentence about a cordon."""
+    return f"{named(brokers)} {'gets' if len(brokers) == 1 else 'get'}"
 
 
 def named(brokers: Sequence[int]) -> str:

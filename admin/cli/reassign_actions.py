@@ -60,7 +60,7 @@ def _is_any_of(underway: Sequence[Reassignment], asked: BeginMove) -> bool:
 
 
 def _is_part_of(underway: Sequence[Reassignment], asked: BeginMove) -> bool:
-    """Whether the running reassignments may all come from an earlier attempt of this request."""
+    """Check whether an earlier attempt of this request explains all running reassignments."""
     wanted = {one.id: one.replicas for one in asked.assignments}
     return all(tuple(one.target) == wanted.get(one.id) for one in underway)
 

@@ -223,7 +223,7 @@ async def _whole(stream: IO[bytes]) -> AsyncIterator[Sequence[KeyValue]]:
 
 
 def _read(stream: IO[bytes]) -> bytes:
-    """What is there, without waiting for more: a pipe that is slow is passed on at once."""
+    """Read the bytes that are available, so that a slow pipe is passed on at once."""
     read1 = getattr(stream, "read1", stream.read)
     data: bytes = read1(READ_BYTES)
     return data

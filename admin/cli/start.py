@@ -45,9 +45,10 @@ def command(ctx: click.Context, file: Path | None, overrides: Sequence[str]) -> 
 
 
 def _do_without_hypothesis() -> None:
-    """Where kio finds hypothesis, as it does where the tests of this project run, it makes a
-    strategy for each type of the protocol, at the first message: for a second and more the node
-    would answer nobody."""
+    """Hide hypothesis from kio, which otherwise builds a strategy for each protocol type.
+
+    With the test dependencies installed, that would block the node for a second at its first
+    message."""
     sys.modules.setdefault("hypothesis", None)  # type: ignore[arg-type]
 
 

@@ -45,7 +45,7 @@ class Chunk(NamedTuple):
 
 
 class _Looked(NamedTuple):
-    """What came of asking all leaders: what each partition said, and why others said nothing."""
+    """The answers of all leaders by partition, and the reason why some are missing."""
 
     found: Mapping[int, Any]
     trouble: str | None
@@ -158,7 +158,7 @@ class Consumer:
         return _Looked(found, trouble)
 
     async def _ask(self, leader: Address, api_key: ApiKey, fill: Fill) -> list[Any] | str:
-        """What the leader says of each partition, or why it says nothing."""
+        """The leader's answer for each partition, or the reason why there is none."""
         try:
             response = await self._channels.ask(leader, api_key, fill, timeout_ms=ANSWER_MS)
         except Unanswered as error:

@@ -43,7 +43,7 @@ assert BATCH_BYTES < BUFFER_BYTES_MAX
 
 
 class Acks(IntEnum):
-    """Who must have a record before it counts as written."""
+    """The replicas that must have a record before it counts as written."""
 
     ALL = -1
     LEADER = 1
@@ -54,7 +54,7 @@ class DeliveryFailed(AdminError):
 
 
 class Sent(NamedTuple):
-    """Where the records of one `send` are. The offset is that of the first record.
+    """The position of the records of one `send`: the offset of the first one.
 
     `NO_OFFSET` when an earlier attempt had written them and the leader no longer knows where.
     """
@@ -133,7 +133,7 @@ class Producer:
         await self.close()
 
     async def partitions(self, topic: str) -> int:
-        """How many partitions the topic has; raises `AdminError`, for one that is not there too."""
+        """The number of partitions of the topic; raises `AdminError`, also for an unknown topic."""
         return len((await self._routes.find(topic)).leaders)
 
     async def send(

@@ -1,4 +1,4 @@
-"""Who leads which partition, as far as we know; asked anew when that turned out to be wrong."""
+"""A cache of partition leaders, refreshed when one turns out to be wrong."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -32,7 +32,7 @@ class Route:
     leaders: Mapping[int, Address | None]
 
     def leader(self, topic: str, partition: int) -> Address | None:
-        """Where the leader listens, or None; raises `UnknownTopic` for a stranger."""
+        """The address of the leader, or None; raises `UnknownTopic` for an unknown partition."""
         if partition not in self.leaders:
             raise UnknownTopic(
                 f"topic {topic} has partitions 0 to {len(self.leaders) - 1}, and not {partition}"

@@ -159,7 +159,7 @@ TIME_TITLES: Final = f"{'OFFSET':>8}  {'END':>8}  {'EPOCH':>5}  APPENDED"
 
 
 def is_index(path: Path) -> bool:
-    """Whether the file is one of these, by its name."""
+    """Check by its name whether the file is an index of append times."""
     return index_base(path.name) is not None
 
 

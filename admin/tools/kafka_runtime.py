@@ -161,7 +161,7 @@ _SMALL: Final = (
 def java_command(
     java: Path, jars: Path, main: str, arguments: Sequence[str], *, properties: Sequence[str] = ()
 ) -> list[str]:
-    """The java_command line that runs the class `main`, with system properties `name=value`."""
+    """The command line that runs the class `main`, with system properties `name=value`."""
     options = (f"-D{each}" for each in properties)
     return [str(java), *_SMALL, *options, "-cp", str(jars / "*"), main, *arguments]
 
@@ -169,7 +169,7 @@ def java_command(
 def broker_command(
     java: Path, jars: Path, release: Release, settings: Path, logging: Path
 ) -> list[str]:
-    """The java_command line of a broker with these two files."""
+    """The command line of a broker with these two files."""
     value = logging.as_uri() if release.logging_property == "log4j.configuration" else str(logging)
     properties = (f"{release.logging_property}={value}",)
     return java_command(java, jars, BROKER, [str(settings)], properties=properties)
@@ -184,11 +184,11 @@ class Runtime:
     jars: Path
 
     def broker(self, settings: Path, logging: Path) -> list[str]:
-        """The java_command line of a broker with these two files."""
+        """The command line of a broker with these two files."""
         return broker_command(self.java, self.jars, self.release, settings, logging)
 
     def tool(self, name: str, arguments: Sequence[str]) -> list[str]:
-        """The java_command line of one of Kafka's tools, by the name of its class."""
+        """The command line of one of Kafka's tools, by the name of its class."""
         return java_command(self.java, self.jars, name, arguments)
 
 
@@ -222,7 +222,7 @@ _DEPENDENCY: Final = (
 
 
 def cache_folder(environ: Mapping[str, str] = os.environ) -> Path:
-    """Where everything is kept that can be brought again."""
+    """The cache folder."""
     named = environ.get("XDG_CACHE_HOME")
     return (Path(named) if named else Path.home() / ".cache") / "metaquorum"
 

@@ -106,17 +106,17 @@ class LocalCluster:
 
     @property
     def controllers(self) -> tuple[Address, ...]:
-        """Where the controllers answer the Kafka protocol."""
+        """The addresses of the controllers."""
         return tuple(node.kafka for node in self.plan.controllers)
 
     @property
     def brokers(self) -> tuple[Address, ...]:
-        """Where the brokers answer."""
+        """The addresses of the brokers."""
         return tuple(node.kafka for node in self.plan.brokers)
 
     @property
     def is_running(self) -> bool:
-        """Whether any node runs."""
+        """True while any node runs."""
         return any(self.pid(name) is not None for name in self._nodes)
 
     def pid(self, name: str) -> int | None:
@@ -290,7 +290,7 @@ class LocalCluster:
         write_atomically(self.folder / CLUSTER_FILE, text)
 
     def as_data(self) -> dict[str, Any]:
-        """What `cluster.json` says: who runs, where, as which process."""
+        """The contents of `cluster.json`: nodes, addresses, processes."""
 
         def entry(node: NodePlan) -> dict[str, Any]:
             http = {} if node.http is None else {"http": str(node.http)}

@@ -1,4 +1,4 @@
-"""What a cluster on this machine consists of, and the files that say so.
+"""The plan of a cluster on this machine, and its files.
 
 A folder belongs to one cluster for good: `local.json` in it keeps the cluster id, the nodes and
 their ports, and each node has a folder with the settings it is started with. Everything here is
@@ -61,7 +61,7 @@ class NodePlan:
 
     @property
     def name(self) -> str:
-        """How the node and its folder are called."""
+        """The name of the node and of its folder."""
         return f"{self.role}-{self.id}"
 
 
@@ -91,7 +91,7 @@ class ClusterPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """What was asked for; None leaves it to the folder, or to the defaults where it is new."""
+    """The requested shape; None takes that of the folder or, for a new one, the default."""
 
     controllers: int | None = None
     brokers: int | None = None
@@ -150,7 +150,7 @@ def write_settings(folder: Path, plan: ClusterPlan, more: Mapping[str, str]) -> 
 
 
 def log_dir(folder: Path, node: NodePlan) -> Path:
-    """Where the node keeps what it must not lose."""
+    """The data folder of the node."""
     return (folder / node.name / "data").absolute()
 
 

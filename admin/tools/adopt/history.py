@@ -1,4 +1,4 @@
-"""What a metadata log says at its end: the image, who votes, and what we cannot honour.
+"""The state at the end of a metadata log: the image, the voters, unsupported contents.
 
 The log is read from its checkpoint on, or from 0. Nothing is left out in silence: a record that is
 not understood, and a fact that nobody here would act upon, are named.
@@ -32,7 +32,7 @@ _ZK_MIGRATION_UNDER_WAY: Final = frozenset({1, 2})
 
 @dataclass(slots=True)
 class History:
-    """What was read of one log."""
+    """The contents of one log."""
 
     image: Image = field(default_factory=Image)
     kraft_version: int = 0
@@ -118,7 +118,7 @@ def _note_unknown(history: History, value: bytes, offset: int) -> None:
 
 
 def refusals(history: History) -> list[str]:
-    """What the log says that we cannot honour, each in one sentence that names it."""
+    """The unsupported contents of the log, one sentence each."""
     return [
         *_unknown_types(history),
         *_features(history.image.features),
@@ -175,7 +175,7 @@ def _facts(image: Image) -> Iterator[str]:
 
 
 def _named(fact: kafka_records.Record) -> str:
-    """How a fact that cannot be honoured is called; empty for one that can be."""
+    """The name of an unsupported fact; empty for a supported one."""
     match fact:
         case kafka_records.AccessControlEntry():
             return f"{fact.principal} from {fact.host} on {fact.resource_name!r}"

@@ -53,7 +53,7 @@ class Move:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What is taken over, and by whom."""
+    """The log that is taken over, and the new controllers."""
 
     cluster_id: str
     best: Source
@@ -71,7 +71,7 @@ class Plan:
 
 
 def make_plan(sources: Sequence[Source], given: Mapping[ReplicaId, Address] | None) -> Plan:
-    """What is to be done with these folders; `given` says where voters listen, or who votes.
+    """Make the plan for these folders; `given` are the addresses of the voters, or the voters.
 
     Raises `AdoptError` where there is nothing that guarantees the committed records, or where the
     log says something that cannot be honoured.
@@ -117,7 +117,7 @@ def make_plan(sources: Sequence[Source], given: Mapping[ReplicaId, Address] | No
 
 
 def _election(election: ElectionState, best: Source, move: Move | None) -> ElectionState:
-    """What a controller remembers once it has this log: its own vote, or that of a later epoch.
+    """The election state of a controller with this log: its own vote, or that of a later epoch.
 
     An epoch that it has not heard of is one in which it has not voted.
     """

@@ -1,4 +1,4 @@
-"""What was found in a controller set, for its operator to read before anything is started.
+"""The report about a controller set, for the operator to read before the start.
 
 Pure functions from a plan to text.
 """
@@ -94,7 +94,7 @@ def _contents(image: Image) -> Iterator[str]:
 
 
 def notes(plan: Plan, sources: Sequence[Source]) -> list[str]:
-    """What the operator ought to know besides, each in a sentence or two."""
+    """Further notes for the operator, a sentence or two each."""
     return [
         *_notes_on_folders(plan, sources),
         *_notes_on_voters(plan),
@@ -157,6 +157,6 @@ def _notes_on_log(plan: Plan) -> Iterator[str]:
 
 
 def commands(program: str, settings_files: Sequence[Path]) -> str:
-    """How the controllers are started."""
+    """The commands that start the controllers."""
     lines = [f"  {program} start --config {path}" for path in settings_files]
     return "\n".join(["Start each controller where it is to run:", *lines])

@@ -32,7 +32,7 @@ _FOLDER_FILES: Final = frozenset({"partition.metadata", quorum_state.FILE_NAME})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """What one folder holds."""
+    """The contents of one folder."""
 
     folder: Path
     copy: Path
@@ -53,7 +53,7 @@ class Source:
 
     @property
     def node_id(self) -> int:
-        """Whose folder it is."""
+        """The id of the controller that used the folder."""
         return self.meta.node_id
 
     @property

@@ -29,12 +29,12 @@ SETTINGS_FILE: Final = "node.properties"
 
 
 def node_folder(folder: Path, heir: Heir) -> Path:
-    """Where a controller of ours lives: its settings, and its data beside them."""
+    """The folder of a new controller: its settings file and its data."""
     return folder / f"controller-{heir.node_id}"
 
 
 def settings_file(folder: Path, heir: Heir) -> Path:
-    """What `metaquorum start --config` is to be given."""
+    """The settings file for `metaquorum start --config`."""
     return node_folder(folder, heir) / SETTINGS_FILE
 
 
@@ -136,7 +136,7 @@ def _replace_log(plan: Plan, target: Path) -> None:
 
 
 def _log_of(plan: Plan) -> Path:
-    """Where the log that is taken over lies now: its folder may have been moved already."""
+    """The present path of the log that is taken over; its folder may have been moved."""
     best: Source = plan.best
     if best.copy.exists():
         return best.log_folder

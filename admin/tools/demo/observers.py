@@ -1,4 +1,4 @@
-"""What the demo observes from outside: who leads, how far a move is, how much was copied."""
+"""Observations from outside: the leader, the progress of a move, the bytes copied."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -71,7 +71,7 @@ async def await_successor(
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """How much of one partition a new replica holds."""
+    """The progress of one new replica."""
 
     id: PartitionId
     broker: int

@@ -36,7 +36,7 @@ EXPECTED = (StoryFailed, AdminError, LocalError, TimeoutError)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Telling:
-    """How to tell the story."""
+    """The options of the demo."""
 
     folder: Path | None
     """None takes a new one, which is removed after a good end."""

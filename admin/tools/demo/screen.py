@@ -1,4 +1,4 @@
-"""How the demo speaks: plain lines anywhere, and a live progress bar on a terminal."""
+"""The output of the demo: plain lines, and on a terminal a live progress bar."""
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext

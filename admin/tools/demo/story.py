@@ -49,7 +49,7 @@ class StoryFailed(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What was measured."""
+    """The measurements."""
 
     succession: Succession
     moving_when_killed: int

@@ -27,7 +27,7 @@ def content(partition: int, number: int, size_bytes: int) -> bytes:
 
 
 def number_of(value: bytes, partition: int) -> int | None:
-    """Which record of `partition` this is; None if it is none, to the last byte."""
+    """Return the number of this record, or None if its content is not one of ours."""
     head = value[:_HEAD_BYTES]
     try:
         number = int(head[6:-1])
@@ -38,7 +38,7 @@ def number_of(value: bytes, partition: int) -> int | None:
 
 @dataclass(slots=True)
 class Written:
-    """What one partition was given and has acknowledged."""
+    """The records given to one partition, and those it has acknowledged."""
 
     given: int = 0
     """Records handed over; their numbers are those below it."""
@@ -54,7 +54,7 @@ class Written:
 
 @dataclass(slots=True)
 class Read:
-    """What one partition gave back: each offset with the number of the record there, if any."""
+    """The records read from one partition."""
 
     numbers: dict[int, int] = field(default_factory=dict)
     """The offset at which each number was first read."""
@@ -95,7 +95,7 @@ class Balance:
 
     @property
     def fault(self) -> str | None:
-        """What must not be."""
+        """Describe the violations, or return None."""
         wrong = {
             "acknowledged records are lost": self.lost,
             "acknowledged records are at another offset": self.elsewhere,
