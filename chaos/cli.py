@@ -25,7 +25,7 @@ from chaos.simulation.profile import Profile
 SEEDS_MAX = 10_000_000
 IMAGES_MAX = 10_000_000
 SEEDS_AT_ONCE = 4
-"""What a worker process takes at a time."""
+"""The number of seeds that a worker process takes at a time."""
 
 
 @dataclass(slots=True)

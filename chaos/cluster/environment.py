@@ -49,7 +49,7 @@ class ClusterEnvironment(Environment):
         self.moves: list[int] = []
         """The ids of moves that clients were told."""
         self.holds_still = False
-        """Whether clients are to ask nothing now."""
+        """True while clients pause."""
 
     @abstractmethod
     def server_at(self, replica: ReplicaId) -> Server | None:

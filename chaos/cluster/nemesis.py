@@ -22,7 +22,7 @@ from chaos.simulation.profile import BETWEEN_TWO, NEEDS, Fault, Profile, Strike
 from quorum.core.vocabulary import ReplicaId
 
 STILL_MS_MAX: Final = 25_000
-"""How long it is waited for the moment; in some runs it does not come."""
+"""The longest wait for a quiet moment; in some runs it does not come."""
 BACK_MS_MAX: Final = 25_000
 """And for the one who was struck to be registered anew."""
 

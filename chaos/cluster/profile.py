@@ -47,7 +47,7 @@ class Settings:
     """The configuration of brokers and controllers, and the workload."""
 
     has_elr: bool
-    """Whether the cluster is founded with eligible leader replicas (KIP-966)."""
+    """True if the cluster is founded with eligible leader replicas (KIP-966)."""
     min_isr: int
     """Of topics that say nothing else."""
     session_timeout_ms: int
@@ -62,12 +62,12 @@ class Settings:
     slice_us: int
     """Of work that a controller does before others have a turn; a change of a partition is 20."""
     losses: int
-    """How often a broker is to lose what it has written, or its whole disk."""
+    """The number of data losses at quiet moments."""
     has_delayed_isr_requests: bool
     """Whether requests for a larger ISR are held back until who is to join is another incarnation.
     """
     sudden_losses: int
-    """How often one loses that in the middle of everything else: where nothing depends on one."""
+    """The number of data losses at any moment, where nothing depends on one broker."""
 
     @property
     def replicas_min(self) -> int:

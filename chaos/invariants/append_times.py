@@ -50,7 +50,7 @@ class _Read(NamedTuple):
     end: int
     """Of the records that it spoke of."""
     is_sound: bool
-    """Whether its last entry was."""
+    """True if its last entry was sound."""
 
 
 def entries(data: bytes, position: int = len(HEADER)) -> list[Entry | None]:

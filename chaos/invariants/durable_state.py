@@ -53,10 +53,10 @@ class DurableState:
         self.ends: list[int] = []
         """Of each batch; for finding one by its offset."""
         self.assigned: list[VoterSet] = []
-        """What the log says of the voters, the last one in force."""
+        """The voter sets in the log; the last one is in force."""
         self.vote = DurableVote()
         self.names: dict[str, Node] | None = None
-        """What the folder names for good, as it was looked at last."""
+        """The durable names in the folder, when it was read last."""
         self._segments: list[str] = []
         self._place: _Place | None = None
         self._vote_bytes = b""

@@ -20,7 +20,7 @@ class History:
     def __init__(self) -> None:
         self.batches: list[StoredBatch] = []
         self.assigned: list[VoterSet] = []
-        """What it says of the voters."""
+        """The committed voter sets."""
         self._ends: list[int] = []
         self._by: list[int] = []
         self._states: list[Any] = []

@@ -36,9 +36,9 @@ class _Following:
     call: int
     """Its last fetch."""
     heard_ms: int | None = None
-    """When that was answered, and well."""
+    """The time of a successful answer to it."""
     shown_ms: int | None = None
-    """When an answer came after which it has asked again: so it has looked at that answer."""
+    """The time of an answer after which it fetched again, so that it has seen the answer."""
 
 
 class LeaderStickiness:
@@ -164,7 +164,7 @@ class _Leading:
 
     epoch: int
     since_ms: int
-    """When it said so first, or woke: before that nobody could have fetched."""
+    """The time of its first claim, or of its wake-up: no fetch could arrive before."""
     fetched_ms: dict[ReplicaKey, int] = field(default_factory=dict)
     fine_until_ms: int = 0
     """Nothing can be wrong before; looked up anew when it comes."""

@@ -42,9 +42,9 @@ class Queues:
         }
         self._waiting = dict.fromkeys(Waiting, 0)
         self._batches: deque[tuple[int, int]] = deque()
-        """Where each batch ends that it was given since it leads, and its bytes, if it may wait."""
+        """The end and size of each uncommitted batch since it leads."""
         self._grew: set[Waiting] = set()
-        """Where somebody has come since the last check: nowhere else can there be too many."""
+        """The queues that have grown since the last check; only these can be too long."""
 
     def comes(self, what: Waiting) -> None:
         """One more request waits."""

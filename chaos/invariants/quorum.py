@@ -119,9 +119,9 @@ class _Epoch:
     leader: ReplicaId
     boot: int
     start: int | None = None
-    """Where its first batch lies; None until some disk holds it, or the wire."""
+    """The offset of its first batch; None until it is on a disk or on the wire."""
     durable_ends: dict[ReplicaKey, int] = field(default_factory=dict)
-    """How far each disk has come in this epoch, while it was in no later one."""
+    """The durable end of each replica in this epoch, while it was in no later one."""
     disks: dict[ReplicaKey, DurableState] = field(default_factory=dict)
     compared: int = 0
     """Up to here the log of this leadership was compared with what was committed before."""

@@ -27,7 +27,7 @@ class Mutant:
     """A fault to plant."""
 
     name: str
-    """What the product then does wrong, in words."""
+    """The fault in words."""
     module: str
     old: str
     """A piece of its source that is there exactly once."""

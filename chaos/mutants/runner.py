@@ -41,7 +41,7 @@ class Verdict:
     rule: str
     directed_fails: bool
     said: str
-    """What the runs said, for the reader of a mutant that was not caught."""
+    """The output of the runs, for a mutant that was not caught."""
 
     @property
     def is_caught(self) -> bool:

@@ -380,9 +380,9 @@ def _between(here: set[ReplicaId], there: set[ReplicaId]) -> set[tuple[ReplicaId
 STRANGERS: Final = range(500, 540)
 """Replicas that ask for records, and are nowhere."""
 UNKNOWN: Final = ReplicaId(700)
-"""Whom somebody wants as a voter; it never comes."""
+"""A requested voter that never comes."""
 TIMES: Final = 3
-"""How many times as much as fits."""
+"""The factor by which requests exceed the bounds."""
 FETCH_WAIT_MS: Final = 100
 LOOKS_MS: Final = (5, 20, 100)
 VALUE: Final = b"7 flood"

@@ -27,7 +27,7 @@ class Operator:
     def __init__(self, world: World) -> None:
         self._world = world
         self.waiting: set[ReplicaId] = set()
-        """Who is to vote again."""
+        """Replicas that are to vote again."""
 
     def lose_disk(self, victim: ReplicaId) -> bool:
         """Lose the whole disk of a replica; False if that might lose records."""

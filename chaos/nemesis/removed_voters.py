@@ -28,7 +28,7 @@ STANDS_WITHIN_MS: Final = 1_500
 """After that all take the leader for gone once more."""
 AWAY_MS_MIN: Final = 1_000
 AWAY_MS_MAX: Final = 5_000
-"""How long who has stood is cut off."""
+"""The time for which a candidate is cut off."""
 REMOVED_AHEAD: Final = "is removed in a higher epoch than the leader's"
 REPLACED_AHEAD: Final = "is removed in a higher epoch, and the whole machine replaced"
 

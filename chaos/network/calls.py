@@ -18,7 +18,7 @@ GONE_AT: Final = 2
 class _Call(NamedTuple):
     to: ReplicaId
     at: ReplicaId | None
-    """Who listens where that one is believed to be."""
+    """The replica at the believed address."""
     request: Request
     done: Done
 

@@ -34,7 +34,7 @@ TURNS: Final = 3
 """Of the loop, until all that was written has left."""
 
 Spoil = Callable[[bytes], bytes]
-"""What becomes of the bytes of one frame, its length included, on the way."""
+"""A change to the bytes of one frame, its length included."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,15 +51,15 @@ class Told:
     """The result of one call."""
 
     asked: Request | None = None
-    """What the core of the other side would have been given."""
+    """The request that the other side's core would get."""
     is_closed: bool = False
-    """Whether the side that was asked has ended the connection."""
+    """True if the server side has closed the connection."""
     is_lost: bool = False
-    """Whether the side that asked has."""
+    """True if the client side has closed it."""
     is_over: bool = False
-    """Whether the call is: it was answered, or there was no answer."""
+    """True if the call has ended, with an answer or without."""
     response: Response | None = None
-    """What the core of the side that asked is given."""
+    """The response that the client side's core gets."""
     records: bytes = b""
 
 

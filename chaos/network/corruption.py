@@ -265,7 +265,7 @@ def _side(process: "Process") -> Side:
 
 
 AHEAD: Final = 7
-"""How many epochs it is ahead of ours: near enough to be believed."""
+"""Its lead in epochs: small enough to be plausible."""
 FAR: Final = Offset(1 << 40)
 
 

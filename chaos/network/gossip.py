@@ -211,7 +211,7 @@ def _foreign(replica: ReplicaId) -> Advertisement:
 
 
 NAP_MS: Final = 1_000
-"""How long it sleeps at most."""
+"""The longest sleep."""
 
 
 def cluster_for(process: GossipingProcess, past: PersistentState) -> ClusterIdentity:

@@ -20,7 +20,7 @@ from quorum.records.voters_record import assignment_in
 LATENCY_MS: Final = (1, 6)
 STRAGGLING_MS_MAX: Final = 4_000
 REFUSED_SHARE: Final = 0.8
-"""How often the asker hears that nobody listens; otherwise it must wait for its time-out."""
+"""The share of refusals that reach the caller; otherwise it waits for its timeout."""
 
 Link = tuple[ReplicaId, ReplicaId]
 
@@ -82,7 +82,7 @@ class Network:
     ) -> None:
         self.listeners: dict[ReplicaId, End] = {}
         self.dark: set[ReplicaId] = set()
-        """Who has no power: they refuse nothing, and nobody is told of their end."""
+        """Replicas without power: they refuse nothing, and close no connection."""
         self.rates: Rates = CALM
         self.harm: Callable[[Packet], bool] | None = None
         """Asked of each packet, while something is to happen to one: whether it sees to this one.

@@ -18,7 +18,7 @@ CLIENT_METRICS: Final = 16
 NAME: Final = "metrics"
 WRITERS_PER_NODE: Final = 2
 WRITE_MS: Final = 400
-"""How long a writer waits for an answer before it takes the next number."""
+"""The time a writer waits for an answer before it takes the next number."""
 PAUSE_MS: Final = 5
 READ_MS: Final = 10_000
 

@@ -25,7 +25,7 @@ EPOCH_WALL_MS: Final = 1_795_236_537_164
 """The time of day at which every run begins."""
 
 BOOT: Final = FOLDER / "boot-timestamp"
-"""Where it keeps which boot it is in."""
+"""The file with the boot timestamp."""
 
 COVERED_FROM: Final = 21
 """Behind this byte of a batch everything is covered by its checksum."""
@@ -45,9 +45,9 @@ class VirtualClock:
     offset_ms: int
     rate: float
     _looked: tuple[int, int] = (-1, 0)
-    """When somebody looked at it last, and what it showed: many do in one moment."""
+    """The last reading and its moment: many readings share a moment."""
     _asked: tuple[int, int] = (-1, 0)
-    """When what it shows was asked for last, and the answer: after each turn, most often again."""
+    """The last answer of `when`: after each turn it is most often the same."""
 
     def at(self, now_ms: int) -> int:
         """The time that it shows then."""
@@ -86,20 +86,20 @@ class Machine:
     """Indexes that its disk has failed to keep as they were given: nothing ends because of that,
     and what was cut from one may come back in it."""
     times: AppendTimes = field(default_factory=AppendTimes)
-    """What was judged of its append times."""
+    """The checked indexes of append times."""
     slow_until_ms: int = 0
     stopped: bool = False
-    """Whether somebody has stopped it on purpose."""
+    """True if it was stopped on purpose."""
     dies_after: int | None = None
     """So many more operations of the disk, and there is no power, or no process."""
     dies_alone: bool = False
-    """Whether it is the process only."""
+    """True if only the process dies, and the power stays on."""
     sync_fails: bool = False
-    """Whether the next fsync fails."""
+    """True if the next fsync fails."""
     rotten: tuple[Path, int, bytes] | None = None
-    """What is not as it was written: in which file, where, and what was there."""
+    """The damage: its file, position, and the bytes before."""
     rots_at_end: bool = False
-    """Whether that is in the last batch of its log: it looks like a write that was torn."""
+    """True if the damage is in the last batch of the log and looks like a torn write."""
     partner: "Machine | None" = None
     """With whom it has exchanged disks."""
     copy: VirtualDisk | None = None
@@ -111,15 +111,15 @@ class Machine:
     names_checked: tuple[VirtualDisk, int] | None = None
     """The disk on which it was looked at what its folder names for good, and of which moment."""
     is_old: bool = False
-    """Whether an older release of the program is on it (`chaos.simulation.old_release`)."""
+    """True if it runs the older release."""
     upgrades: bool = False
-    """Whether the next process is of the newer one."""
+    """True if the next process runs the newer release."""
     sync_failed: bool = False
-    """Whether this process was given a reason to end."""
+    """True if a sync has failed under this process."""
     is_at_fault: bool = False
-    """Whether what this process writes beside its log may not be kept."""
+    """True if the disk may not keep what this process writes beside its log."""
     began_at: int = 0
-    """Where its log ended when this process began."""
+    """The log end when this process began."""
 
     def __post_init__(self) -> None:
         self.key = ReplicaKey(self.config.node_id)

@@ -59,9 +59,9 @@ class Process:
         self.boot = incarnation.boot
         self.is_dead = False
         self.is_leaving = False
-        """Whether it takes no more turns: it writes out what it has, and ends."""
+        """True while it writes out what it has before it ends; it takes no more turns."""
         self.leads = False
-        """Whether the state machine above was told that it may propose."""
+        """True if the state machine above may propose."""
         self.wishes: list[VoterRequest] = []
         """For other voters, that it was asked for and has not answered."""
         self.dies_in: int | None = None
@@ -72,7 +72,7 @@ class Process:
         self.log = past.log
         self.disk_queue = DiskQueue(self, world)
         self.proposed_end = 0
-        """Where what it was given to append ends, since it leads."""
+        """The end of its proposals, since it leads."""
         self.queues = Queues(incarnation, world.profile.bounds)
         self._runs = False
         self._parts_of: Epoch | None = None

@@ -139,7 +139,7 @@ NEEDS: Final = {
     Fault.ASKED_FROM_ABROAD: 2,
     Fault.ROT_AT_END: 3,
 }
-"""How many voters it takes for a fault to mean anything."""
+"""The number of voters that a fault needs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,15 +192,15 @@ DEPARTED_BEFORE_MS: Final = (1_500, 6_000)
 """How long before the end of the faults the last voter is removed that was cut off as it stood."""
 
 FAULTS_MS: Final = 20_000
-"""How long a run is disturbed."""
+"""The duration of the faults."""
 QUIET_MS: Final = 3_000
-"""How long nothing strikes in a quiet window."""
+"""The length of a quiet window."""
 
 
 VIP: Final = ("anybody", 9_000)
 """An address behind which one of all others that run answers."""
 FOREIGN: Final = ("anybody-else", 9_000)
-"""Where somebody of another cluster answers."""
+"""The address of a node of another cluster."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

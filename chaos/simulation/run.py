@@ -49,7 +49,7 @@ FIRED_AS: Final = {
     Fault.FULL_DISK: "a disk has no room",
     Fault.FSYNC_FAILS: "ends because of its disk",
 }
-"""What shows that a strike has had its effect, where that comes later."""
+"""The event that shows the effect of a strike, where that comes later."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -27,7 +27,7 @@ class Timeline:
         self._heap: list[tuple[int, int, Happening]] = []
         self._put = 0
         self._at_once = 0
-        """How much has happened in this millisecond."""
+        """The number of events in this millisecond."""
 
     def after(self, delay_ms: int, happen: Happening) -> None:
         """Run this once after a delay; at 0 it runs after everything that is due now."""
@@ -62,7 +62,7 @@ class Trace:
 
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
-        """How often each kind of thing has happened."""
+        """The number of events of each kind."""
         self._last: deque[tuple[int, object, object]] = deque(maxlen=EVENTS_KEPT)
         self._hash = blake2b(digest_size=16)
         self._untold: list[str] = []

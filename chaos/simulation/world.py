@@ -25,7 +25,7 @@ from quorum.persistent_state import load_persistent_state
 FAREWELL_MS: Final = 300
 REPAIRING_MS: Final = 1_000
 WAITING_MS_MAX: Final = 2_000
-"""How long a machine stays down that died by itself."""
+"""The time that a machine stays down after it died by itself."""
 
 
 class World(Environment):

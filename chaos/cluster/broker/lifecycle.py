@@ -104,7 +104,7 @@ class BrokerLifecycle:
         self._round = 0
         self._leaves = False
         self.may_go = False
-        """Whether the controller lets it go."""
+        """True once the controller lets it shut down."""
         self.living = LifecycleState(
             heartbeat_interval_ms=settings.heartbeat_interval_ms, previous_epoch=previous_epoch
         )

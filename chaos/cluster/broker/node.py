@@ -20,7 +20,7 @@ class BrokerNode(ClusterProcess, ABC):
     replica_lag_time_max_ms: int
     broker_epoch: int | None
     is_open: bool
-    """Whether it has been unfenced, and answers others: its metadata may be old until then."""
+    """True once it is unfenced and answers requests; its metadata may be old until then."""
 
     @abstractmethod
     def registered(self, epoch: int) -> None:

@@ -55,7 +55,7 @@ class BrokerProcess(BrokerNode):
         self.metadata.on_change = self._changed
         self._replays = False
         self.is_open = False
-        """Whether it has been unfenced, and answers others: its metadata may be old until then."""
+        """True once it is unfenced and answers requests; its metadata may be old until then."""
         self._held: list[Callable[[], None]] = []
         self.broker_id = int(incarnation.id)
         self.broker_epoch: int | None = None

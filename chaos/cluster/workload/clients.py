@@ -56,9 +56,9 @@ class Client:
         self._numbers: tuple[int, ...] = ()
         self._redirects = False
         self.waits = 0
-        """How much it has asked that is neither answered nor given up."""
+        """The number of requests under way."""
         self.is_done = False
-        """Whether it asks nothing more."""
+        """True if it sends no more requests."""
 
     @property
     def id(self) -> ReplicaId:
@@ -361,7 +361,7 @@ class Asking:
         self._done = done
         self._tries = 0
         self._may_be_done = 0
-        """How often it was asked where it is not known that nothing came of that."""
+        """The number of attempts that may have been carried out."""
         self._is_over = False
 
     def go(self) -> None:

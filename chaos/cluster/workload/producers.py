@@ -28,7 +28,7 @@ from statemachine.vocabulary import NO_LEADER
 PRODUCER_IDS: Final = 5_000
 PRODUCE_TIMEOUT_MS: Final = 2_000
 PATIENCE_MS: Final = 5_000
-"""How long an answer is waited for."""
+"""The timeout of a request."""
 PAUSE_MS: Final = (20, 300)
 """Before a broker is asked again, or another one."""
 READ_BYTES: Final = 2_000
@@ -64,7 +64,7 @@ class _Asker(ABC):
         self.rng = rng
         self._id = ReplicaId(2_000 + number)
         self.is_done = False
-        """Whether it asks nothing more."""
+        """True if it sends no more requests."""
 
     @property
     def id(self) -> ReplicaId:

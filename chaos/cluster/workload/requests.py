@@ -50,7 +50,7 @@ class Request(NamedTuple):
     serve: Serve
     understood: Callable[[Any], Hashable]
     may_repeat: bool = False
-    """Whether it may be asked again although it may have been done."""
+    """True if it may be repeated although it may have been carried out."""
     idempotency_key: str = ""
 
 
