@@ -1,4 +1,4 @@
-"""What can go wrong between a client and a cluster, each said in one sentence for a person."""
+"""Errors between a client and a cluster, each one sentence for a person."""
 
 from quorum.protocol.errors import RequestRefused
 

@@ -1,4 +1,4 @@
-"""What is asked for and told about a cluster: values that every door, client and command shares.
+"""Values about a cluster that the client, HTTP and the commands share.
 
 Frozen, without behaviour beyond what follows from their own fields; they know neither the wire
 nor the screen. Times are wall-clock milliseconds as the leader of the quorum saw them.
@@ -46,7 +46,7 @@ class BrokerInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterDescription:
-    """Who is in the cluster: its brokers, or its controllers, as asked for."""
+    """The brokers of a cluster, or its controllers, as asked for."""
 
     cluster_id: str | None
     controller_id: int
@@ -93,11 +93,11 @@ class Reassignment:
     adding: Sequence[int]
     removing: Sequence[int]
     target: Sequence[int] = ()
-    """What it is to have in the end, in order; empty where the node does not say."""
+    """The replicas in the end, in order; empty if the node does not say."""
     move_id: int = 0
     """The move that it belongs to; 0 for none."""
     step: int = 0
-    """Which is under way or comes next, from 1 on; 0 where that and the rest is not told."""
+    """The step under way or the next one, from 1 on; 0 if neither it nor the rest is told."""
     step_count: int = 0
     state: str = ""
     reason: str | None = None
@@ -112,7 +112,7 @@ class Reassignment:
 
     @property
     def id(self) -> PartitionId:
-        """Which partition it is."""
+        """The id of the partition."""
         return PartitionId(self.topic, self.partition)
 
 
@@ -134,7 +134,7 @@ class Topics:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assignment:
-    """Where a partition's replicas shall be, the preferred leader first; None cancels the move."""
+    """The wanted replicas of a partition, the preferred leader first; None cancels its move."""
 
     topic: str
     partition: int
@@ -142,13 +142,13 @@ class Assignment:
 
     @property
     def id(self) -> PartitionId:
-        """Which partition it is."""
+        """The id of the partition."""
         return PartitionId(self.topic, self.partition)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionResult:
-    """What came of a request for one partition; error code 0 is success."""
+    """The result for one partition; error code 0 is success."""
 
     topic: str
     partition: int
@@ -156,13 +156,13 @@ class PartitionResult:
     error_name: str = "NONE"
     message: str | None = None
     replicas: Sequence[int] = ()
-    """What it has now; of a dry run, what it would have. Empty where the node does not say."""
+    """The replicas now, or after a dry run. Empty if the node does not say."""
     steps: Sequence[Sequence[int]] = ()
     """Of a dry run what it would have after each step; told of the first partitions."""
 
     @property
     def id(self) -> PartitionId:
-        """Which partition it is."""
+        """The id of the partition."""
         return PartitionId(self.topic, self.partition)
 
 

@@ -149,7 +149,7 @@ class HurtPartition(Answer, frozen=True, kw_only=True):
 
 
 class Safety(Answer, frozen=True, kw_only=True):
-    """Whether brokers may stop together."""
+    """The verdict whether brokers may stop together."""
 
     safe: bool
     as_of_offset: AsOfOffset

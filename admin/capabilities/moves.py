@@ -189,7 +189,7 @@ class MovePartitions(Answer, frozen=True, kw_only=True):
 
 
 class MovedPartition(Struct, frozen=True, kw_only=True, array_like=True):
-    """What a move asked for one partition, and what that had before."""
+    """The target of one partition of a move, and its replicas before."""
 
     topic: str
     partition: int
@@ -215,7 +215,7 @@ class MoveResult(Answer, frozen=True, kw_only=True):
 
 
 class PartitionOutcome(Answer, frozen=True, kw_only=True):
-    """What a partition has now, or why it did not change."""
+    """The replicas of a partition now, or the reason why it did not change."""
 
     topic: str
     partition: Annotated[int | None, Meta(description="null: the whole topic")]
@@ -246,7 +246,7 @@ class MovesChanged(Answer, frozen=True, kw_only=True):
 
     @property
     def has_refusals(self) -> bool:
-        """Whether any part of the request was refused."""
+        """True if any part of the request was refused."""
         return bool(self.partitions_refused) or any(each.kafka_error_code for each in self.moves)
 
 
@@ -528,7 +528,7 @@ async def _change(request: _ChangeMoves, context: Context, command: MoveCommand)
 
 
 def _contradiction(request: _ChangeMoves) -> str | None:
-    """What is named twice, or not at all."""
+    """Return what is named twice or not at all, or None."""
     match request:
         case PauseMoves() | ResumeMoves():
             parts, more = False, ""
@@ -664,7 +664,7 @@ class WholePlan(Struct, frozen=True, kw_only=True):
     targets: dict[PartitionId, tuple[int, ...]]
     """In the order asked."""
     originals: dict[PartitionId, tuple[int, ...]]
-    """What these had then: the plan that leads back."""
+    """The replicas of these before: the plan that leads back."""
     gone: int
 
 

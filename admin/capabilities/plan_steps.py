@@ -1,4 +1,4 @@
-"""What making and beginning plans is put together from: pieces of work, of reading, of beginning.
+"""The steps of making and beginning a plan: slices of work, of reading, of beginning.
 
 Each piece takes a few milliseconds, and the controller goes on in between.
 """
@@ -55,7 +55,7 @@ class Pieces:
 
     def __init__(self, service: Service, who: str, request: KeyedPlan) -> None:
         self.is_over = False
-        """Whether all of it was done before; known once `done_before` was asked."""
+        """True if all of it was done before; known once `done_before` was asked."""
         self.who = who
         self._service = service
         self._key = "" if request.only_reads() else request.key
@@ -63,7 +63,7 @@ class Pieces:
         self._count = 0
 
     def starts(self, count: int) -> range:
-        """Where the pieces of so many partitions begin.
+        """The beginnings of the pieces of so many partitions.
 
         With a key it is remembered as well that there was nothing to do, by a piece of none.
         """
@@ -107,7 +107,7 @@ class Pieces:
 
 
 async def in_pieces(work: Generator[None, None, T]) -> T:
-    """What the work comes to; others have their turn between its pieces."""
+    """Return the result of the work; others have their turn between its slices."""
     while True:
         try:
             next(work)
@@ -159,7 +159,7 @@ class Begun:
         self.take(await pieces.carry_out(wishes))
 
     def take(self, answers: Sequence[reassignments.MoveAnswer]) -> None:
-        """What pieces have come to, now or in an attempt before this one."""
+        """Take the answers of pieces, from now or an attempt before this one."""
         for answer in answers:
             assert isinstance(answer, MoveStarted)
             self.moves += [answer.move_id] if answer.move_id else []
@@ -169,7 +169,7 @@ class Begun:
 
 
 async def begun_before(service: Service, moves: Sequence[int]) -> tuple[Assignment, Assignment]:
-    """What partitions had before these moves, and what the moves want them to have."""
+    """Return the replicas of partitions before these moves, and their targets."""
     current: dict[tuple[str, int], Replicas] = {}
     plan: dict[tuple[str, int], Replicas] = {}
     for move_id in moves:
@@ -191,7 +191,7 @@ def _plan_part(move_id: int, part: int) -> Callable[[Image], MovePlan | Refusal]
 
 
 def planned(current: Assignment, plan: Assignment) -> tuple[PlannedPartition, ...]:
-    """What is planned, as far as an answer tells it."""
+    """Return the planned partitions, as many as an answer tells."""
     return tuple(
         [
             PlannedPartition(id=PartitionId(*named), replicas=current[named], target=plan[named])
@@ -201,7 +201,7 @@ def planned(current: Assignment, plan: Assignment) -> tuple[PlannedPartition, ..
 
 
 async def foreseen(current: Assignment, plan: Assignment, racks: Racks) -> Foreseen:
-    """What carrying out the plan would make of `current`."""
+    """Return the outcome of carrying out the plan."""
     if not current:
         # That nobody has anything of nothing would be taken for what the brokers have.
         return Foreseen()
@@ -219,7 +219,7 @@ async def foreseen(current: Assignment, plan: Assignment, racks: Racks) -> Fores
 
 
 def shares(before: Sequence[Load], after: Sequence[Load]) -> tuple[BrokerShare, ...]:
-    """What each broker has that has any then, or had any before."""
+    """Return the share of each broker that has any replica before or after."""
     had = {load.broker: load for load in before}
     return tuple(
         BrokerShare(

@@ -238,7 +238,7 @@ def _piece(names: Sequence[str], at: tuple[int, int]) -> Callable[[Image], Piece
 
 
 def _moving(moving: Sequence[tuple[str, int]]) -> str:
-    """Why there is no plan where replicas come and go: they say nothing of what is wanted."""
+    """Return the reason why partitions under reassignment cannot be planned for."""
     topic, number = moving[0]
     more = len(moving) - 1
     others = f", as are {more} other partition(s) of these topics" if more else ""

@@ -39,7 +39,7 @@ EmptiedBrokers = Annotated[
 
 
 class PlannedPartition(Answer, array_like=True, frozen=True, kw_only=True):
-    """What a partition has, and is to have."""
+    """A partition with its replicas and its target."""
 
     id: PartitionId
     replicas: tuple[int, ...]
@@ -47,7 +47,7 @@ class PlannedPartition(Answer, array_like=True, frozen=True, kw_only=True):
 
 
 class BrokerShare(Answer, frozen=True, kw_only=True):
-    """How many of the partitions that were planned for a broker has, and would have.
+    """The share of a broker in the planned partitions, before and after.
 
     Where brokers are emptied it is of all that there are, and what it leads.
     """
@@ -61,7 +61,7 @@ class BrokerShare(Answer, frozen=True, kw_only=True):
 
 
 class Foreseen(Answer, frozen=True, kw_only=True):
-    """What a plan would do."""
+    """The outcome of a plan."""
 
     replicas_added: int = 0
     replicas_removed: int = 0
@@ -73,7 +73,7 @@ class Foreseen(Answer, frozen=True, kw_only=True):
 
 
 class Emptying(Answer, frozen=True, kw_only=True):
-    """How far brokers are from having no replicas."""
+    """The progress of brokers towards having no replicas."""
 
     held: int = 0
     """Partitions that have a replica on any of them."""
@@ -94,10 +94,10 @@ class Emptying(Answer, frozen=True, kw_only=True):
 
 
 class PlanResult(Answer, frozen=True, kw_only=True):
-    """What came of a request."""
+    """The result of a request to plan."""
 
     reason: str | None = None
-    """Why there is no plan."""
+    """The reason why there is no plan."""
     moves: tuple[int, ...] = ()
     """That were begun, and of a drain those that empty the brokers already."""
     planned: int = 0
@@ -228,7 +228,7 @@ PlanRequest = GeneratePlan | ChangeReplicationFactor | DecommissionBrokers | Rec
 
 
 def contradiction(request: PlanRequest) -> str | None:
-    """What contradicts itself in the request, with what would be right; None if nothing does."""
+    """Return the contradiction in the request, with what would be right, or None."""
     if isinstance(request, DecommissionBrokers | RecommissionBrokers):
         if len(set(request.broker_ids)) != len(request.broker_ids):
             return "a broker is named twice; name each once"
@@ -278,7 +278,7 @@ def plan_data(found: PlanResult, moved: BytesMoved = UNTRIED) -> dict[str, Any]:
 
 
 def begun_data(found: PlanResult) -> dict[str, Any]:
-    """What was begun, and what could not be."""
+    """The JSON of what was begun and what was refused."""
     return {
         "move_ids": list(found.moves),
         "partitions_accepted": found.accepted,
@@ -297,7 +297,7 @@ def begun_data(found: PlanResult) -> dict[str, Any]:
 
 
 def replicas_data(found: PlanResult) -> list[dict[str, Any]]:
-    """What partitions have, or would have, of which a move is cancelled."""
+    """The JSON of the replicas of partitions whose move is cancelled."""
     return [
         {"topic": each.id.topic, "partition": each.id.partition, "replicas": list(each.replicas)}
         for each in found.partitions
@@ -305,7 +305,7 @@ def replicas_data(found: PlanResult) -> list[dict[str, Any]]:
 
 
 def emptying_data(found: PlanResult) -> dict[str, Any]:
-    """How far brokers are from having no replicas."""
+    """The progress of brokers towards having no replicas."""
     emptying = found.emptying
     return {
         "state": _state(found),
@@ -333,7 +333,7 @@ def _leaving(found: PlanResult) -> int:
 
 
 def bytes_data(moved: BytesMoved) -> dict[str, Any]:
-    """What a plan copies, or why that is not known."""
+    """The JSON of the bytes that a plan copies, or the reason why they are unknown."""
     return {"bytes_moved": moved.size_bytes, "bytes_moved_unknown": moved.reason}
 
 

@@ -81,7 +81,7 @@ class Voters(Answer, frozen=True, kw_only=True):
 
     @property
     def is_at_rest(self) -> bool:
-        """Whether no change is under way."""
+        """True if no change is under way."""
         return not self.target_voters and self.waits_for is None
 
 

@@ -44,12 +44,12 @@ class BegunMove(Answer, frozen=True, kw_only=True):
 
     @property
     def accepted(self) -> list[PartitionResult]:
-        """What is done, or was so already."""
+        """The partitions that were accepted."""
         return [each for each in self.results if not each.error_code]
 
     @property
     def refused(self) -> list[PartitionResult]:
-        """What is not, each with its reason."""
+        """The partitions that were refused, each with its reason."""
         return [each for each in self.results if each.error_code]
 
 

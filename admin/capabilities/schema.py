@@ -61,14 +61,14 @@ class Request(Struct, Generic[A_co], frozen=True, kw_only=True, forbid_unknown_f
     NAME: ClassVar[str]
     """The name of the capability on the wire and in the reference."""
     CHANGES: ClassVar[bool] = False
-    """Whether it changes the cluster; if not, a stale answer may be asked for."""
+    """True if it changes the cluster; if not, a stale answer may be asked for."""
     ROUTES: ClassVar[tuple[Route, ...]] = ()
     ASKS_WHO_LEADS: ClassVar[bool] = False
-    """Whether "nobody leads" is an answer, once that is more than a short election."""
+    """True if "nobody leads" is an answer, once that is more than a short election."""
     LOCAL: ClassVar[bool] = False
-    """Whether any node answers from what it has, unasked."""
+    """True if any node answers from what it has, unasked."""
     STALE: ClassVar[bool] = True
-    """Whether any node may answer it from what it has, if it changes nothing."""
+    """True if any node may answer it from what it has, if it changes nothing."""
     ERRORS: ClassVar[tuple[Error, ...]] = ()
     """Errors that it is refused with as a whole, beside INVALID_REQUEST."""
     LOOK: ClassVar[str | None] = None
@@ -76,12 +76,12 @@ class Request(Struct, Generic[A_co], frozen=True, kw_only=True, forbid_unknown_f
     DONE_BEFORE: ClassVar[int | None] = None
     """The error of a repeated attempt that means that an earlier one succeeded."""
     KEYED: ClassVar[bool] = True
-    """Whether a change with a field `key` gets a new key if it has none: asked twice, it would be
+    """True if a change with a field `key` gets a new key if it has none: asked twice, it would be
     carried out twice."""
 
     @classmethod
     def may_be_stale(cls) -> bool:
-        """Whether a stale answer may be asked for."""
+        """True if a stale answer may be asked for."""
         return cls.STALE and not cls.CHANGES
 
     def failing(self) -> str:
@@ -89,7 +89,7 @@ class Request(Struct, Generic[A_co], frozen=True, kw_only=True, forbid_unknown_f
         raise NotImplementedError
 
     def only_reads(self) -> bool:
-        """Whether this request changes nothing: a dry run, for one."""
+        """True if this request changes nothing: a dry run, for one."""
         return not self.CHANGES
 
 
@@ -109,15 +109,15 @@ R = TypeVar("R", bound=Request[Any])
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
-    """What a handler needs beside the request."""
+    """The arguments of a handler beside the request."""
 
     service: "Service"
     who: str
     """The principal that asks."""
     stale: bool = False
-    """Whether this node may answer from what it has."""
+    """True if this node may answer from what it has."""
     timeout_ms: int
-    """How long the client waits."""
+    """The patience of the client."""
 
 
 Handler = Callable[[Any, Context], Awaitable[Any]]
@@ -154,7 +154,7 @@ def refused(request: Request[Any], refusal: Refusal) -> Refused:
 
 
 def unless_refused(request: Request[Any], found: T | Refusal) -> T:
-    """What was found; raises `Refused` for a refusal."""
+    """Return what was found; raises `Refused` for a refusal."""
     if isinstance(found, Refusal):
         raise refused(request, found)
     return found

@@ -82,7 +82,7 @@ class AdminClient:
     async def describe_quorum(
         self, *, stale: bool = False, patient: bool = True
     ) -> QuorumDescription:
-        """Who leads and votes, and how far every replica has come, as the leader sees it.
+        """Describe the quorum as its leader sees it.
 
         Any node answers where it may be `stale`. Who is not `patient` is told that nobody leads as
         soon as that has gone on for longer than an election, with `Unreachable`.
@@ -93,7 +93,7 @@ class AdminClient:
         return questions.read_quorum(answer.response, cluster.cluster_id)
 
     async def discover_brokers(self) -> Whereabouts:
-        """Where every node is, as the node that answers has heard it; it needs no leader."""
+        """List the nodes that the node which answers has heard of; it needs no leader."""
         answer = await self._ask(discover_brokers())
         return read_whereabouts(answer.response)
 
@@ -170,7 +170,7 @@ class AdminClient:
         await self._ask(questions.delete_topic(name))
 
     async def describe_configs(self, kind: int, name: str) -> Sequence[ConfigInfo]:
-        """What is set for a resource of a kind of `config_questions`, and by whom."""
+        """Describe the configurations of a resource and their sources."""
         answer = await self._ask(config_questions.describe_configs(kind, name))
         return config_questions.read_configs(answer.response)
 

@@ -37,7 +37,7 @@ NOT_CONTROLLER."""
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """Who leads, as one node has heard it; `leader_id` is -1 where it knows of nobody."""
+    """The leader as one node has heard it; `leader_id` is -1 for none."""
 
     leader_id: int
     epoch: int
@@ -56,7 +56,7 @@ def ask_anybody(form: Form) -> Any:
 async def standings(
     channels: Channels, addresses: Sequence[Address], *, timeout_ms: int
 ) -> Mapping[Address, Standing]:
-    """How the nodes at these addresses stand, those of them that tell within the time."""
+    """Return the leaders that the nodes at these addresses name within the time."""
 
     async def ask(address: Address) -> Standing | None:
         try:
@@ -74,7 +74,7 @@ async def standings(
 
 
 def is_leaderless(found: Iterable[Standing]) -> bool:
-    """Whether some tell, and none of them knows a leader."""
+    """True if some tell, and none of them knows a leader."""
     leaders = {each.leader_id for each in found}
     return leaders == {NO_REPLICA}
 
@@ -86,7 +86,7 @@ class Verdict:
     code: int = 0
     message: str | None = None
     is_undone: bool = False
-    """Whether what was asked for was not done, and will not be, for certain."""
+    """True if what was asked for was not done, and will not be, for certain."""
 
 
 def whole(response: Any) -> Verdict:
@@ -102,19 +102,19 @@ class Question:
     fill: Fill
     judge: Callable[[Any], Verdict] = whole
     failing: str
-    """How to begin the sentence that says that it failed: "topic a cannot be created"."""
+    """The beginning of the sentence of a failure: "topic a cannot be created"."""
     done_before: int | None = None
     """The error that means that what we ask for is done already. It is success when an earlier
     attempt, whose answer was lost, may have done it."""
     look: str | None = None
     """Of a change: what shows whether it was made, where that is not known."""
     wanted: Consistency | None = None
-    """What the answer must be; None is what is usual for the request."""
+    """The consistency of the answer; None is what is usual for the request."""
     tells_patience: bool = False
-    """Whether to tell how long we wait: Kafka's form of a change has no field for it. Then the node
+    """True if to tell how long we wait: Kafka's form of a change has no field for it. Then the node
     gives it up before we go away."""
     asks_who_leads: bool = False
-    """Whether that nobody does is an answer, as soon as no node knows a leader."""
+    """True if that nobody does is an answer, as soon as no node knows a leader."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,16 +128,16 @@ class Answer:
 
 @dataclass(slots=True)
 class _Heard:
-    """What came of a question that nobody could answer in time."""
+    """The failed attempts of a question that nobody answered in time."""
 
     question: Question
     within_ms: int
     last: dict[Address, str] = field(default_factory=dict)
-    """What became of the last attempt at each address."""
+    """The outcome of the last attempt at each address."""
     answered: set[Address] = field(default_factory=set)
-    """Whose last word is an answer, of an error."""
+    """The nodes whose last attempt ended with an error answer."""
     is_undone: bool = False
-    """Whether the last answer says that it was not done, and will not be."""
+    """True if the last answer says that it was not done, and will not be."""
 
     def told(
         self,
@@ -169,7 +169,7 @@ class _Heard:
         return f"{question.failing}: {what}"
 
     def _says_more(self, node: Address, found: Mapping[Address, Standing]) -> bool:
-        """Whether a node has said more than how it stands."""
+        """True if a node has said more than how it stands."""
         return node in self.answered and node in found and f"{found[node]}," in self.last[node]
 
 

@@ -45,7 +45,7 @@ class Form:
     api_key: ApiKey
     version: int
     patience: timedelta
-    """How long the asker will wait for the answer."""
+    """The time that the client waits for the answer."""
 
     def request(self, **values: Any) -> Any:
         """The request; fields that the version lacks are left out."""

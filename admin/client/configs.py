@@ -38,7 +38,7 @@ class ConfigInfo:
 
 
 def describe_configs(kind: int, name: str) -> Question:
-    """What is set for a topic or a broker, and by whom (KIP-226)."""
+    """Describe the configurations of a topic or a broker (KIP-226)."""
 
     def fill(form: Form) -> Any:
         resource = form.part(

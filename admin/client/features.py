@@ -14,7 +14,7 @@ from quorum.protocol.apis import ApiKey
 UPGRADE: Final = 1
 SAFE_DOWNGRADE: Final = 2
 UNSAFE_DOWNGRADE: Final = 3
-"""How far a change may go (KIP-778)."""
+"""The upgrade types (KIP-778)."""
 
 _KINDS_FROM: Final = 1
 """The first UpdateFeatures that tells the downgrades apart and can only try."""
@@ -27,7 +27,7 @@ CLIENT_VERSION: Final = "1"
 
 
 def describe_features() -> Question:
-    """Which levels of which features a node supports, and which are in force (KIP-584)."""
+    """Describe the supported and the finalized levels of features (KIP-584)."""
 
     def fill(form: Form) -> Any:
         return form.request(

@@ -1,4 +1,4 @@
-"""How large partitions are: asked of every broker that is alive, for each knows its own logs only.
+"""The sizes of partitions, asked of every live broker, for each knows its own logs only.
 
 Each is asked once. Who does not answer is done without: what that one alone has is unknown then,
 and it is said who has kept silent.
@@ -17,7 +17,7 @@ from admin.client.channels import Channels, Fill, Form, Unanswered
 from quorum.protocol.apis import ApiKey
 
 PATIENCE_MS: Final = 3_000
-"""How long each broker may take."""
+"""The time that each broker may take."""
 ASKED_AT_ONCE_MAX: Final = 16
 NAMED_MAX: Final = 3
 """Brokers and partitions that a reason names."""
@@ -31,7 +31,7 @@ class _Sizes:
     largest: Mapping[Place, int]
     """Bytes of the largest log of each partition of which any is known."""
     silent: Sequence[str]
-    """Why brokers have not said anything, as they came."""
+    """The reasons of brokers that did not answer, as they came."""
 
 
 async def log_sizes(client: AdminClient, wanted: Collection[Place]) -> Mapping[Place, int]:
@@ -42,12 +42,12 @@ async def log_sizes(client: AdminClient, wanted: Collection[Place]) -> Mapping[P
 
 
 async def bytes_of(client: AdminClient, found: PlanResult) -> BytesMoved:
-    """What the plan would copy."""
+    """Return the bytes that the plan would copy."""
     return await bytes_at([each.address for each in await client.brokers()], copies_of(found))
 
 
 def copies_of(found: PlanResult) -> Mapping[Place, int] | None:
-    """How often each partition of the plan is copied; None where not all of them are told."""
+    """Return the number of copies of each partition of the plan; None if not all are told."""
     if len(found.partitions) < found.planned:
         return None
     return copied(
@@ -59,13 +59,13 @@ def copies_of(found: PlanResult) -> Mapping[Place, int] | None:
 def copied(
     current: Mapping[Place, Sequence[int]], plan: Mapping[Place, Sequence[int]]
 ) -> Mapping[Place, int]:
-    """How often each partition is copied by a plan; those that are not are left out."""
+    """Return the number of copies of each partition that a plan copies."""
     added = {place: len(set(wanted) - set(current[place])) for place, wanted in plan.items()}
     return {place: count for place, count in added.items() if count}
 
 
 async def bytes_at(brokers: Sequence[Address], copies: Mapping[Place, int] | None) -> BytesMoved:
-    """What it takes to copy each partition so often; None stands for more than can be told."""
+    """Return the bytes of so many copies of each partition; None is more than can be told."""
     if copies is None:
         return BytesMoved(None, "the plan has more partitions than are told of one by one")
     if not copies:

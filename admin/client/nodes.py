@@ -1,4 +1,4 @@
-"""Where every node is, as one of them has heard it: DiscoverBrokers asked by a client (KIP-595).
+"""The nodes that one node has heard of: DiscoverBrokers of KIP-595, asked by a client.
 
 It needs no leader, and may be asked of any node, controller or embedded broker.
 """
@@ -16,7 +16,7 @@ from quorum.protocol.apis import ApiKey
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodePlace:
-    """Where a node has said that it is, at its boot of this timestamp."""
+    """The address that a node has announced at its boot of this timestamp."""
 
     id: int
     address: Address
@@ -27,7 +27,7 @@ class NodePlace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Whereabouts:
-    """What one node knows of all; `leader_id` is -1 where it knows of no leader."""
+    """The nodes that one node knows; `leader_id` is -1 for none."""
 
     cluster_id: str | None
     leader_id: int
@@ -36,14 +36,14 @@ class Whereabouts:
 
 
 def discover_brokers() -> Question:
-    """Who is where."""
+    """Ask for the nodes."""
     return Question(
         api_key=ApiKey.DISCOVER_BROKERS, fill=ask_anybody, failing="the nodes cannot be discovered"
     )
 
 
 def read_whereabouts(response: Any) -> Whereabouts:
-    """What the answer says, by rising id."""
+    """Return the nodes of the answer, by rising id."""
     nodes = (
         NodePlace(
             id=each.replica_id,

@@ -60,7 +60,7 @@ def begin_move(asked: BeginMove) -> Question:
 
 
 def read_begun(asked: BeginMove, answer: Answer) -> BegunMove:
-    """What came of it, one result for each partition; raises `Incompatible`."""
+    """Return the results, one for each partition; raises `Incompatible`."""
     response = answer.response
     results = [
         _result(topic.name, partition)
@@ -81,7 +81,7 @@ def read_begun(asked: BeginMove, answer: Answer) -> BegunMove:
 
 
 def _is_unsaid(result: PartitionResult) -> bool:
-    """Whether it was accepted by a controller that does not say what the partition has now."""
+    """True if it was accepted by a controller that does not say what the partition has now."""
     return not result.error_code and not result.replicas
 
 

@@ -32,7 +32,7 @@ _TOPIC_STATES_FROM: Final = 6
 
 
 def describe_quorum(*, patient: bool = True) -> Question:
-    """Who leads and votes, and how far every replica has come (KIP-595)."""
+    """Describe the quorum (KIP-595)."""
 
     def fill(form: Form) -> Any:
         partition = form.part("PartitionData", partition_index=METADATA_PARTITION)
@@ -55,7 +55,7 @@ def describe_quorum(*, patient: bool = True) -> Question:
 
 
 def read_quorum(response: Any, cluster_id: str | None) -> QuorumDescription:
-    """What the leader of `cluster_id` said."""
+    """Return the description that the leader of `cluster_id` gave."""
     found = response.topics[0].partitions[0]
     return QuorumDescription(
         cluster_id=cluster_id,

@@ -15,11 +15,11 @@ DUPLICATE_VOTER: Final = 126
 VOTER_NOT_FOUND: Final = 127
 
 STATUS: Final = "metadata-quorum describe --status"
-"""What shows who leads and votes."""
+"""The command that shows who leads and votes."""
 
 
 def alter_quorum(target: Sequence[ReplicaKey] | None) -> Question:
-    """Who is to vote in the end; None cancels what is under way."""
+    """Set the target voters; None cancels the change under way."""
 
     def fill(form: Form) -> Any:
         voters = None

@@ -198,7 +198,7 @@ def check_parameters(request: web.Request, *known: str) -> None:
 
 
 def flag(request: web.Request, name: str) -> bool:
-    """Whether the parameter of this name is true; false if it is not given."""
+    """True if the parameter of this name is true; false if it is not given."""
     return _flag(request.query.get(name, "false"), name)
 
 

@@ -22,7 +22,7 @@ from statemachine.image.image import Image
 from statemachine.vocabulary import Replicas
 
 WAIT_SECONDS_MAX: Final = 10.0
-"""How long a request waits for an active controller, at most."""
+"""The longest wait of a request for an active controller."""
 _PIECE: Final = 1_000
 """Partitions that are looked up in one go."""
 _POLL_SECONDS: Final = 0.05

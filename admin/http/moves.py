@@ -130,7 +130,7 @@ async def _altered(request: web.Request, move_id: int, answer: MovesChanged) -> 
 
 
 async def cancelled(request: web.Request, asked: CancelMoves, answer: MovesChanged) -> web.Response:
-    """What each partition has now; 409 if none could be cancelled."""
+    """The replicas of each partition now; 409 if none could be cancelled."""
     if not answer.partitions_accepted:
         await _check_done(request, answer)
         if answer.partitions_refused:
@@ -228,7 +228,7 @@ def _begun(body: Any, move_id: int) -> web.Response:
 
 
 def begun_data(found: BegunMove) -> dict[str, Any]:
-    """What came of a request that begins a move: which it is, and which partitions are refused."""
+    """The JSON of a move that has begun, and the partitions that are refused."""
     return {
         "move_id": found.move_id or None,
         "accepted": len(found.accepted),
@@ -238,7 +238,7 @@ def begun_data(found: BegunMove) -> dict[str, Any]:
 
 
 def foreseen_data(found: BegunMove) -> dict[str, Any]:
-    """What would come of it, with the steps of the first partitions."""
+    """The JSON of a dry run, with the steps of the first partitions."""
     told = found.accepted[:PLANNED_STEPS_SHOWN_MAX]
     return {
         "dry_run": True,

@@ -25,7 +25,7 @@ from admin.http.problems import Problem
 from statemachine.errors import Error
 
 LOOK_AGAIN_SECONDS: Final = 2
-"""What `Retry-After` says of a decommission."""
+"""The `Retry-After` of a decommission."""
 
 
 async def generated(request: web.Request, _asked: GeneratePlan, answer: PlanResult) -> web.Response:
@@ -47,7 +47,7 @@ async def factor_changed(
 async def decommissioned(
     request: web.Request, asked: DecommissionBrokers, answer: PlanResult
 ) -> web.Response:
-    """How far the broker is from having no replicas: 202 while it has some, and moves empty it."""
+    """The progress of a decommission: 202 while the broker has replicas that moves take away."""
     begins = request.method == "PUT"
     if not answer.emptying.held and not asked.unregister:
         _check_registered(answer)
@@ -74,7 +74,7 @@ async def decommissioned(
 async def recommissioned(
     _request: web.Request, asked: RecommissionBrokers, answer: PlanResult
 ) -> web.Response:
-    """What the partitions have whose moves are cancelled."""
+    """The replicas of the partitions whose moves are cancelled."""
     _check_planned(answer)
     _check_registered(answer)
     told = {"broker_id": asked.broker_ids[0], "dry_run": asked.dry_run, "cordoned": False}

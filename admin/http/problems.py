@@ -1,4 +1,4 @@
-"""What is wrong, as RFC 9457 has it: one shape for every error that this door gives."""
+"""Errors as RFC 9457 has them: one shape for all that HTTP answers."""
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
