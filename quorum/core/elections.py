@@ -7,9 +7,9 @@ and stand. So whoever is cut off does not come back with an epoch that ends a wo
 Functions over `State`. What may be granted is decided in `votes`; here it is carried out.
 """
 
-from quorum.core import leader as leading
 from quorum.core import leader_discovery, slow_disk
 from quorum.core.events import Asker, Correlation
+from quorum.core.leader import take_lead
 from quorum.core.limits import FAILOVER_WAIT_MS_MAX
 from quorum.core.messages import (
     BeginQuorumEpochRequest,
@@ -241,7 +241,7 @@ def _conclude(state: State, poll: Poll, now_ms: int) -> None:
                 campaign(state, Cause.MAJORITY_WOULD_GRANT, now_ms)
         case Tally.WON:
             granting = tuple(sorted(v for v, granted in poll.votes.items() if granted))
-            leading.take_lead(state, granting, now_ms)
+            take_lead(state, granting, now_ms)
         case Tally.LOST:
             _lose(state, poll, now_ms)
         case Tally.PENDING if not poll.asked and not all(poll.votes.values()):

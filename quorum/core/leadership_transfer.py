@@ -12,9 +12,9 @@ Nothing here makes anybody a leader: the voters elect, by the rules of every oth
 
 from collections.abc import Mapping
 
-from quorum.core import leader as leading
 from quorum.core.effects import AnswerTransfer
 from quorum.core.events import Asker, TransferLeadership
+from quorum.core.leader import resign
 from quorum.core.messages import Error, TransferResponse
 from quorum.core.reconfiguration import Refusal
 from quorum.core.replica_progress import ReplicaProgress
@@ -45,7 +45,7 @@ def go_on(state: State, leader: Leader, now_ms: int) -> None:
     if state.high_watermark != state.log.end.offset:
         return
     leader.transfer = None
-    leading.resign(state, leader, Cause.TRANSFER, now_ms, first=transfer.successor)
+    resign(state, leader, Cause.TRANSFER, now_ms, first=transfer.successor)
     response = TransferResponse(epoch=leader.epoch, successor=transfer.successor)
     for asker in transfer.askers:
         state.effects.append(AnswerTransfer(asker, response))

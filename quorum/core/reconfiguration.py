@@ -19,9 +19,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias, assert_never
 
-from quorum.core import leader as leading
 from quorum.core.effects import AnswerVoters, AppendAssignment
 from quorum.core.events import Asker, EndpointsUpdated, VoterChangeRequested
+from quorum.core.leader import resign, take_voters, wake_for_records, wake_for_roll
 from quorum.core.limits import VOTERS_MAX
 from quorum.core.messages import (
     AddVoterRequest,
@@ -433,7 +433,7 @@ def on_tick(state: State, leader: Leader, now_ms: int) -> None:
         changes.roll = None
     if changes.wait is None and not state.is_voter:
         # What removed it is committed, so the others can go on without it.
-        leading.resign(state, leader, Cause.REMOVED, now_ms)
+        resign(state, leader, Cause.REMOVED, now_ms)
         return
     if changes.wait is None:
         _take_step(state, leader, now_ms)
@@ -498,7 +498,7 @@ def _call_roll(state: State, leader: Leader, now_ms: int) -> None:
     elif changes.roll is None:
         called = _countable(state, changes)
         changes.roll = LivenessRound(called, now_ms + state.timeouts.fetch_timeout_ms)
-        leading.wake_for_roll(state, leader, called)
+        wake_for_roll(state, leader, called)
 
 
 def _countable(state: State, changes: PendingVoterChanges) -> frozenset[ReplicaId]:
@@ -514,10 +514,10 @@ def _append(state: State, leader: Leader, assignment: VoterAssignment, now_ms: i
     base = state.log.end.offset
     batch = Batch(base, Offset(base + 1), leader.epoch, assignment)
     state.append(batch)
-    leading.take_voters(state, leader, now_ms)
+    take_voters(state, leader, now_ms)
     state.effects.append(AppendAssignment(batch, assignment))
     leader.changes.wait, leader.changes.roll = Wait(WaitReason.UNCOMMITTED), None
-    leading.wake_for_records(state, leader)
+    wake_for_records(state, leader)
 
 
 def _answer_when_due(state: State, leader: Leader, wanted: PendingVoterRequest) -> None:

@@ -12,7 +12,7 @@ But who has been told that the leader is gone, and only waits for a write that i
 as soon as that is done: a successor whose disk is a moment behind must not cost a time-out.
 """
 
-from quorum.core import leader as leading
+from quorum.core.leader import resign
 from quorum.core.roles import (
     Candidate,
     Cause,
@@ -37,7 +37,7 @@ def on_room(state: State, room: bool, now_ms: int) -> None:
 def give_up_if_full(state: State, leader: Leader, now_ms: int) -> None:
     """Leave the lead to one that has room, if there is one that has shown it."""
     if not state.has_room and _is_outdone(state, leader):
-        leading.resign(state, leader, Cause.DISK_BEHIND, now_ms)
+        resign(state, leader, Cause.DISK_BEHIND, now_ms)
 
 
 def on_tick(state: State, leader: Leader, now_ms: int) -> None:
@@ -45,7 +45,7 @@ def on_tick(state: State, leader: Leader, now_ms: int) -> None:
     if leader.disk_look_ms is None or now_ms < leader.disk_look_ms:
         return
     if state.log.durable < leader.disk_owes and _is_outdone(state, leader):
-        leading.resign(state, leader, Cause.DISK_BEHIND, now_ms)
+        resign(state, leader, Cause.DISK_BEHIND, now_ms)
         return
     leader.disk_owes = state.log.end.offset
     leader.disk_look_ms = now_ms + state.timeouts.fetch_timeout_ms
