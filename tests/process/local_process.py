@@ -21,19 +21,9 @@ UP: Final = "All are up"
 
 # What the commands of tests import as they run; of what is missing here, each imports its own.
 IMPORTED: Final = (
-    *(
-        "asyncio",
-        "admin.cli.main",
-        "admin.client.admin_client",
-        "admin.client.producer",
-        "admin.client.consumer",
-    ),
-    *(
-        "admin.capabilities",
-        "admin.move_plans",
-        "admin.plan_file",
-        "admin.plans",
-    ),
+    *("asyncio", "admin.cli.main", "admin.client.admin_client", "admin.plan_file"),
+    *("admin.client.producer", "admin.client.consumer"),
+    *("admin.capabilities.brokers", "admin.capabilities.moves", "admin.capabilities.plans"),
     *("admin.cli.brokers", "admin.cli.move_progress", "admin.cli.moves", "admin.cli.moves_text"),
     *("admin.cli.plans", "admin.cli.quorum", "admin.cli.quorum_text", "admin.cli.records"),
     *("admin.cli.reassign_actions", "admin.cli.reassign_partitions", "admin.cli.reassign_plan"),

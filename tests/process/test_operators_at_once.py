@@ -139,7 +139,7 @@ def test_who_hears_nothing_for_too_long_asks_again_with_the_key_and_it_is_one_mo
         lost = ask(cluster, *execute, "--timeout", "8s", server=proxy.address)
         assert proxy.has_lost.is_set()
     assert (lost.code, "Move id" in lost.out) == (1, False), lost.err
-    (key,) = re.findall(r"have it done once, add: --key (\S+)", lost.err)
+    (key,) = re.findall(r"To retry safely, add: --key (\S+)", lost.err)
 
     again = done(cluster, *execute, "--key", key)
     assert "This key was used before" in again.err
