@@ -27,7 +27,7 @@ assert _FINGERPRINT_BYTES <= FINGERPRINT_BYTES_MAX
 
 
 class MoveOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What our clients say of a move beside Kafka's request (AlterPartitionReassignments)."""
+    """Fields of a move that our clients add to Kafka's request (AlterPartitionReassignments)."""
 
     command: AlterReassignments
     """Without its partitions, which are those of Kafka's request, unless it is a dry run."""

@@ -16,7 +16,7 @@ RELATIVE: Final = re.compile(
 CEILINGS: Final = {
     "quorum": 5,
     "statemachine": 0,
-    "controller": 0,
+    "controller": 3,
     "broker": 0,
     "admin": 130,
     "lag": 0,
