@@ -13,6 +13,7 @@ from uuid import UUID
 from broker.apis.partition_lookup import live_brokers
 from broker.limits import DESCRIBED_PARTITIONS_MAX
 from quorum.protocol import codec
+from quorum.protocol.apis import METADATA_BY_TOPIC_ID_SINCE
 from quorum.protocol.errors import ErrorCode
 from quorum.transport.inbound import InboundRequest
 from statemachine.image.image import Image
@@ -65,6 +66,9 @@ class ClusterApi:
             return
         for each in asked:
             topic_id, name = getattr(each, "topic_id", None), each.name
+            if name is None and version < METADATA_BY_TOPIC_ID_SINCE:
+                yield _no_topic(schema, "", topic_id, ErrorCode.INVALID_REQUEST)
+                continue
             found = (
                 self._image.topics.get(topic_id)
                 if name is None and topic_id is not None
@@ -73,7 +77,12 @@ class ClusterApi:
             if found is not None:
                 yield self._topic(schema, found, live)
             else:
-                yield _no_topic(schema, name, topic_id)
+                error = (
+                    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                    if name is not None
+                    else ErrorCode.UNKNOWN_TOPIC_ID
+                )
+                yield _no_topic(schema, name, topic_id, error)
 
     def _topic(self, schema: type[Any], topic: Topic, live: set[BrokerId]) -> Any:
         of_partition = codec.nested(schema, "MetadataResponsePartition")
@@ -199,13 +208,10 @@ class ClusterApi:
         return topics, None
 
 
-def _no_topic(schema: type[Any], name: str | None, topic_id: UUID | None) -> Any:
-    by_id = name is None
+def _no_topic(schema: type[Any], name: str | None, topic_id: UUID | None, error: ErrorCode) -> Any:
     return codec.make_known(
         codec.nested(schema, "MetadataResponseTopic"),
-        error_code=codec.error_code(
-            ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        ),
+        error_code=codec.error_code(error),
         name=name,
         topic_id=topic_id,
         is_internal=False,

@@ -11,6 +11,7 @@ from uuid import UUID
 
 from controller.apis.request import KafkaRequest, code
 from controller.service import Service
+from quorum.protocol.apis import METADATA_BY_TOPIC_ID_SINCE
 from quorum.protocol.errors import ErrorCode
 from quorum.protocol.extension_tags import Consistency
 from quorum.transport.address import Address
@@ -37,12 +38,14 @@ async def metadata(request: KafkaRequest, service: Service) -> Any:
         topics: Iterable[Any]
         if image is None:
             image = Image()
-            topics = [_unknown_yet(request, each) for each in asked]
+            topics = [_unnamed(request, each) or _unknown_yet(request, each) for each in asked]
         elif everything:
             topics = [_topic(request, image, name, None) for name in sorted(image.topic_ids)]
         else:
             topics = [
-                _topic(request, image, each.name, getattr(each, "topic_id", None)) for each in asked
+                _unnamed(request, each)
+                or _topic(request, image, each.name, getattr(each, "topic_id", None))
+                for each in asked
             ]
         return request.respond(
             brokers=(*_controllers(request, image, service), *_brokers(request, image)),
@@ -147,6 +150,20 @@ def _broker(request: KafkaRequest, broker: BrokerRegistration) -> Any:
         host=endpoint.host,
         port=endpoint.port,
         rack=broker.rack,
+    )
+
+
+def _unnamed(request: KafkaRequest, asked: Any) -> Any | None:
+    """Refuse a topic without a name in a version whose answers cannot do without; else None."""
+    if asked.name is not None or request.version >= METADATA_BY_TOPIC_ID_SINCE:
+        return None
+    return request.part(
+        "MetadataResponseTopic",
+        error_code=code(ErrorCode.INVALID_REQUEST),
+        name="",
+        topic_id=asked.topic_id,
+        is_internal=False,
+        partitions=(),
     )
 
 

@@ -186,6 +186,10 @@ def flexible_from(api_key: int) -> int | None:
     return None
 
 
+METADATA_BY_TOPIC_ID_SINCE: Final = 12
+"""The first version of Metadata (3) in which a topic may be asked for by its id. Versions 10 and 11
+have the field, but a topic in their answer must have a name."""
+
 PRIVATE_API_KEYS_FROM: Final = 20_000
 """Far above Kafka's numbers; there is one version of each, 0."""
 

@@ -159,6 +159,26 @@ async def test_no_topics_means_none_and_null_means_all(tmp_path: Path) -> None:
         assert len((await metadata(brokers[1], 0, ())).topics) == 2
 
 
+@pytest.mark.parametrize("version", [10, 11])
+async def test_asking_by_topic_id_needs_version_12(tmp_path: Path, version: int) -> None:
+    """KIP-516: before version 12 the answer must name each topic, so an id alone is refused."""
+    async with cluster(tmp_path, 1) as brokers:
+        await brokers.create("t", (1,))
+        of_topic = codec.nested(
+            codec.request_schema(ApiKey.METADATA, version), "MetadataRequestTopic"
+        )
+        by_id = codec.make(of_topic, topic_id=brokers.controller.image.topic_ids["t"], name=None)
+        answer = await brokers[1].ask(
+            ApiKey.METADATA,
+            version,
+            topics=(by_id,),
+            allow_auto_topic_creation=False,
+            include_cluster_authorized_operations=False,
+            include_topic_authorized_operations=False,
+        )
+        assert [(each.name, each.error_code) for each in answer.topics] == [("", 42)]
+
+
 async def test_topics_are_found_by_id(tmp_path: Path) -> None:
     async with cluster(tmp_path, 1) as brokers:
         await brokers.create("t", (1,))

@@ -235,6 +235,17 @@ async def test_metadata_shows_brokers_controllers_and_topics(tmp_path: Path) -> 
         assert unknown.partitions == ()
 
 
+@pytest.mark.parametrize("version", [10, 11])
+async def test_metadata_by_topic_id_needs_version_12(tmp_path: Path, version: int) -> None:
+    """KIP-516: before version 12 the answer must name each topic, so an id alone is refused."""
+    async with a_scene(tmp_path) as scene:
+        form = Form(ApiKey.METADATA, version)
+        unnamed = form.part("MetadataRequestTopic", name=None, topic_id=scene.topic_id)
+        answer = await scene.client.send(form, form.request(topics=(unnamed,), **no_operations()))
+        assert codes(answer.topics) == [42]
+        assert [topic.name for topic in answer.topics] == [""]
+
+
 async def test_no_topics_means_none_and_in_version_0_all(tmp_path: Path) -> None:
     async with a_scene(tmp_path) as scene:
         for version, names in ((0, ["t"]), (1, []), (13, [])):
