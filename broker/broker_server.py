@@ -177,7 +177,7 @@ class BrokerServer:
             group.create_task(_failure_of(parts.disk), name="disk"),
             group.create_task(parts.opened.gossiper.run(), name="gossip"),
         ]
-        logger.info("Broker %d listens on %s:%d", self.config.node_id, self.config.host, self.port)
+        logger.info("Broker %d listens at %s:%d", self.config.node_id, self.config.host, self.port)
         return _Running(lifecycle, work, purgatory, fetchers, forwarder)
 
     async def _stop(self, running: "_Running") -> None:
