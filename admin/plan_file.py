@@ -16,8 +16,8 @@ from typing import Any, Final, NoReturn
 from admin.capabilities.moves import PRIORITY_MAX, PRIORITY_MIN
 from admin.capabilities.plans import PLAN_FILE_VERSION
 from admin.capabilities.reassignments import BeginMove
+from admin.excerpts import excerpt
 from admin.model import Assignment, PartitionId, TopicDescription
-from admin.shown import shown
 from controller.move_requests import wrong_name
 from statemachine.limits import THROTTLE_BYTES_PER_S_MAX
 
@@ -51,7 +51,7 @@ def parse_move(text: str) -> BeginMove:
     found = _object(_json(text), "the plan", _MOVE_FIELDS)
     dry_run = found.get("dry_run", False)
     if not isinstance(dry_run, bool):
-        raise InvalidPlan(f"dry_run is {shown(dry_run)}; it is true or false")
+        raise InvalidPlan(f"dry_run is {excerpt(dry_run)}; it is true or false")
     return BeginMove(
         assignments=_assignments(_entries(found, "the plan")),
         name=_name(found.get("name", "")),
@@ -66,7 +66,7 @@ def priority_of(value: Any) -> int:
     is_whole = isinstance(value, int) and not isinstance(value, bool)
     if not is_whole or not PRIORITY_MIN <= value <= PRIORITY_MAX:
         limits = f"a whole number from {PRIORITY_MIN} to {PRIORITY_MAX}"
-        raise InvalidPlan(f"priority is {shown(value)}; it is {limits}")
+        raise InvalidPlan(f"priority is {excerpt(value)}; it is {limits}")
     number: int = value
     return number
 
@@ -76,14 +76,14 @@ def throttle_of(value: Any) -> int:
     is_whole = isinstance(value, int) and not isinstance(value, bool)
     if not is_whole or not 0 <= value <= THROTTLE_BYTES_PER_S_MAX:
         limits = f"a whole number from 1 to {THROTTLE_BYTES_PER_S_MAX}, or 0 for none"
-        raise InvalidPlan(f"throttle_bytes_per_s is {shown(value)}; it is {limits}")
+        raise InvalidPlan(f"throttle_bytes_per_s is {excerpt(value)}; it is {limits}")
     number: int = value
     return number
 
 
 def _name(value: Any) -> str:
     if not isinstance(value, str):
-        raise InvalidPlan(f"name is {shown(value)}; it is a text")
+        raise InvalidPlan(f"name is {excerpt(value)}; it is a text")
     reason = wrong_name(value)
     if reason is not None:
         raise InvalidPlan(reason)
@@ -172,13 +172,13 @@ def _entries(found: Mapping[str, Any], what: str, name: str = "partitions") -> l
     version = found.get("version", PLAN_FILE_VERSION)
     if version != PLAN_FILE_VERSION or isinstance(version, bool):
         raise InvalidPlan(
-            f"Not supported version field value {shown(version)}; write {PLAN_FILE_VERSION}"
+            f"Not supported version field value {excerpt(version)}; write {PLAN_FILE_VERSION}"
         )
     if name not in found:
         raise InvalidPlan(f'{what} has no field "{name}"')
     entries = found[name]
     if not isinstance(entries, list):
-        raise InvalidPlan(f'"{name}" is {shown(entries)}; it must be a list')
+        raise InvalidPlan(f'"{name}" is {excerpt(entries)}; it must be a list')
     return entries
 
 
@@ -212,13 +212,13 @@ def _no_constant(text: str) -> NoReturn:
 
 def _object(value: Any, what: str, fields: Sequence[str]) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise InvalidPlan(f"{what} is {shown(value)}; it must be an object")
+        raise InvalidPlan(f"{what} is {excerpt(value)}; it must be an object")
     for name in value:
         if name not in fields:
             # Whatever is longer than any field is not one that is misspelt.
             near = difflib.get_close_matches(name, fields, n=1) if len(name) < 40 else []
             hint = f'did you mean "{near[0]}"?' if near else f"known are {', '.join(fields)}"
-            raise InvalidPlan(f"{what} has an unknown field {shown(name)}; {hint}")
+            raise InvalidPlan(f"{what} has an unknown field {excerpt(name)}; {hint}")
     return value
 
 
@@ -233,7 +233,7 @@ def _assignment(entry: Any, place: int) -> Assignment:
     id = PartitionId(topic, number)
     replicas = fields["replicas"]
     if not isinstance(replicas, list):
-        raise InvalidPlan(f"the replicas of {id} are {shown(replicas)}; they must be a list")
+        raise InvalidPlan(f"the replicas of {id} are {excerpt(replicas)}; they must be a list")
     if not replicas:
         raise InvalidPlan(f"Partition replica list cannot be empty: {id}")
     brokers = tuple(_id(replica, f"a replica of {id}") for replica in replicas)
@@ -243,18 +243,20 @@ def _assignment(entry: Any, place: int) -> Assignment:
 
 def _topic(value: Any, what: str) -> str:
     if not isinstance(value, str) or not value or not _is_unicode(value):
-        raise InvalidPlan(f"the topic of {what} is {shown(value)}; it must be a name")
+        raise InvalidPlan(f"the topic of {what} is {excerpt(value)}; it must be a name")
     return value
 
 
 def _is_unicode(text: str) -> bool:
-    """Whether it can be sent: JSON can escape half a character, which no encoding knows."""
+    """Return whether the text can be encoded: JSON can escape a lone surrogate."""
     return not any("\ud800" <= character <= "\udfff" for character in text)
 
 
 def _id(value: Any, what: str) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= ID_MAX:
-        raise InvalidPlan(f"{what} is {shown(value)}; it must be a whole number from 0 to {ID_MAX}")
+        raise InvalidPlan(
+            f"{what} is {excerpt(value)}; it must be a whole number from 0 to {ID_MAX}"
+        )
     return value
 
 
@@ -262,11 +264,11 @@ def _check_log_dirs(log_dirs: Any, id: PartitionId, brokers: Sequence[int]) -> N
     if log_dirs is None:
         return
     if not isinstance(log_dirs, list) or not all(isinstance(one, str) for one in log_dirs):
-        raise InvalidPlan(f"the log_dirs of {id} are {shown(log_dirs)}; write a list of texts")
+        raise InvalidPlan(f"the log_dirs of {id} are {excerpt(log_dirs)}; write a list of texts")
     if len(log_dirs) != len(brokers):
         raise InvalidPlan(
             f"Size of replicas list {list(brokers)} is different from size of log dirs list "
-            f"{shown(log_dirs)} for partition {id}"
+            f"{excerpt(log_dirs)} for partition {id}"
         )
     for log_dir in log_dirs:
         if log_dir != ANY_LOG_DIR:

@@ -14,7 +14,7 @@ from typing import Final
 import click
 
 from admin.client.admin_client import AdminClient, AdminError
-from admin.client.channels import Unanswered
+from admin.client.channels import NoResponse
 from admin.tools.kafka_runtime import Runtime, Unavailable, find_runtime
 from admin.tools.local_plan import LocalError, Wanted, settle
 from bench import machine
@@ -106,7 +106,7 @@ def command(rounds: int, only: tuple[str, ...], folder: Path | None, document: P
         with workplace(folder) as (place, runner):
             known = facts(place, runtime)
             values = runner.run(measure(place, wish, runtime))
-    except* (RunFailed, LocalError, AdminError, Unanswered, Unavailable) as failures:
+    except* (RunFailed, LocalError, AdminError, NoResponse, Unavailable) as failures:
         raise click.ClickException("; ".join(map(str, failures.exceptions))) from None
     click.echo(table(values))
     if section is not None:

@@ -10,7 +10,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from admin.addresses import Address
-from admin.client.channels import Channels, Form, Unanswered
+from admin.client.channels import Channels, Form, NoResponse
 from bench.faults import RunFailed
 from quorum.protocol.apis import ApiKey
 from statemachine.features.features import RANGES
@@ -116,7 +116,7 @@ class Brokers:
     async def _ask(self, api_key: ApiKey, fill: Any) -> Any:
         try:
             answer = await self._channels.ask(self._leader, api_key, fill, timeout_ms=TIMEOUT_MS)
-        except Unanswered as error:
+        except NoResponse as error:
             raise RunFailed(f"{api_key}: {error}") from None
         if answer.error_code.value:
             raise RunFailed(f"{api_key} was answered with {answer.error_code.name}")

@@ -19,7 +19,7 @@ import click
 
 from admin.addresses import Address
 from admin.client.admin_client import AdminClient, AdminError
-from admin.client.channels import Unanswered
+from admin.client.channels import NoResponse
 from admin.tools.local_cluster import LocalCluster
 from admin.tools.local_plan import LocalError, Wanted, settle
 from bench import agreement, machine
@@ -157,7 +157,7 @@ def command(
         section = None if document is None else Section(document, section_name())
         with workplace(folder) as (place, runner):
             facts, rows = runner.run(run(place, wish))
-    except* (RunFailed, LocalError, AdminError, Unanswered) as failures:
+    except* (RunFailed, LocalError, AdminError, NoResponse) as failures:
         raise click.ClickException("; ".join(map(str, failures.exceptions))) from None
     if section is None:
         click.echo(table(rows))

@@ -12,7 +12,7 @@ import msgspec
 from statemachine.commands import (
     AlterReassignments,
     CancelMoves,
-    Keyed,
+    IdempotentCommand,
     KeyedCommand,
     RollBackMove,
 )
@@ -79,14 +79,18 @@ def wrong_key(key: str) -> str | None:
     return None
 
 
-def keyed(command: KeyedCommand, key: str, of_request: bytes | None = None) -> Keyed | KeyedCommand:
+def with_idempotency_key(
+    command: KeyedCommand, key: str, of_request: bytes | None = None
+) -> IdempotentCommand | KeyedCommand:
     """Put a key around a command, unless there is none or it changes nothing.
 
     `of_request` is the fingerprint of the request that the command is a part of, if it is not all.
     """
     if not key or is_dry_run(command):
         return command
-    return Keyed(key=key, fingerprint=of_request or fingerprint(command), command=command)
+    return IdempotentCommand(
+        key=key, fingerprint=of_request or fingerprint(command), command=command
+    )
 
 
 def is_dry_run(command: KeyedCommand) -> bool:

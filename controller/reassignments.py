@@ -11,7 +11,7 @@ from uuid import UUID
 
 from msgspec.structs import replace
 
-from controller.move_requests import keyed
+from controller.move_requests import with_idempotency_key
 from controller.service import AsOf, Service
 from quorum.protocol.errors import RequestRefused
 from statemachine.commands import (
@@ -111,7 +111,9 @@ async def alter_moves(
 async def _carried_out(
     service: Service, who: str, command: KeyedCommand, key: str, of_request: bytes | None = None
 ) -> object:
-    answer = await service.carry_out(keyed(command, key, of_request), object, who=who)
+    answer = await service.carry_out(
+        with_idempotency_key(command, key, of_request), object, who=who
+    )
     if isinstance(answer, Done):
         raise RequestRefused(
             answer.error.code, answer.message, failing="the request was not carried out"

@@ -24,7 +24,7 @@ from statemachine.commands import (
     CreatePartitions,
     CreateTopics,
     FenceBrokers,
-    Keyed,
+    IdempotentCommand,
     RollBackMove,
 )
 from statemachine.image.bulk_replay import replay_isrs, replay_values
@@ -90,7 +90,7 @@ def records_asked(image: Image, command: Command) -> int:
     0 for a decision that is quick or empty; never more than one decision may have.
     """
     match command:
-        case Keyed(command=asked):
+        case IdempotentCommand(command=asked):
             return records_asked(image, asked)
         case (
             AlterReassignments(reassignments=parts, dry_run=False)

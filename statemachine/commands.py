@@ -306,7 +306,7 @@ KeyedCommand: TypeAlias = (
 KeyedAnswer: TypeAlias = ReassignmentsAltered | MoveStarted | MovesCancelled | MovesAltered
 
 
-class Keyed(Struct, frozen=True, kw_only=True, gc=False):
+class IdempotentCommand(Struct, frozen=True, kw_only=True, gc=False):
     """A request that may be asked again, by its asker or for it, and is to be carried out once."""
 
     key: str
@@ -716,7 +716,7 @@ class TopicsDeleted(Struct, frozen=True, kw_only=True, gc=False):
 
 
 PartitionCommand: TypeAlias = AlterPartition | ElectLeaders
-MoveCommand: TypeAlias = KeyedCommand | Keyed | ForgetMoves | AdvanceMoves
+MoveCommand: TypeAlias = KeyedCommand | IdempotentCommand | ForgetMoves | AdvanceMoves
 BrokerCommand: TypeAlias = (
     BrokerHeartbeat
     | RegisterBroker

@@ -36,8 +36,8 @@ from statemachine.commands import (
     FenceBrokers,
     ForgetMoves,
     FoundCluster,
+    IdempotentCommand,
     IncrementalAlterConfigs,
-    Keyed,
     KeyedAnswer,
     KeyedCommand,
     MovesAdvanced,
@@ -125,7 +125,7 @@ def _answer(draft: PendingDecision, command: Command) -> Slices[Answer]:
             | AlterMove()
         ):
             return _about_moves(draft, command)
-        case Keyed() | ForgetMoves() | AdvanceMoves():
+        case IdempotentCommand() | ForgetMoves() | AdvanceMoves():
             return _around_moves(draft, command)
         case ElectLeaders():
             return elect_leaders.elect_leaders(draft, command)
@@ -149,11 +149,11 @@ def _answer(draft: PendingDecision, command: Command) -> Slices[Answer]:
 
 
 def _around_moves(
-    draft: PendingDecision, command: Keyed | ForgetMoves | AdvanceMoves
+    draft: PendingDecision, command: IdempotentCommand | ForgetMoves | AdvanceMoves
 ) -> Slices[Answer]:
     match command:
-        case Keyed():
-            return idempotency.keyed(draft, command, _about_moves)
+        case IdempotentCommand():
+            return idempotency.carry_out_once(draft, command, _about_moves)
         case ForgetMoves():
             return at_once(retention.forget_moves(draft, command))
         case AdvanceMoves():

@@ -222,7 +222,7 @@ async def _show(whom: Target, id: int, output: str, *, everything: bool, stale: 
             move = replace(move, partitions=partitions, partitions_not_shown=more)
     if output == "table":
         paused = [] if move.ended else text.all_paused(move)
-        write("\n".join([*paused, text.shown(move)]))
+        write("\n".join([*paused, text.move_details(move)]))
     else:
         write_answer(move, output)
 

@@ -45,10 +45,10 @@ _OUTCOMES: Final = ("Partition", "Replicas")
 
 def listed(found: Moves, *, running: bool) -> str:
     """The output of `list`."""
-    shown = [each for each in found.moves if not (running and each.ended)]
+    listed_moves = [each for each in found.moves if not (running and each.ended)]
     lines = all_paused(found)
-    if shown:
-        lines.append(columns(_MOVES, [_row(each) for each in shown]))
+    if listed_moves:
+        lines.append(columns(_MOVES, [_row(each) for each in listed_moves]))
     else:
         lines.append("No moves are running." if running else "No moves are listed.")
     return "\n".join(lines)
@@ -77,7 +77,7 @@ def _row(move: Move) -> tuple[object, ...]:
     )
 
 
-def shown(move: DescribedMove) -> str:
+def move_details(move: DescribedMove) -> str:
     """The output of `show`."""
     name = f" ({move.name})" if move.name else ""
     of = f" of move {move.rollback_of}" if move.rollback_of else ""

@@ -103,7 +103,7 @@ def command(ctx: click.Context, /, **options: Any) -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class ReassignOptions:
     """The validated options."""
 
     action: str
@@ -122,20 +122,24 @@ class Asked:
     output: str
 
 
-def _asked(options: dict[str, Any]) -> Asked:
+def _asked(options: dict[str, Any]) -> ReassignOptions:
     chosen = [action for action in ACTIONS if options[action.replace("-", "_")]]
     if len(chosen) != 1:
         raise click.UsageError(
             f"Command must include exactly one action: {', '.join(f'--{a}' for a in ACTIONS)}"
         )
-    others = {field.name: options[field.name] for field in fields(Asked) if field.name != "action"}
-    asked = Asked(action=chosen[0], **others)
+    others = {
+        field.name: options[field.name]
+        for field in fields(ReassignOptions)
+        if field.name != "action"
+    }
+    asked = ReassignOptions(action=chosen[0], **others)
     _check_files(asked)
     _check_switches(asked)
     return asked
 
 
-def _check_files(asked: Asked) -> None:
+def _check_files(asked: ReassignOptions) -> None:
     is_generating, has_plan = asked.action == "generate", asked.action in WITH_PLAN
     for name, given, is_wanted, what in (
         ("reassignment-json-file", asked.file, has_plan, "the plan"),
@@ -150,7 +154,7 @@ def _check_files(asked: Asked) -> None:
             raise click.UsageError(f"--{asked.action} needs --{name}: {what}")
 
 
-def _check_switches(asked: Asked) -> None:
+def _check_switches(asked: ReassignOptions) -> None:
     for name, given, action in (
         ("additional", asked.additional, "execute"),
         ("dry-run", asked.dry_run, "execute"),
@@ -173,7 +177,7 @@ def _check_switches(asked: Asked) -> None:
         raise click.UsageError(f"--{asked.action} needs an answer that is up to date; omit --stale")
 
 
-def _generate(whom: Target, asked: Asked) -> Exit:
+def _generate(whom: Target, asked: ReassignOptions) -> Exit:
     from admin.cli.reassign_plan import generate
     from admin.plan_file import parse_topics
 
@@ -184,7 +188,7 @@ def _generate(whom: Target, asked: Asked) -> Exit:
     return run(generate(whom, topics, asked.broker_list, rack_aware=aware))
 
 
-def _carry_out(whom: Target, asked: Asked, file: Path) -> Exit:
+def _carry_out(whom: Target, asked: ReassignOptions, file: Path) -> Exit:
     from admin.cli import reassign_actions, reassign_plan
     from admin.plan_file import parse_plan
 
@@ -203,7 +207,7 @@ def _carry_out(whom: Target, asked: Asked, file: Path) -> Exit:
             return run(reassign_actions.cancel(whom, plan))
 
 
-def _new_move(asked: Asked, plan: "Sequence[Assignment]") -> "BeginMove":
+def _new_move(asked: ReassignOptions, plan: "Sequence[Assignment]") -> "BeginMove":
     from admin.capabilities.reassignments import BeginMove
     from controller.move_requests import refusal_of
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from admin.addresses import Address
-from admin.client.channels import Channels, Fill, Form, Unanswered
+from admin.client.channels import Channels, Fill, Form, NoResponse
 from admin.faults import Incompatible, Refused, Unreachable, explained
 from quorum.core.vocabulary import NO_REPLICA
 from quorum.protocol.apis import ApiKey
@@ -36,7 +36,7 @@ NOT_CONTROLLER."""
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class KnownLeader:
     """The leader as one node has heard it; `leader_id` is -1 for none."""
 
     leader_id: int
@@ -55,25 +55,25 @@ def ask_anybody(form: Form) -> Any:
 
 async def standings(
     channels: Channels, addresses: Sequence[Address], *, timeout_ms: int
-) -> Mapping[Address, Standing]:
+) -> Mapping[Address, KnownLeader]:
     """Return the leaders that the nodes at these addresses name within the time."""
 
-    async def ask(address: Address) -> Standing | None:
+    async def ask(address: Address) -> KnownLeader | None:
         try:
             response = await channels.ask(
                 address, ApiKey.DISCOVER_BROKERS, ask_anybody, timeout_ms=timeout_ms
             )
-        except (Unanswered, Incompatible):
+        except (NoResponse, Incompatible):
             return None
         if response.error_code.value:
             return None
-        return Standing(response.leader_id, response.leader_epoch)
+        return KnownLeader(response.leader_id, response.leader_epoch)
 
     found = await asyncio.gather(*map(ask, addresses))
     return {where: each for where, each in zip(addresses, found, strict=True) if each is not None}
 
 
-def is_leaderless(found: Iterable[Standing]) -> bool:
+def is_leaderless(found: Iterable[KnownLeader]) -> bool:
     """True if some tell, and none of them knows a leader."""
     leaders = {each.leader_id for each in found}
     return leaders == {NO_REPLICA}
@@ -142,7 +142,7 @@ class _Heard:
     def told(
         self,
         addresses: Sequence[Address],
-        found: Mapping[Address, Standing],
+        found: Mapping[Address, KnownLeader],
         *,
         may_be_done: bool,
     ) -> str:
@@ -168,7 +168,7 @@ class _Heard:
             what += f". Whether it was done, or still will be, is unknown: see {question.look}"
         return f"{question.failing}: {what}"
 
-    def _says_more(self, node: Address, found: Mapping[Address, Standing]) -> bool:
+    def _says_more(self, node: Address, found: Mapping[Address, KnownLeader]) -> bool:
         """True if a node has said more than how it stands."""
         return node in self.answered and node in found and f"{found[node]}," in self.last[node]
 
@@ -208,7 +208,7 @@ class Asker:
                     timeout_ms=attempt_ms,
                     tells_patience=question.tells_patience,
                 )
-            except Unanswered as error:
+            except NoResponse as error:
                 repeated = repeated or error.may_be_done
                 # What it has said counts for more than that hardly any time was left.
                 if attempt_ms >= ATTEMPT_MS or address not in heard.answered:

@@ -1,7 +1,7 @@
 """One channel per address, and requests as kio values: what both clients stand on.
 
-A question is asked once, of one node, and ends with its answer or with `Unanswered`. Trying again,
-elsewhere or later, is the clients' affair.
+A question is asked once, of one node, and ends with its answer or with `NoResponse`. The clients
+ask again, elsewhere or later.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ from quorum.transport.outcomes import ConnectionLost, Loss, NotServed, RequestFa
 from quorum.transport.sweeper import Sweeper
 
 
-class Unanswered(Exception):
+class NoResponse(Exception):
     """There is no answer. `may_be_done` unless the node can never have seen the request."""
 
     def __init__(self, reason: str, *, may_be_done: bool) -> None:
@@ -31,7 +31,7 @@ class Unanswered(Exception):
         self.may_be_done = may_be_done
 
 
-class Told(NamedTuple):
+class Response(NamedTuple):
     """An answer as kio's value, and the offset that it is as of, if it says one."""
 
     value: Any
@@ -71,7 +71,7 @@ class Channels:
     async def ask(self, address: Address, api_key: ApiKey, fill: Fill, *, timeout_ms: int) -> Any:
         """The answer of the node at `address`, as kio's value.
 
-        Raises `Unanswered`, or `Incompatible` when no version is common or the answer is garbled.
+        Raises `NoResponse`, or `Incompatible` when no version is common or the answer is garbled.
         """
         return (await self.read(address, api_key, fill, None, timeout_ms=timeout_ms)).value
 
@@ -84,7 +84,7 @@ class Channels:
         *,
         timeout_ms: int,
         tells_patience: bool = False,
-    ) -> Told:
+    ) -> Response:
         """As `ask`, of the consistency that is `wanted`, and with what the answer is as of.
 
         With `tells_patience` the node is told how long it has, though the request has no field.
@@ -100,15 +100,15 @@ class Channels:
         channel = self._channels.get(address) or self._open(address)
         try:
             reply = await channel.call(api_key, write, timeout_ms=timeout_ms)
-            return Told(reply.decode(), offset_of(api_key, reply.version, reply.body))
+            return Response(reply.decode(), offset_of(api_key, reply.version, reply.body))
         except RequestFailed as error:
             match error.failure:
                 case NotServed(reason) | Unsendable(reason):
                     raise Incompatible(f"{address}: {reason}") from None
                 case ConnectionLost(Loss.REFUSED | Loss.UNREACHABLE | Loss.NO_ADDRESS, reason):
-                    raise Unanswered(reason, may_be_done=False) from None
+                    raise NoResponse(reason, may_be_done=False) from None
                 case failure:
-                    raise Unanswered(f"{address}: {failure}", may_be_done=True) from None
+                    raise NoResponse(f"{address}: {failure}", may_be_done=True) from None
         except Malformed as error:
             raise Incompatible(f"{address} answered what cannot be read: {error}") from None
 

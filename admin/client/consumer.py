@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any, Final, NamedTuple
 
 from admin.addresses import Address
-from admin.client.channels import Channels, Fill, Form, Unanswered
+from admin.client.channels import Channels, Fill, Form, NoResponse
 from admin.client.routes import PAUSE_MS, PAUSE_MS_MAX, RETRIABLE, Route, Routes
 from admin.faults import AdminError, Refused, explained
 from quorum.protocol.apis import ApiKey
@@ -161,7 +161,7 @@ class Consumer:
         """The leader's answer for each partition, or the reason why there is none."""
         try:
             response = await self._channels.ask(leader, api_key, fill, timeout_ms=ANSWER_MS)
-        except Unanswered as error:
+        except NoResponse as error:
             return str(error)
         topics = response.topics if api_key is ApiKey.LIST_OFFSETS else response.responses
         return [each for topic in topics for each in topic.partitions]

@@ -13,7 +13,7 @@ from typing import Any, Final, TypeAlias
 from admin.addresses import Address
 from admin.capabilities.plans import BytesMoved, PlanResult
 from admin.client.admin_client import AdminClient, Incompatible
-from admin.client.channels import Channels, Fill, Form, Unanswered
+from admin.client.channels import Channels, Fill, Form, NoResponse
 from quorum.protocol.apis import ApiKey
 
 PATIENCE_MS: Final = 3_000
@@ -99,7 +99,7 @@ async def _sizes(brokers: Sequence[Address], wanted: Collection[Place]) -> _Size
                 response = await channels.ask(
                     address, ApiKey.DESCRIBE_LOG_DIRS, named(wanted), timeout_ms=PATIENCE_MS
                 )
-            except (Unanswered, Incompatible) as error:
+            except (NoResponse, Incompatible) as error:
                 # It is no reason to refuse a plan: the size is told as unknown.
                 silent.append(str(error))
                 return

@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 
 from admin.addresses import Address
 from admin.client.asking import Asker, Question
-from admin.client.channels import Channels, Form, Unanswered
+from admin.client.channels import Channels, Form, NoResponse
 from admin.client.routes import PAUSE_MS, PAUSE_MS_MAX, RETRIABLE, Route, Routes
 from admin.faults import AdminError, Refused, explained
 from admin.model import PartitionId
@@ -247,7 +247,7 @@ class Producer:
 
         try:
             response = await self._channels.ask(leader, ApiKey.PRODUCE, fill, timeout_ms=ANSWER_MS)
-        except Unanswered as error:
+        except NoResponse as error:
             return str(error)
         found = response.responses[0].partition_responses[0]
         code = found.error_code.value

@@ -31,7 +31,7 @@ _VERSION: Final = 0
 A = TypeVar("A")
 
 
-class Unanswered(Exception):
+class NoAnswer(Exception):
     """No controller answered in time. `may_be_done` unless it was not carried out for certain."""
 
     def __init__(self, reason: str, leader_id: int | None, *, may_be_done: bool) -> None:
@@ -54,7 +54,7 @@ class Gateway:
     async def ask(self, request: Request[A], *, stale: bool = False) -> A:
         """The answer of the active controller, or of this node if it may be `stale`.
 
-        Raises `Refused`, or `Unanswered`. A request with a key is repeated until time is up.
+        Raises `Refused`, or `NoAnswer`. A request with a key is repeated until time is up.
         """
         request = with_key(request)
         has_key = bool(getattr(request, "key", ""))
@@ -74,7 +74,7 @@ class Gateway:
                     reason = (
                         f"{error}; an attempt before may have done it" if is_lost else str(error)
                     )
-                    raise Unanswered(reason, leader, may_be_done=is_lost) from error
+                    raise NoAnswer(reason, leader, may_be_done=is_lost) from error
             await self._service.quorum.leader_changed(within_seconds=_POLL_SECONDS)
         if isinstance(response, bytes):
             response = decode_response(ApiKey.CAPABILITY, _VERSION, response)

@@ -9,7 +9,7 @@ import orjson
 from aiohttp import web
 
 from admin.faults import Refused, error_name
-from admin.http.gateway import Unanswered
+from admin.http.gateway import NoAnswer
 from admin.model import PartitionResult
 from quorum.protocol.errors import ErrorCode
 from statemachine.limits import REFUSED_SHOWN_MAX
@@ -117,7 +117,7 @@ async def _answered(request: web.Request, handler: Handler) -> web.StreamRespons
                 retriable=error.code == ErrorCode.REQUEST_TIMED_OUT,
             )
         )
-    except Unanswered as error:
+    except NoAnswer as error:
         return as_response(_unanswered(request, error))
     except web.HTTPException as error:
         return as_response(Problem(error.status, error.reason, _detail(request, error)))
@@ -126,7 +126,7 @@ async def _answered(request: web.Request, handler: Handler) -> web.StreamRespons
         return as_response(Problem(500, "Internal error", "the controller failed; see its log"))
 
 
-def _unanswered(request: web.Request, error: Unanswered) -> Problem:
+def _unanswered(request: web.Request, error: NoAnswer) -> Problem:
     if not error.may_be_done:
         return Problem(
             503,

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from admin.addresses import Address
 from admin.client.admin_client import AdminClient, AdminError
-from admin.client.channels import Channels, Form, Unanswered
+from admin.client.channels import Channels, Form, NoResponse
 from admin.settings import Role
 from admin.tools.local_plan import ClusterPlan, NodePlan
 from bench.brokers import Brokers
@@ -97,7 +97,7 @@ async def change_quota(controller: Address, value: int) -> None:
         answer = await channels.ask(
             controller, ApiKey.ALTER_CLIENT_QUOTAS, _quota(value), timeout_ms=WRITE_MS
         )
-    except Unanswered as error:
+    except NoResponse as error:
         raise NotDone(str(error)) from None
     finally:
         await channels.close()

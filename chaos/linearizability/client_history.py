@@ -18,7 +18,7 @@ READS: Final = (Describe, Get, List, Look)
 
 
 @dataclass(slots=True)
-class Asked:
+class PendingCall:
     """A request without an answer so far."""
 
     key: Key
@@ -31,19 +31,19 @@ class ClientHistory:
 
     def __init__(self) -> None:
         self.operations: list[Operation] = []
-        self._open: dict[int, Asked] = {}
+        self._open: dict[int, PendingCall] = {}
         self._now = 0
         self._closed_at: int | None = None
         self._answers: dict[str, Any] = {}
 
-    def calls(self, key: Key, asked: Hashable) -> Asked:
+    def calls(self, key: Key, asked: Hashable) -> PendingCall:
         """A client sends a request now."""
         self._now += 1
-        found = Asked(key, asked, self._now)
+        found = PendingCall(key, asked, self._now)
         self._open[found.called] = found
         return found
 
-    def returns(self, asked: Asked, answer: Hashable) -> None:
+    def returns(self, asked: PendingCall, answer: Hashable) -> None:
         """The client gets this answer."""
         self._now += 1
         del self._open[asked.called]
@@ -57,7 +57,7 @@ class ClientHistory:
             )
         )
 
-    def forgets(self, asked: Asked) -> None:
+    def forgets(self, asked: PendingCall) -> None:
         """The request was certainly refused, by a node that knows nothing of its subject."""
         del self._open[asked.called]
 
@@ -99,5 +99,5 @@ def _is_right(operations: Iterable[Operation]) -> bool:
     return all(each.verdict is Verdict.YES for each in found)
 
 
-def _unanswered(asked: Asked) -> Operation:
+def _unanswered(asked: PendingCall) -> Operation:
     return Operation(key=asked.key, asked=asked.asked, called=asked.called)

@@ -48,7 +48,7 @@ ELECTIONS: Final = (
         name="the vote is forgotten by a restart",
         module="quorum.core.node",
         old="            election=election,\n",
-        new="            election=Election(election.epoch, None, election.leader),\n",
+        new="            election=ElectionState(election.epoch, None, election.leader),\n",
         caught_by=("R2",),
         directed="quorum_restarted_voter",
         seed=1,
@@ -106,10 +106,10 @@ ELECTIONS: Final = (
         module="quorum.core.node",
         old="    if leader == state.me.id:\n",
         new="    if leader == state.me.id:\n"
-        "        from quorum.core.replica_progress import Serving\n"
+        "        from quorum.core.replica_progress import ProgressTracker\n"
         "        return Leader(epoch=state.election.epoch, since_ms=now_ms,\n"
         "            epoch_start=state.log.end.offset,\n"
-        "            serving=Serving(state.voters, state.me.id),\n"
+        "            serving=ProgressTracker(state.voters, state.me.id),\n"
         "            check_quorum_ms=now_ms + state.timeouts.check_quorum_ms, announce_ms=now_ms)\n"
         "    if leader == state.me.id:\n",
         caught_by=("R11",),
@@ -128,7 +128,8 @@ ELECTIONS: Final = (
         name="a pre-vote is remembered like a vote",
         module="quorum.core.elections",
         old="    _let_go_first(state, request, now_ms)\n    return",
-        new="    state.election = Election(state.election.epoch, request.candidate)\n    return",
+        new="    state.election = ElectionState(state.election.epoch, request.candidate)\n"
+        "    return",
         caught_by=("R2",),
         directed="quorum_pre_vote",
     ),

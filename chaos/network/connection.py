@@ -47,7 +47,7 @@ class Side:
 
 
 @dataclass(slots=True)
-class Told:
+class CallResult:
     """The result of one call."""
 
     asked: Request | None = None
@@ -105,7 +105,7 @@ class _Wire(asyncio.Transport):
 class _OnLine(Peers):
     """A peer set with one connection; it reports the end of calls as a channel does."""
 
-    def __init__(self, told: Told) -> None:
+    def __init__(self, told: CallResult) -> None:
         sweeper, book = Sweeper(_no_time), AddressBook(Gossip(None))
         super().__init__(book, client_id="somebody", sweeper=sweeper, rng=random.Random(0))
         self._told = told
@@ -155,7 +155,7 @@ def call(
     records: bytes = b"",
     spoil_request: Spoil = bytes,
     spoil_answer: Spoil = bytes,
-) -> Told:
+) -> CallResult:
     """Make one call between two sides, over bytes that `spoil_request` and `spoil_answer` change.
 
     `draw` chooses the API version from a range. With `response`, that is the server core's answer.
@@ -173,8 +173,8 @@ async def _call(
     records: bytes,
     spoil_request: Spoil,
     spoil_answer: Spoil,
-) -> Told:
-    told = Told()
+) -> CallResult:
+    told = CallResult()
 
     def asked(who: Asker, message: Request) -> None:
         told.asked = message

@@ -12,7 +12,7 @@ from struct import Struct
 from typing import TYPE_CHECKING, Final
 
 from chaos.invariants.disk_format import batches
-from chaos.network.connection import Side, Spoil, Told, call
+from chaos.network.connection import CallResult, Side, Spoil, call
 from chaos.network.gossip import FOREIGN_CLUSTER_ID
 from chaos.network.virtual_network import Network, Packet
 from chaos.simulation.profile import Fault
@@ -211,7 +211,7 @@ class WireCorruption:
         *,
         spoil_request: Spoil = bytes,
         spoil_answer: Spoil = bytes,
-    ) -> Told:
+    ) -> CallResult:
         """One call, on a connection of its own."""
         try:
             return call(

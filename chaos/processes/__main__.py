@@ -22,12 +22,12 @@ from chaos.processes.network import (
 from chaos.processes.nodes import NodeEnded
 from chaos.processes.proxies import Proxies
 from chaos.processes.report import Report
-from chaos.processes.run import Run, RunFailed, Wish
+from chaos.processes.run import Run, RunFailed, RunSettings
 
 ROUNDS_MAX: Final = 10_000
 
 
-async def carry_out(wish: Wish, folder: Path) -> Report:
+async def carry_out(wish: RunSettings, folder: Path) -> Report:
     """The run, in the network that this program has; raises what `main` reports."""
     nodes = range(1, wish.nodes + 1)
     network: Network = await Namespaces.open(nodes) if is_inside() else Proxies(nodes)
@@ -92,7 +92,7 @@ def main(
         go_inside()
     if not loopback and not is_inside():
         click.echo("no network namespaces here: all nodes on loopback, behind proxies", err=True)
-    wish = Wish(
+    wish = RunSettings(
         seed=random.SystemRandom().randrange(1 << 32) if seed is None else seed,
         rounds=rounds,
         nodes=nodes,
@@ -105,7 +105,7 @@ def main(
         raise SystemExit(1)
 
 
-def _run(wish: Wish, folder: Path, keep: bool) -> Report:
+def _run(wish: RunSettings, folder: Path, keep: bool) -> Report:
     """Carry out the run; keep the folder if asked to, or if something went wrong."""
     click.echo(f"seed {wish.seed}, folder {folder}", err=True)
     try:

@@ -26,7 +26,7 @@ class RunFailed(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
+class RunSettings:
     """A fault to carry out, and its victims."""
 
     seed: int
@@ -40,7 +40,7 @@ class Run:
     """One run; `carry_out` does it once, in a new folder."""
 
     def __init__(
-        self, wish: Wish, folder: Path, network: Network, say: Callable[[str], None]
+        self, wish: RunSettings, folder: Path, network: Network, say: Callable[[str], None]
     ) -> None:
         self._wish = wish
         self._rng = random.Random(wish.seed)
@@ -188,4 +188,4 @@ def _now() -> float:
     return asyncio.get_running_loop().time()
 
 
-__all__ = ["NodeEnded", "Run", "RunFailed", "Wish"]
+__all__ = ["NodeEnded", "Run", "RunFailed", "RunSettings"]

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Final
 
 from chaos.invariants.history import CLOSES, OPENS
-from chaos.invariants.leftovers import check_leftovers
+from chaos.invariants.orphaned_files import check_leftovers
 from chaos.invariants.voter_sets import has_majority
 from chaos.nemesis.nemesis import WISH_EVERY_MS, Nemesis
 from chaos.nemesis.operator import Operator

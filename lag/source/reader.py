@@ -100,7 +100,7 @@ SPANS_KIND: Final = "spans"
 Row = dict[str, Any]
 
 
-def walk(task: Task, options: Options) -> Iterator[Any]:
+def read_runs(task: Task, options: Options) -> Iterator[Any]:
     """The rows of a task of the table `walk`, as `pyarrow.RecordBatch`es."""
     match task:
         case FoundProblems():
@@ -172,7 +172,7 @@ PROBLEM_ROWS_AT_ONCE: Final = 1_024
 def read(task: Task, options: Options) -> Iterator[Any]:
     """The rows of the requested table in this task, as `pyarrow.RecordBatch`es."""
     if options.table.name == "walk":
-        yield from walk(task, options)
+        yield from read_runs(task, options)
         return
     match task:
         case FoundProblems():

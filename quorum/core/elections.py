@@ -97,11 +97,11 @@ def outgrow(state: State, epoch: Epoch, now_ms: int) -> None:
 
 
 def on_vote_request(state: State, asker: Asker, request: VoteRequest, now_ms: int) -> None:
-    """Whoever asks and whoever is asked: their logs may be behind in what they say of the voters.
+    """Answer a vote request from any replica, voter or not by our log.
 
-    A new voter's vote can be needed before it knows that it is one; whether a vote counts is for
-    the candidate to know (Raft §4.2.2 of the dissertation, "without consulting their current
-    configuration").
+    The voter sets of either log may be out of date. A new voter's vote can be
+    needed before it knows that it is one; the candidate decides whether a vote counts (Raft
+    dissertation §4.2.2, "without consulting their current configuration").
     """
     if not is_meant(request.voter, state.me):
         state.answer(asker, _response(state, error=Error.INVALID_VOTER_KEY))

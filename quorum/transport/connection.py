@@ -80,7 +80,7 @@ class Owner(Protocol):
 
 
 class ClientConnection(asyncio.Protocol):
-    """Whatever the other side sends, nothing is raised into the loop but what the owner raises."""
+    """A connection that pipelines requests; no bytes of the peer raise an error into the loop."""
 
     def __init__(self, owner: Owner, *, client_id: str | None, frame_bytes_max: int) -> None:
         self._owner = owner

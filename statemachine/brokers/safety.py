@@ -27,7 +27,7 @@ class Harm(StrEnum):
     UNDER_MIN_ISR = "under-min-isr"
 
 
-class Hurt(Struct, frozen=True, kw_only=True, gc=False):
+class UnsafePartition(Struct, frozen=True, kw_only=True, gc=False):
     """A partition that says no."""
 
     topic: str
@@ -42,7 +42,7 @@ class Hurt(Struct, frozen=True, kw_only=True, gc=False):
 class Safety(Struct, frozen=True, kw_only=True):
     """The partitions that are affected if the brokers stop together."""
 
-    hurt: tuple[Hurt, ...]
+    hurt: tuple[UnsafePartition, ...]
     """Some of them, in order of topic and number."""
     hurt_count: int
     looked_at: int
@@ -97,8 +97,8 @@ def judging(image: Image, broker_ids: Collection[BrokerId]) -> Slices[Safety | T
     return Safety(hurt=tuple(shown), hurt_count=count, looked_at=len(keys))
 
 
-def _hurt(topic: Topic, number: int, left: Replicas, needed: int) -> Hurt:
-    return Hurt(
+def _hurt(topic: Topic, number: int, left: Replicas, needed: int) -> UnsafePartition:
+    return UnsafePartition(
         topic=topic.name,
         topic_id=topic.topic_id,
         partition=number,

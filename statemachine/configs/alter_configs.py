@@ -28,7 +28,7 @@ from statemachine.errors import Error, Refusal
 from statemachine.image.partition_table import Topic
 from statemachine.limits import PARTITIONS_FREED_BY_CONFIGS_MAX
 from statemachine.partitions.change_builder import change_partition
-from statemachine.partitions.elr import clear_elr, concerned
+from statemachine.partitions.elr import affected_partitions, clear_elr
 from statemachine.partitions.leader_election import Election
 from statemachine.pending_decision import PendingDecision
 from statemachine.reassignment import throttle
@@ -270,7 +270,7 @@ def _freed(
     index = draft.image.index
     leaderless = index.leader_of.get(NO_LEADER)
     if leaderless is not None:
-        for topic, number in concerned(draft.image, unclean, leaderless):
+        for topic, number in affected_partitions(draft.image, unclean, leaderless):
             if unclean_election_allowed(draft, topic.name):
                 yield topic, number
-    yield from concerned(draft.image, completing, index.moving)
+    yield from affected_partitions(draft.image, completing, index.moving)

@@ -13,7 +13,15 @@ from typing import Final, TypeAlias
 
 from pyroaring import BitMap
 
-from statemachine.records.row_codec import HALF_BITS, LOWER, UPPER, Rows, halves, joined, rising
+from statemachine.records.row_codec import (
+    HALF_BITS,
+    LOWER,
+    UPPER,
+    Rows,
+    joined,
+    rising,
+    split_uint32,
+)
 from statemachine.vocabulary import BrokerId
 
 Part = dict[BrokerId, BitMap]
@@ -164,7 +172,11 @@ class _Sorting:
         upper half of each is a broker, the lower one that of a key, for all keys have one upper
         half. One by one a key takes four times as long.
         """
-        count, brokers, keys = len(self._keys), halves(self._brokers), halves(self._keys)
+        count, brokers, keys = (
+            len(self._keys),
+            split_uint32(self._brokers),
+            split_uint32(self._keys),
+        )
         if count <= _FEW_TO_SORT or brokers[UPPER::2].tobytes().strip(b"\0"):
             self._take(self._brokers, self._keys)
         else:
@@ -175,7 +187,7 @@ class _Sorting:
 
     def _cut(self, found: _Keys) -> None:
         """Each broker has its stretch of `found`, whose numbers begin with the broker."""
-        split = halves(found)
+        split = split_uint32(found)
         split[UPPER::2] = array("H", (self._upper,)) * len(found)
         keys, at = joined(split), 0
         while at < len(found):

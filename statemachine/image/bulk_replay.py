@@ -31,7 +31,7 @@ from statemachine.records.codec import (
 from statemachine.records.isr_codec import IsrsSaid, isrs_said, topic_said
 from statemachine.records.primitives import uuid_of
 from statemachine.records.row_codec import WIDTH_MAX, Numbers, Rows, rows_of
-from statemachine.records.shapes import PARTITION_FRAMES, Alike, shape_of
+from statemachine.records.shapes import PARTITION_FRAMES, SameShapeRecords, shape_of
 from statemachine.replay import REPLAY_MOVES, count_left, replay
 from statemachine.vocabulary import NO_MOVE, MoveId, MoveOutcome, Replicas
 
@@ -148,13 +148,13 @@ def _rows_by_size(
         shape = None if sample is None else shape_of(sample, WIDTH_MAX)
         if shape is None:
             continue
-        alike = Alike(shape, members)
+        alike = SameShapeRecords(shape, members)
         strangers = alike.strangers()
         if strangers:
             at = list(chain.from_iterable([range(each.begin, each.end) for each in same]))
             others.update([at[stranger] for stranger in strangers])
             members = [each for place, each in enumerate(members) if place not in strangers]
-            alike = Alike(shape, members)
+            alike = SameShapeRecords(shape, members)
         rows = rows_of(alike, directories)
         if rows is not None:
             found[size] = rows

@@ -88,7 +88,7 @@ def clear_elr(draft: PendingDecision, resources: Sequence[Resource]) -> None:
         topic_name = name if kind == TOPIC_RESOURCE else ""
         draft.records.append(kafka_records.ClearElr(topic_name=topic_name))
     leaderless = draft.image.index.leader_of.get(NO_LEADER, BitMap())
-    for topic, number in concerned(draft.image, resources, leaderless):
+    for topic, number in affected_partitions(draft.image, resources, leaderless):
         partition = draft.partition(topic, number)
         assert partition is not None
         if not partition.isr and (partition.elr or partition.last_known_elr):
@@ -104,7 +104,7 @@ def clear_elr(draft: PendingDecision, resources: Sequence[Resource]) -> None:
             draft.records.append(kept)
 
 
-def concerned(
+def affected_partitions(
     image: Image, resources: Sequence[Resource], keys: BitMap
 ) -> Iterator[tuple[Topic, int]]:
     """The partitions of `keys` that the configurations of these resources are for."""

@@ -24,7 +24,7 @@ from statemachine.commands import (
     BeginMove,
     CancelMoves,
     Done,
-    Keyed,
+    IdempotentCommand,
     KeyedAnswer,
     KeyedCommand,
     MovesAltered,
@@ -84,9 +84,9 @@ _ANSWERED: Final[dict[type[KeyedCommand], str]] = {
 """By which answer each command is answered."""
 
 
-def keyed(
+def carry_out_once(
     draft: PendingDecision,
-    command: Keyed,
+    command: IdempotentCommand,
     carry_out: Callable[[PendingDecision, KeyedCommand], Slices[KeyedAnswer]],
 ) -> Slices[Answer]:
     """Answer as the first time, or carry the request out and keep the answer."""
@@ -106,7 +106,7 @@ def keyed(
     return Done(error=refusal.error, message=refusal.message)
 
 
-def _refusal(command: Keyed) -> Refusal | None:
+def _refusal(command: IdempotentCommand) -> Refusal | None:
     """Return the reason to refuse the idempotency key, or None."""
     if not 0 < len(command.key) <= KEY_CHARACTERS_MAX:
         reason = f"a key has 1 to {KEY_CHARACTERS_MAX} characters, not {len(command.key)}"
@@ -120,7 +120,7 @@ def _refusal(command: Keyed) -> Refusal | None:
 
 def _carried_out(
     draft: PendingDecision,
-    command: Keyed,
+    command: IdempotentCommand,
     carry_out: Callable[[PendingDecision, KeyedCommand], Slices[KeyedAnswer]],
 ) -> Slices[Answer]:
     draft.key, draft.fingerprint = command.key, command.fingerprint

@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from statemachine.limits import DIRECTORIES_NUMBERED_MAX
-from statemachine.records.shapes import ID_BYTES, UUID_BYTES, Alike
+from statemachine.records.shapes import ID_BYTES, UUID_BYTES, SameShapeRecords
 from statemachine.vocabulary import NO_LEADER, BrokerId, Directories, Replicas
 
 WIDTH_MAX: Final = 8
@@ -226,7 +226,7 @@ class Rows(NamedTuple):
         return self.numbers[begin:end] == rising(first, end - begin)
 
 
-def rows_of(alike: Alike, directories: Numbers) -> Rows | None:
+def rows_of(alike: SameShapeRecords, directories: Numbers) -> Rows | None:
     """Rows of records of one shape; None where one of them is none that a row can say."""
     shape = alike.shape
     form = FORMS[shape.replicas]
@@ -253,7 +253,7 @@ def rows_of(alike: Alike, directories: Numbers) -> Rows | None:
     )
 
 
-def _are_whole(alike: Alike) -> bool:
+def _are_whole(alike: SameShapeRecords) -> bool:
     """Return True if all have a full ISR in replica order and are led by the first replica."""
     shape = alike.shape
     return (
@@ -263,14 +263,14 @@ def _are_whole(alike: Alike) -> bool:
     )
 
 
-def _blank(form: Form, alike: Alike) -> bytearray:
+def _blank(form: Form, alike: SameShapeRecords) -> bytearray:
     """As many rows, in which all replicas are in sync and the first one leads."""
     has_directories = alike.shape.directories_at is not None
     head = form.head.pack(form.width, 0, has_directories, 0, 0, form.in_order[form.width])
     return bytearray(head.ljust(form.size, b"\0") * alike.count)
 
 
-def _number(rows: bytearray, form: Form, alike: Alike, directories: Numbers) -> bool:
+def _number(rows: bytearray, form: Form, alike: SameShapeRecords, directories: Numbers) -> bool:
     """Let the rows have the directories of their records; whether all have numbers."""
     try:
         raw = b"".join(map(directories.__getitem__, alike.directories()))
@@ -314,7 +314,7 @@ _RISINGS_REMEMBERED_MAX: Final = 4
 """A quarter of a megabyte each: those of the last keys and of the lowest numbers are in use."""
 
 
-def halves(numbers: "array[int]") -> "array[int]":
+def split_uint32(numbers: "array[int]") -> "array[int]":
     """Each number as two."""
     found = array("H")
     found.frombytes(numbers.tobytes())
@@ -342,6 +342,6 @@ def _all_with(upper: int) -> "array[int]":
     count = 1 << HALF_BITS
     if not upper:
         return array("I", range(count))
-    found = halves(_all_with(0))
+    found = split_uint32(_all_with(0))
     found[UPPER::2] = array("H", (upper,)) * count
     return joined(found)

@@ -98,7 +98,7 @@ def shape_of(value: bytes, replicas_max: int) -> Shape | None:
     return None
 
 
-class Alike:
+class SameShapeRecords:
     """Records of one shape, one behind the other."""
 
     __slots__ = ("_columns", "count", "data", "shape")

@@ -1,19 +1,13 @@
 """No files of the packages import each other in a circle, `TYPE_CHECKING` included."""
 
-from typing import Final
-
 from tests.support import tree
 from tests.support.import_graph import circles, imports_between
-
-TOLERATED: Final = ("admin.cli.",)
-"""Packages that still have circles; this list only gets shorter."""
 
 
 def test_no_files_import_each_other_in_a_circle() -> None:
     found = [
         " <-> ".join(circle)
         for circle in circles(imports_between(tree.python_files(*tree.PACKAGES)))
-        if not circle[0].startswith(TOLERATED)
     ]
     assert not found, "\n".join(found)
 

@@ -33,10 +33,10 @@ from statemachine.commands import (
     ElectionType,
     ElectLeaders,
     FenceBrokers,
+    IdempotentCommand,
     IncrementalAlterConfigs,
     IsrMember,
     IsrProposal,
-    Keyed,
     MorePartitions,
     NewTopic,
     PauseMoves,
@@ -167,7 +167,9 @@ def moves(draw: Draw, image: Image) -> Command:
         )
         if draw(st.booleans()):
             key = draw(st.sampled_from("kl"))
-            return Keyed(key=key, fingerprint=b"" if key == "k" else b"x", command=command)
+            return IdempotentCommand(
+                key=key, fingerprint=b"" if key == "k" else b"x", command=command
+            )
         return command  # type: ignore[no-any-return]
     asked = draw(st.lists(st.tuples(st.sampled_from(known), REPLICAS), min_size=1, max_size=3))
     return BeginMove(

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from admin.addresses import Address
 from admin.client import topics
-from admin.client.channels import Channels, Unanswered
+from admin.client.channels import Channels, NoResponse
 from admin.model import Assignment, PartitionId
 from admin.tools.local_plan import ClusterPlan, log_dir
 from quorum.clocks import monotonic_ms
@@ -42,7 +42,7 @@ async def await_successor(
                 response = await channels.ask(
                     address, ApiKey.DESCRIBE_QUORUM, question.fill, timeout_ms=PROBE_MS
                 )
-            except Unanswered:
+            except NoResponse:
                 response = None
             if response is not None and not question.judge(response).code:
                 quorum = topics.read_quorum(response, None)

@@ -316,8 +316,8 @@ def _altered(move_id: int, asked: Hashable, command: commands.KeyedCommand, key:
     return Request(("move", str(move_id)), asked, serve, understood, True, key)
 
 
-def _keyed(command: commands.KeyedCommand, key: str) -> commands.Keyed:
-    return commands.Keyed(key=key, fingerprint=key.encode()[:64], command=command)
+def _keyed(command: commands.KeyedCommand, key: str) -> commands.IdempotentCommand:
+    return commands.IdempotentCommand(key=key, fingerprint=key.encode()[:64], command=command)
 
 
 def _query(key: Key, asked: Hashable, read: Callable[[Image], Hashable]) -> Request:

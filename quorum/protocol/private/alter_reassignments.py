@@ -45,7 +45,7 @@ class AskedOfOurs:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToldByOurs:
-    """What only they say in the answer."""
+    """The fields of the answer that only our controllers send."""
 
     move_id: i64 = field(metadata={"kafka_type": "int64", "tag": 10_010}, default=i64(0))
     """The move that it is, or that brings already what was asked for; 0 for none."""

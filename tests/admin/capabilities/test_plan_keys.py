@@ -139,7 +139,7 @@ async def test_who_was_interrupted_between_two_pieces_goes_on_behind_the_first(
         carry_out, done = node.service.carry_out, [0]
 
         async def interrupted(command: Any, kind: Any, **others: Any) -> Any:
-            done[0] += isinstance(command, commands.Keyed)
+            done[0] += isinstance(command, commands.IdempotentCommand)
             if done[0] == 2:
                 raise NotActive(Unavailable.NOT_ACTIVE, None)
             return await carry_out(command, kind, **others)

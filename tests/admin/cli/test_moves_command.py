@@ -17,7 +17,7 @@ from admin.capabilities.moves import (
     Pause,
 )
 from admin.cli.main import group
-from admin.cli.moves_text import cancelled, listed, refused, rolled_back, shown
+from admin.cli.moves_text import cancelled, listed, move_details, refused, rolled_back
 from admin.plan_file import parse_plan
 from controller.reassignments import PARTITIONS_SHOWN_MAX
 from statemachine import commands
@@ -263,7 +263,7 @@ MOVE = DescribedMove(
 
 
 def test_all_that_is_known_of_a_move_is_said() -> None:
-    assert shown(MOVE).splitlines() == [
+    assert move_details(MOVE).splitlines() == [
         "Move 3 (rack 7): drain, requested by an unknown user at -, priority 0.",
         "It is paused-by-itself since 1970-01-01T00:00:01Z: a-0 has 1 replica in sync.",
         "Of 9 partition(s) 3 done, 1 in progress, 2 waiting, 1 cancelled,"
@@ -297,13 +297,13 @@ def test_what_there_was_no_room_for_is_counted() -> None:
 
 def test_what_is_left_to_copy_is_said_as_far_as_it_is_known() -> None:
     known = replace(MOVE, bytes_left=3 << 30, bytes_per_s=10 << 20, time_left_ms=307_200)
-    assert "Left to copy: 3.0 GiB, at 10.0 MiB/s; time left: 5 min 7 s." in shown(known)
+    assert "Left to copy: 3.0 GiB, at 10.0 MiB/s; time left: 5 min 7 s." in move_details(known)
     partly = replace(known, partitions_bytes_unknown=4, time_left_ms=None)
     words = "Left to copy: 3.0 GiB plus 4 partition(s) of unknown size, at 10.0 MiB/s; time left"
-    assert f"{words}: unknown." in shown(partly)
+    assert f"{words}: unknown." in move_details(partly)
     behind = replace(known, partitions_falling_behind=2, time_left_ms=None)
     words = "time left: unknown. 2 partition(s) fall behind: writes exceed the copy rate."
-    assert f"{words}\n" in f"{shown(behind)}\n"
+    assert f"{words}\n" in f"{move_details(behind)}\n"
     help = "Raise the limit with `metaquorum moves throttle 3 BYTES_PER_S`; 0 removes it."
-    assert f"{words} {help}" in shown(replace(behind, throttle_bytes_per_s=5))
-    assert "copied" not in shown(replace(known, ended=True))
+    assert f"{words} {help}" in move_details(replace(behind, throttle_bytes_per_s=5))
+    assert "copied" not in move_details(replace(known, ended=True))

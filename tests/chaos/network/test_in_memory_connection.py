@@ -5,7 +5,7 @@ from struct import pack
 
 import pytest
 
-from chaos.network.connection import Side, Spoil, Told, call
+from chaos.network.connection import CallResult, Side, Spoil, call
 from quorum.core.limits import FRAME_BYTES_MAX
 from quorum.core.messages import (
     FetchRequest,
@@ -33,7 +33,7 @@ def highest(lowest: int, highest: int) -> int:
     return highest
 
 
-def ask(request: Request, answer: Response | None = None, records: bytes = b"") -> Told:
+def ask(request: Request, answer: Response | None = None, records: bytes = b"") -> CallResult:
     return call(ONE, TWO, request, draw=highest, response=answer, records=records)
 
 

@@ -37,9 +37,9 @@ def world() -> World:
 
 def keyed(
     command: commands.KeyedCommand = MOVE, key: str = "k", fingerprint: bytes = b"one"
-) -> commands.Keyed:
+) -> commands.IdempotentCommand:
     """The request with a key."""
-    return commands.Keyed(key=key, fingerprint=fingerprint, command=command)
+    return commands.IdempotentCommand(key=key, fingerprint=fingerprint, command=command)
 
 
 def refusal(answer: commands.Answer, error: Error = Error.INVALID_REQUEST) -> str:
@@ -125,7 +125,9 @@ def test_what_was_refused_stays_refused(world: World) -> None:
         (keyed(fingerprint=b"x" * 65), "at most 64 bytes, not 65"),
     ],
 )
-def test_a_key_that_cannot_be_is_refused(world: World, command: commands.Keyed, said: str) -> None:
+def test_a_key_that_cannot_be_is_refused(
+    world: World, command: commands.IdempotentCommand, said: str
+) -> None:
     decision = world.ask(command)
     assert said in refusal(decision.answer)
     assert decision.records == ()

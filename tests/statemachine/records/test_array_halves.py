@@ -5,7 +5,7 @@ from array import array
 from hypothesis import given
 from hypothesis import strategies as st
 
-from statemachine.records.row_codec import HALF_BITS, LOWER, UPPER, halves, joined, rising
+from statemachine.records.row_codec import HALF_BITS, LOWER, UPPER, joined, rising, split_uint32
 
 
 @given(
@@ -24,7 +24,7 @@ def test_what_is_given_may_be_changed() -> None:
 
 @given(st.lists(st.integers(0, (1 << 32) - 1)))
 def test_they_are_their_halves_joined(numbers: list[int]) -> None:
-    split = halves(array("I", numbers))
+    split = split_uint32(array("I", numbers))
     assert list(split[UPPER::2]) == [each >> HALF_BITS for each in numbers]
     assert list(split[LOWER::2]) == [each & 0xFFFF for each in numbers]
     assert joined(split).tolist() == numbers

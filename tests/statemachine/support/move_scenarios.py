@@ -194,7 +194,9 @@ class MovesStage:
         if "key" not in said:
             return self._ask(asked)
         fingerprint = " ".join(words).encode()
-        return self._ask(commands.Keyed(key=said["key"], fingerprint=fingerprint, command=asked))
+        return self._ask(
+            commands.IdempotentCommand(key=said["key"], fingerprint=fingerprint, command=asked)
+        )
 
     def _cancel_moves(self, words: list[str]) -> list[str]:
         moves, said = read(words)

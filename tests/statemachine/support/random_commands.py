@@ -32,10 +32,10 @@ from statemachine.commands import (
     FenceBrokers,
     ForgetMoves,
     FoundCluster,
+    IdempotentCommand,
     IncrementalAlterConfigs,
     IsrMember,
     IsrProposal,
-    Keyed,
     KeyedCommand,
     MorePartitions,
     NewTopic,
@@ -179,8 +179,8 @@ KEYED_BY_KIND: dict[type, st.SearchStrategy[KeyedCommand]] = {
 KEYED = st.one_of(*KEYED_BY_KIND.values())
 GARBAGE_BY_KIND: dict[type, st.SearchStrategy[Command]] = {
     **KEYED_BY_KIND,
-    Keyed: st.builds(
-        Keyed,
+    IdempotentCommand: st.builds(
+        IdempotentCommand,
         key=st.one_of(TEXT, st.just("x" * 300)),
         fingerprint=st.binary(max_size=70),
         command=KEYED,

@@ -28,7 +28,7 @@ def create(world: World, number: int, replicas: Replicas) -> None:
 
 def keyed(world: World) -> commands.ReassignmentsAltered:
     """Ask for the move by a key."""
-    answer = world.ask(commands.Keyed(key="k", fingerprint=b"one", command=MOVE)).answer
+    answer = world.ask(commands.IdempotentCommand(key="k", fingerprint=b"one", command=MOVE)).answer
     assert isinstance(answer, commands.ReassignmentsAltered)
     return answer
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from admin.shown import SHOWN_CHARACTERS_MAX, shown
+from admin.excerpts import SHOWN_CHARACTERS_MAX, excerpt
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
@@ -27,11 +27,11 @@ def nested(depth: int) -> Any:
 def test_a_short_value_is_quoted_as_json_has_it_and_of_a_long_one_the_beginning(value: Any) -> None:
     whole = json.dumps(value)
     if len(whole) <= SHOWN_CHARACTERS_MAX:
-        assert shown(value) == whole
+        assert excerpt(value) == whole
     else:
-        assert shown(value) == f"{whole[: SHOWN_CHARACTERS_MAX - 3]}..."
+        assert excerpt(value) == f"{whole[: SHOWN_CHARACTERS_MAX - 3]}..."
 
 
 @pytest.mark.parametrize("value", [nested(100_000), {"a": [nested(5_000)]}, ["x"] * 1_000_000])
 def test_of_what_is_large_or_deeply_nested_the_beginning_is_quoted(value: Any) -> None:
-    assert len(shown(value)) == SHOWN_CHARACTERS_MAX
+    assert len(excerpt(value)) == SHOWN_CHARACTERS_MAX
