@@ -176,7 +176,10 @@ class PartitionIndex:
             _move(self.elr_of, key, before.elr, after.elr)
         if after.leader != before.leader:
             _move(self.leader_of, key, (before.leader,), (after.leader,))
-        self._note_move(key, before, after)
+        # `moving` of both, without the calls: most changes are of partitions that do not move.
+        moved = before.target or before.adding or before.removing
+        if moved or after.target or after.adding or after.removing:
+            self._note_move(key, before, after)
 
     def _note_move(
         self, key: int, before: PartitionRegistration | None, after: PartitionRegistration | None

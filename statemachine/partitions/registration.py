@@ -366,9 +366,13 @@ def _epochs_violation(
 ) -> str | None:
     if partition.partition_epoch != before.partition_epoch + 1:
         return f"partition epoch {partition.partition_epoch} after {before.partition_epoch}"
-    leads_anew = partition.leader != before.leader or loses_any(before, partition)
     risen = partition.leader_epoch - before.leader_epoch
-    ends_step = _ends_step(partition, before, is_still)
+    leads_anew = partition.leader != before.leader
+    ends_step: bool | None = False
+    was_still = not (before.target or before.adding or before.removing)
+    if not (is_still and was_still and partition.replicas is before.replicas):
+        leads_anew = leads_anew or loses_any(before, partition)
+        ends_step = _ends_step(partition, before, is_still)
     least = leads_anew or ends_step is True
     if least <= risen <= (leads_anew or ends_step is not False):
         return None

@@ -287,7 +287,7 @@ def test_what_is_not_committed_is_undone_exactly() -> None:
 
 def test_what_is_committed_cannot_be_undone() -> None:
     world = World(broker_count=2)
-    with pytest.raises(AssertionError, match="without a journal"):
+    with pytest.raises(AssertionError, match="without an undo log"):
         world.image.rewind(0)
     world.image.begin_undo_log(world.image.end_offset)
     world.join(3)
@@ -306,7 +306,7 @@ def test_what_is_committed_cannot_be_undone() -> None:
 
 def test_a_journal_must_begin_before_what_it_undoes() -> None:
     world = World(broker_count=1)
-    with pytest.raises(AssertionError, match="without a journal"):
+    with pytest.raises(AssertionError, match="without an undo log"):
         world.image.begin_undo_log(world.image.end_offset - 1)
 
 
