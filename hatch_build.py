@@ -42,7 +42,7 @@ class Compiled(BuildHookInterface[Any]):
 
 
 def not_here() -> str | None:
-    """What a compiled wheel needs and this machine does not have, and what would give it."""
+    """Return the tool that a compiled wheel lacks here, and the package that has it, or None."""
     compiler = os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc"
     if shutil.which(compiler.split()[0]) is None:
         return f"there is no C compiler {compiler.split()[0]}; install one (Debian: gcc)"
