@@ -1,7 +1,7 @@
 """The reference of capabilities as Markdown, generated from their schemas."""
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 from msgspec import Struct
@@ -101,7 +101,7 @@ def _default(field: msgspec.structs.FieldInfo) -> str:
         return "{}"
     if value is msgspec.UNSET:
         return "unchanged"
-    return {None: "null", True: "true", False: "false", (): "[]"}.get(value, repr(value))
+    return msgspec.json.encode(value).decode()
 
 
 def _describe(type_: Any) -> str:
@@ -124,7 +124,7 @@ def _type(type_: Any) -> str:
     origin = getattr(type_, "__origin__", None)
     if origin is tuple:
         return f"[{_type(parts[0])}]"
-    if origin is not None and not isinstance(origin, type):
+    if origin is Literal:
         return ", ".join(f'"{each}"' for each in parts)
     if parts:
         named = [_type(each) for each in parts if each is not msgspec.UnsetType]
