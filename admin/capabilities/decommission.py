@@ -142,7 +142,7 @@ def _move(request: DecommissionBrokers, brokers: Sequence[int]) -> BeginMove:
         kind=MoveKind.DRAIN,
         name=f"decommission of {names_of(brokers)}"[:NAME_CHARACTERS_MAX],
         broker=brokers[0] if len(brokers) == 1 else None,
-        throttle_bytes_per_s=request.throttle_bytes_per_s,
+        **request.limits,
     )
 
 

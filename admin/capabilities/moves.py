@@ -1,8 +1,8 @@
 """Moves that exist: list, describe, pause, resume, cancel, roll back, order and throttle them."""
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Annotated, Any, Final
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Annotated, Any, Final, Generic, TypeVar
 
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
@@ -52,6 +52,8 @@ from statemachine.reassignment.move_queries import (
 )
 from statemachine.reassignment.progress import position_as_told
 from statemachine.vocabulary import MoveKind, MoveState
+
+A_co = TypeVar("A_co", covariant=True)
 
 LOOK: Final = "metaquorum moves list"
 BASE: Final = "/v1/reassignments"
@@ -251,6 +253,22 @@ class MovesChanged(Answer, frozen=True, kw_only=True):
 
 
 # --- requests ----------------------------------------------------------------------------------
+
+
+class NewMove(Request[A_co], Generic[A_co], frozen=True, kw_only=True):
+    """A request that begins a move."""
+
+    throttle_bytes_per_s: Throttle = 0
+
+    @property
+    def limits(self) -> Mapping[str, Any]:
+        """The limits of the move, as fields of the command."""
+        return {"throttle_bytes_per_s": self.throttle_bytes_per_s}
+
+    @property
+    def is_throttled(self) -> bool:
+        """True if the move has a throttle."""
+        return self.throttle_bytes_per_s > 0
 
 
 class ListMoves(Request[Moves], frozen=True, kw_only=True):

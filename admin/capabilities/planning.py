@@ -158,7 +158,7 @@ def _factor_move(request: ChangeReplicationFactor) -> BeginMove:
     return BeginMove(
         reassignments=(),
         name=f"replication factor {request.replication_factor}",
-        throttle_bytes_per_s=request.throttle_bytes_per_s,
+        **request.limits,
     )
 
 

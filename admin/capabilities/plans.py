@@ -6,7 +6,7 @@ from typing import Annotated, Any, Final
 import msgspec
 from msgspec import Meta
 
-from admin.capabilities.moves import LOOK, PartitionOutcome, Throttle
+from admin.capabilities.moves import LOOK, NewMove, PartitionOutcome
 from admin.capabilities.schema import (
     Answer,
     BrokerId,
@@ -129,14 +129,13 @@ class GeneratePlan(Request[PlanResult], frozen=True, kw_only=True):
         return "no plan can be made"
 
 
-class ChangeReplicationFactor(Request[PlanResult], frozen=True, kw_only=True):
+class ChangeReplicationFactor(NewMove[PlanResult], frozen=True, kw_only=True):
     """Begin a move that gives partitions of topics another number of replicas."""
 
     topics: TopicNames
     replication_factor: Annotated[int, Meta(ge=1, le=FACTOR_MAX)]
     brokers: Takers = None
     rack_aware: RackAware = True
-    throttle_bytes_per_s: Throttle = 0
     dry_run: DryRun = False
     key: IdempotencyKey = ""
 
@@ -155,7 +154,7 @@ class ChangeReplicationFactor(Request[PlanResult], frozen=True, kw_only=True):
         return "the replication factor cannot be changed"
 
 
-class DecommissionBrokers(Request[PlanResult], frozen=True, kw_only=True):
+class DecommissionBrokers(NewMove[PlanResult], frozen=True, kw_only=True):
     """Cordon brokers and begin moves that take away their replicas; `GET` tells how far that is.
 
     Repeated, it begins what could not be begun before.
@@ -165,7 +164,6 @@ class DecommissionBrokers(Request[PlanResult], frozen=True, kw_only=True):
     unregister: Annotated[
         bool, Meta(description="Unregister them once they have no replicas and are stopped")
     ] = False
-    throttle_bytes_per_s: Throttle = 0
     dry_run: DryRun = False
     key: IdempotencyKey = ""
 

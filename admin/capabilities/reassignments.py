@@ -12,8 +12,8 @@ from admin.capabilities.moves import (
     LOOK,
     BytesPerS,
     KnownBytes,
+    NewMove,
     Priority,
-    Throttle,
 )
 from admin.capabilities.schema import (
     Answer,
@@ -53,13 +53,12 @@ class BegunMove(Answer, frozen=True, kw_only=True):
         return [each for each in self.results if each.error_code]
 
 
-class BeginMove(Request[BegunMove], frozen=True, kw_only=True):
+class BeginMove(NewMove[BegunMove], frozen=True, kw_only=True):
     """Begin a move: give partitions other replicas, or cancel what is under way of them."""
 
     assignments: Annotated[Sequence[Assignment], Meta(description="In the order wanted")]
     name: Annotated[str, Meta(description="Of the move, for people")] = ""
     priority: Priority = 0
-    throttle_bytes_per_s: Throttle = 0
     dry_run: Annotated[bool, Meta(description="Only tell what would become of it")] = False
     may_change_factor: Annotated[
         bool, Meta(description="Whether partitions may get another number of replicas")
@@ -157,8 +156,8 @@ def command_of(request: BeginMove) -> AlterReassignments:
         may_change_factor=request.may_change_factor,
         name=request.name,
         priority=request.priority,
-        throttle_bytes_per_s=request.throttle_bytes_per_s,
         dry_run=request.dry_run,
+        **request.limits,
     )
 
 

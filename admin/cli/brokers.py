@@ -1,12 +1,11 @@
 """`metaquorum brokers`: list, cordon, decommission and unregister brokers."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from admin.cli.options import (
-    RATE,
     BrokerList,
     Exit,
     Target,
@@ -18,6 +17,7 @@ from admin.cli.options import (
     stale_option,
     target,
     target_options,
+    throttle_option,
     write,
     write_answer,
 )
@@ -119,11 +119,7 @@ def safe_to_stop(
 @click.option(
     "--unregister", is_flag=True, help="Unregister the brokers once they are empty and stopped."
 )
-@click.option(
-    "--throttle",
-    type=RATE,
-    help="Limit of bytes per second copied to and from each broker.",
-)
+@throttle_option
 @click.option("--wait", is_flag=True, help="Wait until no replica is left on the brokers.")
 @key_option
 @target_options
@@ -135,7 +131,7 @@ def decommission(
     brokers: tuple[int, ...],
     dry_run: bool,
     unregister: bool,
-    throttle: int | None,
+    throttle: Mapping[str, Any],
     wait: bool,
     key: str,
     output: str,
@@ -158,8 +154,8 @@ def decommission(
         broker_ids=brokers,
         dry_run=dry_run,
         unregister=unregister,
-        throttle_bytes_per_s=throttle or 0,
         key=key,
+        **throttle,
     )
     ctx.exit(run(work(target(**whom), asked, output, wait=wait)))
 

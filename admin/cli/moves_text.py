@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Final
+from typing import Any, Final
 
 from admin.capabilities.moves import (
     DescribedMove,
@@ -11,6 +11,7 @@ from admin.capabilities.moves import (
     Moves,
     MovesChanged,
     MovingPartition,
+    NewMove,
     PartitionOutcome,
 )
 from admin.cli.output import columns
@@ -278,6 +279,26 @@ def _behind(move: MoveProgress) -> str:
         return words
     command = f"`metaquorum moves throttle {move.move_id} BYTES_PER_S`"
     return f"{words} Raise the limit with {command}; 0 removes it."
+
+
+def throttled(move: Move, asked: NewMove[Any]) -> str:
+    """One sentence about the throttle of a move; one that began earlier may have another one."""
+    rate, wanted = move.throttle_bytes_per_s, asked.throttle_bytes_per_s
+    if rate == wanted:
+        return f"Move {move.move_id} is throttled to {rate} bytes/s to and from each broker."
+    now = f"is throttled to {rate} bytes/s" if rate else "is not throttled"
+    return (
+        f"Move {move.move_id} was started earlier and {now};"
+        f" `metaquorum moves throttle {move.move_id} {wanted}` changes this."
+    )
+
+
+def throttled_as_by_kafka(move: Move) -> str:
+    """The throttle of a move, in the words of Kafka's script."""
+    rate = move.throttle_bytes_per_s
+    if not rate:
+        return "The move was already running without a throttle; see metaquorum moves throttle"
+    return f"The inter-broker throttle limit was set to {rate} B/s until the move has ended"
 
 
 def _size(size_bytes: int | None) -> str:

@@ -273,6 +273,19 @@ RATE_OR_NONE: Final = click.IntRange(0, 2**63 - 1)
 PARTITION_MAX: Final = 2**31 - 1
 
 
+def _limits(_ctx: click.Context, _param: click.Parameter, rate: int | None) -> dict[str, int]:
+    return {} if rate is None else {"throttle_bytes_per_s": rate}
+
+
+throttle_option = click.option(
+    "--throttle",
+    type=RATE,
+    callback=_limits,
+    help="Limit of bytes per second copied to and from each broker.",
+)
+"""The limits of a new move as fields of its request; empty if none is given."""
+
+
 def _given_key(ctx: click.Context, param: click.Parameter, key: str) -> str:
     """Reject an empty key on the command line: most likely an unset variable of a script."""
     is_given = ctx.get_parameter_source(str(param.name)) is ParameterSource.COMMANDLINE

@@ -6,11 +6,11 @@ keeps no state: called again, it does what is possible now and reports what is l
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Any, Final
 
 from msgspec.structs import replace
 
-from admin.capabilities.moves import DescribeMove
+from admin.capabilities.moves import DescribeMove, NewMove
 from admin.capabilities.plans import (
     BytesMoved,
     ChangeReplicationFactor,
@@ -32,9 +32,6 @@ from admin.model import PartitionId
 from admin.units import show_size
 from controller.quorum_description import UNKNOWN
 
-if TYPE_CHECKING:
-    from admin.capabilities.moves import Move
-
 WAIT_SECONDS: Final = 1.0
 """The polling interval of a command that waits."""
 
@@ -52,7 +49,7 @@ async def decommission(
             return Exit.DONE
         exit_code = _told(brokers, found, tell, unregister=unregister)
         if output == "table":
-            await tell_throttle(client, found.moves, request.throttle_bytes_per_s)
+            await tell_throttle(client, found.moves, request)
         # The keyed request is carried out; the following ones ask for the progress.
         request, said = replace(request, key=""), ""
         while wait and exit_code is Exit.NOT_FINISHED and not found.emptying.leaderless:
@@ -294,30 +291,12 @@ def _partitions(ids: Sequence[PartitionId]) -> str:
     return f"{words} and {more} more" if more > 0 else words
 
 
-async def tell_throttle(
-    client: "AdminClient", moves: Sequence[int], wanted_bytes_per_s: int
-) -> None:
-    """Print the throttle of each running move, if one was requested.
-
-    A move that was started earlier keeps its own throttle.
-    """
-    if not (wanted_bytes_per_s and moves):
-        return
-    for move_id in moves:
+async def tell_throttle(client: AdminClient, moves: Sequence[int], asked: NewMove[Any]) -> None:
+    """Print the throttle of each running move, if one was requested."""
+    for move_id in moves if asked.is_throttled else ():
         move = await client.ask(DescribeMove(move_id=move_id))
         if not move.ended:
-            write(_sentence(move, wanted_bytes_per_s))
-
-
-def _sentence(move: "Move", wanted_bytes_per_s: int) -> str:
-    rate = move.throttle_bytes_per_s
-    if rate == wanted_bytes_per_s:
-        return f"Move {move.move_id} is throttled to {rate} bytes/s to and from each broker."
-    now = f"is throttled to {rate} bytes/s" if rate else "is not throttled"
-    return (
-        f"Move {move.move_id} was started earlier and {now};"
-        f" `metaquorum moves throttle {move.move_id} {wanted_bytes_per_s}` changes this."
-    )
+            write(moves_text.throttled(move, asked))
 
 
 async def with_key_told(client: AdminClient, request: Request[PlanResult]) -> PlanResult:
@@ -348,7 +327,7 @@ async def change_factor(whom: Target, request: ChangeReplicationFactor) -> Exit:
             size_bytes = (await bytes_of(client, found)).size_bytes
         if found.accepted:
             write(begun(found))
-            await tell_throttle(client, found.moves, request.throttle_bytes_per_s)
+            await tell_throttle(client, found.moves, request)
     if found.reason is not None:
         say(f"Error: {found.reason}")
         return Exit.FAILED

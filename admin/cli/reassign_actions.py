@@ -7,7 +7,7 @@ from typing import Final
 from admin.capabilities.moves import DescribeMove
 from admin.capabilities.reassignments import BeginMove, BegunMove
 from admin.capabilities.schema import with_key
-from admin.cli import reassign_text
+from admin.cli import moves_text, reassign_text
 from admin.cli.move_progress import wait_for
 from admin.cli.options import Exit, Target, say, write, write_data
 from admin.cli.reassign_plan import registered, replicas_of, topics_of
@@ -41,10 +41,10 @@ async def execute(whom: Target, asked: BeginMove, *, additional: bool, wait: boo
 
 async def _follow(client: AdminClient, asked: BeginMove, begun: BegunMove, *, wait: bool) -> Exit:
     """Show the throttle and, if requested, wait for the end; raises `Incompatible`."""
-    if begun.move_id and asked.throttle_bytes_per_s:
+    if begun.move_id and asked.is_throttled:
         # An earlier attempt, or another user, may have begun it with another throttle.
         move = await client.ask(DescribeMove(move_id=begun.move_id))
-        write(reassign_text.throttled(move.throttle_bytes_per_s or 0))
+        write(moves_text.throttled_as_by_kafka(move))
     if not wait:
         return Exit.DONE
     if begun.move_id:

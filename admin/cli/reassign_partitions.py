@@ -1,6 +1,6 @@
 """`reassign-partitions`: the options of `kafka-reassign-partitions.sh`, and ours."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -9,7 +9,6 @@ import click
 
 from admin.cli.options import (
     PRIORITY,
-    RATE,
     BrokerList,
     Exit,
     Target,
@@ -20,6 +19,7 @@ from admin.cli.options import (
     stale_option,
     target,
     target_options,
+    throttle_option,
 )
 
 if TYPE_CHECKING:
@@ -73,11 +73,7 @@ WITH_PLAN: Final = ("execute", "verify", "cancel")
     default=0,
     help="The priority of the new move; higher priorities go first.",
 )
-@click.option(
-    "--throttle",
-    type=RATE,
-    help="Limit of bytes per second copied to and from each broker during the move.",
-)
+@throttle_option
 @key_option
 @click.option("--wait", is_flag=True, help="Wait for the move to finish and show its progress.")
 @stale_option
@@ -115,7 +111,7 @@ class ReassignOptions:
     dry_run: bool
     name: str
     priority: int
-    throttle: int | None
+    throttle: Mapping[str, Any]
     key: str
     wait: bool
     stale: bool
@@ -218,8 +214,8 @@ def _new_move(asked: ReassignOptions, plan: "Sequence[Assignment]") -> "BeginMov
         assignments=plan,
         name=asked.name,
         priority=asked.priority,
-        throttle_bytes_per_s=asked.throttle or 0,
         key=asked.key,
+        **asked.throttle,
     )
 
 

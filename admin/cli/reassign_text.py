@@ -184,13 +184,6 @@ NAMED_MAX = 20
 """Partitions that a message lists one by one."""
 
 
-def throttled(bytes_per_s: int) -> str:
-    """The throttle of the move, in the words of Kafka's script."""
-    if not bytes_per_s:
-        return "The move was already running without a throttle; see metaquorum moves throttle"
-    return f"The inter-broker throttle limit was set to {bytes_per_s} B/s until the move has ended"
-
-
 def move_id(id: int) -> str:
     """The id of the new move."""
     return f"Move id: {id}"

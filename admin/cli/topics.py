@@ -1,12 +1,11 @@
 """`metaquorum topics`: create, list, describe, alter and delete."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from admin.cli.options import (
-    RATE,
     BrokerList,
     Target,
     check_key,
@@ -17,6 +16,7 @@ from admin.cli.options import (
     stale_option,
     target,
     target_options,
+    throttle_option,
     topic_name,
     write,
     write_data,
@@ -106,11 +106,7 @@ def describe(
 @click.option(
     "--brokers", type=BrokerList(), help="Place new replicas on these brokers only: 101,102."
 )
-@click.option(
-    "--throttle",
-    type=RATE,
-    help="Limit of bytes per second copied to and from each broker.",
-)
+@throttle_option
 @click.option(
     "--dry-run", is_flag=True, help="With --replication-factor: show the plan; change nothing."
 )
@@ -124,7 +120,7 @@ def alter(
     partitions: int | None,
     factor: int | None,
     brokers: tuple[int, ...] | None,
-    throttle: int | None,
+    throttle: Mapping[str, Any],
     dry_run: bool,
     key: str,
     **whom: Any,
@@ -138,7 +134,7 @@ def alter(
     for option, given in (
         ("--dry-run", dry_run),
         ("--brokers", brokers is not None),
-        ("--throttle", throttle is not None),
+        ("--throttle", bool(throttle)),
         ("--key", bool(key)),
     ):
         if factor is None and given:
@@ -152,9 +148,9 @@ def alter(
             topics=(topic,),
             replication_factor=factor,
             brokers=brokers,
-            throttle_bytes_per_s=throttle or 0,
             dry_run=dry_run,
             key=key,
+            **throttle,
         )
         ctx.exit(run(change_factor(target(**whom), asked)))
     assert partitions is not None

@@ -69,7 +69,7 @@ def read_begun(asked: BeginMove, answer: Answer) -> BegunMove:
     ]
     if asked.dry_run and not results:
         raise Incompatible("nothing was tried: the active controller is none of ours")
-    if asked.throttle_bytes_per_s and any(_is_unsaid(each) for each in results):
+    if asked.is_throttled and any(_is_unsaid(each) for each in results):
         raise Incompatible(
             "the active controller is none of ours: the move has begun, and is not throttled"
         )
