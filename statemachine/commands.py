@@ -17,6 +17,7 @@ from statemachine.errors import Error
 from statemachine.partitions.registration import PartitionRegistration
 from statemachine.records import kafka_records
 from statemachine.records.kafka_records import QuotaEntity
+from statemachine.records.own_records import MoveOptions, OptionsChange
 from statemachine.vocabulary import (
     NO_EPOCH,
     NO_LEADER,
@@ -71,7 +72,7 @@ class Reassignment(Struct, frozen=True, kw_only=True, gc=False):
     replicas: Replicas | None
 
 
-class AlterReassignments(Struct, frozen=True, kw_only=True, gc=False):
+class AlterReassignments(MoveOptions, frozen=True, kw_only=True, gc=False):
     """Begin, change or cancel reassignments (api 45, KIP-455)."""
 
     reassignments: tuple[Reassignment, ...]
@@ -79,13 +80,8 @@ class AlterReassignments(Struct, frozen=True, kw_only=True, gc=False):
     """Whether a partition may end with another number of replicas than it has (KIP-860)."""
     who: str = ""
     """Who asks: what is begun is a move of theirs."""
-    name: str = ""
-    priority: int = 0
-    """Moves with a higher one step before others."""
     dry_run: bool = False
     """Only answer what would become of it."""
-    throttle_bytes_per_s: int = 0
-    """Of the move that this begins; 0 is "as fast as they can"."""
 
 
 class ElectionType(Enum):
@@ -161,7 +157,7 @@ class LeadersElected(Struct, frozen=True, kw_only=True, gc=False):
     partitions: tuple[LeaderElected, ...]
 
 
-class BeginMove(Struct, frozen=True, kw_only=True, gc=False):
+class BeginMove(MoveOptions, frozen=True, kw_only=True, gc=False):
     """Give these partitions these replicas. One that cannot be does not stop the others."""
 
     reassignments: tuple[Reassignment, ...]
@@ -169,13 +165,8 @@ class BeginMove(Struct, frozen=True, kw_only=True, gc=False):
     kind: MoveKind = MoveKind.REASSIGN
     may_change_factor: bool = True
     """Whether a partition may end with another number of replicas than it has (KIP-860)."""
-    name: str = ""
-    priority: int = 0
-    """Moves with a higher one step before others."""
     broker: BrokerId | None = None
     """Whom a drain empties."""
-    throttle_bytes_per_s: int = 0
-    """What is copied for it at most to each broker, and from each; 0 is "as fast as they can"."""
 
 
 class MoveStarted(Struct, frozen=True, kw_only=True, gc=False):
@@ -255,14 +246,10 @@ class ResumeMoves(Struct, frozen=True, kw_only=True, gc=False):
     who: str = ""
 
 
-class AlterMove(Struct, frozen=True, kw_only=True, gc=False):
-    """Let a move that runs go before others, or at another rate; None is "as it is"."""
+class AlterMove(OptionsChange, frozen=True, kw_only=True, gc=False):
+    """Change options of a running move."""
 
     move_id: MoveId
-    priority: int | None = None
-    """Moves with a higher one step before others."""
-    throttle_bytes_per_s: int | None = None
-    """0 is "as fast as they can"."""
 
 
 class MovesAltered(Struct, frozen=True, kw_only=True, gc=False):

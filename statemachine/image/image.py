@@ -334,7 +334,11 @@ class Image:
     def set_move(self, move_id: MoveId, move: Move | None) -> None:
         """The move is this; None is "forgotten"."""
         before = self.moves.get(move_id)
-        if before is not None and move is not None and before.priority != move.priority:
+        if (
+            before is not None
+            and move is not None
+            and before.options.priority != move.options.priority
+        ):
             self.index.change_priority(move_id)
         self._set(self.moves, move_id, ABSENT if move is None else move)
 

@@ -7,11 +7,11 @@ that moves have set while they run, with the users' value of before.
 
 from typing import Final, TypeAlias
 
-from msgspec import Struct
-from msgspec.structs import replace
+from msgspec import Struct, convert
+from msgspec.structs import asdict, replace
 
 from statemachine.records import own_records
-from statemachine.records.own_records import ConfigOwned
+from statemachine.records.own_records import ConfigOwned, MoveOptions, OptionsChange
 from statemachine.vocabulary import MoveId, MoveOutcome, MoveState, Ownership, Resource
 
 
@@ -66,8 +66,8 @@ class Move(Struct, frozen=True, kw_only=True, gc=False):
     detail: str = ""
     who: str = ""
     """Who wanted that state, if anyone did."""
-    throttle_bytes_per_s: int
-    priority: int
+    options: MoveOptions
+    """The options in force."""
     left: Left = NOBODY_LEFT
     ended: own_records.MoveEnded | None = None
 
@@ -79,17 +79,22 @@ class Move(Struct, frozen=True, kw_only=True, gc=False):
 
 def begun(record: own_records.MoveBegun) -> Move:
     """The move that has just begun."""
-    return Move(
-        begun=record,
-        since_ms=record.asked_at_ms,
-        throttle_bytes_per_s=record.throttle_bytes_per_s,
-        priority=record.priority,
-    )
+    return Move(begun=record, since_ms=record.asked_at_ms, options=options_of(record))
+
+
+def options_of(value: MoveOptions) -> MoveOptions:
+    """Return the options that a request or a record has among its other fields."""
+    return convert(value, MoveOptions, from_attributes=True)
+
+
+def altered(before: MoveOptions, change: OptionsChange) -> MoveOptions:
+    """Return the options after this change."""
+    given = asdict(convert(change, OptionsChange, from_attributes=True))
+    return replace(before, **{name: value for name, value in given.items() if value is not None})
 
 
 def changed(move: Move, record: own_records.MoveChanged) -> Move:
     """The move after this change."""
-    throttle, priority = record.throttle_bytes_per_s, record.priority
     said = Left(cancelled=record.cancelled, superseded=record.superseded, gone=record.gone)
     return replace(
         move,
@@ -98,10 +103,26 @@ def changed(move: Move, record: own_records.MoveChanged) -> Move:
         reason=record.reason,
         detail=record.detail,
         who=record.who,
-        throttle_bytes_per_s=move.throttle_bytes_per_s if throttle is None else throttle,
-        priority=move.priority if priority is None else priority,
+        options=altered(move.options, record),
         # Only a snapshot says it: its reader has not seen them leave.
         left=move.left if said == NOBODY_LEFT else said,
+    )
+
+
+def move_changed(move: Move, before: MoveOptions) -> own_records.MoveChanged:
+    """The record of the state of the move, and of its options where they were others `before`."""
+    return own_records.MoveChanged(
+        id=move.id,
+        state=move.state,
+        since_ms=move.since_ms,
+        reason=move.reason,
+        detail=move.detail,
+        who=move.who,
+        **{
+            name: value
+            for name in OptionsChange.__struct_fields__
+            if (value := getattr(move.options, name)) != getattr(before, name)
+        },
     )
 
 
@@ -113,9 +134,7 @@ def ended(move: Move, left: Left, at_ms: int) -> own_records.MoveEnded:
         outcome=outcome_of(left, completed),
         at_ms=at_ms,
         completed=completed,
-        cancelled=left.cancelled,
-        superseded=left.superseded,
-        gone=left.gone,
+        **asdict(left),
     )
 
 
@@ -128,22 +147,7 @@ def move_records(move: Move) -> list[own_records.OurRecord]:
         for number, plan in enumerate(move.parts)
     ]
     if replace(move, parts=(), ended=None) != made:
-        left = move.left
-        found.append(
-            own_records.MoveChanged(
-                id=move.id,
-                state=move.state,
-                since_ms=move.since_ms,
-                reason=move.reason,
-                detail=move.detail,
-                who=move.who,
-                throttle_bytes_per_s=move.throttle_bytes_per_s,
-                priority=move.priority,
-                cancelled=left.cancelled,
-                superseded=left.superseded,
-                gone=left.gone,
-            )
-        )
+        found.append(replace(move_changed(move, made.options), **asdict(move.left)))
     if move.ended is not None:
         found.append(move.ended)
     return found

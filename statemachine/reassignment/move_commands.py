@@ -9,7 +9,7 @@ that. How a single partition moves is told by `reassignment`.
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 from pyroaring import BitMap
 
 from statemachine.commands import (
@@ -36,12 +36,17 @@ from statemachine.partitions.change_builder import ChangeMemo
 from statemachine.partitions.registration import PartitionRegistration
 from statemachine.pending_decision import PendingDecision
 from statemachine.reassignment import throttle
-from statemachine.reassignment.move import Move, begun, ended
+from statemachine.reassignment.move import Move, begun, ended, options_of
 from statemachine.reassignment.progress import planned_steps
 from statemachine.reassignment.target import cancel, direct
 from statemachine.records import own_records
 from statemachine.records.own_codec import plan_bytes, plan_of
-from statemachine.records.own_records import MoveBegun, PlannedPartition, PlannedTopic
+from statemachine.records.own_records import (
+    MoveBegun,
+    MoveOptions,
+    PlannedPartition,
+    PlannedTopic,
+)
 from statemachine.slices import CHANGED_US, PASSED_US, PLANNED_US, Slices
 from statemachine.vocabulary import NO_MOVE, MoveId, MoveKind, MoveOutcome, Replicas
 
@@ -150,7 +155,7 @@ def alter_reassignments(
     draft: PendingDecision, command: AlterReassignments
 ) -> Slices[ReassignmentsAltered]:
     """Begin, redirect or cancel, each part on its own and in the order asked (KIP-455)."""
-    refusal = throttle.rate_refusal(command.throttle_bytes_per_s)
+    refusal = throttle.rate_refusal(command)
     if refusal is not None:
         parts = tuple([_refused(asked, refusal) for asked in command.reassignments])
         return ReassignmentsAltered(partitions=parts)
@@ -164,13 +169,7 @@ def alter_reassignments(
         refused += answer.error is not Error.NONE
         partitions.append(answer)
         yield beginning.cost_us if asked.replicas is not None else CHANGED_US
-    request = _request(draft, command.who, MoveKind.REASSIGN, refused)
-    request = replace(
-        request,
-        name=command.name,
-        priority=command.priority,
-        throttle_bytes_per_s=command.throttle_bytes_per_s,
-    )
+    request = _request(draft, command.who, MoveKind.REASSIGN, refused, options_of(command))
     move_id = yield from beginning.begin(request)
     yield len(partitions) * PASSED_US
     return ReassignmentsAltered(partitions=tuple(partitions), move_id=move_id)
@@ -205,7 +204,7 @@ def _steps(draft: PendingDecision, asked: Reassignment) -> tuple[Replicas, ...]:
 
 def begin_move(draft: PendingDecision, command: BeginMove) -> Slices[MoveStarted]:
     """Begin a move of all that can be moved; what cannot is refused, each with its reason."""
-    refusal = throttle.rate_refusal(command.throttle_bytes_per_s)
+    refusal = throttle.rate_refusal(command)
     if refusal is not None:
         return MoveStarted(error=refusal.error, message=refusal.message)
     beginning = MoveBuilder(draft)
@@ -219,14 +218,8 @@ def begin_move(draft: PendingDecision, command: BeginMove) -> Slices[MoveStarted
         if answer.error is not Error.NONE:
             refused.append(answer)
         yield CHANGED_US
-    request = _request(draft, command.who, command.kind, len(refused))
-    request = replace(
-        request,
-        name=command.name,
-        priority=command.priority,
-        broker=command.broker,
-        throttle_bytes_per_s=command.throttle_bytes_per_s,
-    )
+    request = _request(draft, command.who, command.kind, len(refused), options_of(command))
+    request = replace(request, broker=command.broker)
     return (yield from _started(beginning, request, refused))
 
 
@@ -242,7 +235,9 @@ def _started(
     )
 
 
-def _request(draft: PendingDecision, who: str, kind: MoveKind, refused: int) -> MoveBegun:
+def _request(
+    draft: PendingDecision, who: str, kind: MoveKind, refused: int, options: MoveOptions
+) -> MoveBegun:
     return MoveBegun(
         id=NO_MOVE,
         kind=kind,
@@ -252,6 +247,7 @@ def _request(draft: PendingDecision, who: str, kind: MoveKind, refused: int) -> 
         refused=refused,
         key=draft.key,
         fingerprint=draft.fingerprint,
+        **asdict(options),
     )
 
 
@@ -307,12 +303,10 @@ def roll_back_move(draft: PendingDecision, command: RollBackMove) -> Slices[Move
         if answer is not None:
             refused.append(answer)
         yield CHANGED_US
-    request = replace(
-        _request(draft, command.who, MoveKind.ROLLBACK, len(refused)),
-        rollback_of=move.id,
-        # The brokers need the same throttle on the way back.
-        throttle_bytes_per_s=move.throttle_bytes_per_s,
-    )
+    # The brokers need the same throttle on the way back.
+    options = replace(move.options, name="", priority=0)
+    request = _request(draft, command.who, MoveKind.ROLLBACK, len(refused), options)
+    request = replace(request, rollback_of=move.id)
     return (yield from _started(beginning, request, refused))
 
 

@@ -5,11 +5,13 @@ A paused move begins no further steps; a step under way goes on. An automatic pa
 
 """
 
+from msgspec.structs import replace
+
 from statemachine.commands import AlterMove, MoveAltered, MovesAltered, PauseMoves, ResumeMoves
 from statemachine.errors import Error, Refusal
 from statemachine.pending_decision import PendingDecision
 from statemachine.reassignment import throttle
-from statemachine.reassignment.move import Move
+from statemachine.reassignment.move import altered, move_changed
 from statemachine.reassignment.move_commands import ended_refusal
 from statemachine.reassignment.step import Reason
 from statemachine.records import own_records
@@ -83,36 +85,18 @@ def _resumed(draft: PendingDecision, move_id: MoveId, who: str) -> MoveAltered:
 
 
 def alter_move(draft: PendingDecision, command: AlterMove) -> Slices[MovesAltered]:
-    """Let a move that runs go before others, or after them, or at another rate."""
+    """Change options of a running move."""
     refusal = ended_refusal(draft, command.move_id)
-    refusal = refusal or throttle.rate_refusal(command.throttle_bytes_per_s)
+    refusal = refusal or throttle.rate_refusal(command)
     if refusal is not None:
         return MovesAltered(moves=(_refused(command.move_id, refusal),))
     move = draft.move(command.move_id)
     assert move is not None, f"move {command.move_id} runs, and is not there"
-    priority, rate = command.priority, command.throttle_bytes_per_s
-    priority = None if priority == move.priority else priority
-    rate = None if rate == move.throttle_bytes_per_s else rate
-    if priority is not None or rate is not None:
-        draft.change_move(_as_it_is(move, priority, rate))
-    if rate is not None:
-        yield from throttle.alter(draft, move.id, move.throttle_bytes_per_s)
+    options = altered(move.options, command)
+    if options != move.options:
+        draft.change_move(move_changed(replace(move, options=options), move.options))
+        yield from throttle.alter(draft, move)
     return MovesAltered(moves=(MoveAltered(move_id=command.move_id),))
-
-
-def _as_it_is(
-    move: Move, priority: int | None, throttle_bytes_per_s: int | None
-) -> own_records.MoveChanged:
-    return own_records.MoveChanged(
-        id=move.id,
-        state=move.state,
-        since_ms=move.since_ms,
-        reason=move.reason,
-        detail=move.detail,
-        who=move.who,
-        throttle_bytes_per_s=throttle_bytes_per_s,
-        priority=priority,
-    )
 
 
 def _refused(move_id: MoveId, refusal: Refusal) -> MoveAltered:

@@ -20,6 +20,7 @@ from statemachine.reassignment.copies import Told, partition_copies
 from statemachine.reassignment.scheduler.queue import is_under_min_isr
 from statemachine.reassignment.settings import CompletionRule, Limits, completion_rule, limits
 from statemachine.reassignment.step import Blocked, Reason, Step, step, steps_left
+from statemachine.reassignment.throttle import rate_of
 from statemachine.vocabulary import NO_LEADER, BrokerId, MoveState, Replicas
 
 
@@ -229,15 +230,10 @@ def position_as_told(image: Image, topic: Topic, number: int, told: Told) -> Pos
     copies = partition_copies(topic.topic_id, number, partition, told)
     if copies is None or not copies.behind:
         return found
-    move = image.moves.get(partition.stage.move)
-    rate = 0 if move is None else move.throttle_bytes_per_s
-    detail = _detail(copies.behind, rate)
+    detail = (
+        f"more is written than is copied, so that it never is in sync: {_listed(copies.behind)}"
+    )
+    rate = rate_of(image.moves.get(partition.stage.move))
+    if rate:
+        detail += f"; the move is throttled to {rate} bytes/s"
     return replace(found, reason=Reason.FALLING_BEHIND, detail=detail, brokers=copies.behind)
-
-
-def _detail(behind: Replicas, throttle_bytes_per_s: int) -> str:
-    brokers = ", ".join(map(str, behind))
-    words = f"more is written than is copied, so that it never is in sync: {brokers}"
-    if not throttle_bytes_per_s:
-        return words
-    return f"{words}; the move is throttled to {throttle_bytes_per_s} bytes/s"

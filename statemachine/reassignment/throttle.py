@@ -28,6 +28,7 @@ from statemachine.limits import (
 )
 from statemachine.pending_decision import PendingDecision
 from statemachine.reassignment.move import Move, Owned, OwnedKey, config_owned
+from statemachine.records.own_records import MoveOptions, OptionsChange
 from statemachine.slices import (
     BYTES_LISTED_IN_US,
     CONFIGURED_US,
@@ -47,8 +48,9 @@ from statemachine.vocabulary import (
 _Partitions: TypeAlias = Iterable[tuple[Topic, int]]
 
 
-def rate_refusal(bytes_per_s: int | None) -> Refusal | None:
-    """Return the reason to refuse this rate, or None; 0 is "no limit"."""
+def rate_refusal(options: MoveOptions | OptionsChange) -> Refusal | None:
+    """Return the reason to refuse the throttle of these options, or None."""
+    bytes_per_s = options.throttle_bytes_per_s
     if bytes_per_s is None or 0 <= bytes_per_s <= THROTTLE_BYTES_PER_S_MAX:
         return None
     return Refusal(
@@ -69,18 +71,22 @@ def begin(
         for topic in dict.fromkeys(topics):
             for key in _lists_of(topic.name):
                 yield _set(draft, key)
-    if _is_throttled(draft.move(move_id)):
+    if rate_of(draft.move(move_id)):
         yield from _take(draft, move_id, zip(topics, numbers, strict=True))
 
 
-def alter(draft: PendingDecision, move_id: MoveId, before_bytes_per_s: int) -> Slices[None]:
-    """Set what follows from the move's throttle, which has just been changed; it was that before.
+def alter(draft: PendingDecision, before: Move) -> Slices[None]:
+    """Set what follows from a change of the move's throttle; the move was like this `before`.
 
-    Where it is none any more, `release` gives up what it had.
+    If it has no throttle any more, `release` gives up what it had.
     """
-    if not _is_throttled(draft.move(move_id)):
+    move_id = before.id
+    rate = rate_of(draft.move(move_id))
+    if rate == rate_of(before):
+        return
+    if not rate:
         draft.has_freed_configs = True
-    elif not before_bytes_per_s:
+    elif not rate_of(before):
         index = draft.image.index
         yield from _take(draft, move_id, in_order(index, index.keys_of_move(move_id)))
     else:
@@ -103,7 +109,7 @@ def release(draft: PendingDecision, at_most: int = THROTTLES_RELEASED_MAX) -> Sl
         owned = draft.owned(key)
         if owned is None or _is_deleted(draft, key[0]):
             continue
-        over = [each for each in owned.moves if not _is_throttled(draft.move(each), draft.ended)]
+        over = [each for each in owned.moves if not rate_of(draft.move(each), draft.ended)]
         if not over:
             continue
         if count == at_most or cost_us >= THROTTLES_RELEASED_US_MAX:
@@ -122,9 +128,7 @@ def is_left(image: Image) -> bool:
     """Return True if a move owns configurations that it no longer needs; called often."""
     moves = image.moves
     return any(
-        not _is_throttled(moves.get(move_id))
-        for owned in image.owned.values()
-        for move_id in owned.moves
+        not rate_of(moves.get(move_id)) for owned in image.owned.values() for move_id in owned.moves
     )
 
 
@@ -154,11 +158,11 @@ def previous(draft: PendingDecision, key: OwnedKey) -> str | None:
     return None if owned is None else owned.previous
 
 
-def _is_throttled(move: Move | None, ended: Iterable[MoveId] = ()) -> bool:
-    """Return True if the move needs its configurations: it runs, at a limited rate."""
+def rate_of(move: Move | None, ended: Iterable[MoveId] = ()) -> int:
+    """Return the rate of a throttled move in bytes per second; 0 if it has none or has ended."""
     if move is None or move.ended is not None or move.id in ended:
-        return False
-    return move.throttle_bytes_per_s > 0
+        return 0
+    return move.options.throttle_bytes_per_s
 
 
 def _lists_of(topic_name: str) -> Iterator[OwnedKey]:
@@ -236,13 +240,9 @@ def _set(
 
 
 def _lowest_rate(draft: PendingDecision, owned: Owned) -> str | None:
-    moves = (draft.move(each) for each in owned.holders)
-    rates = [
-        move.throttle_bytes_per_s
-        for move in moves
-        if move is not None and _is_throttled(move, draft.ended)
-    ]
-    return str(min(rates)) if rates else None
+    rates = (rate_of(draft.move(each), draft.ended) for each in owned.holders)
+    lowest = min(filter(None, rates), default=0)
+    return str(lowest) if lowest else None
 
 
 def _counts(draft: PendingDecision, topic_name: str, pair: str, holders: Sequence[MoveId]) -> bool:

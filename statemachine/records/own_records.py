@@ -13,7 +13,24 @@ from msgspec import Struct
 from statemachine.vocabulary import BrokerId, MoveId, Replicas
 
 
-class MoveBegun(Struct, frozen=True, kw_only=True, gc=False):
+class MoveOptions(Struct, frozen=True, kw_only=True, gc=False):
+    """The options of a move as a whole: requests, records and the move itself have these fields."""
+
+    name: str = ""
+    priority: int = 0
+    """Moves with a higher priority begin their steps first."""
+    throttle_bytes_per_s: int = 0
+    """The limit of what each broker sends and receives for the move; 0 is no limit."""
+
+
+class OptionsChange(Struct, frozen=True, kw_only=True, gc=False):
+    """A change of the options that a running move may change; None is "unchanged"."""
+
+    priority: int | None = None
+    throttle_bytes_per_s: int | None = None
+
+
+class MoveBegun(MoveOptions, frozen=True, kw_only=True, gc=False):
     """Someone has asked for a move; what it asks of each partition follows in `MovePart`s."""
 
     id: MoveId
@@ -25,15 +42,10 @@ class MoveBegun(Struct, frozen=True, kw_only=True, gc=False):
     """How many were accepted."""
     refused: int
     """How many were asked for and cannot be."""
-    name: str = ""
     key: str = ""
     """What the request is known by when it is asked again, if its asker gave it a key."""
     fingerprint: bytes = b""
     """Of the request with that key."""
-    throttle_bytes_per_s: int = 0
-    """Of each broker, in each direction; 0 is "as fast as they can"."""
-    priority: int = 0
-    """Moves with a higher one step before others."""
     broker: BrokerId | None = None
     """Whom a drain empties."""
     rollback_of: MoveId = 0
@@ -64,7 +76,7 @@ class MovePart(Struct, frozen=True, kw_only=True, gc=False):
     """`PlannedTopic`s as `serde.ours.plan_bytes` has them."""
 
 
-class MoveChanged(Struct, frozen=True, kw_only=True, gc=False):
+class MoveChanged(OptionsChange, frozen=True, kw_only=True, gc=False):
     """A move is in this state from here on; None is "unchanged"."""
 
     id: MoveId
@@ -78,8 +90,6 @@ class MoveChanged(Struct, frozen=True, kw_only=True, gc=False):
     """Why, for people."""
     who: str = ""
     """Who wanted it, if anyone did."""
-    throttle_bytes_per_s: int | None = None
-    priority: int | None = None
     cancelled: int = 0
     """In a snapshot: how many of its partitions have left it before they were complete, and how."""
     superseded: int = 0

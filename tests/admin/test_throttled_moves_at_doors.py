@@ -104,7 +104,7 @@ async def test_over_http_what_is_wrong_with_it_is_told(
         check_problem(answer, 400)
         assert words in answer.body["detail"]
         move = node.controller.image.moves[1]
-        assert (move.priority, move.throttle_bytes_per_s) == (0, 0)
+        assert (move.options.priority, move.options.throttle_bytes_per_s) == (0, 0)
 
 
 async def test_on_the_command_line_a_plan_is_executed_at_a_rate(tmp_path: Path) -> None:

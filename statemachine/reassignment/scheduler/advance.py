@@ -358,6 +358,6 @@ def pending_entry(
 ) -> QueueEntry:
     """The queue entry of a partition that this decision has changed."""
     move = draft.move(partition.stage.move)
-    priority = 0 if move is None else move.priority
+    priority = 0 if move is None else move.options.priority
     min_isr = configured_min_isr(draft, topic.name)
     return entry_of(partition, min_isr, in_force, draft.live, priority)

@@ -238,7 +238,7 @@ def _entry(image: Image, key: int, in_force: Limits) -> QueueEntry | None:
         configured_min_isr(image, topic.name),
         in_force,
         lambda broker_id: _live(image, broker_id),
-        0 if move is None else move.priority,
+        0 if move is None else move.options.priority,
     )
 
 

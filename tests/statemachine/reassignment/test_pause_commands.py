@@ -137,7 +137,7 @@ def test_the_move_with_the_higher_priority_goes_first(world: World) -> None:
     move(world, {1: (1, 2, 5)})
     move(world, {2: (1, 2, 5)})
     assert ask(world, commands.AlterMove(move_id=3, priority=7)) == [DONE]
-    assert world.image.moves[3].priority == 7
+    assert world.image.moves[3].options.priority == 7
     catch_up(world, 0)
     assert stepping(world) == [2]
     end = world.image.end_offset

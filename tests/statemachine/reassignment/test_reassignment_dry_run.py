@@ -102,4 +102,4 @@ def test_a_move_has_the_name_and_the_priority_that_were_asked_for() -> None:
     some(world, 1)
     asked(world, (0, (1, 2, 4)), dry_run=False)
     move = world.image.moves[1]
-    assert (move.begun.name, move.priority, move.begun.who) == ("rack 7", 3, "ann")
+    assert (move.begun.name, move.options.priority, move.begun.who) == ("rack 7", 3, "ann")

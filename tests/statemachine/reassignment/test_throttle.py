@@ -166,10 +166,10 @@ def test_the_rate_and_the_priority_of_a_move_change_together_or_alone(world: Wor
     move(world, {0: (1, 2, 4)}, throttle_bytes_per_s=1_000, priority=3)
     alter(world, 2_000)
     after = world.image.moves[1]
-    assert (after.throttle_bytes_per_s, after.priority) == (2_000, 3)
+    assert (after.options.throttle_bytes_per_s, after.options.priority) == (2_000, 3)
     alter(world, None, priority=4)
     after = world.image.moves[1]
-    assert (after.throttle_bytes_per_s, after.priority) == (2_000, 4)
+    assert (after.options.throttle_bytes_per_s, after.options.priority) == (2_000, 4)
     assert throttles(world)["1 leader"] == throttles(world)["4 follower"] == "2000"
     assert world.ask(commands.AlterMove(move_id=1, throttle_bytes_per_s=2_000)).records == ()
 
@@ -187,7 +187,7 @@ def test_the_way_back_has_the_rate_of_the_way_there(world: World) -> None:
     alter(world, 500)
     catch_up(world)
     assert roll_back(world, 1).move_id == 2
-    assert world.image.moves[2].throttle_bytes_per_s == 500
+    assert world.image.moves[2].options.throttle_bytes_per_s == 500
 
 
 # Lists.

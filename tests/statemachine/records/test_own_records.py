@@ -206,7 +206,7 @@ def test_a_move_is_changed_by_what_is_said_and_the_rest_stays() -> None:
     append(image, own_records.MoveChanged(id=1, state=0, since_ms=3_000, throttle_bytes_per_s=5))
     move = image.moves[1]
     assert (move.state, move.since_ms, move.who, move.reason) == (0, 3_000, "", "")
-    assert (move.priority, move.throttle_bytes_per_s) == (7, 5)
+    assert (move.options.priority, move.options.throttle_bytes_per_s) == (7, 5)
 
 
 def test_keys_are_forgotten_by_the_time_at_which_they_were_remembered() -> None:

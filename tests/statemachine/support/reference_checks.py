@@ -151,7 +151,7 @@ def check_throttles(image: Image) -> None:
 def is_throttled(image: Image, move_id: int) -> bool:
     """Whether the move runs, at a limited rate."""
     move = image.moves.get(move_id)
-    return move is not None and move.ended is None and move.throttle_bytes_per_s > 0
+    return move is not None and move.ended is None and move.options.throttle_bytes_per_s > 0
 
 
 def check_throttled(
@@ -167,7 +167,7 @@ def check_throttled(
         key = ((4, str(broker)), f"{side}.replication.throttled.rate")
         owned = image.owned[key]
         if move_id not in owned.lost:
-            rates = [image.moves[each].throttle_bytes_per_s for each in owned.holders]
+            rates = [image.moves[each].options.throttle_bytes_per_s for each in owned.holders]
             assert image.configs[key[0]][key[1]] == str(min(rates))
             assert move_id in owned.holders
 
