@@ -18,7 +18,7 @@ from uuid import UUID
 
 from aiohttp import web
 
-from admin.capabilities.server import handle
+from admin.capabilities import handle
 from admin.collecting import Collecting
 from admin.config import Config
 from admin.formatted import formatted

@@ -16,23 +16,13 @@ NO_LEADER: Final = -1
 
 
 class PartitionId(NamedTuple):
-    """One partition of a topic; sorts by topic, then by number."""
+    """One partition of a topic; sorts by topic, then by number. -1 stands for the whole topic."""
 
     topic: str
     partition: int
 
     def __str__(self) -> str:
-        return f"{self.topic}-{self.partition}"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LeadTransfer:
-    """A lead that was handed over; `NO_LEADER` where nobody is known yet who leads instead."""
-
-    leader_id: int
-    leader_epoch: int
-    duration_ms: int
-    """From the request until this leader was known."""
+        return self.topic if self.partition < 0 else f"{self.topic}-{self.partition}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,26 +129,6 @@ class Assignment:
     topic: str
     partition: int
     replicas: tuple[int, ...] | None
-
-    @property
-    def id(self) -> PartitionId:
-        """The id of the partition."""
-        return PartitionId(self.topic, self.partition)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PartitionResult:
-    """The result for one partition; error code 0 is success."""
-
-    topic: str
-    partition: int
-    error_code: int = 0
-    error_name: str = "NONE"
-    message: str | None = None
-    replicas: Sequence[int] = ()
-    """The replicas now, or after a dry run. Empty if the node does not say."""
-    steps: Sequence[Sequence[int]] = ()
-    """Of a dry run what it would have after each step; told of the first partitions."""
 
     @property
     def id(self) -> PartitionId:

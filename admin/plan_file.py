@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NoReturn
 
 from admin.capabilities.moves import PRIORITY_MAX, PRIORITY_MIN
-from admin.capabilities.plans import PLAN_FILE_VERSION
+from admin.capabilities.plan_steps import PLAN_FILE_VERSION
 from admin.capabilities.reassignments import BeginMove
 from admin.excerpts import excerpt
 from admin.model import Assignment, PartitionId, TopicDescription

@@ -104,7 +104,7 @@ async def reassignment(subject: Subject) -> Found:
     begun = perf_counter()
     results = await subject.admin.alter_reassignments(plan)
     answered_ms = _since(begun)
-    refused = [each for each in results if each.error_code]
+    refused = [each for each in results if each.kafka_error_code]
     if refused or len(results) != len(plan):
         raise RunFailed(f"a move was refused: {refused[:1]}, {len(results)} results")
 

@@ -1,11 +1,24 @@
-"""The capabilities of a cluster: each one typed request, its answer and its handler."""
+"""The capabilities of a cluster: each one typed request and its answer."""
 
+import asyncio
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
-from admin.capabilities import brokers, moves, plans, quorum, reassignments
-from admin.capabilities.schema import Request
+import msgspec
+
+from admin.capabilities import brokers, decommission, moves, plans, quorum, reassignments
+from admin.capabilities.schema import Context, Request, encode, refused
+from admin.faults import Refused
+from controller.move_requests import wrong_key
+from controller.service import Service
+from quorum.protocol.errors import RequestRefused
+from statemachine.errors import Error, Refusal
+
+A = TypeVar("A")
+
+LONG_BODY_BYTES: Final = 32 * 1024
+"""Some thousand partitions; a shorter body takes a few milliseconds at most."""
 
 CAPABILITIES: Final[Mapping[str, type[Request[Any]]]] = MappingProxyType(
     {
@@ -30,8 +43,8 @@ CAPABILITIES: Final[Mapping[str, type[Request[Any]]]] = MappingProxyType(
             moves.AlterMove,
             plans.GeneratePlan,
             plans.ChangeReplicationFactor,
-            plans.DecommissionBrokers,
-            plans.RecommissionBrokers,
+            decommission.DecommissionBrokers,
+            decommission.RecommissionBrokers,
             quorum.DescribeQuorum,
             quorum.DescribeVoters,
             quorum.DescribeNodes,
@@ -41,3 +54,48 @@ CAPABILITIES: Final[Mapping[str, type[Request[Any]]]] = MappingProxyType(
     }
 )
 """Every capability by its name."""
+
+
+def decode_request(name: str, body: bytes) -> Request[Any]:
+    """The request of this name; raises `Refused`, which names the field that is wrong."""
+    kind = CAPABILITIES.get(name)
+    if kind is None:
+        raise Refused("no such capability", Error.INVALID_REQUEST.code, f"{name!r} is not known")
+    try:
+        request: Request[Any] = msgspec.msgpack.decode(body, type=kind)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise Refused(f"{name} cannot be read", Error.INVALID_REQUEST.code, str(error)) from None
+    return request
+
+
+async def carry_out(request: Request[A], context: Context) -> A:
+    """Carry out a request on this node; raises `Refused` or `NotActive`."""
+    if context.stale and not (request.may_be_stale() or request.LOCAL):
+        raise Refused(request.failing(), Error.INVALID_REQUEST.code, "only what reads may be stale")
+    key: str = getattr(request, "key", "")
+    wrong = wrong_key(key) if key else None
+    if wrong is not None:
+        raise refused(request, Refusal(Error.INVALID_REQUEST, wrong))
+    try:
+        answer: A = await request.answer(context)
+    except RequestRefused as error:
+        raise Refused(request.failing(), error.code, error.reason) from error
+    return answer
+
+
+async def handle(
+    service: Service, name: str, body: bytes, *, who: str, stale: bool, timeout_ms: int
+) -> bytes:
+    """Carry out the request in `body` on this node; raises `Refused` or `NotActive`.
+
+    A long body is decoded in a thread, and so is its answer encoded.
+    """
+    is_long = len(body) > LONG_BODY_BYTES
+    if is_long:
+        request = await asyncio.to_thread(decode_request, name, body)
+    else:
+        request = decode_request(name, body)
+    answer = await carry_out(
+        request, Context(service=service, who=who, stale=stale, timeout_ms=timeout_ms)
+    )
+    return await asyncio.to_thread(encode, answer) if is_long else encode(answer)

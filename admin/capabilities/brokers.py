@@ -1,10 +1,9 @@
 """Brokers: describe, cordon and unregister them, and ask whether they may stop."""
 
 from collections.abc import Sequence
-from typing import Annotated, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 from msgspec import Meta
-from msgspec.structs import asdict
 
 from admin.capabilities.schema import (
     Answer,
@@ -12,8 +11,8 @@ from admin.capabilities.schema import (
     BrokerId,
     Context,
     Request,
+    Result,
     Route,
-    handles,
     unless_refused,
 )
 from statemachine.brokers.safety import Safety as Judgement
@@ -64,9 +63,16 @@ class ListBrokers(Request[Brokers], frozen=True, kw_only=True):
 
     NAME = "brokers.list"
     ROUTES = (Route(method="GET", path="/v1/brokers"),)
+    FAILING = "the brokers cannot be described"
 
-    def failing(self) -> str:
-        return "the brokers cannot be described"
+    async def answer(self, context: Context) -> Brokers:
+        return await context.read(
+            self,
+            lambda image: Brokers(
+                as_of_offset=image.end_offset,
+                brokers=tuple([Broker(**_fields(each)) for each in describe_brokers(image)]),
+            ),
+        )
 
 
 class DescribeBroker(Request[DescribedBroker], frozen=True, kw_only=True):
@@ -77,18 +83,16 @@ class DescribeBroker(Request[DescribedBroker], frozen=True, kw_only=True):
     NAME = "brokers.describe"
     ROUTES = (Route(method="GET", path="/v1/brokers/{id}", fields={"id": "broker_id"}),)
     ERRORS = (Error.BROKER_ID_NOT_REGISTERED,)
+    FAILING = "broker {0.broker_id} cannot be described"
 
-    def failing(self) -> str:
-        return f"broker {self.broker_id} cannot be described"
+    async def answer(self, context: Context) -> DescribedBroker:
+        return await context.read(self, lambda image: _one(image, self.broker_id))
 
 
-class BrokerResult(Answer, frozen=True, kw_only=True):
+class BrokerResult(Result, frozen=True, kw_only=True):
     """The result for one broker."""
 
     broker_id: int
-    kafka_error: str
-    kafka_error_code: Annotated[int, Meta(description="0 for success")]
-    message: str | None
 
 
 class BrokersAltered(Answer, frozen=True, kw_only=True):
@@ -114,6 +118,9 @@ class CordonBrokers(_AlterBrokers, frozen=True, kw_only=True):
     def failing(self) -> str:
         return f"{_named(self.broker_ids)} cannot be cordoned"
 
+    async def answer(self, context: Context) -> BrokersAltered:
+        return await _cordon(self.broker_ids, context, cordoned=True)
+
 
 class UncordonBrokers(_AlterBrokers, frozen=True, kw_only=True):
     """Give brokers new replicas again."""
@@ -123,6 +130,9 @@ class UncordonBrokers(_AlterBrokers, frozen=True, kw_only=True):
 
     def failing(self) -> str:
         return f"{_named(self.broker_ids)} cannot be uncordoned"
+
+    async def answer(self, context: Context) -> BrokersAltered:
+        return await _cordon(self.broker_ids, context, cordoned=False)
 
 
 class UnregisterBrokers(_AlterBrokers, frozen=True, kw_only=True):
@@ -136,6 +146,14 @@ class UnregisterBrokers(_AlterBrokers, frozen=True, kw_only=True):
 
     def failing(self) -> str:
         return f"{_named(self.broker_ids)} cannot be unregistered"
+
+    async def answer(self, context: Context) -> BrokersAltered:
+        results = []
+        for broker_id in self.broker_ids:
+            command = UnregisterBroker(broker_id=broker_id, only_if_empty=True)
+            done = await context.service.carry_out(command, Done, who=context.who)
+            results.append(BrokerResult.of(done, broker_id=broker_id))
+        return BrokersAltered(brokers=tuple(results))
 
 
 class HurtPartition(Answer, frozen=True, kw_only=True):
@@ -175,111 +193,57 @@ class SafeToStop(Request[Safety], frozen=True, kw_only=True):
     def failing(self) -> str:
         return f"whether {_named(self.broker_ids)} may stop cannot be said"
 
-
-@handles(ListBrokers)
-async def list_brokers(request: ListBrokers, context: Context) -> Brokers:
-    """Read every broker of the image."""
-    found = await context.service.read(
-        lambda image: tuple(map(_broker, describe_brokers(image))), stale=context.stale
-    )
-    return Brokers(as_of_offset=found.offset, brokers=found.value)
-
-
-@handles(DescribeBroker)
-async def describe_broker(request: DescribeBroker, context: Context) -> DescribedBroker:
-    """Read one broker of the image."""
-    found = await context.service.read(
-        lambda image: _one(image, request.broker_id), stale=context.stale
-    )
-    broker = unless_refused(request, found.value)
-    return DescribedBroker(as_of_offset=found.offset, **asdict(broker))
-
-
-@handles(CordonBrokers)
-async def cordon_brokers(request: CordonBrokers, context: Context) -> BrokersAltered:
-    """Cordon brokers in one decision."""
-    return await _cordon(request.broker_ids, context, cordoned=True)
-
-
-@handles(UncordonBrokers)
-async def uncordon_brokers(request: UncordonBrokers, context: Context) -> BrokersAltered:
-    """End a cordon in one decision."""
-    return await _cordon(request.broker_ids, context, cordoned=False)
-
-
-@handles(UnregisterBrokers)
-async def unregister_brokers(request: UnregisterBrokers, context: Context) -> BrokersAltered:
-    """Unregister brokers one by one."""
-    results = []
-    for broker_id in request.broker_ids:
-        command = UnregisterBroker(broker_id=broker_id, only_if_empty=True)
-        done = await context.service.carry_out(command, Done, who=context.who)
-        results.append(_result(broker_id, done.error, done.message))
-    return BrokersAltered(brokers=tuple(results))
-
-
-@handles(SafeToStop)
-async def safe_to_stop(request: SafeToStop, context: Context) -> Safety:
-    """Look at every partition of the brokers, in slices."""
-    found = await context.service.read_long(
-        lambda image: _judged(image, request.broker_ids), stale=context.stale
-    )
-    judgement = unless_refused(request, found.value)
-    return Safety(
-        safe=not judgement.hurt_count,
-        as_of_offset=found.offset,
-        partitions_looked_at=judgement.looked_at,
-        partitions_hurt=judgement.hurt_count,
-        hurt=tuple(
-            HurtPartition(
-                topic=each.topic,
-                partition=each.partition,
-                harm=each.harm.value,
-                in_sync=each.left,
-                min_isr=each.min_isr,
-            )
-            for each in judgement.hurt
-        ),
-    )
+    async def answer(self, context: Context) -> Safety:
+        found = await context.service.read_long(
+            lambda image: _judged(image, self.broker_ids), stale=context.stale
+        )
+        judgement = unless_refused(self, found.value)
+        return Safety(
+            safe=not judgement.hurt_count,
+            as_of_offset=found.offset,
+            partitions_looked_at=judgement.looked_at,
+            partitions_hurt=judgement.hurt_count,
+            hurt=tuple(
+                HurtPartition(
+                    topic=each.topic,
+                    partition=each.partition,
+                    harm=each.harm.value,
+                    in_sync=each.left,
+                    min_isr=each.min_isr,
+                )
+                for each in judgement.hurt
+            ),
+        )
 
 
 async def _cordon(broker_ids: Sequence[int], context: Context, *, cordoned: bool) -> BrokersAltered:
     command = CordonCommand(broker_ids=tuple(broker_ids), cordoned=cordoned)
     answer = await context.service.carry_out(command, BrokersCordoned, who=context.who)
     return BrokersAltered(
-        brokers=tuple(_result(each.broker_id, each.error, each.message) for each in answer.brokers)
+        brokers=tuple(BrokerResult.of(each, broker_id=each.broker_id) for each in answer.brokers)
     )
 
 
-def _result(broker_id: int, error: Error, message: str) -> BrokerResult:
-    return BrokerResult(
-        broker_id=broker_id,
-        kafka_error=error.name,
-        kafka_error_code=error.code,
-        message=message or None,
-    )
-
-
-def _broker(found: BrokerDescription) -> Broker:
+def _fields(found: BrokerDescription) -> dict[str, Any]:
     broker = found.broker
-    running: Literal["alive", "stopping"] = "alive" if broker.stopping_at is None else "stopping"
-    return Broker(
-        broker_id=broker.broker_id,
-        broker_epoch=broker.epoch,
-        state="fenced" if broker.fenced else running,
-        cordoned=broker.cordoned,
-        to_be_unregistered=broker.leaving,
-        rack=broker.rack,
-        replicas=found.replica_count,
-        in_sync=found.in_sync_count,
-        leaders=found.leader_count,
-    )
+    running = "alive" if broker.stopping_at is None else "stopping"
+    return {
+        "broker_id": broker.broker_id,
+        "broker_epoch": broker.epoch,
+        "state": "fenced" if broker.fenced else running,
+        "cordoned": broker.cordoned,
+        "to_be_unregistered": broker.leaving,
+        "rack": broker.rack,
+        "replicas": found.replica_count,
+        "in_sync": found.in_sync_count,
+        "leaders": found.leader_count,
+    }
 
 
-def _one(image: Image, broker_id: int) -> Broker | Refusal:
+def _one(image: Image, broker_id: int) -> DescribedBroker | Refusal:
     for each in describe_brokers(image):
         if each.broker.broker_id == broker_id:
-            return _broker(each)
+            return DescribedBroker(as_of_offset=image.end_offset, **_fields(each))
     return _unknown(broker_id)
 
 

@@ -5,31 +5,31 @@ controller. Asked again, it begins what could not be begun before, and says what
 """
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Annotated, Final
 
+from msgspec import Meta
 from msgspec.structs import replace
 
-from admin.capabilities.moves import outcome_of
+from admin.capabilities.moves import LOOK, DryRun, NewMove, error_of
 from admin.capabilities.plan_steps import (
     PARTITIONS_MAX,
+    PARTITIONS_TOLD_MAX,
     Begun,
+    Emptying,
     Pieces,
+    PlannedPartition,
+    PlanRequest,
+    PlanResult,
     begun_before,
     foreseen,
     held_now,
     in_pieces,
+    names_of,
     planned,
     shares,
+    twice,
 )
-from admin.capabilities.plans import (
-    PARTITIONS_TOLD_MAX,
-    DecommissionBrokers,
-    Emptying,
-    PlannedPartition,
-    PlanResult,
-    RecommissionBrokers,
-    names_of,
-)
+from admin.capabilities.schema import BrokerId, IdempotencyKey, Route
 from admin.model import PartitionId
 from controller.reassignments import MoveAnswer
 from controller.service import Service
@@ -64,57 +64,151 @@ from statemachine.vocabulary import NO_MOVE, MoveKind
 NAME_CHARACTERS_MAX: Final = 200
 """Of the name of a move that empties many brokers."""
 
+EmptiedBrokers = Annotated[
+    tuple[BrokerId, ...], Meta(min_length=1, description="Ids of brokers, each once")
+]
 
-async def drain(service: Service, who: str, request: DecommissionBrokers) -> PlanResult | Refusal:
-    """Cordon brokers, begin what takes away what they have, forget them if that is wanted.
 
-    Who names a broker of which nobody knows has meant another one: then nothing is done.
+class DecommissionBrokers(NewMove[PlanResult], PlanRequest, frozen=True, kw_only=True):
+    """Cordon brokers and begin moves that take away their replicas; `GET` tells how far that is.
+
+    Repeated, it begins what could not be begun before. A broker that was never registered is
+    refused before anything is done: another one is meant.
     """
-    brokers = request.broker_ids
-    pieces, begun = Pieces(service, who, request), Begun()
-    begun.take(await pieces.done_before(BeginMove(reassignments=())))
-    unknown = [] if pieces.is_over else await _never_there(service, brokers)
-    if unknown:
-        return _unknown(unknown)
-    before, wanted = await begun_before(service, begun.moves)
-    seen = (await service.read(ground)).value
-    cordoned: list[int] = []
-    if not (request.dry_run or pieces.is_over):
-        marked = seen.leaving if request.unregister else seen.cordoned
-        fresh = [each for each in brokers if each in seen.racks and each not in marked]
-        done = await _cordon(service, who, fresh, cordoned=True, unregister=request.unregister)
-        cordoned = [each for each in done if each not in seen.cordoned]
-        seen = (await service.read(ground)).value
-    rows = await held_now(service, held_keys, brokers)
-    free = {(row.topic, row.partition): row.replicas for row in rows if row.stay is Stay.FREE}
-    plan: Assignment | Unplanned = {}
-    if not pieces.is_over:
-        plan = await in_pieces(
-            drained(free, brokers, seen.takers, seen.racks, loads=seen.loads, leads=seen.leads)
-        )
-    moves = sorted({row.move for row in rows if row.stay is Stay.LEAVING} - {NO_MOVE})
-    if isinstance(plan, Unplanned):
-        emptying = _emptying(seen, brokers, rows, cordoned)
-        return PlanResult(reason=plan.message, moves=tuple(moves), emptying=emptying)
-    racks = seen.racks
-    now, then = whole(seen, rows, plan)
-    if not (request.dry_run or pieces.is_over):
-        await begun.begin(pieces, plan, _move(request, brokers))
-        if request.unregister and not rows:
-            seen = await _forget(service, who, brokers, seen)
-    current = {**before, **{named: free[named] for named in plan}}
-    plan = {**wanted, **plan}
-    return PlanResult(
-        moves=tuple(sorted({*moves, *begun.moves})),
-        planned=len(plan),
-        partitions=planned(current, plan),
-        accepted=begun.accepted,
-        refused=tuple(begun.refused),
-        refused_count=begun.refused_count,
-        foreseen=replace(await foreseen(current, plan, racks), shares=shares(now, then)),
-        emptying=_emptying(seen, brokers, rows, cordoned),
-        repeated=pieces.is_over,
+
+    broker_ids: EmptiedBrokers
+    unregister: Annotated[
+        bool, Meta(description="Unregister them once they have no replicas and are stopped")
+    ] = False
+
+    NAME = "brokers.decommission"
+    KEYED = False
+    ROUTES = (
+        Route(
+            method="GET",
+            path="/v1/brokers/{id}/decommission",
+            fields={"id": "broker_ids"},
+            fixed={"dry_run": True},
+        ),
+        Route(
+            method="PUT",
+            path="/v1/brokers/{id}/decommission",
+            fields={"id": "broker_ids", "dry_run": "dry_run", "unregister": "unregister"},
+        ),
     )
+    ERRORS = (Error.BROKER_ID_NOT_REGISTERED,)
+
+    def failing(self) -> str:
+        return f"{names_of(self.broker_ids)} cannot be decommissioned"
+
+    def contradiction(self) -> str | None:
+        if self.unregister and self.dry_run:
+            return "nothing is unregistered by what changes nothing; leave it out"
+        return twice(self.broker_ids)
+
+    async def carry_out(self, service: Service, who: str) -> PlanResult | Refusal:
+        brokers = self.broker_ids
+        pieces, begun = Pieces(service, who, self, self.key), Begun()
+        begun.take(await pieces.done_before(BeginMove(reassignments=())))
+        unknown = [] if pieces.is_over else await _never_there(service, brokers)
+        if unknown:
+            return _unknown(unknown)
+        before, wanted = await begun_before(service, begun.moves)
+        seen = (await service.read(ground)).value
+        cordoned: list[int] = []
+        if not (self.dry_run or pieces.is_over):
+            marked = seen.leaving if self.unregister else seen.cordoned
+            fresh = [each for each in brokers if each in seen.racks and each not in marked]
+            done = await _cordon(service, who, fresh, cordoned=True, unregister=self.unregister)
+            cordoned = [each for each in done if each not in seen.cordoned]
+            seen = (await service.read(ground)).value
+        rows = await held_now(service, held_keys, brokers)
+        free = {(row.topic, row.partition): row.replicas for row in rows if row.stay is Stay.FREE}
+        plan: Assignment | Unplanned = {}
+        if not pieces.is_over:
+            plan = await in_pieces(
+                drained(free, brokers, seen.takers, seen.racks, loads=seen.loads, leads=seen.leads)
+            )
+        moves = sorted({row.move for row in rows if row.stay is Stay.LEAVING} - {NO_MOVE})
+        if isinstance(plan, Unplanned):
+            emptying = _emptying(seen, brokers, rows, cordoned)
+            return PlanResult(reason=plan.message, moves=tuple(moves), emptying=emptying)
+        racks = seen.racks
+        now, then = whole(seen, rows, plan)
+        if not (self.dry_run or pieces.is_over):
+            await begun.begin(pieces, plan, _move(self, brokers))
+            if self.unregister and not rows:
+                seen = await _forget(service, who, brokers, seen)
+        current = {**before, **{named: free[named] for named in plan}}
+        plan = {**wanted, **plan}
+        return PlanResult(
+            moves=tuple(sorted({*moves, *begun.moves})),
+            planned=len(plan),
+            partitions=planned(current, plan),
+            accepted=begun.accepted,
+            refused=tuple(begun.refused),
+            refused_count=begun.refused_count,
+            foreseen=replace(await foreseen(current, plan, racks), shares=shares(now, then)),
+            emptying=_emptying(seen, brokers, rows, cordoned),
+            repeated=pieces.is_over,
+        )
+
+
+class RecommissionBrokers(PlanRequest, frozen=True, kw_only=True):
+    """End the cordon of brokers and cancel the moves that empty them.
+
+    What has been moved away stays there; a rollback of the move brings it back.
+    """
+
+    broker_ids: EmptiedBrokers
+    dry_run: DryRun = False
+    key: IdempotencyKey = ""
+
+    NAME = "brokers.recommission"
+    CHANGES = True
+    KEYED = False
+    LOOK = LOOK
+    ROUTES = (
+        Route(
+            method="PUT",
+            path="/v1/brokers/{id}/recommission",
+            fields={"id": "broker_ids", "dry_run": "dry_run"},
+        ),
+    )
+
+    def failing(self) -> str:
+        return f"{names_of(self.broker_ids)} cannot be recommissioned"
+
+    def contradiction(self) -> str | None:
+        return twice(self.broker_ids)
+
+    async def carry_out(self, service: Service, who: str) -> PlanResult | Refusal:
+        brokers = self.broker_ids
+        pieces = Pieces(service, who, self, self.key)
+        answers = await pieces.done_before(CancelMoves())
+        seen = (await service.read(ground)).value
+        if pieces.is_over:
+            back = [each for each in brokers if each in seen.racks and each not in seen.cordoned]
+            return _undrained(answers, (), _emptying(seen, brokers, (), back), repeated=True)
+        cordoned: list[int] = []
+        if not self.dry_run:
+            known = [each for each in brokers if each in seen.racks]
+            cordoned = await _cordon(service, who, known, cordoned=False)
+            seen = (await service.read(ground)).value
+        rows = [
+            row
+            for row in await held_now(service, drained_keys, brokers)
+            if row.stay is Stay.LEAVING
+        ]
+        named = [(row.topic, row.partition) for row in rows]
+        wishes = [
+            CancelMoves(
+                partitions=tuple(named[start : start + PARTITIONS_MAX]), dry_run=self.dry_run
+            )
+            for start in pieces.starts(len(named))
+        ]
+        answers += await pieces.carry_out(wishes)
+        return _undrained(answers, rows, _emptying(seen, brokers, (), cordoned))
 
 
 async def _never_there(service: Service, brokers: Sequence[int]) -> list[int]:
@@ -190,37 +284,6 @@ def _named(rows: Sequence[Held], stay: Stay) -> tuple[PartitionId, ...]:
     return tuple(found[:PARTITIONS_TOLD_MAX])
 
 
-async def undrain(service: Service, who: str, request: RecommissionBrokers) -> PlanResult:
-    """Let brokers get new replicas again, and cancel what is under way of moves that empty them.
-
-    What has gone already does not come back by that: a rollback of the move brings it back.
-    """
-    brokers = request.broker_ids
-    pieces = Pieces(service, who, request)
-    answers = await pieces.done_before(CancelMoves())
-    seen = (await service.read(ground)).value
-    if pieces.is_over:
-        back = [each for each in brokers if each in seen.racks and each not in seen.cordoned]
-        return _undrained(answers, (), _emptying(seen, brokers, (), back), repeated=True)
-    cordoned: list[int] = []
-    if not request.dry_run:
-        known = [each for each in brokers if each in seen.racks]
-        cordoned = await _cordon(service, who, known, cordoned=False)
-        seen = (await service.read(ground)).value
-    rows = [
-        row for row in await held_now(service, drained_keys, brokers) if row.stay is Stay.LEAVING
-    ]
-    named = [(row.topic, row.partition) for row in rows]
-    wishes = [
-        CancelMoves(
-            partitions=tuple(named[start : start + PARTITIONS_MAX]), dry_run=request.dry_run
-        )
-        for start in pieces.starts(len(named))
-    ]
-    answers += await pieces.carry_out(wishes)
-    return _undrained(answers, rows, _emptying(seen, brokers, (), cordoned))
-
-
 def _undrained(
     answers: Sequence[MoveAnswer],
     rows: Sequence[Held],
@@ -246,7 +309,7 @@ def _undrained(
             for each in done[:PARTITIONS_TOLD_MAX]
         ),
         accepted=len(done),
-        refused=tuple(outcome_of(each) for each in refused[:REFUSED_SHOWN_MAX]),
+        refused=tuple(error_of(each) for each in refused[:REFUSED_SHOWN_MAX]),
         refused_count=len(refused),
         emptying=emptying,
         repeated=repeated,

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Annotated, Any, Final, Generic, TypeVar
 
 import msgspec
-from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec import UNSET, Meta, Struct, UnsetType, convert
 from msgspec.structs import asdict, replace
 
 from admin.capabilities.schema import (
@@ -16,8 +16,8 @@ from admin.capabilities.schema import (
     MoveId,
     Partition,
     Request,
+    Result,
     Route,
-    handles,
     refused,
     unless_refused,
 )
@@ -26,7 +26,6 @@ from controller.reassignments import PARTITIONS_SHOWN_MAX, MoveAnswer, MoveComma
 from statemachine.commands import AlterMove as AlterCommand
 from statemachine.commands import CancelMoves as CancelCommand
 from statemachine.commands import (
-    MoveAltered,
     MovesAltered,
     MovesCancelled,
     MoveStarted,
@@ -81,6 +80,7 @@ KnownBytes = Annotated[
     int | None, Meta(description="To be copied, as brokers report; null: unknown")
 ]
 BytesPerS = Annotated[int | None, Meta(description="The rate now; null: unknown")]
+DryRun = Annotated[bool, Meta(description="Only tell what would be done")]
 TimeLeftMs = Annotated[int | None, Meta(description="At the rate now; null: unknown")]
 
 
@@ -207,29 +207,28 @@ class MovePlan(Answer, frozen=True, kw_only=True):
     parts: int
 
 
-class MoveResult(Answer, frozen=True, kw_only=True):
+class MoveResult(Result, frozen=True, kw_only=True):
     """The result for one move."""
 
     move_id: int
-    kafka_error: str
-    kafka_error_code: Annotated[int, Meta(description="0 for success")]
-    message: str | None
 
 
-class PartitionOutcome(Answer, frozen=True, kw_only=True):
-    """The replicas of a partition now, or the reason why it did not change."""
+class PartitionError(Result, frozen=True, kw_only=True):
+    """The reason why a partition did not change."""
 
     topic: str
     partition: Annotated[int | None, Meta(description="null: the whole topic")]
-    replicas: tuple[int, ...]
-    kafka_error: str
-    kafka_error_code: Annotated[int, Meta(description="0 for success")]
-    message: str | None
 
     @property
-    def id(self) -> str:
-        """The name of the partition, or of the topic, for people."""
-        return self.topic if self.partition is None else f"{self.topic}-{self.partition}"
+    def id(self) -> PartitionId:
+        """The id of the partition, or of the whole topic."""
+        return PartitionId(self.topic, -1 if self.partition is None else self.partition)
+
+
+class PartitionResult(PartitionError, frozen=True, kw_only=True):
+    """The replicas of a partition now, or the reason why it did not change."""
+
+    replicas: tuple[int, ...] = ()
 
 
 class MovesChanged(Answer, frozen=True, kw_only=True):
@@ -242,7 +241,7 @@ class MovesChanged(Answer, frozen=True, kw_only=True):
     partitions_refused: int = 0
     moves: Annotated[tuple[MoveResult, ...], Meta(description="Of the moves that were named")] = ()
     partitions: Annotated[
-        tuple[PartitionOutcome, ...], Meta(description="As many as there is room for")
+        tuple[PartitionResult, ...], Meta(description="As many as there is room for")
     ] = ()
     repeated: Annotated[bool, Meta(description="It was carried out before, with this key")] = False
 
@@ -259,6 +258,11 @@ class NewMove(Request[A_co], Generic[A_co], frozen=True, kw_only=True):
     """A request that begins a move."""
 
     throttle_bytes_per_s: Throttle = 0
+    dry_run: DryRun = False
+    key: IdempotencyKey = ""
+
+    CHANGES = True
+    LOOK = LOOK
 
     @property
     def limits(self) -> Mapping[str, Any]:
@@ -275,9 +279,17 @@ class ListMoves(Request[Moves], frozen=True, kw_only=True):
     """List the moves that run, and those that ended and are not forgotten yet."""
 
     NAME = "moves.list"
+    FAILING = "the moves cannot be described"
 
-    def failing(self) -> str:
-        return "the moves cannot be described"
+    async def answer(self, context: Context) -> Moves:
+        return await context.read(
+            self,
+            lambda image: Moves(
+                as_of_offset=image.end_offset,
+                all_paused=_pause(image),
+                moves=tuple([_move(each) for each in summaries(image)]),
+            ),
+        )
 
 
 class DescribeMove(Request[DescribedMove], frozen=True, kw_only=True):
@@ -287,9 +299,11 @@ class DescribeMove(Request[DescribedMove], frozen=True, kw_only=True):
 
     NAME = "moves.describe"
     ROUTES = (Route(method="GET", path=f"{BASE}/{{id}}", fields={"id": "move_id"}),)
+    FAILING = "move {0.move_id} cannot be described"
 
-    def failing(self) -> str:
-        return f"move {self.move_id} cannot be described"
+    async def answer(self, context: Context) -> DescribedMove:
+        told = context.service.controller.told_of_copies()
+        return await context.read(self, lambda image: described(image, self.move_id, told))
 
 
 class DescribeMovePartitions(Request[MovePartitions], frozen=True, kw_only=True):
@@ -309,9 +323,14 @@ class DescribeMovePartitions(Request[MovePartitions], frozen=True, kw_only=True)
             fields={"id": "move_id", "page_size": "page_size", "page_token": "page_token"},
         ),
     )
+    FAILING = "the partitions of move {0.move_id} cannot be described"
 
-    def failing(self) -> str:
-        return f"the partitions of move {self.move_id} cannot be described"
+    async def answer(self, context: Context) -> MovePartitions:
+        after = None if self.page_token is None else unless_refused(self, _place(self))
+        told = context.service.controller.told_of_copies()
+        return await context.read(
+            self, lambda image: page(image, self.move_id, after, self.page_size, told)
+        )
 
 
 class DescribeMovePlan(Request[MovePlan], frozen=True, kw_only=True):
@@ -324,9 +343,10 @@ class DescribeMovePlan(Request[MovePlan], frozen=True, kw_only=True):
     part: Annotated[int, Meta(ge=0, description="From 0 on")] = 0
 
     NAME = "moves.plan"
+    FAILING = "the plan of move {0.move_id} cannot be had"
 
-    def failing(self) -> str:
-        return f"the plan of move {self.move_id} cannot be had"
+    async def answer(self, context: Context) -> MovePlan:
+        return await context.read(self, lambda image: plan(image, self.move_id, self.part))
 
 
 class _ChangeMoves(Request[MovesChanged], frozen=True, kw_only=True):
@@ -351,6 +371,10 @@ class PauseMoves(_ChangeMoves, frozen=True, kw_only=True):
     def failing(self) -> str:
         return f"{_named(self.moves)} cannot be paused"
 
+    async def answer(self, context: Context) -> MovesChanged:
+        moves = None if self.everything else self.moves
+        return await _change(self, context, PauseCommand(moves=moves, who=context.who))
+
 
 class ResumeMoves(_ChangeMoves, frozen=True, kw_only=True):
     """Go on with paused moves; one that was paused by its id is resumed by its id."""
@@ -367,6 +391,10 @@ class ResumeMoves(_ChangeMoves, frozen=True, kw_only=True):
     def failing(self) -> str:
         return f"{_named(self.moves)} cannot be resumed"
 
+    async def answer(self, context: Context) -> MovesChanged:
+        moves = None if self.everything else self.moves
+        return await _change(self, context, ResumeCommand(moves=moves, who=context.who))
+
 
 class CancelMoves(_ChangeMoves, frozen=True, kw_only=True):
     """Undo the steps under way and drop the rest of what is named."""
@@ -375,7 +403,7 @@ class CancelMoves(_ChangeMoves, frozen=True, kw_only=True):
     topics: tuple[Annotated[str, Meta(min_length=1)], ...] = ()
     partitions: tuple[Partition, ...] = ()
     everything: Annotated[bool, Meta(description="Whatever is under way, in a move or not")] = False
-    dry_run: Annotated[bool, Meta(description="Only tell what each partition would have")] = False
+    dry_run: DryRun = False
 
     NAME = "moves.cancel"
     ROUTES = (
@@ -393,20 +421,27 @@ class CancelMoves(_ChangeMoves, frozen=True, kw_only=True):
         Route(method="DELETE", path=f"{BASE}/{{id}}", fields={"id": "moves", "dry_run": "dry_run"}),
     )
 
-    def only_reads(self) -> bool:
-        return self.dry_run
-
     def failing(self) -> str:
         if not (self.everything or self.moves):
             return "what is under way of these topics and partitions cannot be cancelled"
         return f"{_named(self.moves)} cannot be cancelled"
+
+    async def answer(self, context: Context) -> MovesChanged:
+        command = CancelCommand(
+            partitions=tuple((each.topic, each.partition) for each in self.partitions),
+            topics=self.topics,
+            moves=self.moves,
+            everything=self.everything,
+            dry_run=self.dry_run,
+        )
+        return await _change(self, context, command)
 
 
 class RollBackMove(_ChangeMoves, frozen=True, kw_only=True):
     """Begin a move that restores what the partitions of a move had before."""
 
     move_id: MoveId
-    dry_run: Annotated[bool, Meta(description="Only tell what each partition would have")] = False
+    dry_run: DryRun = False
 
     NAME = "moves.roll-back"
     ROUTES = (
@@ -416,12 +451,11 @@ class RollBackMove(_ChangeMoves, frozen=True, kw_only=True):
             fields={"id": "move_id", "dry_run": "dry_run"},
         ),
     )
+    FAILING = "move {0.move_id} cannot be rolled back"
 
-    def only_reads(self) -> bool:
-        return self.dry_run
-
-    def failing(self) -> str:
-        return f"move {self.move_id} cannot be rolled back"
+    async def answer(self, context: Context) -> MovesChanged:
+        command = RollBackCommand(move_id=self.move_id, who=context.who, dry_run=self.dry_run)
+        return await _change(self, context, command)
 
 
 class AlterMove(_ChangeMoves, frozen=True, kw_only=True):
@@ -433,108 +467,24 @@ class AlterMove(_ChangeMoves, frozen=True, kw_only=True):
 
     NAME = "moves.alter"
     ROUTES = (Route(method="PATCH", path=f"{BASE}/{{id}}", fields={"id": "move_id"}),)
+    FAILING = "move {0.move_id} cannot be altered"
 
-    def failing(self) -> str:
-        return f"move {self.move_id} cannot be altered"
+    async def answer(self, context: Context) -> MovesChanged:
+        changes = {
+            name: value
+            for name, value in (
+                ("priority", self.priority),
+                ("throttle_bytes_per_s", self.throttle_bytes_per_s),
+            )
+            if value is not UNSET
+        }
+        if not changes:
+            wrong = "nothing is to be changed; give a priority, a throttle_bytes_per_s, or both"
+            raise refused(self, Refusal(Error.INVALID_REQUEST, wrong))
+        return await _change(self, context, AlterCommand(move_id=self.move_id, **changes))
 
 
 # --- handlers ----------------------------------------------------------------------------------
-
-
-@handles(ListMoves)
-async def list_moves(_request: ListMoves, context: Context) -> Moves:
-    """Read every move of the image."""
-    found = await context.service.read(
-        lambda image: Moves(
-            as_of_offset=image.end_offset,
-            all_paused=_pause(image),
-            moves=tuple([_move(each) for each in summaries(image)]),
-        ),
-        stale=context.stale,
-    )
-    return found.value
-
-
-@handles(DescribeMove)
-async def describe_move(request: DescribeMove, context: Context) -> DescribedMove:
-    """Read a move and its first partitions."""
-    told = context.service.controller.told_of_copies()
-    found = await context.service.read(
-        lambda image: described(image, request.move_id, told), stale=context.stale
-    )
-    return unless_refused(request, found.value)
-
-
-@handles(DescribeMovePartitions)
-async def describe_partitions(request: DescribeMovePartitions, context: Context) -> MovePartitions:
-    """Read a page of the partitions of a move."""
-    after = None if request.page_token is None else unless_refused(request, _place(request))
-    told = context.service.controller.told_of_copies()
-    found = await context.service.read(
-        lambda image: page(image, request.move_id, after, request.page_size, told),
-        stale=context.stale,
-    )
-    return unless_refused(request, found.value)
-
-
-@handles(DescribeMovePlan)
-async def describe_plan(request: DescribeMovePlan, context: Context) -> MovePlan:
-    """Read a part of the plan of a move."""
-    found = await context.service.read(
-        lambda image: plan(image, request.move_id, request.part), stale=context.stale
-    )
-    return unless_refused(request, found.value)
-
-
-@handles(PauseMoves)
-async def pause_moves(request: PauseMoves, context: Context) -> MovesChanged:
-    """Pause moves in one decision."""
-    moves = None if request.everything else request.moves
-    return await _change(request, context, PauseCommand(moves=moves, who=context.who))
-
-
-@handles(ResumeMoves)
-async def resume_moves(request: ResumeMoves, context: Context) -> MovesChanged:
-    """Resume moves in one decision."""
-    moves = None if request.everything else request.moves
-    return await _change(request, context, ResumeCommand(moves=moves, who=context.who))
-
-
-@handles(CancelMoves)
-async def cancel_moves(request: CancelMoves, context: Context) -> MovesChanged:
-    """Cancel what is named in one decision."""
-    command = CancelCommand(
-        partitions=tuple((each.topic, each.partition) for each in request.partitions),
-        topics=request.topics,
-        moves=request.moves,
-        everything=request.everything,
-        dry_run=request.dry_run,
-    )
-    return await _change(request, context, command)
-
-
-@handles(RollBackMove)
-async def roll_back_move(request: RollBackMove, context: Context) -> MovesChanged:
-    """Begin the rollback of a move."""
-    command = RollBackCommand(move_id=request.move_id, who=context.who, dry_run=request.dry_run)
-    return await _change(request, context, command)
-
-
-@handles(AlterMove)
-async def alter_move(request: AlterMove, context: Context) -> MovesChanged:
-    """Change the priority or the throttle of a move in one decision."""
-    changes = {
-        name: value
-        for name, value in (
-            ("priority", request.priority),
-            ("throttle_bytes_per_s", request.throttle_bytes_per_s),
-        )
-        if value is not UNSET
-    }
-    if not changes:
-        wrong = "nothing is to be changed; give a priority, a throttle_bytes_per_s, or both"
-        raise refused(request, Refusal(Error.INVALID_REQUEST, wrong))
-    return await _change(request, context, AlterCommand(move_id=request.move_id, **changes))
 
 
 async def _change(request: _ChangeMoves, context: Context, command: MoveCommand) -> MovesChanged:
@@ -568,14 +518,13 @@ def changed(answer: MoveAnswer) -> MovesChanged | Refusal:
     """The results of a command, or the reason why none of it was done."""
     match answer:
         case MovesAltered():
-            moves = tuple([_result(each) for each in answer.moves])
-            return MovesChanged(moves=moves, repeated=answer.repeated)
+            return MovesChanged(moves=_of_moves(answer), repeated=answer.repeated)
         case MovesCancelled():
             shown = answer.partitions
             if len(shown) > OUTCOMES_TOLD_MAX:
                 shown = refused_first(shown)[:OUTCOMES_TOLD_MAX]
             return MovesChanged(
-                moves=tuple([_result(each) for each in answer.moves]),
+                moves=_of_moves(answer),
                 partitions=tuple([outcome_of(each) for each in shown]),
                 partitions_accepted=answer.done_count,
                 partitions_refused=answer.refused_count,
@@ -594,25 +543,21 @@ def changed(answer: MoveAnswer) -> MovesChanged | Refusal:
             )
 
 
-def _result(answer: MoveAltered) -> MoveResult:
-    return MoveResult(
-        move_id=answer.move_id,
-        kafka_error=answer.error.name,
-        kafka_error_code=answer.error.code,
-        message=answer.message or None,
+def _of_moves(answer: MovesAltered | MovesCancelled) -> tuple[MoveResult, ...]:
+    return tuple([MoveResult.of(each, move_id=each.move_id) for each in answer.moves])
+
+
+def outcome_of(answer: ReassignmentAltered) -> PartitionResult:
+    """The result for one partition."""
+    number = None if answer.partition < 0 else answer.partition
+    return PartitionResult.of(
+        answer, topic=answer.topic, partition=number, replicas=answer.replicas
     )
 
 
-def outcome_of(answer: ReassignmentAltered) -> PartitionOutcome:
-    """The outcome of one partition."""
-    return PartitionOutcome(
-        topic=answer.topic,
-        partition=None if answer.partition < 0 else answer.partition,
-        replicas=answer.replicas,
-        kafka_error=answer.error.name,
-        kafka_error_code=answer.error.code,
-        message=answer.message or None,
-    )
+def error_of(answer: ReassignmentAltered) -> PartitionError:
+    """The result for one partition that was refused."""
+    return convert(outcome_of(answer), PartitionError, from_attributes=True)
 
 
 def described(image: Image, move_id: int, told: Told = untold) -> DescribedMove | Refusal:

@@ -1,30 +1,32 @@
-"""The steps of making and beginning a plan: slices of work, of reading, of beginning.
+"""Plans made and begun at the active controller: results, and the steps that all plans share.
 
-Each piece takes a few milliseconds, and the controller goes on in between.
+What takes long is done in pieces of a few milliseconds, one plan at a time, while the controller
+goes on; what has changed meanwhile is found when the moves begin. Everything may be asked again:
+what is under way already is found, and only what is missing is begun.
 """
 
 import asyncio
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from hashlib import blake2b
-from typing import Final, TypeAlias, TypeVar
+from typing import Annotated, Any, Final, TypeVar
 
+import msgspec
+from msgspec import Meta
 from msgspec.structs import replace
 
-from admin.capabilities.moves import MovePlan, PartitionOutcome, outcome_of
+from admin.capabilities.moves import MovePlan, PartitionError, error_of
 from admin.capabilities.moves import plan as plan_of
-from admin.capabilities.plans import (
-    PARTITIONS_TOLD_MAX,
-    BrokerShare,
-    ChangeReplicationFactor,
-    DecommissionBrokers,
-    Foreseen,
-    PlannedPartition,
-    RecommissionBrokers,
+from admin.capabilities.schema import (
+    Answer,
+    Context,
+    Request,
+    json_of,
+    refused,
+    unless_refused,
 )
 from admin.model import PartitionId
 from controller import reassignments
 from controller.move_requests import fingerprint
-from controller.quorum_description import UNKNOWN
 from controller.service import Service
 from statemachine.commands import (
     BeginMove,
@@ -32,7 +34,7 @@ from statemachine.commands import (
     MoveStarted,
     Reassignment,
 )
-from statemachine.errors import Refusal
+from statemachine.errors import Error, Refusal
 from statemachine.image.image import Image
 from statemachine.reassignment.planner.outcome import Load, outcome
 from statemachine.reassignment.planner.placing import Assignment, Racks
@@ -41,24 +43,213 @@ from statemachine.vocabulary import BrokerId, Replicas
 
 T = TypeVar("T")
 
+PLAN_FILE_VERSION: Final = 1
+"""Of the JSON files of `reassign-partitions`."""
 PARTITIONS_MAX: Final = 5_000
 """Of one piece: what needs more is several moves, or several cancels."""
+PARTITIONS_TOLD_MAX: Final = 20_000
+"""Partitions of a plan that an answer tells one by one: about a megabyte."""
 
 _NAME_BYTES: Final = 16
 
 
-KeyedPlan: TypeAlias = ChangeReplicationFactor | DecommissionBrokers | RecommissionBrokers
+class PlannedPartition(Answer, array_like=True, frozen=True, kw_only=True):
+    """A partition with its replicas and its target."""
+
+    id: PartitionId
+    replicas: tuple[int, ...]
+    target: tuple[int, ...]
+
+
+class BrokerShare(Answer, frozen=True, kw_only=True, rename={"broker": "broker_id"}):
+    """The share of a broker in the planned partitions, before and after.
+
+    Where brokers are emptied it is of all that there are, and what it leads.
+    """
+
+    broker: int
+    replicas_before: int
+    replicas_after: int
+    leaders_before: int
+    """Of how many it is the preferred leader; where brokers are emptied, how many it leads."""
+    leaders_after: int
+
+
+class Foreseen(
+    Answer,
+    frozen=True,
+    kw_only=True,
+    rename={
+        "crowded_before": "racks_shared_before",
+        "crowded_after": "racks_shared_after",
+        "shares": "brokers",
+    },
+):
+    """The outcome of a plan."""
+
+    replicas_added: int = 0
+    replicas_removed: int = 0
+    leaders_moved: int = 0
+    crowded_before: int | None = None
+    """Partitions that share racks needlessly; None if racks are not known."""
+    crowded_after: int | None = None
+    shares: tuple[BrokerShare, ...] = ()
+
+
+class Emptying(Answer, frozen=True, kw_only=True):
+    """The progress of brokers towards having no replicas."""
+
+    held: int = 0
+    """Partitions that have a replica on any of them."""
+    leaving: int = 0
+    """Those of them that were on their way elsewhere before."""
+    leaderless: tuple[PartitionId, ...] = ()
+    """Those that nobody leads: there is nobody to copy them from."""
+    busy: tuple[PartitionId, ...] = ()
+    """Those that are being moved, and keep a replica on the brokers."""
+    cordoned: tuple[int, ...] = ()
+    """Brokers that get no new replicas from now on, or again."""
+    to_be_unregistered: tuple[int, ...] = ()
+    """Brokers that are unregistered once they have nothing and are stopped, by whoever leads."""
+    strange: tuple[int, ...] = ()
+    """Brokers that are not registered, or not any more."""
+    alive: tuple[int, ...] = ()
+    """Those that are, and live."""
+
+
+class PlanResult(
+    Answer,
+    frozen=True,
+    kw_only=True,
+    rename={
+        "moves": "move_ids",
+        "planned": "partitions_planned",
+        "accepted": "partitions_accepted",
+        "refused": "errors",
+        "refused_count": "partitions_refused",
+    },
+):
+    """The result of a request to plan."""
+
+    reason: str | None = None
+    """The reason why there is no plan."""
+    moves: tuple[int, ...] = ()
+    """That were begun, and of a drain those that empty the brokers already."""
+    planned: int = 0
+    """Partitions that are to be changed."""
+    partitions: tuple[PlannedPartition, ...] = ()
+    """As many of them as there is room for."""
+    accepted: int = 0
+    refused: tuple[PartitionError, ...] = ()
+    """The first of those that could not be begun, or cancelled."""
+    refused_count: int = 0
+    foreseen: Foreseen = msgspec.field(default_factory=Foreseen)
+    emptying: Emptying = msgspec.field(default_factory=Emptying)
+    repeated: Annotated[bool, Meta(description="It was carried out before, with this key")] = False
+
+
+class PlanRequest(Request[PlanResult], frozen=True, kw_only=True):
+    """A request to plan."""
+
+    def contradiction(self) -> str | None:
+        """Return the contradiction in the request, with what would be right, or None."""
+        raise NotImplementedError
+
+    async def carry_out(self, service: Service, who: str) -> PlanResult | Refusal:
+        """Plan and begin. That there is nothing to plan is no refusal: the result says so."""
+        raise NotImplementedError
+
+    async def answer(self, context: Context) -> PlanResult:
+        wrong = self.contradiction()
+        if wrong is not None:
+            raise refused(self, Refusal(Error.INVALID_REQUEST, wrong))
+        # One plan at a time.
+        async with context.service.planning:
+            return unless_refused(self, await self.carry_out(context.service, context.who))
+
+
+def twice(brokers: Sequence[int]) -> str | None:
+    """Return the reason to refuse a list that names a broker twice, or None."""
+    return "a broker is named twice; name each once" if len(set(brokers)) < len(brokers) else None
+
+
+def names_of(brokers: Sequence[int] | Mapping[int, object]) -> str:
+    """Brokers in a sentence."""
+    several = "brokers" if len(brokers) > 1 else "broker"
+    return f"{several} {', '.join(map(str, brokers))}"
+
+
+# --- JSON --------------------------------------------------------------------------------------
+
+
+class BytesMoved(Answer, frozen=True):
+    """The bytes that a plan copies, or the reason why they are unknown."""
+
+    bytes_moved: int | None
+    bytes_moved_unknown: str | None = None
+
+
+UNTRIED: Final = BytesMoved(None, "brokers are asked for it when a plan is tried (dry run)")
+"""Of what begins at once: what is left to copy is told with its moves."""
+
+
+def plan_data(found: PlanResult, moved: BytesMoved = UNTRIED) -> dict[str, Any]:
+    """A plan in the form of `reassign-partitions`, the one that leads back, and what it does."""
+    return {
+        "partitions_planned": found.planned,
+        "plan": _file((each.id, each.target) for each in found.partitions),
+        "rollback_plan": _file((each.id, each.replicas) for each in found.partitions),
+        "outcome": {**json_of(found.foreseen), **json_of(moved)},
+    }
+
+
+def begun_data(found: PlanResult) -> dict[str, Any]:
+    """The JSON of what was begun and what was refused."""
+    return {
+        "move_ids": list(found.moves),
+        "partitions_accepted": found.accepted,
+        "partitions_refused": found.refused_count,
+        "errors": [json_of(each) for each in found.refused],
+    }
+
+
+def emptying_data(found: PlanResult) -> dict[str, Any]:
+    """The progress of brokers towards having no replicas."""
+    emptying = found.emptying
+    # Of what had begun before, those that are on their way still.
+    leaving = emptying.leaving + (0 if found.repeated else found.accepted)
+    # Waiting: something cannot be moved, or is not asked for.
+    going = "moving" if emptying.held <= leaving else "waiting"
+    return {
+        "state": going if emptying.held else "empty",
+        "reason": found.reason,
+        "registered": not emptying.strange,
+        "alive": bool(emptying.alive),
+        "to_be_unregistered": bool(emptying.to_be_unregistered),
+        "partitions_held": emptying.held,
+        "partitions_leaving": leaving,
+        "partitions_leaderless": [each._asdict() for each in emptying.leaderless],
+        "partitions_busy": [each._asdict() for each in emptying.busy],
+    }
+
+
+def _file(assigned: Iterable[tuple[PartitionId, Sequence[int]]]) -> dict[str, Any]:
+    partitions = [{**id._asdict(), "replicas": list(replicas)} for id, replicas in assigned]
+    return {"version": PLAN_FILE_VERSION, "partitions": partitions}
+
+
+# --- steps -------------------------------------------------------------------------------------
 
 
 class Pieces:
     """The pieces of one request, and which of them an attempt before this one has done."""
 
-    def __init__(self, service: Service, who: str, request: KeyedPlan) -> None:
+    def __init__(self, service: Service, who: str, request: PlanRequest, key: str) -> None:
         self.is_over = False
         """True if all of it was done before; known once `done_before` was asked."""
         self.who = who
         self._service = service
-        self._key = "" if request.only_reads() else request.key
+        self._key = "" if request.only_reads() else key
         self._fingerprint = fingerprint((who, replace(request, key="")))
         self._count = 0
 
@@ -142,7 +333,7 @@ class Begun:
         self.moves: list[int] = []
         self.accepted = 0
         self.refused_count = 0
-        self.refused: list[PartitionOutcome] = []
+        self.refused: list[PartitionError] = []
 
     async def begin(self, pieces: Pieces, plan: Assignment, command: BeginMove) -> None:
         """Begin moves as `command` says, of all that is planned."""
@@ -165,7 +356,7 @@ class Begun:
             self.moves += [answer.move_id] if answer.move_id else []
             self.accepted += answer.accepted
             self.refused_count += answer.refused_count
-            self.refused += [outcome_of(each) for each in answer.refused]
+            self.refused += map(error_of, answer.refused)
 
 
 async def begun_before(service: Service, moves: Sequence[int]) -> tuple[Assignment, Assignment]:
@@ -207,13 +398,12 @@ async def foreseen(current: Assignment, plan: Assignment, racks: Racks) -> Fores
         return Foreseen()
     # In a thread: it looks at every partition in one go.
     found = await asyncio.to_thread(outcome, current, plan, racks)
-    crowded = found.before.crowded, found.after.crowded
     return Foreseen(
         replicas_added=found.replicas_added,
         replicas_removed=found.replicas_removed,
         leaders_moved=found.leaders_moved,
-        crowded_before=UNKNOWN if crowded[0] is None else crowded[0],
-        crowded_after=UNKNOWN if crowded[1] is None else crowded[1],
+        crowded_before=found.before.crowded,
+        crowded_after=found.after.crowded,
         shares=shares(found.before.loads, found.after.loads),
     )
 

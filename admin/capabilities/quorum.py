@@ -5,7 +5,7 @@ from typing import Annotated, Final
 
 from msgspec import Meta, Struct
 
-from admin.capabilities.schema import Answer, AsOfOffset, Context, Request, Route, handles, refused
+from admin.capabilities.schema import Answer, AsOfOffset, Context, Request, Route, refused
 from admin.faults import Refused
 from controller.quorum_description import (
     QuorumDescription,
@@ -125,9 +125,10 @@ class DescribeQuorum(Request[Quorum], frozen=True, kw_only=True):
     NAME = "quorum.describe"
     ROUTES = (Route(method="GET", path="/v1/quorum"),)
     ASKS_WHO_LEADS = True
+    FAILING = "the quorum cannot be described"
 
-    def failing(self) -> str:
-        return "the quorum cannot be described"
+    async def answer(self, context: Context) -> Quorum:
+        return quorum_of(await context.service.describe_quorum(stale=context.stale))
 
 
 class DescribeVoters(Request[Voters], frozen=True, kw_only=True):
@@ -136,9 +137,10 @@ class DescribeVoters(Request[Voters], frozen=True, kw_only=True):
     NAME = "quorum.voters"
     ROUTES = (Route(method="GET", path="/v1/quorum/voters"),)
     ASKS_WHO_LEADS = True
+    FAILING = "the quorum cannot be described"
 
-    def failing(self) -> str:
-        return "the quorum cannot be described"
+    async def answer(self, context: Context) -> Voters:
+        return _voters(await context.service.describe_quorum(stale=context.stale))
 
 
 class DescribeNodes(Request[Nodes], frozen=True, kw_only=True):
@@ -148,9 +150,26 @@ class DescribeNodes(Request[Nodes], frozen=True, kw_only=True):
     ROUTES = (Route(method="GET", path="/v1/quorum/brokers"),)
     STALE = False
     LOCAL = True
+    FAILING = "the nodes cannot be listed"
 
-    def failing(self) -> str:
-        return "the nodes cannot be listed"
+    async def answer(self, context: Context) -> Nodes:
+        service = context.service
+        leader = service.quorum.leader
+        return Nodes(
+            cluster_id=service.cluster_id,
+            leader_id=NO_LEADER if leader is None else leader,
+            leader_epoch=service.quorum.node.epoch,
+            brokers=tuple(
+                NodePlace(
+                    replica_id=node.id,
+                    directory_id=uuid_to_text(node.directory_id),
+                    boot_timestamp=node.boot_timestamp,
+                    host=node.address[0],
+                    port=node.address[1],
+                )
+                for node in service.addresses.gossip.sightings
+            ),
+        )
 
 
 class AlterVoters(Request[Voters], frozen=True, kw_only=True):
@@ -171,9 +190,22 @@ class AlterVoters(Request[Voters], frozen=True, kw_only=True):
     )
     CHANGES = True
     LOOK = STATUS
+    FAILING = "the voters cannot be changed"
 
-    def failing(self) -> str:
-        return "the voters cannot be changed"
+    async def answer(self, context: Context) -> Voters:
+        target = None
+        if self.target_voters is not None:
+            target = tuple(_key(self, each) for each in self.target_voters)
+            ids = [each.id for each in target]
+            twice = next((each for each in ids if ids.count(each) > 1), None)
+            if twice is not None:
+                raise _invalid(self, f"target_voters names {twice} twice")
+        response = await context.service.want_voters(
+            context.who, AlterQuorumRequest(target=target, timeout_ms=context.timeout_ms)
+        )
+        if response.error:
+            raise Refused(self.failing(), response.error, response.text)
+        return _voters(await context.service.describe_quorum())
 
 
 class TransferLead(Request[LeadTransfer], frozen=True, kw_only=True):
@@ -193,69 +225,16 @@ class TransferLead(Request[LeadTransfer], frozen=True, kw_only=True):
     def failing(self) -> str:
         return f"the lead cannot be handed over{'' if self.to is None else f' to {self.to}'}"
 
-
-@handles(DescribeQuorum)
-async def describe_quorum(_request: DescribeQuorum, context: Context) -> Quorum:
-    """Describe the quorum as this node sees it."""
-    return quorum_of(await context.service.describe_quorum(stale=context.stale))
-
-
-@handles(DescribeVoters)
-async def describe_voters(_request: DescribeVoters, context: Context) -> Voters:
-    """Describe the voters as this node sees them."""
-    return _voters(await context.service.describe_quorum(stale=context.stale))
-
-
-@handles(DescribeNodes)
-async def describe_nodes(_request: DescribeNodes, context: Context) -> Nodes:
-    """List what this node has heard."""
-    service = context.service
-    leader = service.quorum.leader
-    return Nodes(
-        cluster_id=service.cluster_id,
-        leader_id=NO_LEADER if leader is None else leader,
-        leader_epoch=service.quorum.node.epoch,
-        brokers=tuple(
-            NodePlace(
-                replica_id=node.id,
-                directory_id=uuid_to_text(node.directory_id),
-                boot_timestamp=node.boot_timestamp,
-                host=node.address[0],
-                port=node.address[1],
-            )
-            for node in service.addresses.gossip.sightings
-        ),
-    )
-
-
-@handles(AlterVoters)
-async def alter_voters(request: AlterVoters, context: Context) -> Voters:
-    """Commit the target of the voters."""
-    target = None
-    if request.target_voters is not None:
-        target = tuple(_key(request, each) for each in request.target_voters)
-        ids = [each.id for each in target]
-        twice = next((each for each in ids if ids.count(each) > 1), None)
-        if twice is not None:
-            raise _invalid(request, f"target_voters names {twice} twice")
-    response = await context.service.want_voters(
-        context.who, AlterQuorumRequest(target=target, timeout_ms=context.timeout_ms)
-    )
-    if response.error:
-        raise Refused(request.failing(), response.error, response.text)
-    return _voters(await context.service.describe_quorum())
-
-
-@handles(TransferLead)
-async def transfer_lead(request: TransferLead, context: Context) -> LeadTransfer:
-    """Hand the lead over, and wait until the new leader is known."""
-    to = None if request.to is None else ReplicaId(request.to)
-    found = await context.service.transfer_leadership(context.who, to)
-    if isinstance(found, TransferResponse):
-        raise Refused(request.failing(), found.error, found.text)
-    return LeadTransfer(
-        leader_id=found.leader_id, leader_epoch=found.leader_epoch, duration_ms=found.duration_ms
-    )
+    async def answer(self, context: Context) -> LeadTransfer:
+        to = None if self.to is None else ReplicaId(self.to)
+        found = await context.service.transfer_leadership(context.who, to)
+        if isinstance(found, TransferResponse):
+            raise Refused(self.failing(), found.error, found.text)
+        return LeadTransfer(
+            leader_id=found.leader_id,
+            leader_epoch=found.leader_epoch,
+            duration_ms=found.duration_ms,
+        )
 
 
 def quorum_of(found: QuorumDescription) -> Quorum:

@@ -9,28 +9,35 @@ from typing import Annotated
 from msgspec import UNSET, Meta, UnsetType
 
 from admin.capabilities.moves import (
-    LOOK,
     BytesPerS,
     KnownBytes,
     NewMove,
+    PartitionResult,
     Priority,
 )
 from admin.capabilities.schema import (
     Answer,
     AsOfOffset,
     Context,
-    IdempotencyKey,
     Request,
-    handles,
     known,
     refused,
 )
-from admin.model import Assignment, PartitionResult, Reassignment
+from admin.model import Assignment, Reassignment
 from controller import reassignments
 from controller.move_requests import refusal_of
 from controller.reassignments import OngoingReassignment
 from statemachine.commands import AlterReassignments, ReassignmentsAltered
 from statemachine.commands import Reassignment as Wish
+
+
+class AssignedPartition(PartitionResult, frozen=True, kw_only=True):
+    """The replicas of a partition now or after a dry run; none if the node does not say."""
+
+    steps: Annotated[
+        tuple[tuple[int, ...], ...],
+        Meta(description="Of a dry run: the replicas after each step, of the first partitions"),
+    ] = ()
 
 
 class BegunMove(Answer, frozen=True, kw_only=True):
@@ -39,18 +46,18 @@ class BegunMove(Answer, frozen=True, kw_only=True):
     move_id: Annotated[
         int, Meta(description="Also of a move that brings already what was asked for; 0: none")
     ]
-    results: Annotated[Sequence[PartitionResult], Meta(description="In the order asked")]
+    results: Annotated[Sequence[AssignedPartition], Meta(description="In the order asked")]
     repeated: Annotated[bool, Meta(description="It was carried out before, with this key")] = False
 
     @property
-    def accepted(self) -> list[PartitionResult]:
+    def accepted(self) -> list[AssignedPartition]:
         """The partitions that were accepted."""
-        return [each for each in self.results if not each.error_code]
+        return [each for each in self.results if not each.kafka_error_code]
 
     @property
-    def refused(self) -> list[PartitionResult]:
+    def refused(self) -> list[AssignedPartition]:
         """The partitions that were refused, each with its reason."""
-        return [each for each in self.results if each.error_code]
+        return [each for each in self.results if each.kafka_error_code]
 
 
 class BeginMove(NewMove[BegunMove], frozen=True, kw_only=True):
@@ -59,21 +66,21 @@ class BeginMove(NewMove[BegunMove], frozen=True, kw_only=True):
     assignments: Annotated[Sequence[Assignment], Meta(description="In the order wanted")]
     name: Annotated[str, Meta(description="Of the move, for people")] = ""
     priority: Priority = 0
-    dry_run: Annotated[bool, Meta(description="Only tell what would become of it")] = False
     may_change_factor: Annotated[
         bool, Meta(description="Whether partitions may get another number of replicas")
     ] = True
-    key: IdempotencyKey = ""
 
     NAME = "moves.begin"
-    CHANGES = True
-    LOOK = LOOK
+    FAILING = "the partitions cannot be reassigned"
 
-    def only_reads(self) -> bool:
-        return self.dry_run
-
-    def failing(self) -> str:
-        return "the partitions cannot be reassigned"
+    async def answer(self, context: Context) -> BegunMove:
+        refusal = refusal_of(self.name, self.key)
+        if refusal is not None:
+            raise refused(self, refusal)
+        answer = await reassignments.alter_reassignments(
+            context.service, context.who, command_of(self), self.key
+        )
+        return begun(answer)
 
 
 class PartitionReassignment(Answer, frozen=True, kw_only=True):
@@ -115,33 +122,16 @@ class ListReassignments(Request[Reassignments], frozen=True, kw_only=True):
     ] = None
 
     NAME = "reassignments.list"
+    FAILING = "reassignments cannot be listed"
 
-    def failing(self) -> str:
-        return "reassignments cannot be listed"
-
-
-@handles(BeginMove)
-async def begin_move(request: BeginMove, context: Context) -> BegunMove:
-    """Begin a move in one decision."""
-    refusal = refusal_of(request.name, request.key)
-    if refusal is not None:
-        raise refused(request, refusal)
-    answer = await reassignments.alter_reassignments(
-        context.service, context.who, command_of(request), request.key
-    )
-    return begun(answer)
-
-
-@handles(ListReassignments)
-async def list_reassignments(request: ListReassignments, context: Context) -> Reassignments:
-    """Read the partitions under reassignment."""
-    found = await reassignments.list_reassignments(
-        context.service, request.partitions, stale=context.stale
-    )
-    return Reassignments(
-        as_of_offset=found.offset,
-        reassignments=tuple([reassignment_of(each) for each in found.value]),
-    )
+    async def answer(self, context: Context) -> Reassignments:
+        found = await reassignments.list_reassignments(
+            context.service, self.partitions, stale=context.stale
+        )
+        return Reassignments(
+            as_of_offset=found.offset,
+            reassignments=tuple([reassignment_of(each) for each in found.value]),
+        )
 
 
 def command_of(request: BeginMove) -> AlterReassignments:
@@ -166,12 +156,10 @@ def begun(answer: ReassignmentsAltered) -> BegunMove:
     return BegunMove(
         move_id=answer.move_id,
         results=[
-            PartitionResult(
+            AssignedPartition.of(
+                each,
                 topic=each.topic,
                 partition=each.partition,
-                error_code=each.error.code,
-                error_name=each.error.name,
-                message=each.message or None,
                 replicas=each.replicas,
                 steps=each.steps,
             )

@@ -1,12 +1,12 @@
-"""The base of every capability: a typed request, its typed answer, its routes and its handler.
+"""The base of every capability: a typed request, its typed answer, its routes and how to answer.
 
 A capability is a subclass of `Request[Answer]`. Its bytes on the private request of the Kafka
 listener, its HTTP routes, its JSON and its row in `docs/capabilities.md` follow from it.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Generic, TypeVar, get_args
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Generic, Self, TypeVar, get_args
 
 import msgspec
 from msgspec import Meta, Struct
@@ -18,6 +18,7 @@ from statemachine.errors import Error, Refusal
 
 if TYPE_CHECKING:
     from controller.service import Service
+    from statemachine.image.image import Image
 
 A = TypeVar("A")
 A_co = TypeVar("A_co", covariant=True)
@@ -78,6 +79,15 @@ class Request(Struct, Generic[A_co], frozen=True, kw_only=True, forbid_unknown_f
     KEYED: ClassVar[bool] = True
     """True if a change with a field `key` gets a new key if it has none: asked twice, it would be
     carried out twice."""
+    FAILING: ClassVar[str]
+    """The beginning of the sentence that says that the request failed; {0} is the request."""
+
+    async def answer(self, context: "Context") -> A_co:
+        """Carry out the request on the active controller, or on this node if it may be stale.
+
+        Raises `Refused` or `RequestRefused`.
+        """
+        raise NotImplementedError
 
     @classmethod
     def may_be_stale(cls) -> bool:
@@ -86,15 +96,30 @@ class Request(Struct, Generic[A_co], frozen=True, kw_only=True, forbid_unknown_f
 
     def failing(self) -> str:
         """The beginning of the sentence that says that the request failed."""
-        raise NotImplementedError
+        return self.FAILING.format(self)
 
     def only_reads(self) -> bool:
         """True if this request changes nothing: a dry run, for one."""
-        return not self.CHANGES
+        return not self.CHANGES or getattr(self, "dry_run", False)
 
 
 class Answer(Struct, frozen=True, kw_only=True):
     """The answer of a capability; its fields are named as in JSON."""
+
+
+class Result(Answer, frozen=True, kw_only=True):
+    """The result for one part of a request."""
+
+    kafka_error: str = Error.NONE.name
+    kafka_error_code: Annotated[int, Meta(description="0 for success")] = Error.NONE.code
+    message: str | None = None
+
+    @classmethod
+    def of(cls, answered: Any, **fields: Any) -> Self:
+        """Return the result that an answer of the state machine stands for."""
+        error: Error = answered.error
+        message = answered.message or None
+        return cls(kafka_error=error.name, kafka_error_code=error.code, message=message, **fields)
 
 
 class Partition(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -109,7 +134,7 @@ R = TypeVar("R", bound=Request[Any])
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
-    """The arguments of a handler beside the request."""
+    """The node that answers a request, and for whom."""
 
     service: "Service"
     who: str
@@ -119,25 +144,10 @@ class Context:
     timeout_ms: int
     """The patience of the client."""
 
-
-Handler = Callable[[Any, Context], Awaitable[Any]]
-
-HANDLERS: dict[type[Request[Any]], Handler] = {}
-
-
-def handles(
-    kind: type[Request[A]],
-) -> Callable[[Callable[[R, Context], Awaitable[A]]], Callable[[R, Context], Awaitable[A]]]:
-    """Register the function that carries out requests of this kind on the active controller."""
-
-    def register(
-        handler: Callable[[R, Context], Awaitable[A]],
-    ) -> Callable[[R, Context], Awaitable[A]]:
-        assert kind not in HANDLERS, f"{kind.NAME} has two handlers"
-        HANDLERS[kind] = handler
-        return handler
-
-    return register
+    async def read(self, request: Request[Any], reading: "Callable[[Image], T | Refusal]") -> T:
+        """Return what `reading` finds in the image; raises `Refused` for a refusal."""
+        found = await self.service.read(reading, stale=self.stale)
+        return unless_refused(request, found.value)
 
 
 def with_key(request: R) -> R:
@@ -181,20 +191,6 @@ def json_of(answer: Answer) -> dict[str, Any]:
 def encode(value: Struct) -> bytes:
     """The bytes of a request or an answer on the private request."""
     return _ENCODER.encode(value)
-
-
-def decode_request(name: str, body: bytes) -> Request[Any]:
-    """The request of this name; raises `Refused`, which names the field that is wrong."""
-    from admin.capabilities import CAPABILITIES
-
-    kind = CAPABILITIES.get(name)
-    if kind is None:
-        raise Refused("no such capability", Error.INVALID_REQUEST.code, f"{name!r} is not known")
-    try:
-        request: Request[Any] = msgspec.msgpack.decode(body, type=kind)
-    except (msgspec.DecodeError, RecursionError) as error:
-        raise Refused(f"{name} cannot be read", Error.INVALID_REQUEST.code, str(error)) from None
-    return request
 
 
 def decode_answer(kind: type[Request[A]], body: bytes) -> A:

@@ -147,7 +147,7 @@ def decommission(
     if dry_run and wait:
         raise click.UsageError("--dry-run changes nothing; omit --wait")
     check_key(key, dry_run=dry_run)
-    from admin.capabilities.plans import DecommissionBrokers
+    from admin.capabilities.decommission import DecommissionBrokers
     from admin.cli.plans import decommission as work
 
     asked = DecommissionBrokers(
@@ -173,7 +173,7 @@ def recommission(
 ) -> None:
     """Undo a decommission: cancel its moves and uncordon the brokers."""
     check_key(key, dry_run=dry_run)
-    from admin.capabilities.plans import RecommissionBrokers
+    from admin.capabilities.decommission import RecommissionBrokers
     from admin.cli.plans import recommission as work
 
     asked = RecommissionBrokers(broker_ids=brokers, dry_run=dry_run, key=key)

@@ -12,7 +12,7 @@ from admin.capabilities.moves import (
     MovesChanged,
     MovingPartition,
     NewMove,
-    PartitionOutcome,
+    PartitionResult,
 )
 from admin.cli.output import columns
 from admin.units import show_duration, show_size
@@ -198,7 +198,7 @@ def refused(found: MovesChanged) -> str:
     return "\n".join(lines)
 
 
-def _place(outcome: PartitionOutcome) -> str:
+def _place(outcome: PartitionResult) -> str:
     return "" if outcome.partition is None else f"{outcome.id}: "
 
 

@@ -10,17 +10,16 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
+from admin.capabilities.decommission import DecommissionBrokers, RecommissionBrokers
 from admin.capabilities.moves import DescribeMove, NewMove
-from admin.capabilities.plans import (
+from admin.capabilities.plan_steps import (
     BytesMoved,
-    ChangeReplicationFactor,
-    DecommissionBrokers,
     PlanResult,
-    RecommissionBrokers,
     begun_data,
     emptying_data,
     plan_data,
 )
+from admin.capabilities.plans import ChangeReplicationFactor
 from admin.capabilities.schema import Request, with_key
 from admin.cli import moves_text, reassign_text
 from admin.cli.options import Exit, Target, say, write, write_data
@@ -30,7 +29,6 @@ from admin.client.admin_client import AdminClient, Unreachable
 from admin.client.log_sizes import bytes_of
 from admin.model import PartitionId
 from admin.units import show_size
-from controller.quorum_description import UNKNOWN
 
 WAIT_SECONDS: Final = 1.0
 """The polling interval of a command that waits."""
@@ -73,7 +71,7 @@ def _foretell(brokers: Sequence[int], found: PlanResult, moved: BytesMoved, outp
         write_data({**emptying_data(found), **plan_data(found, moved)}, output)
         return
     write(progress(brokers, found))
-    foretold = foreseen(found, moved.size_bytes, of_all=True)
+    foretold = foreseen(found, moved.bytes_moved, of_all=True)
     write(foretold if found.planned else "Nothing to move.")
 
 
@@ -201,7 +199,7 @@ def foreseen(found: PlanResult, size_bytes: int | None = None, *, of_all: bool =
         f" copied ({size}), {told.replicas_removed} removed, {told.leaders_moved} preferred"
         " leader(s) moved."
     ]
-    if told.crowded_before != UNKNOWN:
+    if told.crowded_before is not None:
         lines.append(
             f"Partitions with avoidable rack sharing: {told.crowded_before} now,"
             f" {told.crowded_after} afterwards."
@@ -324,7 +322,7 @@ async def change_factor(whom: Target, request: ChangeReplicationFactor) -> Exit:
     async with whom.client() as client:
         found = await with_key_told(client, request)
         if dry_run and found.reason is None:
-            size_bytes = (await bytes_of(client, found)).size_bytes
+            size_bytes = (await bytes_of(client, found)).bytes_moved
         if found.accepted:
             write(begun(found))
             await tell_throttle(client, found.moves, request)

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from admin.capabilities.plans import PLAN_FILE_VERSION
+from admin.capabilities.moves import PartitionResult
+from admin.capabilities.plan_steps import PLAN_FILE_VERSION
 from admin.capabilities.reassignments import BegunMove, reassignment_of
 from admin.capabilities.schema import json_of
 from admin.cli.output import columns
-from admin.model import Assignment, PartitionId, PartitionResult, Reassignment, Reassignments
+from admin.model import Assignment, PartitionId, Reassignment, Reassignments
 from admin.plan_file import render_plan
 from statemachine.reassignment.planner.outcome import Load, Outcome
 
@@ -262,7 +263,7 @@ def _waiting(one: Reassignment) -> str:
 
 def _reasons(refused: Sequence[PartitionResult]) -> list[str]:
     ordered = sorted(refused, key=lambda one: one.id)
-    return [f"{one.id}: {one.message or one.error_name}" for one in ordered]
+    return [f"{one.id}: {one.message or one.kafka_error}" for one in ordered]
 
 
 def _partitions(ids: Iterable[PartitionId]) -> str:

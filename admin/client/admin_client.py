@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Final, TypeVar
 
 from admin.addresses import Address
-from admin.capabilities.reassignments import BeginMove, BegunMove
+from admin.capabilities.reassignments import AssignedPartition, BeginMove, BegunMove
 from admin.capabilities.schema import Request, with_key
 from admin.client import capability, features, voters
 from admin.client import configs as config_questions
@@ -20,7 +20,6 @@ from admin.model import (
     BrokerInfo,
     ClusterDescription,
     FeaturesDescription,
-    PartitionResult,
     Reassignment,
     Reassignments,
     TopicDescription,
@@ -206,7 +205,7 @@ class AdminClient:
 
     async def alter_reassignments(
         self, assignments: Sequence[Assignment]
-    ) -> Sequence[PartitionResult]:
+    ) -> Sequence[AssignedPartition]:
         """As `begin_move`, without a name."""
         return (await self.begin_move(BeginMove(assignments=assignments))).results
 

@@ -11,7 +11,7 @@ from itertools import groupby
 from typing import Any, Final, TypeAlias
 
 from admin.addresses import Address
-from admin.capabilities.plans import BytesMoved, PlanResult
+from admin.capabilities.plan_steps import BytesMoved, PlanResult
 from admin.client.admin_client import AdminClient, Incompatible
 from admin.client.channels import Channels, Fill, Form, NoResponse
 from quorum.protocol.apis import ApiKey

@@ -10,11 +10,11 @@ from typing import Any
 from msgspec.structs import replace
 
 from admin.capabilities.moves import LOOK
-from admin.capabilities.reassignments import BeginMove, BegunMove, command_of
+from admin.capabilities.reassignments import AssignedPartition, BeginMove, BegunMove, command_of
 from admin.client.asking import Answer, Question
 from admin.client.channels import Form
 from admin.faults import Incompatible, error_name
-from admin.model import PartitionResult, Reassignment
+from admin.model import Reassignment
 from controller.move_requests import MoveOptions, encode_options
 from quorum.protocol.apis import ApiKey
 
@@ -80,18 +80,18 @@ def read_begun(asked: BeginMove, answer: Answer) -> BegunMove:
     )
 
 
-def _is_unsaid(result: PartitionResult) -> bool:
+def _is_unsaid(result: AssignedPartition) -> bool:
     """True if it was accepted by a controller that does not say what the partition has now."""
-    return not result.error_code and not result.replicas
+    return not result.kafka_error_code and not result.replicas
 
 
-def _result(topic: str, found: Any) -> PartitionResult:
+def _result(topic: str, found: Any) -> AssignedPartition:
     code = found.error_code.value
-    return PartitionResult(
+    return AssignedPartition(
         topic=topic,
         partition=found.partition_index,
-        error_code=code,
-        error_name=error_name(code),
+        kafka_error=error_name(code),
+        kafka_error_code=code,
         message=found.error_message,
         replicas=found.replicas,
         steps=tuple(each.replicas for each in found.planned_steps),

@@ -6,11 +6,12 @@ from datetime import timedelta
 from typing import Any, Final, TypeVar
 
 from admin.capabilities import schema
-from admin.capabilities.plans import PARTITIONS_TOLD_MAX, BytesMoved, PlanResult
+from admin.capabilities.moves import PartitionError
+from admin.capabilities.plan_steps import PARTITIONS_TOLD_MAX, BytesMoved, PlanResult
 from admin.capabilities.schema import Request, with_key
 from admin.client.log_sizes import Place, bytes_at, copied, copies_of
 from admin.faults import Refused
-from admin.model import Assignment, PartitionResult
+from admin.model import Assignment
 from controller.apis.request import ANONYMOUS, KafkaRequest
 from controller.apis.router import NoActiveController, Router
 from controller.service import NotActive, Service
@@ -106,7 +107,7 @@ class Gateway:
         return await self._bytes(copies_of(found))
 
     async def bytes_of_move(
-        self, assignments: Sequence[Assignment], refused: Sequence[PartitionResult]
+        self, assignments: Sequence[Assignment], refused: Sequence[PartitionError]
     ) -> BytesMoved:
         """The bytes that a move of all but those refused would copy."""
         if len(assignments) > PARTITIONS_TOLD_MAX:
@@ -115,7 +116,7 @@ class Gateway:
             (each.topic, each.partition): each.replicas for each in assignments if each.replicas
         }
         for each in refused:
-            wanted.pop((each.topic, each.partition), None)
+            wanted.pop(each.id, None)
         current: dict[Place, Replicas] = {}
         places = list(wanted)
         for start in range(0, len(places), _PIECE):

@@ -16,13 +16,12 @@ from admin.capabilities.moves import (
     DescribeMovePartitions,
     ListMoves,
     MovesChanged,
-    PartitionOutcome,
+    PartitionResult,
     PauseMoves,
     ResumeMoves,
     RollBackMove,
     whole_plan,
 )
-from admin.capabilities.plans import bytes_data
 from admin.capabilities.reassignments import BeginMove, BegunMove, ListReassignments
 from admin.capabilities.schema import Request, json_of
 from admin.faults import Refused
@@ -39,7 +38,7 @@ from admin.http.capability_routes import (
     key_of,
 )
 from admin.http.problems import REPEATED, Problem, refusals_data, refused
-from admin.model import Assignment, PartitionResult
+from admin.model import Assignment
 from admin.plan_file import InvalidPlan, parse_move, render_plan
 from statemachine.errors import Error
 from statemachine.limits import PLANNED_STEPS_SHOWN_MAX
@@ -75,7 +74,7 @@ async def post_plan(request: web.Request) -> web.Response:
         raise refused(found.refused)
     if asked.dry_run:
         moved = await request.app[GATEWAY].bytes_of_move(asked.assignments, found.refused)
-        return as_json({**foreseen_data(found), **bytes_data(moved)})
+        return as_json({**foreseen_data(found), **json_of(moved)})
     return _begun(begun_data(found), found.move_id)
 
 
@@ -153,7 +152,7 @@ async def rolled_back(
         for each, replicas in plan.originals.items()
     ]
     moved = await request.app[GATEWAY].bytes_of_move(back, _refused(answer))
-    return as_json({"dry_run": True, **body, **bytes_data(moved)})
+    return as_json({"dry_run": True, **body, **json_of(moved)})
 
 
 async def no_such_move(
@@ -206,17 +205,7 @@ def _conflict(answer: MovesChanged) -> Problem:
 
 
 def _refused(answer: MovesChanged) -> list[PartitionResult]:
-    return [_result(each) for each in answer.partitions if each.kafka_error_code]
-
-
-def _result(outcome: PartitionOutcome) -> PartitionResult:
-    return PartitionResult(
-        topic=outcome.topic,
-        partition=-1 if outcome.partition is None else outcome.partition,
-        error_code=outcome.kafka_error_code,
-        error_name=outcome.kafka_error,
-        message=outcome.message,
-    )
+    return [each for each in answer.partitions if each.kafka_error_code]
 
 
 def _begun(body: Any, move_id: int) -> web.Response:

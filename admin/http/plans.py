@@ -6,19 +6,16 @@ from typing import Any, Final
 import msgspec
 from aiohttp import web
 
+from admin.capabilities.decommission import DecommissionBrokers, RecommissionBrokers
 from admin.capabilities.moves import BASE, DescribeMove, MoveProgress
-from admin.capabilities.plans import (
+from admin.capabilities.plan_steps import (
     UNTRIED,
-    ChangeReplicationFactor,
-    DecommissionBrokers,
-    GeneratePlan,
     PlanResult,
-    RecommissionBrokers,
     begun_data,
     emptying_data,
     plan_data,
-    replicas_data,
 )
+from admin.capabilities.plans import ChangeReplicationFactor, GeneratePlan
 from admin.capabilities.schema import Request, json_of
 from admin.http.capability_routes import GATEWAY, Respond, as_json, ask
 from admin.http.problems import Problem
@@ -77,8 +74,11 @@ async def recommissioned(
     """The replicas of the partitions whose moves are cancelled."""
     _check_planned(answer)
     _check_registered(answer)
+    partitions = [
+        {**each.id._asdict(), "replicas": list(each.replicas)} for each in answer.partitions
+    ]
     told = {"broker_id": asked.broker_ids[0], "dry_run": asked.dry_run, "cordoned": False}
-    return as_json({**told, "partitions": replicas_data(answer), **begun_data(answer)})
+    return as_json({**told, "partitions": partitions, **begun_data(answer)})
 
 
 def _begun(answer: PlanResult, body: dict[str, Any], *, status: int) -> web.Response:

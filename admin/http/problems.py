@@ -7,10 +7,12 @@ from typing import Any, Final
 
 import orjson
 from aiohttp import web
+from msgspec import convert
 
+from admin.capabilities.moves import PartitionError
+from admin.capabilities.schema import json_of
 from admin.faults import Refused, error_name
 from admin.http.gateway import NoAnswer
-from admin.model import PartitionResult
 from quorum.protocol.errors import ErrorCode
 from statemachine.limits import REFUSED_SHOWN_MAX
 
@@ -54,35 +56,27 @@ class Problem(Exception):
         }
 
 
-def refused(results: Sequence[PartitionResult]) -> Problem:
+def refused(results: Sequence[PartitionError]) -> Problem:
     """Every part of a request was refused."""
     first = results[0]
-    # What is said of a whole topic names it.
-    where = "" if first.partition < 0 else f"{first.id}: "
+    # A message about a whole topic names it.
+    where = "" if first.partition is None else f"{first.id}: "
     return Problem(
         400,
         "Refused",
-        f"{where}{first.message or first.error_name}",
-        kafka_error=first.error_name,
-        kafka_error_code=first.error_code,
+        f"{where}{first.message or first.kafka_error}",
+        kafka_error=first.kafka_error,
+        kafka_error_code=first.kafka_error_code,
         retriable=False,
         errors=refusals_data(results),
         refused=len(results),
     )
 
 
-def refusals_data(refused: Sequence[PartitionResult]) -> list[dict[str, Any]]:
+def refusals_data(refused: Sequence[PartitionError]) -> list[dict[str, Any]]:
     """The first of the partitions that are refused, each with its reason; null is all of it."""
-    return [
-        {
-            "topic": each.topic,
-            "partition": None if each.partition < 0 else each.partition,
-            "kafka_error": each.error_name,
-            "kafka_error_code": each.error_code,
-            "message": each.message,
-        }
-        for each in refused[:REFUSED_SHOWN_MAX]
-    ]
+    shown = convert(refused[:REFUSED_SHOWN_MAX], list[PartitionError], from_attributes=True)
+    return [json_of(each) for each in shown]
 
 
 def as_response(problem: Problem) -> web.Response:

@@ -8,10 +8,10 @@ from uuid import UUID
 import pytest
 
 from admin.addresses import Address
-from admin.capabilities.reassignments import BeginMove
+from admin.capabilities.reassignments import AssignedPartition, BeginMove
 from admin.client import asking
 from admin.client.admin_client import AdminClient, Incompatible, Refused, Unreachable
-from admin.model import Assignment, PartitionResult, Reassignment
+from admin.model import Assignment, Reassignment
 from controller.move_requests import MoveOptions, decode_options
 from quorum.core.vocabulary import ReplicaId, ReplicaKey
 from quorum.protocol.apis import ApiKey
@@ -276,7 +276,7 @@ async def test_after_a_lost_answer_the_same_request_is_asked_again_with_the_same
     node = ScriptedNode({ApiKey.ALTER_PARTITION_REASSIGNMENTS: script})
     async with listening(node) as (address,), client(address) as admin:
         assert await admin.alter_reassignments([CANCEL]) == [
-            PartitionResult(topic="orders", partition=0)
+            AssignedPartition(topic="orders", partition=0)
         ]
         await admin.alter_reassignments([CANCEL])
         own = BeginMove(assignments=[CANCEL], key="monday", name="rack 7", priority=3)
@@ -312,7 +312,7 @@ async def test_a_move_that_is_not_there_cannot_be_cancelled() -> None:
     node = ScriptedNode({ApiKey.ALTER_PARTITION_REASSIGNMENTS: script})
     async with listening(node) as (address,), client(address) as admin:
         (result,) = await admin.alter_reassignments([CANCEL])
-    assert result.error_name == "NO_REASSIGNMENT_IN_PROGRESS"
+    assert result.kafka_error == "NO_REASSIGNMENT_IN_PROGRESS"
     assert node.asked[0].message.topics[0].partitions[0].replicas is None
 
 

@@ -4,12 +4,8 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from admin.capabilities.plans import (
-    BytesMoved,
-    DecommissionBrokers,
-    PlannedPartition,
-    PlanResult,
-)
+from admin.capabilities.decommission import DecommissionBrokers
+from admin.capabilities.plan_steps import BytesMoved, PlannedPartition, PlanResult
 from admin.client.log_sizes import bytes_of, log_sizes
 from admin.model import PartitionId
 from quorum.protocol.apis import ApiKey
@@ -55,7 +51,9 @@ async def test_brokers_tell_how_large_their_logs_are_and_a_plan_how_much_it_copi
         told = await bytes_of(client, plan)
         assert told == BytesMoved(None, "no broker that is alive has said how large gone-0 is")
         more = await bytes_of(client, replace(drained, planned=3))
-        assert more.reason == "the plan has more partitions than are told of one by one"
+        assert (
+            more.bytes_moved_unknown == "the plan has more partitions than are told of one by one"
+        )
 
 
 async def test_over_http_a_dry_run_tells_how_much_it_copies_or_why_that_is_not_known(

@@ -183,7 +183,7 @@ class MovedCluster(KafkaCluster):
         ]
         self.asked += plan
         results = await self.client.alter_reassignments(plan)
-        assert [each for each in results if each.error_code] == []
+        assert [each for each in results if each.kafka_error_code] == []
         return await self.last_move()
 
     async def note_plans(self) -> None:

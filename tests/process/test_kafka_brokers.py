@@ -64,7 +64,7 @@ async def test_nothing_is_lost_while_every_partition_moves(kafka: KafkaCluster) 
         described = (await kafka.client.describe_topics([topic]))[topic]
         plan = plan_moves(described, kafka.brokers)
         results = await kafka.client.alter_reassignments(plan)
-        assert [each.error_code for each in results] == [0] * PARTITIONS
+        assert [each.kafka_error_code for each in results] == [0] * PARTITIONS
         wanted = [one.replicas for one in plan]
         await kafka.until(
             lambda topics: [tuple(each.replicas) for each in topics[topic].partitions] == wanted

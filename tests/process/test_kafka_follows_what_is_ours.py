@@ -55,7 +55,7 @@ async def test_what_is_only_ours_does_a_broker_no_harm(
             await second.until(node, second_is_unfenced)
             whither = Assignment(topic="orders", partition=0, replicas=(SECOND,))
             (result,) = await client.alter_reassignments([whither])
-            assert result.error_code == 0, result
+            assert result.kafka_error_code == 0, result
             await second.until(
                 node, lambda image: partition_of(image, "orders").replicas == (SECOND,)
             )

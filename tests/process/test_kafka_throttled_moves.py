@@ -67,7 +67,7 @@ async def test_brokers_throttle_what_a_controller_tells_them_to(
                 for each in ("leader", "follower", "free")
             ]
             results = await client.alter_reassignments(plan)
-            assert {each.error_code for each in results} == {0}
+            assert {each.kafka_error_code for each in results} == {0}
 
         await it.until_copied("free")
         for side, broker_id, rate, replicas in (

@@ -146,7 +146,7 @@ class Story:
         copies = Copies(self._cluster.folder, self._cluster.plan, plan, before)
         begun_ms = monotonic_ms()
         results = await self._client.alter_reassignments(plan)
-        refused = [result for result in results if result.error_code]
+        refused = [result for result in results if result.kafka_error_code]
         if refused:
             raise StoryFailed(moves_text.not_started(refused))
         self._screen.say(moves_text.started([one.id for one in plan]))

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from admin.capabilities import schema
+from admin.capabilities import decode_request, schema
 from admin.capabilities.brokers import (
     CordonBrokers,
     DescribeBroker,
@@ -136,4 +136,4 @@ async def test_a_change_is_never_stale(tmp_path: Path) -> None:
 
 def test_a_request_and_its_answer_survive_their_bytes() -> None:
     asked = SafeToStop(broker_ids=(101, 102))
-    assert schema.decode_request(asked.NAME, schema.encode(asked)) == asked
+    assert decode_request(asked.NAME, schema.encode(asked)) == asked

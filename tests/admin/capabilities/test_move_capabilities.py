@@ -109,12 +109,12 @@ async def test_a_cancel_can_be_tried_before_and_says_what_each_partition_has(
     async with a_controller(tmp_path) as node, client_of(node) as client:
         await moving(node)
         would = await client.ask(CancelMoves(everything=True, dry_run=True))
-        assert [(each.id, each.replicas) for each in would.partitions] == [("a-0", (101, 102))]
+        assert [(str(each.id), each.replicas) for each in would.partitions] == [("a-0", (101, 102))]
         assert not (await client.ask(ListMoves())).moves[0].ended
         done = await client.ask(
             CancelMoves(topics=("a",), partitions=(Partition(topic="b", partition=0),))
         )
-        assert [(each.id, each.replicas, each.kafka_error) for each in done.partitions] == [
+        assert [(str(each.id), each.replicas, each.kafka_error) for each in done.partitions] == [
             ("a-0", (101, 102), "NONE"),
             ("b-0", (), "NO_REASSIGNMENT_IN_PROGRESS"),
         ]
@@ -150,7 +150,7 @@ async def test_a_rollback_is_tried_before(tmp_path: Path) -> None:
             assert (would.begun_move_id, would.partitions_accepted) == (None, 1)
             assert not would.partitions_refused
             (partition,) = would.partitions
-            assert (partition.id, partition.replicas) == ("a-0", (101, 102))
+            assert (str(partition.id), partition.replicas) == ("a-0", (101, 102))
             # With a key or without: what changes nothing is asked as often as one likes.
             assert not would.repeated
         assert len((await client.ask(ListMoves())).moves) == 1

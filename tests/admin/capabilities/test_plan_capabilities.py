@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from admin.capabilities.plans import DecommissionBrokers, GeneratePlan, RecommissionBrokers
+from admin.capabilities.decommission import DecommissionBrokers, RecommissionBrokers
+from admin.capabilities.plans import GeneratePlan
 from admin.faults import Refused
 from tests.admin.planned_topic import check_refused, three_brokers
 from tests.controller.apis.test_kafka_transfer import at_rest

@@ -5,12 +5,9 @@ from typing import Any
 
 import pytest
 
-from admin.capabilities.plans import (
-    ChangeReplicationFactor,
-    DecommissionBrokers,
-    PlanRequest,
-    RecommissionBrokers,
-)
+from admin.capabilities.decommission import DecommissionBrokers, RecommissionBrokers
+from admin.capabilities.plan_steps import PlanRequest
+from admin.capabilities.plans import ChangeReplicationFactor
 from admin.capabilities.quorum import TransferLead
 from controller.ports import Unavailable
 from controller.service import NotActive

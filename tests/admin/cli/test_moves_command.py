@@ -13,7 +13,7 @@ from admin.capabilities.moves import (
     Move,
     Moves,
     MovesChanged,
-    PartitionOutcome,
+    PartitionResult,
     Pause,
 )
 from admin.cli.main import group
@@ -279,10 +279,10 @@ def test_all_that_is_known_of_a_move_is_said() -> None:
 
 
 def test_what_there_was_no_room_for_is_counted() -> None:
-    done = PartitionOutcome(
+    done = PartitionResult(
         topic="a", partition=0, replicas=(1,), kafka_error="NONE", kafka_error_code=0, message=None
     )
-    bad = PartitionOutcome(
+    bad = PartitionResult(
         topic="b", partition=1, replicas=(), kafka_error="E", kafka_error_code=39, message="no"
     )
     found = MovesChanged(partitions=(bad, done), partitions_accepted=3, partitions_refused=2)

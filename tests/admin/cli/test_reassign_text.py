@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from admin.capabilities.moves import PartitionResult
 from admin.cli.reassign_text import (
     NOTHING_FOUND,
     MoveStatus,
@@ -16,7 +17,7 @@ from admin.cli.reassign_text import (
     verified,
     verified_data,
 )
-from admin.model import Assignment, PartitionId, PartitionResult, Reassignment, Reassignments
+from admin.model import Assignment, PartitionId, Reassignment, Reassignments
 
 ORDERS = [PartitionId("orders", number) for number in range(3)]
 
@@ -52,8 +53,10 @@ def test_what_was_started_is_listed_in_order() -> None:
 
 def test_what_was_not_started_is_listed_with_the_reason() -> None:
     refused = [
-        PartitionResult(topic="orders", partition=2, error_code=39, error_name="INVALID"),
-        PartitionResult(topic="a", partition=0, error_code=3, error_name="U", message="no such"),
+        PartitionResult(topic="orders", partition=2, kafka_error_code=39, kafka_error="INVALID"),
+        PartitionResult(
+            topic="a", partition=0, kafka_error_code=3, kafka_error="U", message="no such"
+        ),
     ]
     assert (
         not_started(refused) == "Error reassigning partition(s):\na-0: no such\norders-2: INVALID"

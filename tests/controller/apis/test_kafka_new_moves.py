@@ -9,9 +9,9 @@ import msgspec
 import pytest
 
 from admin.capabilities.moves import DescribeMove, ListMoves
-from admin.capabilities.reassignments import BeginMove
+from admin.capabilities.reassignments import AssignedPartition, BeginMove
 from admin.faults import Refused
-from admin.model import Assignment, PartitionResult
+from admin.model import Assignment
 from controller.move_requests import MoveOptions, encode_options
 from quorum.protocol.apis import ApiKey
 from quorum.protocol.extension_tags import Consistency, with_consistency
@@ -309,16 +309,16 @@ async def test_a_plan_for_a_topic_that_is_deleted_meanwhile(tmp_path: Path) -> N
             assert (again.move_id, again.repeated) == (begun.move_id, True)
             assert [each.replicas for each in again.results] == [(101, 102, 103), ()]
             anew = await client.begin_move(BeginMove(assignments=asked_for.assignments))
-            assert (anew.move_id, [each.error_name for each in anew.results]) == (
+            assert (anew.move_id, [each.kafka_error for each in anew.results]) == (
                 1,
                 ["NONE", "UNKNOWN_TOPIC_OR_PARTITION"],
             )
             assert anew.refused == [
-                PartitionResult(
+                AssignedPartition(
                     topic="b",
                     partition=0,
-                    error_code=3,
-                    error_name="UNKNOWN_TOPIC_OR_PARTITION",
+                    kafka_error_code=3,
+                    kafka_error="UNKNOWN_TOPIC_OR_PARTITION",
                     message="there is no topic b",
                 )
             ]
