@@ -101,8 +101,8 @@ check: $(VENV)/installed ## format, lint, types, imports: the gate before a comm
 	$(BIN)/lint-imports --no-logo
 
 .PHONY: quick
-quick: $(VENV)/installed ## the tests that start no processes, in development mode
-	$(DEV_MODE) $(PYTEST) $(SPREAD) -m "not process" $(ARGS)
+quick: $(VENV)/installed ## in two minutes: the tests that start no processes, few seeds, in development mode
+	$(DEV_MODE) $(PYTEST) $(SPREAD) -m "not process and not thorough" --hypothesis-profile=quick $(ARGS)
 
 .PHONY: test
 test: $(VENV)/installed $(VENV)/spark ## the whole suite, with real processes; `make long` has what takes minutes

@@ -1,4 +1,4 @@
-"""What every test of the house gets: the transcripts, and one setting of hypothesis.
+"""What every test gets: the transcripts, and the settings of hypothesis.
 
 It never holds fixtures of a single package; those live beside the tests that use them.
 """
@@ -19,6 +19,7 @@ from tests.support.transcript import Transcripts  # noqa: E402
 # A machine that others share makes any deadline fail now and then. What CI refuses, it refuses
 # again: there every run draws the same examples, elsewhere each run looks at new ones.
 settings.register_profile("house", deadline=None, derandomize="CI" in os.environ, print_blob=True)
+settings.register_profile("quick", settings.get_profile("house"), max_examples=20)
 settings.load_profile("house")
 
 # `make quick` runs the tests in Python's development mode; what they start runs as at its users'.

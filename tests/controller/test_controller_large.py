@@ -30,6 +30,8 @@ from tests.controller.logs import folded, log_of, records_of
 from tests.statemachine.support.reference_checks import contents
 from tests.support.controllers import SESSION_TIMEOUT_MS, a_controller
 
+pytestmark = pytest.mark.thorough
+
 
 class Clock:
     """Time that passes only when a test says so."""

@@ -25,6 +25,8 @@ from tests.statemachine.support.config_requests import ALL_BROKERS, SET, change
 from tests.statemachine.support.reference_checks import check_change
 from tests.statemachine.support.world import World
 
+pytestmark = pytest.mark.thorough
+
 BROKERS: Final = (1, 2, 3)
 TARGETS: Final = tuple(each for size in BROKERS for each in permutations(BROKERS, size))
 MIN_ISR: Final = 2

@@ -151,6 +151,7 @@ async def test_a_plan_is_tried_before_and_its_steps_are_told(tmp_path: Path) -> 
         assert leader.controller.image.keys == {}
 
 
+@pytest.mark.thorough
 async def test_of_a_large_plan_the_three_that_are_wrong_are_told(tmp_path: Path) -> None:
     count = 100_000
     moves = [("a", number, [101, 103]) for number in range(count)]

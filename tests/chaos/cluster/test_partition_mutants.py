@@ -9,7 +9,7 @@ from chaos.mutants.mutant import Mutant
 from chaos.mutants.partitions import PARTITIONS
 from tests.support.tree import ROOT
 
-pytestmark = pytest.mark.interpreted
+pytestmark = [pytest.mark.interpreted, pytest.mark.thorough]
 
 SEEDS = 400
 RULES = {f"P{number}" for number in range(1, 18)}

@@ -20,6 +20,7 @@ from chaos.cluster.workload.redirected_moves import REDIRECTED
 from chaos.outcome import Outcome, drawn, run
 from chaos.simulation.profile import Profile
 from chaos.simulation.run import Report
+from tests.support.parameters import few_in_quick
 from tests.support.tree import ROOT
 
 SEEDS = range(8)
@@ -39,13 +40,14 @@ def report(seed: int) -> Report:
     return found.report
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", few_in_quick(SEEDS, every=4))
 def test_a_cluster_stays_right_under_faults_and_every_move_ends_when_it_is_healed(
     seed: int,
 ) -> None:
     assert report(seed).counts["a client is answered"] >= 10
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "seed",
     [
@@ -58,12 +60,14 @@ def test_what_has_gone_wrong_once_goes_right(seed: int) -> None:
     assert report(seed).counts["a client is answered"] >= 10
 
 
+@pytest.mark.thorough
 def test_nothing_of_a_run_is_kept_from_the_collector_when_it_has_ended() -> None:
     for seed in SEEDS:
         report(seed)
     assert gc.get_freeze_count() == 0
 
 
+@pytest.mark.thorough
 def test_the_same_seed_is_the_same_cluster_event_for_event() -> None:
     assert [simulate(seed).trace_hash for seed in range(2)] == [
         report(seed).trace_hash for seed in range(2)
@@ -71,6 +75,7 @@ def test_the_same_seed_is_the_same_cluster_event_for_event() -> None:
     assert len({report(seed).trace_hash for seed in SEEDS}) == len(SEEDS)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("hash_seed", ["1", "2"])
 def test_the_trace_of_a_cluster_does_not_depend_on_the_order_of_sets(hash_seed: str) -> None:
     code = "from chaos.cluster.run import simulate; print(simulate(3).trace_hash)"
@@ -85,6 +90,7 @@ def test_the_trace_of_a_cluster_does_not_depend_on_the_order_of_sets(hash_seed: 
     assert ran.stdout.strip() == report(3).trace_hash
 
 
+@pytest.mark.thorough
 def test_what_may_happen_to_a_cluster_does_happen() -> None:
     """A simulation in which nothing happens finds nothing, so what happens is counted."""
     happened: Counter[str] = Counter()
@@ -103,6 +109,7 @@ def test_what_may_happen_to_a_cluster_does_happen() -> None:
     assert {what: happened[what] for what, least in wanted.items() if happened[what] < least} == {}
 
 
+@pytest.mark.thorough
 def test_fifty_steps_taken_back_at_any_moment_leave_all_as_before_and_no_orphan() -> None:
     """Each is judged by the run that it is in: the replicas are those of before the step, what was
     led is led (P13), and in the end nobody has data of what is not on it (P21)."""

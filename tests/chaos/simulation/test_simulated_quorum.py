@@ -15,6 +15,7 @@ from chaos.nemesis.removed_voters import REMOVED_AHEAD
 from chaos.outcome import Outcome, run
 from chaos.simulation.profile import Fault, Profile
 from chaos.simulation.run import FIRED_AS, Report, simulate
+from tests.support.parameters import few_in_quick
 from tests.support.tree import ROOT
 
 SEEDS = range(40)
@@ -31,11 +32,12 @@ def report(seed: int) -> Report:
     return found.report
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", few_in_quick(SEEDS, every=10))
 def test_a_quorum_stays_safe_under_faults_and_recovers_when_healed(seed: int) -> None:
     assert report(seed).committed >= 10
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "seed",
     [
@@ -54,6 +56,7 @@ def test_what_no_quorum_could_do_is_not_asked_of_it(seed: int) -> None:
     assert report(seed).committed >= 10
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "seed",
     [
@@ -65,6 +68,7 @@ def test_what_a_quorum_could_not_do_once_it_can_do_now(seed: int) -> None:
     assert report(seed).committed >= 10
 
 
+@pytest.mark.thorough
 def test_the_same_seed_gives_the_same_trace() -> None:
     assert [simulate(seed).trace_hash for seed in range(3)] == [
         report(seed).trace_hash for seed in range(3)
@@ -72,6 +76,7 @@ def test_the_same_seed_gives_the_same_trace() -> None:
     assert len({report(seed).trace_hash for seed in SEEDS}) == len(SEEDS)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("hash_seed", ["1", "2"])
 def test_a_trace_does_not_depend_on_the_order_of_sets(hash_seed: str) -> None:
     seed = next(seed for seed in SEEDS if len(Profile.drawn(seed).faults) > 10)
@@ -87,6 +92,7 @@ def test_a_trace_does_not_depend_on_the_order_of_sets(hash_seed: str) -> None:
     assert ran.stdout.strip() == report(seed).trace_hash
 
 
+@pytest.mark.thorough
 def test_everything_that_can_go_wrong_does_go_wrong() -> None:
     """A simulation in which nothing happens finds nothing, so what happens is counted."""
     happened: Counter[str] = Counter()

@@ -21,6 +21,8 @@ from tests.lag.twins import slow_brokers, slow_operations
 from tests.lag.twins.report_and_twin import WINDOW_MS, History, collected, history, logs_of
 from tests.support import real_cluster
 
+pytestmark = pytest.mark.thorough
+
 SEEDS: Final = (1, 17, 31)
 """Found by trying: of the first 36 these three together have everything."""
 OF_MOVE: Final = ("topic_id", "partition", "number")

@@ -7,6 +7,7 @@ import pytest
 from quorum.core.roles import Leader
 from quorum.core.vocabulary import ReplicaId
 from tests.quorum.core.voter_commands import VotersStage
+from tests.support.parameters import few_in_quick
 
 
 def begun(*, extra: tuple[int, ...]) -> VotersStage:
@@ -33,7 +34,7 @@ def test_the_moves_reach_from_the_command_to_its_end() -> None:
     assert {host.node.voter_change().target for host in stage.hosts.values()} == {None}
 
 
-@pytest.mark.parametrize("moves", range(MOVES))
+@pytest.mark.parametrize("moves", few_in_quick(range(MOVES), every=8))
 def test_whenever_the_leader_dies_the_next_one_goes_on(moves: int) -> None:
     """The judge on the stage looks at every step; here it is seen that the end is reached."""
     stage = begun(extra=(4, 5, 6))

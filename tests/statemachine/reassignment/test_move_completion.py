@@ -15,6 +15,7 @@ from statemachine.vocabulary import NO_LEADER, Replicas
 from tests.statemachine.reassignment.test_scheduler_properties import catch_up
 from tests.statemachine.support.config_requests import ALL_BROKERS, MIN_ISR, SET, change
 from tests.statemachine.support.world import World
+from tests.support.parameters import few_in_quick
 
 BROKERS: Final = range(1, 6)
 PARTITIONS: Final = range(2)
@@ -95,7 +96,7 @@ def until_nothing_happens(world: World) -> None:
             return
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", few_in_quick(range(10), every=5))
 def test_a_move_waits_only_for_those_that_it_is_to_have(seed: int) -> None:
     led = 0
     for story in range(STORIES):
