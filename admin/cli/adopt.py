@@ -2,33 +2,22 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from admin.cli.options import command_line, write
+from admin.cli.options import Parsed, command_line, write
 
 if TYPE_CHECKING:
     from admin.addresses import Address
     from quorum.core.vocabulary import ReplicaId
 
 
-class VoterList(click.ParamType["Mapping[ReplicaId, Address]"]):
-    """`id@host:port,id@host:port`."""
+def _voters(text: str) -> "Mapping[ReplicaId, Address]":
+    from admin.settings import ADDRESSED_VOTERS
 
-    name = "id@host:port,..."
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> "Mapping[ReplicaId, Address]":
-        """The voters with their addresses; a usage error for what is no such list."""
-        from admin.settings import ADDRESSED_VOTERS
-
-        if isinstance(value, Mapping):
-            return value
-        try:
-            found: Mapping[ReplicaId, Address] = ADDRESSED_VOTERS.parse(value)
-        except ValueError as error:
-            self.fail(str(error), param, ctx)
-        return found
+    found: Mapping[ReplicaId, Address] = ADDRESSED_VOTERS.parse(text)
+    return found
 
 
 @click.command()
@@ -44,7 +33,7 @@ class VoterList(click.ParamType["Mapping[ReplicaId, Address]"]):
 )
 @click.option(
     "--voters",
-    type=VoterList(),
+    type=Parsed("id@host:port,...", _voters),
     help="Who votes, where the log does not say; or new addresses for those whom it names.",
 )
 def command(

@@ -6,37 +6,26 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from admin.cli.options import (
-    BrokerList,
+    BROKERS,
     Exit,
     Target,
-    check_key,
+    check_dry_run,
     key_option,
     output_option,
-    run,
     say,
+    show,
     stale_option,
-    target,
-    target_options,
     throttle_option,
+    with_target,
     write,
-    write_answer,
 )
-from admin.cli.output import columns
+from admin.cli.output import Columns, and_more, columns, ids, named
 
 if TYPE_CHECKING:
-    from admin.capabilities.brokers import (
-        Broker,
-        BrokerResult,
-        CordonBrokers,
-        Safety,
-        UncordonBrokers,
-        UnregisterBrokers,
-    )
+    from admin.capabilities.brokers import Broker, BrokersAltered, HurtPartition, Safety
 
 
-brokers_option = click.option(
-    "--brokers", type=BrokerList(), required=True, help="Broker ids: 101,102."
-)
+brokers_option = click.option("--brokers", type=BROKERS, required=True, help="Broker ids: 101,102.")
 
 
 @click.group()
@@ -45,72 +34,68 @@ def command() -> None:
 
 
 @command.command("list")
-@target_options
+@with_target
 @stale_option
 @output_option
-def show(stale: bool, output: str, **whom: Any) -> None:
+async def list_(target: Target, stale: bool, output: str) -> None:
     """List all registered brokers with their state and replicas."""
-    run(_show(target(**whom), output, stale=stale))
+    from admin.capabilities.brokers import ListBrokers
+
+    found = await target.ask(ListBrokers(), stale=stale)
+    show(found, output, lambda found: listed(found.brokers))
 
 
 @command.command()
 @brokers_option
-@target_options
-@click.pass_context
-def cordon(ctx: click.Context, /, brokers: tuple[int, ...], **whom: Any) -> None:
+@with_target
+async def cordon(target: Target, brokers: tuple[int, ...]) -> Exit:
     """Assign no new replicas to brokers; existing replicas stay."""
     from admin.capabilities.brokers import CordonBrokers
 
-    ctx.exit(run(_alter(target(**whom), CordonBrokers(broker_ids=brokers), "get no new replicas")))
+    found = await target.ask(CordonBrokers(broker_ids=brokers))
+    return _report(found, ("gets no new replicas", "get no new replicas"))
 
 
 @command.command()
 @brokers_option
-@target_options
-@click.pass_context
-def uncordon(ctx: click.Context, /, brokers: tuple[int, ...], **whom: Any) -> None:
+@with_target
+async def uncordon(target: Target, brokers: tuple[int, ...]) -> Exit:
     """Undo a cordon: assign new replicas to brokers again."""
     from admin.capabilities.brokers import UncordonBrokers
 
-    ctx.exit(
-        run(_alter(target(**whom), UncordonBrokers(broker_ids=brokers), "get new replicas again"))
-    )
+    found = await target.ask(UncordonBrokers(broker_ids=brokers))
+    return _report(found, ("gets new replicas again", "get new replicas again"))
 
 
 @command.command()
 @brokers_option
-@target_options
-@click.pass_context
-def unregister(ctx: click.Context, /, brokers: tuple[int, ...], **whom: Any) -> None:
+@with_target
+async def unregister(target: Target, brokers: tuple[int, ...]) -> Exit:
     """Unregister brokers that are stopped and have no replicas; see `decommission`.
 
     Exit code 1 if the controller refuses any of them; the others are unregistered.
     """
     from admin.capabilities.brokers import UnregisterBrokers
 
-    ctx.exit(
-        run(
-            _alter(
-                target(**whom), UnregisterBrokers(broker_ids=brokers), "are not registered any more"
-            )
-        )
-    )
+    found = await target.ask(UnregisterBrokers(broker_ids=brokers))
+    return _report(found, ("is not registered any more", "are not registered any more"))
 
 
 @command.command("safe-to-stop")
 @brokers_option
-@target_options
+@with_target
 @stale_option
 @output_option
-@click.pass_context
-def safe_to_stop(
-    ctx: click.Context, /, brokers: tuple[int, ...], stale: bool, output: str, **whom: Any
-) -> None:
+async def safe_to_stop(target: Target, brokers: tuple[int, ...], stale: bool, output: str) -> Exit:
     """Check whether brokers can stop together.
 
     If not, the exit code is 1 and the affected partitions are listed.
     """
-    ctx.exit(run(_safe(target(**whom), brokers, output, stale=stale)))
+    from admin.capabilities.brokers import SafeToStop
+
+    found = await target.ask(SafeToStop(broker_ids=brokers), stale=stale)
+    show(found, output, lambda found: judged(brokers, found))
+    return Exit.DONE if found.safe else Exit.FAILED
 
 
 @command.command()
@@ -122,12 +107,10 @@ def safe_to_stop(
 @throttle_option
 @click.option("--wait", is_flag=True, help="Wait until no replica is left on the brokers.")
 @key_option
-@target_options
+@with_target
 @output_option
-@click.pass_context
-def decommission(
-    ctx: click.Context,
-    /,
+async def decommission(
+    target: Target,
     brokers: tuple[int, ...],
     dry_run: bool,
     unregister: bool,
@@ -135,29 +118,24 @@ def decommission(
     wait: bool,
     key: str,
     output: str,
-    **whom: Any,
-) -> None:
+) -> Exit:
     """Cordon brokers, alive or dead, and move all their replicas to other brokers.
 
     The moves continue in the cluster after this command has returned. Repeat the command to see
     the progress. Exit code 0: no replica is left on the brokers; 3: not finished.
     """
-    if dry_run and unregister:
-        raise click.UsageError("--dry-run changes nothing; omit --unregister")
-    if dry_run and wait:
-        raise click.UsageError("--dry-run changes nothing; omit --wait")
-    check_key(key, dry_run=dry_run)
+    check_dry_run(dry_run, unregister=unregister, wait=wait, key=key)
     from admin.capabilities.decommission import DecommissionBrokers
     from admin.cli.plans import decommission as work
 
-    asked = DecommissionBrokers(
+    request = DecommissionBrokers(
         broker_ids=brokers,
         dry_run=dry_run,
         unregister=unregister,
         key=key,
         **throttle,
     )
-    ctx.exit(run(work(target(**whom), asked, output, wait=wait)))
+    return await work(target, request, output, wait=wait)
 
 
 @command.command()
@@ -166,118 +144,62 @@ def decommission(
     "--dry-run", is_flag=True, help="Show which moves would be cancelled; change nothing."
 )
 @key_option
-@target_options
-@click.pass_context
-def recommission(
-    ctx: click.Context, /, brokers: tuple[int, ...], dry_run: bool, key: str, **whom: Any
-) -> None:
+@with_target
+async def recommission(target: Target, brokers: tuple[int, ...], dry_run: bool, key: str) -> Exit:
     """Undo a decommission: cancel its moves and uncordon the brokers."""
-    check_key(key, dry_run=dry_run)
+    check_dry_run(dry_run, key=key)
     from admin.capabilities.decommission import RecommissionBrokers
     from admin.cli.plans import recommission as work
 
-    asked = RecommissionBrokers(broker_ids=brokers, dry_run=dry_run, key=key)
-    ctx.exit(run(work(target(**whom), asked)))
+    return await work(target, RecommissionBrokers(broker_ids=brokers, dry_run=dry_run, key=key))
 
 
-async def _show(whom: Target, output: str, *, stale: bool) -> None:
-    from admin.capabilities.brokers import ListBrokers
-
-    async with whom.client() as client:
-        found = await client.ask(ListBrokers(), stale=stale)
-    if output == "table":
-        write(listed(found.brokers))
-    else:
-        write_answer(found, output)
-
-
-async def _alter(
-    whom: Target, request: "CordonBrokers | UncordonBrokers | UnregisterBrokers", what: str
-) -> Exit:
-
-    async with whom.client() as client:
-        results = (await client.ask(request)).brokers
-    done = [each.broker_id for each in results if not each.kafka_error_code]
-    refused = [each for each in results if each.kafka_error_code]
-    if done:
-        write(altered(done, what))
-    if refused:
-        say(not_altered(refused))
-    return Exit.FAILED if refused else Exit.DONE
-
-
-async def _safe(whom: Target, brokers: tuple[int, ...], output: str, *, stale: bool) -> Exit:
-    from admin.capabilities.brokers import SafeToStop
-
-    async with whom.client() as client:
-        found = await client.ask(SafeToStop(broker_ids=brokers), stale=stale)
-    if output == "table":
-        write(judged(brokers, found))
-    else:
-        write_answer(found, output)
-    return Exit.DONE if found.safe else Exit.FAILED
-
-
-_TITLES: Final = ("Broker", "State", "Cordoned", "Rack", "Replicas", "InSync", "Leaders", "Then")
+_BROKERS: Final["Columns[Broker]"] = {
+    "Broker": lambda broker: broker.broker_id,
+    "State": lambda broker: broker.state,
+    "Cordoned": lambda broker: "yes" if broker.cordoned else "no",
+    "Rack": lambda broker: "-" if broker.rack is None else broker.rack,
+    "Replicas": lambda broker: broker.replicas,
+    "InSync": lambda broker: broker.in_sync,
+    "Leaders": lambda broker: broker.leaders,
+    "Then": lambda broker: (
+        "unregistered once empty and stopped" if broker.to_be_unregistered else "-"
+    ),
+}
+_HURT: Final["Columns[HurtPartition]"] = {
+    "Partition": lambda each: f"{each.topic}-{each.partition}",
+    "Harm": lambda each: each.harm,
+    "InSync": lambda each: ids(each.in_sync),
+    "MinISR": lambda each: each.min_isr,
+}
 
 
 def listed(brokers: "Sequence[Broker]") -> str:
     """The output of `list`."""
-    if not brokers:
-        return "No brokers are registered."
-    rows = [
-        (
-            each.broker_id,
-            each.state,
-            "yes" if each.cordoned else "no",
-            "-" if each.rack is None else each.rack,
-            each.replicas,
-            each.in_sync,
-            each.leaders,
-            "unregistered once empty and stopped" if each.to_be_unregistered else "-",
-        )
-        for each in brokers
-    ]
-    return columns(_TITLES, rows)
+    return columns(brokers, _BROKERS) if brokers else "No brokers are registered."
 
 
-def altered(done: Sequence[int], what: str) -> str:
-    """The output of `cordon`, `uncordon` and `unregister`."""
-    if len(done) == 1:
-        what = what.replace("get", "gets", 1).replace("are", "is", 1)
-    return f"{_brokers(done)} {what}."
-
-
-def not_altered(refused: "Sequence[BrokerResult]") -> str:
-    """The errors of these commands."""
-    return "\n".join(f"Error: {each.message or each.kafka_error}" for each in refused)
+def _report(found: "BrokersAltered", done: tuple[str, str]) -> Exit:
+    """Print which brokers were changed and which were refused; `done` is of one and of several."""
+    changed = [each.broker_id for each in found.brokers if not each.kafka_error_code]
+    refused = [each for each in found.brokers if each.kafka_error_code]
+    if changed:
+        write(f"{named(changed)} {done[len(changed) > 1]}.")
+    for each in refused:
+        say(f"Error: {each.message or each.kafka_error}")
+    return Exit.FAILED if refused else Exit.DONE
 
 
 def judged(brokers: Sequence[int], found: "Safety") -> str:
     """The output of `safe-to-stop`."""
+    total = found.partitions_looked_at
     if found.safe:
-        looked_at = found.partitions_looked_at
-        return f"{_brokers(brokers)} may stop: {looked_at} partition(s) would not be hurt."
-    rows = [
-        (
-            f"{each.topic}-{each.partition}",
-            each.harm,
-            ",".join(map(str, each.in_sync)) or "-",
-            each.min_isr,
-        )
-        for each in found.hurt
-    ]
-    more = found.partitions_hurt - len(found.hurt)
+        return f"{named(brokers)} may stop: {total} partition(s) would not be hurt."
     return "\n".join(
         [
-            f"{_brokers(brokers)} must not stop: {found.partitions_hurt} of"
-            f" {found.partitions_looked_at} partition(s) would be hurt.",
-            columns(("Partition", "Harm", "InSync", "MinISR"), rows),
-            *([f"and {more} more"] if more else []),
+            f"{named(brokers)} must not stop: {found.partitions_hurt} of {total} partition(s) would"
+            " be hurt.",
+            columns(found.hurt, _HURT),
+            *and_more(found.partitions_hurt - len(found.hurt)),
         ]
     )
-
-
-def _brokers(ids: Sequence[int]) -> str:
-    several = "Brokers" if len(ids) > 1 else "Broker"
-    return f"{several} {', '.join(map(str, ids))}"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from admin.cli.options import Duration
+from admin.cli.options import DURATION
 
 DEADLINE_MS = 60_000
 
@@ -28,7 +28,7 @@ DEADLINE_MS = 60_000
 @click.option(
     "--seconds",
     "deadline_ms",
-    type=Duration(),
+    type=DURATION,
     default=f"{DEADLINE_MS}ms",
     show_default="60s",
     help="Give up, as failed, when the story has not ended by then.",

@@ -1,21 +1,12 @@
 """`metaquorum features`: describe and change the levels of features (KIP-584)."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from admin.cli.options import (
-    Target,
-    output_option,
-    run,
-    say,
-    target,
-    target_options,
-    write,
-    write_data,
-)
-from admin.cli.output import columns
+from admin.cli.options import Parsed, Target, output_option, say, show, with_target
+from admin.cli.output import Columns, columns
 
 if TYPE_CHECKING:
     from admin.model import FeatureInfo, FeaturesDescription
@@ -27,84 +18,68 @@ def command() -> None:
 
 
 @command.command("describe")
+@with_target
 @output_option
-@target_options
-def describe(output: str, **whom: Any) -> None:
+async def describe(target: Target, output: str) -> None:
     """List the features: levels that the node supports, and the level in force."""
-    found = run(_describe(target(**whom)))
-    if output == "table":
-        write(described(found))
-    else:
-        write_data(features_data(found), output)
+    async with target.client() as client:
+        found = await client.describe_features()
+    show(found, output, described, features_data)
+
+
+def _name_and_level(text: str) -> tuple[str, int]:
+    name, separator, level = text.partition("=")
+    if not separator or not name or not level:
+        raise ValueError(f"{text!r} is not name=level")
+    if level.isascii() and level.isdecimal() and len(level) < 6:
+        return name, int(level)
+    from statemachine.features.features import level_of_release
+    from statemachine.vocabulary import METADATA_VERSION
+
+    if name != METADATA_VERSION:
+        raise ValueError(f"{level!r} is not a level of {name}: write a number from 0 on")
+    return name, level_of_release(level)
 
 
 @command.command("upgrade")
 @click.option(
     "--feature",
     "features",
+    type=Parsed("name=level", _name_and_level),
     multiple=True,
     required=True,
-    metavar="NAME=LEVEL",
     help="The new level; for metadata.version also a release, like 4.2.",
 )
 @click.option("--downgrade", is_flag=True, help="Allow a lower level if no metadata is lost.")
 @click.option("--unsafe", is_flag=True, help="Allow a lower level even if metadata is lost.")
 @click.option("--dry-run", is_flag=True, help="Validate the request; change nothing.")
-@target_options
-def upgrade(
-    features: Sequence[str], downgrade: bool, unsafe: bool, dry_run: bool, **whom: Any
+@with_target
+async def upgrade(
+    target: Target,
+    features: Sequence[tuple[str, int]],
+    downgrade: bool,
+    unsafe: bool,
+    dry_run: bool,
 ) -> None:
     """Change the levels of features: all of them or, on an error, none."""
     if downgrade and unsafe:
         raise click.UsageError("give --downgrade or --unsafe, not both")
-    levels: dict[str, int] = {}
-    for feature in features:
-        name, level = _pair(feature)
-        if name in levels:
+    names = [name for name, _ in features]
+    for name in names:
+        if names.count(name) > 1:
             raise click.BadParameter(f"{name} is given twice", param_hint="--feature")
-        levels[name] = level
     from admin.client.features import SAFE_DOWNGRADE, UNSAFE_DOWNGRADE, UPGRADE
 
     upgrade_type = UNSAFE_DOWNGRADE if unsafe else SAFE_DOWNGRADE if downgrade else UPGRADE
-    run(_update(target(**whom), levels, upgrade_type, dry_run))
-    would = "can be" if dry_run else "is"
-    for name, level in levels.items():
-        say(f"{name} {would} in force at level {level}.")
-
-
-def _pair(feature: str) -> tuple[str, int]:
-    name, separator, text = feature.partition("=")
-    if not separator or not name or not text:
-        raise click.BadParameter(f"{feature!r} is not name=level", param_hint="--feature")
-    if text.isascii() and text.isdecimal() and len(text) < 6:
-        return name, int(text)
-    from statemachine.features.features import level_of_release
-    from statemachine.vocabulary import METADATA_VERSION
-
-    if name != METADATA_VERSION:
-        raise click.BadParameter(
-            f"{text!r} is not a level of {name}: write a number from 0 on", param_hint="--feature"
-        )
-    try:
-        return name, level_of_release(text)
-    except ValueError as error:
-        raise click.BadParameter(str(error), param_hint="--feature") from None
-
-
-async def _describe(whom: Target) -> "FeaturesDescription":
-    async with whom.client() as client:
-        return await client.describe_features()
-
-
-async def _update(whom: Target, levels: dict[str, int], upgrade_type: int, dry_run: bool) -> None:
-    async with whom.client() as client:
-        await client.update_features(levels, upgrade_type=upgrade_type, dry_run=dry_run)
+    async with target.client() as client:
+        await client.update_features(dict(features), upgrade_type=upgrade_type, dry_run=dry_run)
+    for name, level in features:
+        say(f"{name} {'can be' if dry_run else 'is'} in force at level {level}.")
 
 
 def described(found: "FeaturesDescription") -> str:
     """One line per feature; levels of metadata.version with the names of their releases."""
-    rows = [(each.name, _range(each), _level(each.name, each.level)) for each in found.features]
-    return columns(("FEATURE", "SUPPORTED", "IN FORCE"), rows)
+    return columns(found.features, _COLUMNS)
 
 
 def features_data(found: "FeaturesDescription") -> dict[str, Any]:
@@ -122,11 +97,10 @@ def features_data(found: "FeaturesDescription") -> dict[str, Any]:
     }
 
 
-def _range(feature: "FeatureInfo") -> str:
+def _supported(feature: "FeatureInfo") -> str:
     if feature.supported is None:
         return "unknown"
-    lowest, highest = feature.supported
-    return f"{_level(feature.name, lowest)} to {_level(feature.name, highest)}"
+    return " to ".join(_level(feature.name, level) for level in feature.supported)
 
 
 def _level(name: str, level: int) -> str:
@@ -137,3 +111,10 @@ def _level(name: str, level: int) -> str:
         return str(level)
     release = release_name(level)
     return str(level) if release == str(level) else f"{level} ({release})"
+
+
+_COLUMNS: Final["Columns[FeatureInfo]"] = {
+    "FEATURE": lambda each: each.name,
+    "SUPPORTED": _supported,
+    "IN FORCE": lambda each: _level(each.name, each.level),
+}

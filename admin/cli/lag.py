@@ -4,11 +4,10 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import click
 
-from admin.cli.options import BadInput, Duration, Exit, say, write
+from admin.cli.options import DURATION, BadInput, Exit, Parsed, say, write
 from admin.tools.kafka_runtime import Unavailable, find_java
 from admin.units import parse_size_bytes
 from quorum.clocks import wall_ms
@@ -16,21 +15,13 @@ from quorum.clocks import wall_ms
 FORMATS = ("html", "parquet", "csv", "json")
 
 
-class Time(click.ParamType[int]):
-    """`2026-11-22T14:30:00Z`, or milliseconds since 1970; converted to the latter."""
+def _time_ms(text: str) -> int:
+    from lag.request import parse_time_ms
 
-    name = "time"
+    return parse_time_ms(text)
 
-    def convert(self, value: Any, param: Any, ctx: Any) -> int:
-        """Parse a time; a usage error for an invalid one."""
-        from lag.request import InvalidRequest, parse_time_ms
 
-        if isinstance(value, int):
-            return value
-        try:
-            return parse_time_ms(value)
-        except InvalidRequest as error:
-            self.fail(str(error), param, ctx)
+TIME = Parsed("time", _time_ms)
 
 
 @click.group()
@@ -77,12 +68,12 @@ logs_argument = click.argument("logs", nargs=-1, required=True, metavar="LOGDIR.
 
 @command.command()
 @logs_argument
-@click.option("--since", "since_ms", type=Time(), help="Start of the report, by append time.")
-@click.option("--until", "until_ms", type=Time(), help="End of the report, by append time.")
+@click.option("--since", "since_ms", type=TIME, help="Start of the report, by append time.")
+@click.option("--until", "until_ms", type=TIME, help="End of the report, by append time.")
 @click.option(
     "--window",
     "window_ms",
-    type=Duration(),
+    type=DURATION,
     help="Length of the time windows.  [default: a round length for up to 60 windows]",
 )
 @master_option
@@ -165,7 +156,7 @@ EVERY_MS = 500
 @click.option(
     "--every",
     "every_ms",
-    type=Duration(),
+    type=DURATION,
     default=f"{EVERY_MS}ms",
     show_default=True,
     help="Interval between two looks at the logs.",
@@ -173,7 +164,7 @@ EVERY_MS = 500
 @click.option(
     "--for",
     "for_ms",
-    type=Duration(),
+    type=DURATION,
     help="Stop this long after the first table.  [default: Ctrl-C]",
 )
 @master_option

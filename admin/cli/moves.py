@@ -1,33 +1,40 @@
 """`metaquorum moves`: list, pause, prioritise, throttle, cancel and roll back moves."""
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
+from admin.cli.moves_text import (
+    altered,
+    cancelled,
+    listed,
+    move_details,
+    outcomes,
+    refused,
+    rolled_back,
+    wait_for,
+)
 from admin.cli.options import (
     MOVE_ID,
+    PARTITION,
     PRIORITY,
     RATE_OR_NONE,
     Exit,
-    PartitionName,
     Target,
     output_option,
-    run,
     say,
+    show,
     stale_option,
-    target,
-    target_options,
+    with_target,
     write,
-    write_answer,
 )
 
 if TYPE_CHECKING:
-    from admin.capabilities.moves import CancelMoves, MovesChanged
-    from admin.capabilities.schema import Request
+    from admin.capabilities.moves import MovesChanged
     from admin.model import PartitionId
 
 
-_ids = click.argument("ids", type=MOVE_ID, nargs=-1, metavar="[ID]...")
+_ids = click.argument("moves", type=MOVE_ID, nargs=-1, metavar="[ID]...")
 _id = click.argument("id", type=MOVE_ID, metavar="ID")
 _NUMBERS: Final = {"ignore_unknown_options": True}
 """For commands with a numeric argument: a negative number is not an option."""
@@ -40,23 +47,39 @@ def command() -> None:
 
 @command.command("list")
 @click.option("--running", is_flag=True, help="Omit moves that have ended.")
-@target_options
+@with_target
 @stale_option
 @output_option
-def show_all(running: bool, stale: bool, output: str, **whom: Any) -> None:
+async def list_(target: Target, running: bool, stale: bool, output: str) -> None:
     """List running moves, and ended ones that the controller still remembers."""
-    run(_list(target(**whom), output, running=running, stale=stale))
+    from msgspec.structs import replace
+
+    from admin.capabilities.moves import ListMoves
+
+    found = await target.ask(ListMoves(), stale=stale)
+    kept = tuple(each for each in found.moves if not (running and each.ended))
+    show(replace(found, moves=kept), output, lambda found: listed(found, running=running))
 
 
-@command.command()
+@command.command("show")
 @_id
 @click.option("--all", "everything", is_flag=True, help="All partitions, not only the first 200.")
-@target_options
+@with_target
 @stale_option
 @output_option
-def show(id: int, everything: bool, stale: bool, output: str, **whom: Any) -> None:
+async def show_one(target: Target, id: int, everything: bool, stale: bool, output: str) -> None:
     """Show a move and its partitions: step, state, bytes left, reason to wait."""
-    run(_show(target(**whom), id, output, everything=everything, stale=stale))
+    from msgspec.structs import replace
+
+    from admin.capabilities.moves import DescribeMove, every_partition
+
+    async with target.client() as client:
+        move = await client.ask(DescribeMove(move_id=id), stale=stale)
+        if everything and move.partitions_not_shown:
+            partitions = await every_partition(lambda page: client.ask(page, stale=stale), id)
+            more = max(0, move.waiting + move.stepping - len(partitions))
+            move = replace(move, partitions=partitions, partitions_not_shown=more)
+    show(move, output, move_details)
 
 
 @command.command()
@@ -64,23 +87,27 @@ def show(id: int, everything: bool, stale: bool, output: str, **whom: Any) -> No
 @click.option(
     "--all", "everything", is_flag=True, help="Pause all moves, also those that begin later."
 )
-@target_options
-@click.pass_context
-def pause(ctx: click.Context, /, ids: tuple[int, ...], everything: bool, **whom: Any) -> None:
+@with_target
+async def pause(target: Target, moves: tuple[int, ...], everything: bool) -> Exit:
     """Pause moves: start no further steps. A step in progress completes."""
-    _check_named(ids, everything=everything)
-    ctx.exit(run(_hold(target(**whom), ids, everything=everything, paused=True)))
+    _check_named(moves, everything=everything)
+    from admin.capabilities.moves import PauseMoves
+
+    found = await target.ask(PauseMoves(moves=moves, everything=everything))
+    return _report(found, "All moves are paused." if everything else altered(found, "paused"))
 
 
 @command.command()
 @_ids
 @click.option("--all", "everything", is_flag=True, help="End a pause of all moves.")
-@target_options
-@click.pass_context
-def resume(ctx: click.Context, /, ids: tuple[int, ...], everything: bool, **whom: Any) -> None:
+@with_target
+async def resume(target: Target, moves: tuple[int, ...], everything: bool) -> Exit:
     """Resume paused moves. A move paused by its id is resumed by its id."""
-    _check_named(ids, everything=everything)
-    ctx.exit(run(_hold(target(**whom), ids, everything=everything, paused=False)))
+    _check_named(moves, everything=everything)
+    from admin.capabilities.moves import ResumeMoves
+
+    found = await target.ask(ResumeMoves(moves=moves, everything=everything))
+    return _report(found, "All moves are resumed." if everything else altered(found, "resumed"))
 
 
 @command.command()
@@ -89,7 +116,7 @@ def resume(ctx: click.Context, /, ids: tuple[int, ...], everything: bool, **whom
 @click.option(
     "--partition",
     "partitions",
-    type=PartitionName(),
+    type=PARTITION,
     multiple=True,
     help="Cancel the reassignment of this partition: orders-7.",
 )
@@ -100,90 +127,106 @@ def resume(ctx: click.Context, /, ids: tuple[int, ...], everything: bool, **whom
     help="Cancel all reassignments, also those outside of moves.",
 )
 @click.option("--dry-run", is_flag=True, help="Show the resulting replicas; change nothing.")
-@target_options
-@click.pass_context
-def cancel(
-    ctx: click.Context,
-    /,
-    ids: tuple[int, ...],
+@with_target
+async def cancel(
+    target: Target,
+    moves: tuple[int, ...],
     topics: tuple[str, ...],
     partitions: "tuple[PartitionId, ...]",
     everything: bool,
     dry_run: bool,
-    **whom: Any,
-) -> None:
+) -> Exit:
     """Cancel moves: revert the steps in progress and drop the steps that remain.
 
     Each partition returns to its replicas before the current step; `rollback` restores those
     before the move.
     """
     more = ", --topic NAME or --partition NAME-NUMBER"
-    _check_named((*ids, *topics, *partitions), everything=everything, more=more)
+    _check_named((*moves, *topics, *partitions), everything=everything, more=more)
     from admin.capabilities.moves import CancelMoves
     from admin.capabilities.schema import Partition
 
     request = CancelMoves(
-        moves=ids,
+        moves=moves,
         topics=topics,
         partitions=tuple(Partition(topic=topic, partition=number) for topic, number in partitions),
         everything=everything,
         dry_run=dry_run,
     )
-    ctx.exit(run(_cancel(target(**whom), request)))
+    found = await target.ask(request)
+    return _report(found, cancelled(found, dry_run=dry_run))
 
 
 @command.command()
 @_id
-@target_options
-@click.pass_context
-def wait(ctx: click.Context, /, id: int, **whom: Any) -> None:
+@with_target
+async def wait(target: Target, id: int) -> Exit:
     """Wait for a move to finish and show its progress.
 
     Exit code 0: completed; 1: ended otherwise.
     """
-    ctx.exit(run(_wait(target(**whom), id)))
+    async with target.client() as client:
+        return await wait_for(client, id)
 
 
 @command.command()
 @_id
 @click.option("--dry-run", is_flag=True, help="Show the resulting replicas; change nothing.")
-@target_options
-@click.pass_context
-def rollback(ctx: click.Context, /, id: int, dry_run: bool, **whom: Any) -> None:
+@with_target
+async def rollback(target: Target, id: int, dry_run: bool) -> Exit:
     """Undo a move: restore the previous replicas, by a new move."""
-    if dry_run:
-        from admin.cli.reassign_plan import foresee_rollback
+    from admin.capabilities.moves import RollBackMove
+    from admin.cli.reassign_actions import foresee_rollback
 
-        ctx.exit(run(foresee_rollback(target(**whom), id)))
-    ctx.exit(run(_roll_back(target(**whom), id)))
+    async with target.client() as client:
+        found = await client.ask(RollBackMove(move_id=id, dry_run=dry_run))
+        if not dry_run:
+            return _report(found, rolled_back(id, found))
+        if found.partitions_accepted:
+            write(outcomes(found, "would be rolled back, to these replicas"))
+            await foresee_rollback(client, id, found)
+            return _report(found, "")
+        return _report(found, rolled_back(id, found))
 
 
 @command.command("rollback-plan")
 @_id
-@target_options
-def rollback_plan(id: int, **whom: Any) -> None:
+@with_target
+async def rollback_plan(target: Target, id: int) -> None:
     """Print the plan that restores the previous replicas, for reassign-partitions."""
-    run(_rollback_plan(target(**whom), id))
+    from admin.capabilities.moves import whole_plan
+    from admin.plan_file import render_plan
+
+    async with target.client() as client:
+        found = await whole_plan(client.ask, id)
+    write(render_plan(found.originals))
+    if found.gone:
+        say(f"Omitted: {found.gone} partition(s) of deleted topics.")
 
 
 @command.command(context_settings=_NUMBERS)
 @_id
 @click.argument("priority", type=PRIORITY)
-@target_options
-@click.pass_context
-def priority(ctx: click.Context, /, id: int, priority: int, **whom: Any) -> None:
+@with_target
+async def priority(target: Target, id: int, priority: int) -> Exit:
     """Set the priority of a move. Higher priorities go first; the default is 0."""
-    ctx.exit(run(_order(target(**whom), id, priority)))
+    from admin.capabilities.moves import AlterMove
+
+    found = await target.ask(AlterMove(move_id=id, priority=priority))
+    return _report(found, altered(found, f"has priority {priority}"))
 
 
 @command.command(context_settings=_NUMBERS)
 @_id
 @click.argument("bytes_per_s", type=RATE_OR_NONE, metavar="BYTES_PER_S")
-@target_options
-@click.pass_context
-def throttle(ctx: click.Context, /, id: int, bytes_per_s: int, **whom: Any) -> None:
+@with_target
+async def throttle(target: Target, id: int, bytes_per_s: int) -> Exit:
     """Limit the bytes per second copied to and from each broker; 0 removes the limit."""
-    ctx.exit(run(_throttle(target(**whom), id, bytes_per_s)))
+    from admin.capabilities.moves import AlterMove
+
+    found = await target.ask(AlterMove(move_id=id, throttle_bytes_per_s=bytes_per_s))
+    done = f"is throttled to {bytes_per_s} bytes/s" if bytes_per_s else "is no longer throttled"
+    return _report(found, altered(found, done))
 
 
 def _check_named(named: tuple[object, ...], *, everything: bool, more: str = "") -> None:
@@ -193,113 +236,11 @@ def _check_named(named: tuple[object, ...], *, everything: bool, more: str = "")
         raise click.UsageError(f"name moves by ID{more}, or give --all")
 
 
-async def _list(whom: Target, output: str, *, running: bool, stale: bool) -> None:
-    from msgspec.structs import replace
-
-    from admin.capabilities.moves import ListMoves
-    from admin.cli import moves_text as text
-
-    async with whom.client() as client:
-        found = await client.ask(ListMoves(), stale=stale)
-    if output == "table":
-        write(text.listed(found, running=running))
-        return
-    kept = tuple(each for each in found.moves if not (running and each.ended))
-    write_answer(replace(found, moves=kept), output)
-
-
-async def _show(whom: Target, id: int, output: str, *, everything: bool, stale: bool) -> None:
-    from msgspec.structs import replace
-
-    from admin.capabilities.moves import DescribeMove, every_partition
-    from admin.cli import moves_text as text
-
-    async with whom.client() as client:
-        move = await client.ask(DescribeMove(move_id=id), stale=stale)
-        if everything and move.partitions_not_shown:
-            partitions = await every_partition(lambda page: client.ask(page, stale=stale), id)
-            more = max(0, move.waiting + move.stepping - len(partitions))
-            move = replace(move, partitions=partitions, partitions_not_shown=more)
-    if output == "table":
-        paused = [] if move.ended else text.all_paused(move)
-        write("\n".join([*paused, text.move_details(move)]))
-    else:
-        write_answer(move, output)
-
-
-async def _wait(whom: Target, id: int) -> Exit:
-    from admin.cli.move_progress import wait_for
-
-    async with whom.client() as client:
-        return await wait_for(client, id)
-
-
-async def _hold(whom: Target, ids: tuple[int, ...], *, everything: bool, paused: bool) -> Exit:
-    from admin.capabilities.moves import PauseMoves, ResumeMoves
-    from admin.cli import moves_text as text
-
-    kind = PauseMoves if paused else ResumeMoves
-    found = await _changed(whom, kind(moves=ids, everything=everything))
-    if everything:
-        write("All moves are paused." if paused else "All moves are resumed.")
-        return Exit.DONE
-    return _told(found, text.altered(found, "paused" if paused else "resumed"))
-
-
-async def _cancel(whom: Target, request: "CancelMoves") -> Exit:
-    from admin.cli import moves_text as text
-
-    found = await _changed(whom, request)
-    return _told(found, text.cancelled(found, dry_run=request.dry_run))
-
-
-async def _roll_back(whom: Target, id: int) -> Exit:
-    from admin.capabilities.moves import RollBackMove
-    from admin.cli import moves_text as text
-
-    found = await _changed(whom, RollBackMove(move_id=id))
-    return _told(found, text.rolled_back(id, found))
-
-
-async def _rollback_plan(whom: Target, id: int) -> None:
-    from admin.capabilities.moves import whole_plan
-    from admin.plan_file import render_plan
-
-    async with whom.client() as client:
-        found = await whole_plan(client.ask, id)
-    write(render_plan(found.originals))
-    if found.gone:
-        say(f"Omitted: {found.gone} partition(s) of deleted topics.")
-
-
-async def _order(whom: Target, id: int, priority: int) -> Exit:
-    from admin.capabilities.moves import AlterMove
-    from admin.cli import moves_text as text
-
-    found = await _changed(whom, AlterMove(move_id=id, priority=priority))
-    return _told(found, text.altered(found, f"has priority {priority}"))
-
-
-async def _throttle(whom: Target, id: int, bytes_per_s: int) -> Exit:
-    from admin.capabilities.moves import AlterMove
-    from admin.cli import moves_text as text
-
-    found = await _changed(whom, AlterMove(move_id=id, throttle_bytes_per_s=bytes_per_s))
-    done = f"is throttled to {bytes_per_s} bytes/s" if bytes_per_s else "is no longer throttled"
-    return _told(found, text.altered(found, done))
-
-
-async def _changed(whom: Target, request: "Request[MovesChanged]") -> "MovesChanged":
-    async with whom.client() as client:
-        return await client.ask(request)
-
-
-def _told(found: "MovesChanged", done: str) -> Exit:
-    from admin.cli import moves_text as text
-
+def _report(found: "MovesChanged", done: str) -> Exit:
+    """Print what was done, if anything, and what was refused."""
     if done:
         write(done)
     if not found.has_refusals:
         return Exit.DONE
-    say(text.refused(found))
+    say(refused(found))
     return Exit.FAILED

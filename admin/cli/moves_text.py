@@ -1,95 +1,153 @@
-"""The output of `metaquorum moves`. Pure functions from answers to text."""
+"""The output of `metaquorum moves`: progress while it waits, tables and sentences."""
 
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from admin.capabilities.moves import (
-    DescribedMove,
-    Move,
-    MoveProgress,
-    Moves,
-    MovesChanged,
-    MovingPartition,
-    NewMove,
-    PartitionResult,
-)
-from admin.cli.output import columns
+import click
+
+from admin.cli.options import Exit, say, write
+from admin.cli.output import Columns, and_more, columns, ids
 from admin.units import show_duration, show_size
 
-_MOVES: Final = (
-    "Move",
-    "Kind",
-    "State",
-    "Partitions",
-    "Done",
-    "Stepping",
-    "Waiting",
-    "Priority",
-    "Since",
-    "AskedBy",
-)
-_PARTITIONS: Final = (
-    "Partition",
-    "Step",
-    "State",
-    "Since",
-    "Replicas",
-    "Target",
-    "Left",
-    "Rate",
-    "TimeLeft",
-    "Reason",
-)
-_OUTCOMES: Final = ("Partition", "Replicas")
+if TYPE_CHECKING:
+    from admin.capabilities.moves import (
+        DescribedMove,
+        Move,
+        MoveProgress,
+        Moves,
+        MovesChanged,
+        MovingPartition,
+        NewMove,
+        PartitionError,
+        PartitionResult,
+    )
+    from admin.client.admin_client import AdminClient
 
 
-def listed(found: Moves, *, running: bool) -> str:
+POLL_SECONDS: Final = 0.5
+"""The interval of a command that waits."""
+
+
+async def wait_for(client: "AdminClient", move_id: int) -> Exit:
+    """Show the progress of a move on stderr until it has ended, elections included."""
+    import asyncio
+
+    from admin.capabilities.moves import DescribeMove
+    from admin.client.admin_client import Unreachable
+
+    display = _Progress(is_terminal=sys.stderr.isatty())
+    while True:
+        try:
+            move = await client.ask(DescribeMove(move_id=move_id))
+        except Unreachable as error:
+            display.say(str(error))
+        else:
+            if move.ended:
+                display.end()
+                write(_sentence(move, f" is {move.state}"))
+                return Exit.DONE if move.state == "completed" else Exit.FAILED
+            display.show(move)
+        await asyncio.sleep(POLL_SECONDS)
+
+
+class _Progress:
+    """The progress of a move: on a terminal one line that is overwritten, elsewhere a line for
+    every tenth. A new reason why the move is stuck is shown at once; nothing is repeated."""
+
+    def __init__(self, *, is_terminal: bool) -> None:
+        self._is_terminal = is_terminal
+        self._progress = ""
+        self._tenth = -1
+        self._said = ""
+        self._is_open = False
+
+    def show(self, move: "DescribedMove") -> None:
+        """Show what is new about the move."""
+        self.say(stuck(move))
+        progress = _sentence(move)
+        tenth = 10 * (move.partitions_total - move.waiting - move.stepping) // move.partitions_total
+        if self._is_terminal and progress != self._progress:
+            click.echo(f"\r\x1b[K{progress}", err=True, nl=False)
+            self._is_open = True
+        elif not self._is_terminal and tenth != self._tenth:
+            say(progress)
+        self._progress, self._tenth = progress, tenth
+
+    def say(self, words: str) -> None:
+        """Print a line, unless it repeats the last one."""
+        if words and words != self._said:
+            self.end()
+            say(words)
+        self._said = words
+
+    def end(self) -> None:
+        """End the line that is being overwritten."""
+        if self._is_open:
+            say("")
+        self._is_open = False
+        self._progress = ""
+
+
+_MOVES: Final["Columns[Move]"] = {
+    "Move": lambda move: move.move_id,
+    "Kind": lambda move: move.kind,
+    "State": lambda move: move.state,
+    "Partitions": lambda move: move.partitions_total,
+    "Done": lambda move: move.completed,
+    "Stepping": lambda move: move.stepping,
+    "Waiting": lambda move: move.waiting,
+    "Priority": lambda move: move.priority,
+    "Since": lambda move: _time(move.since_ms),
+    "AskedBy": lambda move: move.asked_by or "-",
+}
+_PARTITIONS: Final["Columns[MovingPartition]"] = {
+    "Partition": lambda each: each.id,
+    "Step": lambda each: f"{each.step} of {each.steps}",
+    "State": lambda each: each.state,
+    "Since": lambda each: _time(each.since_ms),
+    "Replicas": lambda each: ids(each.replicas),
+    "Target": lambda each: ids(each.target_replicas),
+    "Left": lambda each: _size(each.bytes_left),
+    "Rate": lambda each: _rate(each.bytes_per_s),
+    "TimeLeft": lambda each: _time_left(each),
+    "Reason": lambda each: each.detail or each.reason or "-",
+}
+_OUTCOMES: Final["Columns[PartitionResult]"] = {
+    "Partition": lambda each: each.id,
+    "Replicas": lambda each: ids(each.replicas),
+}
+
+
+def listed(found: "Moves", *, running: bool) -> str:
     """The output of `list`."""
-    listed_moves = [each for each in found.moves if not (running and each.ended)]
-    lines = all_paused(found)
-    if listed_moves:
-        lines.append(columns(_MOVES, [_row(each) for each in listed_moves]))
-    else:
-        lines.append("No moves are running." if running else "No moves are listed.")
-    return "\n".join(lines)
+    none = "No moves are running." if running else "No moves are listed."
+    table = columns(found.moves, _MOVES) if found.moves else none
+    return "\n".join([*_all_paused(found), table])
 
 
-def all_paused(found: Moves | DescribedMove) -> list[str]:
+def _all_paused(found: "Moves | DescribedMove") -> list[str]:
     """A line about a pause of all moves, if there is one."""
     if found.all_paused is None:
         return []
-    who, since = found.all_paused.by or "an unknown user", _time(found.all_paused.since_ms)
-    return [f"All moves are paused by {who} since {since}."]
+    user, since = found.all_paused.by or "an unknown user", _time(found.all_paused.since_ms)
+    return [f"All moves are paused by {user} since {since}."]
 
 
-def _row(move: Move) -> tuple[object, ...]:
-    return (
-        move.move_id,
-        move.kind,
-        move.state,
-        move.partitions_total,
-        move.completed,
-        move.stepping,
-        move.waiting,
-        move.priority,
-        _time(move.since_ms),
-        move.asked_by or "-",
-    )
-
-
-def move_details(move: DescribedMove) -> str:
+def move_details(move: "DescribedMove") -> str:
     """The output of `show`."""
     name = f" ({move.name})" if move.name else ""
     of = f" of move {move.rollback_of}" if move.rollback_of else ""
     by = f" by {move.changed_by}" if move.changed_by else ""
     why = f": {move.detail}" if move.detail else ""
-    lines = [
+    lines = [] if move.ended else _all_paused(move)
+    lines += [
         f"Move {move.move_id}{name}: {move.kind}{of}, requested by"
         f" {move.asked_by or 'an unknown user'} at {_time(move.asked_at_ms)},"
         f" priority {move.priority}.",
         f"It is {move.state}{by} since {_time(move.since_ms)}{why}.",
-        f"Of {move.partitions_total} partition(s) {_counted(move)}.",
+        f"Of {move.partitions_total} partition(s) {_counts(move)}.",
     ]
     if move.refused:
         lines.append(f"{move.refused} more partition(s) were requested and refused.")
@@ -100,65 +158,46 @@ def move_details(move: DescribedMove) -> str:
         lost = ", ".join(move.throttle_lost)
         lines.append(f"Throttle configs changed by users since, and left alone: {lost}.")
     if not move.ended:
-        lines.append(summary(move))
+        lines.append(left_to_copy(move))
     if move.partitions:
-        lines.append(columns(_PARTITIONS, [_partition(each) for each in move.partitions]))
-    more = move.waiting + move.stepping - len(move.partitions)
-    if more > 0:
-        lines.append(f"and {more} more")
-    return "\n".join(lines)
+        lines.append(columns(move.partitions, _PARTITIONS))
+    return "\n".join([*lines, *and_more(move.waiting + move.stepping - len(move.partitions))])
 
 
-def _counted(move: Move) -> str:
-    words = [f"{move.completed} done"]
-    for count, what in (
+def _sentence(move: "Move", state: str = "") -> str:
+    return f"Move {move.move_id}{state}: of {move.partitions_total} partition(s) {_counts(move)}."
+
+
+def _counts(move: "Move") -> str:
+    counts = (
         (move.stepping, "in progress"),
         (move.waiting, "waiting"),
         (move.cancelled, "cancelled"),
         (move.superseded, "superseded by another move"),
         (move.gone, "deleted"),
-    ):
-        words += [f"{count} {what}"] if count else []
-    return ", ".join(words)
-
-
-def _partition(partition: MovingPartition) -> tuple[object, ...]:
-    return (
-        partition.id,
-        f"{partition.step} of {partition.steps}",
-        partition.state,
-        _time(partition.since_ms),
-        _brokers(partition.replicas),
-        _brokers(partition.target_replicas),
-        *cells(partition),
-        partition.detail or partition.reason or "-",
+    )
+    return ", ".join(
+        [f"{move.completed} done", *(f"{count} {state}" for count, state in counts if count)]
     )
 
 
-def altered(found: MovesChanged, done: str) -> str:
-    """The output of `pause`, `resume` and `priority`."""
-    ids = [each.move_id for each in found.moves if not each.kafka_error_code]
-    if not ids:
+def altered(found: "MovesChanged", done: str) -> str:
+    """The output of `pause`, `resume`, `priority` and `throttle`."""
+    changed = [str(each.move_id) for each in found.moves if not each.kafka_error_code]
+    if not changed:
         return ""
-    several = "Moves" if len(ids) > 1 else "Move"
-    return f"{several} {', '.join(map(str, ids))} {done}."
+    return f"{'Moves' if len(changed) > 1 else 'Move'} {', '.join(changed)} {done}."
 
 
-def cancelled(found: MovesChanged, *, dry_run: bool) -> str:
+def cancelled(found: "MovesChanged", *, dry_run: bool) -> str:
     """The output of `cancel`."""
-    done = [each for each in found.partitions if not each.kafka_error_code]
     if not found.partitions_accepted:
         return "Nothing would be cancelled." if dry_run else "Nothing was cancelled."
-    word = "would be cancelled, with these replicas" if dry_run else "cancelled; replicas now"
-    lines = [f"{found.partitions_accepted} partition(s) {word}:"]
-    lines.append(columns(_OUTCOMES, [(each.id, _brokers(each.replicas)) for each in done]))
-    more = found.partitions_accepted - len(done)
-    if more > 0:
-        lines.append(f"and {more} more")
-    return "\n".join(lines)
+    done = "would be cancelled, with these replicas" if dry_run else "cancelled; replicas now"
+    return outcomes(found, done)
 
 
-def rolled_back(move_id: int, found: MovesChanged) -> str:
+def rolled_back(move_id: int, found: "MovesChanged") -> str:
     """The output of `rollback`."""
     if not found.begun_move_id:
         if found.partitions_refused:
@@ -170,40 +209,31 @@ def rolled_back(move_id: int, found: MovesChanged) -> str:
     return f"Move {found.begun_move_id} rolls back move {move_id}: {count} partition(s)."
 
 
-def would_roll_back(move_id: int, found: MovesChanged) -> str:
-    """The output of `rollback --dry-run`."""
-    if not found.partitions_accepted:
-        return rolled_back(move_id, found)
-    done = [each for each in found.partitions if not each.kafka_error_code]
-    lines = [f"{found.partitions_accepted} partition(s) would be rolled back, to these replicas:"]
-    lines.append(columns(_OUTCOMES, [(each.id, _brokers(each.replicas)) for each in done]))
-    more = found.partitions_accepted - len(done)
-    if more > 0:
-        lines.append(f"and {more} more")
-    return "\n".join(lines)
+def outcomes(found: "MovesChanged", done: str) -> str:
+    """The accepted partitions with their replicas."""
+    named = [each for each in found.partitions if not each.kafka_error_code]
+    lines = [f"{found.partitions_accepted} partition(s) {done}:", columns(named, _OUTCOMES)]
+    return "\n".join([*lines, *and_more(found.partitions_accepted - len(named))])
 
 
-def refused(found: MovesChanged) -> str:
+def refused(found: "MovesChanged") -> str:
     """The errors of a request, one per line."""
-    lines = [
-        f"Error: {each.message or each.kafka_error}"
-        for each in found.moves
-        if each.kafka_error_code
-    ]
-    told = [each for each in found.partitions if each.kafka_error_code]
-    lines += [f"Error: {_place(each)}{each.message or each.kafka_error}" for each in told]
-    more = found.partitions_refused - len(told)
-    if more > 0:
-        lines.append(f"and {more} more")
-    return "\n".join(lines)
+    moves = [each for each in found.moves if each.kafka_error_code]
+    partitions = [each for each in found.partitions if each.kafka_error_code]
+    return "\n".join(
+        [
+            *(f"Error: {each.message or each.kafka_error}" for each in moves),
+            *refused_partitions(partitions, found.partitions_refused),
+        ]
+    )
 
 
-def _place(outcome: PartitionResult) -> str:
-    return "" if outcome.partition is None else f"{outcome.id}: "
-
-
-def _brokers(ids: Sequence[int]) -> str:
-    return ",".join(map(str, ids)) or "-"
+def refused_partitions(named: "Sequence[PartitionError]", total: int) -> Iterator[str]:
+    """The errors of partitions, of which the answer names some."""
+    for each in named:
+        partition = "" if each.partition is None else f"{each.id}: "
+        yield f"Error: {partition}{each.message or each.kafka_error}"
+    yield from and_more(total - len(named))
 
 
 def _time(at_ms: int) -> str:
@@ -226,62 +256,37 @@ STUCK: Final = frozenset(
 """Reasons to wait that need an operator, or a broker to come back."""
 
 
-def progress(move: Move) -> str:
-    """One line about the progress of a running move."""
-    return f"Move {move.move_id}: of {move.partitions_total} partition(s) {_counted(move)}."
-
-
-def hindered(move: DescribedMove) -> str:
+def stuck(move: "DescribedMove") -> str:
     """One line about partitions that are stuck; empty if there are none."""
-    stuck = [each for each in move.partitions if each.reason in STUCK]
-    if not stuck:
+    found = [each for each in move.partitions if each.reason in STUCK]
+    if not found:
         return ""
-    first = stuck[0]
-    more = f" and {len(stuck) - 1} more" if len(stuck) > 1 else ""
-    with_all = len(stuck) == move.waiting + move.stepping
-    what = "is stuck" if with_all else f"is stuck with {len(stuck)} partition(s)"
+    first = found[0]
+    more = f" and {len(found) - 1} more" if len(found) > 1 else ""
+    is_all = len(found) == move.waiting + move.stepping
+    what = "is stuck" if is_all else f"is stuck with {len(found)} partition(s)"
     return f"Move {move.move_id} {what}: {first.id}{more}: {first.detail or first.reason}."
 
 
-def ended(move: Move) -> str:
-    """One line about the end of a move."""
-    total = move.partitions_total
-    return f"Move {move.move_id} is {move.state}: of {total} partition(s) {_counted(move)}."
-
-
-NOT_KNOWN = "unknown"
-
-
-def cells(partition: MovingPartition) -> tuple[str, str, str]:
-    """The cells for bytes left, rate and time left of a partition."""
-    return (_size(partition.bytes_left), _rate(partition.bytes_per_s), _time_left(partition))
-
-
-def summary(move: MoveProgress) -> str:
-    """One sentence about what a running move still has to copy."""
+def left_to_copy(move: "MoveProgress") -> str:
+    """One sentence about the bytes that a running move still has to copy."""
     if move.bytes_left is None:
         return "Bytes left to copy: unknown."
-    more = (
-        f" plus {move.partitions_bytes_unknown} partition(s) of unknown size"
-        if move.partitions_bytes_unknown
-        else ""
-    )
+    unknown = move.partitions_bytes_unknown
+    more = f" plus {unknown} partition(s) of unknown size" if unknown else ""
     left, rate = _size(move.bytes_left), _rate(move.bytes_per_s)
     words = f"Left to copy: {left}{more}, at {rate}; time left: {_time_left(move)}."
-    return f"{words} {_behind(move)}" if move.partitions_falling_behind else words
-
-
-def _behind(move: MoveProgress) -> str:
-    """A warning that a move cannot finish at its present rate."""
-    count = move.partitions_falling_behind
-    words = f"{count} partition(s) fall behind: writes exceed the copy rate."
+    if not move.partitions_falling_behind:
+        return words
+    words += f" {move.partitions_falling_behind} partition(s) fall behind: writes exceed the copy"
+    words += " rate."
     if not move.throttle_bytes_per_s:
         return words
     command = f"`metaquorum moves throttle {move.move_id} BYTES_PER_S`"
     return f"{words} Raise the limit with {command}; 0 removes it."
 
 
-def throttled(move: Move, asked: NewMove[Any]) -> str:
+def throttled(move: "Move", asked: "NewMove[Any]") -> str:
     """One sentence about the throttle of a move; one that began earlier may have another one."""
     rate, wanted = move.throttle_bytes_per_s, asked.throttle_bytes_per_s
     if rate == wanted:
@@ -293,7 +298,7 @@ def throttled(move: Move, asked: NewMove[Any]) -> str:
     )
 
 
-def throttled_as_by_kafka(move: Move) -> str:
+def throttled_as_by_kafka(move: "Move") -> str:
     """The throttle of a move, in the words of Kafka's script."""
     rate = move.throttle_bytes_per_s
     if not rate:
@@ -302,12 +307,12 @@ def throttled_as_by_kafka(move: Move) -> str:
 
 
 def _size(size_bytes: int | None) -> str:
-    return NOT_KNOWN if size_bytes is None else show_size(size_bytes)
+    return "unknown" if size_bytes is None else show_size(size_bytes)
 
 
 def _rate(bytes_per_s: int | None) -> str:
-    return NOT_KNOWN if bytes_per_s is None else f"{show_size(bytes_per_s)}/s"
+    return "unknown" if bytes_per_s is None else f"{show_size(bytes_per_s)}/s"
 
 
-def _time_left(of: MoveProgress | MovingPartition) -> str:
-    return NOT_KNOWN if of.time_left_ms is None else show_duration(of.time_left_ms)
+def _time_left(of: "MoveProgress | MovingPartition") -> str:
+    return "unknown" if of.time_left_ms is None else show_duration(of.time_left_ms)

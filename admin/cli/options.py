@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import click
 from click.core import ParameterSource
 
+from admin.cli.output import Json, as_json, as_yaml
+
 if TYPE_CHECKING:
     from admin.addresses import Address
-    from admin.capabilities.schema import Answer
-    from admin.cli.output import Json
+    from admin.capabilities.schema import Request
     from admin.client.admin_client import AdminClient
     from admin.model import PartitionId
 
@@ -27,7 +28,8 @@ T = TypeVar("T")
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
 TIMEOUT_MS: Final = 15_000
-BROKER_ID_MAX: Final = 2**31 - 1
+ID_MAX: Final = 2**31 - 1
+"""The highest id of a broker and the highest number of a partition."""
 
 
 class Exit(IntEnum):
@@ -45,128 +47,184 @@ class BadInput(click.ClickException):
     exit_code = int(Exit.USAGE)
 
 
-class AddressList(click.ParamType["tuple[Address, ...]"]):
-    """`host:port,host:port`."""
+class Parsed(click.ParamType[T]):
+    """The type of a value that `parse` makes of the text; its `ValueError` is a usage error."""
 
-    name = "host:port,..."
+    def __init__(self, name: str, parse: Callable[[str], T]) -> None:
+        self.name = name
+        self._parse = parse
 
-    def convert(self, value: Any, param: Any, ctx: Any) -> "tuple[Address, ...]":
-        """Parse the addresses; a usage error if one is invalid."""
-        from admin.addresses import parse_addresses
-
-        if isinstance(value, tuple):
-            return value
+    def convert(self, value: Any, param: Any, ctx: Any) -> T:
+        """Parse `value`, unless it is a default that needs no parsing."""
+        if not isinstance(value, str):
+            return value  # type: ignore[no-any-return]
         try:
-            return parse_addresses(value)
+            return self._parse(value)
         except ValueError as error:
             self.fail(str(error), param, ctx)
 
 
-class BrokerList(click.ParamType["tuple[int, ...]"]):
-    """`101,102`: broker ids without duplicates."""
+def _addresses(text: str) -> "tuple[Address, ...]":
+    from admin.addresses import parse_addresses
 
-    name = "id,..."
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> tuple[int, ...]:
-        """Parse the ids; a usage error if one is invalid."""
-        if isinstance(value, tuple):
-            return value
-        for word in value.split(","):
-            is_number = word.isascii() and word.isdecimal()
-            # A long string of digits is not an id either.
-            is_number = is_number and len(word) <= len(str(BROKER_ID_MAX))
-            if not is_number or int(word) > BROKER_ID_MAX:
-                self.fail(f"{word!r} is not a broker id; write 101,102", param, ctx)
-        ids = tuple(map(int, value.split(",")))
-        twice = sorted({id for id in ids if ids.count(id) > 1})
-        if twice:
-            names = ",".join(map(str, twice))
-            self.fail(f"Broker list contains duplicate entries: {names}", param, ctx)
-        return ids
+    return parse_addresses(text)
 
 
-class Duration(click.ParamType[int]):
-    """`5s`, `500ms`; converted to milliseconds."""
-
-    name = "duration"
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> int:
-        """Parse into milliseconds; a usage error for anything else."""
-        from admin.units import parse_duration_ms
-
-        if isinstance(value, int):
-            return value
-        try:
-            return parse_duration_ms(value)
-        except ValueError as error:
-            self.fail(str(error), param, ctx)
+def _is_id(text: str) -> bool:
+    # A long string of digits is not an id either.
+    is_number = text.isascii() and text.isdecimal() and len(text) <= len(str(ID_MAX))
+    return is_number and int(text) <= ID_MAX
 
 
-stale_option = click.option(
-    "--stale", is_flag=True, help="Allow a stale answer from any node; needs no leader."
-)
+def _broker_ids(text: str) -> tuple[int, ...]:
+    words = text.split(",")
+    for word in words:
+        if not _is_id(word):
+            raise ValueError(f"{word!r} is not a broker id; write 101,102")
+    ids = tuple(map(int, words))
+    twice = sorted({id for id in ids if ids.count(id) > 1})
+    if twice:
+        raise ValueError(f"Broker list contains duplicate entries: {','.join(map(str, twice))}")
+    return ids
+
+
+def _partition(text: str) -> "PartitionId":
+    from admin.model import PartitionId
+
+    topic, _, number = text.rpartition("-")
+    if not topic or not _is_id(number):
+        raise ValueError(f"{text!r} is not a partition; write its topic and number: orders-7")
+    return PartitionId(topic, int(number))
+
+
+def _name_and_value(text: str) -> tuple[str, str]:
+    name, separator, value = text.partition("=")
+    if not separator or not name:
+        raise ValueError(f"{text!r} is not name=value")
+    return name, value
+
+
+def _duration_ms(text: str) -> int:
+    from admin.units import parse_duration_ms
+
+    return parse_duration_ms(text)
+
+
+ADDRESSES: Final = Parsed("host:port,...", _addresses)
+BROKERS: Final = Parsed("id,...", _broker_ids)
+PARTITION: Final = Parsed("topic-number", _partition)
+NAME_VALUE: Final = Parsed("name=value", _name_and_value)
+DURATION: Final = Parsed("duration", _duration_ms)
+MOVE_ID: Final = click.IntRange(1, 2**63 - 1)
+PRIORITY: Final = click.IntRange(-(2**31), 2**31 - 1)
+RATE: Final = click.IntRange(1, 2**63 - 1)
+"""Bytes per second."""
+RATE_OR_NONE: Final = click.IntRange(0, 2**63 - 1)
+"""As above; 0 is no limit."""
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
     """The nodes to ask, and the time limit."""
 
-    addresses: "tuple[Address, ...]"
-    is_controller: bool
+    servers: "tuple[Address, ...] | None"
+    controllers: "tuple[Address, ...] | None"
     timeout_ms: int
+
+    @property
+    def addresses(self) -> "tuple[Address, ...]":
+        """The addresses; a usage error unless the options name brokers or else controllers."""
+        if self.servers and self.controllers:
+            raise click.UsageError("give --bootstrap-server or --bootstrap-controller, not both")
+        if not (self.servers or self.controllers):
+            raise click.UsageError("give --bootstrap-server or --bootstrap-controller")
+        return self.servers or self.controllers or ()
+
+    def brokers(self, usage: str) -> "tuple[Address, ...]":
+        """The addresses of brokers; a usage error with this message if they are controllers."""
+        if self.addresses is self.controllers:
+            raise click.UsageError(usage)
+        return self.addresses
 
     def client(self) -> "AdminClient":
         """Return a client for these nodes; use it as an async context."""
+        addresses = self.addresses
         from admin.client.admin_client import AdminClient
 
         return AdminClient(
-            self.addresses, is_controller=self.is_controller, timeout_ms=self.timeout_ms
+            addresses, is_controller=bool(self.controllers), timeout_ms=self.timeout_ms
         )
 
+    async def ask(self, request: "Request[T]", *, stale: bool = False) -> T:
+        """Ask for one capability."""
+        async with self.client() as client:
+            return await client.ask(request, stale=stale)
 
-def target_options(command: Decorated) -> Decorated:
-    """Add `--bootstrap-server`, `--bootstrap-controller` and `--timeout`; see `target`."""
-    options = (
-        click.option(
-            "--bootstrap-server",
-            type=AddressList(),
-            envvar="METAQUORUM_BOOTSTRAP_SERVER",
-            help="Connect to these brokers.",
-        ),
-        click.option(
-            "--bootstrap-controller",
-            type=AddressList(),
-            envvar="METAQUORUM_BOOTSTRAP_CONTROLLER",
-            help="Connect to these controllers.",
-        ),
-        click.option(
-            "--timeout",
-            "timeout_ms",
-            type=Duration(),
-            default=TIMEOUT_MS,
-            show_default="15s",
-            help="Give up after this time, elections included.",
-        ),
-    )
-    for option in reversed(options):
-        command = option(command)
+
+def add_options(*options: Callable[[Decorated], Decorated]) -> Callable[[Decorated], Decorated]:
+    """A decorator that adds several options, which `--help` lists in this order."""
+
+    def add(command: Decorated) -> Decorated:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return add
+
+
+_target_options: Final = add_options(
+    click.option(
+        "--bootstrap-server",
+        type=ADDRESSES,
+        envvar="METAQUORUM_BOOTSTRAP_SERVER",
+        help="Connect to these brokers.",
+    ),
+    click.option(
+        "--bootstrap-controller",
+        type=ADDRESSES,
+        envvar="METAQUORUM_BOOTSTRAP_CONTROLLER",
+        help="Connect to these controllers.",
+    ),
+    click.option(
+        "--timeout",
+        "timeout_ms",
+        type=DURATION,
+        default=TIMEOUT_MS,
+        show_default="15s",
+        help="Give up after this time, elections included.",
+    ),
+)
+
+
+def with_target(work: Callable[..., Any]) -> Callable[..., None]:
+    """Add the options for the nodes to ask, and call `work` with the `Target` and the others.
+
+    A coroutine is run. What `work` returns, if anything, is the exit code.
+    """
+
+    @_target_options
+    @click.pass_context
+    @wraps(work)
+    def command(
+        ctx: click.Context,
+        /,
+        bootstrap_server: Any,
+        bootstrap_controller: Any,
+        timeout_ms: int,
+        **options: Any,
+    ) -> None:
+        code = work(Target(bootstrap_server, bootstrap_controller, timeout_ms), **options)
+        if isinstance(code, Coroutine):
+            code = run(code)
+        if code is not None:
+            ctx.exit(code)
+
     return command
 
 
-def target(
-    bootstrap_server: "tuple[Address, ...] | None",
-    bootstrap_controller: "tuple[Address, ...] | None",
-    timeout_ms: int,
-) -> Target:
-    """Return the target; a usage error unless the options name brokers or else controllers."""
-    if bootstrap_server and bootstrap_controller:
-        raise click.UsageError("give --bootstrap-server or --bootstrap-controller, not both")
-    addresses = bootstrap_server or bootstrap_controller
-    if not addresses:
-        raise click.UsageError("give --bootstrap-server or --bootstrap-controller")
-    return Target(addresses, bool(bootstrap_controller), timeout_ms)
-
-
+stale_option = click.option(
+    "--stale", is_flag=True, help="Allow a stale answer from any node; needs no leader."
+)
 output_option = click.option(
     "-o",
     "--output",
@@ -175,6 +233,64 @@ output_option = click.option(
     show_default=True,
     help="Output format.",
 )
+
+
+def _limits(_ctx: click.Context, _param: click.Parameter, rate: int | None) -> dict[str, int]:
+    return {} if rate is None else {"throttle_bytes_per_s": rate}
+
+
+throttle_option = click.option(
+    "--throttle",
+    type=RATE,
+    callback=_limits,
+    help="Limit of bytes per second copied to and from each broker.",
+)
+"""The limits of a new move as fields of its request; empty if none is given."""
+
+
+def _checked_key(ctx: click.Context, param: click.Parameter, key: str) -> str:
+    """Reject an invalid key, also an empty one on the command line: most likely an unset variable
+    of a script."""
+    if key:
+        from controller.move_requests import wrong_key
+
+        if reason := wrong_key(key):
+            raise click.UsageError(reason, ctx)
+    elif ctx.get_parameter_source(str(param.name)) is ParameterSource.COMMANDLINE:
+        raise click.BadParameter("it is empty", ctx, param)
+    return key
+
+
+key_option = click.option(
+    "--key",
+    default="",
+    callback=_checked_key,
+    help="Idempotency key: repeat the request safely.",
+)
+
+
+def check_dry_run(dry_run: bool, **others: object) -> None:
+    """Raise a usage error if --dry-run is combined with an option that changes something."""
+    for name, given in others.items():
+        if dry_run and given:
+            raise click.UsageError(f"--dry-run changes nothing; omit --{name}")
+
+
+def topic_name(command: Callable[..., None]) -> Callable[..., None]:
+    """Give `command` the parameter `topic`, as an argument or as --topic (Kafka's scripts)."""
+
+    @click.argument("topic", required=False)
+    @click.option("--topic", "named", metavar="TOPIC", help="The topic, in place of the argument.")
+    @wraps(command)
+    def with_topic(*args: Any, topic: str | None, named: str | None, **kwargs: Any) -> None:
+        if topic is not None and named is not None:
+            raise click.UsageError(f"the topic is given twice: {topic}, and --topic {named}")
+        chosen = topic if named is None else named
+        if not chosen:
+            raise click.UsageError("name the topic: TOPIC, or --topic TOPIC")
+        command(*args, topic=chosen, **kwargs)
+
+    return with_topic
 
 
 def command_line() -> str:
@@ -197,39 +313,46 @@ def say(text: str) -> None:
     click.echo(text, err=True)
 
 
-def write_data(value: "Json", output: str) -> None:
+def write_data(value: Json, output: str) -> None:
     """Print plain values as `-o json` or `-o yaml` ask for."""
-    from admin.cli.output import as_json, as_yaml
-
     write(as_yaml(value) if output == "yaml" else as_json(value))
 
 
-def write_answer(answer: "Answer", output: str) -> None:
-    """Print the answer of a capability as `-o json` or `-o yaml` ask for."""
-    from admin.capabilities.schema import json_of
+def show(
+    found: T, output: str, table: Callable[[T], str], data: Callable[[T], Json] | None = None
+) -> None:
+    """Print an answer as its table, or as data; without `data` it is the answer of a capability."""
+    if output == "table":
+        write(table(found))
+        return
+    if data is not None:
+        write_data(data(found), output)
+        return
+    from admin.capabilities.schema import Answer, json_of
 
-    write_data(json_of(answer), output)
+    assert isinstance(found, Answer)
+    write_data(json_of(found), output)
 
 
 def run(work: Coroutine[Any, Any, T]) -> T:
     """Run `work`; an expected error becomes one sentence on stderr and exit code 1."""
     import asyncio
 
-    from admin.client.admin_client import AdminError
-    from admin.plan_file import InvalidPlan
-
     try:
         return asyncio.run(work)
-    except (AdminError, InvalidPlan) as error:
-        raise click.ClickException(str(error)) from None
-    except BrokenPipeError:
-        # The reader of our output has closed the pipe; click exits quietly.
+    except (click.ClickException, BrokenPipeError):
+        # Of the latter: the reader of our output has closed the pipe, and click exits quietly.
         raise
-    except OSError as error:
-        raise click.ClickException(str(error)) from None
     except KeyboardInterrupt:
         say("interrupted")
         sys.exit(130)
+    except Exception as error:
+        from admin.faults import AdminError
+        from admin.plan_file import InvalidPlan
+
+        if isinstance(error, AdminError | InvalidPlan | OSError):
+            raise click.ClickException(str(error)) from None
+        raise
 
 
 def read_text(path: Path, bytes_max: int) -> str:
@@ -245,92 +368,3 @@ def read_text(path: Path, bytes_max: int) -> str:
         return content.decode()
     except UnicodeDecodeError as error:
         raise BadInput(f"{path} is not UTF-8 text: byte {error.start} is wrong") from None
-
-
-def topic_name(command: Callable[..., None]) -> Callable[..., None]:
-    """Give `command` the parameter `topic`, as an argument or as --topic (Kafka's scripts)."""
-
-    @click.argument("topic", required=False)
-    @click.option("--topic", "named", metavar="TOPIC", help="The topic, in place of the argument.")
-    @wraps(command)
-    def with_topic(*args: Any, topic: str | None, named: str | None, **kwargs: Any) -> None:
-        if topic is not None and named is not None:
-            raise click.UsageError(f"the topic is given twice: {topic}, and --topic {named}")
-        chosen = topic if named is None else named
-        if not chosen:
-            raise click.UsageError("name the topic: TOPIC, or --topic TOPIC")
-        command(*args, topic=chosen, **kwargs)
-
-    return with_topic
-
-
-MOVE_ID: Final = click.IntRange(1, 2**63 - 1)
-PRIORITY: Final = click.IntRange(-(2**31), 2**31 - 1)
-RATE: Final = click.IntRange(1, 2**63 - 1)
-"""Bytes per second."""
-RATE_OR_NONE: Final = click.IntRange(0, 2**63 - 1)
-"""As above; 0 is no limit."""
-PARTITION_MAX: Final = 2**31 - 1
-
-
-def _limits(_ctx: click.Context, _param: click.Parameter, rate: int | None) -> dict[str, int]:
-    return {} if rate is None else {"throttle_bytes_per_s": rate}
-
-
-throttle_option = click.option(
-    "--throttle",
-    type=RATE,
-    callback=_limits,
-    help="Limit of bytes per second copied to and from each broker.",
-)
-"""The limits of a new move as fields of its request; empty if none is given."""
-
-
-def _given_key(ctx: click.Context, param: click.Parameter, key: str) -> str:
-    """Reject an empty key on the command line: most likely an unset variable of a script."""
-    is_given = ctx.get_parameter_source(str(param.name)) is ParameterSource.COMMANDLINE
-    if not key and is_given:
-        raise click.BadParameter("it is empty", ctx, param)
-    return key
-
-
-key_option = click.option(
-    "--key",
-    default="",
-    callback=_given_key,
-    help="Idempotency key: repeat the request safely.",
-)
-
-
-def check_key(key: str, *, dry_run: bool = False) -> None:
-    """Raise a usage error for an invalid key, or one given with --dry-run."""
-    if not key:
-        return
-    if dry_run:
-        raise click.UsageError("--dry-run changes nothing; omit --key")
-    from controller.move_requests import wrong_key
-
-    reason = wrong_key(key)
-    if reason is not None:
-        raise click.UsageError(reason)
-
-
-class PartitionName(click.ParamType["PartitionId"]):
-    """`orders-7`: partition 7 of topic orders."""
-
-    name = "topic-number"
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> "PartitionId":
-        """Parse the partition; a usage error for anything else."""
-        from admin.model import PartitionId
-
-        if isinstance(value, PartitionId):
-            return value
-        topic, _, number = value.rpartition("-")
-        is_number = number.isascii() and number.isdecimal()
-        # A long string of digits is not an id either.
-        is_number = is_number and len(number) <= len(str(PARTITION_MAX))
-        if not topic or not is_number or int(number) > PARTITION_MAX:
-            right = "write its topic and number: orders-7"
-            self.fail(f"{value!r} is not a partition; {right}", param, ctx)
-        return PartitionId(topic, int(number))

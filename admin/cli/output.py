@@ -1,32 +1,47 @@
 """Output formats: aligned columns, the columns of Kafka's tools, JSON, YAML. Pure functions."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final, TypeAlias
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeAlias, TypeVar
+
+T = TypeVar("T")
 
 Json: TypeAlias = Mapping[str, Any] | Sequence[Any] | str | int | bool | None
-
-_GAP: Final = "  "
-
-
-def columns(titles: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    """Align `rows` under `titles`; no trailing spaces."""
-    lines = [list(titles), *([str(cell) for cell in row] for row in rows)]
-    widths = [max(len(line[place]) for line in lines) for place in range(len(titles))]
-    return "\n".join(
-        _GAP.join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
-        for line in lines
-    )
+Columns: TypeAlias = Mapping[str, Callable[[T], object]]
+"""The columns of a table: each title with the function that returns the cell of a row."""
 
 
-def kafka_columns(titles: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    """Align as Kafka's tools do: every cell is padded with spaces and followed by a tab."""
-    lines = [list(titles), *([str(cell) for cell in row] for row in rows)]
-    widths = [max(len(line[place]) for line in lines) for place in range(len(titles))]
-    return "\n".join(
-        "".join(f"{cell.ljust(width)}\t" for cell, width in zip(line, widths, strict=True))
-        for line in lines
-    )
+def columns(rows: Iterable[T], cells: Columns[T]) -> str:
+    """A table of `rows` with a line of titles; no trailing spaces."""
+    return "\n".join("  ".join(line).rstrip() for line in _aligned(rows, cells))
+
+
+def kafka_columns(rows: Iterable[T], cells: Columns[T]) -> str:
+    """The same as Kafka's tools print it: each cell is padded and followed by a tab."""
+    return "\n".join("".join(f"{cell}\t" for cell in line) for line in _aligned(rows, cells))
+
+
+def _aligned(rows: Iterable[T], cells: Columns[T]) -> Iterator[list[str]]:
+    """The lines of a table, all cells of a column padded to the same width."""
+    lines = [list(cells), *([str(cell(row)) for cell in cells.values()] for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    for line in lines:
+        yield [cell.ljust(width) for cell, width in zip(line, widths, strict=True)]
+
+
+def ids(values: Iterable[int]) -> str:
+    """The ids in a cell of a table."""
+    return ",".join(map(str, values)) or "-"
+
+
+def named(brokers: Sequence[int]) -> str:
+    """The subject of a sentence about brokers."""
+    return f"{'Brokers' if len(brokers) > 1 else 'Broker'} {', '.join(map(str, brokers))}"
+
+
+def and_more(count: int) -> list[str]:
+    """The last line of a list that leaves out `count` entries, if any."""
+    return [f"and {count} more"] if count > 0 else []
 
 
 def as_json(value: Json) -> str:

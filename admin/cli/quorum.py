@@ -1,57 +1,81 @@
-"""`metadata-quorum`: Kafka's command, and the forms of KIP-595."""
+"""`metadata-quorum`: Kafka's command, and the forms of KIP-595.
 
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
+`alter` (KIP-595) sets the whole voter set; `add-controller` and `remove-controller`, as in Kafka's
+script, change one voter.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import partial, wraps
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import click
+from click.core import ParameterSource
 
 from admin.cli.options import (
-    AddressList,
+    ADDRESSES,
+    ID_MAX,
+    BadInput,
+    Exit,
     Target,
+    add_options,
     output_option,
     run,
+    say,
+    show,
     stale_option,
-    target,
-    target_options,
+    with_target,
     write,
-    write_data,
 )
+from quorum.clocks import wall_ms
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from admin.client.nodes import Whereabouts
+    from admin.addresses import Address
+    from admin.client.admin_client import AdminClient
     from controller.quorum_description import QuorumDescription
+    from quorum.core.vocabulary import ReplicaKey
 
 What = Literal["status", "replication"]
-Form = Literal["seed", "kafka"]
-Decorated = TypeVar("Decorated", bound="Callable[..., Any]")
 
-_TARGET: Final = ("bootstrap_server", "bootstrap_controller")
+_ADDRESSES: Final = {"bootstrap_server", "bootstrap_controller"}
+_format_options: Final = add_options(
+    stale_option,
+    click.option("--human-readable", is_flag=True, help="Readable times (--replication)."),
+    click.option(
+        "--format",
+        "form",
+        type=click.Choice(["seed", "kafka"]),
+        default="seed",
+        show_default=True,
+        help="The tables of KIP-595, or those of Kafka's current tool.",
+    ),
+    output_option,
+)
 
 
-def shape_options(command: Decorated) -> Decorated:
-    """Add the options for the output format."""
-    options = (
-        stale_option,
-        click.option("--human-readable", is_flag=True, help="Readable times (--replication)."),
-        click.option(
-            "--format",
-            "form",
-            type=click.Choice(["seed", "kafka"]),
-            default="seed",
-            show_default=True,
-            help="The tables of KIP-595, or those of Kafka's current tool.",
-        ),
-        output_option,
-    )
-    for option in reversed(options):
-        command = option(command)
-    return command
+def _inherits(command: Callable[..., None]) -> Callable[..., None]:
+    """Let options that are given to the group apply, unless given to the command itself."""
+
+    @click.pass_context
+    @wraps(command)
+    def merged(ctx: click.Context, /, **options: Any) -> None:
+        assert ctx.parent is not None
+        given = {
+            name
+            for name in options
+            if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE
+        }
+        outer = ctx.parent.params
+        if given & _ADDRESSES:
+            # The two address options exclude each other: one given inside replaces the outer one.
+            outer = {**outer, **dict.fromkeys(_ADDRESSES)}
+        command(**options | {name: outer[name] for name in options.keys() & outer.keys() - given})
+
+    return merged
 
 
 @click.group(invoke_without_command=True)
-@target_options
-@shape_options
+@with_target
+@_format_options
 @click.option(
     "--describe",
     "what",
@@ -62,47 +86,45 @@ def shape_options(command: Decorated) -> Decorated:
 )
 @click.option("--alter", "alters", is_flag=True, help="As in KIP-595: --alter --voters 0,3,4.")
 @click.option("--voters", help="With --alter: the new voters.")
-@click.pass_context
 def command(
-    ctx: click.Context, /, what: What | None, alters: bool, voters: str | None, **options: Any
-) -> None:
+    target: Target, what: What | None, alters: bool, voters: str | None, **options: Any
+) -> Exit | None:
     """Describe the metadata quorum, or change its voters."""
-    ctx.obj = options
-    if ctx.invoked_subcommand is not None:
+    if click.get_current_context().invoked_subcommand is not None:
         if what is not None or alters or voters is not None:
             raise click.UsageError(
                 "give a command (describe, alter, ...) or an option (--describe, --alter), not both"
             )
-        return
+        return None
+    if alters and what is not None:
+        raise click.UsageError("give --describe or --alter, not both")
     if alters:
-        if what is not None:
-            raise click.UsageError("give --describe or --alter, not both")
-        _alter(voters, cancel=False, wait=True, **options)
-        return
+        return run(_alter(target, voters, cancel=False, wait=True, output=options["output"]))
     if voters is not None:
         raise click.UsageError("--voters goes with --alter")
     if what is None:
         raise click.UsageError(
             "give a command: describe --status, describe --replication, or --describe"
         )
-    _describe(what, **options)
+    run(_describe(target, what, **options))
+    return Exit.DONE
 
 
 @command.command("describe")
+@_inherits
 @click.option("--status", is_flag=True, help="Leader, high watermark, lag, voters.")
 @click.option("--replication", is_flag=True, help="Every replica with its lag.")
 @click.option("--brokers", is_flag=True, help="The address of every node; needs no leader.")
-@target_options
-@shape_options
-@click.pass_context
-def describe(
-    ctx: click.Context, /, status: bool, replication: bool, brokers: bool, **options: Any
+@with_target
+@_format_options
+async def describe(
+    target: Target, status: bool, replication: bool, brokers: bool, **options: Any
 ) -> None:
     """Describe the quorum: --status, --replication or --brokers."""
     if brokers:
         if status or replication:
             raise click.UsageError("give one of --status, --replication and --brokers")
-        _describe_brokers(**_merged(ctx, options))
+        await _describe_brokers(target, **options)
         return
     if status and replication:
         raise click.UsageError(
@@ -112,90 +134,70 @@ def describe(
         raise click.UsageError(
             "One of --status or --replication must be specified with describe sub-command"
         )
-    _describe("status" if status else "replication", **_merged(ctx, options))
+    await _describe(target, "status" if status else "replication", **options)
 
 
 @command.command("alter")
+@_inherits
 @click.option("--voters", help="The new voters: 4,5,6, or 4:DIRECTORY_ID,5,6.")
 @click.option(
     "--cancel", is_flag=True, help="Cancel a change in progress; keep the present voters."
 )
 @click.option("--no-wait", is_flag=True, help="Return once the target is recorded.")
-@target_options
+@with_target
 @output_option
-@click.pass_context
-def alter(
-    ctx: click.Context, /, voters: str | None, cancel: bool, no_wait: bool, **options: Any
-) -> None:
+async def alter(
+    target: Target, voters: str | None, cancel: bool, no_wait: bool, output: str
+) -> Exit:
     """Replace the voters; the leader adds and removes them one at a time."""
-    _alter(voters, cancel=cancel, wait=not no_wait, **_merged(ctx, options))
+    return await _alter(target, voters, cancel=cancel, wait=not no_wait, output=output)
+
+
+_voter_options: Final = add_options(
+    click.option("--controller-id", type=click.IntRange(min=0), required=True),
+    click.option("--controller-directory-id", "directory", help="[default: looked up]"),
+)
 
 
 @command.command("add-controller")
-@click.option("--controller-id", type=click.IntRange(min=0), required=True)
-@click.option("--controller-directory-id", "directory", help="[default: looked up]")
-@click.option("--listener", type=AddressList(), required=True, help="Its address: host:port.")
-@target_options
-@click.pass_context
-def add_controller(
-    ctx: click.Context, /, controller_id: int, directory: str | None, listener: Any, **options: Any
+@_inherits
+@_voter_options
+@click.option("--listener", type=ADDRESSES, required=True, help="Its address: host:port.")
+@with_target
+async def add_controller(
+    target: Target, controller_id: int, directory: str | None, listener: "tuple[Address, ...]"
 ) -> None:
     """Add a voter, which must have caught up (KIP-853)."""
-    from admin.cli import voters
+    from quorum.core.vocabulary import uuid_to_text
 
     if len(listener) != 1:
         raise click.UsageError("--listener: name one address")
-    voters.add(target(**_merged(ctx, options)), controller_id, directory, listener[0])
+    async with target.client() as client:
+        key = _key(await client.describe_quorum(), controller_id, directory, votes=False)
+        await client.add_voter(key, [("CONTROLLER", listener[0])])
+    write(
+        f"Added controller {key.id} with directory id {uuid_to_text(key.directory_id)} and "
+        f"endpoints: CONTROLLER://{listener[0]}"
+    )
 
 
 @command.command("remove-controller")
-@click.option("--controller-id", type=click.IntRange(min=0), required=True)
-@click.option("--controller-directory-id", "directory", help="[default: looked up]")
-@target_options
-@click.pass_context
-def remove_controller(
-    ctx: click.Context, /, controller_id: int, directory: str | None, **options: Any
-) -> None:
+@_inherits
+@_voter_options
+@with_target
+async def remove_controller(target: Target, controller_id: int, directory: str | None) -> None:
     """Remove a voter (KIP-853)."""
-    from admin.cli import voters
+    from quorum.core.vocabulary import uuid_to_text
 
-    voters.remove(target(**_merged(ctx, options)), controller_id, directory)
-
-
-def _alter(
-    voters: str | None,
-    *,
-    cancel: bool,
-    wait: bool,
-    output: str,
-    bootstrap_server: Any,
-    bootstrap_controller: Any,
-    timeout_ms: int,
-    **_: Any,
-) -> None:
-    from admin.cli import voters as changing
-
-    whom = target(bootstrap_server, bootstrap_controller, timeout_ms)
-    changing.alter(whom, voters, cancel=cancel, wait=wait, output=output)
+    async with target.client() as client:
+        key = _key(await client.describe_quorum(), controller_id, directory, votes=True)
+        await client.remove_voter(key)
+    # Two spaces, as in Kafka's tool.
+    write(f"Removed  KRaft controller {key.id} with directory id {uuid_to_text(key.directory_id)}")
 
 
-def _merged(ctx: click.Context, options: dict[str, Any]) -> dict[str, Any]:
-    """Merge the options of group and command; those of the command win."""
-    outer: dict[str, Any] = ctx.obj
-    given = {
-        name
-        for name in options
-        if ctx.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
-    }
-    merged = {name: options[name] if name in given else outer[name] for name in options}
-    if given & set(_TARGET):
-        # The two address options exclude each other: one given inside replaces the outer one.
-        merged.update({name: options[name] if name in given else None for name in _TARGET})
-    return merged
-
-
-def _describe(
-    what: What, *, stale: bool, human_readable: bool, form: Form, output: str, **whom: Any
+async def _describe(
+    target: Target, what: What, *, stale: bool, human_readable: bool, form: str, output: str
 ) -> None:
     if human_readable and what != "replication":
         raise click.UsageError(
@@ -203,52 +205,124 @@ def _describe(
         )
     if form == "kafka" and output != "table":
         raise click.UsageError("--format kafka is a table; omit --output")
-    quorum = run(_ask(target(**whom), stale=stale))
-    if output == "table":
-        write(_table(quorum, what, form, human_readable=human_readable))
-        return
+    async with target.client() as client:
+        quorum = await client.describe_quorum(stale=stale, patient=False)
 
-    from admin.cli import quorum_text
+    from admin.cli import quorum_text as text
 
-    data = quorum_text.status_data if what == "status" else quorum_text.replication_data
-    write_data(data(quorum), output)
-
-
-def _describe_brokers(*, form: Form, human_readable: bool, output: str, **whom: Any) -> None:
-    if form == "kafka" or human_readable or whom.pop("stale", False):
-        raise click.UsageError("--brokers can be combined with --output only")
-
-    from admin.cli import quorum_text
-
-    found = run(_discover(target(**whom)))
-    if output == "table":
-        write(quorum_text.places_table(found))
+    if what == "status":
+        table = text.kafka_status if form == "kafka" else text.status
+        show(quorum, output, table, text.status_data)
+    elif form == "kafka":
+        write(text.kafka_replication(quorum, human_readable=human_readable, now_ms=wall_ms()))
     else:
-        write_data(quorum_text.places_data(found), output)
+        replication = partial(text.replication, human_readable=human_readable)
+        show(quorum, output, replication, text.replication_data)
 
 
-async def _discover(whom: Target) -> "Whereabouts":
-    async with whom.client() as client:
-        return await client.discover_brokers()
+async def _describe_brokers(
+    target: Target, *, stale: bool, human_readable: bool, form: str, output: str
+) -> None:
+    if form == "kafka" or human_readable or stale:
+        raise click.UsageError("--brokers can be combined with --output only")
+    async with target.client() as client:
+        found = await client.discover_brokers()
+
+    from admin.cli.quorum_text import places_data, places_table
+
+    show(found, output, places_table, places_data)
 
 
-async def _ask(whom: Target, *, stale: bool) -> "QuorumDescription":
-    async with whom.client() as client:
-        return await client.describe_quorum(stale=stale, patient=False)
+POLL_SECONDS: Final = 0.2
 
 
-def _table(quorum: "QuorumDescription", what: What, form: Form, *, human_readable: bool) -> str:
-    from admin.cli import quorum_text
-    from quorum.clocks import wall_ms
+async def _alter(
+    target: Target, voters: str | None, *, cancel: bool, wait: bool, output: str
+) -> Exit:
+    """Set the voters and wait for the change."""
+    if (voters is None) != cancel:
+        raise click.UsageError("give --voters 4,5,6, or --cancel for a change in progress")
+    wanted = None if voters is None else _parse_voters(voters)
+    async with target.client() as client:
+        await client.alter_voters(wanted)
+        if wanted is None or not wait:
+            found = await client.describe_quorum()
+        else:
+            found = await _watch(client, target.timeout_ms)
 
-    match what, form:
-        case "status", "kafka":
-            return quorum_text.kafka_status(quorum)
-        case "replication", "kafka":
-            return quorum_text.kafka_replication(
-                quorum, human_readable=human_readable, now_ms=wall_ms()
-            )
-        case "status", _:
-            return quorum_text.status(quorum)
-        case _:
-            return quorum_text.replication(quorum, human_readable=human_readable)
+    from admin.cli.quorum_text import altered, status_data
+
+    show(found, output, altered, status_data)
+    is_unfinished = output == "table" and found.target_voters and wait
+    return Exit.NOT_FINISHED if is_unfinished else Exit.DONE
+
+
+def _parse_voters(text: str) -> "tuple[ReplicaKey, ...]":
+    """Parse `4,5,6`, or `4:DIRECTORY,5`; a usage error for anything else."""
+    from quorum.core.vocabulary import NO_DIRECTORY, ReplicaId, ReplicaKey
+    from quorum.log.meta_properties import uuid_from_text
+
+    keys: dict[int, ReplicaKey] = {}
+    for part in map(str.strip, text.split(",")):
+        number, _, directory = part.partition(":")
+        if not number.isascii() or not number.isdigit() or int(number) > ID_MAX:
+            raise BadInput(f"--voters: {part!r} is not an id; write 4,5,6 or 4:DIRECTORY_ID")
+        try:
+            directory_id = uuid_from_text(directory) if directory else NO_DIRECTORY
+        except ValueError as error:
+            raise BadInput(f"--voters: {error}") from None
+        key = ReplicaKey(ReplicaId(int(number)), directory_id)
+        if keys.setdefault(key.id, key) is not key:
+            raise BadInput(f"--voters: {key.id} is given twice")
+    return tuple(keys.values())
+
+
+async def _watch(client: "AdminClient", within_ms: int) -> "QuorumDescription":
+    """Poll until the change is complete or time is up; show what it waits for."""
+    import asyncio
+
+    deadline = asyncio.get_running_loop().time() + within_ms / 1_000
+    said = ""
+    while True:
+        found = await client.describe_quorum()
+        if not found.target_voters and found.waits_for is None:
+            return found
+        target = f", target {sorted(found.target_voters)}" if found.target_voters else ""
+        waits = f"; waiting for {found.waits_for}" if found.waits_for else ""
+        line = f"voters {sorted(each.id for each in found.voters)}{target}{waits}"
+        if line != said:
+            say(line)
+            said = line
+        if asyncio.get_running_loop().time() >= deadline:
+            return found
+        await asyncio.sleep(POLL_SECONDS)
+
+
+def _key(
+    quorum: "QuorumDescription", controller_id: int, directory: str | None, *, votes: bool
+) -> "ReplicaKey":
+    """The replica key: with the given directory, or the one that the quorum knows."""
+    from quorum.core.vocabulary import ReplicaId, ReplicaKey
+    from quorum.log.meta_properties import uuid_from_text
+
+    if directory is not None:
+        try:
+            return ReplicaKey(ReplicaId(controller_id), uuid_from_text(directory))
+        except ValueError as error:
+            raise BadInput(f"--controller-directory-id: {error}") from None
+    candidates: Sequence[Any] = quorum.voters if votes else quorum.observers
+    known = [each.directory_id for each in candidates if each.id == controller_id]
+    if len(known) == 1:
+        return ReplicaKey(ReplicaId(controller_id), known[0])
+    if known:
+        why = f"{len(known)} directories are known"
+    elif votes:
+        why = "it is not a voter"
+    elif any(each.id == controller_id for each in quorum.voters):
+        why = "it is not an observer but a voter"
+    else:
+        why = "it is not an observer"
+    raise BadInput(
+        f"controller {controller_id}: {why}; give --controller-directory-id; see "
+        "describe --replication"
+    )

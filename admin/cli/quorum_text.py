@@ -6,9 +6,9 @@ Pure functions from answers to text or plain values.
 import json
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-from admin.cli.output import columns, kafka_columns
+from admin.cli.output import Columns, columns, kafka_columns
 from admin.client.nodes import NodePlace, Whereabouts
 from admin.units import show_duration
 from controller.quorum_description import (
@@ -26,7 +26,7 @@ LABEL_WIDTH: Final = 24
 """The column where values begin, as in Kafka's tool."""
 
 
-def status(quorum: "QuorumDescription") -> str:
+def status(quorum: QuorumDescription) -> str:
     """The summary of KIP-595's `--describe`."""
     return _labelled(
         [
@@ -43,24 +43,52 @@ def status(quorum: "QuorumDescription") -> str:
     )
 
 
-def replication(quorum: "QuorumDescription", *, human_readable: bool = False) -> str:
-    """The table of KIP-595's `--describe replication`: the leader, other voters, observers."""
-    titles = ["ReplicaId", "LogEndOffset", "Lag", "LagTimeMs", "Status", "IsReassignTarget"]
-    rows = [
-        (
-            replica.id,
-            replica.log_end_offset,
-            _lag(replica, quorum),
-            _lag_time(replica, quorum, human_readable=human_readable),
+class _Row(NamedTuple):
+    """One replica in the tables."""
+
+    role: str
+    replica: ReplicaInfo
+    lag: int
+    lag_time_ms: int
+    is_target: bool
+
+
+def _rows(quorum: QuorumDescription) -> Iterator[_Row]:
+    """The replicas: the leader, other voters, observers."""
+    leader = quorum.leader
+    replicas = [] if leader is None else [("Leader", leader)]
+    replicas += [("Follower", voter) for voter in quorum.voters if voter is not leader]
+    replicas += [("Observer", observer) for observer in quorum.observers]
+    for role, replica in replicas:
+        yield _Row(
             role,
-            "Yes" if replica.id in (quorum.target_voters or ()) else "No",
+            replica,
+            UNKNOWN if leader is None else lag(replica, leader),
+            UNKNOWN if leader is None else lag_time_ms(replica, leader),
+            replica.id in (quorum.target_voters or ()),
         )
-        for role, replica in _replicas(quorum)
-    ]
-    return columns(titles, rows)
 
 
-def kafka_status(quorum: "QuorumDescription") -> str:
+def replication(quorum: QuorumDescription, *, human_readable: bool = False) -> str:
+    """The table of KIP-595's `--describe replication`."""
+
+    def duration(time_ms: int) -> str:
+        if not human_readable:
+            return str(time_ms)
+        return "unknown" if time_ms == UNKNOWN else show_duration(time_ms)
+
+    cells: Columns[_Row] = {
+        "ReplicaId": lambda row: row.replica.id,
+        "LogEndOffset": lambda row: row.replica.log_end_offset,
+        "Lag": lambda row: row.lag,
+        "LagTimeMs": lambda row: duration(row.lag_time_ms),
+        "Status": lambda row: row.role,
+        "IsReassignTarget": lambda row: "Yes" if row.is_target else "No",
+    }
+    return columns(_rows(quorum), cells)
+
+
+def kafka_status(quorum: QuorumDescription) -> str:
     """The output of `kafka-metadata-quorum.sh describe --status` since Kafka 4.0."""
     return _labelled(
         [
@@ -76,39 +104,27 @@ def kafka_status(quorum: "QuorumDescription") -> str:
     )
 
 
-def kafka_replication(quorum: "QuorumDescription", *, human_readable: bool, now_ms: int) -> str:
+def kafka_replication(quorum: QuorumDescription, *, human_readable: bool, now_ms: int) -> str:
     """The output of `kafka-metadata-quorum.sh describe --replication` since Kafka 4.0."""
-    titles = [
-        "NodeId",
-        "DirectoryId",
-        "LogEndOffset",
-        "Lag",
-        "LastFetchTimestamp",
-        "LastCaughtUpTimestamp",
-        "Status",
-    ]
 
     def moment(time_ms: int) -> str:
         if time_ms == UNKNOWN or not human_readable:
             return str(time_ms)
         return f"{max(0, now_ms - time_ms)} ms ago"
 
-    rows = [
-        (
-            replica.id,
-            uuid_to_text(replica.directory_id),
-            replica.log_end_offset,
-            _lag(replica, quorum),
-            moment(replica.last_fetch_ms),
-            moment(replica.last_caught_up_ms),
-            role,
-        )
-        for role, replica in _replicas(quorum)
-    ]
-    return kafka_columns(titles, rows)
+    cells: Columns[_Row] = {
+        "NodeId": lambda row: row.replica.id,
+        "DirectoryId": lambda row: uuid_to_text(row.replica.directory_id),
+        "LogEndOffset": lambda row: row.replica.log_end_offset,
+        "Lag": lambda row: row.lag,
+        "LastFetchTimestamp": lambda row: moment(row.replica.last_fetch_ms),
+        "LastCaughtUpTimestamp": lambda row: moment(row.replica.last_caught_up_ms),
+        "Status": lambda row: row.role,
+    }
+    return kafka_columns(_rows(quorum), cells)
 
 
-def status_data(quorum: "QuorumDescription") -> dict[str, Any]:
+def status_data(quorum: QuorumDescription) -> dict[str, Any]:
     """The summary as plain values."""
     target = quorum.target_voters
     return {
@@ -127,7 +143,7 @@ def status_data(quorum: "QuorumDescription") -> dict[str, Any]:
     }
 
 
-def replication_data(quorum: "QuorumDescription") -> dict[str, Any]:
+def replication_data(quorum: QuorumDescription) -> dict[str, Any]:
     """The replicas as plain values; -1 is unknown."""
     return {
         "leader_id": quorum.leader_id,
@@ -135,68 +151,48 @@ def replication_data(quorum: "QuorumDescription") -> dict[str, Any]:
         "as_of_offset": quorum.high_watermark,
         "replicas": [
             {
-                "replica_id": replica.id,
-                "directory_id": uuid_to_text(replica.directory_id),
-                "log_end_offset": replica.log_end_offset,
-                "lag": _lag(replica, quorum),
-                "lag_time_ms": _lag_time_ms(replica, quorum),
-                "last_fetch_timestamp_ms": replica.last_fetch_ms,
-                "last_caught_up_timestamp_ms": replica.last_caught_up_ms,
-                "status": role,
-                "is_reassign_target": replica.id in (quorum.target_voters or ()),
+                "replica_id": row.replica.id,
+                "directory_id": uuid_to_text(row.replica.directory_id),
+                "log_end_offset": row.replica.log_end_offset,
+                "lag": row.lag,
+                "lag_time_ms": row.lag_time_ms,
+                "last_fetch_timestamp_ms": row.replica.last_fetch_ms,
+                "last_caught_up_timestamp_ms": row.replica.last_caught_up_ms,
+                "status": row.role,
+                "is_reassign_target": row.is_target,
             }
-            for role, replica in _replicas(quorum)
+            for row in _rows(quorum)
         ],
     }
+
+
+def altered(quorum: QuorumDescription) -> str:
+    """The output of `alter`."""
+    current = f"CurrentVoters: {sorted(each.id for each in quorum.voters)}"
+    target = quorum.target_voters
+    return f"{current}\nTargetVoters: {sorted(target)}" if target else current
 
 
 def _labelled(lines: Sequence[tuple[str, object]]) -> str:
     return "\n".join(f"{label + ':':<{LABEL_WIDTH}}{value}" for label, value in lines)
 
 
-def _replicas(quorum: "QuorumDescription") -> "Iterator[tuple[str, ReplicaInfo]]":
-    leader = quorum.leader
-    if leader is not None:
-        yield "Leader", leader
-    for voter in quorum.voters:
-        if voter is not leader:
-            yield "Follower", voter
-    for observer in quorum.observers:
-        yield "Observer", observer
-
-
-def _lag(replica: "ReplicaInfo", quorum: "QuorumDescription") -> int:
-    return UNKNOWN if quorum.leader is None else lag(replica, quorum.leader)
-
-
-def _lag_time_ms(replica: "ReplicaInfo", quorum: "QuorumDescription") -> int:
-    return UNKNOWN if quorum.leader is None else lag_time_ms(replica, quorum.leader)
-
-
-def _lag_time(replica: "ReplicaInfo", quorum: "QuorumDescription", *, human_readable: bool) -> str:
-    time_ms = _lag_time_ms(replica, quorum)
-    if not human_readable:
-        return str(time_ms)
-    return "unknown" if time_ms == UNKNOWN else show_duration(time_ms)
-
-
-def _endpoints(quorum: "QuorumDescription", replica: "ReplicaInfo") -> list[str]:
+def _endpoints(quorum: QuorumDescription, replica: ReplicaInfo) -> list[str]:
     return [f"{name}://{address}" for name, address in quorum.addresses.get(replica.id, ())]
 
 
-def _kafka_nodes(quorum: "QuorumDescription", replicas: "Sequence[ReplicaInfo]") -> str:
-    return f"[{', '.join(_kafka_node(quorum, replica) for replica in replicas)}]"
+def _kafka_nodes(quorum: QuorumDescription, replicas: Sequence[ReplicaInfo]) -> str:
+    nodes = []
+    for replica in replicas:
+        directory = replica.directory_id
+        known = "null" if directory == NO_DIRECTORY else f'"{uuid_to_text(directory)}"'
+        endpoints = _endpoints(quorum, replica)
+        shown = f', "endpoints": {json.dumps(endpoints)}' if endpoints else ""
+        nodes.append(f'{{"id": {replica.id}, "directoryId": {known}{shown}}}')
+    return f"[{', '.join(nodes)}]"
 
 
-def _kafka_node(quorum: "QuorumDescription", replica: "ReplicaInfo") -> str:
-    directory = replica.directory_id
-    known = "null" if directory == NO_DIRECTORY else f'"{uuid_to_text(directory)}"'
-    endpoints = _endpoints(quorum, replica)
-    shown = f', "endpoints": {json.dumps(endpoints)}' if endpoints else ""
-    return f'{{"id": {replica.id}, "directoryId": {known}{shown}}}'
-
-
-def _node_data(quorum: "QuorumDescription", replica: "ReplicaInfo") -> dict[str, Any]:
+def _node_data(quorum: QuorumDescription, replica: ReplicaInfo) -> dict[str, Any]:
     return {
         "id": replica.id,
         "directory_id": uuid_to_text(replica.directory_id),
@@ -204,25 +200,29 @@ def _node_data(quorum: "QuorumDescription", replica: "ReplicaInfo") -> dict[str,
     }
 
 
-_TITLES: Final = ("NodeId", "Address", "Booted", "DirectoryId", "Status")
-
-
-def places_table(found: "Whereabouts") -> str:
+def places_table(found: Whereabouts) -> str:
     """One line per node that the asked node knows."""
-    rows = [
-        (
-            node.id,
-            node.address,
-            _booted(node),
-            "-" if node.directory_id == NO_DIRECTORY else uuid_to_text(node.directory_id),
-            "Leader" if node.id == found.leader_id else "",
-        )
-        for node in found.nodes
-    ]
-    return columns(_TITLES, rows)
+    cells: Columns[NodePlace] = {
+        "NodeId": lambda node: node.id,
+        "Address": lambda node: node.address,
+        "Booted": _booted,
+        "DirectoryId": lambda node: (
+            "-" if node.directory_id == NO_DIRECTORY else uuid_to_text(node.directory_id)
+        ),
+        "Status": lambda node: "Leader" if node.id == found.leader_id else "",
+    }
+    return columns(found.nodes, cells)
 
 
-def places_data(found: "Whereabouts") -> dict[str, Any]:
+def _booted(node: NodePlace) -> str:
+    try:
+        return datetime.fromtimestamp(node.boot_timestamp_ms / 1_000, UTC).isoformat(" ", "seconds")
+    except (ValueError, OverflowError, OSError):
+        # A timestamp that no calendar has is shown as a number.
+        return str(node.boot_timestamp_ms)
+
+
+def places_data(found: Whereabouts) -> dict[str, Any]:
     """The same as plain values; a leader of -1 is unknown."""
     return {
         "cluster_id": found.cluster_id,
@@ -239,11 +239,3 @@ def places_data(found: "Whereabouts") -> dict[str, Any]:
             for node in found.nodes
         ],
     }
-
-
-def _booted(node: "NodePlace") -> str:
-    try:
-        return datetime.fromtimestamp(node.boot_timestamp_ms / 1_000, UTC).isoformat(" ", "seconds")
-    except (ValueError, OverflowError, OSError):
-        # A timestamp that no calendar has is shown as a number.
-        return str(node.boot_timestamp_ms)

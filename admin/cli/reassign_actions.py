@@ -1,37 +1,213 @@
-"""The actions of `reassign-partitions`: execute, cancel, verify, list."""
+"""The actions of `reassign-partitions`: generate, execute, verify, cancel, list."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
-from admin.capabilities.moves import DescribeMove
+from admin.capabilities.brokers import ListBrokers
+from admin.capabilities.moves import DescribeMove, MovesChanged, whole_plan
+from admin.capabilities.plan_steps import foreseen
 from admin.capabilities.reassignments import BeginMove, BegunMove
-from admin.capabilities.schema import with_key
-from admin.cli import moves_text, reassign_text
-from admin.cli.move_progress import wait_for
-from admin.cli.options import Exit, Target, say, write, write_data
-from admin.cli.reassign_plan import registered, replicas_of, topics_of
-from admin.client.admin_client import AdminClient, Incompatible, Unreachable
-from admin.model import Assignment, Reassignment
-from admin.plan_file import check_plan, missing
+from admin.cli import reassign_text as text
+from admin.cli.moves_text import throttled_as_by_kafka, wait_for
+from admin.cli.options import Exit, Target, say, show, write
+from admin.cli.plans import ask_with_key, effects
+from admin.client.admin_client import AdminClient, Incompatible
+from admin.client.log_sizes import bytes_at, copied
+from admin.model import Assignment, PartitionId, Reassignment, TopicDescription
+from admin.plan_file import InvalidPlan, check_plan, missing
+from statemachine.reassignment.planner.generate import generate as generated
+from statemachine.reassignment.planner.survey import Unplanned, at_once
+
+Racks = dict[int, str | None]
+Replicas = dict[PartitionId, tuple[int, ...]]
 
 
-async def execute(whom: Target, asked: BeginMove, *, additional: bool, wait: bool) -> Exit:
+def _topics_of(plan: Iterable[Assignment]) -> list[str]:
+    """The topics of the plan, sorted."""
+    return sorted({one.topic for one in plan})
+
+
+def _replicas(topics: Mapping[str, TopicDescription]) -> Replicas:
+    """The replicas of all partitions of the topics."""
+    return {
+        PartitionId(name, partition.partition): tuple(partition.replicas)
+        for name, topic in topics.items()
+        for partition in topic.partitions
+    }
+
+
+def _planned_replicas(
+    topics: Mapping[str, TopicDescription], plan: Sequence[Assignment]
+) -> Replicas:
+    """The replicas of the planned partitions; partitions that do not exist are left out."""
+    replicas = _replicas(topics)
+    return {one.id: replicas[one.id] for one in plan if one.id in replicas}
+
+
+@dataclass(frozen=True, slots=True)
+class _Registered:
+    """The registered brokers of the cluster."""
+
+    racks: Racks
+    """Of all registered brokers; through one of Kafka's brokers, of those alive."""
+    dead: Collection[int] = ()
+    """Brokers that are not alive."""
+    cordoned: Collection[int] = ()
+    """Brokers that get no new replicas."""
+
+    def say_awaited(self, plan: Sequence[Assignment], current: Replicas) -> None:
+        """Warn of dead brokers that get a new replica from the plan."""
+        wanted = {
+            broker
+            for one in plan
+            for broker in one.replicas or ()
+            if broker not in current.get(one.id, ())
+        }
+        if awaited := sorted(wanted & {*self.dead}):
+            say(text.awaited(awaited))
+
+
+async def _registered(client: AdminClient) -> _Registered:
+    """Fetch the registered brokers; Kafka's own brokers report only those alive."""
+    try:
+        found = (await client.ask(ListBrokers())).brokers
+    except Incompatible:
+        return _Registered({each.id: each.rack for each in await client.brokers()})
+    return _Registered(
+        racks={each.broker_id: each.rack for each in found},
+        dead={each.broker_id for each in found if each.state != "alive"},
+        cordoned={each.broker_id for each in found if each.cordoned},
+    )
+
+
+async def generate(
+    target: Target, names: Sequence[str], onto: Sequence[int], *, rack_aware: bool
+) -> Exit:
+    """Print a plan that spreads topics over brokers, and the plan that undoes it."""
+    async with target.client() as client:
+        brokers = await _registered(client)
+        racks = _racks(brokers, onto, rack_aware=rack_aware)
+        topics = await client.describe_topics(names)
+        for name in names:
+            if name not in topics:
+                raise InvalidPlan(f"Topic {name} not found.")
+        current = _replicas(topics)
+        await _check_moves(client, names)
+        plan = at_once(generated(dict(current.items()), racks, closed=brokers.cordoned))
+        if isinstance(plan, Unplanned):
+            say(f"Error: {plan.message}")
+            return Exit.FAILED
+        wanted = {PartitionId(*named): replicas for named, replicas in plan.items()}
+        would = await _effects(client, current, wanted, racks)
+    write(text.proposed({named: current[named] for named in wanted}, wanted))
+    say(would)
+    return Exit.DONE
+
+
+async def foresee(target: Target, plan: Sequence[Assignment]) -> Exit:
+    """Print the effects and the steps of a plan."""
+    async with target.client() as client:
+        brokers = await _registered(client)
+        topics = await client.describe_topics(_topics_of(plan))
+        check_plan(plan, brokers=brokers.racks, topics=topics)
+        current = _replicas(topics)
+        wanted = {one.id: one.replicas for one in plan if one.replicas}
+        write(await _effects(client, current, wanted, _alive_or_wanted(brokers, wanted)))
+        brokers.say_awaited(plan, current)
+        try:
+            tried = await client.begin_move(BeginMove(assignments=plan, dry_run=True))
+        except Incompatible as error:
+            say(f"Steps unknown: {error}")
+            return Exit.DONE
+    if tried.accepted:
+        write(text.planned(tried))
+    if not tried.refused:
+        return Exit.DONE
+    say(text.not_started(tried.refused))
+    return Exit.FAILED
+
+
+async def foresee_rollback(client: AdminClient, move_id: int, tried: MovesChanged) -> None:
+    """Print the effects of a rollback that was tried."""
+    refused = {(each.topic, each.partition) for each in tried.partitions if each.kafka_error_code}
+    plan = await whole_plan(client.ask, move_id)
+    wanted = {each: old for each, old in plan.originals.items() if each not in refused}
+    brokers = await _registered(client)
+    current = _replicas(await client.describe_topics(sorted({each.topic for each in wanted})))
+    write(await _effects(client, current, wanted, _alive_or_wanted(brokers, wanted)))
+
+
+async def _effects(client: AdminClient, current: Replicas, wanted: Replicas, racks: Racks) -> str:
+    """Return the effects of changing the replicas `current` to `wanted` in some partitions."""
+    now: dict[tuple[str, int], tuple[int, ...]] = dict(current.items())
+    then: dict[tuple[str, int], tuple[int, ...]] = dict(wanted.items())
+    alive = [each.address for each in await client.brokers()]
+    moved = await bytes_at(alive, copied(now, then))
+    partitions = sum(then[each] != now[each] for each in then)
+    return effects(partitions, await foreseen(now, then, racks), moved.bytes_moved)
+
+
+def _alive_or_wanted(brokers: _Registered, wanted: Replicas) -> Racks:
+    """The brokers over which balance is computed: those alive or named by the plan."""
+    named = {broker for replicas in wanted.values() for broker in replicas}
+    return {
+        broker: rack
+        for broker, rack in brokers.racks.items()
+        if broker in named or broker not in brokers.dead
+    }
+
+
+def _racks(brokers: _Registered, onto: Sequence[int], *, rack_aware: bool) -> Racks:
+    """The listed brokers with their racks; raises `InvalidPlan` for unknown or dead ones."""
+    for broker in onto:
+        if broker not in brokers.racks:
+            there = ", ".join(map(str, sorted(brokers.racks))) or "none"
+            raise InvalidPlan(f"Unknown broker id {broker}; the brokers are {there}")
+        if broker in brokers.dead:
+            raise InvalidPlan(f"broker {broker} is not alive and cannot copy; leave it out")
+    if not rack_aware:
+        return dict.fromkeys(onto)
+    found = {broker: brokers.racks[broker] for broker in onto}
+    known = [rack for rack in found.values() if rack is not None]
+    if known and len(known) < len(found):
+        raise InvalidPlan(
+            "Not all brokers have rack information. Add --disable-rack-aware in command line to"
+            " make replica assignment without rack information."
+        )
+    return found
+
+
+async def _check_moves(client: AdminClient, names: Sequence[str]) -> None:
+    """Raise `InvalidPlan` if one of the topics is being reassigned.
+
+    Called after the replicas were read, so that a move that began meanwhile is noticed.
+    """
+    moving = sorted(one.id for one in await client.list_reassignments() if one.topic in names)
+    if moving:
+        others = len(moving) - 1
+        also = f", as are {others} other partitions of these topics" if others else ""
+        raise InvalidPlan(
+            f"{moving[0]} is being reassigned{also}; wait until that is done, or cancel it"
+        )
+
+
+async def execute(target: Target, asked: BeginMove, *, additional: bool, wait: bool) -> Exit:
     """Execute a plan: begin a move. Refused during other moves, unless `additional`."""
-    async with whom.client() as client:
+    async with target.client() as client:
         underway = await client.list_reassignments()
         if underway and not additional and not (asked.key and _is_part_of(underway, asked)):
-            say(reassign_text.EXISTING_REASSIGNMENT)
+            say(text.EXISTING_REASSIGNMENT)
             return Exit.FAILED
-        brokers = await registered(client)
-        topics = await client.describe_topics(topics_of(asked.assignments))
+        brokers = await _registered(client)
+        topics = await client.describe_topics(_topics_of(asked.assignments))
         check_plan(asked.assignments, brokers=brokers.racks, topics=topics)
-        current = replicas_of(topics, asked.assignments)
-        write(reassign_text.rollback(current))
-        if awaited := brokers.awaited(asked.assignments, current):
-            say(reassign_text.awaited(awaited))
-        begun = await _begin(client, asked)
-        done = _tell(begun)
+        current = _planned_replicas(topics, asked.assignments)
+        write(text.rollback(current))
+        brokers.say_awaited(asked.assignments, current)
+        begun = await ask_with_key(asked, client.begin_move)
+        done = _report(begun)
         try:
             return max(done, await _follow(client, asked, begun, wait=wait))
         except Incompatible as error:
@@ -43,20 +219,15 @@ async def _follow(client: AdminClient, asked: BeginMove, begun: BegunMove, *, wa
     """Show the throttle and, if requested, wait for the end; raises `Incompatible`."""
     if begun.move_id and asked.is_throttled:
         # An earlier attempt, or another user, may have begun it with another throttle.
-        move = await client.ask(DescribeMove(move_id=begun.move_id))
-        write(moves_text.throttled_as_by_kafka(move))
+        write(throttled_as_by_kafka(await client.ask(DescribeMove(move_id=begun.move_id))))
     if not wait:
         return Exit.DONE
     if begun.move_id:
         return await wait_for(client, begun.move_id)
-    if _is_any_of(await client.list_reassignments(), asked):
+    wanted = {one.id for one in asked.assignments}
+    if any(one.id in wanted for one in await client.list_reassignments()):
         raise Incompatible("the active controller has begun no move")
     return Exit.DONE
-
-
-def _is_any_of(underway: Sequence[Reassignment], asked: BeginMove) -> bool:
-    wanted = {one.id for one in asked.assignments}
-    return any(one.id in wanted for one in underway)
 
 
 def _is_part_of(underway: Sequence[Reassignment], asked: BeginMove) -> bool:
@@ -65,66 +236,54 @@ def _is_part_of(underway: Sequence[Reassignment], asked: BeginMove) -> bool:
     return all(tuple(one.target) == wanted.get(one.id) for one in underway)
 
 
-async def _begin(client: AdminClient, asked: BeginMove) -> BegunMove:
-    known = with_key(asked)
-    try:
-        return await client.begin_move(known)
-    except Unreachable as error:
-        if error.may_be_done:
-            say(f"To retry safely, add: --key {known.key}")
-        raise
-
-
-def _tell(begun: BegunMove) -> Exit:
+def _report(begun: BegunMove) -> Exit:
     if begun.accepted:
-        write(reassign_text.started([one.id for one in begun.accepted]))
+        write(text.started([one.id for one in begun.accepted]))
     if begun.move_id:
-        write(reassign_text.move_id(begun.move_id))
+        write(f"Move id: {begun.move_id}")
     elif begun.accepted and all(one.replicas for one in begun.accepted):
         # A controller that returns the replicas knows moves, and has begun none.
-        say(reassign_text.NOTHING_BEGUN)
-    if begun.repeated:
-        say(reassign_text.REPEATED)
-        if begun.move_id:
-            say(reassign_text.original(begun.move_id))
+        say(text.NOTHING_BEGUN)
+    if begun.repeated and begun.move_id:
+        say(text.original(begun.move_id))
     if not begun.refused:
         return Exit.DONE
-    say(reassign_text.not_started(begun.refused))
+    say(text.not_started(begun.refused))
     return Exit.FAILED
 
 
-async def cancel(whom: Target, plan: Sequence[Assignment]) -> Exit:
+async def cancel(target: Target, plan: Sequence[Assignment]) -> Exit:
     """Cancel the running reassignments of the plan."""
-    async with whom.client() as client:
+    async with target.client() as client:
         active = {one.id for one in await client.list_reassignments()}
-        existing = replicas_of(await client.describe_topics(topics_of(plan)), plan)
-        done = await _cancel(client, [one for one in plan if one.id in active])
+        topics = await client.describe_topics(_topics_of(plan))
+        done = await _cancel(client, [one.id for one in plan if one.id in active])
     # The rest is cancelled even if a topic was deleted since the plan was made.
-    wrong = missing(plan, existing)
+    wrong = missing(plan, _replicas(topics))
     for sentence in wrong:
         say(f"Error: {sentence}")
     return Exit.FAILED if wrong else done
 
 
-async def cancel_all(whom: Target) -> Exit:
+async def cancel_all(target: Target) -> Exit:
     """Cancel all reassignments, by Kafka's own request, which any controller serves."""
-    async with whom.client() as client:
-        return await _cancel(client, await client.list_reassignments())
+    async with target.client() as client:
+        return await _cancel(client, [one.id for one in await client.list_reassignments()])
 
 
-async def _cancel(client: AdminClient, active: Sequence[Assignment | Reassignment]) -> Exit:
+async def _cancel(client: AdminClient, active: Sequence[PartitionId]) -> Exit:
     if not active:
-        write(reassign_text.NOTHING_ACTIVE)
+        write(text.NOTHING_ACTIVE)
         return Exit.DONE
-    wanted = [Assignment(topic=one.topic, partition=one.partition, replicas=None) for one in active]
+    wanted = [Assignment(topic=topic, partition=n, replicas=None) for topic, n in active]
     found = await client.begin_move(BeginMove(assignments=wanted))
     if found.accepted:
-        write(reassign_text.cancelled([one.id for one in found.accepted]))
+        write(text.cancelled([one.id for one in found.accepted]))
         if any(one.replicas for one in found.accepted):
-            say(reassign_text.has_now(found.accepted))
+            say(f"Replicas now:\n{text.replicas(found.accepted, len(found.accepted))}")
     if not found.refused:
         return Exit.DONE
-    say(reassign_text.not_cancelled(found.refused))
+    say(text.not_cancelled(found.refused))
     return Exit.FAILED
 
 
@@ -132,36 +291,27 @@ VERIFY_ATTEMPTS: Final = 4
 VERIFY_PAUSE_SECONDS: Final = 0.25
 
 
-async def verify(whom: Target, plan: Sequence[Assignment], output: str) -> Exit:
+async def verify(target: Target, plan: Sequence[Assignment], output: str) -> Exit:
     """Show the progress of the plan."""
-    async with whom.client() as client:
+    async with target.client() as client:
         for attempt in range(1, VERIFY_ATTEMPTS + 1):
-            active = {one.id: one for one in await client.list_reassignments()}
-            topics = await client.describe_topics(topics_of(plan))
-            states = reassign_text.move_states(plan, active, replicas_of(topics, plan))
+            active = {one.id for one in await client.list_reassignments()}
+            topics = await client.describe_topics(_topics_of(plan))
+            states = text.move_states(plan, active, _replicas(topics))
             statuses = {state.status for state in states}
-            if (
-                reassign_text.MoveStatus.NOT_AS_PLANNED not in statuses
-                or attempt == VERIFY_ATTEMPTS
-            ):
+            if text.MoveStatus.NOT_AS_PLANNED not in statuses or attempt == VERIFY_ATTEMPTS:
                 break
             # The broker that described the topics may be a moment behind the controller.
             await asyncio.sleep(VERIFY_PAUSE_SECONDS)
-    if output == "table":
-        write(reassign_text.verified(states))
-    else:
-        write_data(reassign_text.verified_data(states), output)
-    if reassign_text.MoveStatus.NOT_AS_PLANNED in statuses:
+    show(states, output, text.verified, text.verified_data)
+    if text.MoveStatus.NOT_AS_PLANNED in statuses:
         return Exit.FAILED
-    return Exit.NOT_FINISHED if reassign_text.MoveStatus.IN_PROGRESS in statuses else Exit.DONE
+    return Exit.NOT_FINISHED if text.MoveStatus.IN_PROGRESS in statuses else Exit.DONE
 
 
-async def show(whom: Target, output: str, *, stale: bool) -> Exit:
+async def list_active(target: Target, output: str, *, stale: bool) -> Exit:
     """List the running reassignments."""
-    async with whom.client() as client:
+    async with target.client() as client:
         active = await client.reassignments(stale=stale)
-    if output == "table":
-        write(reassign_text.listed(active.moves))
-    else:
-        write_data(reassign_text.listed_data(active), output)
+    show(active, output, lambda active: text.listed(active.moves), text.listed_data)
     return Exit.DONE

@@ -3,19 +3,18 @@
 Pure functions from requests and answers to text or plain values.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
 from admin.capabilities.moves import PartitionResult
-from admin.capabilities.plan_steps import PLAN_FILE_VERSION
+from admin.capabilities.plan_steps import PLAN_FILE_VERSION, PlannedPartition
 from admin.capabilities.reassignments import BegunMove, reassignment_of
 from admin.capabilities.schema import json_of
-from admin.cli.output import columns
+from admin.cli.output import and_more
 from admin.model import Assignment, PartitionId, Reassignment, Reassignments
 from admin.plan_file import render_plan
-from statemachine.reassignment.planner.outcome import Load, Outcome
 
 EXISTING_REASSIGNMENT = (
     "Cannot execute because there is an existing partition assignment.  Use --additional to "
@@ -71,7 +70,7 @@ class MoveState:
 
 def move_states(
     plan: Iterable[Assignment],
-    active: Mapping[PartitionId, Reassignment],
+    active: Collection[PartitionId],
     replicas: Mapping[PartitionId, Sequence[int]],
 ) -> list[MoveState]:
     """The states of the planned partitions, sorted; a missing partition has no replicas."""
@@ -126,34 +125,6 @@ def proposed(
     )
 
 
-def foreseen(outcome: Outcome) -> str:
-    """The effects of a plan; Kafka's script has no such output."""
-    size = "size unknown" if outcome.bytes_moved is None else f"{outcome.bytes_moved} bytes"
-    lines = [
-        f"This plan would change {_count(outcome.partitions, 'partition')}: "
-        f"{_count(outcome.replicas_added, 'replica')} copied ({size}), "
-        f"{outcome.replicas_removed} removed, "
-        f"{_count(outcome.leaders_moved, 'preferred leader')} moved."
-    ]
-    if outcome.before.crowded is not None:
-        lines.append(
-            f"Partitions with avoidable rack sharing: {outcome.before.crowded} now,"
-            f" {outcome.after.crowded} afterwards."
-        )
-    lines.append("Replicas of these topics on each broker, now and afterwards:")
-    loads = {load.broker: load for load in outcome.before.loads}
-    rows = [
-        (load.broker, *_before_and_then(loads.get(load.broker), load))
-        for load in outcome.after.loads
-    ]
-    return "\n".join([*lines, columns(("Broker", "Replicas", "Preferred"), rows)])
-
-
-def _before_and_then(before: Load | None, then: Load) -> tuple[str, str]:
-    replicas, leaders = (0, 0) if before is None else (before.replicas, before.leaders)
-    return f"{replicas} -> {then.replicas}", f"{leaders} -> {then.leaders}"
-
-
 def started(ids: Sequence[PartitionId]) -> str:
     """The message about partitions whose reassignment was started."""
     return f"Successfully started partition reassignment{_s(ids)} for {_partitions(ids)}"
@@ -165,9 +136,6 @@ def awaited(brokers: Sequence[int]) -> str:
         return f"Broker {brokers[0]} is not alive: its new replicas wait until it is."
     named = ", ".join(map(str, brokers))
     return f"Brokers {named} are not alive: their new replicas wait until they are."
-
-
-REPEATED = "This key was used before: nothing was done a second time."
 
 
 def original(move_id: int) -> str:
@@ -185,11 +153,6 @@ NAMED_MAX = 20
 """Partitions that a message lists one by one."""
 
 
-def move_id(id: int) -> str:
-    """The id of the new move."""
-    return f"Move id: {id}"
-
-
 def planned(tried: BegunMove) -> str:
     """The steps that the controller would take now."""
     several = [one for one in tried.accepted if len(one.steps) > 1]
@@ -204,11 +167,10 @@ def planned(tried: BegunMove) -> str:
     return "\n".join(["Steps, with the replicas after each step:", *lines, *rest])
 
 
-def has_now(results: Sequence[PartitionResult]) -> str:
-    """The replicas of partitions whose reassignment was cancelled."""
-    shown = [f"{one.id}: {_ids(one.replicas)}" for one in results[:NAMED_MAX]]
-    rest = [f"and {len(results) - NAMED_MAX} more"] if len(results) > NAMED_MAX else []
-    return "\n".join(["Replicas now:", *shown, *rest])
+def replicas(partitions: Sequence[PartitionResult] | Sequence[PlannedPartition], total: int) -> str:
+    """The replicas of partitions one by one, as far as they are named."""
+    lines = [f"{one.id}: {_ids(one.replicas)}" for one in partitions[:NAMED_MAX]]
+    return "\n".join([*lines, *and_more(total - len(lines))])
 
 
 def not_started(refused: Sequence[PartitionResult]) -> str:
@@ -272,10 +234,6 @@ def _partitions(ids: Iterable[PartitionId]) -> str:
 
 def _ids(replicas: Iterable[int]) -> str:
     return ",".join(map(str, replicas))
-
-
-def _count(count: int, what: str) -> str:
-    return f"{count} {what}" if count == 1 else f"{count} {what}s"
 
 
 def _s(several: Sequence[object]) -> str:

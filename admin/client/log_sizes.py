@@ -34,13 +34,6 @@ class _Sizes:
     """The reasons of brokers that did not answer, as they came."""
 
 
-async def log_sizes(client: AdminClient, wanted: Collection[Place]) -> Mapping[Place, int]:
-    """Bytes of the largest log of each of these partitions, of those of which any is known."""
-    if not wanted:
-        return {}
-    return (await _sizes([each.address for each in await client.brokers()], wanted)).largest
-
-
 async def bytes_of(client: AdminClient, found: PlanResult) -> BytesMoved:
     """Return the bytes that the plan would copy."""
     return await bytes_at([each.address for each in await client.brokers()], copies_of(found))

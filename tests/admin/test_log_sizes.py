@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from admin.capabilities.decommission import DecommissionBrokers
 from admin.capabilities.plan_steps import BytesMoved, PlannedPartition, PlanResult
-from admin.client.log_sizes import bytes_of, log_sizes
+from admin.client.log_sizes import bytes_at, bytes_of
 from admin.model import PartitionId
 from quorum.protocol.apis import ApiKey
 from quorum.transport.address import Address
@@ -30,9 +30,13 @@ async def test_brokers_tell_how_large_their_logs_are_and_a_plan_how_much_it_copi
         await client.create_topic("t", assignments={0: [101], 1: [101]})
         await cluster.produce(101, "t", records)
         await cluster.produce(101, "t", records)
-        found = await log_sizes(client, {("t", 0), ("t", 1), ("gone", 0)})
-        assert found == {("t", 0): 2 * len(records), ("t", 1): 0}
-        assert await log_sizes(client, ()) == {}
+        alive = [each.address for each in await client.brokers()]
+        found = await bytes_at(alive, {("t", 0): 3, ("t", 1): 1})
+        assert found == BytesMoved(6 * len(records))
+        unknown = await bytes_at(alive, {("t", 0): 1, ("gone", 0): 1})
+        assert unknown.bytes_moved is None
+        assert "gone-0" in (unknown.bytes_moved_unknown or "")
+        assert await bytes_at(alive, {}) == BytesMoved(0)
         drained = await client.ask(DecommissionBrokers(broker_ids=(101,), dry_run=True))
         assert drained.planned == 2
         assert await bytes_of(client, drained) == BytesMoved(2 * len(records))

@@ -24,9 +24,9 @@ IMPORTED: Final = (
     *("asyncio", "admin.cli.main", "admin.client.admin_client", "admin.plan_file"),
     *("admin.client.producer", "admin.client.consumer"),
     *("admin.capabilities.brokers", "admin.capabilities.moves", "admin.capabilities.plans"),
-    *("admin.cli.brokers", "admin.cli.move_progress", "admin.cli.moves", "admin.cli.moves_text"),
-    *("admin.cli.plans", "admin.cli.quorum", "admin.cli.quorum_text", "admin.cli.records"),
-    *("admin.cli.reassign_actions", "admin.cli.reassign_partitions", "admin.cli.reassign_plan"),
+    *("admin.cli.brokers", "admin.cli.moves", "admin.cli.plans", "admin.cli.quorum"),
+    *("admin.cli.quorum_text", "admin.cli.reassign_actions", "admin.cli.reassign_partitions"),
+    "admin.cli.records",
     "admin.cli.topics",
 )
 _idle: Final[LifoQueue[ForkServer]] = LifoQueue()

@@ -5,8 +5,9 @@ Pure functions from a plan to text.
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Final
 
-from admin.cli.output import columns
+from admin.cli.output import Columns, columns
 from admin.tools.adopt.plan import Plan
 from admin.tools.adopt.source import Source
 from quorum.core.vocabulary import ReplicaId, uuid_to_text
@@ -25,7 +26,7 @@ def report(plan: Plan, sources: Sequence[Source]) -> str:
             "",
             _voters(plan),
             "",
-            _folders(sources),
+            columns(sources, _SOURCES),
             "",
             _taken_over(plan),
             *_contents(image),
@@ -36,32 +37,31 @@ def report(plan: Plan, sources: Sequence[Source]) -> str:
 
 
 def _voters(plan: Plan) -> str:
-    rows = []
     folders = {heir.node_id: heir.source.folder for heir in plan.heirs}
-    for id_, address in sorted(plan.voters.items()):
+
+    def directory(id_: ReplicaId) -> str:
         voter = plan.recorded.get(id_)
-        directory = "-" if voter is None else uuid_to_text(voter.key.directory_id)
-        rows.append([id_, directory, address, folders.get(id_, "not given")])
-    return columns(["VOTER", "DIRECTORY", "LISTENS AT", "FOLDER"], rows)
+        return "-" if voter is None else uuid_to_text(voter.key.directory_id)
+
+    cells: Columns[ReplicaId] = {
+        "VOTER": lambda id_: id_,
+        "DIRECTORY": directory,
+        "LISTENS AT": lambda id_: plan.voters[id_],
+        "FOLDER": lambda id_: folders.get(id_, "not given"),
+    }
+    return columns(sorted(plan.voters), cells)
 
 
-def _folders(sources: Sequence[Source]) -> str:
-    rows = []
-    for source in sources:
-        vote = source.election.voted_for
-        checkpoints = [f"{id_.offset}@{id_.epoch}" for id_ in reversed(source.checkpoint_ids)]
-        rows.append(
-            [
-                source.node_id,
-                f"[{source.log_start}, {source.log_end.offset})",
-                source.log_end.epoch,
-                source.election.epoch,
-                "-" if vote is None else vote.id,
-                " ".join(checkpoints) or "-",
-            ]
-        )
-    titles = ["NODE", "LOG", "ITS EPOCH", "ELECTION EPOCH", "VOTE", "CHECKPOINTS"]
-    return columns(titles, rows)
+_SOURCES: Final[Columns[Source]] = {
+    "NODE": lambda each: each.node_id,
+    "LOG": lambda each: f"[{each.log_start}, {each.log_end.offset})",
+    "ITS EPOCH": lambda each: each.log_end.epoch,
+    "ELECTION EPOCH": lambda each: each.election.epoch,
+    "VOTE": lambda each: "-" if each.election.voted_for is None else each.election.voted_for.id,
+    "CHECKPOINTS": lambda each: (
+        " ".join(f"{id_.offset}@{id_.epoch}" for id_ in reversed(each.checkpoint_ids)) or "-"
+    ),
+}
 
 
 def _taken_over(plan: Plan) -> str:

@@ -344,7 +344,7 @@ async def test_a_replication_factor_is_tried_and_changed_by_a_move(tmp_path: Pat
             0,
             "This plan would change 1 partition(s): 2 replica(s) copied (size unknown), 0 removed,"
             " 0 preferred leader(s) moved.\n"
-            "Replicas of these partitions on each broker, now and afterwards:\n"
+            "Replicas of these topics on each broker, now and afterwards:\n"
             "Broker  Replicas  Preferred\n"
             "101     1 -> 1    1 -> 1\n"
             "102     0 -> 1    0 -> 0\n"

@@ -141,8 +141,8 @@ async def test_a_rollback_is_tried_by_one_command(tmp_path: Path) -> None:
         assert (tried.exit_code, tried.stderr) == (0, "")
         assert first == "1 partition(s) would be rolled back, to these replicas:"
         assert (titles.split(), row.split()) == (["Partition", "Replicas"], ["a-0", "101,102"])
-        assert rest[0].startswith("This plan would change 1 partition: 1 replica copied (")
-        assert rest[0].endswith(", 1 removed, 0 preferred leaders moved.")
+        assert rest[0].startswith("This plan would change 1 partition(s): 1 replica(s) copied (")
+        assert rest[0].endswith(", 1 removed, 0 preferred leader(s) moved.")
         assert rest[1:] == [
             "Replicas of these topics on each broker, now and afterwards:",
             "Broker  Replicas  Preferred",

@@ -64,8 +64,8 @@ async def test_a_plan_is_proposed_in_the_words_of_kafkas_script_and_can_be_execu
         assert (empty, heading) == ("", "Proposed partition reassignment configuration")
         assert {tuple(p["replicas"]) for p in json.loads(current)["partitions"]} == {(101, 102)}
         assert proposed.stderr == (
-            "This plan would change 2 partitions: 2 replicas copied (size unknown), 2 removed,"
-            " 2 preferred leaders moved.\n"
+            "This plan would change 2 partition(s): 2 replica(s) copied (size unknown), 2 removed,"
+            " 2 preferred leader(s) moved.\n"
             "Replicas of these topics on each broker, now and afterwards:\n"
             "Broker  Replicas  Preferred\n"
             "101     3 -> 2    3 -> 1\n"

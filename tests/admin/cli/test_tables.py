@@ -4,15 +4,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from admin.cli.output import Json, as_json, as_yaml, columns, kafka_columns
+from admin.cli.output import Columns, Json, as_json, as_yaml, columns, kafka_columns
 
 
 def test_columns_are_as_wide_as_their_widest_cell_and_end_without_spaces() -> None:
-    assert columns(["A", "Title"], [[1, "x"], [1000, "y"]]) == "A     Title\n1     x\n1000  y"
+    cells: Columns[tuple[int, str]] = {"A": lambda row: row[0], "Title": lambda row: row[1]}
+    assert columns([(1, "x"), (1000, "y")], cells) == "A     Title\n1     x\n1000  y"
+    assert columns([], cells) == "A  Title"
 
 
 def test_kafkas_columns_end_with_tabs() -> None:
-    assert kafka_columns(["A", "B"], [[100, 2]]) == "A  \tB\t\n100\t2\t"
+    cells: Columns[int] = {"A": lambda row: 50 * row, "B": lambda row: row}
+    assert kafka_columns([2], cells) == "A  \tB\t\n100\t2\t"
 
 
 def test_yaml_nests_by_two_spaces() -> None:
