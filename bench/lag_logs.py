@@ -20,9 +20,8 @@ from quorum.core.vocabulary import NO_DIRECTORY, ReplicaId, ReplicaKey
 from quorum.core.voter_set import Voter, VoterAssignment, VoterSet
 from quorum.log.append_times import encode_entry, encode_header, index_of
 from quorum.log.meta_properties import load_or_create
-from quorum.records.control import LeaderChange, encode_leader_change
+from quorum.records.control import LeaderChange, encode_founding, encode_leader_change
 from quorum.records.encode import encode
-from quorum.records.voters_record import encode_founding
 from statemachine.records import codec, kafka_records
 from statemachine.vocabulary import BrokerId
 

@@ -34,7 +34,7 @@ from quorum.core.vocabulary import Epoch, Offset, OffsetAndEpoch
 from quorum.log.checkpoint import checkpoint_name, read_checkpoint
 from quorum.log.snapshot_store import FileSnapshotStore
 from quorum.metadata_loader import MetadataLoader
-from quorum.records.snapshot import SnapshotBatches
+from quorum.records.control import SnapshotBatches
 from statemachine.brokers.registration import BrokerRegistration
 from statemachine.image.bulk_replay import replay_values
 from statemachine.image.image import Image

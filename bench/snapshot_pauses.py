@@ -23,7 +23,7 @@ import click
 from quorum.core.vocabulary import Epoch, Offset, OffsetAndEpoch
 from quorum.log.checkpoint import checkpoint_name, read_checkpoint
 from quorum.log.snapshot_store import FileSnapshotStore
-from quorum.records.snapshot import SnapshotBatches
+from quorum.records.control import SnapshotBatches
 from quorum.snapshotting import SLICE_GROUPS, WRITE_BYTES
 from statemachine.image.image import Image
 from statemachine.image.snapshot import Snapshot, begin, load

@@ -24,9 +24,8 @@ from quorum.core.vocabulary import Epoch, Offset, ReplicaId, ReplicaKey
 from quorum.core.voter_set import Endpoint
 from quorum.metadata_loader import MetadataLoader
 from quorum.ports import Clock, StateSnapshot
-from quorum.records.control import ControlType, control_type
+from quorum.records.control import KRAFT_VERSION, ControlType, control_type, decode_kraft_version
 from quorum.records.decode import Record as LogRecord
-from quorum.records.voters_record import KRAFT_VERSION, decode_kraft_version
 from statemachine.commands import (
     AdvanceMoves,
     Answer,

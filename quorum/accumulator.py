@@ -20,9 +20,13 @@ from quorum.core.limits import BATCH_BYTES_MAX, BATCH_RECORDS_MAX
 from quorum.core.node import QuorumNode
 from quorum.core.vocabulary import Epoch, Offset
 from quorum.ports import Clock, Log
-from quorum.records.control import LeaderChange, encode_leader_change
+from quorum.records.control import (
+    LeaderChange,
+    encode_assignment,
+    encode_founding,
+    encode_leader_change,
+)
 from quorum.records.encode import encode, stamp
-from quorum.records.voters_record import encode_assignment, encode_founding
 
 
 def encode_control(

@@ -38,7 +38,7 @@ from quorum.persistent_state import (
 from quorum.ports import Clock, StateMachine
 from quorum.protocol.raft_types import LeaderAndEpoch, LocalNode
 from quorum.raft_rpc import Handed, RaftRpc
-from quorum.records.voters_record import KRAFT_VERSION
+from quorum.records.control import KRAFT_VERSION
 from quorum.transport.peers import Peers
 from quorum.transport.refusal_log import RefusalLog
 from quorum.transport.sweeper import Sweeper

@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from quorum.core.vocabulary import Offset
 from quorum.ports import Log
-from quorum.records.voters_record import cluster_id_in
+from quorum.records.control import cluster_id_in
 
 Keep: TypeAlias = Callable[[str, Callable[[], None]], None]
 """Keeps an id durably, and calls back when it has."""

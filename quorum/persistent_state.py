@@ -43,9 +43,8 @@ from quorum.log.snapshot_store import FileSnapshotStore
 from quorum.ports import Clock, StateMachine
 from quorum.protocol.raft_types import METADATA_PARTITION, METADATA_TOPIC, HostPort
 from quorum.records.batch import CorruptBatch
-from quorum.records.control import BadControlRecord
+from quorum.records.control import BadControlRecord, assignment_in
 from quorum.records.decode import UnsupportedCodec
-from quorum.records.voters_record import assignment_in
 from quorum.snapshotting import SnapshotLimits
 
 logger = logging.getLogger("quorum")

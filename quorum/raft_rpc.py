@@ -40,9 +40,8 @@ from quorum.protocol.raft_messages import (
 )
 from quorum.protocol.raft_types import HostPort, LeaderAndEpoch, LocalNode, Refusal
 from quorum.records.batch import CorruptBatch, check
-from quorum.records.control import BadControlRecord
+from quorum.records.control import BadControlRecord, assignment_in
 from quorum.records.decode import UnsupportedCodec
-from quorum.records.voters_record import assignment_in
 from quorum.transport.address import Address
 from quorum.transport.inbound import InboundRequest
 from quorum.transport.outcomes import NotServed, Outcome, Reply

@@ -28,7 +28,7 @@ from quorum.ports import (
     StateSnapshot,
 )
 from quorum.records.batch import HEADER_BYTES, header_at, headers
-from quorum.records.snapshot import SnapshotBatches
+from quorum.records.control import SnapshotBatches
 
 logger = logging.getLogger("quorum")
 

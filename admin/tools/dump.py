@@ -15,9 +15,14 @@ from quorum.log.append_times import AppendTime, append_times, index_base
 from quorum.log.errors import StorageError
 from quorum.log.segment_reader import batches_of
 from quorum.records.batch import CorruptBatch
-from quorum.records.control import BadControlRecord, control_type
+from quorum.records.control import (
+    BadControlRecord,
+    compact_json,
+    control_fields,
+    control_record_name,
+    control_type,
+)
 from quorum.records.decode import Record, UnsupportedCodec, decode
-from quorum.records.kafka_names import compact_json, control_fields, control_record_name
 from statemachine.records import codec
 from statemachine.records.field_names import TYPE_NAMES, as_kafka, frame_of, ours
 from statemachine.records.kafka_records import Unknown

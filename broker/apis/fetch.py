@@ -31,7 +31,7 @@ from quorum.ports import Clock, LogFailure
 from quorum.protocol import codec
 from quorum.protocol.errors import ErrorCode
 from quorum.protocol.shape import Data
-from quorum.protocol.varints import uvarint
+from quorum.records.varint import uvarint
 from quorum.transport.inbound import InboundRequest
 
 logger = logging.getLogger(__name__)

@@ -27,8 +27,8 @@ from broker.partition.partition import Partition
 from broker.replication.copy_reports import CopyReports
 from broker.replication.replication_quota import TokenBucket
 from quorum.protocol.errors import ErrorCode
-from quorum.protocol.varints import uvarint
 from quorum.records.batch import CorruptBatch, whole_bytes
+from quorum.records.varint import uvarint
 from statemachine.vocabulary import BrokerId
 
 logger = logging.getLogger(__name__)

@@ -27,8 +27,8 @@ from quorum.log.errors import StorageError
 from quorum.log.segmented_log import SegmentedLog
 from quorum.log.snapshot_store import FileSnapshotStore
 from quorum.persistent_state import LOG_FOLDER, PersistentState, QuorumConfig, load_persistent_state
+from quorum.records.control import SnapshotBatches
 from quorum.records.encode import encode
-from quorum.records.snapshot import SnapshotBatches
 
 FOLDER: Final = Path("/node")
 CONFIG: Final = QuorumConfig(

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from chaos.violation import Violation
 from quorum.core.vocabulary import OffsetAndEpoch, ReplicaId, ReplicaKey
-from quorum.records.voters_record import assignment_in, cluster_id_in
+from quorum.records.control import assignment_in, cluster_id_in
 
 
 class VoterSet(NamedTuple):

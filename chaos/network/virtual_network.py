@@ -15,7 +15,7 @@ from chaos.simulation.runtime import Timeline, below
 from quorum.core.messages import FetchRequest, FetchResponse, Request, Response
 from quorum.core.vocabulary import ReplicaId
 from quorum.records.batch import check
-from quorum.records.voters_record import assignment_in
+from quorum.records.control import assignment_in
 
 LATENCY_MS: Final = (1, 6)
 STRAGGLING_MS_MAX: Final = 4_000

@@ -15,7 +15,7 @@ from uuid import UUID
 from quorum.protocol.apis import ApiKey, VersionRange
 from quorum.protocol.malformed import Malformed
 from quorum.protocol.shape import Data
-from quorum.protocol.varints import read_uvarint, uvarint
+from quorum.records.varint import read_uvarint, uvarint
 from statemachine.commands import (
     AlterPartition,
     IsrMember,

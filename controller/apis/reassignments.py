@@ -13,7 +13,7 @@ from controller.move_requests import MoveOptions, decode_options, refusal_of
 from controller.reassignments import OngoingReassignment
 from controller.service import AsOf, Service
 from quorum.protocol.errors import ErrorCode
-from quorum.protocol.varints import uvarint
+from quorum.records.varint import uvarint
 from statemachine.commands import (
     AlterReassignments,
     ElectionType,

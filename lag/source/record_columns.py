@@ -15,8 +15,13 @@ import pyarrow.compute as pc
 
 from lag.source.schemas import ARROW_TYPES, Table
 from quorum.core.vocabulary import uuid_to_text
-from quorum.records.control import BadControlRecord, control_type
-from quorum.records.kafka_names import compact_json, control_fields, control_record_name
+from quorum.records.control import (
+    BadControlRecord,
+    compact_json,
+    control_fields,
+    control_record_name,
+    control_type,
+)
 from statemachine.records import codec, kafka_records, own_records
 from statemachine.records.codec import CHANGE_FRAMES, CHANGE_HEAD_BYTES, TOPIC_ID_BYTES
 from statemachine.records.field_names import as_kafka, frame_of, ours

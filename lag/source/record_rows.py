@@ -23,9 +23,14 @@ from lag.source.tasks import Slice
 from quorum.core.vocabulary import uuid_to_text
 from quorum.log.checkpoint import checkpoint_id
 from quorum.records.batch import CONTROL_BIT, CorruptBatch, header_at
-from quorum.records.control import BadControlRecord, ControlType, LeaderChange, control_type
+from quorum.records.control import (
+    BadControlRecord,
+    ControlType,
+    LeaderChange,
+    control_type,
+    decode_voters,
+)
 from quorum.records.decode import Record, UnsupportedCodec, decode, plain_values
-from quorum.records.voters_record import decode_voters
 
 RECORDS_AT_ONCE: Final = 65_536
 """Rows of `records` per Arrow batch; the last log batch may exceed it."""

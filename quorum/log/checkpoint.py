@@ -27,10 +27,12 @@ from quorum.records.control import (
     UnknownVersion,
     control_name,
     control_type,
+    decode_kraft_version,
+    decode_snapshot_footer,
+    decode_snapshot_header,
+    decode_voters,
 )
 from quorum.records.decode import Record, UnsupportedCodec, decode, plain_values
-from quorum.records.snapshot import decode_snapshot_footer, decode_snapshot_header
-from quorum.records.voters_record import decode_kraft_version, decode_voters
 
 _NAME: Final = re.compile(r"(\d{20})-(\d{10})\.checkpoint")
 

@@ -12,7 +12,7 @@ from uuid import UUID
 from quorum.protocol.apis import ApiKey
 from quorum.protocol.malformed import Malformed
 from quorum.protocol.shape import Data
-from quorum.protocol.varints import read_uvarint, uvarint
+from quorum.records.varint import read_uvarint, uvarint
 
 COPIES_TAG: Final = 10_000
 

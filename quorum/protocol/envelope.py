@@ -31,7 +31,7 @@ from quorum.protocol.headers import (
 )
 from quorum.protocol.malformed import Malformed
 from quorum.protocol.shape import Data
-from quorum.protocol.varints import read_uvarint, uvarint
+from quorum.records.varint import read_uvarint, uvarint
 
 VERSION: Final = 0
 REASON_TAG: Final = 10_004

@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 from quorum.protocol import codec
 from quorum.protocol.malformed import Malformed
 from quorum.protocol.shape import Data
-from quorum.protocol.varints import uvarint
+from quorum.records.varint import uvarint
 
 CONSISTENCY_TAG: Final = 10_001
 AS_OF_TAG: Final = 10_002

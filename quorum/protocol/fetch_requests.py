@@ -36,7 +36,7 @@ from quorum.protocol.raft_types import (
     wrong_cluster,
 )
 from quorum.protocol.shape import Data
-from quorum.protocol.varints import read_uvarint
+from quorum.records.varint import read_uvarint
 
 _REPLICA_STATE_FROM: Final = 15
 

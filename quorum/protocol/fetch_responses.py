@@ -30,7 +30,7 @@ from quorum.protocol.raft_types import (
     flat_error,
 )
 from quorum.protocol.shape import Data
-from quorum.protocol.varints import read_uvarint, uvarint
+from quorum.records.varint import read_uvarint, uvarint
 
 _NODE_ENDPOINTS_FROM: Final = 16
 

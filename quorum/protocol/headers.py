@@ -10,7 +10,7 @@ from typing import Final, TypeAlias
 
 from quorum.protocol.apis import header_flexibility
 from quorum.protocol.malformed import Malformed
-from quorum.protocol.varints import read_uvarint
+from quorum.records.varint import read_uvarint
 
 _REQUEST: Final = Struct(">hhi")
 _STRING_LENGTH: Final = Struct(">h")

@@ -9,7 +9,7 @@ Messages without a round are, byte for byte, those of Kafka.
 from struct import Struct
 from typing import Final
 
-from quorum.protocol.varints import read_uvarint, uvarint
+from quorum.records.varint import read_uvarint, uvarint
 
 ROUND_TAG: Final = 10_000
 _ROUND: Final = Struct(">Q")

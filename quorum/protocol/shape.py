@@ -16,7 +16,7 @@ from struct import Struct
 from types import EllipsisType, MappingProxyType, NoneType
 from typing import Any, Final, NamedTuple, TypeAlias, get_args, get_origin
 
-from quorum.protocol.varints import read_uvarint, uvarint
+from quorum.records.varint import read_uvarint, uvarint
 
 Data: TypeAlias = bytes | memoryview
 

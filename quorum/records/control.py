@@ -1,27 +1,52 @@
 """Control records: what the keepers of a log write for each other, between the data.
 
-The key of such a record is two 16-bit numbers, a version and a type. Here are the names of the
-types, and the one that opens every epoch, LeaderChange (KIP-595), byte for byte as Kafka has it.
-Types that carry voters or snapshots belong to those who write them.
+LeaderChange opens an epoch (KIP-595). KRaftVersion and Voters say who votes (KIP-853): a log that
+names its voters begins with both, behind the first LeaderChange. SnapshotHeader and SnapshotFooter
+open and close a snapshot (KIP-630); one without a footer was never finished. The schema of each is
+stated once, and read and written by it, byte for byte as Kafka does.
+
+What Kafka's records lack travels in tagged fields (KIP-482), which Kafka's readers skip: the target
+voters and the cluster id of KIP-595's VoterAssignment, and the checksum of a snapshot, so that one
+that was put together from what two leaders sent is not taken for one of theirs.
 """
 
-from collections.abc import Iterator, Sequence
+import base64
+import json
+import struct
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from struct import Struct
-from typing import Final
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple
+from uuid import UUID
 
-from quorum.core.vocabulary import ReplicaId
+from crc32c import crc32c
+
+from quorum.core.vocabulary import Epoch, Offset, ReplicaId, ReplicaKey, uuid_to_text
+from quorum.core.voter_set import Endpoint, Voter, VoterAssignment, VoterSet
+from quorum.records.batch import Buffer
+from quorum.records.decode import decode
 from quorum.records.encode import encode
 from quorum.records.varint import read_uvarint, uvarint
 
+KRAFT_VERSION: Final = 1
+"""The level of kraft.version at which the log says who votes."""
+
+TARGET_VOTERS_TAG: Final = 10_000
+CLUSTER_ID_TAG: Final = 10_001
+CHECKSUM_TAG: Final = 10_000
+"""Our own tags are from 10000 up, out of the way of those that Kafka may add."""
+
 _KEY: Final = Struct(">hh")
 _KEY_VERSION: Final = 0
-_OPENING: Final = Struct(">hi")
-_VOTER: Final = Struct(">i")
-_DIRECTORY_ID_BYTES: Final = 16
-_VERSION_MAX: Final = 1
-_VOTERS_MAX: Final = 10_000
+_CHECKSUM: Final = Struct(">I")
+
+VOTERS_MAX: Final = 10_000
+ENDPOINTS_MAX: Final = 100
+
+_UUID_BYTES: Final = 16
+_NO_TAGS: Final = uvarint(0)
 
 
 class ControlType(IntEnum):
@@ -40,11 +65,190 @@ class ControlType(IntEnum):
 
 
 class BadControlRecord(ValueError):
-    """The key or value of a control record is not what its type asks for."""
+    """The key or value of a control record does not have the form of its type."""
 
 
 class UnknownVersion(BadControlRecord):
-    """It may be what its type asks for, in a version that is not known here."""
+    """The record has a version that this program does not know; it need not be damaged."""
+
+
+class ControlRecord(NamedTuple):
+    """The value of a control record: its fields by Kafka's names, and its tagged fields."""
+
+    version: int
+    fields: Mapping[str, Any]
+    tags: Mapping[int, bytes]
+
+
+class _Form(NamedTuple):
+    """The form of a value in bytes."""
+
+    read: Callable[[bytes, int], tuple[Any, int]]
+    """Reads a value at a position; returns it and the position behind it."""
+    write: Callable[[Any], bytes]
+
+
+def _number(code: str) -> _Form:
+    packer = Struct(f">{code}")
+
+    def read(data: bytes, at: int) -> tuple[int, int]:
+        raw, at = _read_bytes(data, at, packer.size)
+        return packer.unpack(raw)[0], at
+
+    return _Form(read, packer.pack)
+
+
+def _read_bytes(data: bytes, at: int, size: int) -> tuple[bytes, int]:
+    if size < 0:
+        raise ValueError(f"null before byte {at}, where the schema has no null")
+    if size > len(data) - at:
+        raise ValueError(f"{size} bytes are announced at byte {at}, {len(data) - at} are left")
+    return data[at : at + size], at + size
+
+
+def _read_uuid(data: bytes, at: int) -> tuple[UUID, int]:
+    raw, at = _read_bytes(data, at, _UUID_BYTES)
+    return UUID(bytes=raw), at
+
+
+def _read_string(data: bytes, at: int) -> tuple[str, int]:
+    size, at = read_uvarint(data, at)
+    raw, at = _read_bytes(data, at, size - 1)
+    return raw.decode(), at
+
+
+def _write_string(text: str) -> bytes:
+    data = text.encode()
+    return uvarint(len(data) + 1) + data
+
+
+def _array(item: _Form, most: int) -> _Form:
+    def read(data: bytes, at: int) -> tuple[tuple[Any, ...], int]:
+        count, at = read_uvarint(data, at)
+        # Every item has at least one byte.
+        if not 0 <= count - 1 <= min(most, len(data) - at):
+            raise ValueError(f"{count - 1} items before byte {at}, allowed are 0 to {most}")
+        items = []
+        for _ in range(count - 1):
+            value, at = item.read(data, at)
+            items.append(value)
+        return tuple(items), at
+
+    def write(items: Any) -> bytes:
+        return uvarint(len(items) + 1) + b"".join(map(item.write, items))
+
+    return _Form(read, write)
+
+
+def _structure(*, has_tags: bool = True, **fields: _Form) -> _Form:
+    def read(data: bytes, at: int) -> tuple[dict[str, Any], int]:
+        found = {}
+        for name, form in fields.items():
+            found[name], at = form.read(data, at)
+        return found, read_tags(data, at)[1] if has_tags else at
+
+    def write(values: Mapping[str, Any]) -> bytes:
+        parts = [form.write(values[name]) for name, form in fields.items()]
+        return b"".join((*parts, _NO_TAGS if has_tags else b""))
+
+    return _Form(read, write)
+
+
+def read_tags(data: bytes, at: int) -> tuple[dict[int, bytes], int]:
+    """Read the section of tagged fields at `at`; returns the position behind it (KIP-482)."""
+    tags = {}
+    count, at = read_uvarint(data, at)
+    for _ in range(count):
+        tag, at = read_uvarint(data, at)
+        size, at = read_uvarint(data, at)
+        tags[tag], at = _read_bytes(data, at, size)
+    return tags, at
+
+
+_I16: Final = _number("h")
+_I32: Final = _number("i")
+_UUID: Final = _Form(_read_uuid, lambda uuid: uuid.bytes)
+_STRING: Final = _Form(_read_string, _write_string)
+
+_VOTER_ID: Final = _structure(voterId=_I32)
+_VOTER_KEY: Final = _structure(voterId=_I32, voterDirectoryId=_UUID)
+_VOTER: Final = _structure(
+    voterId=_I32,
+    voterDirectoryId=_UUID,
+    endpoints=_array(_structure(name=_STRING, host=_STRING, port=_number("H")), ENDPOINTS_MAX),
+    kRaftVersionFeature=_structure(minSupportedVersion=_I16, maxSupportedVersion=_I16),
+)
+_TARGET_VOTERS: Final = _array(
+    _structure(voterId=_I32, voterDirectoryId=_UUID, has_tags=False), VOTERS_MAX
+)
+
+
+def _leader_change(voter: _Form) -> _Form:
+    voters = _array(voter, VOTERS_MAX)
+    return _structure(has_tags=False, leaderId=_I32, voters=voters, grantingVoters=voters)
+
+
+class _Schema(NamedTuple):
+    """Kafka's name of a control record, and each version behind the version field."""
+
+    name: str
+    versions: tuple[_Form, ...]
+
+
+_SCHEMAS: Final[Mapping[int, _Schema]] = MappingProxyType(
+    {
+        ControlType.LEADER_CHANGE: _Schema(
+            "LeaderChange", (_leader_change(_VOTER_ID), _leader_change(_VOTER_KEY))
+        ),
+        ControlType.SNAPSHOT_HEADER: _Schema(
+            "SnapshotHeader",
+            (_structure(has_tags=False, lastContainedLogTimestamp=_number("q")),),
+        ),
+        ControlType.SNAPSHOT_FOOTER: _Schema("SnapshotFooter", (_structure(has_tags=False),)),
+        ControlType.KRAFT_VERSION: _Schema(
+            "KRaftVersion", (_structure(has_tags=False, kRaftVersion=_I16),)
+        ),
+        ControlType.KRAFT_VOTERS: _Schema(
+            "KRaftVoters", (_structure(has_tags=False, voters=_array(_VOTER, VOTERS_MAX)),)
+        ),
+    }
+)
+
+
+def control_record_name(type_id: int) -> str | None:
+    """Kafka's name of a control record; None for a type that a metadata log does not hold."""
+    known = _SCHEMAS.get(type_id)
+    return None if known is None else known.name
+
+
+def read_control_record(type_: int, value: bytes | None) -> ControlRecord:
+    """Read the value of a control record of a known type; raises `BadControlRecord`."""
+    name, data = str(ControlType(type_)), value or b""
+    versions = _SCHEMAS[type_].versions
+    try:
+        version, at = _I16.read(data, 0)
+        if not 0 <= version < len(versions):
+            known = f"known are 0 to {len(versions) - 1}"
+            raise UnknownVersion(f"a {name} record of version {version}, {known}")
+        fields, at = versions[version].read(data, at)
+        tags, at = read_tags(data, at)
+        if at != len(data):
+            raise ValueError(f"{len(data) - at} bytes behind its end")
+    except BadControlRecord:
+        raise
+    except (ValueError, struct.error) as error:
+        raise BadControlRecord(f"not a {name} record: {error}") from error
+    return ControlRecord(version, fields, tags)
+
+
+def write_control_record(
+    type_: ControlType, fields: Mapping[str, Any], tags: Mapping[int, bytes] = MappingProxyType({})
+) -> bytes:
+    """Write the value of a control record in version 0."""
+    parts = [_I16.write(0), _SCHEMAS[type_].versions[0].write(fields), uvarint(len(tags))]
+    for tag, value in tags.items():
+        parts += (uvarint(tag), uvarint(len(value)), value)
+    return b"".join(parts)
 
 
 def control_key(type_: ControlType) -> bytes:
@@ -71,6 +275,28 @@ def control_name(key: bytes | None) -> str:
     return str(known) if isinstance(known, ControlType) else f"control type {known}"
 
 
+def control_fields(type_id: int, value: bytes) -> dict[str, Any]:
+    """The fields of a control record of a known type as Kafka's dump tool names them, `version`
+    first; raises `BadControlRecord`."""
+    record = read_control_record(type_id, value)
+    return {"version": record.version, **record.fields}
+
+
+def compact_json(value: Any) -> str:
+    """JSON without spaces; ids as Kafka's 22 characters, bytes in base64."""
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False, default=_as_text)
+
+
+def _as_text(value: object) -> str:
+    match value:
+        case UUID():
+            return uuid_to_text(value)
+        case bytes():
+            return base64.b64encode(value).decode()
+        case _:
+            raise AssertionError(f"{value!r} is in no record")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaderChange:
     """The first record of an epoch: who leads, of which voters, and who of them voted for it."""
@@ -85,88 +311,250 @@ class LeaderChange:
 
     def encode(self) -> bytes:
         """The value of the record: Kafka's LeaderChangeMessage, version 0."""
-        return b"".join(
-            (
-                _OPENING.pack(0, self.leader),
-                _pack_voters(self.voters),
-                _pack_voters(self.granting),
-                uvarint(0),  # No tagged fields.
-            )
-        )
+        fields = {
+            "leaderId": self.leader,
+            "voters": [{"voterId": each} for each in self.voters],
+            "grantingVoters": [{"voterId": each} for each in self.granting],
+        }
+        return write_control_record(ControlType.LEADER_CHANGE, fields)
 
     @classmethod
     def decode(cls, value: bytes | None) -> "LeaderChange":
-        """From the value of a record, versions 0 and 1; tagged fields are skipped.
+        """From the value of a record, versions 0 and 1; raises `BadControlRecord`.
 
-        Version 1 adds directory ids, which Kafka leaves at zero. Raises `BadControlRecord`.
+        Version 1 adds directory ids, which Kafka leaves at zero.
         """
-        try:
-            return cls._decode(value or b"")
-        except (IndexError, ValueError) as error:
-            raise BadControlRecord(f"not a leader change record: {error}") from error
+        fields = read_control_record(ControlType.LEADER_CHANGE, value).fields
+        voters, granting = (
+            tuple(ReplicaId(each["voterId"]) for each in fields[name])
+            for name in ("voters", "grantingVoters")
+        )
+        return cls(leader=ReplicaId(fields["leaderId"]), voters=voters, granting=granting)
 
-    @classmethod
-    def _decode(cls, value: bytes) -> "LeaderChange":
-        if len(value) < _OPENING.size:
-            raise ValueError(f"{len(value)} bytes are too few")
-        version, leader = _OPENING.unpack_from(value)
-        if not 0 <= version <= _VERSION_MAX:
-            raise ValueError(f"version {version}, known are 0 to {_VERSION_MAX}")
-        extra_bytes = _DIRECTORY_ID_BYTES if version else 0
-        voters, at = _read_voters(value, _OPENING.size, extra_bytes)
-        granting, at = _read_voters(value, at, extra_bytes)
-        at = skip_tags(value, at)
-        if at != len(value):
-            raise ValueError(f"{len(value) - at} bytes behind its end")
-        return cls(leader=ReplicaId(leader), voters=voters, granting=granting)
+
+def encode_kraft_version(level: int) -> bytes:
+    """The value of a KRaftVersion record."""
+    return write_control_record(ControlType.KRAFT_VERSION, {"kRaftVersion": level})
+
+
+def decode_kraft_version(value: bytes | None) -> int:
+    """The level that a KRaftVersion record puts in force; raises `BadControlRecord`."""
+    fields = read_control_record(ControlType.KRAFT_VERSION, value).fields
+    return int(fields["kRaftVersion"])
+
+
+def encode_voters(assignment: VoterAssignment, cluster_id: str | None) -> bytes:
+    """The value of a Voters record."""
+    tags = {}
+    if assignment.target is not None:
+        tags[TARGET_VOTERS_TAG] = _TARGET_VOTERS.write([_key_fields(k) for k in assignment.target])
+    if cluster_id is not None:
+        tags[CLUSTER_ID_TAG] = _STRING.write(cluster_id)
+    voters = [_voter_fields(each) for each in assignment.current.voters]
+    return write_control_record(ControlType.KRAFT_VOTERS, {"voters": voters}, tags)
+
+
+def decode_voters(value: bytes | None) -> VoterAssignment:
+    """Decode the current and target voters of a Voters record; raises `BadControlRecord`."""
+    return _decode_voters(value)[0]
+
+
+def decode_cluster_id(value: bytes | None) -> str | None:
+    """The cluster id that a Voters record of ours names; raises `BadControlRecord`."""
+    return _decode_voters(value)[1]
+
+
+def _decode_voters(value: bytes | None) -> tuple[VoterAssignment, str | None]:
+    record = read_control_record(ControlType.KRAFT_VOTERS, value)
+    voters = tuple(map(_voter, record.fields["voters"]))
+    target, cluster_id = None, None
+    try:
+        if TARGET_VOTERS_TAG in record.tags:
+            keys, _ = _TARGET_VOTERS.read(record.tags[TARGET_VOTERS_TAG], 0)
+            target = tuple(map(_key, keys))
+            if not target:
+                raise ValueError("target voters are named, but there is none")
+        if CLUSTER_ID_TAG in record.tags:
+            cluster_id, _ = _STRING.read(record.tags[CLUSTER_ID_TAG], 0)
+        _no_two(voter.id for voter in voters)
+        _no_two(key.id for key in target or ())
+    except ValueError as error:
+        raise BadControlRecord(f"not a {ControlType.KRAFT_VOTERS} record: {error}") from error
+    return VoterAssignment(VoterSet(voters), target), cluster_id
+
+
+def _no_two(ids: Iterable[ReplicaId]) -> None:
+    seen: set[ReplicaId] = set()
+    for id_ in ids:
+        if id_ in seen:
+            raise ValueError(f"voter {id_} is named twice")
+        seen.add(id_)
+
+
+def _key_fields(key: ReplicaKey) -> dict[str, Any]:
+    return {"voterId": key.id, "voterDirectoryId": key.directory_id}
+
+
+def _key(fields: Mapping[str, Any]) -> ReplicaKey:
+    return ReplicaKey(ReplicaId(fields["voterId"]), fields["voterDirectoryId"])
+
+
+def _voter_fields(voter: Voter) -> dict[str, Any]:
+    return {
+        **_key_fields(voter.key),
+        "endpoints": [
+            {"name": each.name, "host": each.host, "port": each.port} for each in voter.endpoints
+        ],
+        "kRaftVersionFeature": {
+            "minSupportedVersion": voter.kraft_version_min,
+            "maxSupportedVersion": voter.kraft_version_max,
+        },
+    }
+
+
+def _voter(fields: Mapping[str, Any]) -> Voter:
+    levels = fields["kRaftVersionFeature"]
+    return Voter(
+        key=_key(fields),
+        endpoints=tuple(Endpoint(**each) for each in fields["endpoints"]),
+        kraft_version_min=levels["minSupportedVersion"],
+        kraft_version_max=levels["maxSupportedVersion"],
+    )
+
+
+def assignment_in(batch: Buffer) -> VoterAssignment | None:
+    """Return the voter assignment in a control batch, or None.
+
+    Raises `BadControlRecord`, `CorruptBatch`, `UnsupportedCodec`.
+    """
+    found = None
+    for record in decode(batch):
+        if record.control and control_type(record.key) == ControlType.KRAFT_VOTERS:
+            found = decode_voters(record.value)
+    return found
+
+
+def cluster_id_in(batch: Buffer) -> str | None:
+    """The cluster id that one batch names beside the voters; errors as `assignment_in`."""
+    for record in decode(batch):
+        if record.control and control_type(record.key) == ControlType.KRAFT_VOTERS:
+            return decode_cluster_id(record.value)
+    return None
+
+
+def encode_snapshot_header(last_timestamp_ms: int) -> bytes:
+    """The value of a SnapshotHeader; the time is that of the last record which it contains."""
+    fields = {"lastContainedLogTimestamp": last_timestamp_ms}
+    return write_control_record(ControlType.SNAPSHOT_HEADER, fields)
+
+
+def decode_snapshot_header(value: bytes | None) -> int:
+    """The time of the last record that the snapshot contains; raises `BadControlRecord`."""
+    fields = read_control_record(ControlType.SNAPSHOT_HEADER, value).fields
+    return int(fields["lastContainedLogTimestamp"])
+
+
+def encode_snapshot_footer(checksum: int) -> bytes:
+    """The value of a SnapshotFooter; `checksum` is the CRC-32C of everything before its batch."""
+    tags = {CHECKSUM_TAG: _CHECKSUM.pack(checksum)}
+    return write_control_record(ControlType.SNAPSHOT_FOOTER, {}, tags)
+
+
+def decode_snapshot_footer(value: bytes | None) -> int | None:
+    """The checksum that a SnapshotFooter names, None for Kafka's; raises `BadControlRecord`."""
+    content = read_control_record(ControlType.SNAPSHOT_FOOTER, value).tags.get(CHECKSUM_TAG, b"")
+    return _CHECKSUM.unpack(content)[0] if len(content) == _CHECKSUM.size else None
+
+
+def encode_control(
+    records: Sequence[tuple[ControlType, bytes]],
+    *,
+    timestamp_ms: int,
+    base_offset: Offset = Offset(0),
+    epoch: Epoch = Epoch(0),
+) -> bytearray:
+    """A batch of control records, each given by its type and value."""
+    return encode(
+        [value for _, value in records],
+        timestamp_ms=timestamp_ms,
+        base_offset=base_offset,
+        epoch=epoch,
+        control=True,
+        keys=[control_key(type_) for type_, _ in records],
+    )
 
 
 def encode_leader_change(change: LeaderChange, *, timestamp_ms: int) -> bytearray:
     """The batch that opens an epoch, one LeaderChange record, ready to be stamped."""
-    return encode(
-        [change.encode()],
-        timestamp_ms=timestamp_ms,
-        control=True,
-        keys=[control_key(ControlType.LEADER_CHANGE)],
+    records = [(ControlType.LEADER_CHANGE, change.encode())]
+    return encode_control(records, timestamp_ms=timestamp_ms)
+
+
+def encode_founding(
+    change: LeaderChange, voters: VoterAssignment, cluster_id: str | None, *, timestamp_ms: int
+) -> bytearray:
+    """The first batch of a log that names its voters, ready to be stamped: three records."""
+    records = [(ControlType.LEADER_CHANGE, change.encode()), *_voting(voters, cluster_id)]
+    return encode_control(records, timestamp_ms=timestamp_ms)
+
+
+def encode_assignment(
+    assignment: VoterAssignment, cluster_id: str | None, *, timestamp_ms: int
+) -> bytearray:
+    """A batch of one Voters record, ready to be stamped."""
+    value = encode_voters(assignment, cluster_id)
+    return encode_control([(ControlType.KRAFT_VOTERS, value)], timestamp_ms=timestamp_ms)
+
+
+def _voting(
+    voters: VoterAssignment, cluster_id: str | None
+) -> tuple[tuple[ControlType, bytes], ...]:
+    """The two records with which a log or a snapshot begins to name its voters."""
+    return (
+        (ControlType.KRAFT_VERSION, encode_kraft_version(KRAFT_VERSION)),
+        (ControlType.KRAFT_VOTERS, encode_voters(voters, cluster_id)),
     )
 
 
-def _pack_voters(voters: Sequence[ReplicaId]) -> bytes:
-    return uvarint(len(voters) + 1) + b"".join(_VOTER.pack(voter) + uvarint(0) for voter in voters)
+class SnapshotBatches:
+    """Makes the batches of one snapshot: `opening`, any number of times `data`, `closing`."""
 
+    def __init__(self, epoch: Epoch, last_timestamp_ms: int) -> None:
+        """`epoch` is that of the last record that is contained, the time is that record's."""
+        self._epoch = epoch
+        self._timestamp_ms = last_timestamp_ms
+        self._next = Offset(0)
+        self._checksum = 0
 
-def _read_voters(value: bytes, at: int, extra_bytes: int) -> tuple[tuple[ReplicaId, ...], int]:
-    count, at = read_uvarint(value, at)
-    count -= 1  # A compact array counts from one; zero is null.
-    if not 0 <= count <= _VOTERS_MAX:
-        raise ValueError(f"{count} voters, allowed are 0 to {_VOTERS_MAX}")
-    voters: list[ReplicaId] = []
-    for _ in range(count):
-        if at + _VOTER.size + extra_bytes > len(value):
-            raise ValueError("it ends within a voter")
-        (voter,) = _VOTER.unpack_from(value, at)
-        voters.append(ReplicaId(voter))
-        at = skip_tags(value, at + _VOTER.size + extra_bytes)
-    return tuple(voters), at
+    def opening(self, voters: VoterAssignment | None, cluster_id: str | None) -> bytearray:
+        """The header, and who votes where the log says so."""
+        records = [(ControlType.SNAPSHOT_HEADER, encode_snapshot_header(self._timestamp_ms))]
+        if voters is not None:
+            records += _voting(voters, cluster_id)
+        return self._control(records)
 
+    def data(self, values: Sequence[bytes]) -> bytearray:
+        """These records, of which there is at least one."""
+        batch = encode(
+            values, timestamp_ms=self._timestamp_ms, base_offset=self._next, epoch=self._epoch
+        )
+        return self._added(batch, len(values))
 
-def skip_tags(value: bytes, at: int) -> int:
-    """The position behind the section of tagged fields at `at` (KIP-482)."""
-    count, at = read_uvarint(value, at)
-    for _ in range(count):
-        _, at = read_uvarint(value, at)
-        size, at = read_uvarint(value, at)
-        at += size
-        if at > len(value):
-            raise ValueError("it ends within a tagged field")
-    return at
+    def closing(self) -> bytearray:
+        """The footer: without it a snapshot was never finished."""
+        footer = encode_snapshot_footer(self._checksum)
+        return self._control([(ControlType.SNAPSHOT_FOOTER, footer)])
 
+    def _control(self, records: Sequence[tuple[ControlType, bytes]]) -> bytearray:
+        batch = encode_control(
+            records,
+            timestamp_ms=self._timestamp_ms,
+            base_offset=self._next,
+            epoch=self._epoch,
+        )
+        return self._added(batch, len(records))
 
-def read_tags(value: bytes, at: int) -> Iterator[tuple[int, bytes]]:
-    """The tagged fields of the section at `at`, through which `skip_tags` has passed (KIP-482)."""
-    count, at = read_uvarint(value, at)
-    for _ in range(count):
-        tag, at = read_uvarint(value, at)
-        size, at = read_uvarint(value, at)
-        yield tag, value[at : at + size]
-        at += size
+    def _added(self, batch: bytearray, count: int) -> bytearray:
+        self._next = Offset(self._next + count)
+        self._checksum = crc32c(batch, self._checksum)
+        return batch

@@ -1,12 +1,14 @@
 """Kafka's variable-length integers: base 128, lowest seven bits first, signs by zigzag.
 
-Pure functions over bytes. A number that does not end, or is too long, is a `ValueError`.
+Pure functions over bytes. A number that does not end, or is too long, is a `ValueError`. Lengths,
+counts and tags (KIP-482) are unsigned and have at most 32 bits, signed numbers at most 64.
 """
 
 from typing import Final
 
-VARINT_BYTES_MAX: Final = 10
-"""A 64-bit number needs ten groups of seven bits."""
+_VALUE_MAX: Final = 2**32 - 1
+_BYTES_MAX: Final = 5
+_SIGNED_BYTES_MAX: Final = 10
 
 
 def zigzag(number: int) -> int:
@@ -17,6 +19,8 @@ def zigzag(number: int) -> int:
 def uvarint(number: int) -> bytes:
     """`number`, which is not negative, in as few bytes as it needs."""
     assert number >= 0
+    if number < 0x80:
+        return bytes((number,))
     out = bytearray()
     while number > 0x7F:
         out.append(number & 0x7F | 0x80)
@@ -30,33 +34,41 @@ def varint(number: int) -> bytes:
     return uvarint(zigzag(number))
 
 
-def read_uvarint(data: bytes, position: int) -> tuple[int, int]:
-    """The number at `position`, and the position behind it.
-
-    Raises `ValueError` when it is longer than ten bytes, `IndexError` when the data ends first.
-    """
-    value = data[position]
-    if value < 0x80:  # Nearly all are this short.
-        return value, position + 1
-    value &= 0x7F
-    shift = 7
-    for index in range(position + 1, position + VARINT_BYTES_MAX):
-        byte = data[index]
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value, index + 1
-        shift += 7
-    raise ValueError(f"a variable-length integer of more than {VARINT_BYTES_MAX} bytes")
+def read_uvarint(data: bytes | memoryview, position: int) -> tuple[int, int]:
+    """The number at `position`, and the position behind it; raises `ValueError`."""
+    try:
+        value = data[position]
+        if value < 0x80:  # Nearly all are this short.
+            return value, position + 1
+        value, position = _read_long(data, position, _BYTES_MAX)
+    except IndexError:
+        raise ValueError("the bytes end inside a number") from None
+    if value > _VALUE_MAX:
+        raise ValueError("a number has more than 32 bits")
+    return value, position
 
 
-def read_varint(data: bytes, position: int) -> tuple[int, int]:
-    """The signed number at `position`, and the position behind it; errors as `read_uvarint`."""
-    value = data[position]
-    if value < 0x80:  # As above, and two bytes are all that most of the others take.
-        return value >> 1 ^ -(value & 1), position + 1
-    high = data[position + 1]
-    if high < 0x80:
-        value = value & 0x7F | high << 7
-        return value >> 1 ^ -(value & 1), position + 2
-    value, position = read_uvarint(data, position)
+def read_varint(data: bytes | memoryview, position: int) -> tuple[int, int]:
+    """The signed number at `position`, and the position behind it; raises `ValueError`."""
+    try:
+        value = data[position]
+        if value < 0x80:  # As above, and two bytes are all that most of the others take.
+            return value >> 1 ^ -(value & 1), position + 1
+        high = data[position + 1]
+        if high < 0x80:
+            value = value & 0x7F | high << 7
+            return value >> 1 ^ -(value & 1), position + 2
+        value, position = _read_long(data, position, _SIGNED_BYTES_MAX)
+    except IndexError:
+        raise ValueError("the bytes end inside a number") from None
     return value >> 1 ^ -(value & 1), position
+
+
+def _read_long(data: bytes | memoryview, position: int, bytes_max: int) -> tuple[int, int]:
+    value = 0
+    for index in range(bytes_max):
+        byte = data[position + index]
+        value |= (byte & 0x7F) << (7 * index)
+        if byte < 0x80:
+            return value, position + index + 1
+    raise ValueError(f"a number has more than {32 if bytes_max == _BYTES_MAX else 64} bits")

@@ -12,7 +12,7 @@ from admin.formatted import FILE_NAME, NotHonoured, formatted
 from quorum.core.vocabulary import Epoch
 from quorum.log.errors import FileDamaged
 from quorum.persistent_state import LOG_FOLDER
-from quorum.records.snapshot import SnapshotBatches
+from quorum.records.control import SnapshotBatches
 from statemachine.features.features import RECORDED
 from statemachine.records import codec, kafka_records
 from statemachine.records.kafka_records import Record

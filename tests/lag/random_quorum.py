@@ -15,9 +15,13 @@ from uuid import UUID
 from quorum.core.vocabulary import ReplicaId, ReplicaKey, uuid_to_text
 from quorum.core.voter_set import Voter, VoterAssignment, VoterSet
 from quorum.log.append_times import UNKNOWN
-from quorum.records.control import LeaderChange, encode_leader_change
+from quorum.records.control import (
+    LeaderChange,
+    encode_assignment,
+    encode_founding,
+    encode_leader_change,
+)
 from quorum.records.encode import encode
-from quorum.records.voters_record import encode_assignment, encode_founding
 from statemachine.records.codec import encode as encode_said
 from statemachine.records.kafka_records import NoOp, PartitionChange
 from tests.lag.handmade_logs import BEGIN_MS, stamped, write_index, write_segment

@@ -15,9 +15,15 @@ from quorum.core.vocabulary import Offset
 from quorum.core.voter_set import VoterAssignment
 from quorum.log.checkpoint import Checkpoint
 from quorum.log.segmented_log import SegmentedLog
-from quorum.records.control import BadControlRecord, ControlType, control_name, control_type
+from quorum.records.control import (
+    BadControlRecord,
+    ControlType,
+    control_name,
+    control_type,
+    decode_kraft_version,
+    decode_voters,
+)
 from quorum.records.decode import Record, decode
-from quorum.records.voters_record import decode_kraft_version, decode_voters
 from statemachine.features.features import FEATURES, KRAFT_VERSION
 from statemachine.image.image import Image
 from statemachine.image.snapshot import load

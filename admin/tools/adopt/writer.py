@@ -19,9 +19,8 @@ from quorum.log.quorum_state import QuorumStateFile
 from quorum.log.segment import segment_base
 from quorum.log.segmented_log import SegmentedLog
 from quorum.persistent_state import LOG_FOLDER
-from quorum.records.control import ControlType, LeaderChange, control_key
-from quorum.records.encode import encode, stamp
-from quorum.records.voters_record import encode_voters
+from quorum.records.control import ControlType, LeaderChange, encode_control, encode_voters
+from quorum.records.encode import stamp
 
 WORK: Final = ".adopting"
 DATA: Final = "data"
@@ -105,17 +104,13 @@ def _open_epoch(plan: Plan, folder: Path, now_ms: int) -> None:
             ids = tuple(sorted(plan.voters))
             granting = tuple(sorted(heir.source.meta.node_id for heir in plan.heirs))
             change = LeaderChange(leader=plan.move.leader.id, voters=ids, granting=granting)
-            batch = encode(
+            voters = encode_voters(VoterAssignment(plan.move.voters), plan.cluster_id)
+            batch = encode_control(
                 [
-                    change.encode(),
-                    encode_voters(VoterAssignment(plan.move.voters), plan.cluster_id),
+                    (ControlType.LEADER_CHANGE, change.encode()),
+                    (ControlType.KRAFT_VOTERS, voters),
                 ],
                 timestamp_ms=now_ms,
-                control=True,
-                keys=[
-                    control_key(ControlType.LEADER_CHANGE),
-                    control_key(ControlType.KRAFT_VOTERS),
-                ],
             )
             stamp(batch, log.end.offset, plan.move.epoch)
             log.append(batch)

@@ -10,7 +10,7 @@ from quorum.protocol import codec
 from quorum.protocol.apis import ApiKey
 from quorum.protocol.copy_reports import COPIES_TAG, COPY_REPORTS_MAX, reports_of, with_reports
 from quorum.protocol.malformed import Malformed
-from quorum.protocol.varints import uvarint
+from quorum.records.varint import uvarint
 from statemachine.reassignment.copies import CopyReport
 
 REPORT = CopyReport(topic_id=UUID(int=9), partition=3, bytes_left=2**40, bytes_per_s=77)

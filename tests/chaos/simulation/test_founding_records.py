@@ -7,7 +7,7 @@ import pytest
 from chaos.simulation.environment import CLUSTER_ID
 from chaos.simulation.profile import CALM, Profile
 from chaos.simulation.run import Simulation
-from quorum.records.voters_record import cluster_id_in
+from quorum.records.control import cluster_id_in
 
 
 @pytest.mark.parametrize("seed", [0, 1, 3, 4])

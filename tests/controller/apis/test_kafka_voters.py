@@ -20,9 +20,8 @@ from quorum.log.segmented_log import SegmentedLog
 from quorum.persistent_state import LOG_FOLDER
 from quorum.protocol.apis import ApiKey
 from quorum.protocol.raft_messages import write_request
-from quorum.records.control import ControlType, control_type
+from quorum.records.control import ControlType, control_type, decode_voters
 from quorum.records.decode import decode
-from quorum.records.voters_record import decode_voters
 from tests.controller.apis.samples import OBSERVER, RAFT, controller_registration
 from tests.support.bell import PATIENCE_SECONDS
 from tests.support.controllers import (

@@ -13,9 +13,8 @@ from quorum.core.vocabulary import NO_DIRECTORY, uuid_to_text
 from quorum.log.append_times import all_append_times
 from quorum.log.meta_properties import FILE_NAME as META
 from quorum.records.batch import headers
-from quorum.records.control import ControlType, LeaderChange, control_type
+from quorum.records.control import ControlType, LeaderChange, control_type, decode_voters
 from quorum.records.decode import Record, decode
-from quorum.records.voters_record import decode_voters
 from statemachine.records import codec
 from statemachine.records.kafka_records import Record as Said
 

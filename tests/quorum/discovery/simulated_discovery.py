@@ -20,9 +20,8 @@ from quorum.discovery.address_book import AddressBook, HostPort, pseudo_ids
 from quorum.discovery.gossip import Advertisement, Gossip
 from quorum.discovery.schedule import DiscoveryCallbacks, DiscoverySchedule, QuorumStatus
 from quorum.log.memory import MemoryLog
-from quorum.records.control import LeaderChange
+from quorum.records.control import LeaderChange, encode_founding
 from quorum.records.encode import stamp
-from quorum.records.voters_record import encode_founding
 from tests.quorum.core.request_notation import directory_of
 from tests.quorum.core.simulated_node import Host, Packet
 from tests.quorum.core.virtual_disk import Disk

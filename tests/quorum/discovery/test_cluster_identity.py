@@ -4,9 +4,8 @@ from quorum.cluster_id import ClusterIdentity
 from quorum.core.vocabulary import Epoch, Offset, ReplicaId
 from quorum.core.voter_set import VoterAssignment, VoterSet
 from quorum.log.memory import MemoryLog
-from quorum.records.control import LeaderChange
+from quorum.records.control import LeaderChange, encode_founding
 from quorum.records.encode import stamp
-from quorum.records.voters_record import encode_founding
 
 
 class Shelf:

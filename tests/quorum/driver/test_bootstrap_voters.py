@@ -25,10 +25,8 @@ from quorum.log.meta_properties import load_or_create
 from quorum.log.quorum_state import QuorumStateFile
 from quorum.log.segmented_log import SegmentedLog
 from quorum.persistent_state import LOG_FOLDER, QuorumConfig
-from quorum.records.control import ControlType, control_key
+from quorum.records.control import ControlType, SnapshotBatches, control_key, encode_assignment
 from quorum.records.encode import encode, stamp
-from quorum.records.snapshot import SnapshotBatches
-from quorum.records.voters_record import encode_assignment
 from tests.quorum.driver.replicas import Diary
 from tests.support.bell import Bell
 from tests.support.tree import ROOT
@@ -142,5 +140,7 @@ async def test_voters_that_cannot_be_read_are_named_with_their_place(tmp_path: P
     key = control_key(ControlType.KRAFT_VOTERS)
     append(log, encode([b"\x00\x09"], timestamp_ms=0, control=True, keys=[key]))
     log.close()
-    with pytest.raises(FileDamaged, match="at byte 0, offset 0: not a voters record: version 9"):
+    with pytest.raises(
+        FileDamaged, match="at byte 0, offset 0: a kraft voters record of version 9"
+    ):
         opened(tmp_path)

@@ -3,7 +3,7 @@
 from quorum.core.vocabulary import Epoch, Offset, OffsetAndEpoch, ReplicaId, ReplicaKey
 from quorum.core.voter_set import Endpoint, Voter, VoterAssignment, VoterSet
 from quorum.log.snapshot_store import FileSnapshotStore
-from quorum.records.snapshot import SnapshotBatches
+from quorum.records.control import SnapshotBatches
 
 VOTERS = VoterAssignment(
     VoterSet(

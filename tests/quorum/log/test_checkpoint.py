@@ -16,9 +16,13 @@ from quorum.log.checkpoint import (
 )
 from quorum.log.errors import FileDamaged, FormatUnknown
 from quorum.records.batch import CorruptBatch, headers
-from quorum.records.control import ControlType, control_key
+from quorum.records.control import (
+    ControlType,
+    control_key,
+    encode_snapshot_footer,
+    encode_snapshot_header,
+)
 from quorum.records.encode import encode, stamp
-from quorum.records.snapshot import encode_snapshot_footer, encode_snapshot_header
 from tests.support.real_cluster import CLUSTER, IN_TREE, available, dump_beside, dumped
 
 SNAPSHOT = IN_TREE / "00000000000000000105-0000000001.checkpoint"

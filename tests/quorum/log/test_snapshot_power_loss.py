@@ -11,9 +11,9 @@ from quorum.core.vocabulary import ElectionState, Epoch, Offset, OffsetAndEpoch,
 from quorum.log import filesystem
 from quorum.persistent_state import PersistentState, QuorumConfig, load_persistent_state
 from quorum.ports import ReceivedSnapshot
+from quorum.records.control import SnapshotBatches
 from quorum.records.decode import decode
 from quorum.records.encode import encode
-from quorum.records.snapshot import SnapshotBatches
 from tests.quorum.log.test_power_loss import Recorder
 
 IMAGES = 3

@@ -12,9 +12,8 @@ from quorum.log import filesystem
 from quorum.log.checkpoint import checkpoint_name, read_checkpoint
 from quorum.log.snapshot_store import FileSnapshotStore
 from quorum.ports import DiskFull, LogFailure, ReceivedSnapshot
-from quorum.records.control import ControlType, control_key
+from quorum.records.control import ControlType, control_key, encode_snapshot_header
 from quorum.records.encode import encode, stamp
-from quorum.records.snapshot import encode_snapshot_header
 from tests.quorum.log.small_snapshots import VOTERS, id_, parts, written
 
 

@@ -89,7 +89,7 @@ def test_a_value_that_is_cut_is_refused(length: int) -> None:
 
 
 def test_no_value_a_later_version_and_trailing_bytes_are_refused() -> None:
-    with pytest.raises(BadControlRecord, match="0 bytes"):
+    with pytest.raises(BadControlRecord, match="0 are left"):
         LeaderChange.decode(None)
     with pytest.raises(BadControlRecord, match="version 2, known are 0 to 1"):
         LeaderChange.decode(b"\x00\x02" + CHANGE.encode()[2:])

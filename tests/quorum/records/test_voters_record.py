@@ -9,11 +9,12 @@ from hypothesis import strategies as st
 from quorum.core.vocabulary import Epoch, Offset, ReplicaId, ReplicaKey, uuid_to_text
 from quorum.core.voter_set import Endpoint, Voter, VoterAssignment, VoterSet
 from quorum.records.batch import check
-from quorum.records.control import BadControlRecord, ControlType, LeaderChange, control_type
-from quorum.records.decode import decode
-from quorum.records.encode import encode, stamp
-from quorum.records.voters_record import (
+from quorum.records.control import (
+    BadControlRecord,
+    ControlType,
+    LeaderChange,
     assignment_in,
+    control_type,
     decode_cluster_id,
     decode_kraft_version,
     decode_voters,
@@ -22,6 +23,8 @@ from quorum.records.voters_record import (
     encode_kraft_version,
     encode_voters,
 )
+from quorum.records.decode import decode
+from quorum.records.encode import encode, stamp
 from tests.support.tree import ROOT
 
 LOG = ROOT / "tests" / "data" / "kraft-4.2.0"

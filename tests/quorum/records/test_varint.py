@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kio.serial.writers import write_unsigned_varint
 
-from quorum.protocol.varints import read_uvarint, uvarint
+from quorum.records.varint import read_uvarint, uvarint
 
 
 @given(st.integers(0, 2**32 - 1), st.binary(max_size=3), st.binary(max_size=3))
