@@ -1,18 +1,25 @@
 """The quorum's flat messages in the Kafka protocol: the one door to them for whoever sends.
 
 A request becomes the body of the Kafka request of the same name, a body becomes a flat message or
-the refusal that its sender gets. It never decides: what the core should say is the core's affair.
+the refusal that its sender gets. It checks that a message is meant for this node and that its
+numbers can be true; it never decides: what the core should say is the core's affair.
 
-Fetch carries FetchQuorumRecords, for replicas of ours and for Kafka's brokers as observers.
+Vote, BeginQuorumEpoch, EndQuorumEpoch (KIP-595, KIP-853) and FetchSnapshot (KIP-630) go through
+kio; their fields stand here. Fetch, which is hot, has a codec of its own (`fetch_messages`). The
+bytes of a snapshot need not end where a batch does, and are neither checked nor changed.
 """
 
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final, NamedTuple
 
 from quorum.core.messages import (
     BeginQuorumEpochRequest,
+    BeginQuorumEpochResponse,
     EndQuorumEpochRequest,
+    EndQuorumEpochResponse,
+    Error,
     FetchRequest,
     FetchResponse,
     FetchSnapshotRequest,
@@ -20,36 +27,61 @@ from quorum.core.messages import (
     Request,
     Response,
     VoteRequest,
+    VoteResponse,
 )
-from quorum.core.vocabulary import ReplicaKey
+from quorum.core.vocabulary import (
+    NO_DIRECTORY,
+    NO_REPLICA,
+    Epoch,
+    Offset,
+    OffsetAndEpoch,
+    ReplicaId,
+    ReplicaKey,
+)
 from quorum.core.voter_set import Endpoint
-from quorum.protocol import election_messages, snapshot_messages
+from quorum.protocol import codec
 from quorum.protocol.apis import ApiKey, UnsupportedVersion, VersionRange
-from quorum.protocol.fetch_requests import read_fetch_request, write_fetch_request
-from quorum.protocol.fetch_responses import (
+from quorum.protocol.codec import make, make_known, nested
+from quorum.protocol.errors import ErrorCode, error_name
+from quorum.protocol.fetch_messages import (
+    read_fetch_request,
     read_fetch_response,
     write_fetch_refusal,
+    write_fetch_request,
     write_fetch_response,
 )
+from quorum.protocol.malformed import Malformed
 from quorum.protocol.raft_types import (
+    METADATA_PARTITION,
+    METADATA_TOPIC,
+    NOT_ONE_PARTITION,
     HostPort,
     LeaderAndEpoch,
     LocalNode,
     RaftResponse,
     Refusal,
+    address_of,
+    flat_error,
+    node_endpoints,
+    wrong_cluster,
 )
 from quorum.protocol.shape import Data
 
-API_KEYS: Final[Mapping[type[Request], ApiKey]] = MappingProxyType(
+API_KEYS: Final[Mapping[type[Request] | type[Response], ApiKey]] = MappingProxyType(
     {
         VoteRequest: ApiKey.VOTE,
+        VoteResponse: ApiKey.VOTE,
         BeginQuorumEpochRequest: ApiKey.BEGIN_QUORUM_EPOCH,
+        BeginQuorumEpochResponse: ApiKey.BEGIN_QUORUM_EPOCH,
         EndQuorumEpochRequest: ApiKey.END_QUORUM_EPOCH,
+        EndQuorumEpochResponse: ApiKey.END_QUORUM_EPOCH,
         FetchRequest: ApiKey.FETCH,
+        FetchResponse: ApiKey.FETCH,
         FetchSnapshotRequest: ApiKey.FETCH_SNAPSHOT,
+        FetchSnapshotResponse: ApiKey.FETCH_SNAPSHOT,
     }
 )
-"""The Kafka API that carries each flat request."""
+"""The Kafka API that carries each flat message."""
 
 VERSIONS: Final[Mapping[int, VersionRange]] = MappingProxyType(
     {
@@ -63,11 +95,34 @@ VERSIONS: Final[Mapping[int, VersionRange]] = MappingProxyType(
 )
 """The versions in which these calls are understood: what a listener of a quorum can offer."""
 
+PRE_VOTE_FROM: Final = 2
+"""The version of Vote that has room for a pre-vote (KIP-996)."""
+_ENDPOINTS_FROM: Final = 1
+"""The version of all calls but Fetch that says where leaders listen (KIP-853)."""
+
+_NO_SNAPSHOT: Final = OffsetAndEpoch(Epoch(0), Offset(0))
+
+
+class _Nesting(NamedTuple):
+    """The names of the classes and fields around the one partition of a message."""
+
+    topic: str
+    topic_name: str
+    partition: str
+    index_asked: str
+    index_answered: str
+
+
+_ELECTION: Final = _Nesting(
+    "TopicData", "topic_name", "PartitionData", "partition_index", "partition_index"
+)
+_SNAPSHOT: Final = _Nesting("TopicSnapshot", "name", "PartitionSnapshot", "partition", "index")
+
 
 def lowest_version(request: Request) -> int:
     """The first version that can say `request`; a replica that serves none so high is not asked."""
     if isinstance(request, VoteRequest) and request.pre_vote:
-        return election_messages.PRE_VOTE_FROM
+        return PRE_VOTE_FROM
     return VERSIONS[API_KEYS[type(request)]].lowest
 
 
@@ -82,24 +137,30 @@ def write_request(
     """The body of `request` for the replica `to`, whose directory may be unknown.
 
     `endpoints` are where the sender listens, for messages in which a leader says so (KIP-853).
-    Raises `UnsupportedVersion` outside `VERSIONS`.
+    Fields that `version` lacks are left out, but a pre-vote needs its version. Raises
+    `UnsupportedVersion` outside `VERSIONS`.
     """
-    _require(API_KEYS[type(request)], version)
-    match request:
-        case FetchRequest():
-            return write_fetch_request(request, version, cluster_id=cluster_id)
-        case FetchSnapshotRequest():
-            return snapshot_messages.write_request(request, version, cluster_id=cluster_id)
-        case VoteRequest():
-            return election_messages.write_vote(request, version, to=to, cluster_id=cluster_id)
-        case BeginQuorumEpochRequest():
-            return election_messages.write_begin_quorum_epoch(
-                request, version, to=to, cluster_id=cluster_id, endpoints=endpoints
-            )
-        case EndQuorumEpochRequest():
-            return election_messages.write_end_quorum_epoch(
-                request, version, cluster_id=cluster_id, endpoints=endpoints
-            )
+    api_key = API_KEYS[type(request)]
+    _require(api_key, version)
+    if isinstance(request, FetchRequest):
+        return write_fetch_request(request, version, cluster_id=cluster_id)
+    schema = codec.request_schema(api_key, version)
+    whole, partition = _request_fields(request, schema, version)
+    nesting = _nesting(api_key)
+    partition |= {nesting.index_asked: METADATA_PARTITION, "voter_directory_id": to.directory_id}
+    listeners: tuple[Any, ...] = ()
+    if endpoints and version >= _ENDPOINTS_FROM and not isinstance(request, VoteRequest):
+        listener = nested(schema, "LeaderEndpoint")
+        listeners = tuple(make(listener, name=e.name, host=e.host, port=e.port) for e in endpoints)
+    message = make_known(
+        schema,
+        cluster_id=cluster_id,
+        voter_id=to.id,
+        leader_endpoints=listeners,
+        topics=_topics(schema, nesting, partition),
+        **whole,
+    )
+    return codec.encode_request_body(api_key, version, message)
 
 
 def read_request(api_key: int, version: int, body: Data, *, here: LocalNode) -> Request | Refusal:
@@ -111,9 +172,24 @@ def read_request(api_key: int, version: int, body: Data, *, here: LocalNode) -> 
     _require(api_key, version)
     if api_key == ApiKey.FETCH:
         return read_fetch_request(version, body, here)
-    if api_key == ApiKey.FETCH_SNAPSHOT:
-        return snapshot_messages.read_request(version, body, here)
-    return election_messages.read_request(api_key, version, body, here)
+    message = codec.decode_request(api_key, version, body)
+    refusal = wrong_cluster(message.cluster_id, here)
+    if refusal is not None:
+        return refusal
+    if len(message.topics) != 1 or len(message.topics[0].partitions) != 1:
+        return NOT_ONE_PARTITION
+    nesting, (topic,) = _nesting(api_key), message.topics
+    (partition,) = topic.partitions
+    name, index = getattr(topic, nesting.topic_name), getattr(partition, nesting.index_asked)
+    if name != METADATA_TOPIC or index != METADATA_PARTITION:
+        reason = f"{name}-{index} was asked for, here is only {METADATA_TOPIC}-{METADATA_PARTITION}"
+        is_whole = nesting is _ELECTION
+        return Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, reason, top_level=is_whole)
+    refusal = _meant_for_another(message, partition, here.replica)
+    if refusal is not None:
+        return refusal
+    read = _flat_request(api_key, message, partition)
+    return Refusal.of_invalid(read) if isinstance(read, str) else read
 
 
 def write_response(
@@ -132,20 +208,29 @@ def write_response(
         return write_fetch_response(
             response, version, records=records, leader_address=leader_address
         )
+    length = response.length if isinstance(response, FetchSnapshotResponse) else 0
+    assert len(records) == length, f"{response} carries {len(records)} bytes"
     standing = LeaderAndEpoch(response.epoch, response.leader, leader_address)
-    if isinstance(response, FetchSnapshotResponse):
-        return (snapshot_messages.write_response(response, version, standing, part=records),)
-    assert not records, f"{response} carries no records"
-    return (election_messages.write_response(response, version, standing),)
+    top_code = response.error if response.error is Error.INCONSISTENT_CLUSTER_ID else 0
+    return (_write_answer(response, version, standing, top_code, response.error, records),)
 
 
 def write_refusal(api_key: int, version: int, refusal: Refusal, standing: LeaderAndEpoch) -> bytes:
     """The body of the answer to a request that `read_request` refused."""
     if api_key == ApiKey.FETCH:
         return write_fetch_refusal(version, refusal, standing)
-    if api_key == ApiKey.FETCH_SNAPSHOT:
-        return snapshot_messages.write_refusal(version, refusal, standing)
-    return election_messages.write_refusal(api_key, version, refusal, standing)
+    top_code = refusal.code if refusal.top_level else 0
+    nothing: Response
+    match api_key:
+        case ApiKey.VOTE:
+            nothing = VoteResponse(epoch=standing.epoch)
+        case ApiKey.BEGIN_QUORUM_EPOCH:
+            nothing = BeginQuorumEpochResponse(epoch=standing.epoch)
+        case ApiKey.END_QUORUM_EPOCH:
+            nothing = EndQuorumEpochResponse(epoch=standing.epoch)
+        case _:
+            nothing = FetchSnapshotResponse(epoch=standing.epoch, snapshot=_NO_SNAPSHOT)
+    return _write_answer(nothing, version, standing, top_code, refusal.code, b"")
 
 
 def read_response(api_key: int, version: int, body: Data) -> RaftResponse | Refusal:
@@ -156,12 +241,231 @@ def read_response(api_key: int, version: int, body: Data) -> RaftResponse | Refu
     """
     if api_key == ApiKey.FETCH:
         return read_fetch_response(version, body)
-    if api_key == ApiKey.FETCH_SNAPSHOT:
-        return snapshot_messages.read_response(version, body)
-    return election_messages.read_response(api_key, version, body)
+    message = codec.decode_response(api_key, version, body)
+    top_code = message.error_code.value
+    if len(message.topics) != 1 or len(message.topics[0].partitions) != 1:
+        if top_code:
+            return Refusal(top_code, error_name(top_code))
+        raise Malformed(api_key, version, "neither an error nor exactly one partition")
+    nesting, (topic,) = _nesting(api_key), message.topics
+    (partition,) = topic.partitions
+    name, index = getattr(topic, nesting.topic_name), getattr(partition, nesting.index_answered)
+    if name != METADATA_TOPIC or index != METADATA_PARTITION:
+        raise Malformed(api_key, version, f"answers for {name}-{index}")
+    current = getattr(partition, "current_leader", partition)
+    code: int = top_code or partition.error_code.value
+    error = flat_error(code)
+    if error is None or (error and current.leader_epoch < 0):
+        return Refusal(code, error_name(code), top_level=bool(top_code))
+    if current.leader_epoch < 0:
+        raise Malformed(api_key, version, f"leader epoch {current.leader_epoch}")
+    leader = ReplicaId(current.leader_id) if current.leader_id >= 0 else None
+    response = _flat_response(
+        api_key, version, partition, error, Epoch(current.leader_epoch), leader
+    )
+    return RaftResponse(
+        response=response,
+        records=getattr(partition, "unaligned_records", None) or b"",
+        leader_address=address_of(leader, message),
+    )
 
 
 def _require(api_key: int, version: int) -> None:
     spoken = VERSIONS.get(api_key)
     if spoken is None or not spoken.lowest <= version <= spoken.highest:
         raise UnsupportedVersion(api_key, version)
+
+
+def _nesting(api_key: int) -> _Nesting:
+    return _SNAPSHOT if api_key == ApiKey.FETCH_SNAPSHOT else _ELECTION
+
+
+def _topics(schema: type[Any], nesting: _Nesting, fields: Mapping[str, Any]) -> tuple[Any, ...]:
+    partition = make_known(nested(schema, nesting.partition), **fields)
+    names = {nesting.topic_name: METADATA_TOPIC}
+    return (make(nested(schema, nesting.topic), **names, partitions=(partition,)),)
+
+
+def _snapshot_id(schema: type[Any], id_: OffsetAndEpoch) -> Any:
+    return make(nested(schema, "SnapshotId"), end_offset=id_.offset, epoch=id_.epoch)
+
+
+def _request_fields(
+    request: Request, schema: type[Any], version: int
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The fields of the message, and those of its partition; versions may lack some."""
+    match request:
+        case VoteRequest():
+            assert version >= PRE_VOTE_FROM or not request.pre_vote, f"no pre-vote in v{version}"
+            return {}, {
+                "replica_epoch": request.epoch,
+                "replica_id": request.candidate.id,
+                "replica_directory_id": request.candidate.directory_id,
+                "last_offset_epoch": request.log_end.epoch,
+                "last_offset": request.log_end.offset,
+                "pre_vote": request.pre_vote,
+            }
+        case BeginQuorumEpochRequest():
+            return {}, {"leader_id": request.leader, "leader_epoch": request.epoch}
+        case EndQuorumEpochRequest():
+            successors = request.preferred_successors
+            fields: dict[str, Any] = {"preferred_successors": successors}
+            if version >= 1:
+                # By id alone: the directory of each is not known here.
+                replica = nested(schema, "ReplicaInfo")
+                fields["preferred_candidates"] = tuple(
+                    make(replica, candidate_id=each, candidate_directory_id=None)
+                    for each in successors
+                )
+            return {}, {"leader_id": request.leader, "leader_epoch": request.epoch, **fields}
+        case FetchSnapshotRequest():
+            whole = {"replica_id": request.replica.id, "max_bytes": request.max_bytes}
+            return whole, {
+                "current_leader_epoch": request.epoch,
+                "snapshot_id": _snapshot_id(schema, request.snapshot),
+                "position": request.position,
+                "replica_directory_id": request.replica.directory_id,
+            }
+        case FetchRequest():
+            raise AssertionError("Fetch has a codec of its own")
+
+
+def _flat_request(api_key: int, message: Any, partition: Any) -> Request | str:
+    """The flat request, or the numbers in it that cannot be true."""
+    directory_id = getattr(partition, "replica_directory_id", None) or NO_DIRECTORY
+    if api_key == ApiKey.VOTE:
+        return _vote(partition, directory_id)
+    if api_key == ApiKey.FETCH_SNAPSHOT:
+        return _fetch_snapshot(message, partition, directory_id)
+    if partition.leader_id < 0 or partition.leader_epoch < 0:
+        return f"leader {partition.leader_id} in epoch {partition.leader_epoch}"
+    epoch, leader = Epoch(partition.leader_epoch), ReplicaId(partition.leader_id)
+    if api_key == ApiKey.BEGIN_QUORUM_EPOCH:
+        return BeginQuorumEpochRequest(epoch=epoch, leader=leader)
+    if hasattr(partition, "preferred_candidates"):
+        ids = [candidate.candidate_id for candidate in partition.preferred_candidates]
+    else:
+        ids = list(partition.preferred_successors)
+    if any(successor < 0 for successor in ids):
+        return f"successors {ids}"
+    successors = tuple(map(ReplicaId, ids))
+    return EndQuorumEpochRequest(epoch=epoch, leader=leader, preferred_successors=successors)
+
+
+def _vote(partition: Any, directory_id: Any) -> VoteRequest | str:
+    if partition.replica_id < 0:
+        return f"candidate {partition.replica_id}"
+    if partition.last_offset < 0 or partition.last_offset_epoch < 0:
+        return f"log end {partition.last_offset}@{partition.last_offset_epoch}"
+    pre_vote = getattr(partition, "pre_vote", False)
+    # Who only asks whether it would win is still in the epoch that its log may end with.
+    if partition.last_offset_epoch >= partition.replica_epoch + pre_vote:
+        return (
+            f"epoch {partition.replica_epoch} of the candidate must be above "
+            f"the last epoch {partition.last_offset_epoch} of its log"
+        )
+    return VoteRequest(
+        epoch=Epoch(partition.replica_epoch),
+        candidate=ReplicaKey(ReplicaId(partition.replica_id), directory_id),
+        log_end=OffsetAndEpoch(Epoch(partition.last_offset_epoch), Offset(partition.last_offset)),
+        pre_vote=pre_vote,
+    )
+
+
+def _fetch_snapshot(message: Any, partition: Any, directory_id: Any) -> FetchSnapshotRequest | str:
+    id_ = partition.snapshot_id
+    numbers = (partition.current_leader_epoch, id_.epoch, id_.end_offset, partition.position)
+    if min(numbers) < 0 or message.replica_id < NO_REPLICA or message.max_bytes < 1:
+        return f"replica {message.replica_id}, up to {message.max_bytes} bytes, {numbers}"
+    return FetchSnapshotRequest(
+        replica=ReplicaKey(ReplicaId(message.replica_id), directory_id),
+        epoch=Epoch(partition.current_leader_epoch),
+        snapshot=OffsetAndEpoch(Epoch(id_.epoch), Offset(id_.end_offset)),
+        position=partition.position,
+        max_bytes=message.max_bytes,
+    )
+
+
+def _meant_for_another(message: Any, partition: Any, me: ReplicaKey) -> Refusal | None:
+    """Return the reason why a request addressed to another voter is refused, or None (KIP-853).
+
+    Another replica may answer at an address where its namesake once was: without this check
+    its vote would be counted as the other's.
+    """
+    voter_id = getattr(message, "voter_id", NO_REPLICA)
+    if voter_id == NO_REPLICA:
+        return None
+    directory_id = getattr(partition, "voter_directory_id", None) or NO_DIRECTORY
+    if voter_id == me.id and NO_DIRECTORY in (directory_id, me.directory_id):
+        return None
+    meant = ReplicaKey(ReplicaId(voter_id), directory_id)
+    if meant == me:
+        return None
+    reason = f"replica {meant.text} is addressed, this is {me.text}"
+    return Refusal(ErrorCode.INVALID_VOTER_KEY, reason, top_level=False)
+
+
+def _write_answer(
+    response: Response,
+    version: int,
+    standing: LeaderAndEpoch,
+    top_code: int,
+    code: int,
+    records: Data,
+) -> bytes:
+    api_key = API_KEYS[type(response)]
+    schema = codec.response_schema(api_key, version)
+    nesting = _nesting(api_key)
+    fields: dict[str, Any] = {
+        "leader_id": NO_REPLICA if standing.leader is None else standing.leader,
+        "leader_epoch": standing.epoch,
+    }
+    if isinstance(response, VoteResponse):
+        fields["vote_granted"] = response.granted
+    elif isinstance(response, FetchSnapshotResponse):
+        fields = {
+            "current_leader": make(nested(schema, "LeaderIdAndEpoch"), **fields),
+            "snapshot_id": _snapshot_id(schema, response.snapshot),
+            "size": response.size_bytes,
+            "position": response.position,
+            "unaligned_records": bytes(records),
+        }
+    fields |= {nesting.index_answered: METADATA_PARTITION, "error_code": codec.error_code(code)}
+    message = make_known(
+        schema,
+        throttle_time=timedelta(0),
+        error_code=codec.error_code(top_code),
+        topics=_topics(schema, nesting, fields),
+        node_endpoints=node_endpoints(schema, standing) if version >= _ENDPOINTS_FROM else (),
+    )
+    return codec.encode_response_body(api_key, version, message)
+
+
+def _flat_response(
+    api_key: int,
+    version: int,
+    partition: Any,
+    error: Error,
+    epoch: Epoch,
+    leader: ReplicaId | None,
+) -> Response:
+    if api_key == ApiKey.VOTE:
+        granted = partition.vote_granted and not error
+        return VoteResponse(error=error, epoch=epoch, leader=leader, granted=granted)
+    if api_key == ApiKey.BEGIN_QUORUM_EPOCH:
+        return BeginQuorumEpochResponse(error=error, epoch=epoch, leader=leader)
+    if api_key == ApiKey.END_QUORUM_EPOCH:
+        return EndQuorumEpochResponse(error=error, epoch=epoch, leader=leader)
+    id_ = partition.snapshot_id
+    numbers = (id_.epoch, id_.end_offset, partition.size, partition.position)
+    if min(numbers) < 0:
+        raise Malformed(api_key, version, f"negative numbers: {numbers}")
+    return FetchSnapshotResponse(
+        error=error,
+        epoch=epoch,
+        leader=leader,
+        snapshot=OffsetAndEpoch(Epoch(id_.epoch), Offset(id_.end_offset)),
+        size_bytes=partition.size,
+        position=partition.position,
+        length=len(partition.unaligned_records or b""),
+    )

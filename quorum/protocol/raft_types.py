@@ -10,6 +10,7 @@ from uuid import UUID
 
 from quorum.core.messages import Error, Response
 from quorum.core.vocabulary import Epoch, ReplicaId, ReplicaKey
+from quorum.protocol.codec import make, nested
 from quorum.protocol.errors import ErrorCode
 from quorum.protocol.shape import Data
 
@@ -45,6 +46,16 @@ class Refusal:
 
     def __str__(self) -> str:
         return f"refused with error {self.code}: {self.reason}"
+
+    @classmethod
+    def of_invalid(cls, what: str) -> "Refusal":
+        """The refusal of a partition whose numbers cannot be true."""
+        return cls(ErrorCode.INVALID_REQUEST, f"invalid: {what}", top_level=False)
+
+
+NOT_ONE_PARTITION: Final = Refusal(
+    ErrorCode.INVALID_REQUEST, "exactly one topic with one partition is expected"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +93,14 @@ def address_of(leader: ReplicaId | None, response: Any) -> HostPort | None:
         if endpoint.node_id == leader:
             return endpoint.host, int(endpoint.port)
     return None
+
+
+def node_endpoints(schema: type[Any], standing: LeaderAndEpoch) -> tuple[Any, ...]:
+    """The leader's address for a response of a version that has a place for it (KIP-853)."""
+    if standing.leader is None or standing.leader_address is None:
+        return ()
+    host, port = standing.leader_address
+    return (make(nested(schema, "NodeEndpoint"), node_id=standing.leader, host=host, port=port),)
 
 
 def wrong_cluster(cluster_id: str | None, here: LocalNode) -> Refusal | None:

@@ -318,7 +318,7 @@ def test_an_error_without_a_partition_is_a_refusal(api_key: ApiKey) -> None:
     body = codec.encode_response_body(api_key, 1, message)
     assert read_response(api_key, 1, body) == Refusal(104, "INCONSISTENT_CLUSTER_ID")
     message = codec.make(schema, error_code=codec.error_code(0), topics=())
-    with pytest.raises(Malformed, match="neither an error nor a partition"):
+    with pytest.raises(Malformed, match="neither an error nor exactly one partition"):
         read_response(api_key, 1, codec.encode_response_body(api_key, 1, message))
 
 

@@ -11,10 +11,10 @@ from quorum.core.messages import FetchRequest, FetchResponse
 from quorum.core.vocabulary import OffsetAndEpoch
 from quorum.protocol import codec
 from quorum.protocol.apis import ApiKey
+from quorum.protocol.fetch_messages import with_room_for_round, write_round
 from quorum.protocol.malformed import Malformed
 from quorum.protocol.raft_messages import read_request, read_response, write_request, write_response
 from quorum.protocol.raft_types import LocalNode, RaftResponse
-from quorum.protocol.read_rounds import pack, prepared
 from tests.quorum.protocol.raft_message_strategies import (
     ADDRESSES,
     CLUSTER_IDS,
@@ -93,8 +93,13 @@ def test_what_only_looks_like_a_round_is_none(
 
 
 def test_a_round_is_written_behind_all_other_fields() -> None:
-    assert prepared(b"ab\x00", 2) + pack(7) == b"ab\x01\x90\x4e\x08" + bytes(7) + b"\x07"
-    assert prepared(b"\x01\x05\x00", 0) + pack(0) == b"\x02\x05\x00\x90\x4e\x08" + bytes(8)
+    assert (
+        with_room_for_round(b"ab\x00", 2) + write_round(7)
+        == b"ab\x01\x90\x4e\x08" + bytes(7) + b"\x07"
+    )
+    assert with_room_for_round(b"\x01\x05\x00", 0) + write_round(
+        0
+    ) == b"\x02\x05\x00\x90\x4e\x08" + bytes(8)
 
 
 @given(FETCHES, FETCH_RESPONSES, ROUNDS, st.data())
