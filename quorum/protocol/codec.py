@@ -4,9 +4,8 @@ Encoding trusts its caller: what cannot be written is a fault of ours and raises
 Decoding trusts nobody: whatever is wrong with the bytes comes out as `Malformed`.
 """
 
-import sys
-from collections.abc import Callable
-from dataclasses import fields
+from collections.abc import Callable, Mapping
+from dataclasses import fields, is_dataclass
 from functools import cache
 from io import BytesIO
 from struct import Struct
@@ -50,9 +49,18 @@ def make_known(schema: type[Any], /, **values: Any) -> Any:
 
 
 def nested(schema: type[Any], name: str) -> type[Any]:
-    """The class `name` of a structure inside `schema`, of the same version."""
-    inner: type[Any] = getattr(sys.modules[schema.__module__], name)
-    return inner
+    """The class `name` of a structure inside `schema`."""
+    return _structures(schema)[name]  # type: ignore[arg-type]  # classes are hashable
+
+
+@cache
+def _structures(schema: type[Any]) -> Mapping[str, type[Any]]:
+    found: dict[str, type[Any]] = {}
+    for each in fields(schema):
+        inner, _, _ = shape.type_of(each)
+        if isinstance(inner, type) and is_dataclass(inner):
+            found |= {**_structures(inner), inner.__name__: inner}
+    return found
 
 
 @cache

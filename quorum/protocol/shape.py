@@ -159,7 +159,7 @@ def _joined(steps: Sequence[int | Step]) -> list[Step]:
 
 
 def _field_step(field: Field[Any], flexible: bool, tags: TagsWalk) -> int | Step:
-    inner, is_array, is_optional = _type_of(field)
+    inner, is_array, is_optional = type_of(field)
     if is_array:
         return _array(_item_step(field, inner, flexible, tags), flexible, is_optional)
     step = _item_step(field, inner, flexible, tags)
@@ -170,14 +170,14 @@ def _field_step(field: Field[Any], flexible: bool, tags: TagsWalk) -> int | Step
 
 def _tagged_step(field: Field[Any], tags: TagsWalk) -> Step:
     # A tagged field that is there has a value: its absence is what stands for null.
-    inner, is_array, is_optional = _type_of(field)
+    inner, is_array, is_optional = type_of(field)
     step = _item_step(field, inner, True, tags)
     if is_array:
         return _array(step, flexible=True, is_optional=is_optional)
     return _fixed(step) if isinstance(step, int) else step
 
 
-def _type_of(field: Field[Any]) -> tuple[Any, bool, bool]:
+def type_of(field: Field[Any]) -> tuple[Any, bool, bool]:
     """The type inside `field`, whether it is an array, and whether it may be null."""
     optional = NoneType in get_args(field.type)
     outer = next(t for t in get_args(field.type) if t is not NoneType) if optional else field.type
