@@ -113,7 +113,7 @@ class _TailReader(Generic[T]):
         self._read_before_kept = lru_cache(_TAILS_MAX)(self._read_before)
 
     def read(self, version: int, tail: bytes) -> tuple[T, int]:
-        """What the tail means, and the round of reads at its end; 0 for none."""
+        """Return the meaning of the tail, and the round of reads at its end; 0 for none."""
         is_usual = len(tail) <= _TAIL_BYTES_MAX
         round_at = len(tail) - _ROUND.size
         if tail[round_at - len(_ROUND_MARK) : round_at] == _ROUND_MARK:
@@ -125,7 +125,7 @@ class _TailReader(Generic[T]):
         return read(version, tail), 0
 
     def _read_before(self, version: int, before: bytes) -> T | None:
-        """What a tail means that a round follows; None if it only looks so by chance."""
+        """Return the meaning of a tail before a round; None if it is no round but by chance."""
         try:
             found = self._read(version, before + _ROUND.pack(0))
         except Malformed:
