@@ -103,7 +103,7 @@ async def test_a_cordoned_broker_is_not_planned_for(tmp_path: Path) -> None:
         wanted = (*topics(tmp_path, "a"), "--broker-list", "101,102,103")
         proposed = await run(node, "--generate", *wanted)
         assert proposed.exit_code == 0, proposed.output
-        assert "0 replicas copied" in proposed.stderr
+        assert "0 replica(s) copied" in proposed.stderr
         assert "103     0 -> 0    0 -> 0" in proposed.stderr
 
 
