@@ -3,53 +3,15 @@
 `decide` reads and changes nothing; `replay` applies its records. Every command gets an answer: a
 fault in it becomes an error. Records are decided for the offset at which the image ends, so they
 must be appended there, in one piece.
-
 """
 
-from typing import assert_never
+from collections.abc import Callable, Generator, Mapping
+from types import MappingProxyType
+from typing import Any, Final
 
-from statemachine import cluster
+from statemachine import cluster, commands
 from statemachine.brokers import directories, lifecycle
-from statemachine.commands import (
-    AdvanceMoves,
-    AllocateProducerIds,
-    AlterClientQuotas,
-    AlterConfigs,
-    AlterMove,
-    AlterPartition,
-    AlterReassignments,
-    Answer,
-    AssignReplicasToDirs,
-    BeginMove,
-    BrokerCommand,
-    BrokerHeartbeat,
-    CancelMoves,
-    ClusterCommand,
-    Command,
-    ConfigCommand,
-    CordonBrokers,
-    CreatePartitions,
-    CreateTopics,
-    Decision,
-    DeleteTopics,
-    ElectLeaders,
-    FenceBrokers,
-    ForgetMoves,
-    FoundCluster,
-    IdempotentCommand,
-    IncrementalAlterConfigs,
-    KeyedAnswer,
-    KeyedCommand,
-    MovesAdvanced,
-    PauseMoves,
-    RegisterBroker,
-    RegisterController,
-    ResumeMoves,
-    RollBackMove,
-    TopicCommand,
-    UnregisterBroker,
-    UpdateFeatures,
-)
+from statemachine.commands import AdvanceMoves, AlterPartition, Answer, Command, Decision
 from statemachine.configs import alter_configs, quotas
 from statemachine.features import updates
 from statemachine.image.image import Image
@@ -60,7 +22,7 @@ from statemachine.reassignment.scheduler import backlog
 from statemachine.reassignment.scheduler.advance import advance
 from statemachine.reassignment.scheduler.state import Scheduler
 from statemachine.reassignment.settings import limits
-from statemachine.slices import Slices, at_once, whole
+from statemachine.slices import Slices, whole
 from statemachine.topics import new_partitions, topics
 
 
@@ -78,170 +40,96 @@ def decide(
 def decide_at_once(
     image: Image, command: Command, scheduler: Scheduler | None = None
 ) -> Decision | None:
-    """As `decide`, of what is asked most and takes some microseconds; None of what may take more.
+    """Decide the most frequent command within microseconds; None if it may take longer.
 
-    Slices have their cost, and so has looking for what may follow from a decision.
+    This saves the overhead of slices and the search for what may follow from the decision.
     """
     if not isinstance(command, AlterPartition):
         return None
-    draft = PendingDecision(image, scheduler=scheduler)
-    answer = isr.alter_one(draft, command)
+    pending = PendingDecision(image, scheduler=scheduler)
+    answer = isr.alter_one(pending, command)
     if answer is None:
         return None
-    return Decision(draft.records, answer, decided=draft.decided)
+    return Decision(pending.records, answer, decided=pending.decided)
 
 
 def deciding(
     image: Image, command: Command, *, now_ms: int = 0, scheduler: Scheduler | None = None
 ) -> Slices[Decision]:
-    """As `decide`, in slices. `image` must not change until the last of them."""
-    draft = PendingDecision(image, now_ms, scheduler)
-    answer = yield from _answer(draft, command)
-    if draft.isr_changes is not None:
-        return Decision(draft.isr_changes, answer)
+    """Decide in slices, as `decide`. `image` must not change until the last of them."""
+    pending = PendingDecision(image, now_ms, scheduler)
+    answer = yield from _answer(pending, command)
+    if pending.isr_changes is not None:
+        return Decision(pending.isr_changes, answer)
     # Before anything begins that may need what has ended.
-    move_commands.end_moves(draft)
-    if draft.records and not isinstance(command, AdvanceMoves):
-        # Whatever was freed by this is given to those that wait.
-        yield from advance(draft)
-        move_commands.end_moves(draft)
-        if draft.ended or draft.has_freed_configs:
-            yield from throttle.release(draft)
-    draft.check_epoch()
-    return Decision(tuple(draft.records), answer, draft.is_complete, draft.decided)
+    move_commands.end_moves(pending)
+    if pending.records and not isinstance(command, AdvanceMoves):
+        # Waiting steps get the capacity that this decision has freed.
+        yield from advance(pending)
+        move_commands.end_moves(pending)
+        if pending.ended or pending.has_freed_configs:
+            yield from throttle.release(pending)
+    pending.check_epoch()
+    return Decision(tuple(pending.records), answer, pending.is_complete, pending.decided)
 
 
-def _answer(draft: PendingDecision, command: Command) -> Slices[Answer]:
-    match command:
-        case AlterPartition():
-            return isr.alter_partition(draft, command)
-        case (
-            AlterReassignments()
-            | BeginMove()
-            | RollBackMove()
-            | CancelMoves()
-            | PauseMoves()
-            | ResumeMoves()
-            | AlterMove()
-        ):
-            return _about_moves(draft, command)
-        case IdempotentCommand() | ForgetMoves() | AdvanceMoves():
-            return _around_moves(draft, command)
-        case ElectLeaders():
-            return elect_leaders.elect_leaders(draft, command)
-        case (
-            BrokerHeartbeat()
-            | RegisterBroker()
-            | FenceBrokers()
-            | UnregisterBroker()
-            | CordonBrokers()
-            | AssignReplicasToDirs()
-        ):
-            return _about_brokers(draft, command)
-        case CreateTopics() | CreatePartitions() | DeleteTopics():
-            return _about_topics(draft, command)
-        case FoundCluster() | RegisterController() | AllocateProducerIds() | UpdateFeatures():
-            return at_once(_about_the_cluster(draft, command))
-        case IncrementalAlterConfigs() | AlterConfigs() | AlterClientQuotas():
-            return at_once(_about_configs(draft, command))
-        case _:
-            assert_never(command)
+def _answer(pending: PendingDecision, command: Command) -> Slices[Any]:
+    """Apply the rule of the command, which may answer in slices or at once."""
+    answer = RULES[type(command)](pending, command)
+    if isinstance(answer, Generator):
+        answer = yield from answer
+    return answer
 
 
-def _around_moves(
-    draft: PendingDecision, command: IdempotentCommand | ForgetMoves | AdvanceMoves
+def _carry_out_once(
+    pending: PendingDecision, command: commands.IdempotentCommand
 ) -> Slices[Answer]:
-    match command:
-        case IdempotentCommand():
-            return idempotency.carry_out_once(draft, command, _about_moves)
-        case ForgetMoves():
-            return at_once(retention.forget_moves(draft, command))
-        case AdvanceMoves():
-            return _advanced(draft)
-        case _:
-            assert_never(command)
+    return idempotency.carry_out_once(pending, command, _answer)
 
 
-def _advanced(draft: PendingDecision) -> Slices[MovesAdvanced]:
-    is_left = yield from backlog.take_up(draft)
-    move_commands.end_moves(draft)
-    more = yield from advance(draft, anew=not limits(draft).is_unlimited)
-    move_commands.end_moves(draft)
-    has_configs = yield from throttle.release(draft)
-    return MovesAdvanced(is_left=is_left or more or has_configs)
+def _advance_moves(
+    pending: PendingDecision, _command: AdvanceMoves
+) -> Slices[commands.MovesAdvanced]:
+    is_left = yield from backlog.take_up(pending)
+    move_commands.end_moves(pending)
+    more = yield from advance(pending, anew=not limits(pending).is_unlimited)
+    move_commands.end_moves(pending)
+    has_configs = yield from throttle.release(pending)
+    return commands.MovesAdvanced(is_left=is_left or more or has_configs)
 
 
-def _about_moves(draft: PendingDecision, command: KeyedCommand) -> Slices[KeyedAnswer]:
-    match command:
-        case AlterReassignments():
-            return move_commands.alter_reassignments(draft, command)
-        case BeginMove():
-            return move_commands.begin_move(draft, command)
-        case RollBackMove():
-            return move_commands.roll_back_move(draft, command)
-        case CancelMoves():
-            return move_commands.cancel_moves(draft, command)
-        case PauseMoves():
-            return at_once(pause.pause_moves(draft, command))
-        case ResumeMoves():
-            return at_once(pause.resume_moves(draft, command))
-        case AlterMove():
-            return pause.alter_move(draft, command)
-        case _:
-            assert_never(command)
-
-
-def _about_brokers(draft: PendingDecision, command: BrokerCommand) -> Slices[Answer]:
-    match command:
-        case BrokerHeartbeat():
-            return lifecycle.heartbeat(draft, command)
-        case RegisterBroker():
-            return lifecycle.register_broker(draft, command)
-        case FenceBrokers():
-            return lifecycle.fence_brokers(draft, command)
-        case UnregisterBroker():
-            return lifecycle.unregister_broker(draft, command)
-        case CordonBrokers():
-            return at_once(lifecycle.cordon_brokers(draft, command))
-        case AssignReplicasToDirs():
-            return directories.assign_replicas_to_dirs(draft, command)
-        case _:
-            assert_never(command)
-
-
-def _about_topics(draft: PendingDecision, command: TopicCommand) -> Slices[Answer]:
-    match command:
-        case CreateTopics():
-            return topics.create_topics(draft, command)
-        case CreatePartitions():
-            return new_partitions.create_partitions(draft, command)
-        case DeleteTopics():
-            return topics.delete_topics(draft, command)
-        case _:
-            assert_never(command)
-
-
-def _about_the_cluster(draft: PendingDecision, command: ClusterCommand) -> Answer:
-    match command:
-        case FoundCluster():
-            return cluster.found_cluster(draft, command)
-        case RegisterController():
-            return cluster.register_controller(draft, command)
-        case AllocateProducerIds():
-            return cluster.allocate_producer_ids(draft, command)
-        case UpdateFeatures():
-            return updates.update_features(draft, command)
-        case _:
-            assert_never(command)
-
-
-def _about_configs(draft: PendingDecision, command: ConfigCommand) -> Answer:
-    match command:
-        case IncrementalAlterConfigs():
-            return alter_configs.incremental_alter_configs(draft, command)
-        case AlterConfigs():
-            return alter_configs.alter_configs(draft, command)
-        case AlterClientQuotas():
-            return quotas.alter_client_quotas(draft, command)
-        case _:
-            assert_never(command)
+RULES: Final[Mapping[type, Callable[[PendingDecision, Any], Slices[Answer] | Answer]]] = (
+    MappingProxyType(
+        {
+            commands.AlterPartition: isr.alter_partition,
+            commands.ElectLeaders: elect_leaders.elect_leaders,
+            commands.AlterReassignments: move_commands.alter_reassignments,
+            commands.BeginMove: move_commands.begin_move,
+            commands.RollBackMove: move_commands.roll_back_move,
+            commands.CancelMoves: move_commands.cancel_moves,
+            commands.PauseMoves: pause.pause_moves,
+            commands.ResumeMoves: pause.resume_moves,
+            commands.AlterMove: pause.alter_move,
+            commands.IdempotentCommand: _carry_out_once,
+            commands.ForgetMoves: retention.forget_moves,
+            commands.AdvanceMoves: _advance_moves,
+            commands.BrokerHeartbeat: lifecycle.heartbeat,
+            commands.RegisterBroker: lifecycle.register_broker,
+            commands.FenceBrokers: lifecycle.fence_brokers,
+            commands.UnregisterBroker: lifecycle.unregister_broker,
+            commands.CordonBrokers: lifecycle.cordon_brokers,
+            commands.AssignReplicasToDirs: directories.assign_replicas_to_dirs,
+            commands.CreateTopics: topics.create_topics,
+            commands.CreatePartitions: new_partitions.create_partitions,
+            commands.DeleteTopics: topics.delete_topics,
+            commands.FoundCluster: cluster.found_cluster,
+            commands.RegisterController: cluster.register_controller,
+            commands.AllocateProducerIds: cluster.allocate_producer_ids,
+            commands.UpdateFeatures: updates.update_features,
+            commands.IncrementalAlterConfigs: alter_configs.incremental_alter_configs,
+            commands.AlterConfigs: alter_configs.alter_configs,
+            commands.AlterClientQuotas: quotas.alter_client_quotas,
+        }
+    )
+)
+"""The rule of each command; a test keeps it complete."""

@@ -46,7 +46,7 @@ from statemachine.commands import (
     RollBackMove,
     UnregisterBroker,
 )
-from statemachine.decide import decide
+from statemachine.decide import RULES, decide
 from statemachine.image.image import Image
 from statemachine.reassignment.settings import CLUSTER_CONFIGS
 from statemachine.records import kafka_records
@@ -66,6 +66,10 @@ BROKERS = st.integers(1, 6)
 NUMBERS = st.integers(0, 2)
 REPLICAS = st.lists(BROKERS, min_size=1, max_size=4, unique=True).map(tuple)
 Draw = Callable[[st.SearchStrategy[Any]], Any]
+
+
+def test_every_command_has_a_rule() -> None:
+    assert set(RULES) == set(get_args(Command))
 
 
 def a_registration(draw: Draw, image: Image) -> Command:
