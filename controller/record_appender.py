@@ -34,10 +34,9 @@ from statemachine.limits import (
     DISTRUSTED_PARTITIONS_MAX,
     LEAVING_PARTITIONS_MAX,
 )
-from statemachine.partitions.isr_changes import IsrChanges
 from statemachine.partitions.registration import PartitionRegistration as PartitionValue
-from statemachine.records.batch_encoder import Writer, written_isrs
-from statemachine.records.codec import encode
+from statemachine.records.codec import BatchEncoder, encode
+from statemachine.records.isr_changes import IsrChanges, encode_isrs
 from statemachine.records.kafka_records import (
     BeginTransaction,
     EndTransaction,
@@ -156,10 +155,10 @@ def _written(records: Sequence[Record], level: int) -> Slices[tuple[list[bytes],
     values: list[bytes] = []
     if isinstance(records, IsrChanges):
         for some in records.topics:
-            values += written_isrs(some, level)
+            values += encode_isrs(some, level)
             yield _WRITTEN_TOGETHER_US * len(some.numbers)
         return values, False
-    write = Writer(level).value
+    write = BatchEncoder(level).encode
     has_broker = False
     for each in records:
         values.append(write(each))

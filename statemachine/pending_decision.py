@@ -12,11 +12,11 @@ from uuid import UUID
 from statemachine.features.features import elr_in_force
 from statemachine.image.image import Image
 from statemachine.image.partition_table import Topic
-from statemachine.partitions.isr_changes import IsrChanges
 from statemachine.partitions.registration import PartitionRegistration, directory_of, left
 from statemachine.reassignment.move import Move, Owned, OwnedKey, begun, changed, owned_after
 from statemachine.reassignment.scheduler.state import Scheduler
 from statemachine.records import kafka_records, own_records
+from statemachine.records.isr_changes import IsrChanges
 from statemachine.vocabulary import (
     DIRECTORY_LOST,
     DIRECTORY_MIGRATING,

@@ -23,10 +23,10 @@ from quorum.records.control import (
     control_type,
 )
 from statemachine.records import codec, kafka_records, own_records
-from statemachine.records.codec import CHANGE_FRAMES, CHANGE_HEAD_BYTES, TOPIC_ID_BYTES
+from statemachine.records.codec import CHANGE_HEAD_BYTES, TOPIC_ID_BYTES
 from statemachine.records.field_names import as_kafka, frame_of, ours
+from statemachine.records.partition_codec import CHANGE_FRAMES, PARTITION_FRAMES
 from statemachine.records.primitives import MalformedRecord, uuid_of
-from statemachine.records.shapes import PARTITION_FRAMES
 
 MALFORMED: Final = "Malformed"
 """The type of a record that cannot be decoded; `json` says why."""

@@ -16,11 +16,9 @@ from msgspec.structs import replace
 from statemachine.image.image import Image
 from statemachine.image.partition_table import NO_KEY, IsrUpdate, Topic
 from statemachine.limits import PARTITION_NUMBER_MAX
-from statemachine.partitions.isr_changes import IsrChanges, IsrsOfTopic
 from statemachine.partitions.registration import PartitionRegistration, left, merged
 from statemachine.records import kafka_records
 from statemachine.records.codec import (
-    CHANGE_FRAMES,
     CHANGE_HEAD_BYTES,
     TOPIC_ID_BYTES,
     Change,
@@ -28,10 +26,11 @@ from statemachine.records.codec import (
     decode,
     number_of,
 )
-from statemachine.records.isr_codec import IsrsSaid, isrs_said, topic_said
+from statemachine.records.isr_changes import IsrChanges, IsrsOfTopic, decode_isrs, raw_topic_of
+from statemachine.records.partition_codec import CHANGE_FRAMES, PARTITION_FRAMES
 from statemachine.records.primitives import uuid_of
 from statemachine.records.row_codec import WIDTH_MAX, Numbers, Rows, rows_of
-from statemachine.records.shapes import PARTITION_FRAMES, SameShapeRecords, shape_of
+from statemachine.records.shapes import SameShapeRecords, shape_of
 from statemachine.replay import REPLAY_MOVES, count_left, replay
 from statemachine.vocabulary import NO_MOVE, MoveId, MoveOutcome, Replicas
 
@@ -78,12 +77,10 @@ def load_values(image: Image, values: Sequence[bytes], offset: int) -> None:
 
 def replay_isrs(image: Image, changes: IsrsOfTopic, offset: int) -> None:
     """As `replay` of each of the records, the first one at `offset`, on a settled image."""
-    topic_id, numbers, isrs = changes
-    topic, offsets = image.topics.get(topic_id), range(offset, offset + len(numbers))
-    if topic is None or not image.change_isrs(topic, IsrUpdate(numbers, isrs, repeat(1), offsets)):
-        for at, record in zip(offsets, IsrChanges([changes]), strict=True):
+    if not _change_isrs(image, changes, offset):
+        for at, record in enumerate(IsrChanges([changes]), offset):
             replay(image, record, at)
-    image.advance(offset + len(numbers))
+    image.advance(offset + len(changes.numbers))
 
 
 def _replay(image: Image, values: Sequence[bytes], offset: int, step: int) -> None:
@@ -190,36 +187,34 @@ def _replay_changes(image: Image, values: Sequence[bytes], offset: int, step: in
         _replay_others(image, values, offset, step)
         return
     done = at = 0
-    for _, group in groupby(values, topic_said):
+    for _, group in groupby(values, raw_topic_of):
         some = list(group)
         begin, at = at, at + len(some)
-        said = isrs_said(some) if len(some) >= _ALIKE_MIN else None
-        if said is None:
+        changes = decode_isrs(some) if len(some) >= _ALIKE_MIN else None
+        if changes is None:
             continue
         _replay_others(image, values[done:begin], offset + step * done, step)
-        done = (
-            at if _change_isrs(image, topic_said(some[0]), said, offset + step * begin) else begin
-        )
+        done = at if _change_isrs(image, changes, offset + step * begin) else begin
     _replay_others(image, values[done:], offset + step * done, step)
 
 
-def _change_isrs(image: Image, raw_topic: bytes, said: IsrsSaid, offset: int) -> bool:
-    """Let all ISRs be what is said, if each partition has a row; whether that is so."""
-    topic = image.topics.get(uuid_of(raw_topic))
+def _change_isrs(image: Image, changes: IsrsOfTopic, offset: int) -> bool:
+    """Give the partitions these ISRs if each has a row; return whether that is so."""
+    topic_id, numbers, isrs = changes
+    topic = image.topics.get(topic_id)
     if topic is None:
         return False
     image.index.settle()
-    numbers, isrs = said
-    offsets = range(offset, offset + len(numbers))
     last = dict(zip(numbers, isrs, strict=True))
     if len(last) == len(numbers):
+        offsets = range(offset, offset + len(numbers))
         return image.change_isrs(topic, IsrUpdate(numbers, isrs, repeat(1), offsets))
     # The last one counts, and each of them. What is undone is undone as a whole, as of others.
-    changes = Counter(numbers)
-    isrs = list(last.values())
-    return image.change_isrs(
-        topic, IsrUpdate(list(last), isrs, map(changes.__getitem__, last), repeat(offset))
+    counts = Counter(numbers)
+    update = IsrUpdate(
+        list(last), list(last.values()), map(counts.__getitem__, last), repeat(offset)
     )
+    return image.change_isrs(topic, update)
 
 
 def _replay_others(image: Image, values: Sequence[bytes], offset: int, step: int) -> None:

@@ -14,9 +14,9 @@ from typing import Final
 
 from statemachine.commands import AlterPartition, IsrProposal, PartitionAltered
 from statemachine.image.partition_table import Topic
-from statemachine.partitions.isr_changes import IsrChanges, IsrsOfTopic
 from statemachine.partitions.registration import PartitionRegistration
 from statemachine.pending_decision import PendingDecision
+from statemachine.records.isr_changes import IsrChanges, IsrsOfTopic
 from statemachine.slices import Slices
 from statemachine.vocabulary import Replicas
 
@@ -88,7 +88,9 @@ class _Deciding:
         splits = topic.partitions.splits([each.partition for each in proposals])
         if splits is None:
             return False
-        leader, altered, changes = self._leader, self.altered, IsrsOfTopic(topic.topic_id, [], [])
+        leader, altered = self._leader, self.altered
+        numbers: list[int] = []
+        isrs: list[Replicas] = []
         for proposal, (head, leader_epoch, epoch, tail) in zip(proposals, splits, strict=True):
             if proposal.partition_epoch != epoch or proposal.leader_epoch != leader_epoch:
                 return False
@@ -103,8 +105,8 @@ class _Deciding:
             isr, is_changed = found
             if is_changed:
                 epoch += 1
-                changes.numbers.append(proposal.partition)
-                changes.isrs.append(isr)
+                numbers.append(proposal.partition)
+                isrs.append(isr)
             altered.append(
                 PartitionAltered(
                     topic_id=topic.topic_id,
@@ -115,8 +117,8 @@ class _Deciding:
                     partition_epoch=epoch,
                 )
             )
-        if changes.numbers:
-            self.changes.append(changes)
+        if numbers:
+            self.changes.append(IsrsOfTopic(topic.topic_id, numbers, isrs))
         return True
 
     def _found(self, topic: Topic, proposal: IsrProposal) -> tuple[Replicas, bool] | None:

@@ -40,7 +40,7 @@ from statemachine.reassignment.move import Move, begun, ended, options_of
 from statemachine.reassignment.progress import planned_steps
 from statemachine.reassignment.target import cancel, direct
 from statemachine.records import own_records
-from statemachine.records.own_codec import plan_bytes, plan_of
+from statemachine.records.codec import plan_bytes, plan_of
 from statemachine.records.own_records import (
     MoveBegun,
     MoveOptions,

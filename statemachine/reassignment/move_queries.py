@@ -14,7 +14,7 @@ from pyroaring import BitMap
 from statemachine.image.image import Image
 from statemachine.image.partition_table import Topic
 from statemachine.reassignment.move import Left, Move, OwnedKey
-from statemachine.records.own_codec import plan_of
+from statemachine.records.codec import plan_of
 from statemachine.vocabulary import MoveId, MoveOutcome, Replicas
 
 

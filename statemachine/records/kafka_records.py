@@ -1,16 +1,32 @@
 """Kafka's metadata records as values, named as in Kafka without the trailing "Record".
 
-`codec` encodes them, `replay` applies them. They are written `kafka_records.Topic` elsewhere, since
-the image has a `Topic` too.
-
+Each class is the schema of its record: `codec` encodes it by its annotations, in their order.
+Source: `metadata/src/main/resources/common/metadata/*.json` of Kafka; ClearElr (28) from the bytes
+and the dump of a 4.2 cluster. Tags from `OURS_FROM` on are this project's, and Kafka skips them.
+Other modules write `kafka_records.Topic`, since the image has a `Topic` too.
 """
 
-from typing import TypeAlias
+from typing import Annotated, ClassVar, Final, TypeAlias
 from uuid import UUID
 
 from msgspec import Struct
 
 from statemachine.records.own_records import OurRecord
+from statemachine.records.primitives import (
+    DIRECTORIES,
+    I8,
+    I16,
+    I32,
+    I64,
+    IDS,
+    U16,
+    Ids,
+    Int8,
+    Int16,
+    Int32,
+    Int64,
+    Wire,
+)
 from statemachine.vocabulary import (
     NO_MOVE,
     RECOVERED,
@@ -20,66 +36,75 @@ from statemachine.vocabulary import (
     Replicas,
 )
 
+OURS_FROM: Final = 10_000
+"""Tags from here on are this project's own."""
+
 
 class Endpoint(Struct, frozen=True, kw_only=True, gc=False):
     """The address of a listener of a broker or controller."""
 
     name: str
     host: str
-    port: int
-    security_protocol: int
+    port: Annotated[int, U16]
+    security_protocol: Int16
 
 
 class FeatureRange(Struct, frozen=True, kw_only=True, gc=False):
     """The levels of one feature that a broker or controller supports, both ends included."""
 
     name: str
-    min_supported: int
-    max_supported: int
+    min_supported: Annotated[int, I16, Wire(name="minSupportedVersion")]
+    max_supported: Annotated[int, I16, Wire(name="maxSupportedVersion")]
 
 
 class QuotaEntity(Struct, frozen=True, kw_only=True, gc=False):
     """One part of whom a quota is for; no name means the default of that type."""
 
-    type: str
-    name: str | None
+    type: Annotated[str, Wire(name="entityType")]
+    name: Annotated[str | None, Wire(name="entityName")]
+
+
+Endpoints: TypeAlias = Annotated[tuple[Endpoint, ...], Wire(name="endPoints")]
 
 
 class RegisterBroker(Struct, frozen=True, kw_only=True, gc=False):
     """An incarnation of a broker says where it is and what it can do."""
 
-    broker_id: BrokerId
-    is_migrating_zk_broker: bool = False
+    API_KEY: ClassVar[int] = 0
+    broker_id: Int32
+    is_migrating_zk_broker: Annotated[bool, Wire(since=2)] = False
     incarnation_id: UUID
-    broker_epoch: int
-    endpoints: tuple[Endpoint, ...]
+    broker_epoch: Int64
+    endpoints: Endpoints
     features: tuple[FeatureRange, ...]
     rack: str | None
     fenced: bool = True
-    in_controlled_shutdown: bool = False
-    log_dirs: Directories = ()
-    registered_at: int | None = None
+    in_controlled_shutdown: Annotated[bool, Wire(since=1)] = False
+    log_dirs: Annotated[Directories, Wire(tag=0, since=3)] = ()
+    registered_at: Annotated[int | None, I64, Wire(OURS_FROM)] = None
     """In a snapshot: at which offset of the log it registered."""
-    stopping_at: int | None = None
+    stopping_at: Annotated[int | None, I64, Wire(OURS_FROM + 1)] = None
     """In a snapshot: at which offset of the log it began to stop, if it has."""
-    cordoned: bool = False
+    cordoned: Annotated[bool, Wire(OURS_FROM + 2)] = False
     """In a snapshot: whether it is given no new replicas. Otherwise that is as it was before."""
-    leaving: bool = False
+    leaving: Annotated[bool, Wire(OURS_FROM + 4)] = False
     """In a snapshot: whether it is to be unregistered once it is empty. Otherwise as before."""
-    fenced_at_ms: int | None = None
+    fenced_at_ms: Annotated[int | None, I64, Wire(OURS_FROM + 3)] = None
     """In a snapshot: when it was fenced, if it is and somebody noted the time."""
 
 
 class UnregisterBroker(Struct, frozen=True, kw_only=True, gc=False):
     """A broker is gone for good."""
 
-    broker_id: BrokerId
-    broker_epoch: int
+    API_KEY: ClassVar[int] = 1
+    broker_id: Int32
+    broker_epoch: Int64
 
 
 class Topic(Struct, frozen=True, kw_only=True, gc=False):
     """A topic exists; its partitions follow."""
 
+    API_KEY: ClassVar[int] = 2
     name: str
     topic_id: UUID
 
@@ -87,31 +112,33 @@ class Topic(Struct, frozen=True, kw_only=True, gc=False):
 class Partition(Struct, frozen=True, kw_only=True, gc=False):
     """A partition exists and is all this."""
 
-    partition_id: int
+    API_KEY: ClassVar[int] = 3
+    partition_id: Int32
     topic_id: UUID
-    replicas: Replicas
-    isr: Replicas
-    removing: Replicas = ()
-    adding: Replicas = ()
-    leader: BrokerId
-    recovery: int = RECOVERED
-    leader_epoch: int
-    partition_epoch: int
-    directories: Directories = ()
-    elr: Replicas = ()
-    last_known_elr: Replicas = ()
-    target: Replicas = ()
-    original: Replicas = ()
-    base: Replicas = ()
-    move: MoveId = NO_MOVE
-    step: int = 0
-    since_ms: int = 0
+    replicas: Ids
+    isr: Ids
+    removing: Annotated[Replicas, IDS, Wire(name="removingReplicas")] = ()
+    adding: Annotated[Replicas, IDS, Wire(name="addingReplicas")] = ()
+    leader: Int32
+    recovery: Annotated[int, I8, Wire(0, name="leaderRecoveryState")] = RECOVERED
+    leader_epoch: Int32
+    partition_epoch: Int32
+    directories: Annotated[Directories, DIRECTORIES, Wire(since=1)] = ()
+    elr: Annotated[Replicas, IDS, Wire(1, since=2, name="eligibleLeaderReplicas")] = ()
+    last_known_elr: Annotated[Replicas, IDS, Wire(2, since=2)] = ()
+    target: Annotated[Replicas, IDS, Wire(OURS_FROM)] = ()
+    original: Annotated[Replicas, IDS, Wire(OURS_FROM + 1)] = ()
+    base: Annotated[Replicas, IDS, Wire(OURS_FROM + 2)] = ()
+    move: Annotated[MoveId, I64, Wire(OURS_FROM + 3)] = NO_MOVE
+    step: Annotated[int, I16, Wire(OURS_FROM + 4)] = 0
+    since_ms: Annotated[int, I64, Wire(OURS_FROM + 5)] = 0
 
 
 class Config(Struct, frozen=True, kw_only=True, gc=False):
     """One configuration of one resource; no value means that it is removed."""
 
-    resource_type: int
+    API_KEY: ClassVar[int] = 4
+    resource_type: Int8
     resource_name: str
     name: str
     value: str | None
@@ -126,78 +153,86 @@ class PartitionChange(Struct, frozen=True, kw_only=True, gc=False):
     target all falls away that is said of the move there.
     """
 
-    partition_id: int
+    API_KEY: ClassVar[int] = 5
+    partition_id: Int32
     topic_id: UUID
-    isr: Replicas | None = None
-    leader: BrokerId | None = None
-    replicas: Replicas | None = None
-    removing: Replicas | None = None
-    adding: Replicas | None = None
-    recovery: int | None = None
-    elr: Replicas | None = None
-    last_known_elr: Replicas | None = None
-    directories: Directories | None = None
-    target: Replicas | None = None
-    original: Replicas | None = None
-    base: Replicas | None = None
-    move: MoveId | None = None
-    step: int | None = None
-    since_ms: int | None = None
+    isr: Annotated[Replicas | None, IDS, Wire(0)] = None
+    leader: Annotated[BrokerId | None, I32, Wire(1)] = None
+    replicas: Annotated[Replicas | None, IDS, Wire(2)] = None
+    removing: Annotated[Replicas | None, IDS, Wire(3, name="removingReplicas")] = None
+    adding: Annotated[Replicas | None, IDS, Wire(4, name="addingReplicas")] = None
+    recovery: Annotated[int | None, I8, Wire(5, name="leaderRecoveryState")] = None
+    elr: Annotated[Replicas | None, IDS, Wire(6, 2, "eligibleLeaderReplicas")] = None
+    last_known_elr: Annotated[Replicas | None, IDS, Wire(7, since=2)] = None
+    directories: Annotated[Directories | None, DIRECTORIES, Wire(8, since=1)] = None
+    target: Annotated[Replicas | None, IDS, Wire(OURS_FROM)] = None
+    original: Annotated[Replicas | None, IDS, Wire(OURS_FROM + 1)] = None
+    base: Annotated[Replicas | None, IDS, Wire(OURS_FROM + 2)] = None
+    move: Annotated[MoveId | None, I64, Wire(OURS_FROM + 3)] = None
+    step: Annotated[int | None, I16, Wire(OURS_FROM + 4)] = None
+    since_ms: Annotated[int | None, I64, Wire(OURS_FROM + 5)] = None
 
 
 class FenceBroker(Struct, frozen=True, kw_only=True, gc=False):
     """A broker may no longer lead or be in sync (before metadata.version 6)."""
 
-    broker_id: BrokerId
-    broker_epoch: int
+    API_KEY: ClassVar[int] = 7
+    broker_id: Annotated[BrokerId, I32, Wire(name="id")]
+    broker_epoch: Annotated[int, I64, Wire(name="epoch")]
 
 
 class UnfenceBroker(Struct, frozen=True, kw_only=True, gc=False):
     """A broker may lead again (before metadata.version 6)."""
 
-    broker_id: BrokerId
-    broker_epoch: int
+    API_KEY: ClassVar[int] = 8
+    broker_id: Annotated[BrokerId, I32, Wire(name="id")]
+    broker_epoch: Annotated[int, I64, Wire(name="epoch")]
 
 
 class RemoveTopic(Struct, frozen=True, kw_only=True, gc=False):
     """A topic is gone, with its partitions and its configuration."""
 
+    API_KEY: ClassVar[int] = 9
     topic_id: UUID
 
 
 class DelegationToken(Struct, frozen=True, kw_only=True, gc=False):
     """A delegation token (KIP-48)."""
 
+    API_KEY: ClassVar[int] = 10
     owner: str
     requester: str
     renewers: tuple[str, ...]
-    issue_timestamp_ms: int
-    max_timestamp_ms: int
-    expiration_timestamp_ms: int
+    issue_timestamp_ms: Annotated[int, I64, Wire(name="issueTimestamp")]
+    max_timestamp_ms: Annotated[int, I64, Wire(name="maxTimestamp")]
+    expiration_timestamp_ms: Annotated[int, I64, Wire(name="expirationTimestamp")]
     token_id: str
 
 
 class UserScramCredential(Struct, frozen=True, kw_only=True, gc=False):
     """A user's SCRAM credential (KIP-900)."""
 
+    API_KEY: ClassVar[int] = 11
     name: str
-    mechanism: int
+    mechanism: Int8
     salt: bytes
     stored_key: bytes
     server_key: bytes
-    iterations: int
+    iterations: Int32
 
 
 class FeatureLevel(Struct, frozen=True, kw_only=True, gc=False):
     """A feature is in force at this level; level 0 means that it is not (KIP-584)."""
 
+    API_KEY: ClassVar[int] = 12
     name: str
-    level: int
+    level: Annotated[int, I16, Wire(name="featureLevel")]
 
 
 class ClientQuota(Struct, frozen=True, kw_only=True, gc=False):
     """A quota of clients is set or removed (KIP-546)."""
 
+    API_KEY: ClassVar[int] = 14
     entity: tuple[QuotaEntity, ...]
     key: str
     value: float
@@ -207,9 +242,10 @@ class ClientQuota(Struct, frozen=True, kw_only=True, gc=False):
 class ProducerIds(Struct, frozen=True, kw_only=True, gc=False):
     """A broker was given the block of producer ids that ends before the next one."""
 
-    broker_id: BrokerId
-    broker_epoch: int
-    next_producer_id: int
+    API_KEY: ClassVar[int] = 15
+    broker_id: Int32
+    broker_epoch: Int64
+    next_producer_id: Int64
 
 
 class BrokerRegistrationChange(Struct, frozen=True, kw_only=True, gc=False):
@@ -217,88 +253,102 @@ class BrokerRegistrationChange(Struct, frozen=True, kw_only=True, gc=False):
     again -1, to be unregistered once it is empty 1, to stay -1; 0 or () is "unchanged".
     """
 
-    broker_id: BrokerId
-    broker_epoch: int
-    fenced: int = 0
-    in_controlled_shutdown: int = 0
-    log_dirs: Directories = ()
-    cordoned: int = 0
-    leaving: int = 0
-    at_ms: int | None = None
+    API_KEY: ClassVar[int] = 17
+    broker_id: Int32
+    broker_epoch: Int64
+    fenced: Annotated[int, I8, Wire(0)] = 0
+    in_controlled_shutdown: Annotated[int, I8, Wire(1, since=1)] = 0
+    log_dirs: Annotated[Directories, Wire(2, since=2)] = ()
+    cordoned: Annotated[int, I8, Wire(OURS_FROM)] = 0
+    leaving: Annotated[int, I8, Wire(OURS_FROM + 2)] = 0
+    at_ms: Annotated[int | None, I64, Wire(OURS_FROM + 1)] = None
     """When, by the clock of the controller; of a broker that is fenced."""
 
 
 class AccessControlEntry(Struct, frozen=True, kw_only=True, gc=False):
     """An entry of the access control list."""
 
+    API_KEY: ClassVar[int] = 18
     id: UUID
-    resource_type: int
+    resource_type: Int8
     resource_name: str
-    pattern_type: int
+    pattern_type: Int8
     principal: str
     host: str
-    operation: int
-    permission_type: int
+    operation: Int8
+    permission_type: Int8
 
 
 class RemoveAccessControlEntry(Struct, frozen=True, kw_only=True, gc=False):
     """An access control entry is gone."""
 
+    API_KEY: ClassVar[int] = 19
     id: UUID
 
 
 class NoOp(Struct, frozen=True, kw_only=True, gc=False):
     """Nothing happened; it keeps the log moving."""
 
+    API_KEY: ClassVar[int] = 20
+
 
 class ZkMigrationState(Struct, frozen=True, kw_only=True, gc=False):
     """The state of a migration from ZooKeeper (KIP-866)."""
 
-    state: int
+    API_KEY: ClassVar[int] = 21
+    state: Annotated[int, I8, Wire(name="zkMigrationState")]
 
 
 class RemoveUserScramCredential(Struct, frozen=True, kw_only=True, gc=False):
     """A SCRAM credential is gone."""
 
+    API_KEY: ClassVar[int] = 22
     name: str
-    mechanism: int
+    mechanism: Int8
 
 
 class BeginTransaction(Struct, frozen=True, kw_only=True, gc=False):
     """The begin of a transaction: its records count only if an EndTransaction follows (KIP-868)."""
 
-    name: str | None = None
+    API_KEY: ClassVar[int] = 23
+    name: Annotated[str | None, Wire(0)] = None
 
 
 class EndTransaction(Struct, frozen=True, kw_only=True, gc=False):
     """The commit of the records since BeginTransaction."""
 
+    API_KEY: ClassVar[int] = 24
+
 
 class AbortTransaction(Struct, frozen=True, kw_only=True, gc=False):
     """The abort of the records since BeginTransaction."""
 
-    reason: str | None = None
+    API_KEY: ClassVar[int] = 25
+    reason: Annotated[str | None, Wire(0)] = None
 
 
 class RemoveDelegationToken(Struct, frozen=True, kw_only=True, gc=False):
     """A delegation token is gone."""
 
+    API_KEY: ClassVar[int] = 26
     token_id: str
 
 
 class RegisterController(Struct, frozen=True, kw_only=True, gc=False):
     """An incarnation of a controller says where it is and what it can do (KIP-919)."""
 
-    controller_id: int
+    API_KEY: ClassVar[int] = 27
+    controller_id: Int32
     incarnation_id: UUID
     zk_migration_ready: bool = False
-    endpoints: tuple[Endpoint, ...]
+    endpoints: Endpoints
     features: tuple[FeatureRange, ...]
 
 
 class ClearElr(Struct, frozen=True, kw_only=True, gc=False):
     """The ELR is empty from here on: of a topic, or with an empty name of all (KIP-966)."""
 
+    API_KEY: ClassVar[int] = 28
     topic_name: str
 
 

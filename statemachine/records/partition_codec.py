@@ -1,34 +1,51 @@
 """Partition (3) and PartitionChange (5) as bytes, by hand: they come by the million.
 
-Fields and tags are those of Kafka's `PartitionRecord.json` and `PartitionChangeRecord.json`; what
-is said of targets and moves is ours, in tags that Kafka skips (its message reader keeps unknown
-tags unread). Lists of up to 31 ids, which is all that occurs in practice, are packed and unpacked
-in one call.
+The classes are the schema here too: their annotations give the tags. Lists of up to 31 ids, which
+is all that occurs in practice, are packed and unpacked in one call.
 """
 
 from collections.abc import Callable
 from functools import lru_cache
+from operator import attrgetter
 from struct import Struct
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
+
+from msgspec import Struct as Value
+from msgspec.structs import astuple
 
 from statemachine.limits import UUIDS_REMEMBERED_MAX
 from statemachine.records import kafka_records
-from statemachine.records.primitives import MalformedRecord, Reader, put_uvarint, uuid_of
-from statemachine.vocabulary import RECOVERED, Directories, Replicas
+from statemachine.records.primitives import (
+    DIRECTORIES,
+    I8,
+    I16,
+    I32,
+    I64,
+    IDS,
+    Field,
+    MalformedRecord,
+    Reader,
+    put_uvarint,
+    schema_of,
+    uuid_of,
+)
+from statemachine.vocabulary import Directories, Replicas
 
-PARTITION_TYPE_ID: Final = 3
-PARTITION_CHANGE_TYPE_ID: Final = 5
+FRAME_VERSION: Final = 1
 NEWEST_VERSION: Final = 2
+CHANGE_FRAMES: Final = tuple(
+    bytes((FRAME_VERSION, kafka_records.PartitionChange.API_KEY, version))
+    for version in range(NEWEST_VERSION + 1)
+)
+"""How the value of a PartitionChange begins, by the version of the record."""
+PARTITION_FRAMES: Final = tuple(
+    bytes((FRAME_VERSION, kafka_records.Partition.API_KEY, version))
+    for version in range(NEWEST_VERSION + 1)
+)
+"""The same of a Partition."""
 
-TARGET_TAG: Final = 10_000
-ORIGINAL_TAG: Final = 10_001
-BASE_TAG: Final = 10_002
-MOVE_TAG: Final = 10_003
-STEP_TAG: Final = 10_004
-SINCE_TAG: Final = 10_005
-
-LEADER_UNCHANGED: Final = -2
-RECOVERY_UNCHANGED: Final = -1
+_UNCHANGED: Final = {"leader": -2, "recovery": -1}
+"""Values by which a PartitionChange may say explicitly that a field is unchanged."""
 
 _SHORT: Final = 32
 """Lists shorter than this fit, as a tagged field, into a size of one byte."""
@@ -36,15 +53,13 @@ _SHORT: Final = 32
 _UVARINTS_REMEMBERED_MAX: Final = 256
 
 _HEAD: Final = Struct(">i16s")
-_TAGGED_LEADER: Final = Struct(">BBi")
-_TAGGED_RECOVERY: Final = Struct(">BBb")
 _IDS: Final = tuple(Struct(f">B{count}i") for count in range(_SHORT))
 _TAGGED_IDS: Final = tuple(Struct(f">BBB{count}i") for count in range(_SHORT))
-_ID: Final = Struct(">i")
-_LONG: Final = Struct(">q")
-_STEP: Final = Struct(">h")
 _LEADERSHIP: Final = Struct(">iii")
-_STATE: Final = Struct(">b")
+_NUMBERS: Final = {I8: Struct(">b"), I16: Struct(">h"), I32: Struct(">i"), I64: Struct(">q")}
+
+_ISR_END: Final = kafka_records.PartitionChange.__struct_fields__.index("isr") + 1
+_NOTHING_ELSE: Final = (None,) * (len(kafka_records.PartitionChange.__struct_fields__) - _ISR_END)
 
 
 def version_at(level: int) -> int:
@@ -53,94 +68,32 @@ def version_at(level: int) -> int:
 
 
 def encode_change(change: kafka_records.PartitionChange, version: int) -> bytes:
-    """The body of a PartitionChange. A field that `version` lacks must not be set."""
-    tags: list[bytes] = []
-    if change.isr is not None:
-        tags.append(_tagged_ids(0, change.isr))
-    if change.leader is not None:
-        tags.append(_TAGGED_LEADER.pack(1, 4, change.leader))
-    _append_assignment(tags, change)
-    if change.recovery is not None:
-        tags.append(_TAGGED_RECOVERY.pack(5, 1, change.recovery))
-    _append_newer(tags, change, version)
-    _append_ours(tags, change)
-    head = _HEAD.pack(change.partition_id, change.topic_id.bytes)
-    return b"".join((head, bytes((len(tags),)), *tags))
-
-
-def _append_assignment(tags: list[bytes], change: kafka_records.PartitionChange) -> None:
-    if change.replicas is not None:
-        tags.append(_tagged_ids(2, change.replicas))
-    if change.removing is not None:
-        tags.append(_tagged_ids(3, change.removing))
-    if change.adding is not None:
-        tags.append(_tagged_ids(4, change.adding))
-
-
-def _append_newer(tags: list[bytes], change: kafka_records.PartitionChange, version: int) -> None:
-    if change.elr is not None:
-        assert version >= 2, f"version {version} of PartitionChange cannot carry an ELR"
-        tags.append(_tagged_ids(6, change.elr))
-    if change.last_known_elr is not None:
-        assert version >= 2, f"version {version} of PartitionChange cannot carry a last known ELR"
-        tags.append(_tagged_ids(7, change.last_known_elr))
-    if change.directories is not None:
-        assert version >= 1, f"version {version} of PartitionChange cannot carry directories"
-        tags.append(_tagged(8, _directories(change.directories)))
-
-
-def _append_ours(tags: list[bytes], change: kafka_records.PartitionChange) -> None:
-    if change.target is not None:
-        tags.append(_tagged_ids(TARGET_TAG, change.target))
-    if change.original is not None:
-        tags.append(_tagged_ids(ORIGINAL_TAG, change.original))
-    if change.base is not None:
-        tags.append(_tagged_ids(BASE_TAG, change.base))
-    if change.move is not None:
-        tags.append(_tagged(MOVE_TAG, _LONG.pack(change.move)))
-    if change.step is not None:
-        tags.append(_tagged(STEP_TAG, _STEP.pack(change.step)))
-    if change.since_ms is not None:
-        tags.append(_tagged(SINCE_TAG, _LONG.pack(change.since_ms)))
+    """The value of a PartitionChange. A field that `version` lacks must not be set."""
+    head = CHANGE_FRAMES[version] + _HEAD.pack(change.partition_id, change.topic_id.bytes)
+    if change.isr is not None and astuple(change)[_ISR_END:] == _NOTHING_ELSE:
+        # Most changes are of the ISR alone, and need not look for other fields.
+        return head + b"\x01" + _tagged_ids(0, change.isr)
+    return b"".join((head, *_CHANGE.packed(change, version)))
 
 
 def encode_partition(partition: kafka_records.Partition, version: int) -> bytes:
-    """The body of a Partition. A field that `version` lacks must not be set."""
-    parts = [
+    """The value of a Partition. A field that `version` lacks must not be set."""
+    directories = b""
+    if version >= 1:
+        directories = _packed_directories(partition.directories)
+    else:
+        assert not partition.directories, "version 0 of Partition cannot carry directories"
+    parts = (
+        PARTITION_FRAMES[version],
         _HEAD.pack(partition.partition_id, partition.topic_id.bytes),
         packed_ids(partition.replicas),
         packed_ids(partition.isr),
         packed_ids(partition.removing),
         packed_ids(partition.adding),
         _LEADERSHIP.pack(partition.leader, partition.leader_epoch, partition.partition_epoch),
-    ]
-    if version >= 1:
-        parts.append(_directories(partition.directories))
-    else:
-        assert not partition.directories, "version 0 of Partition cannot carry directories"
-    assert version >= 2 or not (partition.elr or partition.last_known_elr), (
-        f"version {version} of Partition cannot carry an ELR"
+        directories,
     )
-    tags: list[bytes] = []
-    if partition.recovery != RECOVERED:
-        tags.append(_TAGGED_RECOVERY.pack(0, 1, partition.recovery))
-    for tag, ids in (
-        (1, partition.elr),
-        (2, partition.last_known_elr),
-        (TARGET_TAG, partition.target),
-        (ORIGINAL_TAG, partition.original),
-        (BASE_TAG, partition.base),
-    ):
-        if ids:
-            tags.append(_tagged_ids(tag, ids))
-    for tag, form, number in (
-        (MOVE_TAG, _LONG, partition.move),
-        (STEP_TAG, _STEP, partition.step),
-        (SINCE_TAG, _LONG, partition.since_ms),
-    ):
-        if number:
-            tags.append(_tagged(tag, form.pack(number)))
-    return b"".join((*parts, bytes((len(tags),)), *tags))
+    return b"".join((*parts, *_PARTITION.packed(partition, version)))
 
 
 def packed_ids(ids: Replicas) -> bytes:
@@ -158,11 +111,15 @@ def _tagged_ids(tag: int, ids: Replicas) -> bytes:
     return _tagged(tag, packed_ids(ids))
 
 
+def _tagged_directories(tag: int, directories: Directories) -> bytes:
+    return _tagged(tag, _packed_directories(directories))
+
+
 def _tagged(tag: int, content: bytes) -> bytes:
     return _uvarint(tag) + _uvarint(len(content)) + content
 
 
-def _directories(directories: Directories) -> bytes:
+def _packed_directories(directories: Directories) -> bytes:
     return _uvarint(len(directories) + 1) + b"".join([d.bytes for d in directories])
 
 
@@ -206,28 +163,6 @@ def _directories_of(raw: bytes) -> Directories:
     return tuple([uuid_of(raw[at : at + 16]) for at in range(0, len(raw), 16)])
 
 
-def _read_leader(data: bytes, at: int) -> tuple[int | None, int]:
-    leader = _ID.unpack_from(data, at)[0]
-    return None if leader == LEADER_UNCHANGED else leader, at + 4
-
-
-def _read_recovery(data: bytes, at: int) -> tuple[int, int]:
-    return _STATE.unpack_from(data, at)[0], at + 1
-
-
-def _read_recovery_change(data: bytes, at: int) -> tuple[int | None, int]:
-    recovery, end = _read_recovery(data, at)
-    return None if recovery == RECOVERY_UNCHANGED else recovery, end
-
-
-def _read_long(data: bytes, at: int) -> tuple[int, int]:
-    return _LONG.unpack_from(data, at)[0], at + _LONG.size
-
-
-def _read_step(data: bytes, at: int) -> tuple[int, int]:
-    return _STEP.unpack_from(data, at)[0], at + _STEP.size
-
-
 def _read_uvarint(data: bytes, at: int) -> tuple[int, int]:
     low, high = data[at], data[at + 1]
     if low < 0x80:
@@ -238,63 +173,95 @@ def _read_uvarint(data: bytes, at: int) -> tuple[int, int]:
     return reader.uvarint(), reader.at
 
 
-_Reading = tuple[str, Callable[[bytes, int], tuple[Any, int]]]
-
-_OUR_TAGS: Final[dict[int, _Reading]] = {
-    TARGET_TAG: ("target", _read_ids),
-    ORIGINAL_TAG: ("original", _read_ids),
-    BASE_TAG: ("base", _read_ids),
-    MOVE_TAG: ("move", _read_long),
-    STEP_TAG: ("step", _read_step),
-    SINCE_TAG: ("since_ms", _read_long),
-}
-_CHANGE_TAGS: Final[dict[int, _Reading]] = {
-    0: ("isr", _read_ids),
-    1: ("leader", _read_leader),
-    2: ("replicas", _read_ids),
-    3: ("removing", _read_ids),
-    4: ("adding", _read_ids),
-    5: ("recovery", _read_recovery_change),
-    6: ("elr", _read_ids),
-    7: ("last_known_elr", _read_ids),
-    8: ("directories", _read_directories),
-    **_OUR_TAGS,
-}
-_PARTITION_TAGS: Final[dict[int, _Reading]] = {
-    0: ("recovery", _read_recovery),
-    1: ("elr", _read_ids),
-    2: ("last_known_elr", _read_ids),
-    **_OUR_TAGS,
-}
+class _TaggedField(NamedTuple):
+    tag: int
+    name: str
+    since: int
+    default: Any
+    pack: Callable[[int, Any], bytes]
+    """Returns the field with its tag and size."""
+    read: Callable[[bytes, int], tuple[Any, int]]
+    """Returns the value, None for "unchanged", and where it ends."""
 
 
-def _read_tags(data: bytes, at: int, known: dict[int, _Reading], values: dict[str, Any]) -> int:
-    """Put the tagged fields from `at` on into `values`, skip unknown ones; where they end."""
-    count = data[at]
-    at += 1
-    if count >= 0x80:
-        raise MalformedRecord(f"at least {count} tagged fields are announced before byte {at}")
-    for _ in range(count):
-        tag, size = data[at], data[at + 1]
-        at += 2
-        if tag >= 0x80 or size >= 0x80:
-            tag, at = _read_uvarint(data, at - 2)
-            size, at = _read_uvarint(data, at)
-        end = at + size
-        field = known.get(tag)
-        if field is not None:
-            values[field[0]], at = field[1](data, at)
-            if at != end:
-                raise MalformedRecord(f"tag {tag} ({field[0]}) is not as long as its value")
-        at = end
-    return at
+def _tagged_field(field: Field, tag: int) -> _TaggedField:
+    known = field.attribute, field.since, field.default
+    if field.kind is IDS:
+        return _TaggedField(tag, *known, _tagged_ids, _read_ids)
+    if field.kind is DIRECTORIES:
+        return _TaggedField(tag, *known, _tagged_directories, _read_directories)
+    form = _NUMBERS[field.kind]
+    unchanged = _UNCHANGED.get(field.attribute) if field.default is None else None
+
+    def pack(tag: int, value: int) -> bytes:
+        return _tagged(tag, form.pack(value))
+
+    def read(data: bytes, at: int) -> tuple[int | None, int]:
+        value = form.unpack_from(data, at)[0]
+        return None if value == unchanged else value, at + form.size
+
+    return _TaggedField(tag, *known, pack, read)
+
+
+class _TaggedFields:
+    """The tagged fields of one kind of record."""
+
+    def __init__(self, shape: type[Value]) -> None:
+        self._name = shape.__name__
+        found = [(field, field.tag) for field in schema_of(shape)]
+        self._fields = [_tagged_field(field, tag) for field, tag in found if tag is not None]
+        self._packers = [(field.tag, field.pack, field.default) for field in self._fields]
+        self._values = attrgetter(*(field.name for field in self._fields))
+        self._by_tag = {field.tag: field for field in self._fields}
+
+    def packed(self, record: Any, version: int) -> list[bytes]:
+        """Return the number of the fields that are set, and each of them."""
+        values = self._values(record)
+        if version < NEWEST_VERSION:
+            for field, value in zip(self._fields, values, strict=True):
+                assert field.since <= version or value == field.default, (
+                    f"version {version} of {self._name} cannot carry {field.name}"
+                )
+        found = [
+            pack(tag, value)
+            for (tag, pack, default), value in zip(self._packers, values, strict=True)
+            if value != default
+        ]
+        return [bytes((len(found),)), *found]
+
+    def read(self, data: bytes, at: int, values: dict[str, Any]) -> int:
+        """Put the fields from `at` on into `values`, skip unknown ones; return where they end."""
+        count = data[at]
+        at += 1
+        if count >= 0x80:
+            raise MalformedRecord(f"at least {count} tagged fields are announced before byte {at}")
+        for _ in range(count):
+            tag, size = data[at], data[at + 1]
+            at += 2
+            if tag >= 0x80 or size >= 0x80:
+                tag, at = _read_uvarint(data, at - 2)
+                size, at = _read_uvarint(data, at)
+            end = at + size
+            field = self._by_tag.get(tag)
+            if field is not None:
+                value, at = field.read(data, at)
+                if value is not None:
+                    values[field.name] = value
+                if at != end:
+                    raise MalformedRecord(f"tag {tag} ({field.name}) is not as long as its value")
+            at = end
+        return at
+
+
+_CHANGE: Final = _TaggedFields(kafka_records.PartitionChange)
+_PARTITION: Final = _TaggedFields(kafka_records.Partition)
 
 
 def decode_change(data: bytes, at: int) -> tuple[kafka_records.PartitionChange, int]:
     """The PartitionChange whose body begins at `at`, and where it ends."""
     partition_id, topic_id = _HEAD.unpack_from(data, at)
     values: dict[str, Any] = {}
-    end = _read_tags(data, at + _HEAD.size, _CHANGE_TAGS, values)
+    end = _CHANGE.read(data, at + _HEAD.size, values)
     topic = uuid_of(topic_id)
     return kafka_records.PartitionChange(partition_id=partition_id, topic_id=topic, **values), end
 
@@ -312,8 +279,9 @@ def decode_partition(data: bytes, at: int, version: int) -> tuple[kafka_records.
     values: dict[str, Any] = {}
     at += _LEADERSHIP.size
     if version >= 1:
-        values["directories"], at = _read_directories(data, at)
-    end = _read_tags(data, at, _PARTITION_TAGS, values)
+        directories, at = _read_directories(data, at)
+        values["directories"] = directories or ()
+    end = _PARTITION.read(data, at, values)
     partition = kafka_records.Partition(
         partition_id=partition_id,
         topic_id=uuid_of(topic_id),
@@ -324,6 +292,6 @@ def decode_partition(data: bytes, at: int, version: int) -> tuple[kafka_records.
         leader=leader,
         leader_epoch=leader_epoch,
         partition_epoch=partition_epoch,
-        **{name: value for name, value in values.items() if value is not None},
+        **values,
     )
     return partition, end

@@ -1,16 +1,19 @@
-"""Field types of flexible Kafka messages: how one value is encoded and decoded.
+"""Schemas of flexible Kafka messages: a record class states each field once, with its encoding.
 
-A `Kind` is a pair of functions, so that a schema is a table of them. Reading trusts nothing:
+A `Kind` is the pair of functions that encode and decode one value. It follows from the annotation
+of the field; `Annotated` adds the size of an integer and what `Wire` says. Reading trusts nothing:
 lengths are checked against the bytes that are there before anything is made of them.
 """
 
 from collections.abc import Callable
-from functools import lru_cache
+from functools import cache, lru_cache
 from struct import Struct
-from typing import Any, Final, NamedTuple
+from typing import Annotated, Any, Final, NamedTuple, TypeAlias, get_args, get_origin
 from uuid import UUID
 
+from msgspec import NODEFAULT
 from msgspec import Struct as Value
+from msgspec.structs import fields as fields_of_struct
 
 from statemachine.limits import UUIDS_REMEMBERED_MAX
 
@@ -60,14 +63,26 @@ class Kind(NamedTuple):
     read: Callable[[Reader], Any]
 
 
-class Field(NamedTuple):
-    """One field of a schema: the attribute it fills, and in which versions it exists."""
+class Wire(NamedTuple):
+    """The encoding of a field, as far as its type does not say it."""
 
-    name: str
-    kind: Kind
-    since: int = 0
     tag: int | None = None
-    default: Any = None
+    since: int = 0
+    """The first version of the record that has the field."""
+    name: str = ""
+    """Kafka's name, where it is not the attribute's in camel case."""
+
+
+class Field(NamedTuple):
+    """One field of a schema."""
+
+    attribute: str
+    name: str
+    """Kafka's name."""
+    kind: Kind
+    since: int
+    tag: int | None
+    default: Any
     """A tagged field that has its default is left out; one that is missing has it."""
 
 
@@ -175,29 +190,74 @@ def array(item: Kind) -> Kind:
     return Kind(write, read)
 
 
-def structure(shape: type[Value], *fields: Field) -> Kind:
+def structure(shape: type[Value]) -> Kind:
     """A nested structure whose fields exist in every version."""
 
     def write(out: bytearray, value: Any) -> None:
-        write_fields(out, fields, value, version=0)
+        write_fields(out, value, version=0)
 
     def read(reader: Reader) -> Any:
-        return shape(**read_fields(reader, fields, version=0))
+        return read_fields(reader, shape, version=0)
 
     return Kind(write, read)
 
 
-def write_fields(out: bytearray, fields: tuple[Field, ...], value: Any, version: int) -> None:
+Int8: TypeAlias = Annotated[int, I8]
+Int16: TypeAlias = Annotated[int, I16]
+Int32: TypeAlias = Annotated[int, I32]
+Int64: TypeAlias = Annotated[int, I64]
+IDS: Final = array(I32)
+Ids: TypeAlias = Annotated[tuple[int, ...], IDS]
+DIRECTORIES: Final = array(UUID_KIND)
+
+_KINDS: Final[dict[Any, Kind]] = {
+    bool: BOOL,
+    float: F64,
+    str: STRING,
+    str | None: NULLABLE_STRING,
+    bytes: BYTES,
+    UUID: UUID_KIND,
+}
+
+
+@cache
+def kind_of(annotation: Any) -> Kind:
+    """The encoding of a field with this annotation."""
+    if get_origin(annotation) is Annotated:
+        plain, *extras = get_args(annotation)
+        return next((each for each in extras if isinstance(each, Kind)), None) or kind_of(plain)
+    if get_origin(annotation) is tuple:
+        return array(kind_of(get_args(annotation)[0]))
+    if isinstance(annotation, type) and issubclass(annotation, Value):
+        return structure(annotation)
+    return _KINDS[annotation]
+
+
+@cache
+def schema_of(shape: type[Value]) -> tuple[Field, ...]:
+    """The fields of a record or nested structure, in order."""
+    found = []
+    for each in fields_of_struct(shape):
+        wire = next((extra for extra in get_args(each.type) if isinstance(extra, Wire)), Wire())
+        first, *others = each.name.split("_")
+        name = wire.name or first + "".join(word.capitalize() for word in others)
+        default = None if each.default is NODEFAULT else each.default
+        kind = kind_of(each.type)
+        found.append(Field(each.name, name, kind, wire.since, wire.tag, default))
+    return tuple(found)
+
+
+def write_fields(out: bytearray, value: Value, version: int) -> None:
     """Append the fields that `version` has: in order, then the tagged ones that say something.
 
     A value that only a newer version can carry is a mistake of ours: it would be lost.
     """
     tagged: list[tuple[int, bytes]] = []
-    for field in fields:
-        content = getattr(value, field.name)
+    for field in schema_of(type(value)):
+        content = getattr(value, field.attribute)
         if field.since > version:
             assert content == field.default, (
-                f"version {version} of {value} cannot carry {field.name}"
+                f"version {version} of {value} cannot carry {field.attribute}"
             )
         elif field.tag is None:
             field.kind.write(out, content)
@@ -212,17 +272,16 @@ def write_fields(out: bytearray, fields: tuple[Field, ...], value: Any, version:
         out += content
 
 
-def read_fields(reader: Reader, fields: tuple[Field, ...], version: int) -> dict[str, Any]:
-    """The fields that `version` has, by name. Tags that the schema does not know are skipped."""
+def read_fields(reader: Reader, shape: type[Value], version: int) -> Any:
+    """The value with the fields that `version` has. Tags that the schema lacks are skipped."""
     values: dict[str, Any] = {}
     tagged: dict[int, Field] = {}
-    for field in fields:
+    for field in schema_of(shape):
         if field.since > version:
             continue
         if field.tag is None:
-            values[field.name] = field.kind.read(reader)
+            values[field.attribute] = field.kind.read(reader)
         else:
-            values[field.name] = field.default
             tagged[field.tag] = field
     for _ in range(reader.uvarint()):
         tag = reader.uvarint()
@@ -230,7 +289,7 @@ def read_fields(reader: Reader, fields: tuple[Field, ...], version: int) -> dict
         known = tagged.get(tag)
         if known is None:
             continue
-        values[known.name] = known.kind.read(content)
+        values[known.attribute] = known.kind.read(content)
         if content.at != len(content.data):
-            raise MalformedRecord(f"tag {tag} ({known.name}) is longer than its value")
-    return values
+            raise MalformedRecord(f"tag {tag} ({known.attribute}) is longer than its value")
+    return shape(**values)

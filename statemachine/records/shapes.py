@@ -2,7 +2,7 @@
 
 Most records of a snapshot say an ordinary partition, and those with equally many replicas in ISRs
 of one size are laid out alike. What all of them have at one place is then one slice of their bytes.
-The layout is that of `serde.partitions`, which says the same of any partition.
+The layout is that of `partition_codec`, which says the same of any partition.
 """
 
 from array import array
@@ -12,14 +12,8 @@ from itertools import chain
 from struct import Struct
 from typing import Final, NamedTuple
 
-from statemachine.records.partition_codec import NEWEST_VERSION, PARTITION_TYPE_ID
+from statemachine.records.partition_codec import PARTITION_FRAMES
 from statemachine.vocabulary import BrokerId, Replicas
-
-FRAME_VERSION: Final = 1
-PARTITION_FRAMES: Final = tuple(
-    bytes((FRAME_VERSION, PARTITION_TYPE_ID, version)) for version in range(NEWEST_VERSION + 1)
-)
-"""How the value of a Partition begins, by the version of the record."""
 
 ID_BYTES: Final = 4
 UUID_BYTES: Final = 16

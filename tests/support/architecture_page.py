@@ -32,7 +32,7 @@ REQUEST_PATH: Final[Mapping[str, tuple[str, ...]]] = {
         "statemachine/reassignment/target.py",
         "statemachine/partitions/change_builder.py",
         "statemachine/reassignment/scheduler/advance.py",
-        "statemachine/records/batch_encoder.py",
+        "statemachine/records/codec.py",
     ),
     "append": (
         "controller/record_appender.py",

@@ -22,7 +22,7 @@ from statemachine.image.image import Image
 from statemachine.image.partition_index import in_order
 from statemachine.partitions.registration import PartitionRegistration
 from statemachine.reassignment.settings import UNLIMITED, Limits, limits
-from statemachine.records.own_codec import plan_of
+from statemachine.records.codec import plan_of
 from statemachine.slices import LOOKED_AT_US, PASSED_US, Slices
 from statemachine.vocabulary import NO_LEADER, NO_MOVE, BrokerId, MoveId, Replicas
 

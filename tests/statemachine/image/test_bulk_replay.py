@@ -15,7 +15,8 @@ from statemachine.image.delta import MetadataDelta
 from statemachine.image.image import Image
 from statemachine.image.snapshot import LOADED_AT_ONCE, Loading, begin, load
 from statemachine.records import kafka_records
-from statemachine.records.codec import MalformedRecord, decode, encode
+from statemachine.records.codec import decode, encode
+from statemachine.records.primitives import MalformedRecord
 from statemachine.replay import replay
 from tests.statemachine.image.test_snapshot_written import (
     ENDING,

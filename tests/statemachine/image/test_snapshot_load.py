@@ -7,7 +7,8 @@ import pytest
 from statemachine.image.image import Image
 from statemachine.image.snapshot import load
 from statemachine.records import kafka_records
-from statemachine.records.codec import MalformedRecord, encode
+from statemachine.records.codec import encode
+from statemachine.records.primitives import MalformedRecord
 from statemachine.replay import replay
 
 

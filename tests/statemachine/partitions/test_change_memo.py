@@ -19,8 +19,7 @@ from statemachine.image.image import Image
 from statemachine.partitions.change_builder import ChangeMemo
 from statemachine.reassignment.settings import PARALLEL_PARTITIONS, PARALLEL_REPLICAS
 from statemachine.records import kafka_records
-from statemachine.records.batch_encoder import Writer
-from statemachine.records.codec import encode
+from statemachine.records.codec import BatchEncoder, encode
 from statemachine.replay import replay, replay_decided
 from statemachine.vocabulary import BROKER_RESOURCE, CLUSTER_DEFAULT, DIRECTORY_UNASSIGNED
 from tests.statemachine import test_decide_properties
@@ -172,7 +171,7 @@ def test_what_was_decided_may_be_taken_over(data: st.DataObject, elr: bool) -> N
 def test_records_are_written_together_as_each_is_by_itself(data: st.DataObject) -> None:
     shapes = (kafka_records.Partition, kafka_records.PartitionChange, kafka_records.Config)
     drawn = data.draw(st.lists(st.one_of(*map(any_record, shapes)), min_size=1, max_size=4))
-    write = Writer(29).value
+    write = BatchEncoder(29).encode
     for number in data.draw(st.lists(st.integers(0, 3), max_size=12)):
         record = drawn[number % len(drawn)]
         if isinstance(record, kafka_records.Partition | kafka_records.PartitionChange):

@@ -17,11 +17,10 @@ from statemachine.errors import Error
 from statemachine.image.bulk_replay import replay_isrs
 from statemachine.image.image import Image
 from statemachine.partitions import isr_rows
-from statemachine.partitions.isr_changes import IsrChanges
 from statemachine.reassignment.settings import PARALLEL_PARTITIONS
 from statemachine.records import kafka_records
-from statemachine.records.batch_encoder import written_isrs
 from statemachine.records.codec import encode
+from statemachine.records.isr_changes import IsrChanges, encode_isrs
 from statemachine.replay import replay
 from statemachine.vocabulary import BROKER_RESOURCE, CLUSTER_DEFAULT
 from tests.statemachine.support.isr_histories import (
@@ -83,9 +82,7 @@ def test_isrs_that_are_decided_by_rows_come_to_what_each_would_by_itself(
         # What each comes to as a value is known only where values were made.
         assert replace(found, decided={}) == replace(expected, decided={})
         if isinstance(found.records, IsrChanges):
-            written = [
-                value for some in found.records.topics for value in written_isrs(some, LEVEL)
-            ]
+            written = [value for some in found.records.topics for value in encode_isrs(some, LEVEL)]
             assert written == [encode(record, LEVEL) for record in expected.records]
             retake(world, found.records)
         for record in expected.records:

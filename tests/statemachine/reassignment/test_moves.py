@@ -8,7 +8,7 @@ from statemachine.limits import MOVE_PART_PARTITIONS_MAX, REFUSED_SHOWN_MAX
 from statemachine.partitions.registration import PartitionRegistration
 from statemachine.reassignment.move import Left
 from statemachine.records import kafka_records, own_records
-from statemachine.records.own_codec import plan_of
+from statemachine.records.codec import plan_of
 from statemachine.vocabulary import MoveKind, MoveOutcome, Replicas
 from tests.statemachine.support.world import TOPIC_ID, World
 

@@ -11,9 +11,9 @@ from statemachine.image.image import Image
 from statemachine.image.snapshot import begin
 from statemachine.reassignment.move import Left, outcome_of
 from statemachine.records import kafka_records, own_records
-from statemachine.records.codec import MalformedRecord, decode, encode
+from statemachine.records.codec import decode, encode, plan_bytes, plan_of
 from statemachine.records.field_names import as_kafka, ours
-from statemachine.records.own_codec import plan_bytes, plan_of
+from statemachine.records.primitives import MalformedRecord
 from statemachine.vocabulary import MoveOutcome
 from tests.statemachine.image.test_snapshot_written import append, loaded, whole
 from tests.statemachine.support.own_schemas import OURS, written, written_plan

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from msgspec import Struct
 
 from statemachine.records import codec, kafka_records, own_records
-from statemachine.records.codec import MalformedRecord, decode, encode
+from statemachine.records.codec import decode, encode
+from statemachine.records.primitives import MalformedRecord
 from tests.statemachine.support.kafka_schemas import KAFKA, Oracle
 from tests.statemachine.support.random_records import struct_of
 
@@ -69,7 +70,7 @@ def test_a_field_that_the_version_lacks_is_never_lost_in_silence() -> None:
         directories=(UUID(int=1),),
         elr=(1,),
     )
-    for level, missing in ((16, "directories"), (22, "an ELR")):
+    for level, missing in ((16, "directories"), (22, "elr")):
         with pytest.raises(AssertionError, match=f"cannot carry {missing}"):
             encode(partition, level)
     broker = kafka_records.RegisterBroker(

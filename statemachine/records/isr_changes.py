@@ -1,0 +1,121 @@
+"""Many ISR changes of one topic, without a record for each: most requests of brokers are of these.
+
+Their records differ in the partition number and in little else, so that the rest is encoded and
+decoded once. A record is made only where one is asked for.
+"""
+
+from collections.abc import Iterator, Sequence
+from itertools import repeat
+from operator import add, itemgetter
+from struct import Struct
+from typing import Any, Final, NamedTuple, overload
+from uuid import UUID
+
+from statemachine.records.codec import CHANGE_HEAD_BYTES, TOPIC_ID_BYTES, encode
+from statemachine.records.kafka_records import PartitionChange
+from statemachine.records.partition_codec import CHANGE_FRAMES
+from statemachine.records.primitives import uuid_of
+from statemachine.records.shapes import ID_BYTES, from_wire
+from statemachine.vocabulary import Replicas
+
+_TOPIC_AT: Final = CHANGE_HEAD_BYTES - TOPIC_ID_BYTES
+_NUMBER_AT: Final = _TOPIC_AT - ID_BYTES
+_HEAD: Final = Struct(f">{_NUMBER_AT}si16s")
+"""Frame, number and topic."""
+
+# As functions of the interpreter's own, for each is called for every record.
+raw_topic_of = itemgetter(slice(_TOPIC_AT, CHANGE_HEAD_BYTES))
+"""The id of the topic that a change of a partition is about."""
+_frame = itemgetter(slice(_NUMBER_AT))
+_number = itemgetter(slice(_NUMBER_AT, _TOPIC_AT))
+_rest = itemgetter(slice(CHANGE_HEAD_BYTES, None))
+
+_FRAMES: Final = frozenset(CHANGE_FRAMES)
+_ISR_AT: Final = 4
+"""Behind the head: one tagged field, tag 0, its size, and one more than its members."""
+_MEMBERS_MAX: Final = 31
+"""More do not fit, as a tagged field, into a size of one byte."""
+
+
+class IsrsOfTopic(NamedTuple):
+    """Partitions of one topic, in the order of their records, and the ISR that each is given."""
+
+    topic_id: UUID
+    numbers: Sequence[int]
+    isrs: list[Replicas]
+
+
+class IsrChanges(Sequence[PartitionChange]):
+    """The records that give partitions these ISRs, in this order, and say nothing else."""
+
+    __slots__ = ("_count", "topics")
+
+    def __init__(self, topics: Sequence[IsrsOfTopic]) -> None:
+        self.topics = topics
+        self._count = sum([len(each.numbers) for each in topics])
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __iter__(self) -> Iterator[PartitionChange]:
+        for topic_id, numbers, isrs in self.topics:
+            for number, isr in zip(numbers, isrs, strict=True):
+                yield PartitionChange(partition_id=number, topic_id=topic_id, isr=isr)
+
+    @overload
+    def __getitem__(self, at: int) -> PartitionChange: ...
+
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[PartitionChange]: ...
+
+    def __getitem__(self, at: Any) -> Any:
+        return tuple(self)[at]
+
+    def __eq__(self, other: object) -> bool:
+        """Compare the records."""
+        return isinstance(other, tuple | IsrChanges) and tuple(self) == tuple(other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return repr(tuple(self))
+
+
+def encode_isrs(changes: IsrsOfTopic, level: int) -> list[bytes]:
+    """The values of the records that make these changes, each as `encode` has it."""
+    topic_id, numbers, isrs = changes
+    written = {
+        isr: encode(PartitionChange(partition_id=0, topic_id=topic_id, isr=isr), level)
+        for isr in dict.fromkeys(isrs)
+    }
+    frame = _frame(written[isrs[0]])
+    rests = {isr: _rest(value) for isr, value in written.items()}
+    heads = map(_HEAD.pack, repeat(frame), numbers, repeat(topic_id.bytes))
+    return list(map(add, heads, map(rests.__getitem__, isrs)))
+
+
+def decode_isrs(values: Sequence[bytes]) -> IsrsOfTopic | None:
+    """Decode changes of partitions of one topic; None if one of them changes more than its ISR."""
+    if not _FRAMES.issuperset(map(_frame, values)):
+        return None
+    rests = list(map(_rest, values))
+    said: dict[bytes, Replicas] = {}
+    for rest in set(rests):
+        isr = _isr(rest)
+        if isr is None:
+            return None
+        said[rest] = isr
+    numbers = from_wire("i", bytearray().join(map(_number, values)))
+    return IsrsOfTopic(
+        uuid_of(raw_topic_of(values[0])), numbers, list(map(said.__getitem__, rests))
+    )
+
+
+def _isr(rest: bytes) -> Replicas | None:
+    """The ISR that stands alone behind the head of a change, or None."""
+    count = (len(rest) - _ISR_AT) // ID_BYTES
+    if not 0 <= count <= _MEMBERS_MAX or len(rest) != _ISR_AT + ID_BYTES * count:
+        return None
+    if rest[:_ISR_AT] != bytes((1, 0, 1 + ID_BYTES * count, count + 1)):
+        return None
+    return Struct(f">{count}i").unpack_from(rest, _ISR_AT)
