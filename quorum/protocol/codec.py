@@ -5,7 +5,8 @@ Decoding trusts nobody: whatever is wrong with the bytes comes out as `Malformed
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import Field, fields, is_dataclass
+from datetime import timedelta
 from functools import cache
 from io import BytesIO
 from struct import Struct
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 
 _LENGTH: Final = Struct(">i")
+_ZERO: Final = timedelta(0)
 
 T = TypeVar("T")
 
@@ -61,6 +63,40 @@ def _structures(schema: type[Any]) -> Mapping[str, type[Any]]:
         if isinstance(inner, type) and is_dataclass(inner):
             found |= {**_structures(inner), inner.__name__: inner}
     return found
+
+
+def build(schema: type[Any], values: Mapping[str, Any]) -> Any:
+    """A kio value from plain ones: numbers for error codes, mappings for structures.
+
+    Values without a field in this version of the schema are left out, as in `make_known`.
+    """
+    return _builder(schema)(values)  # type: ignore[arg-type]  # classes are hashable
+
+
+@cache
+def _builder(schema: type[Any]) -> Callable[[Mapping[str, Any]], Any]:
+    converters = {field.name: _converter(field) for field in fields(schema)}
+
+    def built(values: Mapping[str, Any]) -> Any:
+        known = {}
+        for name, value in values.items():
+            if name in converters:
+                convert = converters[name]
+                known[name] = value if convert is None or value is None else convert(value)
+        return schema(**known)
+
+    return built
+
+
+def _converter(field: Field[Any]) -> Callable[[Any], Any] | None:
+    """The conversion of a plain value to one of this field; None if it needs none."""
+    inner, is_array, _ = shape.type_of(field)
+    if field.metadata.get("kafka_type") == "error_code":
+        return error_code
+    if not is_dataclass(inner):
+        return tuple if is_array else None
+    of_item = _builder(inner)  # type: ignore[arg-type]  # classes are hashable
+    return (lambda items: tuple(map(of_item, items))) if is_array else of_item
 
 
 @cache
@@ -108,6 +144,16 @@ def encode_response(
     flexible = header_flexibility(api_key, version).response
     header = headers.write_framed_response_header(correlation_id, len(body), flexible=flexible)
     return header + body
+
+
+def request_body(api_key: int, version: int, **values: Any) -> bytes:
+    """The bytes of the request that `build` makes of `values`."""
+    return _write(build(request_schema(api_key, version), values))
+
+
+def response_body(api_key: int, version: int, **values: Any) -> bytes:
+    """The bytes of the response that `build` makes of `values`; it throttles nobody."""
+    return _write(build(response_schema(api_key, version), {"throttle_time": _ZERO, **values}))
 
 
 def encode_request_body(api_key: int, version: int, payload: "RequestPayload") -> bytes:

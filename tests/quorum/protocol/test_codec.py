@@ -2,6 +2,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from contextlib import suppress
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -177,3 +178,29 @@ def test_values_that_a_version_has_no_field_for_are_left_out_only_where_asked() 
     codec.make_known(schema, client_software_name="n")
     with pytest.raises(TypeError):
         codec.make(schema, client_software_name="n")
+
+
+def test_plain_values_become_structures_and_error_codes() -> None:
+    schema = codec.response_schema(ApiKey.CREATE_TOPICS, 7)
+    topic = {"name": "a", "topic_id": None, "error_code": 3, "error_message": "no", "configs": None}
+    built = codec.build(schema, {"throttle_time": timedelta(0), "topics": [topic], "unknown": 1})
+    of_topic = codec.nested(schema, "CreatableTopicResult")
+    expected = codec.make(of_topic, **topic | {"error_code": codec.error_code(3)})
+    assert built == codec.make(schema, throttle_time=timedelta(0), topics=(expected,))
+    with pytest.raises(TypeError, match="topics"):
+        codec.build(schema, {"throttle_time": timedelta(0)})
+
+
+def test_bodies_of_plain_values_are_those_of_built_ones() -> None:
+    body = codec.request_body(
+        ApiKey.CREATE_PARTITIONS,
+        3,
+        topics=[{"name": "a", "count": 2, "assignments": [{"broker_ids": [3, 1]}]}],
+        timeout=timedelta(seconds=1),
+        validate_only=False,
+    )
+    (topic,) = codec.decode_request(ApiKey.CREATE_PARTITIONS, 3, body).topics
+    assert [each.broker_ids for each in topic.assignments] == [(3, 1)]
+    answer = codec.response_body(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, topics=(), next_cursor=None)
+    decoded = codec.decode_response(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, answer)
+    assert (decoded.throttle_time, decoded.next_cursor) == (timedelta(0), None)
