@@ -8,7 +8,8 @@ partition only the newest proposal is sent. `ProposalQueue` is pure: the simulat
 import asyncio
 import logging
 from collections.abc import Mapping
-from typing import Any, Final, TypeAlias
+from typing import Any, TypeAlias
+from uuid import UUID
 
 from broker.controller_channel import Backoff, NoActiveController, NodeToControllerChannelManager
 from broker.limits import ALTER_PARTITION_PARTITIONS_MAX, ALTER_PARTITION_RETRY_MS
@@ -16,14 +17,10 @@ from broker.partition.assignment import PartitionKey
 from broker.partition.leader import CommittedIsr, IsrProposal, ProposalOutcome
 from broker.partition.partition import Partition
 from broker.replica_manager import ReplicaManager
-from quorum.protocol import codec
 from quorum.protocol.apis import ApiKey
 from statemachine.vocabulary import RECOVERED
 
 logger = logging.getLogger(__name__)
-
-_EPOCHS_FROM: Final = 3
-
 
 Batch: TypeAlias = Mapping[PartitionKey, tuple[Partition, IsrProposal]]
 """The proposals of one request."""
@@ -123,7 +120,9 @@ class AlterPartitionManager:
         try:
             answer = await self._controllers.ask(
                 ApiKey.ALTER_PARTITION,
-                lambda version: _request(version, self._manager.broker_id, epoch, batch),
+                broker_id=self._manager.broker_id,
+                broker_epoch=epoch,
+                topics=_topics(batch),
             )
         except NoActiveController as reason:
             logger.debug("AlterPartition will be retried: %s", reason)
@@ -154,36 +153,24 @@ def _answered(answer: Any) -> ProposalAnswer:
     return CommittedIsr(tuple(answer.isr), answer.leader_epoch, answer.partition_epoch)
 
 
-def _request(version: int, broker_id: int, broker_epoch: int, batch: Batch) -> bytes:
-    schema = codec.request_schema(ApiKey.ALTER_PARTITION, version)
-    of_topic = codec.nested(schema, "TopicData")
-    by_topic: dict[Any, list[Any]] = {}
+def _topics(batch: Batch) -> list[Mapping[str, Any]]:
+    """The proposals by topic, with the ISR in the field that each version of the request has."""
+    by_topic: dict[UUID, list[Mapping[str, Any]]] = {}
     for key, (_, proposal) in batch.items():
+        members = zip(proposal.isr, proposal.broker_epochs, strict=True)
         by_topic.setdefault(key.topic_id, []).append(
-            codec.make(
-                codec.nested(schema, "PartitionData"),
-                partition_index=key.number,
-                leader_epoch=proposal.leader_epoch,
-                leader_recovery_state=RECOVERED,
-                partition_epoch=proposal.partition_epoch,
-                **_isr(schema, version, proposal),
-            )
+            {
+                "partition_index": key.number,
+                "leader_epoch": proposal.leader_epoch,
+                "leader_recovery_state": RECOVERED,
+                "partition_epoch": proposal.partition_epoch,
+                "new_isr": proposal.isr,
+                "new_isr_with_epochs": [
+                    {"broker_id": broker, "broker_epoch": epoch} for broker, epoch in members
+                ],
+            }
         )
-    topics = tuple(
-        codec.make(of_topic, topic_id=topic_id, partitions=tuple(partitions))
+    return [
+        {"topic_id": topic_id, "partitions": partitions}
         for topic_id, partitions in by_topic.items()
-    )
-    payload = codec.make(schema, broker_id=broker_id, broker_epoch=broker_epoch, topics=topics)
-    return codec.encode_request_body(ApiKey.ALTER_PARTITION, version, payload)
-
-
-def _isr(schema: type[Any], version: int, proposal: IsrProposal) -> dict[str, Any]:
-    if version < _EPOCHS_FROM:
-        return {"new_isr": proposal.isr}
-    of_broker = codec.nested(schema, "BrokerState")
-    members = zip(proposal.isr, proposal.broker_epochs, strict=True)
-    return {
-        "new_isr_with_epochs": tuple(
-            codec.make(of_broker, broker_id=broker, broker_epoch=epoch) for broker, epoch in members
-        )
-    }
+    ]

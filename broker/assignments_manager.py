@@ -13,7 +13,7 @@ log: it is held back until another replica leads, or until unclean elections are
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from enum import Enum
 from typing import Any, Final
 from uuid import UUID
@@ -24,7 +24,6 @@ from broker.partition.assignment import PartitionKey
 from broker.partition.partition import Partition as HeldPartition
 from broker.replica_manager import ReplicaManager
 from quorum.core.vocabulary import uuid_to_text
-from quorum.protocol import codec
 from quorum.protocol.apis import ApiKey
 from quorum.protocol.errors import ErrorCode
 from statemachine.configs.effective import unclean_election_allowed
@@ -219,9 +218,9 @@ class AssignmentsManager:
         try:
             answer = await self._controllers.ask(
                 ApiKey.ASSIGN_REPLICAS_TO_DIRS,
-                lambda version: _request(
-                    version, manager.broker_id, epoch, self._directory_id, batch
-                ),
+                broker_id=manager.broker_id,
+                broker_epoch=epoch,
+                directories=[{"id_": self._directory_id, "topics": _topics(batch)}],
             )
         except NoActiveController as reason:
             logger.debug("AssignReplicasToDirs will be retried: %s", reason)
@@ -271,29 +270,11 @@ def _answered(answer: Any) -> Iterable[tuple[PartitionKey, Any]]:
                 yield PartitionKey(topic.topic_id, each.partition_index), each.error_code
 
 
-def _request(
-    version: int,
-    broker_id: BrokerId,
-    broker_epoch: int,
-    directory_id: UUID,
-    keys: Iterable[PartitionKey],
-) -> bytes:
-    schema = codec.request_schema(ApiKey.ASSIGN_REPLICAS_TO_DIRS, version)
-    of_directory, of_topic, of_partition = (
-        codec.nested(schema, name) for name in ("DirectoryData", "TopicData", "PartitionData")
-    )
-    by_topic: dict[UUID, list[Any]] = {}
+def _topics(keys: Iterable[PartitionKey]) -> list[Mapping[str, Any]]:
+    by_topic: dict[UUID, list[Mapping[str, Any]]] = {}
     for key in keys:
-        numbered = codec.make(of_partition, partition_index=key.number)
-        by_topic.setdefault(key.topic_id, []).append(numbered)
-    topics = tuple(
-        codec.make(of_topic, topic_id=topic_id, partitions=tuple(partitions))
+        by_topic.setdefault(key.topic_id, []).append({"partition_index": key.number})
+    return [
+        {"topic_id": topic_id, "partitions": partitions}
         for topic_id, partitions in by_topic.items()
-    )
-    payload = codec.make(
-        schema,
-        broker_id=broker_id,
-        broker_epoch=broker_epoch,
-        directories=(codec.make(of_directory, id_=directory_id, topics=topics),),
-    )
-    return codec.encode_request_body(ApiKey.ASSIGN_REPLICAS_TO_DIRS, version, payload)
+    ]

@@ -15,10 +15,12 @@ from broker.limits import (
     CONTROLLER_TIMEOUT_MS,
     LEADER_CHECK_MS,
 )
+from quorum.protocol import codec
 from quorum.protocol.apis import ApiKey
 from quorum.protocol.envelope import reason_of
 from quorum.protocol.errors import ErrorCode
 from quorum.protocol.malformed import Malformed
+from quorum.protocol.shape import Data
 from quorum.transport.channel import Channel
 from quorum.transport.connection import BodyWriter
 from quorum.transport.outcomes import RequestFailed
@@ -75,8 +77,19 @@ class NodeToControllerChannelManager:
         self._closing: set[asyncio.Task[None]] = set()
         self._under_way = 0
 
-    async def ask(
-        self, api_key: int, body: BodyWriter, *, timeout_ms: int = CONTROLLER_TIMEOUT_MS
+    async def ask(self, api_key: int, **values: Any) -> Any:
+        """Send a request with these fields, see `codec.build`, as `send` does."""
+        return await self.send(
+            api_key, lambda version: codec.request_body(api_key, version, **values)
+        )
+
+    async def send(
+        self,
+        api_key: int,
+        body: Data | BodyWriter,
+        *,
+        timeout_ms: int = CONTROLLER_TIMEOUT_MS,
+        version: int | None = None,
     ) -> Any:
         """Return the active controller's response; raises `NoActiveController`.
 
@@ -89,7 +102,9 @@ class NodeToControllerChannelManager:
         self._under_way += 1
         self._sweeper.watch(self, self._sweeper.now_ms() + LEADER_CHECK_MS)
         try:
-            reply = await self._channel_to(address).call(api_key, body, timeout_ms=timeout_ms)
+            reply = await self._channel_to(address).call(
+                api_key, body, timeout_ms=timeout_ms, version=version
+            )
             answer = reply.decode()
         except (RequestFailed, Malformed) as failure:
             raise NoActiveController(f"{where}: {failure}") from failure

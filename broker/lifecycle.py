@@ -22,31 +22,19 @@ from broker.controller_channel import Backoff, NoActiveController, NodeToControl
 from broker.limits import (
     CONTROLLED_SHUTDOWN_HEARTBEAT_MS,
     CONTROLLED_SHUTDOWN_MS,
-    METADATA_VERSION_LEVELS,
     STARTING_HEARTBEAT_MS,
+    SUPPORTED_FEATURES,
 )
 from quorum.protocol import codec
 from quorum.protocol.apis import ApiKey
 from quorum.protocol.copy_reports import with_reports
 from quorum.protocol.errors import ErrorCode
-from statemachine.features.features import FEATURES
 from statemachine.reassignment.copies import CopyReport
-from statemachine.vocabulary import METADATA_VERSION
 
 logger = logging.getLogger(__name__)
 
 _PLAINTEXT: Final = 0
 _ENDPOINT_CONTROLLERS: Final = 2
-# The ELR feature requires that the high watermark stands still below min ISR, which it does here.
-# Features of group and transaction coordinators do not concern this broker.
-_FEATURES: Final = (
-    (METADATA_VERSION, *METADATA_VERSION_LEVELS),
-    *(
-        (feature.name, feature.lowest, feature.highest)
-        for feature in FEATURES.values()
-        if feature.name != METADATA_VERSION
-    ),
-)
 REJECTIONS: Final = frozenset(
     {
         ErrorCode.INCONSISTENT_CLUSTER_ID,
@@ -170,13 +158,13 @@ class BrokerLifecycleManager:
         *,
         incarnation_id: UUID,
         identity: Identity,
-        listener: tuple[str, int],
+        listener: Callable[[], tuple[str, int]],
         metadata_offset: Callable[[], int],
         on_epoch: Callable[[int], None],
         make_ready: Callable[[], Awaitable[None]],
         is_settled: Callable[[], bool],
         previous_epoch: int,
-        copies: Callable[[], Sequence[CopyReport]] = tuple,
+        copies: Callable[[], Sequence[CopyReport]],
     ) -> None:
         """While fenced, it asks to stay fenced until `is_settled`; see `heartbeat_soon`.
 
@@ -263,7 +251,11 @@ class BrokerLifecycleManager:
 
     async def _learn_cluster(self) -> None:
         """Take the cluster id from the controllers: the folder has none yet."""
-        answer = await self._controllers.ask(ApiKey.DESCRIBE_CLUSTER, _describe_controllers)
+        answer = await self._controllers.ask(
+            ApiKey.DESCRIBE_CLUSTER,
+            include_cluster_authorized_operations=False,
+            endpoint_type=_ENDPOINT_CONTROLLERS,
+        )
         if answer.error_code != 0 or not answer.cluster_id:
             raise NoActiveController(
                 f"DescribeCluster returned no cluster id: {answer.error_code.name}"
@@ -274,7 +266,33 @@ class BrokerLifecycleManager:
     async def _register(self) -> None:
         if self._identity.cluster_id is None:
             await self._learn_cluster()
-        answer = await self._controllers.ask(ApiKey.BROKER_REGISTRATION, self._registration)
+        host, port = self._listener()
+        answer = await self._controllers.ask(
+            ApiKey.BROKER_REGISTRATION,
+            broker_id=self._config.node_id,
+            cluster_id=self._identity.cluster_id,
+            incarnation_id=self._incarnation_id,
+            listeners=[
+                {
+                    "name": self._config.listener_name,
+                    "host": host,
+                    "port": port,
+                    "security_protocol": _PLAINTEXT,
+                }
+            ],
+            features=[
+                {
+                    "name": name,
+                    "min_supported_version": levels.lowest,
+                    "max_supported_version": levels.highest,
+                }
+                for name, levels in SUPPORTED_FEATURES.items()
+            ],
+            rack=self._config.rack,
+            is_migrating_zk_broker=False,
+            log_dirs=[self._identity.directory_id],
+            previous_broker_epoch=self._state.previous_epoch,
+        )
         code = answer.error_code.value
         match self._state.on_registration(code, int(answer.broker_epoch)):
             case RegistrationOutcome.REJECTED:
@@ -324,58 +342,17 @@ class BrokerLifecycleManager:
         reports = self._copies()
 
         def body(version: int) -> bytes:
-            payload = codec.make_known(
-                codec.request_schema(ApiKey.BROKER_HEARTBEAT, version),
+            heartbeat = codec.request_body(
+                ApiKey.BROKER_HEARTBEAT,
+                version,
                 broker_id=self._config.node_id,
                 broker_epoch=self.broker_epoch,
                 current_metadata_offset=self._metadata_offset(),
                 want_fence=want_fence,
                 want_shut_down=want_shut_down,
             )
-            written = codec.encode_request_body(ApiKey.BROKER_HEARTBEAT, version, payload)
-            return with_reports(written, reports)
+            return with_reports(heartbeat, reports)
 
-        return await self._controllers.ask(
+        return await self._controllers.send(
             ApiKey.BROKER_HEARTBEAT, body, timeout_ms=self._config.session_timeout_ms // 2
         )
-
-    def _registration(self, version: int) -> bytes:
-        schema = codec.request_schema(ApiKey.BROKER_REGISTRATION, version)
-        of_listener = codec.nested(schema, "Listener")
-        of_feature = codec.nested(schema, "Feature")
-        identity = self._identity
-        host, port = self._listener
-        payload = codec.make_known(
-            schema,
-            broker_id=self._config.node_id,
-            cluster_id=identity.cluster_id or "",
-            incarnation_id=self._incarnation_id,
-            listeners=(
-                codec.make(
-                    of_listener,
-                    name=self._config.listener_name,
-                    host=host,
-                    port=port,
-                    security_protocol=_PLAINTEXT,
-                ),
-            ),
-            features=tuple(
-                codec.make(
-                    of_feature, name=name, min_supported_version=low, max_supported_version=high
-                )
-                for name, low, high in _FEATURES
-            ),
-            rack=self._config.rack,
-            is_migrating_zk_broker=False,
-            log_dirs=(identity.directory_id,),
-            previous_broker_epoch=self._state.previous_epoch,
-        )
-        return codec.encode_request_body(ApiKey.BROKER_REGISTRATION, version, payload)
-
-
-def _describe_controllers(version: int) -> bytes:
-    schema = codec.request_schema(ApiKey.DESCRIBE_CLUSTER, version)
-    payload = codec.make_known(
-        schema, include_cluster_authorized_operations=False, endpoint_type=_ENDPOINT_CONTROLLERS
-    )
-    return codec.encode_request_body(ApiKey.DESCRIBE_CLUSTER, version, payload)

@@ -1,8 +1,13 @@
 """Bounds and times of a broker, each with its unit."""
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Final
 
 from quorum.core.limits import FRAME_BYTES_MAX
+from quorum.protocol.apis import VersionRange
+from statemachine.features.features import FEATURES
+from statemachine.vocabulary import METADATA_VERSION
 
 # --- the life of a broker ----------------------------------------------------------------------
 
@@ -22,8 +27,17 @@ LEADER_CHECK_MS: Final = 100
 CONTROLLED_SHUTDOWN_MS: Final = 1_200
 """How long a stopping broker waits for its leaderships to move."""
 CONTROLLED_SHUTDOWN_HEARTBEAT_MS: Final = 50
-METADATA_VERSION_LEVELS: Final = (1, 29)
-"""The metadata.version levels that this broker supports, inclusive."""
+SUPPORTED_FEATURES: Final[Mapping[str, VersionRange]] = MappingProxyType(
+    {
+        **{name: VersionRange(each.lowest, each.highest) for name, each in FEATURES.items()},
+        METADATA_VERSION: VersionRange(1, 29),
+    }
+)
+"""The features and levels that this broker supports.
+
+The ELR feature requires that the high watermark stands still below min ISR, which it does here.
+Features of group and transaction coordinators do not concern this broker.
+"""
 
 # --- replication -------------------------------------------------------------------------------
 

@@ -14,6 +14,7 @@ from enum import Enum, auto
 from itertools import islice
 from pathlib import Path
 from typing import Protocol, TypeAlias
+from uuid import UUID
 
 from broker.limits import MESSAGE_BYTES_MAX, OPENING_THREADS, SETTLED_AT_ONCE, SWEEP_MS
 from broker.partition.assignment import (
@@ -32,9 +33,10 @@ from broker.replication.copy_reports import CopyReports
 from broker.replication.replication_quota import ReplicationQuotas
 from broker.storage.disk_thread import DiskThread
 from broker.storage.log_dir import claim, discard, folder_name, partition_folders, remove_leftovers
-from broker.storage.partition_log import ClosingLog, OpenedLog, close_logs, open_log
+from broker.storage.partition_log import OpenedLog, close_logs, open_log
 from quorum.log.errors import StorageError
 from quorum.ports import Clock
+from quorum.protocol.errors import ErrorCode
 from quorum.transport.sweeper import Sweeper
 from statemachine.image.delta import MetadataDelta
 from statemachine.image.image import Image
@@ -120,6 +122,28 @@ class ReplicaManager:
         if touched.brokers:
             for partition in self.partitions.values():
                 partition.review()
+
+    def partition(self, topic: str, number: int) -> Partition | ErrorCode:
+        """The local partition of this topic name, or the error."""
+        topic_id = self.image.topic_ids.get(topic)
+        if topic_id is None:
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return self.partition_by_id(topic_id, number)
+
+    def partition_by_id(self, topic_id: UUID | None, number: int) -> Partition | ErrorCode:
+        """The local partition of this topic id (KIP-516), or the error."""
+        topic = None if topic_id is None else self.image.topics.get(topic_id)
+        if topic_id is None or topic is None:
+            return ErrorCode.UNKNOWN_TOPIC_ID
+        key = PartitionKey(topic_id, number)
+        partition = self.partitions.get(key)
+        if partition is not None:
+            return partition
+        if key in self.failed:
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        if topic.partition(number) is None:
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER
 
     def assignment_of(self, key: PartitionKey) -> Assignment | None:
         """The assignment of a partition, or None if this broker is not a replica."""
@@ -215,7 +239,7 @@ class ReplicaManager:
         closing = []
         for partition in list(self.partitions.values()):
             partition.close()
-            closing.append(ClosingLog(partition.log, partition.producers, partition.high_watermark))
+            closing.append(OpenedLog(partition.log, partition.producers, partition.high_watermark))
         self.partitions.clear()
         await self._disk.call(close_logs, closing)
 

@@ -1,4 +1,4 @@
-"""Dispatch the requests of a broker's listener to their handlers, and hold them during startup.
+"""The table of the APIs of a broker's listener, and the gate that holds requests during startup.
 
 A broker must be reachable before it registers its address, but it cannot answer before it knows
 the metadata. `StartupGate` keeps earlier requests in order and passes them on when it opens.
@@ -6,26 +6,69 @@ the metadata. `StartupGate` keeps earlier requests in order and passes them on w
 
 from collections import deque
 from collections.abc import Callable, Mapping
-from datetime import timedelta
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
-from broker.apis.api_versions import FORWARDED, OFFERED, VersionsApi
-from broker.apis.cluster_metadata import ClusterApi
-from broker.apis.configs import ConfigsApi
-from broker.apis.fetch import FetchApi
+from broker.apis.describe import DescribeApi
+from broker.apis.fetch import FetchApi, FetchPurgatory
 from broker.apis.forwarding import ForwardingManager
-from broker.apis.log_dirs import LogDirsApi
 from broker.apis.offsets import OffsetsApi
 from broker.apis.produce import ProduceApi
 from broker.apis.producer_ids import ProducerIdManager
-from broker.limits import HELD_REQUESTS_MAX
+from broker.config import BrokerConfig
+from broker.limits import HELD_REQUESTS_MAX, SUPPORTED_FEATURES
+from broker.replica_manager import ReplicaManager
+from quorum.ports import Clock
 from quorum.protocol import codec
-from quorum.protocol.apis import ApiKey
+from quorum.protocol.api_versions import Features, write_offer
+from quorum.protocol.apis import SPOKEN, ApiKey, VersionRange
 from quorum.protocol.errors import ErrorCode
 from quorum.transport.inbound import Handler, InboundRequest
 
-_Handler = Callable[[InboundRequest], None]
+FORWARDED: Final = frozenset(
+    {
+        ApiKey.CREATE_TOPICS,
+        ApiKey.CREATE_PARTITIONS,
+        ApiKey.DELETE_TOPICS,
+        ApiKey.ALTER_CONFIGS,
+        ApiKey.ELECT_LEADERS,
+        ApiKey.INCREMENTAL_ALTER_CONFIGS,
+        ApiKey.ALTER_PARTITION_REASSIGNMENTS,
+        ApiKey.LIST_PARTITION_REASSIGNMENTS,
+        ApiKey.ALTER_CLIENT_QUOTAS,
+        ApiKey.DESCRIBE_QUORUM,
+        ApiKey.ALTER_QUORUM,
+        ApiKey.CAPABILITY,
+        ApiKey.ADD_RAFT_VOTER,
+        ApiKey.REMOVE_RAFT_VOTER,
+        ApiKey.UPDATE_FEATURES,
+        ApiKey.UNREGISTER_BROKER,
+    }
+)
+"""The requests for the active controller, forwarded in an Envelope (KIP-590)."""
+
+OFFERED: Final[Mapping[int, VersionRange]] = MappingProxyType(
+    {
+        ApiKey.PRODUCE: VersionRange(3, 11),
+        ApiKey.FETCH: VersionRange(4, 17),
+        ApiKey.LIST_OFFSETS: VersionRange(1, 8),
+        ApiKey.METADATA: VersionRange(0, 13),
+        ApiKey.FIND_COORDINATOR: VersionRange(0, 6),
+        ApiKey.API_VERSIONS: VersionRange(0, 4),
+        ApiKey.INIT_PRODUCER_ID: VersionRange(0, 5),
+        ApiKey.OFFSET_FOR_LEADER_EPOCH: VersionRange(2, 4),
+        ApiKey.DESCRIBE_CONFIGS: VersionRange(1, 4),
+        ApiKey.DESCRIBE_LOG_DIRS: VersionRange(1, 4),
+        ApiKey.DESCRIBE_CLIENT_QUOTAS: VersionRange(0, 1),
+        ApiKey.DESCRIBE_CLUSTER: VersionRange(0, 1),
+        ApiKey.DESCRIBE_TOPIC_PARTITIONS: VersionRange(0, 0),
+        ApiKey.DISCOVER_BROKERS: VersionRange(0, 0),
+        **{key: SPOKEN[key] for key in FORWARDED},
+    }
+)
+"""The APIs of the listener; of the forwarded ones, the versions that our controllers serve."""
+
+_Handle = Callable[[InboundRequest, Any], Mapping[str, Any] | None]
 
 
 class BrokerApis:
@@ -33,40 +76,67 @@ class BrokerApis:
 
     def __init__(
         self,
+        config: BrokerConfig,
+        manager: ReplicaManager,
         *,
-        versions: VersionsApi,
-        produce: ProduceApi,
-        fetch: FetchApi,
-        offsets: OffsetsApi,
-        cluster: ClusterApi,
-        configs: ConfigsApi,
-        log_dirs: LogDirsApi,
+        cluster_id: str | None,
+        purgatory: FetchPurgatory,
         producer_ids: ProducerIdManager,
         forwarder: ForwardingManager,
-        discover: _Handler,
+        discover: Handler,
+        wall_clock: Clock,
     ) -> None:
-        own: dict[int, _Handler] = {
-            ApiKey.API_VERSIONS: versions.handle,
-            ApiKey.PRODUCE: produce.handle,
-            ApiKey.FETCH: fetch.handle,
+        self._image = manager.image
+        describe = DescribeApi(config, manager, cluster_id)
+        offsets = OffsetsApi(manager)
+        self._handlers: Final[Mapping[int, _Handle]] = {
+            ApiKey.API_VERSIONS: self._api_versions,
+            ApiKey.PRODUCE: ProduceApi(manager, wall_clock).handle,
+            ApiKey.FETCH: FetchApi(manager, purgatory).handle,
             ApiKey.LIST_OFFSETS: offsets.list_offsets,
             ApiKey.OFFSET_FOR_LEADER_EPOCH: offsets.for_leader_epoch,
-            ApiKey.METADATA: cluster.metadata,
-            ApiKey.DESCRIBE_CLUSTER: cluster.describe_cluster,
-            ApiKey.DESCRIBE_TOPIC_PARTITIONS: cluster.describe_topic_partitions,
-            ApiKey.DESCRIBE_CONFIGS: configs.handle,
-            ApiKey.DESCRIBE_CLIENT_QUOTAS: configs.quotas,
-            ApiKey.DESCRIBE_LOG_DIRS: log_dirs.handle,
+            ApiKey.METADATA: describe.metadata,
+            ApiKey.DESCRIBE_CLUSTER: describe.cluster,
+            ApiKey.DESCRIBE_TOPIC_PARTITIONS: describe.topic_partitions,
+            ApiKey.DESCRIBE_CONFIGS: describe.configs,
+            ApiKey.DESCRIBE_CLIENT_QUOTAS: describe.client_quotas,
+            ApiKey.DESCRIBE_LOG_DIRS: describe.log_dirs,
             ApiKey.INIT_PRODUCER_ID: producer_ids.handle,
             ApiKey.FIND_COORDINATOR: find_coordinator,
-            ApiKey.DISCOVER_BROKERS: discover,
+            ApiKey.DISCOVER_BROKERS: lambda request, _: discover(request),
+            **dict.fromkeys(FORWARDED, forwarder.handle),
         }
-        forwarded: dict[int, _Handler] = dict.fromkeys(FORWARDED, forwarder.handle)
-        self._handlers: Final[Mapping[int, _Handler]] = MappingProxyType(own | forwarded)
         assert self._handlers.keys() == OFFERED.keys()
 
     def __call__(self, request: InboundRequest) -> None:
-        self._handlers[request.api_key](request)
+        """Decode the request and hand it to its handler."""
+        api_key, version = request.api_key, request.api_version
+        message = codec.decode_request(api_key, version, request.body)
+        values = self._handlers[api_key](request, message)
+        if values is not None:
+            request.respond(codec.response_body(api_key, version, **values))
+
+    def _api_versions(self, request: InboundRequest, _: Any) -> None:
+        """ApiVersions (18, KIP-511, KIP-584); the listener answers unsupported versions."""
+        features = Features(
+            supported=SUPPORTED_FEATURES,
+            finalized=self._image.features,
+            finalized_epoch=self._image.end_offset - 1,
+        )
+        request.respond(write_offer(request.api_version, OFFERED, features))
+
+
+def find_coordinator(_: InboundRequest, message: Any) -> Mapping[str, Any]:
+    """FindCoordinator (10): COORDINATOR_NOT_AVAILABLE for every key."""
+    refusal = {
+        "error_code": ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        "error_message": "this broker offers neither consumer groups nor transactions",
+        "node_id": -1,
+        "host": "",
+        "port": -1,
+    }
+    keys = getattr(message, "coordinator_keys", ())
+    return {**refusal, "coordinators": [{"key": key, **refusal} for key in keys]}
 
 
 class StartupGate:
@@ -91,27 +161,3 @@ class StartupGate:
             request = self._held.popleft()
             if not request.is_gone:
                 handler(request)
-
-
-_REASON: Final = "this broker offers neither consumer groups nor transactions"
-_MANY_KEYS_FROM: Final = 4
-_NOWHERE: Final = {"node_id": -1, "host": "", "port": -1}
-
-
-def find_coordinator(request: InboundRequest) -> None:
-    """Answer COORDINATOR_NOT_AVAILABLE for every key."""
-    version = request.api_version
-    message = codec.decode_request(request.api_key, version, request.body)
-    schema = codec.response_schema(request.api_key, version)
-    refusal = {
-        "error_code": codec.error_code(ErrorCode.COORDINATOR_NOT_AVAILABLE),
-        "error_message": _REASON,
-        **_NOWHERE,
-    }
-    if version >= _MANY_KEYS_FROM:
-        of_key = codec.nested(schema, "Coordinator")
-        keys = tuple(codec.make(of_key, key=key, **refusal) for key in message.coordinator_keys)
-        payload = codec.make(schema, throttle_time=timedelta(0), coordinators=keys)
-    else:
-        payload = codec.make_known(schema, throttle_time=timedelta(0), **refusal)
-    request.respond(codec.encode_response_body(request.api_key, version, payload))

@@ -8,31 +8,31 @@ The response is the largest and most frequent one of a broker: versions 12 to 17
 without copying the records, byte-identical to kio; kio writes the older versions.
 """
 
+import asyncio
 import logging
-from collections.abc import Iterable, Sequence
-from datetime import timedelta
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from struct import Struct
 from typing import Any, Final, NamedTuple, TypeAlias
 from uuid import UUID
 
-from broker.apis.partition_lookup import PartitionLookup
-from broker.apis.purgatory import FetchPurgatory
 from broker.limits import (
     FETCH_ANSWER_BYTES_MAX,
     FETCH_WAIT_MS_MAX,
+    PARKED_FETCHES_MAX,
     REPLICA_FETCH_ANSWER_BYTES_MAX,
 )
-from broker.partition.assignment import Fetched
 from broker.partition.follower import divergence
-from broker.partition.partition import Partition
+from broker.partition.partition import Fetched, Partition
+from broker.replica_manager import ReplicaManager
 from broker.replication.replication_quota import TokenBucket
 from quorum.core.vocabulary import Offset, OffsetAndEpoch
-from quorum.ports import Clock, LogFailure
+from quorum.ports import LogFailure
 from quorum.protocol import codec
 from quorum.protocol.errors import ErrorCode
 from quorum.protocol.shape import Data
 from quorum.records.varint import uvarint
 from quorum.transport.inbound import InboundRequest
+from quorum.transport.sweeper import Sweeper
 
 logger = logging.getLogger(__name__)
 
@@ -41,7 +41,6 @@ CONSUMER: Final = -1
 
 _REPLICA_STATE_FROM: Final = 15
 _NO_EPOCH: Final = -1
-_ZERO: Final = timedelta(0)
 _NO_TOPIC: Final = UUID(int=0)
 
 
@@ -63,17 +62,15 @@ TopicAnswer: TypeAlias = tuple[str | UUID, Sequence[PartitionAnswer]]
 class FetchApi:
     """The handler of Fetch."""
 
-    def __init__(self, lookup: PartitionLookup, purgatory: FetchPurgatory, *, clock: Clock) -> None:
-        self._lookup = lookup
+    def __init__(self, manager: ReplicaManager, purgatory: "FetchPurgatory") -> None:
+        self._manager = manager
         self._purgatory = purgatory
-        self._clock = clock
 
-    def handle(self, request: InboundRequest) -> None:
+    def handle(self, request: InboundRequest, message: Any) -> None:
         """Answer at once, or delay the request until there is enough to return."""
-        message = codec.decode_request(request.api_key, request.api_version, request.body)
-        fetch = _Fetch(request, message, self._lookup, self._clock)
-        if fetch.is_replica:
-            self._purgatory.complete_previous((fetch.replica_id, request.connection_id))
+        fetch = DelayedFetch(request, message, self._manager)
+        if fetch.replica is not None:
+            self._purgatory.complete_previous(fetch.replica)
         if getattr(message, "session_id", 0) != 0:
             fetch.fail(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
             return
@@ -82,9 +79,8 @@ class FetchApi:
         if wait_ms <= 0 or not fetch.partitions or fetch.is_satisfied():
             fetch.finish()
             return
-        fetch.deadline_ms = self._clock() + min(wait_ms, FETCH_WAIT_MS_MAX)
-        replica = (fetch.replica_id, request.connection_id) if fetch.is_replica else None
-        self._purgatory.delay(fetch, replica)
+        fetch.deadline_ms = self._manager.now_ms() + min(wait_ms, FETCH_WAIT_MS_MAX)
+        self._purgatory.delay(fetch)
 
 
 class _Part:
@@ -99,20 +95,19 @@ class _Part:
         self.diverging: OffsetAndEpoch | None = None
 
 
-class _Fetch:
+class DelayedFetch:
     """One Fetch request until its response."""
 
-    def __init__(
-        self, request: InboundRequest, message: Any, lookup: PartitionLookup, clock: Clock
-    ) -> None:
+    def __init__(self, request: InboundRequest, message: Any, manager: ReplicaManager) -> None:
         self._request = request
         self._message = message
-        self._lookup = lookup
-        self._clock = clock
-        self._throttle = lookup.throttle
+        self._now_ms = manager.now_ms
+        self._throttle = manager.throttles.leader
         self.deadline_ms = 0
         self.replica_id, self.replica_epoch = _replica(message, request.api_version)
         self.is_replica = self.replica_id != CONSUMER
+        self.replica = (self.replica_id, request.connection_id) if self.is_replica else None
+        """The follower and its connection."""
         by_id = request.api_version >= TOPIC_IDS_FROM
         self._topics: list[tuple[Any, list[_Part]]] = [
             (
@@ -120,9 +115,9 @@ class _Fetch:
                 [
                     _Part(
                         asked,
-                        lookup.partition_by_id(topic.topic_id, asked.partition)
+                        manager.partition_by_id(topic.topic_id, asked.partition)
                         if by_id
-                        else lookup.partition(topic.topic, asked.partition),
+                        else manager.partition(topic.topic, asked.partition),
                     )
                     for asked in topic.partitions
                 ],
@@ -134,6 +129,7 @@ class _Fetch:
 
     @property
     def is_gone(self) -> bool:
+        """Return whether the client has disconnected."""
         return self._request.is_gone
 
     def begin(self) -> None:
@@ -158,13 +154,13 @@ class _Fetch:
         if isinstance(result, Fetched):
             part.diverging = result.diverging
         else:
-            part.code = result.code
+            part.code = result
 
     def _begin_consumer(self, part: _Part, partition: Partition) -> None:
         asked = part.asked
         refusal = partition.fetch_refusal(getattr(asked, "current_leader_epoch", _NO_EPOCH))
         if refusal is not None:
-            part.code = refusal.code
+            part.code = refusal
             return
         part.diverging = divergence(
             partition.history,
@@ -200,7 +196,7 @@ class _Fetch:
                 asked_epoch = getattr(part.asked, "current_leader_epoch", _NO_EPOCH)
                 refusal = part.partition.fetch_refusal(asked_epoch)
                 if refusal is not None:
-                    part.code = refusal.code
+                    part.code = refusal
 
     def _limit(self, part: _Part) -> int:
         """The end offset for this reader; its own fetch offset if it must wait."""
@@ -209,7 +205,7 @@ class _Fetch:
             return asked
         if not self.is_replica:
             return part.partition.high_watermark
-        if self._is_throttled(part.partition) and self._throttle.wait_ms(self._clock()):
+        if self._is_throttled(part.partition) and self._throttle.wait_ms(self._now_ms()):
             held: int = part.asked.fetch_offset
             return held
         return part.partition.log_end
@@ -249,7 +245,7 @@ class _Fetch:
         for part in self._parts:
             most_bytes = min(left, part.asked.partition_max_bytes)
             throttle = self._throttle_of(part)
-            room_bytes = None if throttle is None else throttle.room_bytes(self._clock())
+            room_bytes = None if throttle is None else throttle.room_bytes(self._now_ms())
             if room_bytes is not None:
                 most_bytes = min(most_bytes, room_bytes)
             data = self._read(part, most_bytes)
@@ -260,7 +256,7 @@ class _Fetch:
                 left -= len(data)
                 is_first = False
                 if throttle is not None:
-                    throttle.take(len(data), self._clock())
+                    throttle.take(len(data), self._now_ms())
         self._respond(ErrorCode.NONE, records)
 
     def fail(self, code: ErrorCode) -> None:
@@ -287,41 +283,120 @@ class _Fetch:
         self._request.respond(write_answer(code, topics, is_read_committed=is_read_committed))
 
     def _respond_plain(self, code: ErrorCode, records: dict[_Part, bytes]) -> None:
-        version = self._request.api_version
-        schema = codec.response_schema(self._request.api_key, version)
-        of_topic = codec.nested(schema, "FetchableTopicResponse")
-        topics = tuple(
-            codec.make(
-                of_topic,
-                topic=topic.topic,
-                partitions=tuple(
-                    self._plain_answer(schema, _answer(part, records.get(part, b"")))
-                    for part in parts
-                ),
-            )
+        aborted = () if self._message.isolation_level else None
+        topics = [
+            {
+                "topic": topic.topic,
+                "partitions": [
+                    _plain(_answer(part, records.get(part, b"")), aborted) for part in parts
+                ],
+            }
             for topic, parts in self._topics
-        )
-        payload = codec.make_known(
-            schema,
-            throttle_time=_ZERO,
-            error_code=codec.error_code(code),
+        ]
+        body = codec.response_body(
+            self._request.api_key,
+            self._request.api_version,
+            error_code=code,
             session_id=0,
             responses=topics,
         )
-        self._request.respond(codec.encode_response_body(self._request.api_key, version, payload))
+        self._request.respond(body)
 
-    def _plain_answer(self, schema: type[Any], answer: PartitionAnswer) -> Any:
-        return codec.make_known(
-            codec.nested(schema, "PartitionData"),
-            partition_index=answer.number,
-            error_code=codec.error_code(answer.error_code),
-            high_watermark=answer.high_watermark,
-            last_stable_offset=answer.high_watermark,
-            log_start_offset=answer.log_start,
-            aborted_transactions=() if self._message.isolation_level else None,
-            preferred_read_replica=-1,
-            records=answer.records,
-        )
+
+class FetchPurgatory:
+    """The delayed fetches of a broker; a `PartitionListener`, owned by the running loop.
+
+    No fetch has a task or a timer. It is registered with each of its partitions and checked again
+    when one of them changes or when its deadline passes. Several events in one turn of the loop
+    cause one check.
+    """
+
+    def __init__(self, sweeper: Sweeper) -> None:
+        self._sweeper = sweeper
+        self._loop = asyncio.get_running_loop()
+        self._by_partition: dict[Partition, dict[DelayedFetch, None]] = {}
+        self._delayed: dict[DelayedFetch, None] = {}
+        self._replicas: dict[object, DelayedFetch] = {}
+        self._changed: dict[DelayedFetch, None] = {}
+        self._is_due = False
+
+    def __len__(self) -> int:
+        return len(self._delayed)
+
+    @property
+    def waiting(self) -> tuple[DelayedFetch, ...]:
+        """The delayed fetches, oldest first."""
+        return tuple(self._delayed)
+
+    def delay(self, fetch: DelayedFetch) -> None:
+        """Delay `fetch` until it is satisfied or due, or the follower sends the next one."""
+        if len(self._delayed) >= PARKED_FETCHES_MAX:
+            fetch.finish()
+            return
+        self._delayed[fetch] = None
+        for partition in fetch.partitions:
+            self._by_partition.setdefault(partition, {})[fetch] = None
+        if fetch.replica is not None:
+            self._replicas[fetch.replica] = fetch
+        self._sweeper.watch(self, fetch.deadline_ms)
+
+    def complete_previous(self, replica: object) -> None:
+        """Complete the follower's previous fetch on the connection of its next one."""
+        fetch = self._replicas.pop(replica, None)
+        if fetch is not None and fetch in self._delayed:
+            self._finish(fetch)
+
+    def dismiss(self) -> None:
+        """Complete all fetches: the broker stops."""
+        for fetch in list(self._delayed):
+            self._finish(fetch)
+
+    def on_append(self, partition: Partition) -> None:
+        self._changes(partition, lambda fetch: fetch.is_replica)
+
+    def on_high_watermark(self, partition: Partition) -> None:
+        self._changes(partition, lambda fetch: not fetch.is_replica)
+
+    def on_role_change(self, partition: Partition) -> None:
+        self._changes(partition, lambda _: True)
+
+    def sweep(self, now_ms: int) -> int | None:
+        """Complete the fetches that are due, and drop those of disconnected clients."""
+        next_ms: int | None = None
+        for fetch in list(self._delayed):
+            if fetch.is_gone or fetch.deadline_ms <= now_ms:
+                self._finish(fetch)
+            elif next_ms is None or fetch.deadline_ms < next_ms:
+                next_ms = fetch.deadline_ms
+        return next_ms
+
+    def _changes(self, partition: Partition, concerns: Callable[[DelayedFetch], bool]) -> None:
+        delayed = self._by_partition.get(partition)
+        if not delayed:
+            return
+        for fetch in delayed:
+            if concerns(fetch):
+                self._changed[fetch] = None
+        if self._changed and not self._is_due:
+            self._is_due = True
+            self._loop.call_soon(self._check)
+
+    def _check(self) -> None:
+        self._is_due = False
+        changed, self._changed = self._changed, {}
+        for fetch in changed:
+            if fetch in self._delayed and fetch.is_satisfied():
+                self._finish(fetch)
+
+    def _finish(self, fetch: DelayedFetch) -> None:
+        del self._delayed[fetch]
+        for partition in fetch.partitions:
+            delayed = self._by_partition[partition]
+            del delayed[fetch]
+            if not delayed:
+                del self._by_partition[partition]
+        if not fetch.is_gone:
+            fetch.finish()
 
 
 def _answer(part: _Part, records: bytes) -> PartitionAnswer:
@@ -336,6 +411,19 @@ def _answer(part: _Part, records: bytes) -> PartitionAnswer:
         part.diverging,
         records,
     )
+
+
+def _plain(answer: PartitionAnswer, aborted: tuple[()] | None) -> Mapping[str, Any]:
+    return {
+        "partition_index": answer.number,
+        "error_code": answer.error_code,
+        "high_watermark": answer.high_watermark,
+        "last_stable_offset": answer.high_watermark,
+        "log_start_offset": answer.log_start,
+        "aborted_transactions": aborted,
+        "preferred_read_replica": -1,
+        "records": answer.records,
+    }
 
 
 def _replica(message: Any, version: int) -> tuple[int, int]:

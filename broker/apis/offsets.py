@@ -1,134 +1,117 @@
 """ListOffsets and OffsetForLeaderEpoch: offsets by timestamp and by leader epoch."""
 
-from datetime import timedelta
+from collections.abc import Mapping
 from typing import Any, Final
 
-from broker.apis.partition_lookup import PartitionLookup
 from broker.partition.partition import Partition
+from broker.replica_manager import ReplicaManager
 from quorum.core.vocabulary import Epoch, Offset
-from quorum.protocol import codec
 from quorum.protocol.errors import ErrorCode
 from quorum.transport.inbound import InboundRequest
 
 EARLIEST: Final = -2
 """The timestamp of the first offset; -1: the end, -3: newest record, -4: the first local one."""
 
-_NO_TIME: Final = -1
 _TIME_MS_END: Final = 1 << 62
-_ZERO: Final = timedelta(0)
 _CONSUMER: Final = -1
 
 
 class OffsetsApi:
-    """The handler of both requests; each is answered at once."""
+    """The handlers of both requests; each is answered at once."""
 
-    def __init__(self, lookup: PartitionLookup) -> None:
-        self._lookup = lookup
+    def __init__(self, manager: ReplicaManager) -> None:
+        self._manager = manager
 
-    def list_offsets(self, request: InboundRequest) -> None:
+    def list_offsets(self, _: InboundRequest, message: Any) -> Mapping[str, Any]:
         """ListOffsets (2): offsets by timestamp, or by one of the negative special timestamps."""
-        version = request.api_version
-        message = codec.decode_request(request.api_key, version, request.body)
-        schema = codec.response_schema(request.api_key, version)
-        of_topic = codec.nested(schema, "ListOffsetsTopicResponse")
-        of_partition = codec.nested(schema, "ListOffsetsPartitionResponse")
         is_consumer = message.replica_id == _CONSUMER
+        return {
+            "topics": [
+                {
+                    "name": topic.name,
+                    "partitions": [
+                        {
+                            "partition_index": each.partition_index,
+                            **self._offset(topic.name, each, is_consumer=is_consumer),
+                        }
+                        for each in topic.partitions
+                    ],
+                }
+                for topic in message.topics
+            ]
+        }
 
-        def answer(topic: str, asked: Any) -> Any:
-            code, offset, time_ms, epoch = self._listed(topic, asked, is_consumer=is_consumer)
-            return codec.make_known(
-                of_partition,
-                partition_index=asked.partition_index,
-                error_code=codec.error_code(code),
-                timestamp=time_ms,
-                offset=offset,
-                leader_epoch=epoch,
-            )
-
-        topics = tuple(
-            codec.make(
-                of_topic,
-                name=topic.name,
-                partitions=tuple(answer(topic.name, asked) for asked in topic.partitions),
-            )
-            for topic in message.topics
-        )
-        payload = codec.make_known(schema, throttle_time=_ZERO, topics=topics)
-        request.respond(codec.encode_response_body(request.api_key, version, payload))
-
-    def _listed(self, topic: str, asked: Any, *, is_consumer: bool) -> tuple[int, int, int, int]:
-        """Error code, offset, time and leader epoch."""
-        partition = self._lookup.partition(topic, asked.partition_index)
+    def _offset(self, topic: str, asked: Any, *, is_consumer: bool) -> Mapping[str, Any]:
+        """The error, or offset, timestamp and leader epoch of one partition."""
+        epoch = getattr(asked, "current_leader_epoch", -1)
+        partition = self._leader(topic, asked.partition_index, epoch)
         if isinstance(partition, ErrorCode):
-            return partition, -1, _NO_TIME, -1
-        refusal = partition.fetch_refusal(getattr(asked, "current_leader_epoch", -1))
-        if refusal is not None:
-            return refusal.code, -1, _NO_TIME, -1
+            return _offset(partition)
         leading = partition.leading
         assert leading is not None
         # Followers see the end of the log, consumers the high watermark.
         end = leading.high_watermark if is_consumer else leading.log_end
         if is_consumer and not leading.knows_committed and asked.timestamp != EARLIEST:
-            return ErrorCode.OFFSET_NOT_AVAILABLE, -1, _NO_TIME, -1
+            return _offset(ErrorCode.OFFSET_NOT_AVAILABLE)
         match asked.timestamp:
             case -1:
-                return ErrorCode.NONE, end, _NO_TIME, partition.leader_epoch
+                return _offset(ErrorCode.NONE, end, epoch=partition.leader_epoch)
             case -2 | -4:
                 start = partition.log.start
-                return ErrorCode.NONE, start, _NO_TIME, _epoch_at(partition, start)
+                return _offset(ErrorCode.NONE, start, epoch=_epoch_at(partition, start))
             case -3:
                 found = newest(partition, end)
             case time_ms if time_ms >= 0:
                 found = partition.log.offset_for_timestamp(time_ms)
             case _:
-                return ErrorCode.UNSUPPORTED_VERSION, -1, _NO_TIME, -1
+                return _offset(ErrorCode.UNSUPPORTED_VERSION)
         if found is None or found[0] >= end:
-            return ErrorCode.NONE, -1, _NO_TIME, -1
-        return ErrorCode.NONE, found[0], found[1], _epoch_at(partition, found[0])
+            return _offset(ErrorCode.NONE)
+        return _offset(ErrorCode.NONE, *found, epoch=_epoch_at(partition, found[0]))
 
-    def for_leader_epoch(self, request: InboundRequest) -> None:
+    def for_leader_epoch(self, _: InboundRequest, message: Any) -> Mapping[str, Any]:
         """OffsetForLeaderEpoch (23): the end offset of an epoch (KIP-101, KIP-279, KIP-320)."""
-        version = request.api_version
-        message = codec.decode_request(request.api_key, version, request.body)
-        schema = codec.response_schema(request.api_key, version)
-        of_topic = codec.nested(schema, "OffsetForLeaderTopicResult")
-        of_partition = codec.nested(schema, "EpochEndOffset")
+        return {
+            "topics": [
+                {
+                    "topic": topic.topic,
+                    "partitions": [
+                        {"partition": each.partition, **self._epoch_end(topic.topic, each)}
+                        for each in topic.partitions
+                    ],
+                }
+                for topic in message.topics
+            ]
+        }
 
-        def answer(topic: str, asked: Any) -> Any:
-            code, epoch, end = self._ended(topic, asked)
-            return codec.make(
-                of_partition,
-                error_code=codec.error_code(code),
-                partition=asked.partition,
-                leader_epoch=epoch,
-                end_offset=end,
-            )
-
-        topics = tuple(
-            codec.make(
-                of_topic,
-                topic=topic.topic,
-                partitions=tuple(answer(topic.topic, asked) for asked in topic.partitions),
-            )
-            for topic in message.topics
-        )
-        payload = codec.make(schema, throttle_time=_ZERO, topics=topics)
-        request.respond(codec.encode_response_body(request.api_key, version, payload))
-
-    def _ended(self, topic: str, asked: Any) -> tuple[int, int, int]:
-        """Error code, epoch and end offset."""
-        partition = self._lookup.partition(topic, asked.partition)
+    def _epoch_end(self, topic: str, asked: Any) -> Mapping[str, Any]:
+        """The error, or the epoch and its end offset in one partition."""
+        partition = self._leader(topic, asked.partition, asked.current_leader_epoch)
         if isinstance(partition, ErrorCode):
-            return partition, -1, -1
-        refusal = partition.fetch_refusal(asked.current_leader_epoch)
-        if refusal is not None:
-            return refusal.code, -1, -1
+            return _epoch_end(partition)
         if asked.leader_epoch > partition.leader_epoch or asked.leader_epoch < 0:
-            return ErrorCode.NONE, -1, -1
+            return _epoch_end(ErrorCode.NONE)
         if asked.leader_epoch == partition.leader_epoch:
-            return ErrorCode.NONE, partition.leader_epoch, partition.log_end
+            return _epoch_end(ErrorCode.NONE, partition.leader_epoch, partition.log_end)
         end = partition.history.end_of(Epoch(asked.leader_epoch), Offset(partition.log_end))
-        return ErrorCode.NONE, end.epoch, end.offset
+        return _epoch_end(ErrorCode.NONE, end.epoch, end.offset)
+
+    def _leader(self, topic: str, number: int, leader_epoch: int) -> Partition | ErrorCode:
+        """The partition, if this broker leads it in this epoch, or the error."""
+        partition = self._manager.partition(topic, number)
+        if isinstance(partition, ErrorCode):
+            return partition
+        return partition.fetch_refusal(leader_epoch) or partition
+
+
+def _offset(
+    code: ErrorCode, offset: int = -1, time_ms: int = -1, *, epoch: int = -1
+) -> Mapping[str, Any]:
+    return {"error_code": code, "offset": offset, "timestamp": time_ms, "leader_epoch": epoch}
+
+
+def _epoch_end(code: ErrorCode, epoch: int = -1, end_offset: int = -1) -> Mapping[str, Any]:
+    return {"error_code": code, "leader_epoch": epoch, "end_offset": end_offset}
 
 
 def newest(partition: Partition, end: int) -> tuple[int, int] | None:

@@ -7,8 +7,7 @@ is refused.
 import asyncio
 import logging
 from collections import deque
-from datetime import timedelta
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from broker.controller_channel import Backoff, NoActiveController, NodeToControllerChannelManager
 from broker.limits import FORWARD_TIMEOUT_MS, PRODUCER_ID_WAITERS_MAX
@@ -19,8 +18,6 @@ from quorum.protocol.errors import ErrorCode
 from quorum.transport.inbound import InboundRequest
 
 logger = logging.getLogger(__name__)
-
-_ZERO: Final = timedelta(0)
 
 
 class _Waiter(NamedTuple):
@@ -42,9 +39,8 @@ class ProducerIdManager:
         self._work = asyncio.Event()
         self._backoff = Backoff()
 
-    def handle(self, request: InboundRequest) -> None:
+    def handle(self, request: InboundRequest, message: Any) -> None:
         """Respond with a new id and epoch 0, at once or when a block arrives."""
-        message = codec.decode_request(request.api_key, request.api_version, request.body)
         if message.transactional_id is not None:
             _respond(request, ErrorCode.INVALID_REQUEST)
         elif self._next < self._end:
@@ -71,7 +67,9 @@ class ProducerIdManager:
             if epoch is None:
                 raise NoActiveController("this broker is not registered yet")
             answer = await self._controllers.ask(
-                ApiKey.ALLOCATE_PRODUCER_IDS, lambda version: self._request(version, epoch)
+                ApiKey.ALLOCATE_PRODUCER_IDS,
+                broker_id=self._manager.broker_id,
+                broker_epoch=epoch,
             )
             if answer.error_code != 0:
                 raise NoActiveController(f"AllocateProducerIds failed: {answer.error_code.name}")
@@ -101,21 +99,15 @@ class ProducerIdManager:
         _respond(request, ErrorCode.NONE, self._next, 0)
         self._next += 1
 
-    def _request(self, version: int, epoch: int) -> bytes:
-        schema = codec.request_schema(ApiKey.ALLOCATE_PRODUCER_IDS, version)
-        payload = codec.make(schema, broker_id=self._manager.broker_id, broker_epoch=epoch)
-        return codec.encode_request_body(ApiKey.ALLOCATE_PRODUCER_IDS, version, payload)
-
 
 def _respond(
     request: InboundRequest, code: ErrorCode, producer_id: int = -1, producer_epoch: int = -1
 ) -> None:
-    schema = codec.response_schema(request.api_key, request.api_version)
-    payload: Any = codec.make(
-        schema,
-        throttle_time=_ZERO,
-        error_code=codec.error_code(code),
+    body = codec.response_body(
+        request.api_key,
+        request.api_version,
+        error_code=code,
         producer_id=producer_id,
         producer_epoch=producer_epoch,
     )
-    request.respond(codec.encode_response_body(request.api_key, request.api_version, payload))
+    request.respond(body)

@@ -1,17 +1,14 @@
-"""Values of a partition on a broker: key, assignment, topic settings, and the reasons to refuse.
+"""Values of a partition on a broker: key, assignment and topic settings.
 
 An assignment is what the metadata says about a partition of which this broker is a replica.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import Enum
 from typing import NamedTuple, TypeAlias
 from uuid import UUID
 
 from broker.replication.replication_quota import NOTHING, ThrottledPartitions, throttled_partitions
-from quorum.core.vocabulary import OffsetAndEpoch
-from quorum.protocol.errors import ErrorCode
 from statemachine.configs.effective import min_isr
 from statemachine.image.image import Image
 from statemachine.reassignment.throttle import FOLLOWER_REPLICAS, LEADER_REPLICAS
@@ -79,54 +76,6 @@ class Assignment:
         )
 
 
-class Refusal(Enum):
-    """A reason to refuse a request, with Kafka's error code."""
-
-    code: int
-    meaning: str
-
-    OFFSET_OUT_OF_RANGE = ErrorCode.OFFSET_OUT_OF_RANGE, "the offset is not within the log"
-    UNKNOWN_TOPIC_OR_PARTITION = (
-        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-        "this broker has no such partition",
-    )
-    NOT_LEADER_OR_FOLLOWER = (
-        ErrorCode.NOT_LEADER_OR_FOLLOWER,
-        "this broker does not lead the partition",
-    )
-    REQUEST_TIMED_OUT = ErrorCode.REQUEST_TIMED_OUT, "the followers did not confirm in time"
-    NOT_ENOUGH_REPLICAS = (
-        ErrorCode.NOT_ENOUGH_REPLICAS,
-        "fewer replicas are in sync than min.insync.replicas requires",
-    )
-    NOT_ENOUGH_REPLICAS_AFTER_APPEND = (
-        ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
-        "fewer replicas than required stayed in sync",
-    )
-    KAFKA_STORAGE_ERROR = ErrorCode.KAFKA_STORAGE_ERROR, "the log cannot be read or written"
-    FENCED_LEADER_EPOCH = ErrorCode.FENCED_LEADER_EPOCH, "the leader epoch of the request is over"
-    UNKNOWN_LEADER_EPOCH = (
-        ErrorCode.UNKNOWN_LEADER_EPOCH,
-        "the leader epoch of the request is not known here yet",
-    )
-    STALE_BROKER_EPOCH = (
-        ErrorCode.STALE_BROKER_EPOCH,
-        "a newer incarnation of this follower is registered",
-    )
-    OFFSET_NOT_AVAILABLE = (
-        ErrorCode.OFFSET_NOT_AVAILABLE,
-        "the new leader does not know the high watermark yet",
-    )
-    INCONSISTENT_TOPIC_ID = (
-        ErrorCode.INCONSISTENT_TOPIC_ID,
-        "the partition belongs to a topic with another id",
-    )
-
-    def __init__(self, code: int, meaning: str) -> None:
-        self.code = code
-        self.meaning = meaning
-
-
 def assignment_of(image: Image, broker_id: BrokerId, key: PartitionKey) -> Assignment | None:
     """The assignment of a partition, or None if the broker is not a replica of it."""
     topic = image.topics.get(key.topic_id)
@@ -164,21 +113,3 @@ def settings_of(
 def live_epochs(image: Image) -> LiveEpochs:
     """The broker epoch of each broker that is neither fenced nor stopping."""
     return {each.broker_id: each.epoch for each in image.brokers.values() if each.live}
-
-
-DelayedProduce: TypeAlias = Callable[[Refusal | None], None]
-"""The callback of a waiting Produce, called once: with None, or the reason for its failure."""
-
-
-class Appended(NamedTuple):
-    """The offsets of an appended batch."""
-
-    base_offset: int
-    end_offset: int
-    append_time_ms: int = -1
-
-
-class Fetched(NamedTuple):
-    """The leader's answer to a follower: continue, or the point where the logs diverge."""
-
-    diverging: OffsetAndEpoch | None

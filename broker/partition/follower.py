@@ -3,21 +3,22 @@
 from dataclasses import dataclass
 from typing import Final
 
-from broker.partition.assignment import Assignment, Refusal
+from broker.partition.assignment import Assignment
 from quorum.core.leader_epochs import LeaderEpochCache, truncation_point
 from quorum.core.vocabulary import Epoch, Offset, OffsetAndEpoch
+from quorum.protocol.errors import ErrorCode
 from statemachine.vocabulary import BrokerId
 
 NO_LEADER_EPOCH: Final = -1
 """The leader epoch of a request whose sender does not know it or skips the check."""
 
 
-def epoch_refusal(asked: int, current: int) -> Refusal | None:
+def epoch_refusal(asked: int, current: int) -> ErrorCode | None:
     """The reason to refuse a request for leader epoch `asked` in epoch `current` (KIP-320), or
     None."""
     if asked in (NO_LEADER_EPOCH, current):
         return None
-    return Refusal.FENCED_LEADER_EPOCH if asked < current else Refusal.UNKNOWN_LEADER_EPOCH
+    return ErrorCode.FENCED_LEADER_EPOCH if asked < current else ErrorCode.UNKNOWN_LEADER_EPOCH
 
 
 @dataclass(slots=True)

@@ -15,7 +15,7 @@ from enum import Enum
 from typing import Final
 
 from broker.limits import ALTER_PARTITION_RETRY_MS
-from broker.partition.assignment import Assignment, LiveEpochs, Refusal
+from broker.partition.assignment import Assignment, LiveEpochs
 from quorum.protocol.errors import ErrorCode
 from statemachine.vocabulary import NO_EPOCH, RECOVERING, BrokerId, Replicas
 
@@ -191,7 +191,7 @@ class LeaderState:
         offset: int,
         now_ms: int,
         live: LiveEpochs,
-    ) -> Refusal | None:
+    ) -> ErrorCode | None:
         """Record a fetch from `offset`, which confirms everything below it.
 
         The logs are known to agree up to `offset`. Refuse brokers that are not replicas and old
@@ -199,14 +199,14 @@ class LeaderState:
         """
         progress = self._followers.get(follower)
         if progress is None:
-            return Refusal.NOT_LEADER_OR_FOLLOWER
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
         registered = live.get(follower)
         if registered is not None and broker_epoch < registered:
-            return Refusal.STALE_BROKER_EPOCH
+            return ErrorCode.STALE_BROKER_EPOCH
         if progress.broker_epoch is not None and broker_epoch < progress.broker_epoch:
-            return Refusal.STALE_BROKER_EPOCH
+            return ErrorCode.STALE_BROKER_EPOCH
         if not 0 <= offset <= self.log_end:
-            return Refusal.OFFSET_OUT_OF_RANGE
+            return ErrorCode.OFFSET_OUT_OF_RANGE
         progress.fetched(broker_epoch, offset, self.log_end, now_ms)
         return None
 

@@ -5,27 +5,24 @@ high watermark advanced, an ISR to propose, role changed. It belongs to the even
 waits; only the log is written in another thread.
 """
 
+from collections.abc import Callable
 from heapq import heappop, heappush
-from typing import Generic, Protocol, TypeVar
+from typing import NamedTuple, Protocol, TypeAlias
 
 from broker.partition.assignment import (
-    Appended,
     Assignment,
-    DelayedProduce,
-    Fetched,
     LiveEpochs,
     PartitionKey,
-    Refusal,
     TopicSettings,
 )
 from broker.partition.follower import FollowerState, divergence, epoch_refusal
 from broker.partition.leader import CommittedIsr, IsrProposal, LeaderState, ProposalOutcome
 from broker.storage.batch_validation import InvalidBatch, stamp_append_time, validate_batch
-from broker.storage.partition_log import OpenedLog, producers_of, record_producer
-from broker.storage.producer_state import ProducedBatch, SequenceError, origin
+from broker.storage.partition_log import OpenedLog, producers_of
 from quorum.core.leader_epochs import LeaderEpochCache
-from quorum.core.vocabulary import Epoch, Offset
+from quorum.core.vocabulary import Epoch, Offset, OffsetAndEpoch
 from quorum.log.segmented_log import SegmentedLog
+from quorum.protocol.errors import ErrorCode
 from quorum.records.batch import CorruptBatch, Header, check, headers
 from quorum.records.encode import stamp
 from statemachine.vocabulary import BrokerId
@@ -64,51 +61,64 @@ class PartitionHost(Protocol):
         ...
 
 
-W = TypeVar("W")
+DelayedProduce: TypeAlias = Callable[[ErrorCode | None], None]
+"""The callback of a waiting Produce, called once: with None, or the reason for its failure."""
 
 
-class ProducePurgatory(Generic[W]):
+class Appended(NamedTuple):
+    """The offsets of an appended batch."""
+
+    base_offset: int
+    end_offset: int
+    append_time_ms: int = -1
+
+
+class Fetched(NamedTuple):
+    """The leader's answer to a follower: continue, or the point where the logs diverge."""
+
+    diverging: OffsetAndEpoch | None
+
+
+class ProducePurgatory:
     """Produce requests that wait for an offset of one partition, lowest offset first.
 
-    Invariant: each waiter is returned once, by `reached`, `overdue` or `dismiss`.
+    Invariant: each waiter is called once, by `complete`, `expire` or `fail`.
     """
 
     __slots__ = ("_count", "_heap")
 
     def __init__(self) -> None:
-        self._heap: list[tuple[int, int, int, W]] = []
+        self._heap: list[tuple[int, int, int, DelayedProduce]] = []
         self._count = 0
 
     def __len__(self) -> int:
         return len(self._heap)
 
-    def add(self, end_offset: int, deadline_ms: int, waiter: W) -> None:
+    def add(self, end_offset: int, deadline_ms: int, waiter: DelayedProduce) -> None:
         """Add a waiter for everything below `end_offset`."""
         # The count keeps equal offsets in order, and waiters from being compared.
         self._count += 1
         heappush(self._heap, (end_offset, self._count, deadline_ms, waiter))
 
-    def reached(self, high_watermark: int) -> list[W]:
-        """Take the waiters at or below `high_watermark`, in the order of their offsets."""
-        found = []
-        while self._heap and self._heap[0][0] <= high_watermark:
-            found.append(heappop(self._heap)[3])
-        return found
+    def complete(self, end_offset: int) -> None:
+        """Complete the requests at or below this offset, in the order of their offsets."""
+        while self._heap and self._heap[0][0] <= end_offset:
+            heappop(self._heap)[3](None)
 
-    def overdue(self, now_ms: int) -> list[W]:
-        """Take the waiters whose deadline has passed."""
-        if not any(entry[2] <= now_ms for entry in self._heap):
-            return []
-        found = [entry[3] for entry in sorted(self._heap) if entry[2] <= now_ms]
-        # A sorted list is a heap.
-        self._heap = sorted(entry for entry in self._heap if entry[2] > now_ms)
-        return found
+    def expire(self, now_ms: int) -> None:
+        """Fail the requests whose deadline has passed."""
+        if any(entry[2] <= now_ms for entry in self._heap):
+            overdue = [entry for entry in self._heap if entry[2] <= now_ms]
+            # A sorted list is a heap.
+            self._heap = sorted(entry for entry in self._heap if entry[2] > now_ms)
+            for entry in sorted(overdue):
+                entry[3](ErrorCode.REQUEST_TIMED_OUT)
 
-    def dismiss(self) -> list[W]:
-        """Take all waiters: this replica can no longer confirm their records."""
-        found = [entry[3] for entry in sorted(self._heap)]
-        self._heap = []
-        return found
+    def fail(self, error: ErrorCode) -> None:
+        """Fail all requests: this replica can no longer confirm their records."""
+        waiting, self._heap = sorted(self._heap), []
+        for entry in waiting:
+            entry[3](error)
 
 
 class Partition:
@@ -134,8 +144,8 @@ class Partition:
         self.is_open = True
         self.is_truncating = False
         self._host = host
-        self._waits_for_write: ProducePurgatory[DelayedProduce] = ProducePurgatory()
-        self._waits_for_commit: ProducePurgatory[DelayedProduce] = ProducePurgatory()
+        self._waits_for_write = ProducePurgatory()
+        self._waits_for_commit = ProducePurgatory()
         self._next_assignment: Assignment | None = None
         self.role: LeaderState | FollowerState = FollowerState(assignment, opened.high_watermark)
         self.assign(assignment)
@@ -184,7 +194,7 @@ class Partition:
             self.role.update(assignment, self._host.now_ms())
         else:
             self._lead(assignment)
-        self._refuse_what_cannot_be_committed()
+        self._fail_below_min_isr()
         self.review()
 
     def _lead(self, assignment: Assignment) -> None:
@@ -208,21 +218,21 @@ class Partition:
         if isinstance(before, FollowerState) and before.leader_epoch == assignment.leader_epoch:
             self.role.lag = before.lag
         if isinstance(before, LeaderState):
-            self._dismiss(Refusal.NOT_LEADER_OR_FOLLOWER)
+            self._fail_waiting()
         if has_moved:
             self._host.on_role_change(self)
 
     def close(self) -> None:
         """Stop writing and fail all waiting requests: the partition is about to be removed."""
         self.is_open = False
-        self._dismiss(Refusal.NOT_LEADER_OR_FOLLOWER)
+        self._fail_waiting()
         self._host.on_role_change(self)
 
     # --- the leader and its producers -----------------------------------------------------------
 
     def produce(
         self, records: bytes | None, *, for_all: bool, wall_ms: int
-    ) -> Appended | Refusal | SequenceError | InvalidBatch:
+    ) -> Appended | ErrorCode | InvalidBatch:
         """Append a producer's batch; return its offsets, also if it is a duplicate, or the refusal.
 
         `for_all` means acks=all. The batch is neither written nor committed yet: see `when_written`
@@ -230,28 +240,19 @@ class Partition:
         """
         leading = self.role
         if not isinstance(leading, LeaderState):
-            return Refusal.NOT_LEADER_OR_FOLLOWER
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
         if for_all and leading.under_min_isr:
-            return Refusal.NOT_ENOUGH_REPLICAS
+            return ErrorCode.NOT_ENOUGH_REPLICAS
         header = validate_batch(records, message_bytes_max=self.settings.message_bytes_max)
         if isinstance(header, InvalidBatch):
             return header
         assert records is not None
-        known = self._known(header)
-        if isinstance(known, SequenceError):
+        known = self.producers.check(header)
+        if isinstance(known, ErrorCode):
             return known
         if known is not None:
             return Appended(known.base_offset, known.end_offset)
         return self._append(leading, bytearray(records), header, wall_ms)
-
-    def _known(self, header: Header) -> ProducedBatch | SequenceError | None:
-        if header.producer_id < 0:
-            return None
-        return self.producers.check(
-            origin(
-                header.producer_id, header.producer_epoch, header.base_sequence, header.record_count
-            )
-        )
 
     def _append(
         self, leading: LeaderState, batch: bytearray, header: Header, wall_ms: int
@@ -265,7 +266,7 @@ class Partition:
         stamp(batch, base, epoch)
         self.log.append(batch)
         self.history.begin(epoch, base)
-        record_producer(self.producers, header._replace(base_offset=base))
+        self.producers.record(header._replace(base_offset=base))
         leading.appended(self.log_end)
         self._host.on_append(self)
         return Appended(base, self.log_end, append_time_ms)
@@ -291,18 +292,16 @@ class Partition:
 
     def sweep(self, now_ms: int) -> None:
         """Fail the requests whose deadline has passed."""
-        for waiter in self._waits_for_write.overdue(now_ms):
-            waiter(Refusal.REQUEST_TIMED_OUT)
-        for waiter in self._waits_for_commit.overdue(now_ms):
-            waiter(Refusal.REQUEST_TIMED_OUT)
+        self._waits_for_write.expire(now_ms)
+        self._waits_for_commit.expire(now_ms)
 
     # --- the leader and its followers ---------------------------------------------------------
 
-    def fetch_refusal(self, current_leader_epoch: int) -> Refusal | None:
+    def fetch_refusal(self, current_leader_epoch: int) -> ErrorCode | None:
         """The reason to refuse a fetch, or None."""
         refusal = epoch_refusal(current_leader_epoch, self.leader_epoch)
         if refusal is None and not isinstance(self.role, LeaderState):
-            refusal = Refusal.NOT_LEADER_OR_FOLLOWER
+            refusal = ErrorCode.NOT_LEADER_OR_FOLLOWER
         return refusal
 
     def fetched_by(
@@ -313,7 +312,7 @@ class Partition:
         current_leader_epoch: int,
         offset: int,
         last_fetched_epoch: int,
-    ) -> Fetched | Refusal:
+    ) -> Fetched | ErrorCode:
         """Answer a follower's fetch from `offset`; see `LeaderState.fetched`."""
         refusal = self.fetch_refusal(current_leader_epoch)
         if refusal is not None:
@@ -321,7 +320,7 @@ class Partition:
         leading = self.role
         assert isinstance(leading, LeaderState)
         if offset < self.log.start:
-            return Refusal.OFFSET_OUT_OF_RANGE
+            return ErrorCode.OFFSET_OUT_OF_RANGE
         now_ms = self._host.now_ms()
         parted = divergence(
             self.history,
@@ -365,7 +364,7 @@ class Partition:
         if not isinstance(leading, LeaderState):
             return ProposalOutcome.SETTLED
         following = leading.on_committed(proposal, answer)
-        self._refuse_what_cannot_be_committed()
+        self._fail_below_min_isr()
         self.review()
         return following
 
@@ -396,7 +395,7 @@ class Partition:
         for outline in outlines:
             self.history.begin(outline.epoch, outline.base)
         for _, header in headers(records):
-            record_producer(self.producers, header)
+            self.producers.record(header)
         self._host.on_append(self)
 
     def begin_truncation(self) -> None:
@@ -433,8 +432,7 @@ class Partition:
         if self.is_truncating:
             return
         self.written = end
-        for waiter in self._waits_for_write.reached(end):
-            waiter(None)
+        self._waits_for_write.complete(end)
         leading = self.role
         if isinstance(leading, LeaderState):
             leading.wrote(end)
@@ -444,21 +442,14 @@ class Partition:
     # --- inside --------------------------------------------------------------------------------
 
     def _committed(self) -> None:
-        for waiter in self._waits_for_commit.reached(self.high_watermark):
-            waiter(None)
+        self._waits_for_commit.complete(self.high_watermark)
         self._host.on_high_watermark(self)
 
-    def _refuse_what_cannot_be_committed(self) -> None:
+    def _fail_below_min_isr(self) -> None:
         """Fail waiting acks=all requests below min ISR, where the high watermark stands still."""
-        leading = self.role
-        if (
-            isinstance(leading, LeaderState)
-            and leading.under_min_isr
-            and len(self._waits_for_commit)
-        ):
-            for waiter in self._waits_for_commit.dismiss():
-                waiter(Refusal.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
+        if isinstance(self.role, LeaderState) and self.role.under_min_isr:
+            self._waits_for_commit.fail(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
 
-    def _dismiss(self, refusal: Refusal) -> None:
-        for waiter in (*self._waits_for_write.dismiss(), *self._waits_for_commit.dismiss()):
-            waiter(refusal)
+    def _fail_waiting(self) -> None:
+        self._waits_for_write.fail(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        self._waits_for_commit.fail(ErrorCode.NOT_LEADER_OR_FOLLOWER)

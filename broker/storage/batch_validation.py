@@ -32,7 +32,7 @@ _CODECS: Final = frozenset(map(int, Codec))
 class InvalidBatch(NamedTuple):
     """The reason to reject a batch: Kafka's error code and a message."""
 
-    code: int
+    code: ErrorCode
     message: str
 
 
@@ -43,11 +43,11 @@ def validate_batch(records: bytes | None, *, message_bytes_max: int) -> Header |
     for a producer.
     """
     if not records:
-        return InvalidBatch(ErrorCode.INVALID_RECORD, "there is no batch for the partition")
+        return InvalidBatch(ErrorCode.INVALID_RECORD, "the partition has no record batch")
     if len(records) > _MAGIC_AT and records[_MAGIC_AT] != MAGIC:
         return InvalidBatch(
             ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT,
-            f"the batch has magic {records[_MAGIC_AT]}, only {MAGIC} is kept",
+            f"the batch has magic {records[_MAGIC_AT]}, only {MAGIC} is supported",
         )
     try:
         header = header_at(records)
@@ -66,11 +66,13 @@ def _shape_fault(header: Header, records: bytes, message_bytes_max: int) -> Inva
     if size < HEADER_BYTES or size > len(records):
         return InvalidBatch(
             ErrorCode.CORRUPT_MESSAGE,
-            f"the batch says that it has {header.length} bytes after its length, "
-            f"{len(records) - LENGTH_END} came",
+            f"the batch declares {header.length} bytes after its length field, "
+            f"{len(records) - LENGTH_END} were received",
         )
     if size < len(records):
-        return InvalidBatch(ErrorCode.INVALID_RECORD, "more than one batch for one partition")
+        return InvalidBatch(
+            ErrorCode.INVALID_RECORD, "the partition has more than one record batch"
+        )
     if size > message_bytes_max:
         return InvalidBatch(
             ErrorCode.MESSAGE_TOO_LARGE,
@@ -84,11 +86,11 @@ def _content_fault(header: Header) -> InvalidBatch | None:
         return InvalidBatch(ErrorCode.INVALID_RECORD, "a producer may not send control batches")
     if header.is_transactional:
         return InvalidBatch(
-            ErrorCode.INVALID_TXN_STATE, "transactions are not offered by this broker"
+            ErrorCode.INVALID_TXN_STATE, "this broker does not support transactions"
         )
     if header.codec not in _CODECS:
         return InvalidBatch(
-            ErrorCode.INVALID_RECORD, f"compression codec {header.codec} is not known"
+            ErrorCode.INVALID_RECORD, f"compression codec {header.codec} is unknown"
         )
     idempotent = header.producer_id >= 0
     if idempotent and (header.producer_epoch < 0 or header.base_sequence < 0):

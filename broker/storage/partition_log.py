@@ -8,7 +8,7 @@ the log, the batches are read instead.
 Everything here waits for the disk and runs in the disk thread.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final
@@ -17,11 +17,11 @@ import msgspec
 
 from broker.limits import CLOSING_THREADS
 from broker.storage.log_dir import STATE_NAME
-from broker.storage.producer_state import ProducedBatch, ProducerStateManager, origin
+from broker.storage.producer_state import ProducerStateManager, SavedProducer
 from quorum.core.vocabulary import Offset
 from quorum.log.filesystem import OS, FileSystem, read_file, usable
 from quorum.log.segmented_log import SegmentedLog
-from quorum.records.batch import Header, headers
+from quorum.records.batch import headers
 
 TAIL_BYTES_MAX: Final = 4 * 1024 * 1024
 """The newest bytes of each partition that stay in memory for fetches at the end of the log."""
@@ -29,18 +29,12 @@ _READ_BYTES: Final = 1024 * 1024
 _FORMAT: Final = 1
 
 
-class _Producer(msgspec.Struct, frozen=True, array_like=True):
-    producer_id: int
-    epoch: int
-    batches: list[ProducedBatch]
-
-
 class _State(msgspec.Struct, frozen=True):
     format: int
     log_end: int
     log_end_epoch: int
     high_watermark: int
-    producers: list[_Producer]
+    producers: list[SavedProducer]
 
 
 _ENCODER: Final = msgspec.json.Encoder()
@@ -48,7 +42,7 @@ _DECODER: Final = msgspec.json.Decoder(_State)
 
 
 class OpenedLog(msgspec.Struct, frozen=True, gc=False):
-    """An open log with its producer state and high watermark."""
+    """A log with the state that is saved with it."""
 
     log: SegmentedLog
     producers: ProducerStateManager
@@ -77,19 +71,11 @@ def open_log(folder: Path, *, segment_bytes_max: int, fs: FileSystem = OS) -> Op
         log.close()
         raise
     producers = ProducerStateManager()
-    producers.restore((each.producer_id, each.epoch, each.batches) for each in state.producers)
+    producers.restore(state.producers)
     return OpenedLog(log, producers, state.high_watermark)
 
 
-class ClosingLog(msgspec.Struct, frozen=True, gc=False):
-    """A log to close, with the state to save."""
-
-    log: SegmentedLog
-    producers: ProducerStateManager
-    high_watermark: int
-
-
-def close_logs(closing: Sequence[ClosingLog]) -> None:
+def close_logs(closing: Sequence[OpenedLog]) -> None:
     """Close several logs in parallel; everything is on disk when this returns."""
     with ThreadPoolExecutor(CLOSING_THREADS, thread_name_prefix="closing") as threads:
         # Iterating raises the errors of the threads.
@@ -97,17 +83,15 @@ def close_logs(closing: Sequence[ClosingLog]) -> None:
             pass
 
 
-def _close(closing: ClosingLog) -> None:
-    log, producers = closing.log, closing.producers
+def _close(closing: OpenedLog) -> None:
+    log = closing.log
     log.close()
     state = _State(
         format=_FORMAT,
         log_end=log.end.offset,
         log_end_epoch=log.end.epoch,
         high_watermark=closing.high_watermark,
-        producers=[
-            _Producer(producer_id, each.epoch, each.batches) for producer_id, each in producers
-        ],
+        producers=closing.producers.saved(),
     )
     # Not synced: a lost or stale state only costs a scan of the log.
     path = log.folder / STATE_NAME
@@ -118,33 +102,13 @@ def _close(closing: ClosingLog) -> None:
 def producers_of(log: SegmentedLog) -> ProducerStateManager:
     """Rebuild the producer state from the batches of the log."""
     producers = ProducerStateManager()
-    for header in headers_of(log):
-        record_producer(producers, header)
-    return producers
-
-
-def headers_of(log: SegmentedLog) -> Iterator[Header]:
-    """The header of every batch in the log."""
     at = log.start
     while at < log.end.offset:
         data = log.read(at, log.end.offset, _READ_BYTES)
         for _, header in headers(data):
             at = Offset(header.end_offset)
-            yield header
-
-
-def record_producer(producers: ProducerStateManager, header: Header) -> None:
-    """Record an appended batch in the producer state."""
-    if header.producer_id < 0 or header.base_sequence < 0:
-        return
-    producers.record(
-        origin(
-            header.producer_id, header.producer_epoch, header.base_sequence, header.record_count
-        ),
-        header.base_offset,
-        header.end_offset,
-        header.max_timestamp_ms,
-    )
+            producers.record(header)
+    return producers
 
 
 def _take_state(folder: Path, log: SegmentedLog, fs: FileSystem) -> _State | None:
@@ -159,10 +123,7 @@ def _take_state(folder: Path, log: SegmentedLog, fs: FileSystem) -> _State | Non
         state = _DECODER.decode(data)
     except msgspec.MsgspecError:
         return None
-    fits = (state.format, state.log_end, state.log_end_epoch) == (_FORMAT, *_end(log))
-    sound = all(each.batches for each in state.producers)
+    end = (log.end.offset, log.end.epoch)
+    fits = (state.format, state.log_end, state.log_end_epoch) == (_FORMAT, *end)
+    sound = all(batches for _, _, batches in state.producers)
     return state if fits and sound and log.start <= state.high_watermark <= state.log_end else None
-
-
-def _end(log: SegmentedLog) -> tuple[int, int]:
-    return log.end.offset, log.end.epoch

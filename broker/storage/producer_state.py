@@ -5,15 +5,14 @@ batch in the log, so that the next leader has the same state. A producer has at 
 in flight, which bounds the batches that it may repeat (KIP-98, KIP-185).
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
-from enum import Enum
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from broker.limits import PRODUCER_BATCHES_REMEMBERED, PRODUCERS_PER_PARTITION_MAX
 from quorum.protocol.errors import ErrorCode
+from quorum.records.batch import Header
 
-NO_PRODUCER: Final = -1
 SEQUENCE_MAX: Final = 2**31 - 1
 
 
@@ -29,32 +28,6 @@ class ProducedBatch(NamedTuple):
     """The largest timestamp of the batch."""
 
 
-class BatchOrigin(NamedTuple):
-    """The producer fields of a batch header."""
-
-    producer_id: int
-    producer_epoch: int
-    first_sequence: int
-    last_sequence: int
-
-
-class SequenceError(Enum):
-    """The reason to reject a batch of an idempotent producer, with Kafka's error code."""
-
-    code: int
-    meaning: str
-
-    OUT_OF_ORDER = (
-        ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
-        "an earlier batch of this producer is missing",
-    )
-    OLD_EPOCH = ErrorCode.INVALID_PRODUCER_EPOCH, "a newer epoch of this producer is in the log"
-
-    def __init__(self, code: int, meaning: str) -> None:
-        self.code = code
-        self.meaning = meaning
-
-
 @dataclass(slots=True)
 class ProducerStateEntry:
     """One producer: its newest epoch and its last batches, oldest first."""
@@ -62,21 +35,9 @@ class ProducerStateEntry:
     epoch: int
     batches: list[ProducedBatch]
 
-    @property
-    def last_sequence(self) -> int:
-        return self.batches[-1].last_sequence
 
-    @property
-    def end_offset(self) -> int:
-        return self.batches[-1].end_offset
-
-
-def origin(
-    producer_id: int, producer_epoch: int, base_sequence: int, record_count: int
-) -> BatchOrigin:
-    """The producer fields of a batch; sequences wrap from 2^31-1 to 0."""
-    last = (base_sequence + record_count - 1) & SEQUENCE_MAX
-    return BatchOrigin(producer_id, producer_epoch, base_sequence, last)
+SavedProducer: TypeAlias = tuple[int, int, list[ProducedBatch]]
+"""Producer id, epoch and batches."""
 
 
 class ProducerStateManager:
@@ -94,48 +55,47 @@ class ProducerStateManager:
     def __len__(self) -> int:
         return len(self._states)
 
-    def __iter__(self) -> Iterator[tuple[int, ProducerStateEntry]]:
-        return iter(self._states.items())
-
-    def check(self, batch: BatchOrigin) -> ProducedBatch | SequenceError | None:
+    def check(self, header: Header) -> ProducedBatch | ErrorCode | None:
         """Check the sequence of a batch; None means that it is the next one.
 
         A `ProducedBatch` is the same batch, already in the log: acknowledge it with its offsets. An
         unknown producer may start with any sequence, because its earlier batches may have expired
         or been deleted (KIP-360).
         """
-        state = self._states.get(batch.producer_id)
+        state = self._states.get(header.producer_id)
         if state is None:
             return None
-        if batch.producer_epoch < state.epoch:
-            return SequenceError.OLD_EPOCH
-        if batch.producer_epoch > state.epoch:
-            return None if batch.first_sequence == 0 else SequenceError.OUT_OF_ORDER
+        first = header.base_sequence
+        if header.producer_epoch < state.epoch:
+            return ErrorCode.INVALID_PRODUCER_EPOCH
+        if header.producer_epoch > state.epoch:
+            return None if first == 0 else ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
         for known in state.batches:
-            same = known.first_sequence == batch.first_sequence
-            if same and known.last_sequence == batch.last_sequence:
+            if (known.first_sequence, known.last_sequence) == (first, last_sequence(header)):
                 return known
-        if batch.first_sequence == _next(state.last_sequence):
+        if first == (state.batches[-1].last_sequence + 1) & SEQUENCE_MAX:
             return None
-        return SequenceError.OUT_OF_ORDER
+        return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
-    def record(
-        self, batch: BatchOrigin, base_offset: int, end_offset: int, timestamp_ms: int
-    ) -> None:
+    def record(self, header: Header) -> None:
         """Record a batch that is in the log, whatever its sequence."""
-        if batch.producer_id == NO_PRODUCER:
+        if header.producer_id < 0 or header.base_sequence < 0:
             return
         produced = ProducedBatch(
-            batch.first_sequence, batch.last_sequence, base_offset, end_offset, timestamp_ms
+            header.base_sequence,
+            last_sequence(header),
+            header.base_offset,
+            header.end_offset,
+            header.max_timestamp_ms,
         )
-        state = self._states.pop(batch.producer_id, None)
-        if state is None or state.epoch != batch.producer_epoch:
-            state = ProducerStateEntry(batch.producer_epoch, [produced])
+        state = self._states.pop(header.producer_id, None)
+        if state is None or state.epoch != header.producer_epoch:
+            state = ProducerStateEntry(header.producer_epoch, [produced])
         else:
             state.batches.append(produced)
             del state.batches[:-PRODUCER_BATCHES_REMEMBERED]
         # Re-inserted: the mapping is ordered by the last batch.
-        self._states[batch.producer_id] = state
+        self._states[header.producer_id] = state
         if len(self._states) > PRODUCERS_PER_PARTITION_MAX:
             del self._states[next(iter(self._states))]
 
@@ -147,7 +107,7 @@ class ProducerStateManager:
         """
         complete = True
         for producer_id, state in list(self._states.items()):
-            if state.end_offset <= end_offset:
+            if state.batches[-1].end_offset <= end_offset:
                 continue
             state.batches[:] = [each for each in state.batches if each.end_offset <= end_offset]
             if not state.batches:
@@ -155,11 +115,16 @@ class ProducerStateManager:
                 complete = False
         return not complete
 
-    def restore(self, states: Iterable[tuple[int, int, Iterable[ProducedBatch]]]) -> None:
-        """Load saved entries: producer id, epoch and batches."""
-        for producer_id, epoch, batches in states:
-            self._states[producer_id] = ProducerStateEntry(epoch, list(batches))
+    def saved(self) -> list[SavedProducer]:
+        """The entries to save."""
+        return [(id, each.epoch, each.batches) for id, each in self._states.items()]
+
+    def restore(self, saved: Iterable[SavedProducer]) -> None:
+        """Load saved entries."""
+        for producer_id, epoch, batches in saved:
+            self._states[producer_id] = ProducerStateEntry(epoch, batches)
 
 
-def _next(sequence: int) -> int:
-    return (sequence + 1) & SEQUENCE_MAX
+def last_sequence(header: Header) -> int:
+    """The sequence of the last record of a batch; sequences wrap from 2^31-1 to 0."""
+    return (header.base_sequence + header.record_count - 1) & SEQUENCE_MAX

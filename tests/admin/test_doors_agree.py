@@ -1,6 +1,6 @@
 """What brokers pass on and what controllers serve are two tables of two packages; they agree."""
 
-from broker.apis.api_versions import FORWARDED, OFFERED
+from broker.apis.broker_apis import FORWARDED, OFFERED
 from controller.apis import admin_apis
 from quorum.protocol.apis import ApiKey
 

@@ -13,18 +13,10 @@ from typing import Any
 from uuid import UUID
 
 from broker.alter_partition_manager import AlterPartitionManager
-from broker.apis.api_versions import OFFERED, VersionsApi
-from broker.apis.broker_apis import BrokerApis
-from broker.apis.cluster_metadata import ClusterApi
-from broker.apis.configs import ConfigsApi
-from broker.apis.fetch import FetchApi
+from broker.apis.broker_apis import OFFERED, BrokerApis
+from broker.apis.fetch import FetchPurgatory
 from broker.apis.forwarding import ForwardingManager
-from broker.apis.log_dirs import LogDirsApi
-from broker.apis.offsets import OffsetsApi
-from broker.apis.partition_lookup import PartitionLookup
-from broker.apis.produce import ProduceApi
 from broker.apis.producer_ids import ProducerIdManager
-from broker.apis.purgatory import FetchPurgatory
 from broker.assignments_manager import AssignmentsManager
 from broker.config import BrokerConfig
 from broker.controller_channel import NodeToControllerChannelManager
@@ -86,8 +78,6 @@ class Node:
         )
         self.directories = AssignmentsManager(self.manager, self._controllers, directory_id)
         self.purgatory = FetchPurgatory(self.sweeper)
-        self.cluster = ClusterApi(broker_id, self.image)
-        self.cluster.cluster_id = CLUSTER
         self.port = 0
         self.client: Channel
         self.fetchers: ReplicaFetcherManager
@@ -192,21 +182,18 @@ class Node:
         )
 
     def _door(self, forwarder: ForwardingManager, producer_ids: ProducerIdManager) -> BrokerApis:
-        leaders = PartitionLookup(self.manager)
         config = BrokerConfig(
             node_id=self.broker_id, log_dir=self.log_dir, voters={1_000: ("127.0.0.1", 1)}
         )
         return BrokerApis(
-            versions=VersionsApi(self.image),
-            produce=ProduceApi(self.manager, leaders, clock=monotonic_ms, wall_clock=wall_ms),
-            fetch=FetchApi(leaders, self.purgatory, clock=monotonic_ms),
-            offsets=OffsetsApi(leaders),
-            cluster=self.cluster,
-            configs=ConfigsApi(config, self.image),
-            log_dirs=LogDirsApi(self.log_dir, self.manager.partitions.values),
+            config,
+            self.manager,
+            cluster_id=CLUSTER,
+            purgatory=self.purgatory,
             producer_ids=producer_ids,
             forwarder=forwarder,
             discover=lambda request: request.reject("this broker is without its quorum"),
+            wall_clock=wall_ms,
         )
 
 

@@ -161,12 +161,13 @@ class Life:
             self.controllers,
             incarnation_id=UUID(int=RNG.getrandbits(128), version=4),
             identity=self.identity,
-            listener=("here", 9_092),
+            listener=lambda: ("here", 9_092),
             metadata_offset=lambda: self.offset(),
             on_epoch=self.epochs.append,
             make_ready=self._make_ready,
             is_settled=lambda: self.is_settled,
             previous_epoch=5,
+            copies=tuple,
         )
 
     async def _make_ready(self) -> None:

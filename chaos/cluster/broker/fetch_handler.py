@@ -9,13 +9,14 @@ from functools import partial
 from typing import Final, Protocol, runtime_checkable
 
 from broker.limits import REPLICA_FETCH_BYTES_MAX, REPLICA_FETCH_WAIT_MS_MAX
-from broker.partition.assignment import Fetched, PartitionKey, Refusal
-from broker.partition.partition import Partition
+from broker.partition.assignment import PartitionKey
+from broker.partition.partition import Fetched, Partition
 from broker.replication.follower_fetch import NO_EPOCH, FetchedPartition, FetchPosition
 from chaos.cluster.broker.node import BrokerNode
 from chaos.cluster.broker.replica_manager import ReplicaManager
 from chaos.cluster.rpc import Respond, Serve, Server
 from quorum.core.vocabulary import Offset, OffsetAndEpoch
+from quorum.protocol.errors import ErrorCode
 
 UNKNOWN_TOPIC_ID: Final = 100
 
@@ -25,7 +26,7 @@ class _Part:
     """One partition of a fetch."""
 
     position: FetchPosition
-    refusal: Refusal | None = None
+    refusal: ErrorCode | None = None
     diverging: OffsetAndEpoch | None = None
 
 
@@ -82,7 +83,7 @@ class FetchHandler:
         part = _Part(position)
         partition = self._replicas.partitions.get(key)
         if partition is None:
-            part.refusal = Refusal.UNKNOWN_TOPIC_OR_PARTITION
+            part.refusal = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             return part
         result = partition.fetched_by(
             follower,
@@ -114,7 +115,7 @@ class FetchHandler:
         for key, part in asked.parts.items():
             partition = self._replicas.partitions.get(key)
             if partition is None:
-                part.refusal = part.refusal or Refusal.UNKNOWN_TOPIC_OR_PARTITION
+                part.refusal = part.refusal or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             elif part.refusal is None:
                 part.refusal = partition.fetch_refusal(part.position.leader_epoch)
 
@@ -139,7 +140,7 @@ class FetchHandler:
 
     def _given(self, key: PartitionKey, part: _Part, follower: int) -> FetchedPartition:
         if part.refusal is not None:
-            return FetchedPartition(part.refusal.code, part.refusal.name)
+            return FetchedPartition(part.refusal, part.refusal.name)
         partition = self._replicas.partitions[key]
         known = partition.high_watermark
         if part.diverging is not None:

@@ -12,9 +12,8 @@ from functools import partial
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
-from broker.partition.assignment import Appended, PartitionKey, Refusal
-from broker.partition.partition import Partition
-from broker.storage.producer_state import SequenceError
+from broker.partition.assignment import PartitionKey
+from broker.partition.partition import Appended, Partition
 from chaos.cluster.broker.process import BrokerProcess
 from chaos.cluster.environment import ClusterEnvironment
 from chaos.cluster.profile import KEPT
@@ -22,6 +21,7 @@ from chaos.cluster.rpc import Respond, Serve, Server
 from chaos.invariants.disk_format import StoredBatch, batches
 from chaos.violation import Violation
 from quorum.core.vocabulary import Offset, ReplicaId
+from quorum.protocol.errors import ErrorCode
 from quorum.records.encode import ClientRecord, encode_client
 from statemachine.vocabulary import NO_LEADER
 
@@ -217,10 +217,10 @@ def _produce(number: int, batch: bytes) -> Serve:
         assert isinstance(process, BrokerProcess)
         partition = _partition(process, number)
         if partition is None:
-            respond(Refusal.UNKNOWN_TOPIC_OR_PARTITION)
+            respond(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
             return
         result = partition.produce(batch, for_all=True, wall_ms=process.now_wall_ms())
-        if result is SequenceError.OUT_OF_ORDER:
+        if result is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
             leader = int(process.id)
             respond(OutOfOrder(partition.key, leader, partition.leader_epoch))
             return
@@ -230,7 +230,7 @@ def _produce(number: int, batch: bytes) -> Serve:
         written = Written(partition.key.topic_id, result.base_offset)
         deadline_ms = process.now_ms() + PRODUCE_TIMEOUT_MS
 
-        def told(refusal: Refusal | None) -> None:
+        def told(refusal: ErrorCode | None) -> None:
             respond(written if refusal is None else refusal)
 
         partition.when_committed(result.end_offset, deadline_ms, told)
@@ -244,7 +244,7 @@ def _consume(number: int, offset: int) -> Serve:
         partition = _partition(process, number)
         refusal = None if partition is None else partition.fetch_refusal(-1)
         if partition is None or refusal is not None:
-            respond(Refusal.UNKNOWN_TOPIC_OR_PARTITION if refusal is None else refusal)
+            respond(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if refusal is None else refusal)
             return
         start, end = Offset(offset), Offset(partition.high_watermark)
         data = partition.log.read(start, end, READ_BYTES) if end > start else b""

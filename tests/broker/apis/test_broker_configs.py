@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from broker.apis.api_versions import FORWARDED, OFFERED
+from broker.apis.broker_apis import FORWARDED, OFFERED
 from quorum.protocol import codec
 from quorum.protocol.apis import ApiKey
 from statemachine.commands import (

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from broker.apis.api_versions import FORWARDED, OFFERED
+from broker.apis.broker_apis import FORWARDED, OFFERED
 from broker.apis.forwarding import refusal
 from quorum.protocol import codec, headers
 from quorum.protocol.apis import ApiKey

@@ -7,7 +7,7 @@ from uuid import UUID
 
 import pytest
 
-from broker.apis.api_versions import OFFERED
+from broker.apis.broker_apis import OFFERED
 from quorum.protocol import codec
 from quorum.protocol.apis import ApiKey
 from tests.broker.client_requests import batch, produce

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from broker.apis.api_versions import FORWARDED, OFFERED
+from broker.apis.broker_apis import FORWARDED, OFFERED
 from quorum.protocol.apis import PRIVATE_API_KEYS_FROM, ApiKey
 from tests.broker.client_requests import batch, fetch_request, produce, produce_request
 from tests.broker.embedded_cluster import Node, cluster

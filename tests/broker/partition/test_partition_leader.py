@@ -5,8 +5,9 @@ from collections.abc import Mapping
 import pytest
 
 from broker.limits import ALTER_PARTITION_RETRY_MS
-from broker.partition.assignment import Assignment, Refusal
+from broker.partition.assignment import Assignment
 from broker.partition.leader import CommittedIsr, IsrProposal, LeaderState, ProposalOutcome
+from quorum.protocol.errors import ErrorCode
 from statemachine.vocabulary import NO_EPOCH
 
 LAG_MS = 30_000
@@ -55,7 +56,7 @@ def fetch(
     epoch: int | None = None,
     now_ms: int = 1,
     live: Mapping[int, int] = LIVE,
-) -> Refusal | None:
+) -> ErrorCode | None:
     broker_epoch = 10 + follower if epoch is None else epoch
     return leader.fetched(
         follower, broker_epoch=broker_epoch, offset=offset, now_ms=now_ms, live=live
@@ -201,13 +202,13 @@ def test_a_fetch_without_a_broker_epoch_never_leads_into_the_isr() -> None:
 def test_the_fetch_of_an_incarnation_that_is_over_is_refused() -> None:
     leader = leading()
     live = {**LIVE, 3: 20}
-    assert fetch(leader, 3, 100, epoch=13, live=live) is Refusal.STALE_BROKER_EPOCH
+    assert fetch(leader, 3, 100, epoch=13, live=live) is ErrorCode.STALE_BROKER_EPOCH
 
 
 def test_an_incarnation_that_fetched_first_fences_the_one_before_it() -> None:
     leader = leading()
     assert fetch(leader, 3, 0, epoch=20) is None
-    assert fetch(leader, 3, 100, epoch=13) is Refusal.STALE_BROKER_EPOCH
+    assert fetch(leader, 3, 100, epoch=13) is ErrorCode.STALE_BROKER_EPOCH
 
 
 def test_a_new_incarnation_has_not_kept_up_because_the_one_before_it_had() -> None:
@@ -220,11 +221,11 @@ def test_a_new_incarnation_has_not_kept_up_because_the_one_before_it_had() -> No
 
 
 def test_a_stranger_is_refused() -> None:
-    assert fetch(leading(), 9, 0) is Refusal.NOT_LEADER_OR_FOLLOWER
+    assert fetch(leading(), 9, 0) is ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
 def test_an_offset_beyond_the_log_is_refused() -> None:
-    assert fetch(leading(), 2, 101) is Refusal.OFFSET_OUT_OF_RANGE
+    assert fetch(leading(), 2, 101) is ErrorCode.OFFSET_OUT_OF_RANGE
 
 
 # --- leaving the ISR -----------------------------------------------------------------------------
@@ -387,7 +388,7 @@ def test_a_removed_replica_is_forgotten() -> None:
     fetch(leader, 3, 100)
     leader.update(assignment((1, 2), (1, 2), leader_epoch=6, partition_epoch=9), now_ms=2)
     assert leader.progress_of(3) is None
-    assert fetch(leader, 3, 100) is Refusal.NOT_LEADER_OR_FOLLOWER
+    assert fetch(leader, 3, 100) is ErrorCode.NOT_LEADER_OR_FOLLOWER
     leader.update(assignment((1, 2, 3), (1, 2), leader_epoch=6, partition_epoch=10), now_ms=3)
     progress = leader.progress_of(3)
     assert progress is not None

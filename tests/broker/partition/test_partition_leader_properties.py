@@ -9,8 +9,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from broker.partition.assignment import Assignment, Refusal
+from broker.partition.assignment import Assignment
 from broker.partition.leader import CommittedIsr, IsrProposal, LeaderState, ProposalOutcome
+from quorum.protocol.errors import ErrorCode
 from statemachine.vocabulary import NO_EPOCH
 
 ME = 1
@@ -78,7 +79,7 @@ class LeaderMachine(RuleBasedStateMachine):
             now_ms=self.now_ms,
             live=self.live,
         )
-        assert refusal in (None, Refusal.STALE_BROKER_EPOCH)
+        assert refusal in (None, ErrorCode.STALE_BROKER_EPOCH)
         if knows_epoch:
             assert refusal is None
 

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from broker.partition.assignment import Refusal
 from broker.partition.partition import Partition
 from broker.storage.log_dir import METADATA_NAME, STATE_NAME
 from quorum.core.vocabulary import Offset
 from quorum.log.meta_properties import uuid_from_text
+from quorum.protocol.errors import ErrorCode
 from quorum.records.batch import CorruptBatch
 from quorum.records.decode import decode
 from tests.broker.client_requests import batch, fetch, produce
@@ -65,7 +65,7 @@ async def test_a_fetch_of_an_incarnation_that_is_over_is_refused(tmp_path: Path)
             .partition("t")
             .fetched_by(2, broker_epoch=0, current_leader_epoch=0, offset=0, last_fetched_epoch=-1)
         )
-        assert refusal is Refusal.STALE_BROKER_EPOCH
+        assert refusal is ErrorCode.STALE_BROKER_EPOCH
 
 
 async def test_a_deposed_leader_cuts_what_nobody_else_has(tmp_path: Path) -> None:

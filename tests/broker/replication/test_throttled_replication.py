@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.apis.purgatory import DelayedFetch
+from broker.apis.fetch import DelayedFetch
 from statemachine.commands import (
     ConfigChange,
     ConfigOp,
