@@ -153,3 +153,46 @@ class FeaturesDescription:
 
     epoch: int
     features: Sequence[FeatureInfo]
+
+
+TOPIC: Final = 2
+BROKER: Final = 4
+"""The kinds of resources that have configurations."""
+ALL_BROKERS: Final = ""
+"""The name of the configurations that all brokers share."""
+
+UPGRADE: Final = 1
+SAFE_DOWNGRADE: Final = 2
+UNSAFE_DOWNGRADE: Final = 3
+"""The types of a change of features (KIP-778)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfigInfo:
+    """One configuration in force, and who says so."""
+
+    name: str
+    value: str | None
+    """None for what must not be shown."""
+    source: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodePlace:
+    """The address that a node has announced at its boot of this timestamp."""
+
+    id: int
+    address: Address
+    boot_timestamp_ms: int
+    """The time at which it was booted, unless its clock has gone back before."""
+    directory_id: UUID
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Whereabouts:
+    """The nodes that one node knows; `leader_id` is -1 for none."""
+
+    cluster_id: str | None
+    leader_id: int
+    leader_epoch: int
+    nodes: Sequence[NodePlace]

@@ -7,7 +7,7 @@ from typing import Any, Final
 from admin.addresses import Address
 from admin.client.admin_client import AdminClient
 from admin.client.channels import Channels, Form
-from bench.asker import Claim, member
+from bench.asker import Claim
 from bench.brokers import TIMEOUT_MS
 from bench.faults import RunFailed
 from quorum.protocol.apis import ApiKey
@@ -76,17 +76,19 @@ async def check_epochs(leader: Address, claims: Sequence[Claim]) -> None:
 def _asking(claims: Sequence[Claim]) -> Any:
     def fill(form: Form) -> Any:
         partitions = tuple(
-            form.part(
-                "PartitionData",
-                partition_index=claim.number,
-                leader_epoch=claim.leader_epoch,
-                new_isr_with_epochs=tuple(member(claim, each) for each in claim.isr),
-                leader_recovery_state=0,
-                partition_epoch=claim.partition_epoch,
-            )
+            {
+                "partition_index": claim.number,
+                "leader_epoch": claim.leader_epoch,
+                "new_isr_with_epochs": tuple(
+                    {"broker_id": each, "broker_epoch": claim.broker_epochs[each]}
+                    for each in claim.isr
+                ),
+                "leader_recovery_state": 0,
+                "partition_epoch": claim.partition_epoch,
+            }
             for claim in claims
         )
-        topic = form.part("TopicData", topic_id=claims[0].topic_id, partitions=partitions)
+        topic = {"topic_id": claims[0].topic_id, "partitions": partitions}
         leader = claims[0].leader
         return form.request(
             broker_id=leader, broker_epoch=claims[0].broker_epochs[leader], topics=(topic,)

@@ -88,21 +88,19 @@ class Brokers:
                 cluster_id=self._cluster_id,
                 incarnation_id=UUID(int=_INCARNATION_BASE + broker_id),
                 listeners=(
-                    form.part(
-                        "Listener",
-                        name="PLAINTEXT",
-                        host="127.0.0.1",
-                        port=_ANY_PORT,
-                        security_protocol=0,
-                    ),
+                    {
+                        "name": "PLAINTEXT",
+                        "host": "127.0.0.1",
+                        "port": _ANY_PORT,
+                        "security_protocol": 0,
+                    },
                 ),
                 features=tuple(
-                    form.part(
-                        "Feature",
-                        name=each.name,
-                        min_supported_version=each.min_supported,
-                        max_supported_version=each.max_supported,
-                    )
+                    {
+                        "name": each.name,
+                        "min_supported_version": each.min_supported,
+                        "max_supported_version": each.max_supported,
+                    }
                     for each in RANGES
                 ),
                 rack=None,

@@ -61,15 +61,12 @@ class FirstRecords:
         batch = bytes(encode_client([record], producer_id=-1, producer_epoch=-1, base_sequence=-1))
 
         def fill(form: Form) -> Any:
-            data = tuple(
-                form.part("PartitionProduceData", index=each, records=batch) for each in partitions
-            )
-            part = form.part(
-                "TopicProduceData",
-                name=topic.name,
-                topic_id=topic.topic_id,
-                partition_data=data,
-            )
+            data = tuple({"index": each, "records": batch} for each in partitions)
+            part = {
+                "name": topic.name,
+                "topic_id": topic.topic_id,
+                "partition_data": data,
+            }
             return form.request(
                 transactional_id=None,
                 acks=ACKS_ALL,

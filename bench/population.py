@@ -71,21 +71,16 @@ class Population:
         frames = []
         for some in _cut(topics, max(1, at_once // TOPIC_PARTITIONS)):
             named = tuple(
-                form.part(
-                    "CreatableTopic",
-                    name=partitions[0].topic,
-                    num_partitions=-1,
-                    replication_factor=-1,
-                    assignments=tuple(
-                        form.part(
-                            "CreatableReplicaAssignment",
-                            partition_index=each.number,
-                            broker_ids=each.replicas,
-                        )
+                {
+                    "name": partitions[0].topic,
+                    "num_partitions": -1,
+                    "replication_factor": -1,
+                    "assignments": tuple(
+                        {"partition_index": each.number, "broker_ids": each.replicas}
                         for each in partitions
                     ),
-                    configs=(),
-                )
+                    "configs": (),
+                }
                 for partitions in some
             )
             request = form.request(topics=named, timeout=form.patience, validate_only=False)
@@ -108,16 +103,13 @@ class Population:
         frames = []
         for some in _cut(list(zip(self.held, targets, strict=True)), at_once):
             topics = tuple(
-                form.part(
-                    "ReassignableTopic",
-                    name=name,
-                    partitions=tuple(
-                        form.part(
-                            "ReassignablePartition", partition_index=each.number, replicas=target
-                        )
+                {
+                    "name": name,
+                    "partitions": tuple(
+                        {"partition_index": each.number, "replicas": target}
                         for each, target in group
                     ),
-                )
+                }
                 for name, group in groupby(some, key=lambda each: each[0].topic)
             )
             frames.append(framed(form, form.request(topics=topics, timeout=form.patience)))
@@ -167,11 +159,7 @@ def isr_request(leader: int, held: Sequence[Held], epochs: Mapping[int, int]) ->
     """One AlterPartition: the leader of all of these asks for their ISRs."""
     form = form_of(ApiKey.ALTER_PARTITION)
     topics = tuple(
-        form.part(
-            "TopicData",
-            topic_id=topic_id,
-            partitions=tuple(_proposed(form, each, epochs) for each in group),
-        )
+        {"topic_id": topic_id, "partitions": tuple(_proposed(form, each, epochs) for each in group)}
         for topic_id, group in groupby(held, key=lambda each: each.topic_id)
     )
     request = form.request(broker_id=leader, broker_epoch=epochs[leader], topics=topics)
@@ -179,16 +167,15 @@ def isr_request(leader: int, held: Sequence[Held], epochs: Mapping[int, int]) ->
 
 
 def _proposed(form: Form, held: Held, epochs: Mapping[int, int]) -> Any:
-    return form.part(
-        "PartitionData",
-        partition_index=held.number,
-        leader_epoch=held.leader_epoch,
-        new_isr_with_epochs=tuple(
-            form.part("BrokerState", broker_id=each, broker_epoch=epochs[each]) for each in held.isr
+    return {
+        "partition_index": held.number,
+        "leader_epoch": held.leader_epoch,
+        "new_isr_with_epochs": tuple(
+            {"broker_id": each, "broker_epoch": epochs[each]} for each in held.isr
         ),
-        leader_recovery_state=0,
-        partition_epoch=held.partition_epoch,
-    )
+        "leader_recovery_state": 0,
+        "partition_epoch": held.partition_epoch,
+    }
 
 
 def _turn(broker_ids: Sequence[int], place: int, count: int) -> tuple[int, ...]:

@@ -18,7 +18,7 @@ from admin.cli.options import (
 from admin.cli.output import Columns, columns
 
 if TYPE_CHECKING:
-    from admin.client.configs import ConfigInfo
+    from admin.model import ConfigInfo
 
 _TOPIC = 2
 _BROKER = 4

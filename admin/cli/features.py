@@ -68,7 +68,7 @@ async def upgrade(
     for name in names:
         if names.count(name) > 1:
             raise click.BadParameter(f"{name} is given twice", param_hint="--feature")
-    from admin.client.features import SAFE_DOWNGRADE, UNSAFE_DOWNGRADE, UPGRADE
+    from admin.model import SAFE_DOWNGRADE, UNSAFE_DOWNGRADE, UPGRADE
 
     upgrade_type = UNSAFE_DOWNGRADE if unsafe else SAFE_DOWNGRADE if downgrade else UPGRADE
     async with target.client() as client:

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
 from admin.cli.output import Columns, columns, kafka_columns
-from admin.client.nodes import NodePlace, Whereabouts
+from admin.model import NodePlace, Whereabouts
 from admin.units import show_duration
 from controller.quorum_description import (
     UNKNOWN,

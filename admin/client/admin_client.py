@@ -1,32 +1,49 @@
-"""A typed client of a cluster's administration."""
+"""A typed client of a cluster's administration: capabilities, and Kafka's own requests."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
+from uuid import UUID
+
+import msgspec
 
 from admin.addresses import Address
+from admin.capabilities import schema
 from admin.capabilities.reassignments import AssignedPartition, BeginMove, BegunMove
 from admin.capabilities.schema import Request, with_key
-from admin.client import capability, features, voters
-from admin.client import configs as config_questions
-from admin.client import reassignments as reassignment_questions
-from admin.client import topics as questions
-from admin.client.asking import Answer, Asker, Question
-from admin.client.configs import ConfigInfo
-from admin.client.nodes import Whereabouts, discover_brokers, read_whereabouts
+from admin.client import reassignments
+from admin.client.asking import Answer, Asker, Question, Verdict, ask_anybody, whole
+from admin.client.channels import Form
+from admin.client.cluster import (
+    describe_quorum,
+    metadata,
+    node_of,
+    read_brokers,
+    read_quorum,
+    read_topics,
+)
 from admin.faults import AdminError, Incompatible, Refused, Unreachable
 from admin.model import (
+    TOPIC,
+    UNSAFE_DOWNGRADE,
+    UPGRADE,
     Assignment,
     BrokerInfo,
     ClusterDescription,
+    ConfigInfo,
+    FeatureInfo,
     FeaturesDescription,
+    NodePlace,
     Reassignment,
     Reassignments,
     TopicDescription,
     Topics,
+    Whereabouts,
 )
 from controller.quorum_description import QuorumDescription
-from quorum.core.vocabulary import ReplicaKey
+from quorum.core.reconfiguration import NOT_DONE
+from quorum.core.vocabulary import NO_DIRECTORY, ReplicaKey
+from quorum.protocol.apis import ApiKey
 from quorum.protocol.extension_tags import Consistency
 
 __all__ = ["AdminClient", "AdminError", "Incompatible", "Refused", "Unreachable"]
@@ -37,6 +54,31 @@ TIMEOUT_MS: Final = 15_000
 
 BROKERS: Final = 1
 CONTROLLERS: Final = 2
+"""The kinds of nodes that DescribeCluster lists (KIP-919)."""
+BY_DEFAULT: Final = -1
+
+UNKNOWN_TOPIC_OR_PARTITION: Final = 3
+UNSUPPORTED_VERSION: Final = 35
+TOPIC_ALREADY_EXISTS: Final = 36
+BROKER_ID_NOT_REGISTERED: Final = 102
+DUPLICATE_VOTER: Final = 126
+VOTER_NOT_FOUND: Final = 127
+
+STATUS: Final = "metadata-quorum describe --status"
+"""The command that shows who leads and votes."""
+
+_SET: Final = 0
+_DELETE: Final = 1
+"""What IncrementalAlterConfigs does with a configuration (KIP-339)."""
+_SOURCES: Final = {
+    1: "topic",
+    2: "broker",
+    3: "all brokers",
+    4: "file of the broker",
+    5: "default",
+}
+_UPGRADE_TYPES_FROM: Final = 1
+"""The first UpdateFeatures that tells the downgrades apart and can only try."""
 
 
 class AdminClient:
@@ -69,53 +111,137 @@ class AdminClient:
         """Close the connections."""
         await self._asker.close()
 
+    async def _ask(self, question: Question) -> Answer:
+        return await self._asker.ask(question, within_ms=self._timeout_ms)
+
     async def ask(self, request: Request[A], *, stale: bool = False) -> A:
         """Ask for a capability; any node answers a `stale` request from what it has.
 
         A change that must not be carried out twice gets an idempotency key.
         """
         request = with_key(request)
-        answer = await self._ask(capability.question_of(request, stale=stale))
-        return capability.answer_in(request, answer.response.body)
+        body = schema.encode(request)
+        answer = await self._ask(
+            Question(
+                api_key=ApiKey.CAPABILITY,
+                fill=lambda form: form.request(name=request.NAME, stale=stale, body=body),
+                failing=request.failing(),
+                done_before=request.DONE_BEFORE,
+                look=None if request.only_reads() else request.LOOK,
+            )
+        )
+        try:
+            return schema.decode_answer(type(request), answer.response.body)
+        except msgspec.MsgspecError as error:
+            raise Incompatible(f"the answer to {request.NAME} cannot be read: {error}") from None
+
+    # --- the quorum and the cluster --------------------------------------------------------------
 
     async def describe_quorum(
         self, *, stale: bool = False, patient: bool = True
     ) -> QuorumDescription:
         """Describe the quorum as its leader sees it.
 
-        Any node answers where it may be `stale`. Who is not `patient` is told that nobody leads as
-        soon as that has gone on for longer than an election, with `Unreachable`.
+        Any node answers a `stale` request. If not `patient`, the request fails with `Unreachable`
+        as soon as there has been no leader for longer than an election takes.
         """
-        question = questions.describe_quorum(patient=patient)
-        answer = await self._ask(_fit(question, stale=stale))
+        answer = await self._ask(_fit(describe_quorum(patient=patient), stale=stale))
         cluster = await self.describe_cluster()
-        return questions.read_quorum(answer.response, cluster.cluster_id)
+        return read_quorum(answer.response, cluster.cluster_id)
 
     async def discover_brokers(self) -> Whereabouts:
-        """List the nodes that the node which answers has heard of; it needs no leader."""
-        answer = await self._ask(discover_brokers())
-        return read_whereabouts(answer.response)
+        """List the nodes that the node which answers has heard of; it needs no leader (KIP-595)."""
+        answer = await self._ask(
+            Question(
+                api_key=ApiKey.DISCOVER_BROKERS,
+                fill=ask_anybody,
+                failing="the nodes cannot be discovered",
+            )
+        )
+        found = answer.response
+        nodes = (
+            NodePlace(
+                id=each.replica_id,
+                address=Address(each.host, each.port),
+                boot_timestamp_ms=each.boot_timestamp,
+                directory_id=each.directory_id or NO_DIRECTORY,
+            )
+            for each in found.brokers
+        )
+        return Whereabouts(
+            cluster_id=found.cluster_id,
+            leader_id=found.leader_id,
+            leader_epoch=found.leader_epoch,
+            nodes=tuple(sorted(nodes, key=lambda node: node.id)),
+        )
 
     async def alter_voters(self, target: Sequence[ReplicaKey] | None) -> None:
-        """Let these vote in the end, one step after the other; None cancels what is under way.
+        """Let these vote in the end, one step after the other; None cancels the change under way.
 
-        Returns when that is committed; `describe_quorum` shows how far it has come.
+        Returns when that is committed; `describe_quorum` shows the progress.
         """
-        await self._ask(voters.alter_quorum(target))
+        failing = "the change of the voters cannot be cancelled"
+        voters = None
+        if target is not None:
+            failing = f"the voters cannot become {', '.join(each.text for each in target)}"
+            voters = [_named(each) for each in target]
+        await self._change_voters(
+            ApiKey.ALTER_QUORUM, {"target_voters": voters}, failing, done_before=None
+        )
 
     async def add_voter(self, voter: ReplicaKey, listeners: Sequence[tuple[str, Address]]) -> None:
         """Let one more controller vote, whose copy of the log has caught up (KIP-853)."""
-        await self._ask(voters.add_voter(voter, listeners))
+        places = [{"name": name, "host": at.host, "port": at.port} for name, at in listeners]
+        await self._change_voters(
+            ApiKey.ADD_RAFT_VOTER,
+            {"listeners": places, **_named(voter)},
+            f"controller {voter.id} cannot be added",
+            done_before=DUPLICATE_VOTER,
+        )
 
     async def remove_voter(self, voter: ReplicaKey) -> None:
         """Let a controller vote no more (KIP-853)."""
-        await self._ask(voters.remove_voter(voter))
+        await self._change_voters(
+            ApiKey.REMOVE_RAFT_VOTER,
+            _named(voter),
+            f"controller {voter.id} cannot be removed",
+            done_before=VOTER_NOT_FOUND,
+        )
+
+    async def _change_voters(
+        self, api_key: ApiKey, values: Mapping[str, Any], failing: str, *, done_before: int | None
+    ) -> None:
+        await self._ask(
+            Question(
+                api_key=api_key,
+                fill=lambda form: form.request(cluster_id=None, **values),
+                judge=_of_voters,
+                # Kafka's form of this request alone has no field for the time.
+                tells_patience=api_key is ApiKey.REMOVE_RAFT_VOTER,
+                failing=failing,
+                done_before=done_before,
+                look=STATUS,
+            )
+        )
 
     async def describe_cluster(self) -> ClusterDescription:
         """The nodes of the kind that this client asks: brokers, or controllers."""
         kind = CONTROLLERS if self._is_controller else BROKERS
-        answer = await self._ask(questions.describe_cluster(kind))
-        return questions.read_cluster(answer.response)
+        answer = await self._ask(
+            Question(
+                api_key=ApiKey.DESCRIBE_CLUSTER,
+                fill=lambda form: form.request(
+                    include_cluster_authorized_operations=False, endpoint_type=kind
+                ),
+                failing="the cluster cannot be described",
+            )
+        )
+        nodes = (node_of(each.broker_id, each) for each in answer.response.brokers)
+        return ClusterDescription(
+            cluster_id=answer.response.cluster_id,
+            controller_id=answer.response.controller_id,
+            nodes=tuple(sorted(nodes, key=lambda node: node.id)),
+        )
 
     async def brokers(self) -> Sequence[BrokerInfo]:
         """The brokers that are alive."""
@@ -123,9 +249,23 @@ class AdminClient:
         if not self._is_controller:
             return cluster.nodes
         controllers = {node.id for node in cluster.nodes}
-        answer = await self._ask(questions.metadata(()))
-        nodes = questions.read_brokers(answer.response)
+        answer = await self._ask(metadata(()))
+        nodes = read_brokers(answer.response)
         return tuple(node for node in nodes if node.id not in controllers)
+
+    async def unregister_broker(self, broker_id: int) -> None:
+        """Unregister a broker that will not come back, whatever replicas it has."""
+        await self._ask(
+            Question(
+                api_key=ApiKey.UNREGISTER_BROKER,
+                fill=lambda form: form.request(broker_id=broker_id),
+                failing=f"broker {broker_id} cannot be unregistered",
+                done_before=BROKER_ID_NOT_REGISTERED,
+                look="metaquorum brokers list",
+            )
+        )
+
+    # --- topics ----------------------------------------------------------------------------------
 
     async def describe_topics(
         self, names: Sequence[str] | None = None, *, stale: bool = False
@@ -138,8 +278,8 @@ class AdminClient:
 
     async def topics(self, names: Sequence[str] | None = None, *, stale: bool = False) -> Topics:
         """As `describe_topics`, with what it is as of."""
-        answer = await self._ask(_fit(questions.metadata(names), stale=stale))
-        return Topics(found=questions.read_topics(answer.response), as_of=answer.as_of)
+        answer = await self._ask(_fit(metadata(names), stale=stale))
+        return Topics(found=read_topics(answer.response), as_of=answer.as_of)
 
     async def create_topic(
         self,
@@ -151,57 +291,136 @@ class AdminClient:
         configs: Mapping[str, str] | None = None,
     ) -> None:
         """Create a topic; None leaves a number to the cluster. `assignments` excludes both."""
-        question = questions.create_topic(
-            name,
-            partitions=partitions,
-            replication_factor=replication_factor,
-            assignments=assignments or {},
-            configs=configs or {},
+        topic = {
+            "name": name,
+            "num_partitions": BY_DEFAULT if partitions is None else partitions,
+            "replication_factor": BY_DEFAULT if replication_factor is None else replication_factor,
+            "assignments": [
+                {"partition_index": partition, "broker_ids": tuple(brokers)}
+                for partition, brokers in sorted((assignments or {}).items())
+            ],
+            "configs": [
+                {"name": key, "value": value} for key, value in sorted((configs or {}).items())
+            ],
+        }
+        await self._ask(
+            Question(
+                api_key=ApiKey.CREATE_TOPICS,
+                fill=lambda form: form.request(topics=[topic]),
+                judge=lambda response: whole(response.topics[0]),
+                failing=f"topic {name} cannot be created",
+                done_before=TOPIC_ALREADY_EXISTS,
+            )
         )
-        await self._ask(question)
 
     async def create_partitions(self, name: str, count: int) -> None:
-        """Give a topic more partitions: `count` in all."""
-        await self._ask(questions.create_partitions(name, count))
+        """Give a topic more partitions: `count` in all (KIP-195)."""
+        topic = {"name": name, "count": count, "assignments": None}
+        await self._ask(
+            Question(
+                api_key=ApiKey.CREATE_PARTITIONS,
+                fill=lambda form: form.request(topics=[topic], validate_only=False),
+                judge=lambda response: whole(response.results[0]),
+                failing=f"topic {name} cannot have {count} partitions",
+            )
+        )
 
     async def delete_topic(self, name: str) -> None:
         """Delete a topic with all its records."""
-        await self._ask(questions.delete_topic(name))
+        await self._ask(
+            Question(
+                api_key=ApiKey.DELETE_TOPICS,
+                # Older versions have the names; newer ones structures that may hold an id instead.
+                fill=lambda form: form.request(
+                    topic_names=(name,), topics=[{"name": name, "topic_id": None}]
+                ),
+                judge=lambda response: whole(response.responses[0]),
+                failing=f"topic {name} cannot be deleted",
+                done_before=UNKNOWN_TOPIC_OR_PARTITION,
+            )
+        )
+
+    # --- configurations and features -------------------------------------------------------------
 
     async def describe_configs(self, kind: int, name: str) -> Sequence[ConfigInfo]:
-        """Describe the configurations of a resource and their sources."""
-        answer = await self._ask(config_questions.describe_configs(kind, name))
-        return config_questions.read_configs(answer.response)
+        """Describe the configurations of a topic or a broker and their sources (KIP-226)."""
+        resource = {"resource_type": kind, "resource_name": name, "configuration_keys": None}
+        answer = await self._ask(
+            Question(
+                api_key=ApiKey.DESCRIBE_CONFIGS,
+                fill=lambda form: form.request(
+                    resources=[resource], include_synonyms=False, include_documentation=False
+                ),
+                judge=lambda response: whole(response.results[0]),
+                failing=f"the configurations of {_resource(kind, name)} cannot be described",
+            )
+        )
+        found = (
+            ConfigInfo(
+                name=each.name,
+                value=each.value,
+                source=_SOURCES.get(each.config_source, f"source {each.config_source}"),
+            )
+            for each in answer.response.results[0].configs
+        )
+        return tuple(sorted(found, key=lambda each: each.name))
 
     async def alter_configs(
         self, kind: int, name: str, values: Mapping[str, str], removed: Collection[str] = ()
     ) -> None:
-        """Set and remove configurations of a resource, all of them or none."""
-        await self._ask(config_questions.alter_configs(kind, name, values, removed))
+        """Set and remove configurations of a resource, all of them or none (KIP-339)."""
+        operations: list[tuple[str, int, str | None]] = [
+            (each, _SET, value) for each, value in sorted(values.items())
+        ]
+        operations += [(each, _DELETE, None) for each in sorted(removed)]
+        resource = {
+            "resource_type": kind,
+            "resource_name": name,
+            "configs": [
+                {"name": each, "config_operation": operation, "value": value}
+                for each, operation, value in operations
+            ],
+        }
+        await self._ask(
+            Question(
+                api_key=ApiKey.INCREMENTAL_ALTER_CONFIGS,
+                fill=lambda form: form.request(resources=[resource], validate_only=False),
+                judge=lambda response: whole(response.responses[0]),
+                failing=f"the configurations of {_resource(kind, name)} cannot be changed",
+            )
+        )
 
     async def describe_features(self) -> FeaturesDescription:
-        """The features that a node supports, and those that are in force."""
-        answer = await self._ask(features.describe_features())
-        return features.read_features(answer.response)
+        """Describe the supported and the finalized levels of features (KIP-584)."""
+        answer = await self._ask(
+            Question(
+                api_key=ApiKey.API_VERSIONS,
+                fill=lambda form: form.request(
+                    client_software_name="metaquorum", client_software_version="1"
+                ),
+                failing="the features cannot be described",
+            )
+        )
+        return read_features(answer.response)
 
     async def update_features(
         self, levels: Mapping[str, int], *, upgrade_type: int, dry_run: bool = False
     ) -> None:
-        """Put features in force at these levels; `upgrade_type` is one of `feature_questions`."""
-        question = features.update_features(levels, upgrade_type=upgrade_type, dry_run=dry_run)
-        await self._ask(question)
+        """Put features in force at these levels, all or none (KIP-584).
 
-    async def unregister_broker(self, broker_id: int) -> None:
-        """Forget a broker that will not come back, whatever it has: Kafka's own request."""
-        await self._ask(questions.unregister_broker(broker_id))
+        `upgrade_type` is one of `admin.model`.
+        """
+        await self._ask(update_features(levels, upgrade_type=upgrade_type, dry_run=dry_run))
+
+    # --- reassignments ---------------------------------------------------------------------------
 
     async def begin_move(self, asked: BeginMove) -> BegunMove:
         """Begin a move, redirect and cancel what is under way; one result for each partition.
 
         It has a key, its own or a new one: after a lost answer nothing is carried out again.
         """
-        question = reassignment_questions.begin_move(with_key(asked))
-        return reassignment_questions.read_begun(asked, await self._ask(question))
+        question = reassignments.begin_move(with_key(asked))
+        return reassignments.read_begun(asked, await self._ask(question))
 
     async def alter_reassignments(
         self, assignments: Sequence[Assignment]
@@ -219,14 +438,77 @@ class AdminClient:
         self, wanted: Mapping[str, Sequence[int]] | None = None, *, stale: bool = False
     ) -> Reassignments:
         """As `list_reassignments`, with what it is as of; any node answers a `stale` one."""
-        question = reassignment_questions.list_reassignments(wanted)
-        answer = await self._ask(_fit(question, stale=stale))
-        found = reassignment_questions.read_reassignments(answer.response)
+        answer = await self._ask(_fit(reassignments.list_reassignments(wanted), stale=stale))
+        found = reassignments.read_reassignments(answer.response)
         return Reassignments(moves=found, as_of=answer.as_of)
-
-    async def _ask(self, question: Question) -> Answer:
-        return await self._asker.ask(question, within_ms=self._timeout_ms)
 
 
 def _fit(question: Question, *, stale: bool) -> Question:
     return replace(question, wanted=Consistency.STALE if stale else Consistency.LINEARIZABLE)
+
+
+def _of_voters(response: Any) -> Verdict:
+    """The verdict; a leader of ours says of a request that it has given up that it is not done."""
+    verdict = whole(response)
+    return replace(verdict, is_undone=(verdict.message or "").startswith(NOT_DONE))
+
+
+def _named(voter: ReplicaKey) -> dict[str, int | UUID | None]:
+    directory_id = None if voter.directory_id == NO_DIRECTORY else voter.directory_id
+    return {"voter_id": voter.id, "voter_directory_id": directory_id}
+
+
+def _resource(kind: int, name: str) -> str:
+    if kind == TOPIC:
+        return f"topic {name}"
+    return f"broker {name}" if name else "all brokers"
+
+
+def read_features(response: Any) -> FeaturesDescription:
+    """Return the features that the node knows or that are in force, by name."""
+    supported = {
+        each.name: (each.min_version, each.max_version)
+        for each in getattr(response, "supported_features", ())
+    }
+    levels = {
+        each.name: each.max_version_level for each in getattr(response, "finalized_features", ())
+    }
+    return FeaturesDescription(
+        epoch=getattr(response, "finalized_features_epoch", -1),
+        features=tuple(
+            FeatureInfo(name=name, supported=supported.get(name), level=levels.get(name, 0))
+            for name in sorted({*supported, *levels})
+        ),
+    )
+
+
+def update_features(levels: Mapping[str, int], *, upgrade_type: int, dry_run: bool) -> Question:
+    """Put features in force; a version that cannot say how is refused, and nothing is sent."""
+    too_old = False
+
+    def fill(form: Form) -> Any:
+        nonlocal too_old
+        is_old = form.version < _UPGRADE_TYPES_FROM
+        too_old = is_old and (dry_run or upgrade_type == UNSAFE_DOWNGRADE)
+        updates = [
+            {
+                "feature": name,
+                "max_version_level": level,
+                "allow_downgrade": upgrade_type != UPGRADE,
+                "upgrade_type": upgrade_type,
+            }
+            for name, level in sorted(levels.items())
+        ]
+        # Without the field the update would be carried out as another one: so none is sent.
+        return form.request(feature_updates=[] if too_old else updates, validate_only=dry_run)
+
+    def judge(response: Any) -> Verdict:
+        message = "the cluster is too old for --dry-run and --unsafe"
+        return Verdict(UNSUPPORTED_VERSION, message) if too_old else whole(response)
+
+    return Question(
+        api_key=ApiKey.UPDATE_FEATURES,
+        fill=fill,
+        judge=judge,
+        failing="the features cannot be updated",
+    )

@@ -169,38 +169,36 @@ class Consumer:
     def _list(self, part: Sequence[int], at: Position) -> Fill:
         def fill(form: Form) -> Any:
             partitions = tuple(
-                form.part(
-                    "ListOffsetsPartition",
-                    partition_index=number,
-                    current_leader_epoch=NO_EPOCH,
-                    timestamp=at.value,
-                )
+                {
+                    "partition_index": number,
+                    "current_leader_epoch": NO_EPOCH,
+                    "timestamp": at.value,
+                }
                 for number in part
             )
-            topic = form.part("ListOffsetsTopic", name=self.topic, partitions=partitions)
-            return form.request(
-                replica_id=CONSUMER, isolation_level=0, topics=(topic,), timeout=form.patience
-            )
+            topic = {"name": self.topic, "partitions": partitions}
+            return form.request(replica_id=CONSUMER, isolation_level=0, topics=(topic,))
 
         return fill
 
     def _fetch(self, part: Sequence[int], route: Route, at: Mapping[int, int]) -> Fill:
         def fill(form: Form) -> Any:
             partitions = tuple(
-                form.part(
-                    "FetchPartition",
-                    partition=number,
-                    current_leader_epoch=NO_EPOCH,
-                    fetch_offset=at[number],
-                    last_fetched_epoch=NO_EPOCH,
-                    log_start_offset=-1,
-                    partition_max_bytes=PARTITION_BYTES,
-                )
+                {
+                    "partition": number,
+                    "current_leader_epoch": NO_EPOCH,
+                    "fetch_offset": at[number],
+                    "last_fetched_epoch": NO_EPOCH,
+                    "log_start_offset": -1,
+                    "partition_max_bytes": PARTITION_BYTES,
+                }
                 for number in part
             )
-            topic = form.part(
-                "FetchTopic", topic=self.topic, topic_id=route.topic_id, partitions=partitions
-            )
+            topic = {
+                "topic": self.topic,
+                "topic_id": route.topic_id,
+                "partitions": partitions,
+            }
             return form.request(
                 replica_id=CONSUMER,
                 max_wait=timedelta(milliseconds=WAIT_MS),

@@ -114,11 +114,7 @@ def named(wanted: Collection[tuple[str, int]]) -> Fill:
     def fill(form: Form) -> Any:
         return form.request(
             topics=tuple(
-                form.part(
-                    "DescribableLogDirTopic",
-                    topic=topic,
-                    partitions=tuple(number for _, number in found),
-                )
+                {"topic": topic, "partitions": tuple(number for _, number in found)}
                 for topic, found in groupby(sorted(wanted), key=lambda each: each[0])
             )
         )

@@ -236,8 +236,8 @@ class Producer:
             return "it has no leader"
 
         def fill(form: Form) -> Any:
-            data = form.part("PartitionProduceData", index=id.partition, records=batch)
-            topic = form.part("TopicProduceData", name=id.topic, partition_data=(data,))
+            data = {"index": id.partition, "records": batch}
+            topic = {"name": id.topic, "partition_data": (data,)}
             return form.request(
                 transactional_id=None,
                 acks=self._acks.value,

@@ -30,23 +30,16 @@ def begin_move(asked: BeginMove) -> Question:
 
     def fill(form: Form) -> Any:
         topics = tuple(
-            form.part(
-                "ReassignableTopic",
-                name=topic,
-                partitions=tuple(
-                    form.part(
-                        "ReassignablePartition",
-                        partition_index=one.partition,
-                        replicas=one.replicas,
-                    )
-                    for one in group
+            {
+                "name": topic,
+                "partitions": tuple(
+                    {"partition_index": one.partition, "replicas": one.replicas} for one in group
                 ),
-            )
+            }
             for topic, group in groupby(asked.assignments, key=lambda one: one.topic)
         )
         return form.request(
             topics=() if asked.dry_run else topics,
-            timeout=form.patience,
             allow_replication_factor_change=asked.may_change_factor,
             options=options,
         )
@@ -105,14 +98,9 @@ def list_reassignments(wanted: Mapping[str, Sequence[int]] | None) -> Question:
         topics = None
         if wanted is not None:
             topics = tuple(
-                form.part(
-                    "ListPartitionReassignmentsTopics",
-                    name=name,
-                    partition_indexes=tuple(wanted[name]),
-                )
-                for name in sorted(wanted)
+                {"name": name, "partition_indexes": tuple(wanted[name])} for name in sorted(wanted)
             )
-        return form.request(topics=topics, timeout=form.patience)
+        return form.request(topics=topics)
 
     return Question(
         api_key=ApiKey.LIST_PARTITION_REASSIGNMENTS,

@@ -8,7 +8,7 @@ from typing import Final
 from uuid import UUID
 
 from admin.addresses import Address
-from admin.client import topics
+from admin.client import cluster
 from admin.client.asking import Asker
 from admin.faults import AdminError
 
@@ -68,9 +68,9 @@ class Routes:
         await self._asker.close()
 
     async def _ask(self, topic: str, version: int) -> Route:
-        answer = await self._asker.ask(topics.metadata([topic]), within_ms=self._timeout_ms)
-        brokers = {each.id: each.address for each in topics.read_brokers(answer.response)}
-        found = topics.read_topics(answer.response).get(topic)
+        answer = await self._asker.ask(cluster.metadata([topic]), within_ms=self._timeout_ms)
+        brokers = {each.id: each.address for each in cluster.read_brokers(answer.response)}
+        found = cluster.read_topics(answer.response).get(topic)
         if found is None:
             raise UnknownTopic(f"there is no topic {topic}")
         return Route(

@@ -108,11 +108,16 @@ async def change_quota(controller: Address, value: int) -> None:
 
 def _quota(value: int) -> Any:
     def fill(form: Form) -> Any:
-        entry = form.part(
-            "EntryData",
-            entity=(form.part("EntityData", entity_type="user", entity_name="bench"),),
-            ops=(form.part("OpData", key="request_percentage", value=float(value), remove=False),),
-        )
+        entry = {
+            "entity": ({"entity_type": "user", "entity_name": "bench"},),
+            "ops": (
+                {
+                    "key": "request_percentage",
+                    "value": float(value),
+                    "remove": False,
+                },
+            ),
+        }
         return form.request(entries=(entry,), validate_only=False)
 
     return fill

@@ -12,12 +12,11 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 from uuid import UUID
 
 from admin.addresses import Address
-from admin.client import topics
-from admin.client.channels import Channels
+from admin.client.channels import Channels, Form
 from admin.tools.kafka_runtime import Runtime
 from admin.tools.local_plan import log_dir
 from bench import agreement
@@ -32,6 +31,7 @@ from bench.peers.figures import KAFKA
 from bench.rivals import HEAP, Rival, Side
 from quorum.log.segment_reader import batches_of
 from quorum.persistent_state import LOG_FOLDER
+from quorum.protocol.apis import ApiKey
 from quorum.records.batch import CorruptBatch
 from quorum.records.decode import decode as decode_records
 from statemachine.records.codec import decode
@@ -106,12 +106,23 @@ def _format(command: Sequence[str]) -> None:
 async def _claims(leader: Address, brokers: Brokers, count: int) -> list[Claim]:
     """Create the topic and take hold of each partition: as it was created, it is."""
     turns = turns_of(count)
-    question = topics.create_topic(
-        TOPIC, partitions=None, replication_factor=None, assignments=turns, configs={}
-    )
+    assignments = [
+        {"partition_index": number, "broker_ids": turn} for number, turn in sorted(turns.items())
+    ]
+    topic_values = {
+        "name": TOPIC,
+        "num_partitions": -1,
+        "replication_factor": -1,
+        "assignments": assignments,
+        "configs": (),
+    }
+
+    def fill(form: Form) -> Any:
+        return form.request(topics=[topic_values])
+
     channels = Channels("bench-claims")
     try:
-        answer = await channels.ask(leader, question.api_key, question.fill, timeout_ms=TIMEOUT_MS)
+        answer = await channels.ask(leader, ApiKey.CREATE_TOPICS, fill, timeout_ms=TIMEOUT_MS)
     finally:
         await channels.close()
     (topic,) = answer.topics

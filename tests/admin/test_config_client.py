@@ -8,7 +8,7 @@ from click.testing import CliRunner
 from admin.addresses import Address
 from admin.cli.main import group
 from admin.client.admin_client import AdminClient, Refused
-from admin.client.configs import ALL_BROKERS, BROKER, TOPIC, ConfigInfo
+from admin.model import ALL_BROKERS, BROKER, TOPIC, ConfigInfo
 from tests.support.broker_requests import created, joined
 from tests.support.controllers import CLUSTER_ID, a_controller
 from tests.support.kafka_client import kafka_client

@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Final, TypeVar
 
 from admin.client.admin_client import AdminClient, AdminError
-from admin.client.nodes import Whereabouts
+from admin.model import Whereabouts
 from controller.quorum_description import QuorumDescription
 from quorum.log.meta_properties import look
 from quorum.transport.address import Address

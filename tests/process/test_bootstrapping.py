@@ -6,7 +6,7 @@ from typing import Final
 
 import pytest
 
-from admin.client.nodes import Whereabouts
+from admin.model import Whereabouts
 from controller.quorum_description import QuorumDescription
 from quorum.log.meta_properties import uuid_from_text
 from tests.process.joining_nodes import Nodes

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from admin.addresses import Address
-from admin.client import topics
+from admin.client import cluster
 from admin.client.channels import Channels, NoResponse
 from admin.model import Assignment, PartitionId
 from admin.tools.local_plan import ClusterPlan, log_dir
@@ -33,7 +33,7 @@ async def await_successor(
 ) -> Succession | None:
     """Ask `survivors` again and again who leads, until a new leader says so itself."""
     channels = Channels("metaquorum-demo")
-    question = topics.describe_quorum()
+    question = cluster.describe_quorum()
     found: asyncio.Future[Succession] = asyncio.get_running_loop().create_future()
 
     async def probe(address: Address) -> None:
@@ -45,7 +45,7 @@ async def await_successor(
             except NoResponse:
                 response = None
             if response is not None and not question.judge(response).code:
-                quorum = topics.read_quorum(response, None)
+                quorum = cluster.read_quorum(response, None)
                 if quorum.leader_id not in (killed_id, -1) and not found.done():
                     after_ms = monotonic_ms() - killed_at_ms
                     found.set_result(Succession(quorum.leader_id, quorum.leader_epoch, after_ms))

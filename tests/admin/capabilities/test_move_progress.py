@@ -11,8 +11,7 @@ from admin.capabilities.moves import DescribedMove, DescribeMove
 from admin.capabilities.quorum import TransferLead
 from admin.cli.main import group
 from admin.client.admin_client import AdminClient
-from admin.client.configs import BROKER, TOPIC
-from admin.model import Assignment
+from admin.model import BROKER, TOPIC, Assignment
 from admin.units import show_size
 from controller.quorum_description import UNKNOWN
 from quorum.protocol.apis import ApiKey

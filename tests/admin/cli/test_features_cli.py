@@ -10,15 +10,15 @@ from click.testing import CliRunner, Result
 
 from admin.cli.features import described, features_data
 from admin.cli.main import group
+from admin.client.admin_client import read_features, update_features
 from admin.client.channels import Form
-from admin.client.features import (
+from admin.model import (
     SAFE_DOWNGRADE,
     UNSAFE_DOWNGRADE,
     UPGRADE,
-    read_features,
-    update_features,
+    FeatureInfo,
+    FeaturesDescription,
 )
-from admin.model import FeatureInfo, FeaturesDescription
 from quorum.protocol.apis import ApiKey
 from quorum.protocol.codec import error_code, make_known, nested, response_schema
 
