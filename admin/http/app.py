@@ -1,22 +1,423 @@
-"""The aiohttp application: the routes of every capability, and the two that take or give plans."""
+"""The HTTP application of a node: its routes, and the responses that are more than an answer."""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any, Final
 
 from aiohttp import web
+from msgspec import convert
+from msgspec.structs import replace
 
-from admin.capabilities.moves import BASE
-from admin.http import brokers, moves, plans, quorum
-from admin.http.capability_routes import GATEWAY, add_routes
+from admin.capabilities.brokers import (
+    BrokersAltered,
+    CordonBrokers,
+    DescribeBroker,
+    UncordonBrokers,
+    UnregisterBrokers,
+)
+from admin.capabilities.decommission import DecommissionBrokers, RecommissionBrokers
+from admin.capabilities.moves import (
+    BASE,
+    AlterMove,
+    CancelMoves,
+    DescribedMove,
+    DescribeMove,
+    DescribeMovePartitions,
+    ListMoves,
+    MoveProgress,
+    MovesChanged,
+    PartitionResult,
+    PauseMoves,
+    ResumeMoves,
+    RollBackMove,
+    whole_plan,
+)
+from admin.capabilities.plan_steps import (
+    UNTRIED,
+    PlanResult,
+    begun_data,
+    emptying_data,
+    plan_data,
+)
+from admin.capabilities.plans import ChangeReplicationFactor, GeneratePlan
+from admin.capabilities.quorum import AlterVoters, Voters
+from admin.capabilities.reassignments import BeginMove, BegunMove, ListReassignments
+from admin.capabilities.schema import Request, json_of
+from admin.faults import Refused
+from admin.http.capability_routes import (
+    GATEWAY,
+    LARGE_BYTES,
+    Refuse,
+    Respond,
+    add_routes,
+    as_json,
+    ask,
+    check_parameters,
+    flag,
+    id_in,
+    key_of,
+)
 from admin.http.gateway import Gateway
-from admin.http.problems import as_problems
-from admin.plan_file import PLAN_BYTES_MAX
+from admin.http.problems import (
+    REPEATED,
+    Problem,
+    as_problems,
+    refusals_data,
+    refused,
+    refused_part,
+)
+from admin.model import Assignment
+from admin.plan_file import PLAN_BYTES_MAX, InvalidPlan, parse_move, render_plan
+from statemachine.errors import Error
+from statemachine.limits import PLANNED_STEPS_SHOWN_MAX
+
+LOOK_AGAIN_SECONDS: Final = 2
+"""The `Retry-After` of a decommission."""
 
 
 def make_app(gateway: Gateway) -> web.Application:
-    """The application of one node."""
+    """Make the application of one node."""
     app = web.Application(middlewares=[as_problems], client_max_size=PLAN_BYTES_MAX)
     app[GATEWAY] = gateway
-    app.router.add_get(BASE, moves.get_all)
-    app.router.add_post(BASE, moves.post_plan)
-    app.router.add_get(f"{BASE}/{{id}}/rollback-plan", moves.get_rollback_plan)
-    responses = {**brokers.RESPONSES, **moves.RESPONSES, **plans.RESPONSES, **quorum.RESPONSES}
-    add_routes(app.router, responses, moves.REFUSALS)
+    app.router.add_get(BASE, get_all)
+    app.router.add_post(BASE, post_plan)
+    app.router.add_get(f"{BASE}/{{id}}/rollback-plan", get_rollback_plan)
+    add_routes(app.router, RESPONSES, REFUSALS)
     return app
+
+
+# --- moves -------------------------------------------------------------------------------------
+
+
+async def get_all(request: web.Request) -> web.Response:
+    """The partitions under way, and the moves; `?topic=NAME` asks for one topic's partitions."""
+    check_parameters(request, "topic", "stale")
+    stale, topic = flag(request, "stale"), request.query.get("topic")
+    found = await ask(request, ListReassignments(), stale=stale)
+    kept = tuple(each for each in found.reassignments if topic in (None, each.topic))
+    body = json_of(replace(found, reassignments=kept)) | {"total": len(kept)}
+    if topic is None:
+        moves = json_of(await ask(request, ListMoves(), stale=stale))
+        moves["moves_as_of_offset"] = moves.pop("as_of_offset")
+        body |= moves
+    return as_json(body)
+
+
+async def post_plan(request: web.Request) -> web.Response:
+    """Begin a move by a plan as of `reassign-partitions`, with its name, priority and throttle.
+
+    202 with its location; 200 where nothing had to change, and for a dry run. One bad partition
+    does not stop the others: those that are refused are told with their reasons; 400 if all are.
+    """
+    check_parameters(request, "dry_run")
+    key, is_dry = key_of(request), flag(request, "dry_run")
+    asked = await _plan_in(request)
+    asked = replace(asked, key=key, dry_run=asked.dry_run or is_dry)
+    found = await ask(request, asked)
+    request[REPEATED] = found.repeated
+    if len(found.refused) == len(found.results):
+        raise refused(400, found.refused, len(found.refused))
+    if asked.dry_run:
+        moved = await request.app[GATEWAY].bytes_of_move(asked.assignments, found.refused)
+        return as_json({**_foreseen_data(found), **json_of(moved)})
+    return _begun(_begun_data(found), found.move_id)
+
+
+async def _plan_in(request: web.Request) -> BeginMove:
+    body = await request.read()
+    try:
+        if len(body) < LARGE_BYTES:
+            return parse_move(body.decode())
+        # Beside the loop: a plan of 100,000 partitions takes a second.
+        return await asyncio.to_thread(lambda: parse_move(body.decode()))
+    except UnicodeDecodeError as error:
+        raise Problem(
+            400, "Not UTF-8", f"the body is not UTF-8 text: byte {error.start} is wrong"
+        ) from error
+    except InvalidPlan as error:
+        raise Problem(400, "Invalid plan", str(error)) from error
+
+
+async def get_rollback_plan(request: web.Request) -> web.Response:
+    """The plan that leads back, in the JSON form of `reassign-partitions`.
+
+    Partitions whose topics are deleted are left out; how many is in the header Partitions-Gone.
+    """
+    check_parameters(request)
+    move_id = id_in(request.match_info["id"], "move")
+    await _described(request, move_id)
+    found = await whole_plan(lambda part: ask(request, part), move_id)
+    # Beside the loop: 100,000 partitions take half a second.
+    text = await asyncio.to_thread(render_plan, found.originals)
+    headers = {"Partitions-Gone": str(found.gone)}
+    return web.Response(text=text, content_type="application/json", headers=headers)
+
+
+async def paused(
+    request: web.Request, asked: PauseMoves | ResumeMoves, answer: MovesChanged
+) -> web.Response:
+    """The move as it is now, or the pause of all moves."""
+    if not asked.everything:
+        return await _altered(request, asked.moves[0], answer)
+    found = json_of(await ask(request, ListMoves()))
+    return as_json({name: found[name] for name in ("as_of_offset", "all_paused")})
+
+
+async def altered(request: web.Request, asked: AlterMove, answer: MovesChanged) -> web.Response:
+    """The move as it is now."""
+    return await _altered(request, asked.move_id, answer)
+
+
+async def _altered(request: web.Request, move_id: int, answer: MovesChanged) -> web.Response:
+    await _check_done(request, answer)
+    return as_json(json_of(await _described(request, move_id)))
+
+
+async def cancelled(request: web.Request, asked: CancelMoves, answer: MovesChanged) -> web.Response:
+    """The replicas of each partition now; 409 if none could be cancelled."""
+    if not answer.partitions_accepted:
+        await _check_done(request, answer)
+        if answer.partitions_refused:
+            raise _conflict(answer)
+    return as_json({"dry_run": asked.dry_run, **json_of(answer)})
+
+
+async def rolled_back(
+    request: web.Request, asked: RollBackMove, answer: MovesChanged
+) -> web.Response:
+    """The move that has begun: 202 with its location; 200 if there is nothing to go back to."""
+    if answer.partitions_refused and not answer.begun_move_id:
+        raise _conflict(answer)
+    body = json_of(answer)
+    if not asked.dry_run:
+        return _begun(body, answer.begun_move_id)
+    plan = await whole_plan(lambda part: ask(request, part), asked.move_id)
+    back = [
+        Assignment(topic=each.topic, partition=each.partition, replicas=tuple(replicas))
+        for each, replicas in plan.originals.items()
+    ]
+    moved = await request.app[GATEWAY].bytes_of_move(back, _refused(answer))
+    return as_json({"dry_run": True, **body, **json_of(moved)})
+
+
+async def no_such_move(
+    _request: web.Request, asked: DescribeMove | DescribeMovePartitions, error: Refused
+) -> Exception:
+    """404 for a move that is not listed."""
+    if error.code != Error.INVALID_REQUEST.code or "page_token" in error.reason:
+        return error
+    reason = f"there is no move {asked.move_id}, or it ended long ago; GET {BASE} lists them"
+    return Problem(404, "No such move", reason, retriable=False)
+
+
+async def not_rolled_back(request: web.Request, asked: RollBackMove, error: Refused) -> Exception:
+    """404 for a move that is not listed; otherwise the refusal."""
+    if error.code == Error.INVALID_REQUEST.code:
+        await _described(request, asked.move_id)
+    return error
+
+
+async def _described(request: web.Request, move_id: int) -> DescribedMove:
+    """The move of this id; raises a `Problem` if it is not listed."""
+    asked = DescribeMove(move_id=move_id)
+    try:
+        return await ask(request, asked)
+    except Refused as error:
+        raise await no_such_move(request, asked, error) from error
+
+
+async def _check_done(request: web.Request, answer: MovesChanged) -> None:
+    """Raise a `Problem` if a move that was named is not listed, or was not changed."""
+    for each in answer.moves:
+        if each.kafka_error_code:
+            await _described(request, each.move_id)
+            raise refused_part(409, each)
+
+
+def _conflict(answer: MovesChanged) -> Problem:
+    """409: no partition of a move could be changed, each with its reason."""
+    return refused(409, _refused(answer), answer.partitions_refused)
+
+
+def _refused(answer: MovesChanged) -> list[PartitionResult]:
+    return [each for each in answer.partitions if each.kafka_error_code]
+
+
+def _begun(body: Any, move_id: int | None) -> web.Response:
+    """202 with the location of the move, or 200 if none has begun."""
+    response = as_json(body, status=202 if move_id else 200)
+    if move_id:
+        response.headers["Location"] = f"{BASE}/{move_id}"
+    return response
+
+
+def _begun_data(found: BegunMove) -> dict[str, Any]:
+    """The JSON of a move that has begun, and the partitions that are refused."""
+    return {
+        "move_id": found.move_id or None,
+        "accepted": len(found.accepted),
+        "refused": len(found.refused),
+        "errors": refusals_data(found.refused),
+    }
+
+
+def _foreseen_data(found: BegunMove) -> dict[str, Any]:
+    """The JSON of a dry run, with the steps of the first partitions."""
+    told = found.accepted[:PLANNED_STEPS_SHOWN_MAX]
+    return {
+        "dry_run": True,
+        **_begun_data(found),
+        "planned": [
+            {
+                "topic": each.topic,
+                "partition": each.partition,
+                "replicas": list(each.replicas),
+                "steps": [list(step) for step in each.steps],
+            }
+            for each in told
+        ],
+        "planned_not_shown": len(found.accepted) - len(told),
+    }
+
+
+# --- plans -----------------------------------------------------------------------------------
+
+
+async def generated(request: web.Request, _asked: GeneratePlan, answer: PlanResult) -> web.Response:
+    """The plan, to be asked for as it is told; 409 if there is none."""
+    _check_planned(answer)
+    return as_json(plan_data(answer, await request.app[GATEWAY].bytes_of_plan(answer)))
+
+
+async def factor_changed(
+    request: web.Request, asked: ChangeReplicationFactor, answer: PlanResult
+) -> web.Response:
+    """The plan and what has begun of it: 202 with its location; 409 if there is no plan."""
+    _check_planned(answer)
+    moved = await request.app[GATEWAY].bytes_of_plan(answer) if asked.dry_run else UNTRIED
+    body = {"dry_run": asked.dry_run, **plan_data(answer, moved), **begun_data(answer)}
+    return _begun_plan(answer, body, status=202 if answer.accepted else 200)
+
+
+async def decommissioned(
+    request: web.Request, asked: DecommissionBrokers, answer: PlanResult
+) -> web.Response:
+    """The progress of a decommission: 202 while the broker has replicas that moves take away."""
+    begins = request.method == "PUT"
+    if not answer.emptying.held and not asked.unregister:
+        _check_registered(answer)
+    if begins:
+        _check_planned(answer)
+    moves = []
+    for move_id in answer.moves:
+        move = await ask(request, DescribeMove(move_id=move_id))
+        moves.append(json_of(convert(move, MoveProgress, from_attributes=True)))
+    is_tried = begins and asked.dry_run
+    moved = await request.app[GATEWAY].bytes_of_plan(answer) if is_tried else UNTRIED
+    body = {
+        "broker_id": asked.broker_ids[0],
+        "dry_run": asked.dry_run,
+        **emptying_data(answer),
+        **plan_data(answer, moved),
+        **begun_data(answer),
+        "moves": moves,
+    }
+    is_begun = begins and not asked.dry_run and answer.emptying.held > 0
+    return _begun_plan(answer, body, status=202 if is_begun else 200)
+
+
+async def recommissioned(
+    _request: web.Request, asked: RecommissionBrokers, answer: PlanResult
+) -> web.Response:
+    """The replicas of the partitions whose moves are cancelled."""
+    _check_planned(answer)
+    _check_registered(answer)
+    partitions = [
+        {**each.id._asdict(), "replicas": list(each.replicas)} for each in answer.partitions
+    ]
+    told = {"broker_id": asked.broker_ids[0], "dry_run": asked.dry_run, "cordoned": False}
+    return as_json({**told, "partitions": partitions, **begun_data(answer)})
+
+
+def _begun_plan(answer: PlanResult, body: dict[str, Any], *, status: int) -> web.Response:
+    response = as_json(body, status=status)
+    if status == 202:
+        response.headers["Retry-After"] = str(LOOK_AGAIN_SECONDS)
+        if answer.moves:
+            response.headers["Location"] = f"{BASE}/{answer.moves[-1]}"
+    return response
+
+
+def _check_planned(answer: PlanResult) -> None:
+    """Raise a `Problem` with the reason if there is no plan."""
+    if answer.reason is not None:
+        raise Problem(409, "No plan", answer.reason, retriable=False)
+
+
+def _check_registered(answer: PlanResult) -> None:
+    """Raise a `Problem` if the broker is not registered, and nothing was planned for it."""
+    for each in answer.emptying.strange:
+        if not answer.planned:
+            raise Problem(
+                404,
+                "No such broker",
+                f"Broker ID {each} is not currently registered",
+                kafka_error=Error.BROKER_ID_NOT_REGISTERED.name,
+                kafka_error_code=Error.BROKER_ID_NOT_REGISTERED.code,
+                retriable=False,
+            )
+
+
+# --- brokers and voters ----------------------------------------------------------------------
+
+
+async def cordoned(
+    request: web.Request, asked: CordonBrokers | UncordonBrokers, answer: BrokersAltered
+) -> web.Response:
+    """The broker as it is now."""
+    (result,) = answer.brokers
+    if result.kafka_error_code:
+        raise Refused(asked.failing(), result.kafka_error_code, result.message)
+    broker = await ask(request, DescribeBroker(broker_id=result.broker_id))
+    return as_json(json_of(broker))
+
+
+async def unregistered(
+    _request: web.Request, asked: UnregisterBrokers, answer: BrokersAltered
+) -> web.Response:
+    """That the broker is not registered any more; 409 if it is in use."""
+    (result,) = answer.brokers
+    if result.kafka_error_code == Error.BROKER_ID_NOT_REGISTERED.code:
+        raise Refused(asked.failing(), result.kafka_error_code, result.message)
+    if result.kafka_error_code:
+        raise refused_part(409, result, f"{asked.failing()}: ")
+    return as_json({"broker_id": result.broker_id, "registered": False})
+
+
+async def voters_altered(_request: web.Request, asked: AlterVoters, answer: Voters) -> web.Response:
+    """The voters: 202 while the change to the target is under way."""
+    is_done = asked.target_voters is None or answer.is_at_rest
+    return as_json(json_of(answer), status=200 if is_done else 202)
+
+
+RESPONSES: Final[Mapping[type[Request[Any]], Respond]] = {
+    PauseMoves: paused,
+    ResumeMoves: paused,
+    AlterMove: altered,
+    CancelMoves: cancelled,
+    RollBackMove: rolled_back,
+    GeneratePlan: generated,
+    ChangeReplicationFactor: factor_changed,
+    DecommissionBrokers: decommissioned,
+    RecommissionBrokers: recommissioned,
+    CordonBrokers: cordoned,
+    UncordonBrokers: cordoned,
+    UnregisterBrokers: unregistered,
+    AlterVoters: voters_altered,
+}
+"""The responses to requests that are more than their answers as JSON."""
+REFUSALS: Final[Mapping[type[Request[Any]], Refuse]] = {
+    DescribeMove: no_such_move,
+    DescribeMovePartitions: no_such_move,
+    RollBackMove: not_rolled_back,
+}

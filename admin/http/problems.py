@@ -10,7 +10,7 @@ from aiohttp import web
 from msgspec import convert
 
 from admin.capabilities.moves import PartitionError
-from admin.capabilities.schema import json_of
+from admin.capabilities.schema import Result, json_of
 from admin.faults import Refused, error_name
 from admin.http.gateway import NoAnswer
 from quorum.protocol.errors import ErrorCode
@@ -56,21 +56,25 @@ class Problem(Exception):
         }
 
 
-def refused(results: Sequence[PartitionError]) -> Problem:
-    """Every part of a request was refused."""
+def refused_part(status: int, result: Result, where: str = "", **members: Any) -> Problem:
+    """A part of a request was refused; `where` names it."""
+    return Problem(
+        status,
+        "Refused",
+        f"{where}{result.message or result.kafka_error}",
+        kafka_error=result.kafka_error,
+        kafka_error_code=result.kafka_error_code,
+        retriable=False,
+        **members,
+    )
+
+
+def refused(status: int, results: Sequence[PartitionError], count: int) -> Problem:
+    """All parts of a request were refused: `count`, of which these are the first."""
     first = results[0]
     # A message about a whole topic names it.
     where = "" if first.partition is None else f"{first.id}: "
-    return Problem(
-        400,
-        "Refused",
-        f"{where}{first.message or first.kafka_error}",
-        kafka_error=first.kafka_error,
-        kafka_error_code=first.kafka_error_code,
-        retriable=False,
-        errors=refusals_data(results),
-        refused=len(results),
-    )
+    return refused_part(status, first, where, errors=refusals_data(results), refused=count)
 
 
 def refusals_data(refused: Sequence[PartitionError]) -> list[dict[str, Any]]:
