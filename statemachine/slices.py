@@ -33,8 +33,8 @@ PASSED_US: Final = 1
 """To skip a partition after a short look."""
 
 
-def whole(work: Slices[T]) -> T:
-    """Do all of the work now, and return its result."""
+def whole(work: Generator[object, None, T]) -> T:
+    """Run all slices now, and return the result."""
     while True:
         try:
             next(work)

@@ -45,14 +45,14 @@ from statemachine.commands import (
 )
 from statemachine.errors import Error, Refusal
 from statemachine.limits import REFUSED_SHOWN_MAX
-from statemachine.reassignment.planner.drain import drain as drained
-from statemachine.reassignment.planner.outcome import whole
+from statemachine.reassignment.planner.outcome import loads_before_and_after
 from statemachine.reassignment.planner.placing import Assignment
+from statemachine.reassignment.planner.plans import Unplanned
+from statemachine.reassignment.planner.plans import drain as drained
 from statemachine.reassignment.planner.survey import (
     Ground,
     Held,
     Stay,
-    Unplanned,
     drained_keys,
     drains,
     ground,
@@ -134,7 +134,7 @@ class DecommissionBrokers(NewMove[PlanResult], PlanRequest, frozen=True, kw_only
             emptying = _emptying(seen, brokers, rows, cordoned)
             return PlanResult(reason=plan.message, moves=tuple(moves), emptying=emptying)
         racks = seen.racks
-        now, then = whole(seen, rows, plan)
+        now, then = loads_before_and_after(seen, rows, plan)
         if not (self.dry_run or pieces.is_over):
             await begun.begin(pieces, plan, _move(self, brokers))
             if self.unregister and not rows:

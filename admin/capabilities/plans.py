@@ -26,17 +26,9 @@ from statemachine.commands import BeginMove
 from statemachine.errors import Error, Refusal
 from statemachine.image.image import Image
 from statemachine.limits import PLANNED_PARTITIONS_MAX
-from statemachine.reassignment.planner.generate import generate
 from statemachine.reassignment.planner.placing import Assignment, Racks
-from statemachine.reassignment.planner.replication_factor import with_factor
-from statemachine.reassignment.planner.survey import (
-    Ground,
-    NoTopic,
-    Piece,
-    Unplanned,
-    ground,
-    topics_piece,
-)
+from statemachine.reassignment.planner.plans import Unplanned, generate, with_factor
+from statemachine.reassignment.planner.survey import Ground, NoTopic, Piece, ground, topics_piece
 from statemachine.vocabulary import Replicas
 
 FACTOR_MAX: Final = 32_767

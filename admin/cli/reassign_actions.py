@@ -17,8 +17,9 @@ from admin.client.admin_client import AdminClient, Incompatible
 from admin.client.log_sizes import bytes_at, copied
 from admin.model import Assignment, PartitionId, Reassignment, TopicDescription
 from admin.plan_file import InvalidPlan, check_plan, missing
-from statemachine.reassignment.planner.generate import generate as generated
-from statemachine.reassignment.planner.survey import Unplanned, at_once
+from statemachine.reassignment.planner.plans import Unplanned
+from statemachine.reassignment.planner.plans import generate as generated
+from statemachine.slices import whole
 
 Racks = dict[int, str | None]
 Replicas = dict[PartitionId, tuple[int, ...]]
@@ -95,7 +96,7 @@ async def generate(
                 raise InvalidPlan(f"Topic {name} not found.")
         current = _replicas(topics)
         await _check_moves(client, names)
-        plan = at_once(generated(dict(current.items()), racks, closed=brokers.cordoned))
+        plan = whole(generated(dict(current.items()), racks, closed=brokers.cordoned))
         if isinstance(plan, Unplanned):
             say(f"Error: {plan.message}")
             return Exit.FAILED

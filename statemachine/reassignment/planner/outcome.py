@@ -78,7 +78,7 @@ def _crowded(assignment: Assignment, racks: Racks) -> int | None:
     return crowded
 
 
-def whole(
+def loads_before_and_after(
     seen: Ground, rows: Sequence[Held], plan: Assignment
 ) -> tuple[tuple[Load, ...], tuple[Load, ...]]:
     """Of every broker, in order of id, what it has and leads: now, and then.

@@ -5,15 +5,14 @@ found when the plan is submitted: each partition is decided on as it is then.
 
 """
 
-from collections.abc import Collection, Generator, Sequence
+from collections.abc import Collection, Sequence
 from enum import StrEnum
-from typing import Final, TypeVar
+from typing import Final
 
 from msgspec import Struct
 
 from statemachine.brokers.lifecycle import takers
 from statemachine.image.image import Image
-from statemachine.limits import PLANNED_PARTITIONS_MAX
 from statemachine.reassignment.planner.placing import Racks
 from statemachine.reassignment.settings import limits
 from statemachine.vocabulary import NO_LEADER, BrokerId, MoveId, MoveKind, Replicas
@@ -197,54 +196,3 @@ def topics_piece(image: Image, names: Sequence[str], at: tuple[int, int]) -> Pie
             moving.append((names[place], number))
         number += 1
     return Piece(replicas=replicas, moving=tuple(moving), next=(place, number))
-
-
-T = TypeVar("T")
-
-
-class Reason(StrEnum):
-    """The reasons why there is no plan."""
-
-    NO_PARTITIONS = "no-partitions"
-    TOO_MANY_PARTITIONS = "too-many-partitions"
-    TOO_FEW_BROKERS = "too-few-brokers"
-    INVALID_FACTOR = "invalid-factor"
-    NOTHING_TO_IMPROVE = "nothing-to-improve"
-
-
-class Unplanned(Struct, frozen=True):
-    """There is no plan, and why."""
-
-    reason: Reason
-    message: str
-
-
-def too_many(count: int) -> Unplanned | None:
-    """Return the refusal for a plan of so many partitions, or None."""
-    if count <= PLANNED_PARTITIONS_MAX:
-        return None
-    return Unplanned(
-        Reason.TOO_MANY_PARTITIONS,
-        f"{count} partitions are more than one plan may have: {PLANNED_PARTITIONS_MAX}; plan for"
-        " fewer topics or brokers at a time",
-    )
-
-
-def too_few(named: str, needed: int, there: int) -> Unplanned | None:
-    """Return the reason why the partition of this name cannot have so many replicas, or None."""
-    if needed <= there:
-        return None
-    return Unplanned(
-        Reason.TOO_FEW_BROKERS,
-        f"{named} needs {needed} brokers for its replicas, and can have {there}",
-    )
-
-
-def at_once(work: Generator[None, None, T]) -> T:
-    """Run the work without a pause, and return its result."""
-    while True:
-        try:
-            next(work)
-        except StopIteration as end:
-            found: T = end.value
-            return found

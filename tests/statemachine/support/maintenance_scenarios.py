@@ -15,18 +15,9 @@ from collections.abc import Mapping
 
 from statemachine import commands
 from statemachine.brokers.safety import TooMany, safe_to_stop
-from statemachine.reassignment.planner.drain import drain
-from statemachine.reassignment.planner.generate import generate
-from statemachine.reassignment.planner.replication_factor import with_factor
-from statemachine.reassignment.planner.survey import (
-    Stay,
-    Unplanned,
-    at_once,
-    drained_keys,
-    ground,
-    held,
-    held_keys,
-)
+from statemachine.reassignment.planner.plans import Unplanned, drain, generate, with_factor
+from statemachine.reassignment.planner.survey import Stay, drained_keys, ground, held, held_keys
+from statemachine.slices import whole
 from statemachine.vocabulary import MoveKind, Replicas
 from tests.statemachine.support.move_scenarios import MovesStage, read
 from tests.statemachine.support.move_transcripts import listed
@@ -64,7 +55,7 @@ class CareStage(MovesStage):
         ]
         free = {(row.topic, row.partition): row.replicas for row in rows if row.stay is Stay.FREE}
         seen = ground(image)
-        plan = at_once(
+        plan = whole(
             drain(free, brokers, seen.takers, seen.racks, loads=seen.loads, leads=seen.leads)
         )
         return told + self._begun(plan, MoveKind.DRAIN)
@@ -81,14 +72,14 @@ class CareStage(MovesStage):
         seen = ground(self.world.image)
         racks = {each: seen.racks[each] for each in map(int, words)}
         closed = [each for each in racks if each not in seen.takers]
-        return self._begun(at_once(generate(self._current(), racks, closed=closed)))
+        return self._begun(whole(generate(self._current(), racks, closed=closed)))
 
     def _factor(self, words: list[str]) -> list[str]:
         seen = ground(self.world.image)
         plan = with_factor(
             self._current(), int(words[0]), seen.takers, seen.racks, loads=seen.loads
         )
-        return self._begun(at_once(plan))
+        return self._begun(whole(plan))
 
     def _sweep(self, _words: list[str]) -> list[str]:
         return self._ask(commands.ForgetMoves())

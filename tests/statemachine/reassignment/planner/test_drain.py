@@ -7,11 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from statemachine.reassignment.planner.drain import drain
 from statemachine.reassignment.planner.outcome import outcome
 from statemachine.reassignment.planner.placing import Named
-from statemachine.reassignment.planner.replication_factor import with_factor
-from statemachine.reassignment.planner.survey import Reason, Unplanned, at_once
+from statemachine.reassignment.planner.plans import Reason, Unplanned, drain, with_factor
+from statemachine.slices import whole
 from statemachine.vocabulary import BrokerId, Replicas
 from tests.statemachine.support.random_clusters import (
     Current,
@@ -27,7 +26,7 @@ def drained(
     current: Current, emptied: set[BrokerId], racks: Racks
 ) -> dict[Named, Replicas] | Unplanned:
     """The plan, with everything that there is counted."""
-    return at_once(
+    return whole(
         drain(
             current,
             emptied,
@@ -88,7 +87,7 @@ def test_brokers_that_take_nothing_keep_what_they_have() -> None:
     current = {("t", 0): (0, 1), ("t", 1): (0, 2)}
     racks: Racks = {0: "a", 1: "b", 2: "b", 3: "a"}
     found = drain(current, {0}, [3], racks, loads={}, leads={})
-    plan = at_once(found)
+    plan = whole(found)
     assert not isinstance(plan, Unplanned)
     assert {named: set(each) for named, each in plan.items()} == {
         ("t", 0): {1, 3},
@@ -116,7 +115,7 @@ def test_another_factor_only_adds_or_only_takes_away_and_the_preferred_leader_st
 ) -> None:
     current, racks = cluster
     counts = Counter(broker for each in current.values() for broker in each)
-    plan = at_once(with_factor(current, factor, list(racks), racks, loads=counts))
+    plan = whole(with_factor(current, factor, list(racks), racks, loads=counts))
     changing = {named for named, each in current.items() if len(each) != factor}
     if isinstance(plan, Unplanned):
         assert not changing or factor > len(racks)
@@ -149,7 +148,7 @@ def test_another_factor_only_adds_or_only_takes_away_and_the_preferred_leader_st
 )
 def test_a_factor_that_cannot_be_is_refused(factor: int, reason: Reason) -> None:
     racks: Racks = dict.fromkeys(range(3))
-    found = at_once(with_factor({("t", 0): (0, 1)}, factor, list(racks), racks, loads={}))
+    found = whole(with_factor({("t", 0): (0, 1)}, factor, list(racks), racks, loads={}))
     assert isinstance(found, Unplanned)
     assert found.reason is reason
 

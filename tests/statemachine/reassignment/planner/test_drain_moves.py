@@ -6,16 +6,10 @@ from hypothesis import strategies as st
 
 from statemachine import commands
 from statemachine.errors import Error
-from statemachine.reassignment.planner.drain import drain
-from statemachine.reassignment.planner.outcome import Load, whole
-from statemachine.reassignment.planner.survey import (
-    Stay,
-    at_once,
-    drained_keys,
-    ground,
-    held,
-    held_keys,
-)
+from statemachine.reassignment.planner.outcome import Load, loads_before_and_after
+from statemachine.reassignment.planner.plans import drain
+from statemachine.reassignment.planner.survey import Stay, drained_keys, ground, held, held_keys
+from statemachine.slices import whole
 from statemachine.vocabulary import MoveKind, MoveOutcome, Replicas
 from tests.statemachine.reassignment.test_scheduler import limited
 from tests.statemachine.support.world import World
@@ -27,11 +21,9 @@ def drained(world: World, *brokers: int) -> tuple[commands.MoveStarted, tuple[Lo
     """The move that empties these brokers has begun; what was foretold of all brokers."""
     seen, rows = ground(world.image), held(world.image, held_keys(world.image, brokers), brokers)
     free = {(row.topic, row.partition): row.replicas for row in rows if row.stay is Stay.FREE}
-    plan = at_once(
-        drain(free, brokers, seen.takers, seen.racks, loads=seen.loads, leads=seen.leads)
-    )
+    plan = whole(drain(free, brokers, seen.takers, seen.racks, loads=seen.loads, leads=seen.leads))
     assert isinstance(plan, dict), plan
-    now, then = whole(seen, rows, plan)
+    now, then = loads_before_and_after(seen, rows, plan)
     assert now == loads(world)
     asked = tuple(
         commands.Reassignment(topic=topic, partition=number, replicas=replicas)

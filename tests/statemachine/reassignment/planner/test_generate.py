@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from statemachine import limits
-from statemachine.reassignment.planner.generate import generate
 from statemachine.reassignment.planner.outcome import balance
 from statemachine.reassignment.planner.placing import Named
-from statemachine.reassignment.planner.survey import Reason, Unplanned, at_once
+from statemachine.reassignment.planner.plans import Reason, Unplanned, generate
+from statemachine.slices import whole
 from statemachine.vocabulary import Replicas
 from tests.statemachine.support.random_clusters import (
     Current,
@@ -28,7 +28,7 @@ def planned(
     current: Current, racks: Racks, closed: frozenset[int] = frozenset()
 ) -> dict[Named, Replicas]:
     """Where everything is once the plan, if there is one, is carried out."""
-    plan = at_once(generate(current, racks, closed=closed))
+    plan = whole(generate(current, racks, closed=closed))
     if isinstance(plan, Unplanned):
         assert plan.reason is Reason.NOTHING_TO_IMPROVE, plan
         return current
@@ -46,7 +46,7 @@ def test_no_other_plan_is_more_even_or_as_even_with_fewer_copies(
         for named, replicas in current.items()
     }
     if any(len(takers[named]) < len(current[named]) for named in current):
-        found_none = at_once(generate(current, racks, closed=closed))
+        found_none = whole(generate(current, racks, closed=closed))
         assert isinstance(found_none, Unplanned)
         assert found_none.reason is Reason.TOO_FEW_BROKERS
         return
@@ -93,12 +93,12 @@ def test_a_plan_names_only_what_changes_and_planning_again_finds_nothing(
     cluster: tuple[Current, Racks],
 ) -> None:
     current, racks = cluster
-    plan = at_once(generate(current, racks))
+    plan = whole(generate(current, racks))
     if not isinstance(plan, Unplanned):
         assert list(plan) == sorted(plan)
         assert all(plan[named] != current[named] for named in plan)
         assert all(len(plan[named]) == len(current[named]) for named in plan)
-    again = at_once(generate(planned(current, racks), racks))
+    again = whole(generate(planned(current, racks), racks))
     assert isinstance(again, Unplanned)
     assert again.reason is Reason.NOTHING_TO_IMPROVE
 
@@ -113,12 +113,12 @@ def test_who_asks_twice_is_answered_alike_in_whatever_order_it_asks(
     random.Random(1).shuffle(names)
     random.Random(2).shuffle(brokers)
     shuffled = generate({name: current[name] for name in names}, {b: racks[b] for b in brokers})
-    assert at_once(shuffled) == at_once(generate(current, racks))
+    assert whole(shuffled) == whole(generate(current, racks))
 
 
 def test_new_brokers_get_their_share_and_nothing_else_is_copied() -> None:
     current = {("t", n): (n % 3, (n + 1) % 3) for n in range(30)}
-    plan = at_once(generate(current, dict.fromkeys(range(5))))
+    plan = whole(generate(current, dict.fromkeys(range(5))))
     assert not isinstance(plan, Unplanned)
     after = {**current, **plan}
     assert loads(after, range(5)) == [12] * 5
@@ -128,14 +128,14 @@ def test_new_brokers_get_their_share_and_nothing_else_is_copied() -> None:
 
 def test_a_new_broker_gets_partitions_of_every_topic() -> None:
     current = {(topic, n): (n % 2,) for topic in "abcd" for n in range(6)}
-    plan = at_once(generate(current, dict.fromkeys(range(3))))
+    plan = whole(generate(current, dict.fromkeys(range(3))))
     assert not isinstance(plan, Unplanned)
     assert {topic for topic, _ in plan} == {"a", "b", "c", "d"}
 
 
 def test_a_partition_whose_replicas_share_a_rack_is_spread_over_the_racks() -> None:
     racks: Racks = {0: "a", 1: "a", 2: "b", 3: "b"}
-    plan = at_once(generate({("t", 0): (0, 1), ("t", 1): (2, 3)}, racks))
+    plan = whole(generate({("t", 0): (0, 1), ("t", 1): (2, 3)}, racks))
     assert not isinstance(plan, Unplanned)
     assert all({racks[b] for b in replicas} == {"a", "b"} for replicas in plan.values())
     assert balance(plan, racks).crowded == 0
@@ -147,7 +147,7 @@ def test_a_partition_whose_replicas_share_a_rack_is_spread_over_the_racks() -> N
 def test_racks_that_are_known_of_some_brokers_only_are_not_heeded() -> None:
     current = {("t", 0): (0, 1)}
     racks: Racks = {0: "a", 1: "a", 2: None}
-    found = at_once(generate(current, racks))
+    found = whole(generate(current, racks))
     assert isinstance(found, Unplanned)
     assert found.reason is Reason.NOTHING_TO_IMPROVE
 
@@ -180,7 +180,7 @@ def test_a_big_plan_is_made_in_pieces() -> None:
 def test_what_cannot_be_planned_says_why(
     current: Current, racks: Racks, reason: Reason, words: str
 ) -> None:
-    found = at_once(generate(current, racks))
+    found = whole(generate(current, racks))
     assert isinstance(found, Unplanned)
     assert found.reason is reason
     assert words in found.message
@@ -188,7 +188,7 @@ def test_what_cannot_be_planned_says_why(
 
 def test_a_plan_has_a_largest_size(monkeypatch: pytest.MonkeyPatch) -> None:
     assert limits.PLANNED_PARTITIONS_MAX >= 100_000
-    monkeypatch.setattr("statemachine.reassignment.planner.survey.PLANNED_PARTITIONS_MAX", 1)
-    found = at_once(generate({("t", 0): (1,), ("t", 1): (1,)}, {1: None}))
+    monkeypatch.setattr("statemachine.reassignment.planner.plans.PLANNED_PARTITIONS_MAX", 1)
+    found = whole(generate({("t", 0): (1,), ("t", 1): (1,)}, {1: None}))
     assert isinstance(found, Unplanned)
     assert found.reason is Reason.TOO_MANY_PARTITIONS

@@ -1,0 +1,209 @@
+"""Plans: spread partitions over brokers, empty brokers, or change the number of replicas.
+
+A plan has only the partitions that change, by topic and number. Replicas go first to even racks,
+then to even brokers, with the fewest copies that this takes.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping
+from enum import StrEnum
+from typing import TypeAlias
+
+from msgspec import Struct
+
+from statemachine.limits import PLANNED_PARTITIONS_MAX
+from statemachine.reassignment.planner.placing import (
+    Assignment,
+    Named,
+    Question,
+    Racks,
+    Table,
+    answer,
+    in_place_of,
+    led_evenly,
+)
+from statemachine.vocabulary import BrokerId, Replicas
+
+
+class Reason(StrEnum):
+    """The reasons why there is no plan."""
+
+    NO_PARTITIONS = "no-partitions"
+    TOO_MANY_PARTITIONS = "too-many-partitions"
+    TOO_FEW_BROKERS = "too-few-brokers"
+    INVALID_FACTOR = "invalid-factor"
+    NOTHING_TO_IMPROVE = "nothing-to-improve"
+
+
+class Unplanned(Struct, frozen=True):
+    """The reason why there is no plan."""
+
+    reason: Reason
+    message: str
+
+
+Planning: TypeAlias = Generator[None, None, dict[Named, Replicas] | Unplanned]
+"""The computation of a plan, in slices of a few milliseconds."""
+
+
+def generate(current: Assignment, brokers: Racks, *, closed: Collection[BrokerId] = ()) -> Planning:
+    """Spread the partitions over these brokers (`--generate`).
+
+    Every replica ends on one of the brokers, no rack has more replicas of a partition than it must,
+    and replicas and preferred leaders are as even as that allows; replication factors stay. Racks
+    count if every broker has one. Brokers that are `closed` (cordoned) keep what they have as far
+    as that is even, and get nothing new. Only `current` counts as load. Leave partitions under
+    reassignment out: all their replicas would count as wanted.
+    """
+    if not current:
+        return Unplanned(Reason.NO_PARTITIONS, "there are no partitions to be planned for")
+    table = Table(brokers)
+    takers = table.bits([broker for broker in table.brokers if broker not in closed])
+
+    def question(replicas: Replicas) -> Question:
+        candidates = takers | table.bits(replicas)
+        return Question(kept=(), count=len(set(replicas)), candidates=candidates, has=replicas)
+
+    loads = Counter(broker for replicas in current.values() for broker in replicas)
+    members = yield from _placed(current, current, table, question, loads, _too_few)
+    if isinstance(members, Unplanned):
+        return members
+    planned = yield from led_evenly(members, {n: current[n][0] for n in members}, {})
+    changed = {
+        named: planned[named] for named in sorted(planned) if planned[named] != current[named]
+    }
+    if not changed:
+        return Unplanned(
+            Reason.NOTHING_TO_IMPROVE,
+            "no plan would be better: replicas and preferred leaders are spread as evenly over"
+            " these brokers and racks as they can be",
+        )
+    return changed
+
+
+def drain(
+    current: Assignment,
+    emptied: Collection[BrokerId],
+    onto: Collection[BrokerId],
+    racks: Racks,
+    *,
+    loads: Mapping[BrokerId, int],
+    leads: Mapping[BrokerId, int],
+) -> Planning:
+    """Leave no replica on the emptied brokers, which may be dead; nothing else moves.
+
+    `onto` may get replicas, and is in `racks`, which may know others too; `loads` and `leads` are
+    how many replicas and preferred leaders each broker has now.
+    """
+    gone = frozenset(emptied)
+    table = Table(racks)
+    allowed = table.bits(sorted(set(onto) - gone))
+
+    def question(replicas: Replicas) -> Question:
+        kept = tuple([replica for replica in replicas if replica not in gone])
+        candidates = allowed & ~table.bits(kept)
+        return Question(kept=kept, count=len(replicas) - len(kept), candidates=candidates, has=())
+
+    def stuck(named: Named, question: Question) -> str:
+        replicas = current[named]
+        leaving = [replica for replica in replicas if replica in gone]
+        return (
+            f"{named[0]}-{named[1]} has replicas {_listed(replicas)}: {len(leaving)} must go from"
+            f" {_listed(leaving)}, and {question.candidates.bit_count()} other brokers could take"
+            " one; add brokers, or give it fewer replicas first"
+        )
+
+    names = [named for named in current if not gone.isdisjoint(current[named])]
+    members = yield from _placed(current, names, table, question, loads, stuck)
+    if isinstance(members, Unplanned):
+        return members
+    headless = {named: each for named, each in members.items() if current[named][0] in gone}
+    led = yield from led_evenly(headless, {n: current[n][0] for n in headless}, leads)
+    return dict(sorted((members | led).items()))
+
+
+def with_factor(
+    current: Assignment,
+    factor: int,
+    onto: Collection[BrokerId],
+    racks: Racks,
+    *,
+    loads: Mapping[BrokerId, int],
+) -> Planning:
+    """Give every partition `factor` replicas: only add, or only remove; the preferred leader stays.
+
+    `onto` may get replicas, and is in `racks`, which may know others too; `loads` is how many
+    replicas each broker has now, those of `current` included.
+    """
+    if factor < 1:
+        return Unplanned(
+            Reason.INVALID_FACTOR,
+            f"a replication factor of {factor} is not possible; ask for 1 or more",
+        )
+    names = [named for named in current if len(current[named]) != factor]
+    if not names:
+        return Unplanned(
+            Reason.NOTHING_TO_IMPROVE, f"every partition has {factor} replica(s) already"
+        )
+    table = Table(racks)
+    allowed = table.bits(sorted(set(onto)))
+
+    def question(replicas: Replicas) -> Question:
+        if factor > len(replicas):
+            candidates = allowed & ~table.bits(replicas)
+            count = factor - len(replicas)
+            return Question(kept=replicas, count=count, candidates=candidates, has=())
+        # Unregistered brokers go first.
+        known = tuple([replica for replica in replicas[1:] if replica in table.bit])
+        strangers = tuple([replica for replica in replicas[1:] if replica not in table.bit])
+        kept = (replicas[0], *strangers[: max(0, factor - 1 - len(known))])
+        return Question(
+            kept=kept, count=factor - len(kept), candidates=table.bits(known), has=known
+        )
+
+    members = yield from _placed(current, names, table, question, loads, _too_few)
+    return members if isinstance(members, Unplanned) else dict(sorted(members.items()))
+
+
+def _placed(
+    current: Assignment,
+    names: Iterable[Named],
+    table: Table,
+    question_of: Callable[[Replicas], Question],
+    loads: Mapping[BrokerId, int],
+    shortage: Callable[[Named, Question], str],
+) -> Planning:
+    """Choose the brokers of each named partition; `loads` includes what the partitions have."""
+    # Topic by topic, the brokers that are filled first would get partitions of the first topics
+    # alone; number by number each gets some of all.
+    ordered = sorted(names, key=lambda named: (named[1], named[0]))
+    if len(ordered) > PLANNED_PARTITIONS_MAX:
+        return Unplanned(
+            Reason.TOO_MANY_PARTITIONS,
+            f"{len(ordered)} partitions are more than one plan may have: {PLANNED_PARTITIONS_MAX};"
+            " plan for fewer topics or brokers at a time",
+        )
+    others, questions = Counter(loads), []
+    for named in ordered:
+        question = question_of(current[named])
+        if question.count > question.candidates.bit_count():
+            return Unplanned(Reason.TOO_FEW_BROKERS, shortage(named, question))
+        questions.append(question)
+        others.subtract(question.has)
+    found = yield from answer(table, questions, others)
+    return {
+        named: in_place_of(current[named], (*question.kept, *coming))
+        for named, question, coming in zip(ordered, questions, found, strict=True)
+    }
+
+
+def _too_few(named: Named, question: Question) -> str:
+    kept = len(question.kept)
+    return (
+        f"{named[0]}-{named[1]} needs {kept + question.count} brokers for its replicas, and can"
+        f" have {kept + question.candidates.bit_count()}"
+    )
+
+
+def _listed(brokers: Collection[BrokerId]) -> str:
+    return ", ".join(map(str, brokers))
