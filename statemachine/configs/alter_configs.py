@@ -116,9 +116,7 @@ def _answer(resource: Resource, refusal: Refusal | None) -> ConfigAltered:
     kind, name = resource
     if refusal is None:
         return ConfigAltered(resource_type=kind, resource_name=name)
-    return ConfigAltered(
-        resource_type=kind, resource_name=name, error=refusal.error, message=refusal.message
-    )
+    return ConfigAltered.from_refusal(refusal, resource_type=kind, resource_name=name)
 
 
 def _set(draft: PendingDecision, asked: _Asked) -> Refusal | None:

@@ -1,12 +1,13 @@
-"""Dynamic broker configurations: their definitions and their names per listener.
+"""Broker configurations: definitions of the dynamic ones, and names of the static ones.
 
 The order is alphabetical within each subject; types, defaults and bounds are Kafka's.
-
 """
 
 import re
 from collections.abc import Mapping
 from typing import Final
+
+from msgspec.structs import replace
 
 from statemachine.configs.definitions import (
     INT_MAX,
@@ -21,33 +22,24 @@ from statemachine.configs.definitions import (
     number,
     one_of,
     password,
-    ratio,
     short,
-    some_of,
     table,
     text,
 )
-from statemachine.configs.static_broker_configs import STATIC_BROKER_CONFIGS
-from statemachine.configs.topic_configs import (
-    CLEANUP_POLICIES,
-    DAY_MS,
-    TIMESTAMP_TYPES,
-    TOPIC_CONFIGS,
-)
+from statemachine.configs.topic_configs import BROKER_SYNONYMS, DAY_MS, TOPIC_CONFIGS
 from statemachine.reassignment.settings import CLUSTER_CONFIGS, OF_REASSIGNMENTS
 from statemachine.vocabulary import CLUSTER_DEFAULT
 
-_SAME_AS_TOPICS: Final = tuple(
-    TOPIC_CONFIGS[name]
-    for name in (
-        "compression.gzip.level",
-        "compression.lz4.level",
-        "compression.type",
-        "compression.zstd.level",
-        "min.insync.replicas",
-        "unclean.leader.election.enable",
-    )
+_ANY_OR_NONE: Final = ("flush.ms", "retention.ms", "segment.jitter.ms", "segment.ms")
+"""Brokers have no default of these and take any value: others of their configurations count."""
+
+_OF_TOPICS: Final = tuple(
+    long(name, None, TOPIC_CONFIGS[topic].documentation)
+    if topic in _ANY_OR_NONE
+    else replace(TOPIC_CONFIGS[topic], name=name)
+    for topic, name in BROKER_SYNONYMS.items()
 )
+"""What counts for topics that do not set it."""
 
 _THROTTLES: Final = tuple(
     long(name, LONG_MAX, f"Bytes a second that {what} at most.", 0)
@@ -89,60 +81,7 @@ _LOG_CLEANER: Final = (
     integer("log.cleaner.threads", 1, "How many threads compact logs.", 0),
 )
 
-_LOGS: Final = (
-    some_of(
-        "log.cleanup.policy",
-        "delete",
-        "What becomes of the old records of topics that do not say.",
-        CLEANUP_POLICIES,
-    ),
-    long("log.cleaner.delete.retention.ms", DAY_MS, "delete.retention.ms of topics.", 0),
-    long("log.cleaner.max.compaction.lag.ms", LONG_MAX, "max.compaction.lag.ms of topics.", 1),
-    ratio("log.cleaner.min.cleanable.ratio", "0.5", "min.cleanable.dirty.ratio of topics."),
-    long("log.cleaner.min.compaction.lag.ms", 0, "min.compaction.lag.ms of topics.", 0),
-    long("log.flush.interval.messages", LONG_MAX, "flush.messages of topics.", 1),
-    long("log.flush.interval.ms", None, "flush.ms of topics."),
-    integer("log.index.interval.bytes", 4_096, "index.interval.bytes of topics.", 0),
-    integer("log.index.size.max.bytes", 10 << 20, "segment.index.bytes of topics.", 4),
-    long("log.local.retention.bytes", -2, "local.retention.bytes of topics.", -2),
-    long("log.local.retention.ms", -2, "local.retention.ms of topics.", -2),
-    boolean(
-        "log.message.downconversion.enable",
-        True,
-        "message.downconversion.enable of topics (before Kafka 4.0).",
-    ),
-    long(
-        "log.message.timestamp.after.max.ms",
-        3_600_000,
-        "message.timestamp.after.max.ms of topics.",
-        0,
-    ),
-    long(
-        "log.message.timestamp.before.max.ms",
-        LONG_MAX,
-        "message.timestamp.before.max.ms of topics.",
-        0,
-    ),
-    long(
-        "log.message.timestamp.difference.max.ms",
-        LONG_MAX,
-        "message.timestamp.difference.max.ms of topics (before Kafka 4.0).",
-        0,
-    ),
-    one_of(
-        "log.message.timestamp.type",
-        "CreateTime",
-        "message.timestamp.type of topics.",
-        TIMESTAMP_TYPES,
-    ),
-    boolean("log.preallocate", False, "preallocate of topics."),
-    long("log.retention.bytes", -1, "retention.bytes of topics."),
-    long("log.retention.ms", None, "retention.ms of topics."),
-    long("log.roll.jitter.ms", None, "segment.jitter.ms of topics."),
-    long("log.roll.ms", None, "segment.ms of topics."),
-    integer("log.segment.bytes", 1 << 30, "segment.bytes of topics.", 14),
-    long("log.segment.delete.delay.ms", 60_000, "file.delete.delay.ms of topics.", 0),
-    integer("message.max.bytes", 1_048_588, "max.message.bytes of topics.", 0),
+_PRODUCERS: Final = (
     integer("producer.id.expiration.ms", DAY_MS, "How long an idle producer is remembered.", 1),
     boolean(
         "transaction.partition.verification.enable",
@@ -238,11 +177,11 @@ _SSL: Final = (
 )
 
 BROKER_CONFIGS: Final[Mapping[str, Definition]] = table(
-    *_SAME_AS_TOPICS,
+    *_OF_TOPICS,
     *_THROTTLES,
     *_THREADS,
     *_LOG_CLEANER,
-    *_LOGS,
+    *_PRODUCERS,
     *_REMOTE_LOGS,
     *_CONNECTIONS,
     *_LISTENERS,
@@ -251,6 +190,132 @@ BROKER_CONFIGS: Final[Mapping[str, Definition]] = table(
 )
 """Every one of them, by name; a listener's have it without the listener."""
 
+
+_STATIC: Final = """
+    add.partitions.to.txn.retry.backoff.max.ms add.partitions.to.txn.retry.backoff.ms
+    alter.config.policy.class.name alter.log.dirs.replication.quota.window.num
+    alter.log.dirs.replication.quota.window.size.seconds authorizer.class.name
+    auto.create.topics.enable auto.include.jmx.reporter auto.leader.rebalance.enable
+    broker.heartbeat.interval.ms broker.id broker.id.generation.enable broker.rack
+    broker.session.timeout.ms client.quota.callback.class
+    connection.failed.authentication.delay.ms connections.max.idle.ms connections.max.reauth.ms
+    control.plane.listener.name controlled.shutdown.enable controlled.shutdown.max.retries
+    controlled.shutdown.retry.backoff.ms controller.listener.names
+    controller.performance.always.log.threshold.ms controller.performance.sample.period.ms
+    controller.quorum.append.linger.ms controller.quorum.auto.join.enable
+    controller.quorum.bootstrap.servers controller.quorum.election.backoff.max.ms
+    controller.quorum.election.timeout.ms controller.quorum.fetch.timeout.ms
+    controller.quorum.request.timeout.ms controller.quorum.retry.backoff.ms
+    controller.quorum.voters controller.quota.window.num controller.quota.window.size.seconds
+    controller.socket.timeout.ms create.topic.policy.class.name default.replication.factor
+    delegation.token.expiry.check.interval.ms delegation.token.expiry.time.ms
+    delegation.token.master.key delegation.token.max.lifetime.ms delegation.token.secret.key
+    delete.records.purgatory.purge.interval.requests delete.topic.enable early.start.listeners
+    eligible.leader.replicas.enable fetch.max.bytes fetch.purgatory.purge.interval.requests
+    group.consumer.assignors group.consumer.heartbeat.interval.ms
+    group.consumer.max.heartbeat.interval.ms group.consumer.max.session.timeout.ms
+    group.consumer.max.size group.consumer.migration.policy
+    group.consumer.min.heartbeat.interval.ms group.consumer.min.session.timeout.ms
+    group.consumer.regex.refresh.interval.ms group.consumer.session.timeout.ms
+    group.coordinator.append.linger.ms group.coordinator.new.enable
+    group.coordinator.rebalance.protocols group.coordinator.threads
+    group.initial.rebalance.delay.ms group.max.session.timeout.ms group.max.size
+    group.min.session.timeout.ms group.share.assignors group.share.delivery.count.limit
+    group.share.enable group.share.heartbeat.interval.ms
+    group.share.initialize.retry.interval.ms group.share.max.groups
+    group.share.max.heartbeat.interval.ms group.share.max.record.lock.duration.ms
+    group.share.max.session.timeout.ms group.share.max.share.sessions group.share.max.size
+    group.share.min.heartbeat.interval.ms group.share.min.record.lock.duration.ms
+    group.share.min.session.timeout.ms group.share.partition.max.record.locks
+    group.share.persister.class.name group.share.record.lock.duration.ms
+    group.share.session.timeout.ms group.streams.heartbeat.interval.ms
+    group.streams.initial.rebalance.delay.ms group.streams.max.heartbeat.interval.ms
+    group.streams.max.session.timeout.ms group.streams.max.size
+    group.streams.max.standby.replicas group.streams.min.heartbeat.interval.ms
+    group.streams.min.session.timeout.ms group.streams.num.standby.replicas
+    group.streams.session.timeout.ms initial.broker.registration.timeout.ms
+    inter.broker.listener.name inter.broker.protocol.version
+    internal.metadata.delete.delay.millis internal.metadata.log.segment.bytes
+    internal.metadata.max.batch.size.in.bytes internal.metadata.max.fetch.size.in.bytes
+    kafka.metrics.polling.interval.secs kafka.metrics.reporters
+    leader.imbalance.check.interval.seconds leader.imbalance.per.broker.percentage
+    log.cleaner.enable log.dir log.dir.failure.timeout.ms log.dirs
+    log.flush.offset.checkpoint.interval.ms log.flush.scheduler.interval.ms
+    log.flush.start.offset.checkpoint.interval.ms log.initial.task.delay.ms
+    log.message.format.version log.retention.check.interval.ms log.retention.hours
+    log.retention.minutes log.roll.hours log.roll.jitter.hours
+    max.incremental.fetch.session.cache.slots max.request.partition.size.limit metadata.log.dir
+    metadata.log.max.record.bytes.between.snapshots metadata.log.max.snapshot.interval.ms
+    metadata.log.segment.bytes metadata.log.segment.min.bytes metadata.log.segment.ms
+    metadata.max.idle.interval.ms metadata.max.retention.bytes metadata.max.retention.ms
+    metrics.num.samples metrics.recording.level metrics.sample.window.ms node.id num.partitions
+    num.replica.alter.log.dirs.threads offset.metadata.max.bytes offsets.commit.required.acks
+    offsets.commit.timeout.ms offsets.load.buffer.size offsets.retention.check.interval.ms
+    offsets.retention.minutes offsets.topic.compression.codec offsets.topic.num.partitions
+    offsets.topic.replication.factor offsets.topic.segment.bytes
+    password.encoder.cipher.algorithm password.encoder.iterations password.encoder.key.length
+    password.encoder.keyfactory.algorithm password.encoder.old.secret password.encoder.secret
+    process.roles producer.id.expiration.check.interval.ms
+    producer.purgatory.purge.interval.requests queued.max.request.bytes queued.max.requests
+    quota.window.num quota.window.size.seconds remote.log.manager.copy.quota.window.num
+    remote.log.manager.copy.quota.window.size.seconds remote.log.manager.fetch.quota.window.num
+    remote.log.manager.fetch.quota.window.size.seconds remote.log.manager.task.interval.ms
+    remote.log.manager.task.retry.backoff.max.ms remote.log.manager.task.retry.backoff.ms
+    remote.log.manager.task.retry.jitter remote.log.manager.thread.pool.size
+    remote.log.metadata.custom.metadata.max.bytes remote.log.metadata.manager.class.name
+    remote.log.metadata.manager.class.path remote.log.metadata.manager.impl.prefix
+    remote.log.metadata.manager.listener.name remote.log.reader.max.pending.tasks
+    remote.log.storage.manager.class.name remote.log.storage.manager.class.path
+    remote.log.storage.manager.impl.prefix remote.log.storage.system.enable
+    replica.fetch.backoff.ms replica.fetch.max.bytes replica.fetch.min.bytes
+    replica.fetch.response.max.bytes replica.fetch.wait.max.ms
+    replica.high.watermark.checkpoint.interval.ms replica.lag.time.max.ms replica.selector.class
+    replica.socket.receive.buffer.bytes replica.socket.timeout.ms replication.quota.window.num
+    replication.quota.window.size.seconds request.timeout.ms reserved.broker.max.id
+    sasl.client.callback.handler.class sasl.login.callback.handler.class sasl.login.class
+    sasl.login.connect.timeout.ms sasl.login.read.timeout.ms sasl.login.retry.backoff.max.ms
+    sasl.login.retry.backoff.ms sasl.mechanism.controller.protocol
+    sasl.oauthbearer.assertion.algorithm sasl.oauthbearer.assertion.claim.aud
+    sasl.oauthbearer.assertion.claim.exp.seconds sasl.oauthbearer.assertion.claim.iss
+    sasl.oauthbearer.assertion.claim.jti.include sasl.oauthbearer.assertion.claim.nbf.seconds
+    sasl.oauthbearer.assertion.claim.sub sasl.oauthbearer.assertion.file
+    sasl.oauthbearer.assertion.private.key.file
+    sasl.oauthbearer.assertion.private.key.passphrase sasl.oauthbearer.assertion.template.file
+    sasl.oauthbearer.client.credentials.client.id
+    sasl.oauthbearer.client.credentials.client.secret sasl.oauthbearer.clock.skew.seconds
+    sasl.oauthbearer.expected.audience sasl.oauthbearer.expected.issuer
+    sasl.oauthbearer.jwks.endpoint.refresh.ms
+    sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms
+    sasl.oauthbearer.jwks.endpoint.retry.backoff.ms sasl.oauthbearer.jwks.endpoint.url
+    sasl.oauthbearer.jwt.retriever.class sasl.oauthbearer.jwt.validator.class
+    sasl.oauthbearer.scope sasl.oauthbearer.scope.claim.name sasl.oauthbearer.sub.claim.name
+    sasl.oauthbearer.token.endpoint.url sasl.server.callback.handler.class
+    sasl.server.max.receive.size security.inter.broker.protocol security.providers
+    server.max.startup.time.ms share.coordinator.append.linger.ms
+    share.coordinator.cold.partition.snapshot.interval.ms share.coordinator.load.buffer.size
+    share.coordinator.snapshot.update.records.per.snapshot
+    share.coordinator.state.topic.compression.codec share.coordinator.state.topic.min.isr
+    share.coordinator.state.topic.num.partitions share.coordinator.state.topic.prune.interval.ms
+    share.coordinator.state.topic.replication.factor share.coordinator.state.topic.segment.bytes
+    share.coordinator.threads share.coordinator.write.timeout.ms
+    share.fetch.purgatory.purge.interval.requests socket.connection.setup.timeout.max.ms
+    socket.connection.setup.timeout.ms socket.listen.backlog.size socket.receive.buffer.bytes
+    socket.request.max.bytes socket.send.buffer.bytes ssl.allow.dn.changes ssl.allow.san.changes
+    ssl.principal.mapping.rules telemetry.max.bytes
+    transaction.abort.timed.out.transaction.cleanup.interval.ms transaction.max.timeout.ms
+    transaction.remove.expired.transaction.cleanup.interval.ms
+    transaction.state.log.load.buffer.size transaction.state.log.min.isr
+    transaction.state.log.num.partitions transaction.state.log.replication.factor
+    transaction.state.log.segment.bytes transaction.two.phase.commit.enable
+    transactional.id.expiration.ms unclean.leader.election.interval.ms
+    unstable.api.versions.enable unstable.feature.versions.enable
+"""
+
+STATIC_BROKER_CONFIGS: Final = frozenset(_STATIC.split())
+"""The configurations that a broker reads from its own file when it starts, and never again.
+
+Those of `KafkaConfig` of Kafka 3.9 and 4.2 without ZooKeeper's.
+"""
 
 _OF_A_LISTENER: Final = re.compile(r"listener\.name\.[^.]*\.(.*)")
 

@@ -10,11 +10,11 @@ from typing import Final
 
 from msgspec import Struct
 
+from statemachine.configs.broker_configs import STATIC_BROKER_CONFIGS
 from statemachine.configs.definitions import ConfigType
 from statemachine.configs.effective import DEFAULTS
 from statemachine.configs.group_configs import GROUP_CONFIGS
 from statemachine.configs.resources import definition, is_sensitive, resource_refusal
-from statemachine.configs.static_broker_configs import STATIC_BROKER_CONFIGS
 from statemachine.configs.topic_configs import (
     BROKER_SYNONYMS,
     GONE_WITH_KAFKA_4,

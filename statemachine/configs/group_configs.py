@@ -24,6 +24,7 @@ _DURATION: Final = re.compile(
     r"by_duration:P(?=[0-9T])([0-9]+D)?(T(?=[0-9])([0-9]+H)?([0-9]+M)?([0-9]+(\.[0-9]{1,9})?S)?)?"
 )
 
+GROUP_KINDS: Final = ("consumer", "share", "streams")
 HEARTBEAT_MS: Final = (5_000, 15_000)
 SESSION_MS: Final = (45_000, 60_000)
 RECORD_LOCK_MS: Final = (15_000, 60_000)
@@ -37,17 +38,23 @@ def _offset_reset(value: str) -> str | None:
 
 
 GROUP_CONFIGS: Final = table(
-    integer(
-        "consumer.heartbeat.interval.ms",
-        5_000,
-        "How often the members of a consumer group send heartbeats.",
-        *HEARTBEAT_MS,
+    *(
+        integer(
+            f"{kind}.heartbeat.interval.ms",
+            5_000,
+            f"How often the members of a {kind} group send heartbeats.",
+            *HEARTBEAT_MS,
+        )
+        for kind in GROUP_KINDS
     ),
-    integer(
-        "consumer.session.timeout.ms",
-        45_000,
-        "After how long a silent member of a consumer group is removed.",
-        *SESSION_MS,
+    *(
+        integer(
+            f"{kind}.session.timeout.ms",
+            45_000,
+            f"After how long a silent member of a {kind} group is removed.",
+            *SESSION_MS,
+        )
+        for kind in GROUP_KINDS
     ),
     Definition(
         "share.auto.offset.reset",
@@ -55,12 +62,6 @@ GROUP_CONFIGS: Final = table(
         "latest",
         _offset_reset,
         "Where a share group begins to read a partition.",
-    ),
-    integer(
-        "share.heartbeat.interval.ms",
-        5_000,
-        "How often the members of a share group send heartbeats.",
-        *HEARTBEAT_MS,
     ),
     one_of(
         "share.isolation.level",
@@ -75,18 +76,6 @@ GROUP_CONFIGS: Final = table(
         *RECORD_LOCK_MS,
     ),
     integer(
-        "share.session.timeout.ms",
-        45_000,
-        "After how long a silent member of a share group is removed.",
-        *SESSION_MS,
-    ),
-    integer(
-        "streams.heartbeat.interval.ms",
-        5_000,
-        "How often the members of a streams group send heartbeats.",
-        *HEARTBEAT_MS,
-    ),
-    integer(
         "streams.initial.rebalance.delay.ms",
         3_000,
         "How long a new streams group waits for more members before it begins.",
@@ -98,12 +87,6 @@ GROUP_CONFIGS: Final = table(
         "How many standby copies each task of a streams group has.",
         0,
         STANDBY_REPLICAS_MAX,
-    ),
-    integer(
-        "streams.session.timeout.ms",
-        45_000,
-        "After how long a silent member of a streams group is removed.",
-        *SESSION_MS,
     ),
 )
 """Every configuration that a group may have."""

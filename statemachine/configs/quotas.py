@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from enum import IntEnum
 from types import MappingProxyType
-from typing import Final
+from typing import Final, TypeAlias
 
 from msgspec import Struct
 
@@ -41,22 +41,18 @@ _HOST: Final = re.compile(r"[0-9A-Za-z_]([0-9A-Za-z_-]*[0-9A-Za-z_])?(\.[0-9A-Za
 _IPV6: Final = re.compile(r"[0-9A-Fa-f:]{2,39}(:[0-9.]{7,15})?(%[0-9A-Za-z]+)?")
 
 
-class Rate(Struct, frozen=True, gc=False):
-    """One kind of quota: how high it may be, and whether it must be whole."""
+_Rates: TypeAlias = Mapping[str, int | None]
+"""The highest value of each quota, which is whole then; None if there is no limit."""
 
-    highest: int | None
-    """None for those that need not be whole either."""
-
-
-_OF_CLIENTS: Final[Mapping[str, Rate]] = MappingProxyType(
+_OF_CLIENTS: Final[_Rates] = MappingProxyType(
     {
-        "consumer_byte_rate": Rate(LONG_MAX),
-        "controller_mutation_rate": Rate(None),
-        "producer_byte_rate": Rate(LONG_MAX),
-        "request_percentage": Rate(None),
+        "consumer_byte_rate": LONG_MAX,
+        "controller_mutation_rate": None,
+        "producer_byte_rate": LONG_MAX,
+        "request_percentage": None,
     }
 )
-_OF_HOSTS: Final[Mapping[str, Rate]] = MappingProxyType({"connection_creation_rate": Rate(INT_MAX)})
+_OF_HOSTS: Final[_Rates] = MappingProxyType({"connection_creation_rate": INT_MAX})
 
 
 # --- AlterClientQuotas ---------------------------------------------------------------------------
@@ -76,7 +72,7 @@ def alter_client_quotas(draft: PendingDecision, command: AlterClientQuotas) -> C
         answers[holder] = (
             QuotaAltered(entity=change.entity)
             if refusal is None
-            else QuotaAltered(entity=change.entity, error=refusal.error, message=refusal.message)
+            else QuotaAltered.from_refusal(refusal, entity=change.entity)
         )
     return ClientQuotasAltered(entities=tuple(answers.values()))
 
@@ -150,16 +146,16 @@ def _ops_fault(holder: QuotaHolder, ops: Sequence[QuotaOp]) -> str | None:
     return None
 
 
-def _value_fault(rates: Mapping[str, Rate], op: QuotaOp) -> str | None:
-    rate = rates.get(op.key)
-    if rate is None:
+def _value_fault(rates: _Rates, op: QuotaOp) -> str | None:
+    if op.key not in rates:
         return f"{op.key!r} is no quota of this entity, which may have {', '.join(rates)}"
     if not math.isfinite(op.value) or op.value <= 0:
         return f"Quota {op.key} must be greater than 0"
-    if rate.highest is None:
+    highest = rates[op.key]
+    if highest is None:
         return None
-    if op.value > rate.highest:
-        return f"{op.key}={op.value}: it must be at most {rate.highest}"
+    if op.value > highest:
+        return f"{op.key}={op.value}: it must be at most {highest}"
     if abs(op.value - round(op.value)) > WHOLE_TOLERANCE:
         return f"{op.key}={op.value}: it must be a whole number"
     return None

@@ -7,6 +7,7 @@ import pytest
 from statemachine.configs.broker_configs import (
     BROKER_CONFIGS,
     PER_BROKER,
+    STATIC_BROKER_CONFIGS,
     base_name,
     broker_config_is_sensitive,
     broker_value_refusal,
@@ -14,7 +15,6 @@ from statemachine.configs.broker_configs import (
 from statemachine.configs.definitions import ConfigType, Definition
 from statemachine.configs.describe_configs import BrokerFile, ConfigEntry, Source, describe_configs
 from statemachine.configs.group_configs import CLIENT_METRICS_CONFIGS, GROUP_CONFIGS, pattern_fault
-from statemachine.configs.static_broker_configs import STATIC_BROKER_CONFIGS
 from statemachine.configs.topic_configs import BROKER_SYNONYMS, TOPIC_CONFIGS
 from statemachine.errors import Refusal
 from statemachine.reassignment.settings import CLUSTER_CONFIGS
