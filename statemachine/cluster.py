@@ -105,7 +105,7 @@ def allocate_producer_ids(
     """Give the broker the next block of producer ids (KIP-730)."""
     stale = stale_broker(draft, command.broker_id, command.broker_epoch)
     if stale is not None:
-        return ProducerIdsAllocated(error=stale.error, message=stale.message)
+        return ProducerIdsAllocated.from_refusal(stale)
     first = draft.image.next_producer_id
     if first > PRODUCER_ID_MAX - PRODUCER_IDS_PER_BLOCK:
         return ProducerIdsAllocated(

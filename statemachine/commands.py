@@ -8,12 +8,12 @@ has its own result, and a refused part leaves no trace.
 
 from collections.abc import Mapping, Sequence
 from enum import Enum, IntEnum
-from typing import TypeAlias
+from typing import Any, Self, TypeAlias
 from uuid import UUID
 
 from msgspec import Struct
 
-from statemachine.errors import Error
+from statemachine.errors import Error, Refusal
 from statemachine.partitions.registration import PartitionRegistration
 from statemachine.records import kafka_records
 from statemachine.records.kafka_records import QuotaEntity
@@ -31,11 +31,20 @@ from statemachine.vocabulary import (
 )
 
 
-class Done(Struct, frozen=True, kw_only=True, gc=False):
-    """It is done, or was so already; or it is refused as a whole."""
+class Result(Struct, frozen=True, kw_only=True, gc=False):
+    """The result of a command or of a part of it; a refused one has an error."""
 
     error: Error = Error.NONE
     message: str = ""
+
+    @classmethod
+    def from_refusal(cls, refusal: Refusal, **fields: Any) -> Self:
+        """Return the result of what is refused; `fields` name the part that it is about."""
+        return cls(error=refusal.error, message=refusal.message, **fields)
+
+
+class Done(Result, frozen=True, kw_only=True, gc=False):
+    """It is done, or was so already; or it is refused as a whole."""
 
 
 class IsrMember(Struct, frozen=True, gc=False):
@@ -98,13 +107,11 @@ class ElectLeaders(Struct, frozen=True, kw_only=True, gc=False):
     partitions: tuple[tuple[str, int], ...] | None
 
 
-class PartitionAltered(Struct, frozen=True, kw_only=True, gc=False):
+class PartitionAltered(Result, frozen=True, kw_only=True, gc=False):
     """One proposal of AlterPartition; without an error, what the partition is now."""
 
     topic_id: UUID
     partition: int
-    error: Error = Error.NONE
-    message: str = ""
     leader: BrokerId = NO_LEADER
     leader_epoch: int = -1
     isr: Replicas = ()
@@ -112,21 +119,17 @@ class PartitionAltered(Struct, frozen=True, kw_only=True, gc=False):
     partition_epoch: int = -1
 
 
-class PartitionsAltered(Struct, frozen=True, kw_only=True, gc=False):
+class PartitionsAltered(Result, frozen=True, kw_only=True, gc=False):
     """In the order asked for; none if the sender is refused."""
 
-    error: Error = Error.NONE
-    message: str = ""
     partitions: tuple[PartitionAltered, ...] = ()
 
 
-class ReassignmentAltered(Struct, frozen=True, kw_only=True, gc=False):
+class ReassignmentAltered(Result, frozen=True, kw_only=True, gc=False):
     """One part of AlterReassignments; `replicas` are those that the partition now has."""
 
     topic: str
     partition: int
-    error: Error = Error.NONE
-    message: str = ""
     replicas: Replicas = ()
     steps: tuple[Replicas, ...] = ()
     """Of a dry run what the replicas would be after each step; told of the first partitions."""
@@ -142,13 +145,11 @@ class ReassignmentsAltered(Struct, frozen=True, kw_only=True, gc=False):
     """Whether this was answered before, and is not carried out again."""
 
 
-class LeaderElected(Struct, frozen=True, kw_only=True, gc=False):
+class LeaderElected(Result, frozen=True, kw_only=True, gc=False):
     """One partition of ElectLeaders."""
 
     topic: str
     partition: int
-    error: Error = Error.NONE
-    message: str = ""
 
 
 class LeadersElected(Struct, frozen=True, kw_only=True, gc=False):
@@ -169,11 +170,9 @@ class BeginMove(MoveOptions, frozen=True, kw_only=True, gc=False):
     """Whom a drain empties."""
 
 
-class MoveStarted(Struct, frozen=True, kw_only=True, gc=False):
+class MoveStarted(Result, frozen=True, kw_only=True, gc=False):
     """The move that was begun, or why there is none."""
 
-    error: Error = Error.NONE
-    message: str = ""
     move_id: MoveId = 0
     """0 where nothing had to change, or nothing can, or it is only tried."""
     accepted: int = 0
@@ -188,12 +187,10 @@ class MoveStarted(Struct, frozen=True, kw_only=True, gc=False):
     """Whether this was answered before, and is not carried out again."""
 
 
-class MoveAltered(Struct, frozen=True, kw_only=True, gc=False):
+class MoveAltered(Result, frozen=True, kw_only=True, gc=False):
     """One move that was paused, resumed or altered, or why it was not."""
 
     move_id: MoveId
-    error: Error = Error.NONE
-    message: str = ""
 
 
 class CancelMoves(Struct, frozen=True, kw_only=True, gc=False):
@@ -361,19 +358,15 @@ class CordonBrokers(Struct, frozen=True, kw_only=True, gc=False):
     end of the cordon puts an end to that as well."""
 
 
-class BrokerRegistered(Struct, frozen=True, kw_only=True, gc=False):
+class BrokerRegistered(Result, frozen=True, kw_only=True, gc=False):
     """The epoch of this incarnation."""
 
-    error: Error = Error.NONE
-    message: str = ""
     broker_epoch: int = -1
 
 
-class HeartbeatAnswered(Struct, frozen=True, kw_only=True, gc=False):
+class HeartbeatAnswered(Result, frozen=True, kw_only=True, gc=False):
     """The state of the broker from here on."""
 
-    error: Error = Error.NONE
-    message: str = ""
     caught_up: bool = False
     """It has applied its own registration."""
     fenced: bool = True
@@ -386,12 +379,10 @@ class BrokersFenced(Struct, frozen=True, kw_only=True, gc=False):
     broker_ids: tuple[BrokerId, ...]
 
 
-class BrokerCordoned(Struct, frozen=True, kw_only=True, gc=False):
+class BrokerCordoned(Result, frozen=True, kw_only=True, gc=False):
     """The result for one broker."""
 
     broker_id: BrokerId
-    error: Error = Error.NONE
-    message: str = ""
 
 
 class BrokersCordoned(Struct, frozen=True, kw_only=True, gc=False):
@@ -426,11 +417,9 @@ class AllocateProducerIds(Struct, frozen=True, kw_only=True, gc=False):
     broker_epoch: int
 
 
-class ProducerIdsAllocated(Struct, frozen=True, kw_only=True, gc=False):
+class ProducerIdsAllocated(Result, frozen=True, kw_only=True, gc=False):
     """The block of producer ids that now belongs to the broker."""
 
-    error: Error = Error.NONE
-    message: str = ""
     first_id: int = -1
     count: int = 0
 
@@ -483,13 +472,11 @@ class AlterConfigs(Struct, frozen=True, kw_only=True, gc=False):
     validate_only: bool = False
 
 
-class ConfigAltered(Struct, frozen=True, kw_only=True, gc=False):
+class ConfigAltered(Result, frozen=True, kw_only=True, gc=False):
     """One resource of a change."""
 
     resource_type: int
     resource_name: str
-    error: Error = Error.NONE
-    message: str = ""
 
 
 class ConfigsAltered(Struct, frozen=True, kw_only=True, gc=False):
@@ -514,19 +501,10 @@ class AssignReplicasToDirs(Struct, frozen=True, kw_only=True, gc=False):
     assignments: tuple[DirectoryAssignment, ...]
 
 
-class ReplicaAssigned(Struct, frozen=True, kw_only=True, gc=False):
-    """One part of AssignReplicasToDirs."""
-
-    error: Error = Error.NONE
-    message: str = ""
-
-
-class ReplicasAssigned(Struct, frozen=True, kw_only=True, gc=False):
+class ReplicasAssigned(Result, frozen=True, kw_only=True, gc=False):
     """In the order asked for; none if the sender is refused."""
 
-    error: Error = Error.NONE
-    message: str = ""
-    replicas: tuple[ReplicaAssigned, ...] = ()
+    replicas: tuple[Done, ...] = ()
 
 
 class UpgradeType(Enum):
@@ -567,13 +545,6 @@ class UpdateFeatures(Struct, frozen=True, kw_only=True, gc=False):
     """`min.insync.replicas` of the cluster where no record says it, for KIP-966."""
 
 
-class FeaturesUpdated(Struct, frozen=True, kw_only=True, gc=False):
-    """All are in force as asked, or none is, and the first that could not be says why."""
-
-    error: Error = Error.NONE
-    message: str = ""
-
-
 class QuotaOp(Struct, frozen=True, kw_only=True, gc=False):
     """One quota to set, or to remove; the value then says nothing."""
 
@@ -596,12 +567,10 @@ class AlterClientQuotas(Struct, frozen=True, kw_only=True, gc=False):
     validate_only: bool = False
 
 
-class QuotaAltered(Struct, frozen=True, kw_only=True, gc=False):
+class QuotaAltered(Result, frozen=True, kw_only=True, gc=False):
     """One entity of AlterClientQuotas."""
 
     entity: tuple[QuotaEntity, ...]
-    error: Error = Error.NONE
-    message: str = ""
 
 
 class ClientQuotasAltered(Struct, frozen=True, kw_only=True, gc=False):
@@ -656,12 +625,10 @@ class DeleteTopics(Struct, frozen=True, kw_only=True, gc=False):
     topics: tuple[str | UUID, ...]
 
 
-class TopicCreated(Struct, frozen=True, kw_only=True, gc=False):
+class TopicCreated(Result, frozen=True, kw_only=True, gc=False):
     """One topic of CreateTopics."""
 
     name: str
-    error: Error = Error.NONE
-    message: str = ""
     topic_id: UUID | None = None
     partition_count: int = -1
     replication_factor: int = -1
@@ -673,12 +640,10 @@ class TopicsCreated(Struct, frozen=True, kw_only=True, gc=False):
     topics: tuple[TopicCreated, ...]
 
 
-class PartitionsAdded(Struct, frozen=True, kw_only=True, gc=False):
+class PartitionsAdded(Result, frozen=True, kw_only=True, gc=False):
     """One topic of CreatePartitions."""
 
     name: str
-    error: Error = Error.NONE
-    message: str = ""
 
 
 class PartitionsCreated(Struct, frozen=True, kw_only=True, gc=False):
@@ -687,13 +652,11 @@ class PartitionsCreated(Struct, frozen=True, kw_only=True, gc=False):
     topics: tuple[PartitionsAdded, ...]
 
 
-class TopicDeleted(Struct, frozen=True, kw_only=True, gc=False):
+class TopicDeleted(Result, frozen=True, kw_only=True, gc=False):
     """One topic of DeleteTopics."""
 
     name: str | None
     topic_id: UUID | None
-    error: Error = Error.NONE
-    message: str = ""
 
 
 class TopicsDeleted(Struct, frozen=True, kw_only=True, gc=False):
@@ -737,7 +700,6 @@ Answer: TypeAlias = (
     | PartitionsCreated
     | TopicsDeleted
     | ProducerIdsAllocated
-    | FeaturesUpdated
     | ConfigsAltered
     | ClientQuotasAltered
     | Done

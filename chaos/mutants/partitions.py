@@ -145,8 +145,8 @@ _DECISIONS: Final = (
     Mutant(
         name="a broker that is fenced stays in the ISR",
         module="statemachine.brokers.lifecycle",
-        old="        desired = replace(partition, isr=isr_without(draft, partition, leaving))",
-        new="        desired = partition",
+        old="        lambda each: replace(each, isr=isr_without(draft, each, leaving)),",
+        new="        lambda each: each,",
         caught_by=("P12",),
         directed="moves_fencing",
     ),

@@ -30,10 +30,10 @@ from statemachine.commands import (
     BrokerHeartbeat,
     Command,
     DirectoryAssignment,
+    Done,
     PartitionsAltered,
     RegisterBroker,
     RegisterController,
-    ReplicaAssigned,
 )
 from statemachine.errors import Error
 from statemachine.reassignment.copies import CopyReport
@@ -283,7 +283,7 @@ def _answer_altered(inbound: InboundRequest, outcome: PartitionsAltered | Unavai
         inbound.respond(alter_partition.write_answer(outcome))
 
 
-def _assigned(request: KafkaRequest, topic: Any, left: Iterator[ReplicaAssigned]) -> Any:
+def _assigned(request: KafkaRequest, topic: Any, left: Iterator[Done]) -> Any:
     partitions = tuple(
         request.part(
             "PartitionData",

@@ -26,7 +26,7 @@ from statemachine.commands import (
     ConfigOp,
     ConfigReplacement,
     ConfigsAltered,
-    FeaturesUpdated,
+    Done,
     FeatureUpdate,
     IncrementalAlterConfigs,
     QuotaChange,
@@ -219,7 +219,7 @@ async def update_features(request: KafkaRequest, service: Service) -> Any:
         kraft_version=service.controller.kraft_version,
         default_min_isr=service.controller.default_min_isr,
     )
-    answer = await service.carry_out(command, FeaturesUpdated, who=request.principal)
+    answer = await service.carry_out(command, Done, who=request.principal)
     message = FAILED_FOR_ALL + answer.message if answer.message else None
     return _features_response(request, answer.error.code, message)
 

@@ -13,7 +13,7 @@ from statemachine.brokers.registration import BrokerRegistration
 from statemachine.commands import (
     AssignReplicasToDirs,
     DirectoryAssignment,
-    ReplicaAssigned,
+    Done,
     ReplicasAssigned,
 )
 from statemachine.errors import Error
@@ -21,6 +21,7 @@ from statemachine.image.partition_index import in_order
 from statemachine.image.partition_table import Topic
 from statemachine.limits import LEAVING_PARTITIONS_MAX
 from statemachine.partitions.change_builder import change_partition
+from statemachine.partitions.elect_leaders import elect_each
 from statemachine.partitions.isr import stale_broker
 from statemachine.partitions.leader_election import election_for, isr_without
 from statemachine.partitions.registration import PartitionRegistration, directory_of
@@ -42,7 +43,7 @@ def assign_replicas_to_dirs(
         )
     stale = stale_broker(draft, command.broker_id, command.broker_epoch)
     if stale is not None:
-        return ReplicasAssigned(error=stale.error, message=stale.message)
+        return ReplicasAssigned.from_refusal(stale)
     replicas = []
     for each in command.assignments:
         replicas.append(_assigned(draft, command.broker_id, each))
@@ -50,19 +51,17 @@ def assign_replicas_to_dirs(
     return ReplicasAssigned(replicas=tuple(replicas))
 
 
-def _assigned(
-    draft: PendingDecision, broker_id: BrokerId, asked: DirectoryAssignment
-) -> ReplicaAssigned:
+def _assigned(draft: PendingDecision, broker_id: BrokerId, asked: DirectoryAssignment) -> Done:
     topic = draft.image.topics.get(asked.topic_id)
     if topic is None:
         unknown = f"no topic has the id {asked.topic_id}"
-        return ReplicaAssigned(error=Error.UNKNOWN_TOPIC_ID, message=unknown)
+        return Done(error=Error.UNKNOWN_TOPIC_ID, message=unknown)
     partition = draft.partition(topic, asked.partition)
     if partition is None:
         unknown = f"topic {topic.name} has no partition {asked.partition}"
-        return ReplicaAssigned(error=Error.UNKNOWN_TOPIC_OR_PARTITION, message=unknown)
+        return Done(error=Error.UNKNOWN_TOPIC_OR_PARTITION, message=unknown)
     if broker_id not in partition.replicas:
-        return ReplicaAssigned(
+        return Done(
             error=Error.NOT_LEADER_OR_FOLLOWER,
             message=f"broker {broker_id} is not among the replicas {partition.replicas} of"
             f" {topic.name}-{asked.partition}",
@@ -73,7 +72,7 @@ def _assigned(
         desired = replace(desired, isr=isr_without(draft, desired, (broker_id,)))
     election = election_for(draft.image, topic)
     change_partition(draft, topic, asked.partition, desired, election=election)
-    return ReplicaAssigned()
+    return Done()
 
 
 def _with_directory(
@@ -119,13 +118,11 @@ def _leave_lost(draft: PendingDecision, broker: BrokerRegistration) -> Slices[No
         if _is_lost(draft, held, broker.broker_id):
             lost.append(held)
         yield PASSED_US
-    for topic, number in lost[: draft.at_most(LEAVING_PARTITIONS_MAX, len(lost))]:
-        partition = draft.partition(topic, number)
-        assert partition is not None
-        desired = replace(partition, isr=isr_without(draft, partition, leaving))
-        election = election_for(draft.image, topic)
-        change_partition(draft, topic, number, desired, election=election)
-        yield CHANGED_US
+    yield from elect_each(
+        draft,
+        lost[: draft.at_most(LEAVING_PARTITIONS_MAX, len(lost))],
+        lambda each: replace(each, isr=isr_without(draft, each, leaving)),
+    )
 
 
 def _is_lost(draft: PendingDecision, held: tuple[Topic, int], broker_id: BrokerId) -> bool:

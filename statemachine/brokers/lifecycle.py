@@ -7,6 +7,7 @@ last member and there is no ELR, it stays in the ISR and the partition has no le
 """
 
 from itertools import islice
+from typing import Any, Final
 from uuid import UUID
 
 from msgspec.structs import replace
@@ -37,12 +38,12 @@ from statemachine.limits import (
     LEAVING_PARTITIONS_MAX,
     RESERVED_DIRECTORY_IDS,
 )
-from statemachine.partitions.change_builder import change_partition
+from statemachine.partitions.elect_leaders import elect_each
 from statemachine.partitions.isr import stale_broker
-from statemachine.partitions.leader_election import election_for, isr_without
+from statemachine.partitions.leader_election import isr_without
 from statemachine.pending_decision import PendingDecision
 from statemachine.records import kafka_records
-from statemachine.slices import CHANGED_US, Slices
+from statemachine.slices import Slices
 from statemachine.vocabulary import (
     LEVEL_DIRECTORIES,
     METADATA_VERSION,
@@ -51,25 +52,22 @@ from statemachine.vocabulary import (
     Replicas,
 )
 
-FENCE = 1
-UNFENCE = -1
-STOPPING = 1
-
 
 def register_broker(draft: PendingDecision, command: RegisterBroker) -> Slices[BrokerRegistered]:
     """Register an incarnation, fenced; the same one amends what it said and keeps its epoch."""
     refusal = _registration_refusal(draft, command)
     if refusal is not None:
-        return BrokerRegistered(error=refusal.error, message=refusal.message)
+        return BrokerRegistered.from_refusal(refusal)
     image = draft.image
     before = image.brokers.get(command.broker_id)
     same = before is not None and before.incarnation_id == command.incarnation_id
     if not same and not _stopped_cleanly(before, command):
         yield from _distrust(draft, command.broker_id)
+    next_offset = image.end_offset + len(draft.records)
     record = kafka_records.RegisterBroker(
         broker_id=command.broker_id,
         incarnation_id=command.incarnation_id,
-        broker_epoch=before.epoch if before is not None and same else _next_offset(draft),
+        broker_epoch=before.epoch if before is not None and same else next_offset,
         endpoints=command.endpoints,
         features=command.features,
         rack=command.rack,
@@ -81,10 +79,6 @@ def register_broker(draft: PendingDecision, command: RegisterBroker) -> Slices[B
     if draft.is_complete and (before is None or not same or not _as_registered(before, record)):
         draft.register(record)
     return BrokerRegistered(broker_epoch=record.broker_epoch)
-
-
-def _next_offset(draft: PendingDecision) -> int:
-    return draft.image.end_offset + len(draft.records)
 
 
 def _stopped_cleanly(before: BrokerRegistration | None, command: RegisterBroker) -> bool:
@@ -176,7 +170,7 @@ def heartbeat(draft: PendingDecision, command: BrokerHeartbeat) -> Slices[Heartb
     """Take note that a broker lives, and let it come or go as it wishes once it may."""
     stale = stale_broker(draft, command.broker_id, command.broker_epoch)
     if stale is not None:
-        return HeartbeatAnswered(error=stale.error, message=stale.message)
+        return HeartbeatAnswered.from_refusal(stale)
     broker = draft.image.brokers[command.broker_id]
     caught_up = command.metadata_offset >= broker.registered_at
     offline = command.offline_log_dirs
@@ -221,13 +215,7 @@ def _stop(draft: PendingDecision, broker: BrokerRegistration) -> Slices[None]:
     # It lives, and would be in sync again before the next part had its turn.
     yield from _leave(draft, (broker.broker_id,), at_once=True)
     if broker.stopping_at is None:
-        draft.records.append(
-            kafka_records.BrokerRegistrationChange(
-                broker_id=broker.broker_id,
-                broker_epoch=broker.epoch,
-                in_controlled_shutdown=STOPPING,
-            )
-        )
+        _amend(draft, broker, in_controlled_shutdown=_BEGIN)
 
 
 def fence_brokers(draft: PendingDecision, command: FenceBrokers) -> Slices[BrokersFenced]:
@@ -244,10 +232,10 @@ def unregister_broker(draft: PendingDecision, command: UnregisterBroker) -> Slic
     """Forget a broker. Replicas that it has stay assigned to it until they are reassigned."""
     broker = draft.image.brokers.get(command.broker_id)
     if broker is None:
-        return _not_done(unregistered(command.broker_id))
+        return Done.from_refusal(unregistered(command.broker_id))
     refusal = in_use_refusal(draft.image, command.broker_id) if command.only_if_empty else None
     if refusal is not None:
-        return _not_done(refusal)
+        return Done.from_refusal(refusal)
     yield from _leave(draft, (broker.broker_id,))
     if draft.is_complete:
         draft.records.append(
@@ -256,31 +244,30 @@ def unregister_broker(draft: PendingDecision, command: UnregisterBroker) -> Slic
     return Done()
 
 
-def _not_done(refusal: Refusal) -> Done:
-    return Done(error=refusal.error, message=refusal.message)
-
-
 def _fence(draft: PendingDecision, broker_ids: Replicas) -> Slices[None]:
     yield from _leave(draft, broker_ids)
     for broker_id in broker_ids if draft.is_complete else ():
-        draft.records.append(
-            kafka_records.BrokerRegistrationChange(
-                broker_id=broker_id,
-                broker_epoch=draft.image.brokers[broker_id].epoch,
-                fenced=FENCE,
-                at_ms=draft.now_ms or None,
-            )
+        broker = draft.image.brokers[broker_id]
+        _amend(draft, broker, fenced=_BEGIN, at_ms=draft.now_ms or None)
+
+
+_BEGIN: Final = 1
+_END: Final = -1
+"""A field of a BrokerRegistrationChange says that a state begins or ends; 0 is "unchanged"."""
+
+
+def _amend(draft: PendingDecision, broker: BrokerRegistration, **fields: Any) -> None:
+    draft.records.append(
+        kafka_records.BrokerRegistrationChange(
+            broker_id=broker.broker_id, broker_epoch=broker.epoch, **fields
         )
+    )
 
 
 def _unfence(draft: PendingDecision, broker: BrokerRegistration) -> Slices[None]:
     """The broker may lead again, and at once leads what nobody led for want of it."""
     index = draft.image.index
-    draft.records.append(
-        kafka_records.BrokerRegistrationChange(
-            broker_id=broker.broker_id, broker_epoch=broker.epoch, fenced=UNFENCE
-        )
-    )
+    _amend(draft, broker, fenced=_END)
     draft.set_live(broker.broker_id, broker.stopping_at is None)
     held = index.of_any(index.replicas_of, (broker.broker_id,))
     yield from _lead_the_leaderless(draft, held)
@@ -299,11 +286,7 @@ def _lead_the_leaderless(draft: PendingDecision, held: BitMap) -> Slices[None]:
     index = draft.image.index
     leaderless = held & index.leader_of.get(NO_LEADER, BitMap())
     leaderless = leaderless[: draft.at_most(LEAVING_PARTITIONS_MAX, len(leaderless))]
-    for topic, number in in_order(index, leaderless):
-        partition = draft.partition(topic, number)
-        assert partition is not None
-        change_partition(draft, topic, number, partition, election=election_for(draft.image, topic))
-        yield CHANGED_US
+    yield from elect_each(draft, in_order(index, leaderless), lambda partition: partition)
 
 
 def _leave(draft: PendingDecision, leaving: Replicas, *, at_once: bool = False) -> Slices[None]:
@@ -314,12 +297,11 @@ def _leave(draft: PendingDecision, leaving: Replicas, *, at_once: bool = False) 
     keys = index.of_any(index.isr_of, leaving)
     if not at_once:
         keys = keys[: draft.at_most(LEAVING_PARTITIONS_MAX, len(keys))]
-    for topic, number in in_order(index, keys):
-        partition = draft.partition(topic, number)
-        assert partition is not None
-        desired = replace(partition, isr=isr_without(draft, partition, leaving))
-        change_partition(draft, topic, number, desired, election=election_for(draft.image, topic))
-        yield CHANGED_US
+    yield from elect_each(
+        draft,
+        in_order(index, keys),
+        lambda each: replace(each, isr=isr_without(draft, each, leaving)),
+    )
 
 
 def _distrust(draft: PendingDecision, broker_id: BrokerId) -> Slices[None]:
@@ -334,21 +316,16 @@ def _distrust(draft: PendingDecision, broker_id: BrokerId) -> Slices[None]:
     if draft.has_elr:
         keys |= index.of_any(index.isr_of, (broker_id,))
     keys = keys[: draft.at_most(DISTRUSTED_PARTITIONS_MAX, len(keys))]
-    for topic, number in in_order(index, keys):
-        partition = draft.partition(topic, number)
-        assert partition is not None
-        desired = replace(
-            partition,
-            isr=tuple(replica for replica in partition.isr if replica != broker_id),
-            elr=tuple(replica for replica in partition.elr if replica != broker_id),
-        )
-        election = election_for(draft.image, topic)
-        change_partition(draft, topic, number, desired, election=election, unclean=(broker_id,))
-        yield CHANGED_US
-
-
-CORDON = 1
-UNCORDON = -1
+    yield from elect_each(
+        draft,
+        in_order(index, keys),
+        lambda each: replace(
+            each,
+            isr=tuple(replica for replica in each.isr if replica != broker_id),
+            elr=tuple(replica for replica in each.elr if replica != broker_id),
+        ),
+        unclean=(broker_id,),
+    )
 
 
 def takers(image: Image) -> list[BrokerRegistration]:
@@ -371,48 +348,34 @@ def cordon_refusal(image: Image, newcomers: Replicas, *, where: str = "") -> Ref
     return None
 
 
-def _change(broker: BrokerRegistration, command: CordonBrokers) -> list[kafka_records.Record]:
-    leaving = command.cordoned and (command.unregister or broker.leaving)
-    if (broker.cordoned, broker.leaving) == (command.cordoned, leaving):
-        return []
-    word = CORDON if command.cordoned else UNCORDON
-    return [
-        kafka_records.BrokerRegistrationChange(
-            broker_id=broker.broker_id,
-            broker_epoch=broker.epoch,
-            cordoned=word if broker.cordoned != command.cordoned else 0,
-            leaving=word if broker.leaving != leaving else 0,
-        )
-    ]
-
-
 def cordon_brokers(draft: PendingDecision, command: CordonBrokers) -> BrokersCordoned:
     """Cordon the brokers or end that, each on its own; what is so already is no error."""
-    answers = []
-    done: set[BrokerId] = set()
-    for broker_id in command.broker_ids:
+    word = _BEGIN if command.cordoned else _END
+    for broker_id in dict.fromkeys(command.broker_ids):
         broker = draft.image.brokers.get(broker_id)
         if broker is None:
-            answers.append(
-                BrokerCordoned(
-                    broker_id=broker_id,
-                    error=Error.BROKER_ID_NOT_REGISTERED,
-                    message=f"Broker ID {broker_id} is not currently registered",
-                )
-            )
             continue
-        if broker_id not in done:
-            draft.records += _change(broker, command)
-        done.add(broker_id)
-        answers.append(BrokerCordoned(broker_id=broker_id))
-    return BrokersCordoned(brokers=tuple(answers))
+        cordoned = word if broker.cordoned != command.cordoned else 0
+        is_to_go = command.cordoned and (command.unregister or broker.leaving)
+        leaving = word if broker.leaving != is_to_go else 0
+        if cordoned or leaving:
+            _amend(draft, broker, cordoned=cordoned, leaving=leaving)
+    return BrokersCordoned(
+        brokers=tuple(
+            [
+                BrokerCordoned(broker_id=each)
+                if each in draft.image.brokers
+                else BrokerCordoned.from_refusal(unregistered(each), broker_id=each)
+                for each in command.broker_ids
+            ]
+        )
+    )
 
 
 def unregistered(broker_id: BrokerId) -> Refusal:
-    """That there is no such broker."""
+    """Return the refusal for a broker that is not registered."""
     return Refusal(
-        Error.BROKER_ID_NOT_REGISTERED,
-        f"Broker ID {broker_id} is not currently registered",
+        Error.BROKER_ID_NOT_REGISTERED, f"Broker ID {broker_id} is not currently registered"
     )
 
 

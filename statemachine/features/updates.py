@@ -8,7 +8,7 @@ is left whose records an older level could not hold.
 
 from collections.abc import Iterator, Mapping
 
-from statemachine.commands import FeaturesUpdated, FeatureUpdate, UpdateFeatures, UpgradeType
+from statemachine.commands import Done, FeatureUpdate, UpdateFeatures, UpgradeType
 from statemachine.configs.effective import MIN_ISR
 from statemachine.errors import Error
 from statemachine.features.features import (
@@ -27,33 +27,31 @@ from statemachine.records import kafka_records
 from statemachine.vocabulary import BROKER_RESOURCE, CLUSTER_DEFAULT, METADATA_VERSION
 
 
-def update_features(draft: PendingDecision, command: UpdateFeatures) -> FeaturesUpdated:
+def update_features(draft: PendingDecision, command: UpdateFeatures) -> Done:
     """Put every feature in force as asked, or say of the first that cannot be why."""
     proposed = dict(draft.image.features)
     proposed |= {update.name: update.level for update in command.updates}
     if len({update.name for update in command.updates}) != len(command.updates):
-        return FeaturesUpdated(
-            error=Error.INVALID_REQUEST, message="a feature is named more than once"
-        )
+        return Done(error=Error.INVALID_REQUEST, message="a feature is named more than once")
     changes = []
     for update in command.updates:
         current = _current(draft.image, command, update.name)
         reason = _refusal(draft.image, command, update, current, proposed)
         if reason is not None:
-            return FeaturesUpdated(error=Error.INVALID_UPDATE_VERSION, message=reason)
+            return Done(error=Error.INVALID_UPDATE_VERSION, message=reason)
         if update.level != current:
             changes.append(kafka_records.FeatureLevel(name=update.name, level=update.level))
     # What needs a level of metadata.version stands behind it in the log.
     changes.sort(key=lambda change: change.name != METADATA_VERSION)
     if command.validate_only:
-        return FeaturesUpdated()
+        return Done()
     for change in changes:
         if change.name == ELR_VERSION:
             if change.level:
                 draft.records += elr_safety_records(draft.image, command.default_min_isr)
             clear_all_elr(draft)
     draft.records += changes
-    return FeaturesUpdated()
+    return Done()
 
 
 def elr_safety_records(image: Image, default_min_isr: int) -> Iterator[kafka_records.Config]:

@@ -1,5 +1,6 @@
 """ElectLeaders: an operator asks for the preferred leader, or for any leader at all (KIP-460)."""
 
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from pyroaring import BitMap
@@ -9,11 +10,11 @@ from statemachine.errors import Error
 from statemachine.image.partition_index import in_order
 from statemachine.image.partition_table import Topic
 from statemachine.partitions.change_builder import change_partition
-from statemachine.partitions.leader_election import Election
+from statemachine.partitions.leader_election import Election, election_for
 from statemachine.partitions.registration import PartitionRegistration
 from statemachine.pending_decision import PendingDecision
 from statemachine.slices import CHANGED_US, PASSED_US, Slices
-from statemachine.vocabulary import NO_LEADER
+from statemachine.vocabulary import NO_LEADER, Replicas
 
 _ELECTIONS: Final = {
     ElectionType.PREFERRED: (
@@ -100,3 +101,21 @@ def _elected(
         error=unavailable,
         message=message,
     )
+
+
+def elect_each(
+    draft: PendingDecision,
+    partitions: Iterable[tuple[Topic, int]],
+    desired: Callable[[PartitionRegistration], PartitionRegistration],
+    *,
+    unclean: Replicas = (),
+) -> Slices[None]:
+    """Make each partition as desired, and elect its leader if it needs one."""
+    for topic, number in partitions:
+        partition = draft.partition(topic, number)
+        assert partition is not None
+        election = election_for(draft.image, topic)
+        change_partition(
+            draft, topic, number, desired(partition), election=election, unclean=unclean
+        )
+        yield CHANGED_US

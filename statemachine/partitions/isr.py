@@ -28,7 +28,7 @@ def alter_partition(draft: PendingDecision, command: AlterPartition) -> Slices[P
     """Change the ISRs that the sender leads, each on its own."""
     stale = stale_broker(draft, command.broker_id, command.broker_epoch)
     if stale is not None:
-        return PartitionsAltered(error=stale.error, message=stale.message)
+        return PartitionsAltered.from_refusal(stale)
     plain = yield from decide_rows(draft, command, partial(_plain, draft, command.broker_id))
     if plain is not None:
         return PartitionsAltered(partitions=plain)

@@ -23,13 +23,13 @@ def update(
     *updates: tuple[str, int, UpgradeType],
     voters: tuple[int, ...] = (1,),
     **fields: object,
-) -> tuple[commands.FeaturesUpdated, tuple[kafka_records.Record, ...]]:
+) -> tuple[commands.Done, tuple[kafka_records.Record, ...]]:
     """Controller 1 is active and asked for these; its answer and its records."""
     known: dict[str, object] = {"controller_id": 1, "voters": voters}
     asked = tuple(FeatureUpdate(name=n, level=level, upgrade=type) for n, level, type in updates)
     command = commands.UpdateFeatures(updates=asked, **{**known, **fields})  # type: ignore[arg-type]
     decision = world.ask(command)
-    assert isinstance(decision.answer, commands.FeaturesUpdated)
+    assert isinstance(decision.answer, commands.Done)
     return decision.answer, tuple(decision.records)
 
 
@@ -46,7 +46,7 @@ def test_levels_go_up_all_in_one_piece() -> None:
     answer, written = update(
         world, ("metadata.version", 24, UPGRADE), ("group.version", 1, UPGRADE)
     )
-    assert answer == commands.FeaturesUpdated()
+    assert answer == commands.Done()
     assert written == (
         kafka_records.FeatureLevel(name="metadata.version", level=24),
         kafka_records.FeatureLevel(name="group.version", level=1),
@@ -56,10 +56,10 @@ def test_levels_go_up_all_in_one_piece() -> None:
 
 def test_nothing_is_recorded_of_what_is_so_already_or_only_validated() -> None:
     world = World(level=21)
-    assert update(world, ("metadata.version", 21, UPGRADE)) == (commands.FeaturesUpdated(), ())
+    assert update(world, ("metadata.version", 21, UPGRADE)) == (commands.Done(), ())
     only = update(world, ("metadata.version", 29, UPGRADE), validate_only=True)
-    assert only == (commands.FeaturesUpdated(), ())
-    assert update(world) == (commands.FeaturesUpdated(), ())
+    assert only == (commands.Done(), ())
+    assert update(world) == (commands.Done(), ())
 
 
 def test_one_that_cannot_be_stops_all() -> None:
@@ -159,7 +159,7 @@ def test_other_features_can_be_switched_off() -> None:
 def test_kraft_version_stays_as_the_log_says_it() -> None:
     world = World(level=29)
     name = "kraft.version"
-    assert update(world, (name, 1, UPGRADE), kraft_version=1) == (commands.FeaturesUpdated(), ())
+    assert update(world, (name, 1, UPGRADE), kraft_version=1) == (commands.Done(), ())
     message = refused(world, (name, 0, SAFE), kraft_version=1)
     assert message.endswith("Can't downgrade the version of this feature.")
 

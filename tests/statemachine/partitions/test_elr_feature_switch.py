@@ -20,7 +20,7 @@ def switch(world: World, to: str) -> tuple[kafka_records.Record, ...]:
     update = commands.FeatureUpdate(name=ELR_VERSION, level=LEVEL[to], upgrade=upgrade)
     command = commands.UpdateFeatures(updates=(update,), controller_id=1, voters=(1,))
     decision = world.ask(command)
-    assert isinstance(decision.answer, commands.FeaturesUpdated)
+    assert isinstance(decision.answer, commands.Done)
     assert decision.answer.error is Error.NONE
     return tuple(decision.records)
 
