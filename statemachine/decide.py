@@ -17,7 +17,7 @@ from statemachine.features import updates
 from statemachine.image.image import Image
 from statemachine.partitions import elect_leaders, isr
 from statemachine.pending_decision import PendingDecision
-from statemachine.reassignment import idempotency, move_commands, pause, retention, throttle
+from statemachine.reassignment import idempotency, move_commands, retention, throttle
 from statemachine.reassignment.scheduler import backlog
 from statemachine.reassignment.scheduler.advance import advance
 from statemachine.reassignment.scheduler.state import Scheduler
@@ -107,9 +107,9 @@ RULES: Final[Mapping[type, Callable[[PendingDecision, Any], Slices[Answer] | Ans
             commands.BeginMove: move_commands.begin_move,
             commands.RollBackMove: move_commands.roll_back_move,
             commands.CancelMoves: move_commands.cancel_moves,
-            commands.PauseMoves: pause.pause_moves,
-            commands.ResumeMoves: pause.resume_moves,
-            commands.AlterMove: pause.alter_move,
+            commands.PauseMoves: move_commands.pause_moves,
+            commands.ResumeMoves: move_commands.resume_moves,
+            commands.AlterMove: move_commands.alter_move,
             commands.IdempotentCommand: _carry_out_once,
             commands.ForgetMoves: retention.forget_moves,
             commands.AdvanceMoves: _advance_moves,

@@ -103,7 +103,7 @@ def carry_out_once(
             Error.DUPLICATE_RESOURCE,
             f"the key {command.key} belongs to another request; give this one a key of its own",
         )
-    return Done(error=refusal.error, message=refusal.message)
+    return Done.from_refusal(refusal)
 
 
 def _refusal(command: IdempotentCommand) -> Refusal | None:

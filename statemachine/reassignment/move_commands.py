@@ -1,9 +1,10 @@
-"""Moves begin, are rolled back and end: what an operator asks for at one time is one move.
+"""Commands about moves: begin, cancel, roll back, pause, resume and alter.
 
-A move begins with the partitions that it changes; what is refused, or is as asked for already, does
-not belong to it. A partition belongs to one move at a time: asked for anew, it leaves the one that
-it was in. A move ends with the decision that takes the last partition out of it, whatever decided
-that. How a single partition moves is told by `reassignment`.
+One request for reassignments is one move of the partitions that it changes; a partition that is
+refused, or has what is asked for, does not belong to it. A partition belongs to one move at a time:
+the next request for it takes it out of the move that it was in. A move ends with the decision that
+takes its last partition out. A paused move begins no steps; an automatic pause
+(`scheduler.auto_pause`) ends by itself.
 """
 
 from collections.abc import Iterator, Sequence
@@ -13,15 +14,19 @@ from msgspec.structs import asdict, replace
 from pyroaring import BitMap
 
 from statemachine.commands import (
+    AlterMove,
     AlterReassignments,
     BeginMove,
     CancelMoves,
     MoveAltered,
+    MovesAltered,
     MovesCancelled,
     MoveStarted,
+    PauseMoves,
     Reassignment,
     ReassignmentAltered,
     ReassignmentsAltered,
+    ResumeMoves,
     RollBackMove,
 )
 from statemachine.errors import Error, Refusal
@@ -36,8 +41,9 @@ from statemachine.partitions.change_builder import ChangeMemo
 from statemachine.partitions.registration import PartitionRegistration
 from statemachine.pending_decision import PendingDecision
 from statemachine.reassignment import throttle
-from statemachine.reassignment.move import Move, begun, ended, options_of
+from statemachine.reassignment.move import Move, altered, begun, ended, move_changed, options_of
 from statemachine.reassignment.progress import planned_steps
+from statemachine.reassignment.step import Reason
 from statemachine.reassignment.target import cancel, direct
 from statemachine.records import own_records
 from statemachine.records.codec import plan_bytes, plan_of
@@ -48,7 +54,7 @@ from statemachine.records.own_records import (
     PlannedTopic,
 )
 from statemachine.slices import CHANGED_US, PASSED_US, PLANNED_US, Slices
-from statemachine.vocabulary import NO_MOVE, MoveId, MoveKind, MoveOutcome, Replicas
+from statemachine.vocabulary import NO_MOVE, MoveId, MoveKind, MoveOutcome, MoveState, Replicas
 
 
 class MoveBuilder:
@@ -159,35 +165,27 @@ def alter_reassignments(
     if refusal is not None:
         parts = tuple([_refused(asked, refusal) for asked in command.reassignments])
         return ReassignmentsAltered(partitions=parts)
-    if command.dry_run:
-        return (yield from _foreseen(draft.scratch(), command))
-    beginning, may_change = MoveBuilder(draft), command.may_change_factor
+    dry_run, may_change = command.dry_run, command.may_change_factor
+    if dry_run:
+        draft = draft.scratch()
+    builder = MoveBuilder(draft)
     partitions = []
-    refused = 0
+    refused = shown = 0
     for asked in command.reassignments:
-        answer = _altered(draft, beginning, asked, may_change)
+        answer = _altered(draft, builder, asked, may_change)
         refused += answer.error is not Error.NONE
+        if dry_run and asked.replicas is not None and answer.error is Error.NONE:
+            if shown < PLANNED_STEPS_SHOWN_MAX:
+                answer = replace(answer, steps=_steps(draft, asked))
+            shown += 1
         partitions.append(answer)
-        yield beginning.cost_us if asked.replicas is not None else CHANGED_US
-    request = _request(draft, command.who, MoveKind.REASSIGN, refused, options_of(command))
-    move_id = yield from beginning.begin(request)
+        yield CHANGED_US if dry_run or asked.replicas is None else builder.cost_us
+    move_id = builder.under_way
+    if not dry_run:
+        request = _request(draft, command.who, MoveKind.REASSIGN, refused, options_of(command))
+        move_id = yield from builder.begin(request)
     yield len(partitions) * PASSED_US
     return ReassignmentsAltered(partitions=tuple(partitions), move_id=move_id)
-
-
-def _foreseen(draft: PendingDecision, command: AlterReassignments) -> Slices[ReassignmentsAltered]:
-    """Return the dry-run answer, decided on a draft of which nothing is recorded."""
-    beginning, may_change = MoveBuilder(draft), command.may_change_factor
-    partitions = []
-    room = PLANNED_STEPS_SHOWN_MAX
-    for asked in command.reassignments:
-        answer = _altered(draft, beginning, asked, may_change)
-        if room and asked.replicas is not None and answer.error is Error.NONE:
-            room -= 1
-            answer = replace(answer, steps=_steps(draft, asked))
-        partitions.append(answer)
-        yield CHANGED_US
-    return ReassignmentsAltered(partitions=tuple(partitions), move_id=beginning.under_way)
 
 
 def _steps(draft: PendingDecision, asked: Reassignment) -> tuple[Replicas, ...]:
@@ -206,32 +204,35 @@ def begin_move(draft: PendingDecision, command: BeginMove) -> Slices[MoveStarted
     """Begin a move of all that can be moved; what cannot is refused, each with its reason."""
     refusal = throttle.rate_refusal(command)
     if refusal is not None:
-        return MoveStarted(error=refusal.error, message=refusal.message)
-    beginning = MoveBuilder(draft)
+        return MoveStarted.from_refusal(refusal)
+    builder = MoveBuilder(draft)
     refused = []
     for asked in command.reassignments:
         answer = (
             _refused(asked, Refusal(Error.INVALID_REQUEST, "a move needs replicas to move to"))
             if asked.replicas is None
-            else _altered(draft, beginning, asked, command.may_change_factor)
+            else _altered(draft, builder, asked, command.may_change_factor)
         )
         if answer.error is not Error.NONE:
             refused.append(answer)
         yield CHANGED_US
     request = _request(draft, command.who, command.kind, len(refused), options_of(command))
-    request = replace(request, broker=command.broker)
-    return (yield from _started(beginning, request, refused))
+    move_id = yield from builder.begin(replace(request, broker=command.broker))
+    return _started(move_id, builder.accepted, refused)
 
 
 def _started(
-    beginning: MoveBuilder, request: MoveBegun, refused: Sequence[ReassignmentAltered]
-) -> Slices[MoveStarted]:
-    move_id = yield from beginning.begin(request)
+    move_id: MoveId,
+    accepted: int,
+    refused: Sequence[ReassignmentAltered],
+    foreseen: Sequence[ReassignmentAltered] = (),
+) -> MoveStarted:
     return MoveStarted(
         move_id=move_id,
-        accepted=beginning.accepted,
+        accepted=accepted,
         refused_count=len(refused),
         refused=tuple(refused[:REFUSED_SHOWN_MAX]),
+        foreseen=tuple(foreseen),
     )
 
 
@@ -252,13 +253,16 @@ def _request(
 
 
 def _altered(
-    draft: PendingDecision, beginning: MoveBuilder, asked: Reassignment, may_change_factor: bool
+    draft: PendingDecision,
+    builder: MoveBuilder | None,
+    asked: Reassignment,
+    may_change_factor: bool = True,
 ) -> ReassignmentAltered:
+    """Begin, redirect or cancel one reassignment; a request that only cancels needs no builder."""
     topic = draft.image.topic_named(asked.topic)
     if topic is None:
-        return _refused(
-            asked, Refusal(Error.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {asked.topic}")
-        )
+        unknown = f"there is no topic {asked.topic}"
+        return _refused(asked, Refusal(Error.UNKNOWN_TOPIC_OR_PARTITION, unknown))
     partition = draft.partition(topic, asked.partition)
     if partition is None:
         unknown = f"topic {asked.topic} has no partition {asked.partition}"
@@ -274,7 +278,8 @@ def _altered(
             f"the number of replicas would change {change}, which the request does not allow",
         )
     else:
-        outcome = beginning.direct(topic, asked.partition, partition, asked.replicas)
+        assert builder is not None, "only a cancel has no builder"
+        outcome = builder.direct(topic, asked.partition, partition, asked.replicas)
     if isinstance(outcome, Refusal):
         return _refused(asked, outcome)
     return ReassignmentAltered(
@@ -283,41 +288,23 @@ def _altered(
 
 
 def _refused(asked: Reassignment, refusal: Refusal) -> ReassignmentAltered:
-    return ReassignmentAltered(
-        topic=asked.topic, partition=asked.partition, error=refusal.error, message=refusal.message
-    )
+    return ReassignmentAltered.from_refusal(refusal, topic=asked.topic, partition=asked.partition)
 
 
 def roll_back_move(draft: PendingDecision, command: RollBackMove) -> Slices[MoveStarted]:
     """Cancel what is left of a move, and begin one back to what its partitions had before it."""
     move = draft.image.moves.get(command.move_id)
     if move is None:
-        refusal = unknown_move(draft, command.move_id)
-        return MoveStarted(error=refusal.error, message=refusal.message)
+        return MoveStarted.from_refusal(unknown_move(draft, command.move_id))
     if command.dry_run:
-        return (yield from _rollback_foreseen(draft.scratch(), move))
-    beginning = MoveBuilder(draft)
-    refused = []
-    for topic, planned in _planned(move):
-        answer = _rolled_back(draft, beginning, move, topic, planned)
-        if answer is not None:
-            refused.append(answer)
-        yield CHANGED_US
-    # The brokers need the same throttle on the way back.
-    options = replace(move.options, name="", priority=0)
-    request = _request(draft, command.who, MoveKind.ROLLBACK, len(refused), options)
-    request = replace(request, rollback_of=move.id)
-    return (yield from _started(beginning, request, refused))
-
-
-def _rollback_foreseen(draft: PendingDecision, move: Move) -> Slices[MoveStarted]:
-    """Return the dry-run answer, decided on a draft of which nothing is recorded."""
-    beginning, refused, foreseen = MoveBuilder(draft), [], []
+        draft = draft.scratch()
+    builder = MoveBuilder(draft)
+    refused, foreseen = [], []
     for planned_topic, planned in _planned(move):
-        answer = _rolled_back(draft, beginning, move, planned_topic, planned)
+        answer = _rolled_back(draft, builder, move, planned_topic, planned)
         if answer is not None:
             refused.append(answer)
-        else:
+        elif command.dry_run:
             topic, number = draft.image.topics[planned_topic.topic_id], planned.number
             if draft.partition(topic, number) != topic.partition(number):
                 foreseen.append(
@@ -326,13 +313,14 @@ def _rollback_foreseen(draft: PendingDecision, move: Move) -> Slices[MoveStarted
                     )
                 )
         yield CHANGED_US
-    return MoveStarted(
-        move_id=NO_MOVE if foreseen else beginning.under_way,
-        accepted=len(foreseen),
-        refused_count=len(refused),
-        refused=tuple(refused[:REFUSED_SHOWN_MAX]),
-        foreseen=tuple(foreseen),
-    )
+    if command.dry_run:
+        move_id = NO_MOVE if foreseen else builder.under_way
+        return _started(move_id, len(foreseen), refused, foreseen)
+    # The brokers need the same throttle on the way back.
+    options = replace(move.options, name="", priority=0)
+    request = _request(draft, command.who, MoveKind.ROLLBACK, len(refused), options)
+    move_id = yield from builder.begin(replace(request, rollback_of=move.id))
+    return _started(move_id, builder.accepted, refused)
 
 
 def _planned(move: Move) -> Iterator[tuple[PlannedTopic, PlannedPartition]]:
@@ -344,7 +332,7 @@ def _planned(move: Move) -> Iterator[tuple[PlannedTopic, PlannedPartition]]:
 
 def _rolled_back(
     draft: PendingDecision,
-    beginning: MoveBuilder,
+    builder: MoveBuilder,
     move: Move,
     planned_topic: PlannedTopic,
     planned: PlannedPartition,
@@ -355,17 +343,17 @@ def _rolled_back(
     topic = draft.image.topics.get(planned_topic.topic_id)
     partition = None if topic is None else draft.partition(topic, planned.number)
     if topic is None or partition is None:
-        return ReassignmentAltered(
+        gone = f"no topic has the id {planned_topic.topic_id} any more"
+        return ReassignmentAltered.from_refusal(
+            Refusal(Error.UNKNOWN_TOPIC_OR_PARTITION, gone),
             topic=str(planned_topic.topic_id),
             partition=planned.number,
-            error=Error.UNKNOWN_TOPIC_OR_PARTITION,
-            message=f"no topic has the id {planned_topic.topic_id} any more",
         )
     if partition.stage.move == move.id:
         # Where this is refused the replicas of before are a target as any other.
         cancelled = cancel(draft, topic, planned.number)
         partition = partition if isinstance(cancelled, Refusal) else cancelled
-    outcome = beginning.direct(topic, planned.number, partition, planned.original)
+    outcome = builder.direct(topic, planned.number, partition, planned.original)
     if not isinstance(outcome, Refusal):
         return None
     asked = Reassignment(topic=topic.name, partition=planned.number, replicas=planned.original)
@@ -423,7 +411,7 @@ def cancel_moves(draft: PendingDecision, command: CancelMoves) -> Slices[MovesCa
         partitions=tuple(partitions),
         done_count=len(partitions) - refused,
         refused_count=refused,
-        moves=tuple([_asked(draft, move_id) for move_id in command.moves]),
+        moves=tuple([_move_altered(each, _running(draft, each)) for each in command.moves]),
     )
 
 
@@ -447,42 +435,84 @@ def _of_topics(draft: PendingDecision, command: CancelMoves) -> Iterator[tuple[s
 
 
 def _cancelled(draft: PendingDecision, name: str, number: int) -> ReassignmentAltered:
-    topic = draft.image.topic_named(name)
-    if topic is None:
-        refusal = Refusal(Error.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name}")
-        return _not_cancelled(name, number, refusal)
-    if number == _EVERY:
-        nothing = f"no partition of topic {name} is being reassigned"
-        return _not_cancelled(name, number, Refusal(Error.NO_REASSIGNMENT_IN_PROGRESS, nothing))
-    if draft.partition(topic, number) is None:
-        unknown = f"topic {name} has no partition {number}"
-        return _not_cancelled(name, number, Refusal(Error.UNKNOWN_TOPIC_OR_PARTITION, unknown))
-    outcome = cancel(draft, topic, number)
-    if isinstance(outcome, Refusal):
-        return _not_cancelled(name, number, outcome)
-    return ReassignmentAltered(topic=name, partition=number, replicas=outcome.replicas)
+    asked = Reassignment(topic=name, partition=number, replicas=None)
+    if number != _EVERY or draft.image.topic_named(name) is None:
+        return _altered(draft, None, asked)
+    nothing = f"no partition of topic {name} is being reassigned"
+    return _refused(asked, Refusal(Error.NO_REASSIGNMENT_IN_PROGRESS, nothing))
 
 
-def _not_cancelled(name: str, number: int, refusal: Refusal) -> ReassignmentAltered:
-    return ReassignmentAltered(
-        topic=name, partition=number, error=refusal.error, message=refusal.message
+def pause_moves(draft: PendingDecision, command: PauseMoves) -> MovesAltered:
+    """Begin no further steps of these moves, or of any; a step under way goes on."""
+    return _switched(draft, command, MoveState.PAUSED)
+
+
+def resume_moves(draft: PendingDecision, command: ResumeMoves) -> MovesAltered:
+    """Go on with these moves, or end the pause of all."""
+    return _switched(draft, command, MoveState.RUNNING)
+
+
+def _switched(
+    draft: PendingDecision, command: PauseMoves | ResumeMoves, state: MoveState
+) -> MovesAltered:
+    if command.moves is None:
+        paused = state is MoveState.PAUSED
+        if paused is (draft.all_paused is None):
+            record = own_records.MovesPaused(paused=paused, who=command.who, since_ms=draft.now_ms)
+            draft.records.append(record)
+            draft.all_paused = record if paused else None
+        return MovesAltered()
+    return MovesAltered(
+        moves=tuple(
+            [
+                _move_altered(each, _switch(draft, each, state, command.who))
+                for each in command.moves
+            ]
+        )
     )
 
 
-def _asked(draft: PendingDecision, move_id: MoveId) -> MoveAltered:
-    """Return True if the move had something to cancel."""
-    refusal = ended_refusal(draft, move_id)
-    if refusal is None:
-        return MoveAltered(move_id=move_id)
-    return MoveAltered(move_id=move_id, error=refusal.error, message=refusal.message)
+def _switch(draft: PendingDecision, move_id: MoveId, state: MoveState, who: str) -> Refusal | None:
+    move = _running(draft, move_id)
+    if isinstance(move, Refusal):
+        return move
+    if state is MoveState.RUNNING and move.state == MoveState.PAUSED_BY_ITSELF:
+        goes_on = f"move {move_id} is paused by itself and goes on by itself: {move.detail}"
+        return Refusal(Error.INVALID_REQUEST, goes_on)
+    if move.state != state:
+        reason = Reason.MOVE_PAUSED.value if state is MoveState.PAUSED else ""
+        draft.change_move(
+            own_records.MoveChanged(
+                id=move_id, state=state, since_ms=draft.now_ms, reason=reason, who=who
+            )
+        )
+    return None
 
 
-def ended_refusal(draft: PendingDecision, move_id: MoveId) -> Refusal | None:
-    """Return the refusal for a move that has ended, or None while it runs."""
-    move = draft.image.moves.get(move_id)
+def alter_move(draft: PendingDecision, command: AlterMove) -> Slices[MovesAltered]:
+    """Change options of a running move."""
+    move = _running(draft, command.move_id)
+    outcome = move if isinstance(move, Refusal) else throttle.rate_refusal(command) or move
+    if isinstance(outcome, Move):
+        options = altered(outcome.options, command)
+        if options != outcome.options:
+            draft.change_move(move_changed(replace(outcome, options=options), outcome.options))
+            yield from throttle.alter(draft, outcome)
+    return MovesAltered(moves=(_move_altered(command.move_id, outcome),))
+
+
+def _move_altered(move_id: MoveId, outcome: Move | Refusal | None) -> MoveAltered:
+    if isinstance(outcome, Refusal):
+        return MoveAltered.from_refusal(outcome, move_id=move_id)
+    return MoveAltered(move_id=move_id)
+
+
+def _running(draft: PendingDecision, move_id: MoveId) -> Move | Refusal:
+    """Return the move, or the refusal if it has ended or is not listed."""
+    move = draft.move(move_id)
     if move is None:
         return unknown_move(draft, move_id)
     if move.ended is None:
-        return None
+        return move
     outcome = MoveOutcome(move.ended.outcome).name.lower()
     return Refusal(Error.INVALID_REQUEST, f"move {move_id} has ended: {outcome}")
