@@ -149,17 +149,15 @@ def with_factor(
     allowed = table.bits(sorted(set(onto)))
 
     def question(replicas: Replicas) -> Question:
-        if factor > len(replicas):
-            candidates = allowed & ~table.bits(replicas)
-            count = factor - len(replicas)
-            return Question(kept=replicas, count=count, candidates=candidates, has=())
-        # Unregistered brokers go first.
-        known = tuple([replica for replica in replicas[1:] if replica in table.bit])
-        strangers = tuple([replica for replica in replicas[1:] if replica not in table.bit])
-        kept = (replicas[0], *strangers[: max(0, factor - 1 - len(known))])
-        return Question(
-            kept=kept, count=factor - len(kept), candidates=table.bits(known), has=known
-        )
+        kept, candidates = replicas, allowed & ~table.bits(replicas)
+        known: Replicas = ()
+        if factor < len(replicas):
+            # Unregistered brokers go first.
+            known = tuple([replica for replica in replicas[1:] if replica in table.bit])
+            strangers = tuple([replica for replica in replicas[1:] if replica not in table.bit])
+            kept = (replicas[0], *strangers[: max(0, factor - 1 - len(known))])
+            candidates = table.bits(known)
+        return Question(kept=kept, count=factor - len(kept), candidates=candidates, has=known)
 
     members = yield from _placed(current, names, table, question, loads, _too_few)
     return members if isinstance(members, Unplanned) else dict(sorted(members.items()))
