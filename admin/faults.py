@@ -1,6 +1,6 @@
 """Errors between a client and a cluster, each one sentence for a person."""
 
-from quorum.protocol.errors import RequestRefused
+from quorum.protocol.errors import RequestRefused, error_name
 
 
 class AdminError(Exception):
@@ -31,13 +31,3 @@ class Incompatible(AdminError):
 def explained(code: int, message: str | None) -> str:
     """An error of the protocol in words: the node's, and Kafka's name for it."""
     return f"{message} ({error_name(code)})" if message else error_name(code)
-
-
-def error_name(code: int) -> str:
-    """Kafka's name of an error code, like NOT_CONTROLLER; the number for one unknown to us."""
-    from quorum.protocol.codec import error_code
-
-    try:
-        return error_code(code).name.upper()
-    except ValueError:
-        return f"error {code}"

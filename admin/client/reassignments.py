@@ -13,10 +13,11 @@ from admin.capabilities.moves import LOOK
 from admin.capabilities.reassignments import AssignedPartition, BeginMove, BegunMove, command_of
 from admin.client.asking import Answer, Question
 from admin.client.channels import Form
-from admin.faults import Incompatible, error_name
+from admin.faults import Incompatible
 from admin.model import Reassignment
 from controller.move_requests import MoveOptions, encode_options
 from quorum.protocol.apis import ApiKey
+from quorum.protocol.errors import error_name
 
 
 def begin_move(asked: BeginMove) -> Question:

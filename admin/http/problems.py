@@ -11,9 +11,9 @@ from msgspec import convert
 
 from admin.capabilities.moves import PartitionError
 from admin.capabilities.schema import Result, json_of
-from admin.faults import Refused, error_name
+from admin.faults import Refused
 from admin.http.gateway import NoAnswer
-from quorum.protocol.errors import ErrorCode
+from quorum.protocol.errors import ErrorCode, error_name
 from statemachine.limits import REFUSED_SHOWN_MAX
 
 logger = logging.getLogger("http")
