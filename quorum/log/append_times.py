@@ -40,7 +40,7 @@ from quorum.log.filesystem import (
     usable,
     write_all,
 )
-from quorum.log.segment import Segment, segment_base
+from quorum.log.segment import Segment
 from quorum.log.segment_writer import Write
 
 SUFFIX: Final = ".appendtime"
@@ -155,24 +155,6 @@ def _entries(fd: int, fs: FileSystem) -> Iterator[tuple[int, int, int] | None]:
         for at in range(0, len(data), ENTRY_BYTES):
             yield decode_entry(data[at : at + ENTRY_BYTES])
         position += len(data)
-
-
-def all_append_times(folder: Path, fs: FileSystem = OS) -> Iterator[AppendTime]:
-    """Yield the entries of all indexes of a log in order; raises as `append_times` does."""
-    with usable(folder):
-        names = set(fs.names(folder))
-    end: Offset | None = None
-    for name in sorted(names):
-        base = segment_base(name)
-        index = index_of(folder / name)
-        if base is None or index.name not in names:
-            continue
-        if end is not None and end < base:
-            yield AppendTime(end, base, None, None)
-        end = base
-        for each in append_times(index, fs):
-            yield each
-            end = each.end
 
 
 logger = logging.getLogger("quorum")

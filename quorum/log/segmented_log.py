@@ -91,7 +91,6 @@ class SegmentedLog:
         self._lock = Lock()
         self._obsolete: list[Segment] = []
         self._pending: list[Write] = []
-        self._pending_bytes = 0
         self._tail = Tail(self._extent.end.offset)
         self._written = self._extent.end.offset
         self._failure: LogFailure | None = None
@@ -152,11 +151,6 @@ class SegmentedLog:
         later = sum(segment.size_bytes for segment in self._segments[first:])
         return later - self._segments[first].mark_at_or_before(offset).position
 
-    @property
-    def pending_bytes(self) -> int:
-        """The batches that wait for a commit; the owner bounds them."""
-        return self._pending_bytes
-
     def append(self, batches: Buffer) -> Sequence[Batch]:
         """Append whole batches; see the port. No batch spans two segments."""
         assert not self._closed
@@ -192,7 +186,6 @@ class SegmentedLog:
         base, end, epoch = outline.base, outline.end, outline.epoch
         position = segment.append(header)
         self._pending.append(Write(base, segment, position, batch, end, epoch, now_ms))
-        self._pending_bytes += len(batch)
         self._tail.append(outline.end, batch)
         self._extent.append(outline)
 
@@ -261,7 +254,7 @@ class SegmentedLog:
         """Write everything appended so far; see the port."""
         self._refuse_after_failure()
         with self._lock:
-            writes, self._pending, self._pending_bytes = self._pending, [], 0
+            writes, self._pending = self._pending, []
             end = self._extent.end
         try:
             done = self._writer.write(writes, sync=sync)
@@ -278,7 +271,6 @@ class SegmentedLog:
         """There was room for so many; the others wait for the next commit."""
         with self._lock:
             self._pending[:0] = writes[done:]
-            self._pending_bytes = sum(len(write.batch) for write in self._pending)
         self._written = writes[done].base
         if self._times is not None:
             self._times.write(writes[:done])
@@ -297,7 +289,6 @@ class SegmentedLog:
             del self._segments[index + 1 :]
             segment.truncate(position)
             self._pending = [write for write in self._pending if write.base < end]
-            self._pending_bytes = sum(len(write.batch) for write in self._pending)
             self._tail.truncate(end)
             self._extent.truncate(end)
         if end < self._written:
@@ -336,7 +327,7 @@ class SegmentedLog:
             old = [*self._obsolete, *self._segments]
             self._obsolete, self._segments = [], [Segment(self.folder, start)]
             self._extent, self._tail = Extent(start), Tail(start)
-            self._pending, self._pending_bytes = [], 0
+            self._pending = []
         with self._failing_for_good("replaced"):
             if self._times is not None:
                 self._times.remove(old)

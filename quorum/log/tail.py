@@ -57,11 +57,6 @@ class Tail:
         by_size = bisect_right(self._sizes_before, limit) - 1
         return self._batches[first : min(by_offset, max(by_size, first + at_least_one))]
 
-    def has_boundary(self, offset: Offset) -> bool:
-        """Return True if a batch begins or ends at `offset`."""
-        at = bisect_left(self._bases, offset)
-        return offset == self.end or (at < len(self._bases) and self._bases[at] == offset)
-
     def truncate(self, end: Offset) -> None:
         """Forget the batches from `end` on, the boundary of a batch; all, if that is before them.
 

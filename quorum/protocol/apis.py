@@ -176,15 +176,6 @@ def header_flexibility(api_key: int, version: int) -> HeaderFlexibility:
     return HeaderFlexibility(request.__flexible__, response.__flexible__)
 
 
-def flexible_from(api_key: int) -> int | None:
-    """The first spoken version of the API with flexible requests, or None if none is."""
-    spoken = SPOKEN[api_key]
-    for version in range(spoken.lowest, spoken.highest + 1):
-        if header_flexibility(api_key, version).request:
-            return version
-    return None
-
-
 METADATA_BY_TOPIC_ID_SINCE: Final = 12
 """The first version of Metadata (3) in which a topic may be asked for by its id. Versions 10 and 11
 have the field, but a topic in their answer must have a name."""

@@ -7,9 +7,9 @@ from typing import Protocol
 
 from chaos.disk.virtual_disk import VirtualDisk
 from quorum.core.vocabulary import Offset
-from quorum.log.memory import MemoryLog
 from quorum.log.segmented_log import SegmentedLog
 from quorum.ports import Log
+from tests.support.memory_storage import MemoryLog
 
 NO_LIMIT = 1 << 30
 

@@ -9,9 +9,9 @@ import pytest
 
 from chaos.disk.virtual_disk import VirtualDisk
 from quorum.core.vocabulary import ElectionState, Epoch, ReplicaId, ReplicaKey
-from quorum.log.memory import MemoryElectionStore
 from quorum.log.quorum_state import QuorumStateFile
 from quorum.ports import ElectionStore
+from tests.support.memory_storage import MemoryElectionStore
 
 ELECTIONS = [
     ElectionState(),

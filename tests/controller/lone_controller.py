@@ -16,12 +16,12 @@ from quorum.core.node import QuorumNode
 from quorum.core.raft_log import RaftLog
 from quorum.core.vocabulary import ElectionState, OffsetAndEpoch, ReplicaId, ReplicaKey
 from quorum.core.voter_set import VoterSet
-from quorum.log.memory import MemoryElectionStore, MemoryLog
 from quorum.ports import Done, Log
 from quorum.replica import Replica
 from statemachine import commands
 from statemachine.features.features import RANGES
 from statemachine.limits import METADATA_VERSION_MAX
+from tests.support.memory_storage import MemoryElectionStore, MemoryLog
 
 SESSION_TIMEOUT_MS: Final = 9_000
 

@@ -78,14 +78,14 @@ class MemoryLog:
     def truncate_to(self, end: Offset) -> None:
         """Forget every batch that reaches beyond `end`, durably; see the port."""
         assert self.start <= end <= self.end.offset
-        assert self._tail.has_boundary(end), f"{end} is not the boundary of a batch"
+        assert self._has_boundary(end), f"{end} is not the boundary of a batch"
         self._tail.truncate(end)
         self._extent.truncate(end)
         self._durable = min(self._durable, end)
 
     def advance_start(self, start: Offset) -> None:
         """Hold nothing below `start` any more; see the port."""
-        assert self._tail.has_boundary(start), f"{start} is not the boundary of a batch"
+        assert self._has_boundary(start), f"{start} is not the boundary of a batch"
         self._extent.advance(start)
         self._tail.shrink(0, below=start)
         self._durable = max(self._durable, start)
@@ -97,6 +97,11 @@ class MemoryLog:
     def begin_anew(self, start: Offset) -> None:
         """Forget every batch and begin at `start`, durably; see the port."""
         self._extent, self._tail, self._durable = Extent(start), Tail(start), start
+
+    def _has_boundary(self, offset: Offset) -> bool:
+        """Return True if a batch begins or ends at `offset`."""
+        found = headers(self.read(self.start, self.end.offset, self.size_bytes))
+        return offset == self.end.offset or any(each.base_offset == offset for _, each in found)
 
     def commit(self, *, sync: bool = True) -> OffsetAndEpoch:
         """Let everything appended so far survive a crash, if it is to be synced; see the port."""

@@ -10,13 +10,13 @@ from typing import Final
 from uuid import UUID
 
 from quorum.core.vocabulary import NO_DIRECTORY, uuid_to_text
-from quorum.log.append_times import all_append_times
 from quorum.log.meta_properties import FILE_NAME as META
 from quorum.records.batch import headers
 from quorum.records.control import ControlType, LeaderChange, control_type, decode_voters
 from quorum.records.decode import Record, decode
 from statemachine.records import codec
 from statemachine.records.kafka_records import Record as Said
+from tests.support.append_times import all_append_times
 
 METADATA: Final = "__cluster_metadata-0"
 

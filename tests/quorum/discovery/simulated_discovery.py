@@ -19,12 +19,12 @@ from quorum.core.voter_set import Endpoint, Voter, VoterAssignment, VoterSet
 from quorum.discovery.address_book import AddressBook, HostPort, pseudo_ids
 from quorum.discovery.gossip import Advertisement, Gossip
 from quorum.discovery.schedule import DiscoveryCallbacks, DiscoverySchedule, QuorumStatus
-from quorum.log.memory import MemoryLog
 from quorum.records.control import LeaderChange, encode_founding
 from quorum.records.encode import stamp
 from tests.quorum.core.request_notation import directory_of
 from tests.quorum.core.simulated_node import Host, Packet
 from tests.quorum.core.virtual_disk import Disk
+from tests.support.memory_storage import MemoryLog
 
 LISTENER: Final = "CONTROLLER"
 

@@ -3,9 +3,9 @@ from collections.abc import Callable
 from quorum.cluster_id import ClusterIdentity
 from quorum.core.vocabulary import Epoch, Offset, ReplicaId
 from quorum.core.voter_set import VoterAssignment, VoterSet
-from quorum.log.memory import MemoryLog
 from quorum.records.control import LeaderChange, encode_founding
 from quorum.records.encode import stamp
+from tests.support.memory_storage import MemoryLog
 
 
 class Shelf:

@@ -19,9 +19,9 @@ from quorum.core.vocabulary import (
     ReplicaKey,
 )
 from quorum.core.voter_set import VoterSet
-from quorum.log.memory import MemoryElectionStore, MemoryLog
 from quorum.ports import Done, Log, StateSnapshot
 from quorum.replica import Replica
+from tests.support.memory_storage import MemoryElectionStore, MemoryLog
 
 ELECTION_MS = 1_000
 

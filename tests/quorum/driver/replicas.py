@@ -30,11 +30,11 @@ from quorum.core.vocabulary import (
 from quorum.core.voter_set import VoterSet
 from quorum.driver import Quorum
 from quorum.log.disk_thread import DiskThread
-from quorum.log.memory import MemoryElectionStore, MemoryLog
 from quorum.ports import LogFailure, StateSnapshot
 from quorum.records.decode import decode
 from tests.quorum.driver.in_memory_rpc import Wires
 from tests.support.bell import PATIENCE_SECONDS, Bell
+from tests.support.memory_storage import MemoryElectionStore, MemoryLog
 
 PATIENT: Final = Timeouts(
     election_timeout_ms=10_000,

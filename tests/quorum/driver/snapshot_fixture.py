@@ -19,11 +19,11 @@ from quorum.core.vocabulary import (
     ReplicaKey,
 )
 from quorum.core.voter_set import VoterSet, VoterSetHistory
-from quorum.log.memory import MemoryLog
 from quorum.log.snapshot_store import FileSnapshotStore
 from quorum.ports import Log, StateSnapshot
 from quorum.snapshotting import SLICE_PAUSE_MS, SnapshotLimits, Snapshots
 from tests.contracts.batches import run
+from tests.support.memory_storage import MemoryLog
 
 T = TypeVar("T")
 LIMITS = SnapshotLimits(bytes_between=500, interval_ms=0, retention_bytes=1 << 30)

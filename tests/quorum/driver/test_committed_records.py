@@ -5,10 +5,10 @@ from hypothesis import strategies as st
 
 from quorum.committed_records import STRIDE_BYTES, RecordRun, next_records
 from quorum.core.vocabulary import Epoch, Offset
-from quorum.log.memory import MemoryLog
 from quorum.records.batch import outlines
 from quorum.records.decode import decode
 from quorum.records.encode import ClientRecord, encode, encode_client, stamp
+from tests.support.memory_storage import MemoryLog
 
 
 class Log(MemoryLog):

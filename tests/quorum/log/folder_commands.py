@@ -44,7 +44,6 @@ from quorum.core.vocabulary import (
     ReplicaId,
     ReplicaKey,
 )
-from quorum.log.append_times import all_append_times
 from quorum.log.boot_timestamp import next_boot
 from quorum.log.errors import StorageError
 from quorum.persistent_state import (
@@ -60,6 +59,7 @@ from quorum.records.encode import encode
 from tests.quorum.core.transcript_notation import written
 from tests.quorum.log.small_snapshots import parts
 from tests.quorum.log.small_snapshots import written as write_snapshot
+from tests.support.append_times import all_append_times
 
 FIRST_MS = 1_000_000
 

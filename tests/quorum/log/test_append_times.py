@@ -16,7 +16,6 @@ from quorum.log.append_times import (
     ENTRY_BYTES,
     HEADER_BYTES,
     AppendTime,
-    all_append_times,
     append_times,
     encode_entry,
 )
@@ -25,6 +24,7 @@ from quorum.log.filesystem import opened
 from quorum.log.segmented_log import SegmentedLog
 from tests.contracts.batches import batch
 from tests.quorum.log.damaged_folders import everything
+from tests.support.append_times import all_append_times
 
 LOG = Path("/log")
 FIRST = LOG / f"{0:020}.appendtime"

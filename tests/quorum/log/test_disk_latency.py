@@ -17,11 +17,11 @@ from quorum.log.disk_thread import (
     DiskLatency,
     DiskThread,
 )
-from quorum.log.memory import MemoryLog
 from quorum.log.segmented_log import SegmentedLog
 from quorum.ports import DiskFull, LogFailure
 from tests.contracts.batches import batch
 from tests.support.bell import PATIENCE_SECONDS
+from tests.support.memory_storage import MemoryLog
 
 
 def tries(pace: DiskLatency, seconds: float) -> int:

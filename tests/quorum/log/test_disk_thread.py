@@ -7,10 +7,10 @@ import pytest
 
 from quorum.core.vocabulary import Epoch, Offset, OffsetAndEpoch
 from quorum.log.disk_thread import DiskThread
-from quorum.log.memory import MemoryLog
 from quorum.log.segmented_log import SegmentedLog
 from quorum.ports import LogFailure
 from tests.contracts.batches import batch
+from tests.support.memory_storage import MemoryLog
 
 
 class GatedLog(MemoryLog):

@@ -153,7 +153,6 @@ class LogAndList(RuleBasedStateMachine):
         assert self.log.end.offset == self.boundaries()[-1]
         assert self.log.end.epoch == (epochs[-1][0] if epochs else 0)
         assert self.log.size_bytes == sum(map(len, self.batches))
-        assert self.log.pending_bytes == sum(map(len, self.batches[self.written :]))
         whole = self.log.read(self.start, self.log.end.offset, NO_LIMIT)
         assert whole == b"".join(self.batches)
 

@@ -9,7 +9,6 @@ from quorum.protocol.apis import (
     UnsupportedVersion,
     VersionRange,
     api_name,
-    flexible_from,
     header_flexibility,
     load_request_schema,
     load_response_schema,
@@ -25,6 +24,13 @@ def test_every_api_has_its_range_and_every_range_its_schemas() -> None:
         assert load_response_schema(api_key, version).__version__ == version
         kafkas_name = request.__name__.removesuffix("Request")
         assert api_name(api_key) == kafkas_name
+
+
+def flexible_from(api_key: ApiKey) -> int:
+    """The first spoken version of the API with flexible requests."""
+    spoken = SPOKEN[api_key]
+    versions = range(spoken.lowest, spoken.highest + 1)
+    return next(each for each in versions if header_flexibility(api_key, each).request)
 
 
 def test_flexible_versions_are_those_of_kafka() -> None:
