@@ -228,7 +228,7 @@ def read_control_record(type_: int, value: bytes | None) -> ControlRecord:
     try:
         version, at = _I16.read(data, 0)
         if not 0 <= version < len(versions):
-            known = f"known are 0 to {len(versions) - 1}"
+            known = f"known are 0 to {len(versions) - 1}" if len(versions) > 1 else "known is 0"
             raise UnknownVersion(f"a {name} record of version {version}, {known}")
         fields, at = versions[version].read(data, at)
         tags, at = read_tags(data, at)
