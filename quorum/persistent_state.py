@@ -24,7 +24,7 @@ from quorum.core.vocabulary import (
     Snapshot,
 )
 from quorum.core.voter_set import VoterAssignment, VoterSet, VoterSetHistory
-from quorum.log import boot_timestamp, meta_properties, quorum_state
+from quorum.log import meta_properties, quorum_state
 from quorum.log.checkpoint import (
     Checkpoint,
     checkpoint_id,
@@ -270,7 +270,7 @@ def check_whole(folder: Path, log_folder: Path, *, fs: FileSystem = OS) -> None:
         has_log_folder = fs.is_folder(log_folder)
         kept = fs.names(log_folder) if has_log_folder else []
         is_named = fs.exists(identity)
-        is_used = fs.exists(folder / boot_timestamp.FILE_NAME)
+        is_used = fs.exists(folder / meta_properties.BOOT_FILE_NAME)
     if is_used and not has_log_folder:
         raise FileDamaged(
             log_folder,

@@ -22,8 +22,8 @@ from quorum.core.vocabulary import (
     ReplicaId,
     ReplicaKey,
 )
-from quorum.log.boot_timestamp import next_boot
 from quorum.log.errors import StorageError
+from quorum.log.meta_properties import next_boot
 from quorum.log.segmented_log import SegmentedLog
 from quorum.log.snapshot_store import FileSnapshotStore
 from quorum.persistent_state import LOG_FOLDER, PersistentState, QuorumConfig, load_persistent_state

@@ -7,7 +7,7 @@ from chaos.mutants.mutant import Mutant
 GOSSIP: Final = (
     Mutant(
         name="a boot timestamp is the time of day and nothing else",
-        module="quorum.log.boot_timestamp",
+        module="quorum.log.meta_properties",
         old="boot = max(0, wall_ms, _last_boot(path, fs) + 1)",
         new="boot = max(0, wall_ms)",
         caught_by=("R22",),
@@ -19,8 +19,8 @@ GOSSIP: Final = (
     ),
     Mutant(
         name="a boot timestamp is told before it is durable",
-        module="quorum.log.boot_timestamp",
-        old="        replace_file(path, _written(boot), fs)\n    return boot",
+        module="quorum.log.meta_properties",
+        old="        replace_file(path, _written_boot(boot), fs)\n    return boot",
         new="        pass\n    return boot",
         caught_by=("R22",),
         directed=(

@@ -23,10 +23,9 @@ from quorum.discovery.address_book import AddressBook, HostPort, pseudo_ids
 from quorum.discovery.discover_brokers import DiscoverBrokersService
 from quorum.discovery.gossip import Advertisement, Gossip
 from quorum.discovery.schedule import DiscoveryCallbacks, DiscoverySchedule, QuorumStatus
-from quorum.log.boot_timestamp import next_boot, raise_boot
 from quorum.log.errors import FolderUnusable
 from quorum.log.filesystem import OS, FileSystem, is_full
-from quorum.log.meta_properties import load_or_create
+from quorum.log.meta_properties import load_or_create, next_boot, raise_boot
 from quorum.log.quorum_state import QuorumStateFile
 from quorum.ports import Clock, Disk, DiskFull
 from quorum.transport.limits import ChannelLimits

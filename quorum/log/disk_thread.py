@@ -34,32 +34,25 @@ RETRY_SECONDS: Final = 0.5
 
 _TRIES_PER_COMPLAINT: Final = 120
 
-
 QUICK_SECONDS: Final = 0.000_5
 """A commit that takes longer, on the average, is not waited for. Timed by the wall: on a machine
 with more to do than it has cores the thread has it, which the system gives a share of its own."""
-
 
 COUNTED_SECONDS_MAX: Final = 4 * QUICK_SECONDS
 """As so long counts a commit that takes longer: a single one, on a machine that had something else
 to do, says nothing of the disk. Two of them within a few commits do."""
 
-
 FEW_RECORDS: Final = 8
 """A commit of more is made by the thread where others are to be told first: whoever has so many
 records at a time has more on the way, and the loop can take that in while the disk works."""
 
-
 FIRST_TRY_AFTER: Final = 2
 """Commits by the thread before the first one is tried in the loop."""
 
-
 TRY_AFTER: Final = 16
-
 
 TRY_AFTER_MAX: Final = 1_024
 """Commits by the thread before one is tried in the loop again; doubled while the disk is slow."""
-
 
 _SHARE_OF_LAST: Final = 1 / 8
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from quorum.log.errors import FolderInUse, FolderUnusable
-from quorum.log.limits import FREED_BYTES
+from quorum.ports import DiskFull, LogFailure
 
 
 class FileSystem(Protocol):
@@ -129,6 +129,8 @@ class _OperatingSystem:
 
 OS: Final[FileSystem] = _OperatingSystem()
 
+FREED_BYTES: Final = 64 * 1024 * 1024
+"""Given back to the file system at once, where a large file goes: a commit may wait behind it."""
 
 LOCK_NAME: Final = ".lock"
 TEMPORARY_SUFFIX: Final = ".tmp"
@@ -156,6 +158,17 @@ def usable(path: Path) -> Iterator[None]:
         where = Path(os.fsdecode(error.filename)) if error.filename is not None else path
         why = error.strerror or str(error)
         raise FolderUnusable(where, f"{why}. {_FOLDER_WANTED}") from error
+
+
+@contextmanager
+def writable(path: Path) -> Iterator[None]:
+    """While a node runs: turn an `OSError` of the block into `DiskFull`, if there is no room, or
+    `LogFailure`."""
+    try:
+        yield
+    except OSError as error:
+        kind = DiskFull if is_full(error) else LogFailure
+        raise kind(f"{path} cannot be written: {error.strerror or error}") from error
 
 
 def sync_folder(folder: Path, fs: FileSystem = OS) -> None:

@@ -1,7 +1,9 @@
 """The identity of a folder: Kafka's file `meta.properties`, version 1 (KIP-631, KIP-858).
 
 It names the node, the cluster and the directory. A node that finds another's name in its folder
-does not start: two nodes with one log would be two votes with one memory.
+does not start: two nodes with one log would be two votes with one memory. Beside it a file of our
+own, `boot-timestamp`, is raised at each boot, whatever the clock on the wall does meanwhile: by it
+the others know what a node has said last of its whereabouts (KIP-595, DiscoverBrokers).
 """
 
 import random
@@ -24,13 +26,20 @@ from quorum.log.filesystem import (
     replace_file,
     sync_folder,
     usable,
+    writable,
 )
 
 FILE_NAME: Final = "meta.properties"
+BOOT_FILE_NAME: Final = "boot-timestamp"
 
 _VERSION: Final = "1"
 _REMEDY: Final = f"Correct it by hand, or {NEW_DIRECTORY}"
 _NO_DIRECTORY_REMEDY: Final = "A controller of Kafka 3.7 or newer writes one when it starts"
+
+_BOOT_VERSION: Final = 1
+_BOOT_LINES: Final = re.compile(rb"version=(\d{1,4})\nboot\.timestamp=(\d{1,19})\n")
+_BOOT_REMEDY: Final = "Remove the file: from the other nodes this one hears if its clock is behind"
+_INT64_MAX: Final = 2**63 - 1
 
 # A key, then "=", ":" or white space; a backslash takes the meaning from what follows it.
 _LINE: Final = re.compile(r"((?:\\.|[^\\=:\s])+)\s*[=:\s]\s*(.*)")
@@ -235,3 +244,48 @@ def new_directory_id(rng: random.Random) -> UUID:
         # A dash in front looks like an option to the tools of the command line.
         if not is_reserved(uuid) and not uuid_to_text(uuid).startswith("-"):
             return uuid
+
+
+def next_boot(folder: Path, wall_ms: int, *, fs: FileSystem = OS) -> int:
+    """The timestamp of the boot that begins now, kept durably before it is returned.
+
+    The time, unless an earlier boot had as much: then one more than that. `folder` exists. Raises
+    `FileDamaged`, `FolderUnusable`.
+    """
+    path = folder / BOOT_FILE_NAME
+    with usable(path):
+        boot = max(0, wall_ms, _last_boot(path, fs) + 1)
+        replace_file(path, _written_boot(boot), fs)
+    return boot
+
+
+def raise_boot(folder: Path, boot: int, *, fs: FileSystem = OS) -> None:
+    """Let `boot`, which is above that of this boot, be its timestamp.
+
+    Raises `LogFailure`, `DiskFull` for want of room.
+    """
+    path = folder / BOOT_FILE_NAME
+    with writable(path):
+        replace_file(path, _written_boot(boot), fs)
+
+
+def _last_boot(path: Path, fs: FileSystem) -> int:
+    """-1 if there was none; raises `OSError`, `FileDamaged`."""
+    content = read_file(path, fs)
+    if content is None:
+        return -1
+    match = _BOOT_LINES.fullmatch(content)
+    if match is None:
+        raise FileDamaged(path, "it does not hold a version and a boot.timestamp", _BOOT_REMEDY)
+    version, boot = int(match[1]), int(match[2])
+    if version != _BOOT_VERSION:
+        reason = f"version {version}, only version {_BOOT_VERSION} is known"
+        raise FileDamaged(path, reason, _BOOT_REMEDY)
+    if boot >= _INT64_MAX:
+        reason = f"boot.timestamp {boot} leaves no room for a later boot"
+        raise FileDamaged(path, reason, _BOOT_REMEDY)
+    return boot
+
+
+def _written_boot(boot: int) -> bytes:
+    return b"version=%d\nboot.timestamp=%d\n" % (_BOOT_VERSION, boot)

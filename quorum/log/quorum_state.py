@@ -24,14 +24,13 @@ from quorum.log.errors import NEW_DIRECTORY, FileDamaged, FolderForeign, FormatU
 from quorum.log.filesystem import (
     OS,
     FileSystem,
-    is_full,
     read_file,
     replace_file,
     sync_folder,
     usable,
+    writable,
 )
 from quorum.log.meta_properties import uuid_from_text
-from quorum.ports import DiskFull, LogFailure
 
 FILE_NAME: Final = "quorum-state"
 
@@ -109,12 +108,8 @@ class QuorumStateFile:
             voted_directory_id=uuid_to_text(voted_for.directory_id),
             data_version=1,
         )
-        try:
+        with writable(self.path):
             replace_file(self.path, msgspec.json.encode(state), self._fs)
-        except OSError as error:
-            why = error.strerror or str(error)
-            kind = DiskFull if is_full(error) else LogFailure
-            raise kind(f"{self.path} cannot be written: {why}") from error
 
     def _check_cluster(self, found: str) -> None:
         if not found:

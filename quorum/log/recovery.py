@@ -52,8 +52,7 @@ from quorum.log.filesystem import (
     usable,
     write_all,
 )
-from quorum.log.limits import GROUP_BYTES_MAX, TORN_BYTES_MAX
-from quorum.log.segment import Extent, Segment, segment_base
+from quorum.log.segment import GROUP_BYTES_MAX, TORN_BYTES_MAX, Extent, Segment, segment_base
 from quorum.log.segment_reader import ScannedFile, StoredBatch, next_sound_batch, scan
 from quorum.records.batch import CONTROL_BIT, HEADER_BYTES, MAGIC, CorruptBatch, header_at
 

@@ -1,8 +1,8 @@
-"""One file of a log: its name, and where in it the batches lie.
+"""The outline of a log in memory: its segments, its extent, and the newest batches.
 
-Kafka's layout: the file is called after its first offset, in 20 digits, and holds whole batches
-one behind the other. The index is in memory only and sparse: one entry for some 4 KiB, the rest
-is found by stepping from header to header. Nothing here touches a file.
+Kafka's layout: a segment is a file called after its first offset, in 20 digits, and holds whole
+batches one behind the other. Its index is in memory only and sparse: one entry for some 4 KiB, the
+rest is found by stepping from header to header. Nothing here touches a file.
 """
 
 import re
@@ -10,12 +10,37 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
+from quorum.core.limits import BATCH_BYTES_MAX, FRAME_BYTES_MAX
 from quorum.core.messages import Batch
 from quorum.core.vocabulary import Epoch, Offset, OffsetAndEpoch
-from quorum.log.limits import INDEX_INTERVAL_BYTES
 from quorum.records.batch import Header
+
+Bytes: TypeAlias = bytes | bytearray
+
+INDEX_INTERVAL_BYTES: Final = 4 * 1024
+"""Between two batches whose position in their segment is remembered."""
+
+TAIL_BYTES_MAX: Final = 32 * 1024 * 1024
+"""Batches at the end of a log that stay in memory after they were written."""
+
+GROUP_BYTES_MAX: Final = 1024 * 1024
+"""The bytes written between two fdatasyncs: several batches up to this, or one larger batch."""
+
+TORN_BYTES_MAX: Final = FRAME_BYTES_MAX
+"""More than a loss of power can leave half-written: no batch that arrived in a frame is larger."""
+
+SCAN_BYTES: Final = 1024 * 1024
+"""Read at once while a whole segment is scanned."""
+
+WALK_BYTES: Final = 8 * 1024
+"""Read at once while the headers between two index entries are stepped through."""
+
+# A group of several batches, or of a single large one, is no more than what may be torn.
+assert max(GROUP_BYTES_MAX, BATCH_BYTES_MAX) < TORN_BYTES_MAX
+# One read must reach from one index entry to the next where batches are small.
+assert INDEX_INTERVAL_BYTES < WALK_BYTES
 
 _NAME: Final = re.compile(r"(\d{20})\.log")
 _NO_TIMESTAMP_MS: Final = -1
@@ -141,3 +166,72 @@ class Extent:
         if following > start:
             self.epochs.insert(0, (self._epoch_before, start))
         self.start = start
+
+
+class Tail:
+    """The newest batches of a log, whole and without a gap, from `start` to `end`.
+
+    They are found by offset and cut by size without a look at the bytes.
+    """
+
+    __slots__ = ("_bases", "_batches", "_sizes_before", "end")
+
+    def __init__(self, start: Offset) -> None:
+        self.end = start
+        self._bases: list[Offset] = []
+        self._batches: list[Bytes] = []
+        # One longer than the others: differences of its items are sizes of runs of batches.
+        self._sizes_before: list[int] = [0]
+
+    @property
+    def start(self) -> Offset:
+        """The base offset of the first batch, or the end if there is none."""
+        return self._bases[0] if self._bases else self.end
+
+    @property
+    def size_bytes(self) -> int:
+        """The bytes of all batches."""
+        return self._sizes_before[-1] - self._sizes_before[0]
+
+    def append(self, end: Offset, batch: Bytes) -> None:
+        """Add the batch that begins at `self.end` and ends at `end`."""
+        self._bases.append(self.end)
+        self._batches.append(batch)
+        self._sizes_before.append(self._sizes_before[-1] + len(batch))
+        self.end = end
+
+    def slice(
+        self, start: Offset, end: Offset, max_bytes: int, *, at_least_one: bool
+    ) -> list[Bytes]:
+        """From the batch that holds `start` to the last that ends at or below `end`.
+
+        Together at most `max_bytes`, or with `at_least_one` a single batch that is larger.
+        """
+        assert self.start <= start < end <= self.end
+        first = bisect_right(self._bases, start) - 1
+        # The batch that begins at `end` is one too many, if there is one.
+        by_offset = bisect_right(self._bases, end) - (end < self.end)
+        if by_offset <= first:
+            return []
+        limit = self._sizes_before[first] + max_bytes
+        by_size = bisect_right(self._sizes_before, limit) - 1
+        return self._batches[first : min(by_offset, max(by_size, first + at_least_one))]
+
+    def truncate(self, end: Offset) -> None:
+        """Forget the batches from `end` on, the boundary of a batch; all, if that is before them.
+
+        The run then ends at `end` in either case.
+        """
+        kept = bisect_left(self._bases, end)
+        del self._bases[kept:]
+        del self._batches[kept:]
+        del self._sizes_before[kept + 1 :]
+        self.end = end
+
+    def shrink(self, size_bytes: int, below: Offset) -> None:
+        """Forget the oldest batches until `size_bytes` are left, but none from `below` on."""
+        surplus = self._sizes_before[-1] - size_bytes
+        gone = min(bisect_left(self._sizes_before, surplus), bisect_left(self._bases, below))
+        del self._bases[:gone]
+        del self._batches[:gone]
+        del self._sizes_before[:gone]

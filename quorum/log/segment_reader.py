@@ -13,8 +13,7 @@ from typing import Final, NamedTuple
 
 from quorum.core.vocabulary import Offset
 from quorum.log.filesystem import OS, FileSystem, opened, read_up_to
-from quorum.log.limits import SCAN_BYTES, WALK_BYTES
-from quorum.log.segment import IndexEntry
+from quorum.log.segment import SCAN_BYTES, WALK_BYTES, IndexEntry
 from quorum.ports import Log, LogFailure
 from quorum.records.batch import (
     HEADER_BYTES,
@@ -32,10 +31,8 @@ from quorum.records.decode import UnsupportedCodec, decode
 
 _MAGIC_POSITION: Final = 16
 
-
 _OFFSETS_AHEAD_MAX: Final = 1 << 40
 """A batch that claims to be further ahead than this is taken for noise."""
-
 
 _READ_BYTES: Final = 64 * 1024
 
@@ -164,16 +161,9 @@ def batches_of(
         file = ScannedFile(fd, fs)
         if file.size_bytes == 0:
             return
-        first = _first_offset(file) if base is None else base
+        first = _header(file, 0).base_offset if base is None else base
         for position, header in scan(file, base=first, epoch_min=0, crc=True):
             yield StoredBatch(position, header, bytes(file.at(position, header.size_bytes)))
-
-
-def _first_offset(file: ScannedFile) -> int:
-    opening = file.at(0, HEADER_BYTES)
-    if len(opening) < HEADER_BYTES:
-        raise CorruptBatch(0, f"only {len(opening)} of the {HEADER_BYTES} bytes of its header")
-    return header_at(opening).base_offset
 
 
 def scan(

@@ -17,14 +17,11 @@ from quorum.log.filesystem import (
     failed_sync,
     is_full,
     remove_files,
-    remove_some,
     sync_folder,
     take_name_away,
     write_all,
 )
-from quorum.log.limits import GROUP_BYTES_MAX
-from quorum.log.segment import Segment
-from quorum.log.tail import Bytes
+from quorum.log.segment import GROUP_BYTES_MAX, Bytes, Segment
 
 
 class Write(NamedTuple):
@@ -102,11 +99,6 @@ class SegmentWriter:
             remove_files([path], self._fs)
         else:
             self._fs.ftruncate(self._fd, position)
-
-    def remove_some(self, path: Path) -> bool:
-        """Remove a segment that is not written to any more, durably, a stretch at a time; whether
-        there is more of it."""
-        return remove_some(path, self._fs)
 
     def create(self, path: Path) -> None:
         """Let there be an empty segment, durably."""

@@ -23,13 +23,11 @@ from quorum.core.limits import SEGMENT_BYTES_MAX
 from quorum.core.messages import Batch
 from quorum.core.vocabulary import Epoch, Offset, OffsetAndEpoch
 from quorum.log.append_times import AppendTimeWriter
-from quorum.log.filesystem import OS, FileSystem, FolderLock, make_folder, usable
-from quorum.log.limits import TAIL_BYTES_MAX
+from quorum.log.filesystem import OS, FileSystem, FolderLock, make_folder, remove_some, usable
 from quorum.log.recovery import OnControl, Recovery, recover
-from quorum.log.segment import Extent, IndexEntry, Segment
+from quorum.log.segment import TAIL_BYTES_MAX, Bytes, Extent, IndexEntry, Segment, Tail
 from quorum.log.segment_reader import first_record_from, position_of, read_batches
 from quorum.log.segment_writer import SegmentWriter, Write
-from quorum.log.tail import Bytes, Tail
 from quorum.ports import Clock, DiskFull, LogFailure, OffsetOutOfRange
 from quorum.records.batch import LENGTH_END, MAGIC, Buffer, Header, header_at, headers
 
@@ -315,7 +313,7 @@ class SegmentedLog:
             with self._failing_for_good("cut at its start"):
                 if self._times is not None:
                     self._times.remove(self._obsolete[:1])
-                is_gone = not self._writer.remove_some(self._obsolete[0].path)
+                is_gone = not remove_some(self._obsolete[0].path, self._fs)
             if is_gone:
                 del self._obsolete[0]
         return bool(self._obsolete)

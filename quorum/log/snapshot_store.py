@@ -23,30 +23,20 @@ from quorum.log.filesystem import (
     REMOVED_SUFFIX,
     FileSystem,
     SyncFailed,
-    is_full,
     opened,
     read_up_to,
     remove_some,
     sync_file,
     sync_folder,
     usable,
+    writable,
     write_all,
 )
-from quorum.ports import DiskFull, LogFailure, ReceivedSnapshot
+from quorum.ports import LogFailure, ReceivedSnapshot
 
 _WRITTEN: Final = ".part"
 _RECEIVED: Final = ".received.part"
 _DAMAGED: Final = ".damaged"
-
-
-@contextmanager
-def _keeping(path: Path) -> Iterator[None]:
-    """Turn an `OSError` of the block into what the disk's thread knows: wait, or end."""
-    try:
-        yield
-    except OSError as error:
-        kind = DiskFull if is_full(error) else LogFailure
-        raise kind(f"{path} cannot be written: {error.strerror or error}") from error
 
 
 @contextmanager
@@ -134,7 +124,7 @@ class FileSnapshotStore:
     def receive(self, id_: OffsetAndEpoch, data: bytes, position: int) -> None:
         """The next bytes of one that the leader sends; 0 begins it anew."""
         path = self._part(id_, _RECEIVED)
-        with _keeping(path):
+        with writable(path):
             if position == 0:
                 self._remove_received()
             self._write(path, data, position, sync=False)
@@ -142,7 +132,7 @@ class FileSnapshotStore:
     def install(self, id_: OffsetAndEpoch, *, is_mixed: bool) -> ReceivedSnapshot | str:
         """Publish the completely received snapshot, durably, if it is sound; see the port."""
         path = self._part(id_, _RECEIVED)
-        with _keeping(path):
+        with writable(path):
             return self._install(path, id_, is_mixed=is_mixed)
 
     def _install(

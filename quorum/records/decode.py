@@ -240,9 +240,10 @@ def _records(data: bytes, header: Header, position: int) -> Iterator[Record]:
         return
     at = index = 0
     try:
-        for index in range(header.record_count):
-            record, at = _plain_record(data, at, index, context) or _record(data, at, context)
+        while index < header.record_count:
+            record, at = _record(data, at, context)
             yield record
+            index += 1
     except (IndexError, ValueError) as error:
         raise CorruptBatch(position, f"record {index} of {header.record_count}: {error}") from error
     if at != len(data):
@@ -262,26 +263,6 @@ def _plain_records(values: list[bytes], context: _Context) -> Iterator[Record]:
     )
     # As `Record._make` does, which calls itself in Python for each.
     return map(partial(tuple.__new__, Record), fields)
-
-
-def _plain_record(data: bytes, at: int, index: int, context: _Context) -> tuple[Record, int] | None:
-    """As `_record`, for a record as a controller writes it; None if it is not one.
-
-    Its place, no key and no headers are told by comparing bytes, which is much faster.
-    """
-    base_offset, timestamp_ms, append_time_ms, control = context
-    if append_time_ms is not None or index >= BATCH_RECORDS_MAX:
-        return None
-    length, at = read_varint(data, at)
-    end = at + length
-    opening = _PLAIN_OPENINGS[index]
-    if not data.startswith(opening, at) or end > len(data):
-        return None
-    size, at = read_varint(data, at + len(opening))
-    if size < 0 or at + size + 1 != end or data[end - 1]:
-        return None
-    value = data[at : end - 1]
-    return Record(base_offset + index, timestamp_ms, None, value, (), control), end
 
 
 def _record(data: bytes, at: int, context: _Context) -> tuple[Record, int]:

@@ -10,7 +10,7 @@ from types import TracebackType
 
 from admin.tools.kafka_brokers import as_text
 from admin.tools.kafka_runtime import Runtime
-from quorum.log.limits import TORN_BYTES_MAX
+from quorum.log.segment import TORN_BYTES_MAX
 from quorum.log.segment_reader import batches_of
 from quorum.persistent_state import LOG_FOLDER
 from quorum.records.batch import CorruptBatch

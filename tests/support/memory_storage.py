@@ -8,9 +8,8 @@ from collections.abc import Sequence
 
 from quorum.core.messages import Batch
 from quorum.core.vocabulary import ElectionState, Epoch, Offset, OffsetAndEpoch
-from quorum.log.segment import Extent
+from quorum.log.segment import Bytes, Extent, Tail
 from quorum.log.segment_reader import first_record_from
-from quorum.log.tail import Bytes, Tail
 from quorum.ports import OffsetOutOfRange
 from quorum.records.batch import Buffer, headers
 

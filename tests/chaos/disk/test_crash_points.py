@@ -8,8 +8,7 @@ import pytest
 from chaos.disk.crash_points import Lost, Script, Tally, crash_everywhere, crash_images
 from chaos.disk.virtual_disk import VirtualDisk
 from quorum.log import filesystem, quorum_state, recovery, segment_writer
-from quorum.log.filesystem import FileSystem
-from quorum.log.limits import FREED_BYTES
+from quorum.log.filesystem import FREED_BYTES, FileSystem
 from quorum.log.segmented_log import SegmentedLog
 
 IMAGES = 500

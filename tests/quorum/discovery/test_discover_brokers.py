@@ -9,7 +9,7 @@ from quorum.clocks import monotonic_ms
 from quorum.core.vocabulary import ReplicaId
 from quorum.discovery import discover_brokers as wire
 from quorum.discovery.gossip import Advertisement, DiscoverBrokersRequest, DiscoverBrokersResponse
-from quorum.log.boot_timestamp import FILE_NAME
+from quorum.log.meta_properties import BOOT_FILE_NAME
 from quorum.protocol.apis import ApiKey
 from quorum.protocol.raft_types import Refusal
 from quorum.transport.address import Address
@@ -99,7 +99,7 @@ async def test_a_node_that_is_taken_for_another_raises_its_boot_timestamp_durabl
         while node.opened.addresses.gossip.me == me:
             await node.opened.quorum.leader_changed(within_seconds=0.01)
         assert node.opened.addresses.address_of(ReplicaId(1)) == node.address
-        text = (tmp_path / "node-1" / FILE_NAME).read_text()
+        text = (tmp_path / "node-1" / BOOT_FILE_NAME).read_text()
         assert f"boot.timestamp={boot + 1}\n" in text
 
 

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quorum.log.boot_timestamp import FILE_NAME, next_boot, raise_boot
 from quorum.log.errors import FileDamaged
+from quorum.log.meta_properties import BOOT_FILE_NAME, next_boot, raise_boot
 from quorum.ports import LogFailure
 
 
@@ -39,7 +39,7 @@ def test_a_boot_timestamp_that_was_raised_is_remembered(tmp_path: Path) -> None:
     ],
 )
 def test_a_file_of_something_else_is_refused(tmp_path: Path, content: bytes, why: str) -> None:
-    (tmp_path / FILE_NAME).write_bytes(content)
+    (tmp_path / BOOT_FILE_NAME).write_bytes(content)
     with pytest.raises(FileDamaged, match=why):
         next_boot(tmp_path, 5)
 

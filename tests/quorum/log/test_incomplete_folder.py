@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from quorum.core.vocabulary import ElectionState, Epoch, ReplicaId
-from quorum.log.boot_timestamp import next_boot
 from quorum.log.errors import FileDamaged
+from quorum.log.meta_properties import next_boot
 from quorum.persistent_state import LOG_FOLDER, QuorumConfig, load_persistent_state
 
 WAY_BACK = "move this node's whole folder away, `meta.properties` with it, and start again"

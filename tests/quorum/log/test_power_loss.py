@@ -11,7 +11,7 @@ import pytest
 from chaos.disk.virtual_disk import Fail, Kind, Operation, VirtualDisk
 from quorum.core.vocabulary import ElectionState, Epoch, Offset, ReplicaId, ReplicaKey
 from quorum.log import filesystem, recovery, segment_writer
-from quorum.log.limits import FREED_BYTES
+from quorum.log.filesystem import FREED_BYTES
 from quorum.log.meta_properties import MetaProperties, load_or_create
 from quorum.log.quorum_state import QuorumStateFile
 from quorum.log.segmented_log import SegmentedLog

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from quorum.core.vocabulary import Epoch, Offset, OffsetAndEpoch
 from quorum.log.errors import FolderInUse, FolderUnusable, LogDamaged
-from quorum.log.limits import GROUP_BYTES_MAX, SCAN_BYTES, TORN_BYTES_MAX
 from quorum.log.recovery import SECTOR_BYTES
+from quorum.log.segment import GROUP_BYTES_MAX, SCAN_BYTES, TORN_BYTES_MAX
 from quorum.log.segmented_log import SegmentedLog
 from quorum.records.batch import headers
 from tests.contracts.batches import batch, run

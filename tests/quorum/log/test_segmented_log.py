@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from quorum.core.vocabulary import Offset
-from quorum.log.limits import GROUP_BYTES_MAX
+from quorum.log.segment import GROUP_BYTES_MAX
 from quorum.log.segmented_log import SegmentedLog
 from quorum.ports import LogFailure
 from quorum.records.batch import check
