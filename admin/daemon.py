@@ -8,8 +8,6 @@ import asyncio
 import gc
 import logging
 import random
-import signal
-import sys
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import AsyncExitStack
 from dataclasses import replace
@@ -34,9 +32,8 @@ from controller.service import Service, TopicDefaults
 from quorum.bootstrap import Opened, open_quorum
 from quorum.clocks import monotonic_ms, wall_ms
 from quorum.driver import FAREWELL_SECONDS_MAX
-from quorum.log.errors import StorageError
 from quorum.persistent_state import LISTENER_NAME, QuorumConfig
-from quorum.ports import LogFailure
+from quorum.process import StartError, cannot_listen, run_process, stop_event
 from quorum.protocol.apis import VersionRange
 from quorum.transport.limits import ServerLimits
 from quorum.transport.server import Server
@@ -62,37 +59,13 @@ STOP_MS_MAX: Final = 2_000
 assert FAREWELL_SECONDS_MAX * 1_000 + 2 * CLOSE_MS < STOP_MS_MAX
 
 
-class StartError(Exception):
-    """The node cannot start; the message is one sentence that says why and what would be right."""
-
-
 def main(config: Config) -> int:
     """Run a controller until SIGTERM or SIGINT; return the exit code of the process."""
-    if not __debug__:
-        # Assertions are part of the safety argument, and `python -O` removes them.
-        sys.stderr.write("metaquorum does not run under python -O: its assertions must hold\n")
-        return 1
-    logging.basicConfig(
-        level=logging.INFO,
-        stream=sys.stderr,
-        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
-    )
-    failed = False
-    try:
-        with asyncio.Runner(loop_factory=loop_factory()) as runner:
-            runner.run(_run(config))
-    except* (StartError, StorageError, LogFailure) as group:
-        failed = True
-        for error in _flat(group):
-            sys.stderr.write(f"Error: {error}\n")
-    return int(failed)
+    return run_process(lambda: _run(config))
 
 
 async def _run(config: Config) -> None:
-    stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
+    stop = stop_event()
     # Parts are closed in the reverse order: first who lets requests in, last the files.
     async with AsyncExitStack() as parts:
         controller, opened = _open(config)
@@ -242,7 +215,7 @@ async def _listen_kafka(config: Config, door: ControllerApis, parts: AsyncExitSt
     try:
         await server.listen(host, port)
     except OSError as error:
-        raise _cannot_listen("listeners", f"{host}:{port}", error) from error
+        raise cannot_listen("listeners", f"{host}:{port}", error) from error
 
 
 async def _listen_http(config: Config, gateway: Gateway, parts: AsyncExitStack) -> None:
@@ -255,61 +228,25 @@ async def _listen_http(config: Config, gateway: Gateway, parts: AsyncExitStack) 
     try:
         await web.TCPSite(runner, host, port).start()
     except OSError as error:
-        raise _cannot_listen("http.listener", f"{host}:{port}", error) from error
-
-
-def _cannot_listen(setting: str, address: str, error: OSError) -> StartError:
-    return StartError(
-        f"cannot listen at {address} ({setting}): {error.strerror or error}; "
-        "end what listens there, or choose another port"
-    )
+        raise cannot_listen("http.listener", f"{host}:{port}", error) from error
 
 
 def _background(
     config: Config, controller: QuorumController, opened: Opened
 ) -> Iterator[Coroutine[Any, Any, None]]:
     """Yield the tasks that run beside the quorum."""
-    yield _sweep(controller)
-    yield _advance_moves(controller)
+    yield _repeat(controller.sweep)
+    yield _repeat(controller.advance_moves)
     yield ControllerRegistrationManager(
         controller, opened.quorum, controller.registration, opened.addresses, clock=monotonic_ms
     ).run()
     yield opened.gossiper.run()
     if config.no_op_interval_ms:
-        yield _keep_moving(controller)
+        yield _repeat(controller.keep_moving)
 
 
-async def _keep_moving(controller: QuorumController) -> None:
-    wait_ms = controller.keep_moving()
+async def _repeat(work: Callable[[], int]) -> None:
+    """Call `work` again and again, after the milliseconds that it returns each time."""
     while True:
+        wait_ms = work()
         await asyncio.sleep(wait_ms / 1_000)
-        wait_ms = controller.keep_moving()
-
-
-async def _advance_moves(controller: QuorumController) -> None:
-    while True:
-        wait_ms = controller.advance_moves()
-        await asyncio.sleep(wait_ms / 1_000)
-
-
-async def _sweep(controller: QuorumController) -> None:
-    while True:
-        wait_ms = controller.sweep()
-        await asyncio.sleep(wait_ms / 1_000)
-
-
-def _flat(group: BaseExceptionGroup[Exception]) -> Iterator[BaseException]:
-    for error in group.exceptions:
-        if isinstance(error, BaseExceptionGroup):
-            yield from _flat(error)
-        else:
-            yield error
-
-
-def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """uvloop where it is installed (the extra `fast`), else asyncio's own."""
-    try:
-        import uvloop
-    except ImportError:
-        return None
-    return uvloop.Loop

@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final, cast
 
-from bench.loops import loop_factory
+from quorum.process import loop_factory
 
 HOST: Final = "127.0.0.1"
 

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import click
 
-from bench.loops import loop_factory
+from quorum.process import loop_factory
 
 F = TypeVar("F", bound=Callable[..., Any])
 

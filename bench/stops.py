@@ -14,9 +14,9 @@ from struct import Struct
 from time import perf_counter, thread_time
 from typing import Final, NamedTuple
 
-from admin import daemon
 from admin.cli import main
-from bench.loops import loop_factory
+from quorum import process
+from quorum.process import loop_factory
 
 TICK_SECONDS: Final = 0.001
 NOTED_SECONDS: Final = 0.003
@@ -72,7 +72,7 @@ def watch(file: Path) -> None:
         Watch(loop, file)
         return loop
 
-    daemon.loop_factory = lambda: make_watched
+    process.loop_factory = lambda: make_watched
 
 
 if __name__ == "__main__":

@@ -33,16 +33,13 @@ from quorum.clocks import monotonic_ms, wall_ms
 from quorum.core.vocabulary import ReplicaId
 from quorum.log.meta_properties import load_or_create
 from quorum.persistent_state import QuorumConfig
+from quorum.process import cannot_listen
 from quorum.transport.limits import ServerLimits
 from quorum.transport.server import Server
 from statemachine.image.delta import MetadataDelta
 from statemachine.image.image import Image
 
 logger = logging.getLogger(__name__)
-
-
-class StartError(Exception):
-    """The broker cannot start; the message names the cause and the remedy."""
 
 
 class BrokerServer:
@@ -121,10 +118,7 @@ class BrokerServer:
         try:
             broker.port = await broker._server.listen(config.host, config.port)
         except OSError as error:
-            raise StartError(
-                f"cannot listen at {config.host}:{config.port} (listeners): "
-                f"{error.strerror or error}; end what listens there, or choose another port"
-            ) from error
+            raise cannot_listen("listeners", f"{config.host}:{config.port}", error) from error
         return broker
 
     async def run(self, stop: asyncio.Event) -> None:

@@ -6,17 +6,16 @@ ask again, elsewhere or later.
 
 import asyncio
 import random
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, is_dataclass
+from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import timedelta
-from functools import cache
-from typing import Any, NamedTuple, get_args
+from typing import Any, NamedTuple
 
 from admin.addresses import Address
 from admin.faults import Incompatible
 from quorum.clocks import monotonic_ms
 from quorum.protocol.apis import ApiKey
-from quorum.protocol.codec import encode_request_body, make_known, request_schema
+from quorum.protocol.codec import build, encode_request_body, request_schema
 from quorum.protocol.extension_tags import Consistency, offset_of, with_consistency, with_patience
 from quorum.protocol.malformed import Malformed
 from quorum.transport.channel import Channel
@@ -53,32 +52,8 @@ class Form:
 
         Fields that the version lacks are left out; `timeout` is the patience unless it is given.
         """
-        schema: Any = request_schema(self.api_key, self.version)
-        return _structure(schema, {"timeout": self.patience, **values})
-
-
-def _structure(schema: Any, values: Mapping[str, Any]) -> Any:
-    inner = _listed(schema)
-    made = {
-        name: tuple([_structure(inner[name], each) for each in value])
-        if name in inner and value is not None
-        else value
-        for name, value in values.items()
-    }
-    return make_known(schema, **made)
-
-
-@cache
-def _listed(schema: Any) -> dict[str, type[Any]]:
-    """The structures that fields of the schema are lists of, by the name of the field."""
-    return {
-        field.name: inner
-        for field in fields(schema)
-        # A list is a tuple[Structure, ...], or None as well.
-        for part in (field.type, *get_args(field.type))
-        for inner in get_args(part)
-        if isinstance(inner, type) and is_dataclass(inner)
-    }
+        schema = request_schema(self.api_key, self.version)
+        return build(schema, {"timeout": self.patience, **values})
 
 
 Fill = Callable[[Form], Any]

@@ -13,13 +13,13 @@ from typing import Final
 import click
 
 from bench.faults import RunFailed
-from bench.loops import loop_factory
 from bench.peers import downloads, failover
 from bench.peers.cluster import NODES, Cluster, Kind
 from bench.peers.etcd import Etcd
 from bench.peers.figures import ETCD
 from bench.peers.ours import Ours
 from chaos.processes.network import Namespaces, NetworkFault, inside
+from quorum.process import loop_factory
 
 TIMEOUT_MS: Final = 1_000
 """After which a follower takes its leader for lost."""

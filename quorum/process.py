@@ -1,0 +1,75 @@
+"""The process of a node: its event loop, logging, signals and exit code."""
+
+import asyncio
+import logging
+import signal
+import sys
+from collections.abc import Callable, Coroutine, Iterator
+from typing import Any
+
+from quorum.log.errors import StorageError
+from quorum.ports import LogFailure
+
+
+class StartError(Exception):
+    """The node cannot start; the message names the cause and the remedy."""
+
+
+def cannot_listen(setting: str, address: str, error: OSError) -> StartError:
+    """Return the error about a port that cannot be bound, with the setting that names it."""
+    return StartError(
+        f"cannot listen at {address} ({setting}): {error.strerror or error}; "
+        "end what listens there, or choose another port"
+    )
+
+
+def run_process(node: Callable[[], Coroutine[Any, Any, None]], *failures: type[Exception]) -> int:
+    """Run a node; return the exit code of the process.
+
+    An error at the start, of the storage, or of one of `failures` is printed and ends the process.
+    """
+    if not __debug__:
+        # The assertions guard safety, and `python -O` removes them.
+        sys.stderr.write("metaquorum does not run under python -O: its assertions must hold\n")
+        return 1
+    logging.basicConfig(
+        level=logging.INFO,
+        stream=sys.stderr,
+        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
+    )
+    told: tuple[type[Exception], ...] = (StartError, StorageError, LogFailure, *failures)
+    failed = False
+    try:
+        with asyncio.Runner(loop_factory=loop_factory()) as runner:
+            runner.run(node())
+    except* told as group:
+        failed = True
+        for error in _flat(group):
+            sys.stderr.write(f"Error: {error}\n")
+    return int(failed)
+
+
+def stop_event() -> asyncio.Event:
+    """Return an event that SIGTERM or SIGINT sets."""
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    return stop
+
+
+def _flat(group: BaseExceptionGroup[Exception]) -> Iterator[BaseException]:
+    for error in group.exceptions:
+        if isinstance(error, BaseExceptionGroup):
+            yield from _flat(error)
+        else:
+            yield error
+
+
+def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """The event loop of uvloop if it is installed (the extra `fast`), else asyncio's own."""
+    try:
+        import uvloop
+    except ImportError:
+        return None
+    return uvloop.Loop
