@@ -39,6 +39,7 @@ from quorum.ports import Clock, StateMachine
 from quorum.protocol.raft_types import LeaderAndEpoch, LocalNode
 from quorum.raft_rpc import Handed, RaftRpc
 from quorum.records.control import KRAFT_VERSION
+from quorum.replica import Replica
 from quorum.transport.peers import Peers
 from quorum.transport.refusal_log import RefusalLog
 from quorum.transport.sweeper import Sweeper
@@ -91,8 +92,8 @@ def open_quorum(
     others = _others(config, past, world, addresses, on_gone=lambda each: quorum.gone(each))
     disk = DiskThread(
         asyncio.get_running_loop(),
-        on_failure=lambda failure: quorum.fail(failure),
-        on_room=lambda exists: quorum.room(exists),
+        on_failure=lambda failure: replica.fail(failure),
+        on_room=lambda exists: replica.room(exists),
         pace=DiskLatency(),
     )
     cluster = cluster_of(
@@ -105,7 +106,7 @@ def open_quorum(
         fs=fs,
     )
     cluster.on_known.append(others.calls.know_cluster)
-    quorum = Quorum(
+    replica = Replica(
         node,
         log=past.log,
         elections=past.elections,
@@ -114,13 +115,15 @@ def open_quorum(
         state_machine=state_machine,
         clock=clock,
         wall_clock=wall_clock,
+        wake=lambda: quorum.wake(),
         cluster=cluster,
         store=past.store,
         snapshot_limits=config.snapshots,
     )
+    quorum = Quorum(replica, disk=disk, rpc=others.calls, clock=clock, wall_clock=wall_clock)
     others.calls.hand_to(
         Handed(
-            asked=quorum.asked,
+            asked=replica.asked,
             standing=lambda: _standing(quorum, addresses),
             epoch=lambda: quorum.node.epoch,
         )
@@ -195,7 +198,7 @@ def _gossiper(
         others.addresses,
         cluster,
         standing=standing_of(quorum.node, has_log=past.view.end.offset > 0),
-        tell=quorum.heard,
+        tell=quorum.replica.heard,
         listener_name=config.listener_name,
         folder=config.folder,
         disk=disk,

@@ -19,8 +19,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias, assert_never
 
-from quorum.core.effects import AnswerVoters, AppendAssignment
-from quorum.core.events import Asker, EndpointsUpdated, VoterChangeRequested
+from quorum.core.effects import AppendAssignment
+from quorum.core.events import Asker
 from quorum.core.leader import resign, take_voters, wake_for_records, wake_for_roll
 from quorum.core.limits import VOTERS_MAX
 from quorum.core.messages import (
@@ -31,7 +31,6 @@ from quorum.core.messages import (
     RemoveVoterRequest,
     UpdateVoterRequest,
     VoterRequest,
-    VotersResponse,
 )
 from quorum.core.replica_progress import ReplicaProgress
 from quorum.core.roles import Cause, Leader, LivenessRound, PendingVoterChanges, PendingVoterRequest
@@ -385,34 +384,20 @@ def _if_a_majority_fetches(situation: QuorumView, assignment: VoterAssignment) -
     return lacking(situation, assignment.current) or assignment
 
 
-def on_event(state: State, event: VoterChangeRequested | EndpointsUpdated, now_ms: int) -> None:
-    """Take a request for other voters, or where a replica listens, which it may wait for."""
-    match event:
-        case VoterChangeRequested(asker, request):
-            _on_request(state, asker, request, now_ms)
-        case EndpointsUpdated(replica, endpoints):
-            state.locate(replica, endpoints)
-            # A log that does not name its voters does not say where they are either.
-            if isinstance(state.role, Leader) and state.log.assignments.last is not None:
-                state.role.changes.look_soon(now_ms)
-        case _:
-            assert_never(event)
-
-
-def _on_request(state: State, asker: Asker, request: VoterRequest, now_ms: int) -> None:
-    """It is answered once its record is committed."""
+def on_requested(state: State, asker: Asker, request: VoterRequest, now_ms: int) -> None:
+    """Take a request for other voters; the answer follows once its record is committed."""
     leader = state.role
     if not isinstance(leader, Leader):
-        _answer(state, asker, Error.NOT_LEADER_OR_FOLLOWER, "this node does not lead")
+        state.answer_change(asker, Error.NOT_LEADER_OR_FOLLOWER, "this node does not lead")
     elif state.log.assignments.last is None:
-        _answer(state, asker, Error.UNSUPPORTED_VERSION, NOT_RECORDED)
+        state.answer_change(asker, Error.UNSUPPORTED_VERSION, NOT_RECORDED)
     elif isinstance(request, UpdateVoterRequest) and request.epoch != leader.epoch:
         newer = request.epoch > leader.epoch
         error = Error.UNKNOWN_LEADER_EPOCH if newer else Error.FENCED_LEADER_EPOCH
-        _answer(state, asker, error, f"this node leads epoch {leader.epoch}")
+        state.answer_change(asker, error, f"this node leads epoch {leader.epoch}")
     elif len(leader.changes.requests) >= state.bounds.voter_requests:
         text = f"{NOT_DONE}: {state.bounds.voter_requests} requests for other voters wait already"
-        _answer(state, asker, Error.REQUEST_TIMED_OUT, text)
+        state.answer_change(asker, Error.REQUEST_TIMED_OUT, text)
     else:
         leader.changes.requests.append(
             PendingVoterRequest(asker, request, now_ms + request.timeout_ms)
@@ -445,7 +430,7 @@ def _answer_recorded(state: State, leader: Leader) -> None:
     recorded, reached = leader.changes.recorded, state.high_watermark or Offset(0)
     while recorded and recorded[0][0] <= reached:
         _, asker = recorded.popleft()
-        _answer(state, asker, Error.NONE, "")
+        state.answer_change(asker)
 
 
 def _hindrance(state: State, leader: Leader) -> Wait | None:
@@ -470,9 +455,9 @@ def _take_step(state: State, leader: Leader, now_ms: int) -> None:
         leader.changes.requests.remove(wanted)
         match outcome:
             case Refusal(error, text):
-                _answer(state, wanted.asker, error, text)
+                state.answer_change(wanted.asker, error, text)
             case Nothing():
-                _answer(state, wanted.asker, Error.NONE, "")
+                state.answer_change(wanted.asker)
             case _:
                 _append(state, leader, outcome, now_ms)
                 _answer_when_due(state, leader, wanted)
@@ -523,7 +508,7 @@ def _append(state: State, leader: Leader, assignment: VoterAssignment, now_ms: i
 def _answer_when_due(state: State, leader: Leader, wanted: PendingVoterRequest) -> None:
     request = wanted.request
     if isinstance(request, AddVoterRequest) and not request.ack_when_committed:
-        _answer(state, wanted.asker, Error.NONE, "")
+        state.answer_change(wanted.asker)
     else:
         leader.changes.recorded.append((state.log.end.offset, wanted.asker))
 
@@ -535,7 +520,7 @@ def _give_up_due(state: State, leader: Leader, now_ms: int) -> None:
             changes.requests.remove(wanted)
             reason = changes.wait or wanted.wait
             text = f"{NOT_DONE} in time: {reason}"
-            _answer(state, wanted.asker, Error.REQUEST_TIMED_OUT, text)
+            state.answer_change(wanted.asker, Error.REQUEST_TIMED_OUT, text)
 
 
 def _wait_for_more(state: State, leader: Leader, now_ms: int) -> None:
@@ -578,10 +563,3 @@ def _seen(
         is_present=present.get(progress.replica.id) == progress.replica,
         was_level=level_ms is not None and level_ms > live_since_ms,
     )
-
-
-def _answer(state: State, asker: Asker, error: Error, text: str) -> None:
-    response = VotersResponse(
-        error=error, text=text, epoch=state.election.epoch, leader=state.leader
-    )
-    state.effects.append(AnswerVoters(asker, response))

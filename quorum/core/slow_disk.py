@@ -12,6 +12,7 @@ But who has been told that the leader is gone, and only waits for a write that i
 as soon as that is done: a successor whose disk is a moment behind must not cost a time-out.
 """
 
+from quorum.core.events import DiskSpaceChanged
 from quorum.core.leader import resign
 from quorum.core.roles import (
     Candidate,
@@ -25,9 +26,8 @@ from quorum.core.roles import (
 from quorum.core.state import State
 
 
-def on_room(state: State, room: bool, now_ms: int) -> None:
-    """The disk is full, or there is room again."""
-    state.has_room = room
+def on_disk_space_changed(state: State, event: DiskSpaceChanged, now_ms: int) -> None:
+    state.has_room = event.exists
     if isinstance(state.role, Leader):
         give_up_if_full(state, state.role, now_ms)
     elif state.awaits_disk:

@@ -10,8 +10,7 @@ from typing import assert_never
 
 from quorum.core.effects import (
     Answer,
-    AnswerTransfer,
-    AnswerVoters,
+    AnswerChange,
     Effect,
     ReadRefusal,
     ReadRefused,
@@ -23,12 +22,11 @@ from quorum.core.events import Asker, Correlation
 from quorum.core.limits import LOCATED_MAX, Bounds, Timeouts
 from quorum.core.messages import (
     Batch,
+    ChangeResponse,
     Error,
     FetchResponse,
     Request,
     Response,
-    TransferResponse,
-    VotersResponse,
 )
 from quorum.core.raft_log import RaftLog
 from quorum.core.roles import (
@@ -249,6 +247,12 @@ class State:
     def answer(self, asker: Asker, response: Response) -> None:
         self.effects.append(Answer(asker, response))
 
+    def answer_change(self, asker: Asker, error: Error = Error.NONE, text: str = "") -> None:
+        response = ChangeResponse(
+            error=error, text=text, epoch=self.election.epoch, leader=self.leader
+        )
+        self.effects.append(AnswerChange(asker, response))
+
     def become(self, role: Role, cause: Cause) -> None:
         """The only place where the role changes its kind."""
         before = self.role
@@ -258,38 +262,21 @@ class State:
         self.fetching.forget()
         if isinstance(before, Leader):
             self.effects.append(StopLeading(before.epoch))
-            for asker in before.serving.dismiss():
-                self.answer(asker, self.not_leader())
-            for asker in before.changes.dismiss():
-                self.effects.append(AnswerVoters(asker, self.voters_unknown()))
-            for asker in () if before.transfer is None else before.transfer.askers:
-                self.effects.append(AnswerTransfer(asker, self.transfer_overtaken()))
-            if before.reads:
-                refused = ReadRefused(before.reads.take_all(), ReadRefusal.NOT_LEADER)
-                self.effects.append(refused)
+            self._dismiss_waiting(before)
 
-    def voters_unknown(self) -> VotersResponse:
-        text = "this node does not lead any more; look whether the change was recorded"
-        return VotersResponse(
-            error=Error.NOT_LEADER_OR_FOLLOWER,
-            text=text,
-            epoch=self.election.epoch,
-            leader=self.leader,
-        )
-
-    def transfer_overtaken(self) -> TransferResponse:
-        text = "this node lost the lead before it could hand it over; look who leads now"
-        return TransferResponse(
-            error=Error.FENCED_LEADER_EPOCH,
-            text=text,
-            epoch=self.election.epoch,
-            leader=self.leader,
-        )
-
-    def not_leader(self) -> FetchResponse:
-        return FetchResponse(
-            error=Error.NOT_LEADER_OR_FOLLOWER, epoch=self.election.epoch, leader=self.leader
-        )
+    def _dismiss_waiting(self, led: Leader) -> None:
+        """Answer everyone who waits for a leader that leads no more."""
+        error, epoch, leader = Error.NOT_LEADER_OR_FOLLOWER, self.election.epoch, self.leader
+        for asker in led.serving.dismiss():
+            self.answer(asker, FetchResponse(error=error, epoch=epoch, leader=leader))
+        for asker in led.changes.dismiss():
+            text = "this node does not lead any more; look whether the change was recorded"
+            self.answer_change(asker, error, text)
+        for asker in () if led.transfer is None else led.transfer.askers:
+            text = "this node lost the lead before it could hand it over; look who leads now"
+            self.answer_change(asker, Error.FENCED_LEADER_EPOCH, text)
+        if led.reads:
+            self.effects.append(ReadRefused(led.reads.take_all(), ReadRefusal.NOT_LEADER))
 
     def enter_epoch(self, epoch: Epoch, now_ms: int) -> None:
         """Obey a higher epoch: whatever this node was, it has no leader and no vote there yet.
