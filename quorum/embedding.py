@@ -414,7 +414,7 @@ async def open_replica(
     """
     if not __debug__:
         raise RuntimeError("quorum does not run under python -O: its assertions must hold")
-    place = listener or config.advertised or config.voters.get(config.node_id)
+    place = listener or config.place
     if place is None:
         raise ValueError(
             f"replica {config.node_id} is not among the voters: name the `listener` of it"
