@@ -24,12 +24,12 @@ from typing import Any, Final, Protocol
 
 from quorum.bootstrap import Opened, open_quorum
 from quorum.clocks import monotonic_ms, wall_ms
-from quorum.committed_records import CommittedLog, next_records
 from quorum.core.effects import ReadRefusal
 from quorum.core.limits import BATCH_BYTES_MAX, Timeouts
 from quorum.core.messages import AlterQuorumRequest, Error, TransferRequest
 from quorum.core.vocabulary import Epoch, Offset, ReplicaId, ReplicaKey
 from quorum.log.errors import StorageError
+from quorum.metadata_loader import CommittedLog, next_records
 from quorum.persistent_state import QuorumConfig
 from quorum.ports import LogFailure, StateSnapshot
 from quorum.protocol.api_versions import write_offer

@@ -6,11 +6,11 @@ from itertools import pairwise
 from pathlib import Path
 
 from controller.ports import Unavailable
-from quorum.committed_records import STRIDE_BYTES
 from quorum.core.vocabulary import ElectionState, Offset, ReplicaId
 from quorum.log.meta_properties import load_or_create
 from quorum.log.quorum_state import QuorumStateFile
 from quorum.log.segmented_log import SegmentedLog
+from quorum.metadata_loader import STRIDE_BYTES
 from quorum.persistent_state import LOG_FOLDER
 from quorum.records.encode import encode as batch
 from quorum.records.encode import stamp

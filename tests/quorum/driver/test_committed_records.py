@@ -3,7 +3,6 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quorum.committed_records import STRIDE_BYTES, RecordRun, next_records
 from quorum.core.vocabulary import Epoch, Offset
 from quorum.records.batch import outlines
 from quorum.records.decode import decode
