@@ -70,7 +70,7 @@ def on_fetch_response(
         state.effects.append(Warn(f"leader {follower.leader} sent what cannot be: {refusal}"))
         state.fetching.failed(now_ms)
         return
-    state.fetching.done()
+    state.fetching.reset()
     follower.round = max(follower.round, response.round)
     state.hear(follower, now_ms)
     if response.snapshot is not None:

@@ -40,8 +40,8 @@ def wait_for_it(state: State, now_ms: int) -> None:
     """The time to stand has come for a voter that may not yet; it gets another one."""
     deadline_ms = state.next_election_ms(now_ms)
     match state.role:
-        case Unattached() | Resigned() as waiting:
-            waiting.election_deadline_ms = deadline_ms
+        case Unattached() | Resigned():
+            state.stand_at(deadline_ms)
         case Prospective() | Candidate():
             # Only who is unattached asks around; whoever leads may not know of this node.
             state.become(Unattached(deadline_ms), Cause.HELD_BACK)

@@ -93,7 +93,7 @@ def next_step(situation: QuorumView) -> VoterAssignment | Wait | None:
     alone have presented by now, and addresses that have changed.
     """
     assignment = situation.assignment
-    corrected = _corrected(situation)
+    corrected = VoterSet(tuple(_learned(situation, each) for each in assignment.current))
     if corrected != assignment.current:
         return replace(assignment, current=corrected)
     if assignment.target is None:
@@ -219,21 +219,18 @@ def lacking(situation: QuorumView, current: VoterSet) -> Wait | None:
     A set is in force from its append, so one without a majority could not commit its own record,
     nor be undone by those that are left. Who died a moment ago is still live, but not present.
     """
-    silent = tuple(voter.id for voter in current if not situation.is_live(voter))
-    if len(current) - len(silent) < current.majority:
-        return Wait(WaitReason.NO_MAJORITY, silent)
-    absent = tuple(voter.id for voter in current if not situation.is_present(voter))
-    if len(current) - len(absent) < current.majority:
-        return Wait(WaitReason.NOT_HEARD, absent)
+    for reason, counts in (
+        (WaitReason.NO_MAJORITY, situation.is_live),
+        (WaitReason.NOT_HEARD, situation.is_present),
+    ):
+        missing = tuple(voter.id for voter in current if not counts(voter))
+        if len(current) - len(missing) < current.majority:
+            return Wait(reason, missing)
     return None
 
 
-def _corrected(situation: QuorumView) -> VoterSet:
-    """The voters in force, with what has been learned of them since."""
-    return VoterSet(tuple(_learned(situation, each) for each in situation.assignment.current))
-
-
 def _learned(situation: QuorumView, voter: Voter) -> Voter:
+    """The voter in force, with what has been learned of it since."""
     key = voter.key
     if not voter.directory_id_is_known:
         seen = situation.seen_as(voter)
@@ -266,13 +263,8 @@ class Refusal:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Nothing:
-    """All is as the request wants it already."""
-
-
-Outcome: TypeAlias = VoterAssignment | Wait | Refusal | Nothing
-"""The next assignment to record, a wait, a refusal, or no change."""
+Outcome: TypeAlias = VoterAssignment | Wait | Refusal | None
+"""The next assignment to record, a wait, a refusal, or None if nothing has to change."""
 
 
 def outcome_of(request: VoterRequest, situation: QuorumView) -> Outcome:
@@ -293,15 +285,13 @@ def outcome_of(request: VoterRequest, situation: QuorumView) -> Outcome:
 def _alter(target: tuple[ReplicaKey, ...] | None, situation: QuorumView) -> Outcome:
     assignment = situation.assignment
     if target is None:
-        if assignment.target is None:
-            return Nothing()
-        return VoterAssignment(assignment.current)
+        return None if assignment.target is None else VoterAssignment(assignment.current)
     wrong = _impossible(target)
     if wrong is not None:
         return Refusal(Error.INVALID_REQUEST, wrong)
     surplus, missing = difference(assignment.current, target)
     if not surplus and not missing:
-        return Nothing() if assignment.target is None else VoterAssignment(assignment.current)
+        return None if assignment.target is None else VoterAssignment(assignment.current)
     if len(assignment.current) == 1 and all(key.id in assignment.current for key in missing):
         # Nobody could hold the log while the one goes and the other comes.
         (voter,) = assignment.current
@@ -311,7 +301,7 @@ def _alter(target: tuple[ReplicaKey, ...] | None, situation: QuorumView) -> Outc
             "name a second voter first",
         )
     wanted = VoterAssignment(assignment.current, target)
-    return Nothing() if wanted == assignment else wanted
+    return None if wanted == assignment else wanted
 
 
 def _impossible(target: tuple[ReplicaKey, ...]) -> str | None:
@@ -352,7 +342,8 @@ def _add(request: AddVoterRequest, situation: QuorumView) -> Outcome:
     found = candidate(situation, voter)
     if isinstance(found, WaitReason):
         return Wait(found, (voter.id,))
-    return _if_a_majority_fetches(situation, VoterAssignment(current.with_(found)))
+    voters = current.with_(found)
+    return lacking(situation, voters) or VoterAssignment(voters)
 
 
 def _remove(key: ReplicaKey, situation: QuorumView) -> Outcome:
@@ -362,7 +353,8 @@ def _remove(key: ReplicaKey, situation: QuorumView) -> Outcome:
         return Refusal(Error.VOTER_NOT_FOUND, f"{key.text} is no voter; voters are {current.text}")
     if len(current) == 1:
         return Refusal(Error.INVALID_REQUEST, f"{key.id} is the only voter: add another one first")
-    return _if_a_majority_fetches(situation, VoterAssignment(current.without(key.id)))
+    voters = current.without(key.id)
+    return lacking(situation, voters) or VoterAssignment(voters)
 
 
 def _update(request: UpdateVoterRequest, situation: QuorumView) -> Outcome:
@@ -376,12 +368,8 @@ def _update(request: UpdateVoterRequest, situation: QuorumView) -> Outcome:
     if not voter.endpoints:
         return Refusal(Error.INVALID_REQUEST, f"{voter.key.text} names no listener")
     if known == voter:
-        return Nothing()
+        return None
     return replace(assignment, current=assignment.current.with_(voter))
-
-
-def _if_a_majority_fetches(situation: QuorumView, assignment: VoterAssignment) -> Outcome:
-    return lacking(situation, assignment.current) or assignment
 
 
 def on_requested(state: State, asker: Asker, request: VoterRequest, now_ms: int) -> None:
@@ -412,7 +400,9 @@ def on_tick(state: State, leader: Leader, now_ms: int) -> None:
     if changes.due_ms is None or now_ms < changes.due_ms:
         return
     changes.looked_ms = now_ms
-    _answer_recorded(state, leader)
+    while changes.recorded and changes.recorded[0][0] <= (state.high_watermark or 0):
+        _, asker = changes.recorded.popleft()
+        state.answer_change(asker)
     changes.wait = _hindrance(state, leader)
     if changes.wait is not None or (changes.roll is not None and now_ms >= changes.roll.until_ms):
         changes.roll = None
@@ -424,13 +414,6 @@ def on_tick(state: State, leader: Leader, now_ms: int) -> None:
         _take_step(state, leader, now_ms)
     _give_up_due(state, leader, now_ms)
     _wait_for_more(state, leader, now_ms)
-
-
-def _answer_recorded(state: State, leader: Leader) -> None:
-    recorded, reached = leader.changes.recorded, state.high_watermark or Offset(0)
-    while recorded and recorded[0][0] <= reached:
-        _, asker = recorded.popleft()
-        state.answer_change(asker)
 
 
 def _hindrance(state: State, leader: Leader) -> Wait | None:
@@ -456,7 +439,7 @@ def _take_step(state: State, leader: Leader, now_ms: int) -> None:
         match outcome:
             case Refusal(error, text):
                 state.answer_change(wanted.asker, error, text)
-            case Nothing():
+            case None:
                 state.answer_change(wanted.asker)
             case _:
                 _append(state, leader, outcome, now_ms)

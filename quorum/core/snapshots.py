@@ -145,7 +145,7 @@ def on_part(
         state.effects.append(Warn(f"leader {follower.leader}: snapshot {receiving.id}: {wrong}"))
         state.fetching.failed(now_ms)
         return
-    state.fetching.done()
+    state.fetching.reset()
     state.hear(follower, now_ms)
     state.effects.append(StoreChunk(correlation, receiving.id, receiving.position, response.length))
     receiving.position += response.length

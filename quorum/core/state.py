@@ -115,8 +115,8 @@ class FetchState:
         self.pending = None
         return True
 
-    def done(self) -> None:
-        """The fetch under way was answered, and well."""
+    def reset(self) -> None:
+        """Forget the fetch under way and the failures: it was answered, or the role has changed."""
         self.pending = None
         self._failures = 0
         self.not_before_ms = 0
@@ -128,12 +128,6 @@ class FetchState:
         self._failures += 1
         most_ms = self._timeouts.retry_backoff_ms_max if pause_ms_max is None else pause_ms_max
         self.not_before_ms = now_ms + min(backoff_ms, most_ms)
-
-    def forget(self) -> None:
-        """Forget the fetch under way and the failures: another node is to be asked."""
-        self.pending = None
-        self._failures = 0
-        self.not_before_ms = 0
 
 
 @dataclass(slots=True, kw_only=True)
@@ -259,7 +253,7 @@ class State:
         check_transition(before, cause, role)
         self.role = role
         self.awaits_disk = False
-        self.fetching.forget()
+        self.fetching.reset()
         if isinstance(before, Leader):
             self.effects.append(StopLeading(before.epoch))
             self._dismiss_waiting(before)
@@ -318,6 +312,22 @@ class State:
         follower.fetch_deadline_ms = self.next_fetch_timeout_ms(now_ms)
         follower.heard_ms, follower.lost = now_ms, False
         self.awaits_disk = False
+
+    def stand_at(self, moment_ms: int | None) -> None:
+        """Set the time at which this node stands unless it hears of a leader before."""
+        match self.role:
+            case Follower() as follower:
+                assert moment_ms is not None
+                follower.fetch_deadline_ms = moment_ms
+            case Prospective() | Candidate() as poll:
+                assert moment_ms is not None
+                poll.election_deadline_ms = moment_ms
+            case Unattached() | Resigned() as waiting:
+                waiting.election_deadline_ms = moment_ms
+            case Leader():
+                raise AssertionError("a leader does not stand")
+            case _:
+                assert_never(self.role)
 
     def next_election_ms(self, now_ms: int) -> int | None:
         """Return the time to stand: at random in [t, 2t), so that voters seldom stand together."""
