@@ -54,7 +54,7 @@ class ResponseHeader:
         return f"{name} refused: {self.error} (epoch {self.epoch}{known})"
 
     def _outcome(self) -> str:
-        """What the response says if it is no error."""
+        """Return the text of a response without an error."""
         return "accepted"
 
 
