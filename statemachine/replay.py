@@ -20,7 +20,7 @@ from statemachine.vocabulary import NO_MOVE, TOPIC_RESOURCE, BrokerId, MoveId, M
 def _begun(image: Image, record: own_records.MoveBegun, _offset: int) -> None:
     image.set_move(record.id, begun(record))
     if record.id >= image.next_move_id:
-        image.set_next_move_id(record.id + 1)
+        image.put(image.singles, "next_move_id", record.id + 1)
 
 
 def _part(image: Image, record: own_records.MovePart, _offset: int) -> None:
@@ -46,33 +46,25 @@ def _forgotten(image: Image, record: own_records.MovesForgotten, _offset: int) -
         if move_id <= record.through and move.ended is not None:
             image.set_move(move_id, None)
     if record.through >= image.next_move_id:
-        image.set_next_move_id(record.through + 1)
-
-
-def _paused(image: Image, record: own_records.MovesPaused, _offset: int) -> None:
-    image.set_all_paused(record if record.paused else None)
-
-
-def _remembered(image: Image, record: own_records.Remembered, _offset: int) -> None:
-    image.set_key(record.key, record)
+        image.put(image.singles, "next_move_id", record.through + 1)
 
 
 def _keys_forgotten(image: Image, record: own_records.KeysForgotten, _offset: int) -> None:
     for key, remembered in list(image.keys.items()):
         if remembered.at_ms <= record.through_ms:
-            image.set_key(key, None)
+            image.put(image.keys, key, None)
 
 
 def _owned(image: Image, record: own_records.ConfigOwned, _offset: int) -> None:
     key = ((record.resource_type, record.resource_name), record.name)
-    image.set_owned(key, owned_after(image.owned.get(key), record))
+    image.put(image.owned, key, owned_after(image.owned.get(key), record))
 
 
 def forget_owned(image: Image, resource: Resource) -> None:
     """The topic is gone, and with it what moves have set of it."""
     for name in LISTS:
         if (resource, name) in image.owned:
-            image.set_owned((resource, name), None)
+            image.put(image.owned, (resource, name), None)
 
 
 REPLAY_MOVES: Final[Mapping[type, Callable[[Image, Any, int], None]]] = MappingProxyType(
@@ -82,8 +74,12 @@ REPLAY_MOVES: Final[Mapping[type, Callable[[Image, Any, int], None]]] = MappingP
         own_records.MoveChanged: _changed,
         own_records.MoveEnded: _ended,
         own_records.MovesForgotten: _forgotten,
-        own_records.MovesPaused: _paused,
-        own_records.Remembered: _remembered,
+        own_records.MovesPaused: lambda image, record, _offset: image.put(
+            image.singles, "all_paused", record if record.paused else None
+        ),
+        own_records.Remembered: lambda image, record, _offset: image.put(
+            image.keys, record.key, record
+        ),
         own_records.KeysForgotten: _keys_forgotten,
         own_records.ConfigOwned: _owned,
     }
@@ -305,20 +301,6 @@ def _config(image: Image, record: kafka_records.Config, _offset: int) -> None:
     image.set_configs(resource, configs)
 
 
-def _feature_level(image: Image, record: kafka_records.FeatureLevel, _offset: int) -> None:
-    image.set_feature(record.name, record.level)
-
-
-def _producer_ids(image: Image, record: kafka_records.ProducerIds, _offset: int) -> None:
-    image.set_next_producer_id(record.next_producer_id)
-
-
-def _register_controller(
-    image: Image, record: kafka_records.RegisterController, _offset: int
-) -> None:
-    image.set_controller(record)
-
-
 def _begin(image: Image, _record: kafka_records.BeginTransaction, offset: int) -> None:
     # A second one inside the first adds nothing: both end at the same place.
     if image.transaction is None:
@@ -342,39 +324,35 @@ def _quota(image: Image, record: kafka_records.ClientQuota, _offset: int) -> Non
         quotas.pop(record.key, None)
     else:
         quotas[record.key] = record.value
-    image.set_quotas(holder, quotas)
+    image.put(image.quotas, holder, quotas or None)
 
 
-def _access(image: Image, record: kafka_records.AccessControlEntry, _offset: int) -> None:
-    image.set_fact(("access", record.id), record)
+_FACT_KEYS: Final[Mapping[type, tuple[str, ...]]] = MappingProxyType(
+    {
+        kafka_records.AccessControlEntry: ("access", "id"),
+        kafka_records.RemoveAccessControlEntry: ("access", "id"),
+        kafka_records.UserScramCredential: ("scram", "name", "mechanism"),
+        kafka_records.RemoveUserScramCredential: ("scram", "name", "mechanism"),
+        kafka_records.DelegationToken: ("token", "token_id"),
+        kafka_records.RemoveDelegationToken: ("token", "token_id"),
+        kafka_records.ZkMigrationState: ("zk migration",),
+    }
+)
+"""Records that are only kept: the kind, and the fields by which a later one replaces them."""
+
+_REMOVALS: Final = frozenset(
+    {
+        kafka_records.RemoveAccessControlEntry,
+        kafka_records.RemoveUserScramCredential,
+        kafka_records.RemoveDelegationToken,
+    }
+)
 
 
-def _remove_access(
-    image: Image, record: kafka_records.RemoveAccessControlEntry, _offset: int
-) -> None:
-    image.set_fact(("access", record.id), None)
-
-
-def _scram(image: Image, record: kafka_records.UserScramCredential, _offset: int) -> None:
-    image.set_fact(("scram", record.name, record.mechanism), record)
-
-
-def _remove_scram(
-    image: Image, record: kafka_records.RemoveUserScramCredential, _offset: int
-) -> None:
-    image.set_fact(("scram", record.name, record.mechanism), None)
-
-
-def _token(image: Image, record: kafka_records.DelegationToken, _offset: int) -> None:
-    image.set_fact(("token", record.token_id), record)
-
-
-def _remove_token(image: Image, record: kafka_records.RemoveDelegationToken, _offset: int) -> None:
-    image.set_fact(("token", record.token_id), None)
-
-
-def _zk_migration(image: Image, record: kafka_records.ZkMigrationState, _offset: int) -> None:
-    image.set_fact(("zk migration",), record)
+def _fact(image: Image, record: Any, _offset: int) -> None:
+    kind, *fields = _FACT_KEYS[type(record)]
+    key = (kind, *[getattr(record, each) for each in fields])
+    image.put(image.facts, key, None if type(record) in _REMOVALS else record)
 
 
 def _nothing(
@@ -396,20 +374,20 @@ REPLAY: Final[Mapping[type, _Replay]] = MappingProxyType(
         kafka_records.UnfenceBroker: _unfence_broker,
         kafka_records.BrokerRegistrationChange: _change_broker,
         kafka_records.Config: _config,
-        kafka_records.FeatureLevel: _feature_level,
-        kafka_records.ProducerIds: _producer_ids,
-        kafka_records.RegisterController: _register_controller,
+        kafka_records.FeatureLevel: lambda image, record, _offset: image.put(
+            image.features, record.name, record.level or None
+        ),
+        kafka_records.ProducerIds: lambda image, record, _offset: image.put(
+            image.singles, "next_producer_id", record.next_producer_id or None
+        ),
+        kafka_records.RegisterController: lambda image, record, _offset: image.put(
+            image.controllers, record.controller_id, record
+        ),
         kafka_records.BeginTransaction: _begin,
         kafka_records.EndTransaction: _end,
         kafka_records.AbortTransaction: _abort,
         kafka_records.ClientQuota: _quota,
-        kafka_records.AccessControlEntry: _access,
-        kafka_records.RemoveAccessControlEntry: _remove_access,
-        kafka_records.UserScramCredential: _scram,
-        kafka_records.RemoveUserScramCredential: _remove_scram,
-        kafka_records.DelegationToken: _token,
-        kafka_records.RemoveDelegationToken: _remove_token,
-        kafka_records.ZkMigrationState: _zk_migration,
+        **dict.fromkeys(_FACT_KEYS, _fact),
         **REPLAY_MOVES,
         kafka_records.NoOp: _nothing,
         kafka_records.Unknown: _nothing,

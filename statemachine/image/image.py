@@ -1,9 +1,8 @@
 """The image: the state of the cluster after a prefix of the metadata log.
 
-Only `replay` calls the methods that change it (`set_...`, `add_topic`, `remove_topic` and those of
-transactions); all others read. It is changed in place and not copied, because it holds up to
-2,000,000 partitions and a record changes one. The values in it are frozen.
-
+Only `replay` calls the methods that change it (`put`, `set_...`, `add_topic`, `remove_topic` and
+those of transactions); all others read. It is changed in place and not copied, because it holds up
+to 2,000,000 partitions and a record changes one. The values in it are frozen.
 """
 
 from collections.abc import Callable, Iterable
@@ -15,7 +14,7 @@ from statemachine.brokers.registration import BrokerRegistration
 from statemachine.image.delta import MetadataDelta
 from statemachine.image.partition_index import PartitionIndex
 from statemachine.image.partition_table import NO_KEY, IsrUpdate, SharedState, Topic
-from statemachine.image.read_view import ABSENT, TABLES, ReadView
+from statemachine.image.read_view import TABLES, ReadView
 from statemachine.image.undo_log import Transaction, UndoLog
 from statemachine.partitions.registration import PartitionRegistration
 from statemachine.reassignment.move import Move, Owned, OwnedKey
@@ -168,8 +167,7 @@ class Image:
         Nothing below `end` will be undone. What has been replayed since can be: it is left out.
         """
         assert self._read_view is None, "one past is kept at a time"
-        tables = {name: getattr(self, name) for name in TABLES}
-        past = ReadView(tables, self.transaction, end)
+        past = ReadView({name: getattr(self, name) for name in TABLES}, self.transaction, end)
         if self._undo_log is None:
             assert end == self.end_offset, "what was replayed without an undo log is committed"
         else:
@@ -228,6 +226,18 @@ class Image:
         if self._undo_log is not None:
             self._undo_log.offset = offset
 
+    def put(self, table: dict[Any, Any], key: Any, value: Any) -> None:
+        """Set an entry of one of the image's tables; None removes it."""
+        before = table.get(key)
+        if self._read_view is not None and (past := self._read_view.table(table)) is not None:
+            past.keep(key, before)
+        if value is None:
+            table.pop(key, None)
+        else:
+            table[key] = value
+        if self._undo_log is not None:
+            self._undo_log.note(Image.put, table, key, before)
+
     def set_partition(
         self,
         topic: Topic,
@@ -284,55 +294,39 @@ class Image:
 
     def add_topic(self, topic: Topic) -> None:
         """The topic exists, with the partitions that it has."""
-        self._set(self.topics, topic.topic_id, topic)
-        self._set(self.topic_ids, topic.name, topic.topic_id)
+        self.put(self.topics, topic.topic_id, topic)
+        self.put(self.topic_ids, topic.name, topic.topic_id)
 
     def remove_topic(self, topic: Topic) -> None:
         """The topic and its partitions are gone."""
         self.index.remove(topic)
         if self._undo_log is not None:
             self._undo_log.note(Image._revive, topic)
-        self._set(self.topics, topic.topic_id, ABSENT)
+        self.put(self.topics, topic.topic_id, None)
         if self.topic_ids.get(topic.name) == topic.topic_id:
-            self._set(self.topic_ids, topic.name, ABSENT)
+            self.put(self.topic_ids, topic.name, None)
         if self._delta is not None:
             self._delta.deleted[topic.topic_id] = topic
             self._delta.add_topic(topic)
 
     def set_broker(self, broker_id: BrokerId, broker: BrokerRegistration | None) -> None:
-        """The registration of the broker is this; None is "not registered"."""
-        self._set(self.brokers, broker_id, ABSENT if broker is None else broker)
+        """Set the registration of a broker; None removes it."""
+        self.put(self.brokers, broker_id, broker)
         if self.index.delta is not None:
             self.index.delta.add_broker(broker_id)
         if self._delta is not None:
             self._delta.brokers[broker_id] = None
 
-    def set_controller(self, controller: kafka_records.RegisterController) -> None:
-        """The registration of the controller is this."""
-        self._set(self.controllers, controller.controller_id, controller)
-
     def set_configs(self, resource: Resource, configs: dict[str, str]) -> None:
-        """The configurations of the resource are these."""
+        """Set all configurations of a resource."""
         if self.index.delta is not None:
             self.index.delta.add_configs(self.configs.get(resource, {}), configs)
-        self._set(self.configs, resource, configs or ABSENT)
+        self.put(self.configs, resource, configs or None)
         if self._delta is not None:
             self._delta.configs[resource] = None
 
-    def set_quotas(self, holder: QuotaHolder, quotas: dict[str, float]) -> None:
-        """The quotas of the holder are these."""
-        self._set(self.quotas, holder, quotas or ABSENT)
-
-    def set_feature(self, name: str, level: int) -> None:
-        """The feature is in force at this level; 0 is "not at all"."""
-        self._set(self.features, name, level or ABSENT)
-
-    def set_next_producer_id(self, producer_id: int) -> None:
-        """The next block of producer ids begins here."""
-        self._set(self.singles, "next_producer_id", producer_id or ABSENT)
-
     def set_move(self, move_id: MoveId, move: Move | None) -> None:
-        """The move is this; None is "forgotten"."""
+        """Set a move; None removes it."""
         before = self.moves.get(move_id)
         if (
             before is not None
@@ -340,27 +334,7 @@ class Image:
             and before.options.priority != move.options.priority
         ):
             self.index.change_priority(move_id)
-        self._set(self.moves, move_id, ABSENT if move is None else move)
-
-    def set_next_move_id(self, move_id: MoveId) -> None:
-        """No move below this id begins any more."""
-        self._set(self.singles, "next_move_id", move_id)
-
-    def set_all_paused(self, paused: own_records.MovesPaused | None) -> None:
-        """All moves are paused; None is "not any more"."""
-        self._set(self.singles, "all_paused", ABSENT if paused is None else paused)
-
-    def set_key(self, key: str, remembered: own_records.Remembered | None) -> None:
-        """This was answered to the request with this key; None is "forgotten"."""
-        self._set(self.keys, key, ABSENT if remembered is None else remembered)
-
-    def set_owned(self, key: OwnedKey, owned: Owned | None) -> None:
-        """These moves have set the configuration; None is "none"."""
-        self._set(self.owned, key, ABSENT if owned is None else owned)
-
-    def set_fact(self, key: tuple[Any, ...], record: kafka_records.Record | None) -> None:
-        """Keep this record under this key; None is "it is gone"."""
-        self._set(self.facts, key, ABSENT if record is None else record)
+        self.put(self.moves, move_id, move)
 
     def begin_transaction(self, offset: int) -> None:
         """Begin a transaction: the changes that follow can be aborted."""
@@ -394,7 +368,7 @@ class Image:
         """Let the past be as it was before the change that this call undoes."""
         if undo in (Image.set_partition, Image._set_row):
             past.partitions.restore(*arguments)
-        elif undo is Image._set:
+        elif undo is Image.put:
             live, key, before = arguments
             if (table := past.table(live)) is not None:
                 table.restore(key, before)
@@ -416,14 +390,3 @@ class Image:
         if self._undo_log is not None:
             self._undo_log.note(Image._set_transaction, self.transaction)
         self.transaction = transaction
-
-    def _set(self, table: dict[Any, Any], key: Any, value: Any) -> None:
-        before = table.get(key, ABSENT)
-        if self._read_view is not None and (past := self._read_view.table(table)) is not None:
-            past.keep(key, before)
-        if value is ABSENT:
-            table.pop(key, None)
-        else:
-            table[key] = value
-        if self._undo_log is not None:
-            self._undo_log.note(Image._set, table, key, before)

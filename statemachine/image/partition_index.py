@@ -125,14 +125,21 @@ class PartitionIndex:
         self, key: int, before: PartitionRegistration | None, after: PartitionRegistration | None
     ) -> None:
         """The partition with this key was `before` and is `after`; None is "does not exist"."""
-        if before is not None and after is not None:
-            self._change(key, before, after)
-            return
-        _move(self.replicas_of, key, _replicas(before), _replicas(after))
-        _move(self.isr_of, key, _isr(before), _isr(after))
-        _move(self.elr_of, key, _elr(before), _elr(after))
-        _move(self.leader_of, key, _leader(before), _leader(after))
-        self._note_move(key, before, after)
+        was, now = before or _ABSENT, after or _ABSENT
+        if now.replicas is not was.replicas:
+            _move(self.replicas_of, key, was.replicas, now.replicas)
+        if now.isr is not was.isr:
+            _move(self.isr_of, key, was.isr, now.isr)
+        if now.elr is not was.elr:
+            _move(self.elr_of, key, was.elr, now.elr)
+        if before is None or after is None or now.leader != was.leader:
+            # NO_LEADER is indexed like a leader, but only of partitions that exist.
+            led_by = () if before is None else (was.leader,)
+            _move(self.leader_of, key, led_by, () if after is None else (now.leader,))
+        # `moving` of both, without the calls: most changes are of partitions that do not move.
+        moved = was.target or was.adding or was.removing
+        if moved or now.target or now.adding or now.removing:
+            self._note_move(key, was, now)
 
     def remove(self, topic: Topic) -> None:
         """The topic is gone with all its partitions; it goes on having them for itself."""
@@ -164,37 +171,15 @@ class PartitionIndex:
             if broker_id not in before:
                 self.isr_of.setdefault(broker_id, BitMap()).update(many)
 
-    def _change(
+    def _note_move(
         self, key: int, before: PartitionRegistration, after: PartitionRegistration
     ) -> None:
-        """As `update`, where most is as it was."""
-        if after.replicas is not before.replicas:
-            _move(self.replicas_of, key, before.replicas, after.replicas)
-        if after.isr is not before.isr:
-            _move(self.isr_of, key, before.isr, after.isr)
-        if after.elr is not before.elr:
-            _move(self.elr_of, key, before.elr, after.elr)
-        if after.leader != before.leader:
-            _move(self.leader_of, key, (before.leader,), (after.leader,))
-        # `moving` of both, without the calls: most changes are of partitions that do not move.
-        moved = before.target or before.adding or before.removing
-        if moved or after.target or after.adding or after.removing:
-            self._note_move(key, before, after)
-
-    def _note_move(
-        self, key: int, before: PartitionRegistration | None, after: PartitionRegistration | None
-    ) -> None:
-        """Update the entries about moves; most partitions have none, before and after."""
-        moved = before is not None and before.moving
-        moves = after is not None and after.moving
-        if not moved and not moves:
-            return
+        """Update the entries about moves; one of the two is moving."""
         if self.delta is not None:
             self.delta.add_partition(key)
-        was = _NOWHERE if before is None or not moved else _moving(before)
-        now = _NOWHERE if after is None or not moves else _moving(after)
+        was, now = _moving(before), _moving(after)
         if was.steps is not now.steps:
-            _mark(self.moving, key, moves)
+            _mark(self.moving, key, now.steps is not None)
             _mark(self.stepping, key, now.steps is True)
             _mark(self.waiting, key, now.steps is False)
         self.adding_total += now.adding - was.adding
@@ -264,20 +249,10 @@ class PartitionIndex:
 _name = attrgetter("name")
 
 
-def _replicas(partition: PartitionRegistration | None) -> Replicas:
-    return () if partition is None else partition.replicas
-
-
-def _isr(partition: PartitionRegistration | None) -> Replicas:
-    return () if partition is None else partition.isr
-
-
-def _elr(partition: PartitionRegistration | None) -> Replicas:
-    return () if partition is None else partition.elr
-
-
-def _leader(partition: PartitionRegistration | None) -> Replicas:
-    return () if partition is None else (partition.leader,)
+_ABSENT: Final = PartitionRegistration(
+    replicas=(), isr=(), leader=NO_LEADER, leader_epoch=0, partition_epoch=0
+)
+"""A partition that does not exist."""
 
 
 class _Moving(NamedTuple):
@@ -294,6 +269,8 @@ _NOWHERE: Final = _Moving(None, 0, False, NO_MOVE)
 
 
 def _moving(partition: PartitionRegistration) -> _Moving:
+    if not partition.moving:
+        return _NOWHERE
     steps = bool(partition.adding or partition.removing)
     return _Moving(steps, len(partition.adding), moves_leader(partition), partition.stage.move)
 

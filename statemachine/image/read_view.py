@@ -20,9 +20,6 @@ V = TypeVar("V")
 Kept = bytes | PartitionRegistration | None
 """A row, or what was none, or None where nothing was."""
 
-ABSENT: Final = object()
-"""What is said to have been where nothing was."""
-
 TABLES: Final = (
     "brokers",
     "controllers",
@@ -55,19 +52,19 @@ class TableView(Generic[K, V]):
         self._gone: list[K] = []
 
     def restore(self, key: K, before: Any) -> None:
-        """It was this, by the undo log, before something that is not committed."""
+        """Note the value before an uncommitted change, from the undo log; None if absent."""
         self._kept[key] = before
 
     def restored(self) -> None:
-        """The undo log is complete: what it knows to have been there, and is not, is listed too."""
+        """List the entries that uncommitted changes have removed; the undo log has been read."""
         self._gone = [
             key
             for key, before in self._kept.items()
-            if before is not ABSENT and key not in self._live
+            if before is not None and key not in self._live
         ]
 
     def keep(self, key: K, before: Any) -> None:
-        """The table is about to hold something else under this key."""
+        """Note the value of an entry that is about to change; None if absent."""
         # A dictionary that grows or shrinks ends the iteration over it.
         while self._list_more():
             pass
@@ -75,8 +72,7 @@ class TableView(Generic[K, V]):
 
     def get(self, key: K) -> V | None:
         """Return the value at that time, or None."""
-        value = self._kept.get(key, ABSENT) if key in self._kept else self._live.get(key)
-        return None if value is ABSENT else value
+        return self._kept[key] if key in self._kept else self._live.get(key)
 
     def items(self) -> Iterator[tuple[K, V] | None]:
         """Yield the entries at that time; None is a pause."""
@@ -85,7 +81,7 @@ class TableView(Generic[K, V]):
         kept, live = self._kept, self._live
         for key in self._keys:
             value = kept[key] if key in kept else live[key]
-            if value is not ABSENT:
+            if value is not None:
                 yield key, value
 
     def _list_more(self) -> bool:
@@ -156,51 +152,25 @@ class PartitionsView:
 class ReadView:
     """All of an image as it was when it ended at `end`. The image says what it overwrites."""
 
-    __slots__ = (
-        "_tables",
-        "brokers",
-        "configs",
-        "controllers",
-        "end",
-        "facts",
-        "features",
-        "keys",
-        "moves",
-        "owned",
-        "partitions",
-        "quotas",
-        "singles",
-        "topics",
-        "transaction",
-    )
+    __slots__ = ("_by_id", "end", "partitions", "tables", "transaction")
 
     def __init__(
         self, tables: Mapping[str, dict[Any, Any]], transaction: Transaction | None, end: int
     ) -> None:
         """The view of an image with these `TABLES`, by name, that goes on to be changed."""
         self.end = end
-        self.brokers: TableView[Any, Any] = TableView(tables["brokers"])
-        self.controllers: TableView[Any, Any] = TableView(tables["controllers"])
-        self.topics: TableView[Any, Any] = TableView(tables["topics"])
-        self.configs: TableView[Any, Any] = TableView(tables["configs"])
-        self.features: TableView[Any, Any] = TableView(tables["features"])
-        self.quotas: TableView[Any, Any] = TableView(tables["quotas"])
-        self.facts: TableView[Any, Any] = TableView(tables["facts"])
-        self.moves: TableView[Any, Any] = TableView(tables["moves"])
-        self.keys: TableView[Any, Any] = TableView(tables["keys"])
-        self.owned: TableView[Any, Any] = TableView(tables["owned"])
-        self.singles: TableView[Any, Any] = TableView(tables["singles"])
+        self.tables: dict[str, TableView[Any, Any]] = {
+            name: TableView(table) for name, table in tables.items()
+        }
         self.partitions = PartitionsView()
         self.transaction = transaction
-        self._tables: dict[int, TableView[Any, Any]] = {
-            id(table): getattr(self, name) for name, table in tables.items()
-        }
+        self._by_id = {id(table): self.tables[name] for name, table in tables.items()}
 
     def table(self, live: dict[Any, Any]) -> TableView[Any, Any] | None:
-        """The past of this table of the image; None for one that follows from the others."""
-        return self._tables.get(id(live))
+        """The view of this table of the image; None for one that follows from the others."""
+        return self._by_id.get(id(live))
 
     def restored(self) -> None:
-        """All that was overwritten before has been restored."""
-        for table in self._tables.values():
+        """Complete the tables: all uncommitted changes have been noted."""
+        for table in self.tables.values():
             table.restored()

@@ -6,23 +6,24 @@ come in the order in which Kafka writes them, the level of metadata.version firs
 readers need that to read on.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from itertools import islice
-from typing import Final
+from typing import Any, Final, TypeAlias
 from uuid import UUID
 
 from statemachine.brokers.registration import BrokerRegistration
 from statemachine.features.features import LEVEL_ELR
 from statemachine.image.bulk_replay import load_values
-from statemachine.image.image import Image
+from statemachine.image.image import Image, QuotaHolder
+from statemachine.image.partition_table import Topic
 from statemachine.image.read_view import ReadView
 from statemachine.partitions.registration import PartitionRegistration
-from statemachine.reassignment.move import move_records
-from statemachine.reassignment.move import owned_records as owned_records
+from statemachine.reassignment.move import move_records, owned_records
 from statemachine.records import kafka_records, own_records
 from statemachine.records.codec import encode
 from statemachine.records.partition_codec import version_at
-from statemachine.vocabulary import LEVEL_DIRECTORIES, METADATA_VERSION
+from statemachine.vocabulary import LEVEL_DIRECTORIES, METADATA_VERSION, BrokerId, Resource
 
 GROUP_RECORDS_MAX: Final = 256
 """Records that are written before anyone else gets a turn: about a millisecond."""
@@ -142,7 +143,7 @@ def load(image: Image, values: Iterable[bytes], end_offset: int) -> None:
 
 
 def _values(past: ReadView) -> Iterator[bytes | None]:
-    level = past.features.get(METADATA_VERSION) or 0
+    level = past.tables["features"].get(METADATA_VERSION) or 0
     for said in _records(past, version_at(level)):
         if said is None or isinstance(said, bytes):
             yield said
@@ -168,40 +169,83 @@ def _level_to_say(record: kafka_records.Record, level: int) -> int:
             return level
 
 
-def _records(past: ReadView, version: int) -> Iterator[kafka_records.Record | bytes | None]:
-    """Yield the image as records or as their encoded values; None is a pause.
-
-    `version` is that of a Partition at the level in force.
-    """
-    yield from _features(past)
-    yield from _servers(past)
-    yield from _topics(past, version)
-    yield from _settings(past)
-    yield from _moves(past)
-    for entry in past.facts.items():
-        yield None if entry is None else entry[1]
+_Records: TypeAlias = Iterator[kafka_records.Record | bytes | None]
+"""Records or their encoded values; None is a pause."""
 
 
-def _features(past: ReadView) -> Iterator[kafka_records.Record | None]:
-    level = past.features.get(METADATA_VERSION)
+def _records(past: ReadView, version: int) -> _Records:
+    """Yield the image as records. `version` is that of a Partition at the level in force."""
+    level = past.tables["features"].get(METADATA_VERSION)
     if level is not None:
         yield kafka_records.FeatureLevel(name=METADATA_VERSION, level=level)
-    for entry in past.features.items():
+    yield from _listed(past, "features", _other_feature)
+    yield from _listed(past, "brokers", _registration)
+    yield from _listed(past, "controllers", _as_it_is)
+    yield from _listed(past, "topics", partial(_topic, past, version))
+    yield from _listed(past, "configs", _configs)
+    yield from _listed(past, "quotas", _quotas)
+    yield from _singles(past)
+    yield from _listed(past, "moves", lambda _, move: move_records(move))
+    yield from _listed(past, "keys", _as_it_is)
+    yield from _listed(past, "owned", owned_records)
+    yield from _listed(past, "facts", _as_it_is)
+
+
+def _listed(
+    past: ReadView,
+    table: str,
+    records_of: Callable[[Any, Any], Iterable[kafka_records.Record | bytes]],
+) -> _Records:
+    """Yield the records of each entry of a table, in order."""
+    for entry in past.tables[table].items():
         if entry is None:
             yield None
-        elif entry[0] != METADATA_VERSION:
-            yield kafka_records.FeatureLevel(name=entry[0], level=entry[1])
+        else:
+            yield from records_of(*entry)
 
 
-def _servers(past: ReadView) -> Iterator[kafka_records.Record | None]:
-    for entry in past.brokers.items():
-        yield None if entry is None else _registration(entry[1])
-    for controller in past.controllers.items():
-        yield None if controller is None else controller[1]
+def _as_it_is(_key: Any, record: kafka_records.Record) -> list[kafka_records.Record]:
+    return [record]
 
 
-def _registration(broker: BrokerRegistration) -> kafka_records.RegisterBroker:
-    return kafka_records.RegisterBroker(
+def _other_feature(name: str, level: int) -> Iterator[kafka_records.Record]:
+    if name != METADATA_VERSION:
+        yield kafka_records.FeatureLevel(name=name, level=level)
+
+
+def _configs(resource: Resource, configs: dict[str, str]) -> Iterator[kafka_records.Record]:
+    kind, resource_name = resource
+    for name, value in configs.items():
+        yield kafka_records.Config(
+            resource_type=kind, resource_name=resource_name, name=name, value=value
+        )
+
+
+def _quotas(entity: QuotaHolder, quotas: dict[str, float]) -> Iterator[kafka_records.Record]:
+    for key, value in quotas.items():
+        yield kafka_records.ClientQuota(entity=entity, key=key, value=value, remove=False)
+
+
+def _singles(past: ReadView) -> Iterator[kafka_records.Record]:
+    singles = past.tables["singles"]
+    producer_id = singles.get("next_producer_id")
+    if producer_id is not None:
+        yield kafka_records.ProducerIds(
+            broker_id=NOBODY, broker_epoch=NOBODY, next_producer_id=producer_id
+        )
+    paused = singles.get("all_paused")
+    if paused is not None:
+        yield paused
+    next_id = singles.get("next_move_id")
+    if next_id is not None:
+        # It forgets none that follows; what it says is that no id below is used again.
+        yield own_records.MovesForgotten(through=next_id - 1)
+
+
+def _registration(
+    _id: BrokerId, broker: BrokerRegistration
+) -> Iterator[kafka_records.RegisterBroker]:
+    yield kafka_records.RegisterBroker(
         broker_id=broker.broker_id,
         incarnation_id=broker.incarnation_id,
         broker_epoch=broker.epoch,
@@ -219,25 +263,22 @@ def _registration(broker: BrokerRegistration) -> kafka_records.RegisterBroker:
     )
 
 
-def _topics(past: ReadView, version: int) -> Iterator[kafka_records.Record | bytes | None]:
-    for entry in past.topics.items():
-        if entry is None:
-            yield None
+def _topic(
+    past: ReadView, version: int, topic_id: UUID, topic: Topic
+) -> Iterator[kafka_records.Record | bytes]:
+    yield kafka_records.Topic(name=topic.name, topic_id=topic_id)
+    columns, raw_id = topic.partitions, topic_id.bytes
+    for number, kept in past.partitions.of(topic):
+        if isinstance(kept, PartitionRegistration):
+            yield _partition(topic_id, number, kept)
             continue
-        topic = entry[1]
-        yield kafka_records.Topic(name=topic.name, topic_id=topic.topic_id)
-        columns, topic_id = topic.partitions, topic.topic_id.bytes
-        for number, kept in past.partitions.of(topic):
-            if isinstance(kept, PartitionRegistration):
-                yield _partition(topic.topic_id, number, kept)
-                continue
-            value = columns.encoded(number, topic_id, version, kept)
-            if value is not None:
-                yield value
-                continue
-            partition = columns.peek(number) if kept is None else columns.said_by(kept)
-            if partition is not None:
-                yield _partition(topic.topic_id, number, partition)
+        value = columns.encoded(number, raw_id, version, kept)
+        if value is not None:
+            yield value
+            continue
+        partition = columns.peek(number) if kept is None else columns.said_by(kept)
+        if partition is not None:
+            yield _partition(topic_id, number, partition)
 
 
 def _partition(
@@ -265,49 +306,3 @@ def _partition(
         step=stage.step,
         since_ms=stage.since_ms,
     )
-
-
-def _settings(past: ReadView) -> Iterator[kafka_records.Record | None]:
-    for configured in past.configs.items():
-        if configured is None:
-            yield None
-            continue
-        (resource_type, resource_name), configs = configured
-        for name, value in configs.items():
-            yield kafka_records.Config(
-                resource_type=resource_type, resource_name=resource_name, name=name, value=value
-            )
-    for limited in past.quotas.items():
-        if limited is None:
-            yield None
-            continue
-        entity, quotas = limited
-        for key, quota in quotas.items():
-            yield kafka_records.ClientQuota(entity=entity, key=key, value=quota, remove=False)
-    producer_id = past.singles.get("next_producer_id")
-    if producer_id is not None:
-        yield kafka_records.ProducerIds(
-            broker_id=NOBODY, broker_epoch=NOBODY, next_producer_id=producer_id
-        )
-
-
-def _moves(past: ReadView) -> Iterator[kafka_records.Record | None]:
-    paused = past.singles.get("all_paused")
-    if paused is not None:
-        yield paused
-    next_id = past.singles.get("next_move_id")
-    if next_id is not None:
-        # It forgets none that follows; what it says is that no id below is used again.
-        yield own_records.MovesForgotten(through=next_id - 1)
-    for entry in past.moves.items():
-        if entry is None:
-            yield None
-        else:
-            yield from move_records(entry[1])
-    for remembered in past.keys.items():
-        yield None if remembered is None else remembered[1]
-    for owned in past.owned.items():
-        if owned is None:
-            yield None
-        else:
-            yield from owned_records(*owned)

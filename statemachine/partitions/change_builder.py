@@ -2,8 +2,8 @@
 
 Whatever asked for the change (an ISR, a reassignment, a broker that went or came), the same rules
 follow: a reassignment that is complete completes, a leader that may not lead is replaced, the
-epochs go up. Each change passes `_record`, which asserts the invariants of the partition, or
-`plain_isr_change`, which does so for changes that are recorded as packed rows.
+epochs go up. `_record` asserts the invariants of the partition, and `isr_alone` does for changes of
+an ISR without side effects, many of which are recorded together.
 """
 
 from collections.abc import Callable, Hashable
@@ -99,31 +99,14 @@ def change_isr_alone(
     recovery: int,
 ) -> PartitionRegistration | None:
     """As `change_isr` if nothing else follows from it; otherwise None, and nothing is recorded."""
-    after = _only_isr(draft, topic, before, isr, recovery)
+    after = isr_alone(draft, topic, before, isr, recovery)
     if after is not None and after is not before:
-        record = PartitionChange(partition_id=number, topic_id=topic.topic_id, isr=isr)
-        _record(draft, topic, number, before, after, record, before.stage.move)
+        draft.put_partition(topic, number, before, after, before.stage.move)
+        draft.records.append(PartitionChange(partition_id=number, topic_id=topic.topic_id, isr=isr))
     return after
 
 
-def plain_isr_change(
-    draft: PendingDecision,
-    topic: Topic,
-    before: PartitionRegistration,
-    isr: Replicas,
-    recovery: int,
-) -> PartitionRegistration | None:
-    """Return the partition after `change_isr`, or None if more than the ISR may change.
-
-    It records nothing: its caller records many such changes at once.
-    """
-    after = _only_isr(draft, topic, before, isr, recovery)
-    if after is not None and after is not before:
-        _assert_invariants(draft, topic, before, after)
-    return after
-
-
-def _only_isr(
+def isr_alone(
     draft: PendingDecision,
     topic: Topic,
     before: PartitionRegistration,
@@ -132,7 +115,7 @@ def _only_isr(
 ) -> PartitionRegistration | None:
     """Return the partition with this ISR if nothing else follows from it, otherwise None.
 
-    The ISR contains the leader, and all members of it are alive.
+    The ISR contains the leader, and all members of it are alive. Records nothing.
     """
     if before.moving or before.elr or before.last_known_elr or recovery != before.recovery:
         return None
@@ -145,7 +128,9 @@ def _only_isr(
         return None
     if isr is before.isr:
         return before
-    return replace(before, isr=isr, partition_epoch=before.partition_epoch + 1)
+    after = replace(before, isr=isr, partition_epoch=before.partition_epoch + 1)
+    _assert_invariants(draft, topic, before, after)
+    return after
 
 
 def _record(

@@ -55,5 +55,5 @@ def test_the_shorter_way_leads_to_the_same_end(data: st.DataObject, elr: bool, n
     )
     short = decide(world.image, command)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(change_builder, "_only_isr", lambda *_: None)
+        patch.setattr(change_builder, "isr_alone", lambda *_: None)
         assert decide(world.image, command) == short

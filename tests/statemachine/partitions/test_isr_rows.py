@@ -16,7 +16,7 @@ from statemachine.decide import decide
 from statemachine.errors import Error
 from statemachine.image.bulk_replay import replay_isrs
 from statemachine.image.image import Image
-from statemachine.partitions import isr_rows
+from statemachine.partitions import isr
 from statemachine.reassignment.settings import PARALLEL_PARTITIONS
 from statemachine.records import kafka_records
 from statemachine.records.codec import encode
@@ -39,14 +39,14 @@ from tests.statemachine.support.world import LEVEL, World
 def by_itself(world: World, command: commands.Command) -> commands.Decision:
     """What is decided where each partition is a value."""
     with pytest.MonkeyPatch.context() as patching:
-        patching.setattr(isr_rows, "MANY_MIN", 1 << 30)
+        patching.setattr(isr, "MANY_MIN", 1 << 30)
         return decide(world.image, command, now_ms=world.now_ms)
 
 
 def together(world: World, command: commands.Command) -> commands.Decision:
     """What is decided by rows, as far as it can be."""
     with pytest.MonkeyPatch.context() as patching:
-        patching.setattr(isr_rows, "MANY_MIN", 1)
+        patching.setattr(isr, "MANY_MIN", 1)
         return decide(world.image, command, now_ms=world.now_ms)
 
 
@@ -101,7 +101,7 @@ def test_what_is_plain_is_decided_by_rows_and_the_rest_is_not(world: Topics) -> 
     assert is_by_rows(many(world))
     assert is_by_rows(world.isrs(*many(world).proposals, world.wish("b", 3, (1, 3))))
     assert is_by_rows(world.isrs(*many(world).proposals[1:], world.wish("a", 0, (1, 2, 3))))
-    assert not is_by_rows(many(world, count=isr_rows.MANY_MIN - 1))
+    assert not is_by_rows(many(world, count=isr.MANY_MIN - 1))
     assert not is_by_rows(many(world, isr=(1, 2, 3))), "nothing changes"
     for odd in (
         world.wish("a", 0, (1, 2)),
