@@ -9,11 +9,10 @@ import asyncio
 import logging
 from collections.abc import Mapping
 from typing import Any, TypeAlias
-from uuid import UUID
 
 from broker.controller_channel import Backoff, NoActiveController, NodeToControllerChannelManager
 from broker.limits import ALTER_PARTITION_PARTITIONS_MAX, ALTER_PARTITION_RETRY_MS
-from broker.partition.assignment import PartitionKey
+from broker.partition.assignment import PartitionKey, by_topic
 from broker.partition.leader import CommittedIsr, IsrProposal, ProposalOutcome
 from broker.partition.partition import Partition
 from broker.replica_manager import ReplicaManager
@@ -67,7 +66,7 @@ class ProposalQueue:
             key: (partition, proposal)
             for key, (partition, proposal) in batch.items()
             if key not in answers
-            or _told(partition, proposal, answers[key]) is ProposalOutcome.RETRY
+            or _apply(partition, proposal, answers[key]) is ProposalOutcome.RETRY
         }
         self.put_back(again)
         return bool(again)
@@ -77,7 +76,7 @@ class ProposalQueue:
         return self.settle(batch, dict.fromkeys(batch, error_code))
 
 
-def _told(partition: Partition, proposal: IsrProposal, answer: ProposalAnswer) -> ProposalOutcome:
+def _apply(partition: Partition, proposal: IsrProposal, answer: ProposalAnswer) -> ProposalOutcome:
     if isinstance(answer, int):
         logger.info("%s: %s refused: error %d", partition, proposal, answer)
         return partition.on_refused(proposal, answer)
@@ -122,7 +121,7 @@ class AlterPartitionManager:
                 ApiKey.ALTER_PARTITION,
                 broker_id=self._manager.broker_id,
                 broker_epoch=epoch,
-                topics=_topics(batch),
+                topics=by_topic((key, _fields(proposal)) for key, (_, proposal) in batch.items()),
             )
         except NoActiveController as reason:
             logger.debug("AlterPartition will be retried: %s", reason)
@@ -153,24 +152,15 @@ def _answered(answer: Any) -> ProposalAnswer:
     return CommittedIsr(tuple(answer.isr), answer.leader_epoch, answer.partition_epoch)
 
 
-def _topics(batch: Batch) -> list[Mapping[str, Any]]:
-    """The proposals by topic, with the ISR in the field that each version of the request has."""
-    by_topic: dict[UUID, list[Mapping[str, Any]]] = {}
-    for key, (_, proposal) in batch.items():
-        members = zip(proposal.isr, proposal.broker_epochs, strict=True)
-        by_topic.setdefault(key.topic_id, []).append(
-            {
-                "partition_index": key.number,
-                "leader_epoch": proposal.leader_epoch,
-                "leader_recovery_state": RECOVERED,
-                "partition_epoch": proposal.partition_epoch,
-                "new_isr": proposal.isr,
-                "new_isr_with_epochs": [
-                    {"broker_id": broker, "broker_epoch": epoch} for broker, epoch in members
-                ],
-            }
-        )
-    return [
-        {"topic_id": topic_id, "partitions": partitions}
-        for topic_id, partitions in by_topic.items()
-    ]
+def _fields(proposal: IsrProposal) -> Mapping[str, Any]:
+    """A proposal, with the ISR in the field that each version of the request has."""
+    members = zip(proposal.isr, proposal.broker_epochs, strict=True)
+    return {
+        "leader_epoch": proposal.leader_epoch,
+        "leader_recovery_state": RECOVERED,
+        "partition_epoch": proposal.partition_epoch,
+        "new_isr": proposal.isr,
+        "new_isr_with_epochs": [
+            {"broker_id": broker, "broker_epoch": epoch} for broker, epoch in members
+        ],
+    }

@@ -13,15 +13,15 @@ log: it is held back until another replica leads, or until unclean elections are
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable
 from enum import Enum
 from typing import Any, Final
 from uuid import UUID
 
 from broker.controller_channel import Backoff, NoActiveController, NodeToControllerChannelManager
 from broker.limits import ASSIGNED_PARTITIONS_MAX
-from broker.partition.assignment import PartitionKey
-from broker.partition.partition import Partition as HeldPartition
+from broker.partition.assignment import PartitionKey, by_topic
+from broker.partition.partition import Partition, PartitionListener
 from broker.replica_manager import ReplicaManager
 from quorum.core.vocabulary import uuid_to_text
 from quorum.protocol.apis import ApiKey
@@ -80,7 +80,7 @@ def directory_report(image: Image, key: PartitionKey, me: BrokerId, own: UUID) -
     return DirectoryReport.REPORT
 
 
-class AssignmentsManager:
+class AssignmentsManager(PartitionListener):
     """A `PartitionListener` that collects replicas to report; `run` reports them."""
 
     def __init__(
@@ -111,13 +111,7 @@ class AssignmentsManager:
 
     # --- what happens -----------------------------------------------------------------------------
 
-    def on_append(self, partition: HeldPartition) -> None:
-        """Ignore it."""
-
-    def on_high_watermark(self, partition: HeldPartition) -> None:
-        """Ignore it."""
-
-    def on_role_change(self, partition: HeldPartition) -> None:
+    def on_role_change(self, partition: Partition) -> None:
         """Check a partition that was just opened or is about to be removed."""
         self._note((partition.key,))
 
@@ -220,7 +214,9 @@ class AssignmentsManager:
                 ApiKey.ASSIGN_REPLICAS_TO_DIRS,
                 broker_id=manager.broker_id,
                 broker_epoch=epoch,
-                directories=[{"id_": self._directory_id, "topics": _topics(batch)}],
+                directories=[
+                    {"id_": self._directory_id, "topics": by_topic((key, {}) for key in batch)}
+                ],
             )
         except NoActiveController as reason:
             logger.debug("AssignReplicasToDirs will be retried: %s", reason)
@@ -268,13 +264,3 @@ def _answered(answer: Any) -> Iterable[tuple[PartitionKey, Any]]:
         for topic in directory.topics:
             for each in topic.partitions:
                 yield PartitionKey(topic.topic_id, each.partition_index), each.error_code
-
-
-def _topics(keys: Iterable[PartitionKey]) -> list[Mapping[str, Any]]:
-    by_topic: dict[UUID, list[Mapping[str, Any]]] = {}
-    for key in keys:
-        by_topic.setdefault(key.topic_id, []).append({"partition_index": key.number})
-    return [
-        {"topic_id": topic_id, "partitions": partitions}
-        for topic_id, partitions in by_topic.items()
-    ]

@@ -15,13 +15,13 @@ from uuid import UUID
 
 from broker.alter_partition_manager import AlterPartitionManager
 from broker.apis.broker_apis import OFFERED, BrokerApis, StartupGate
-from broker.apis.fetch import FetchPurgatory
+from broker.apis.fetch import FetchApi
 from broker.apis.forwarding import ForwardingManager
 from broker.apis.producer_ids import ProducerIdManager
 from broker.assignments_manager import AssignmentsManager
 from broker.config import BrokerConfig
 from broker.controller_channel import NodeToControllerChannelManager
-from broker.lifecycle import BrokerLifecycleManager, Identity
+from broker.lifecycle import BrokerLifecycleManager, Identity, RegistrationRejected
 from broker.limits import LISTENER_CLOSE_MS, REQUEST_BYTES_MAX
 from broker.metadata import MetadataFollower
 from broker.replica_manager import ReplicaManager
@@ -33,7 +33,7 @@ from quorum.clocks import monotonic_ms, wall_ms
 from quorum.core.vocabulary import ReplicaId
 from quorum.log.meta_properties import load_or_create
 from quorum.persistent_state import QuorumConfig
-from quorum.process import cannot_listen
+from quorum.process import cannot_listen, run_process, stop_event
 from quorum.transport.limits import ServerLimits
 from quorum.transport.server import Server
 from statemachine.image.delta import MetadataDelta
@@ -57,7 +57,7 @@ class BrokerServer:
             _quorum_config(config), self._metadata, clock=monotonic_ms, wall_clock=wall_ms, rng=rng
         )
         stack.push_async_callback(self._opened.close)
-        self._metadata.read_from(self._opened.quorum.replica)
+        self._metadata.read_from(self._opened.quorum)
         previous_epoch = take_clean_shutdown(config.log_dir)
         self._disk = DiskThread()
         stack.callback(self._disk.close)
@@ -130,7 +130,7 @@ class BrokerServer:
         opened, manager, disk = self._opened, self.manager, self._disk
         proposer = AlterPartitionManager(manager, self._controllers)
         manager.proposer = proposer
-        purgatory = FetchPurgatory(opened.sweeper)
+        fetch = FetchApi(manager, opened.sweeper)
         producer_ids = ProducerIdManager(manager, self._controllers)
         async with asyncio.TaskGroup() as group:
             fetchers = ReplicaFetcherManager(
@@ -143,7 +143,7 @@ class BrokerServer:
                 partition_bytes_max=self.config.replica_fetch_max_bytes,
             )
             forwarder = ForwardingManager(self._forwarding, group, clock=monotonic_ms)
-            manager.listeners += [purgatory, fetchers, self.directories]
+            manager.listeners += [fetch, fetchers, self.directories]
             manager.start()
             group.create_task(opened.quorum.run(), name="quorum")
             lifecycle = group.create_task(self.lifecycle.run(), name="lifecycle")
@@ -153,7 +153,7 @@ class BrokerServer:
                 group.create_task(proposer.run(), name="isr"),
                 group.create_task(self.directories.run(), name="directories"),
                 group.create_task(producer_ids.run(), name="producer ids"),
-                group.create_task(self._open_gate(purgatory, producer_ids, forwarder), name="gate"),
+                group.create_task(self._open_gate(fetch, producer_ids, forwarder), name="gate"),
                 group.create_task(_failure_of(disk), name="disk"),
                 group.create_task(opened.gossiper.run(), name="gossip"),
             ]
@@ -164,7 +164,7 @@ class BrokerServer:
             logger.info("Stopping broker %d", self.config.node_id)
             await _cancel([lifecycle])
             await self.lifecycle.controlled_shutdown()
-            purgatory.dismiss()
+            fetch.dismiss()
             await self._server.close(within_ms=LISTENER_CLOSE_MS)
             await forwarder.close()
             await fetchers.close()
@@ -201,7 +201,7 @@ class BrokerServer:
 
     async def _open_gate(
         self,
-        purgatory: FetchPurgatory,
+        fetch: FetchApi,
         producer_ids: ProducerIdManager,
         forwarder: ForwardingManager,
     ) -> None:
@@ -212,7 +212,7 @@ class BrokerServer:
                 self.config,
                 self.manager,
                 cluster_id=self.identity.cluster_id,
-                purgatory=purgatory,
+                fetch=fetch,
                 producer_ids=producer_ids,
                 forwarder=forwarder,
                 discover=self._opened.gossiper.asked,
@@ -248,6 +248,17 @@ class BrokerServer:
         )
         stack.push_async_callback(channel.close)
         return channel
+
+
+def main(config: BrokerConfig) -> int:
+    """Run a broker until SIGTERM or SIGINT; return the exit code of the process."""
+    return run_process(lambda: _run(config), RegistrationRejected)
+
+
+async def _run(config: BrokerConfig) -> None:
+    async with AsyncExitStack() as stack:
+        broker = await BrokerServer.open(config, stack, rng=random.SystemRandom())
+        await broker.run(stop_event())
 
 
 async def _cancel(tasks: Sequence[asyncio.Task[None]]) -> None:

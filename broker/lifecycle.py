@@ -11,7 +11,7 @@ Before it stops, it asks to have its leaderships moved and waits a bounded time 
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any, Final
@@ -35,26 +35,17 @@ logger = logging.getLogger(__name__)
 
 _PLAINTEXT: Final = 0
 _ENDPOINT_CONTROLLERS: Final = 2
-REJECTIONS: Final = frozenset(
-    {
-        ErrorCode.INCONSISTENT_CLUSTER_ID,
-        ErrorCode.UNSUPPORTED_VERSION,
-        ErrorCode.INVALID_REGISTRATION,
-    }
-)
-"""Errors that no retry can change."""
-
-
-_UNKNOWN: Final = frozenset({ErrorCode.STALE_BROKER_EPOCH, ErrorCode.BROKER_ID_NOT_REGISTERED})
-
-
-_FATAL: Final = {
+REJECTIONS: Final[Mapping[int, str]] = {
     ErrorCode.INCONSISTENT_CLUSTER_ID: "the controllers belong to another cluster",
-    ErrorCode.INVALID_REGISTRATION: "the registration contradicts another broker's, or itself",
+    ErrorCode.INVALID_REGISTRATION: (
+        "the registration contradicts itself or that of another broker"
+    ),
     ErrorCode.UNSUPPORTED_VERSION: (
         "the cluster runs at a level of a feature that this broker does not support"
     ),
 }
+"""Errors of a registration that no retry can change."""
+_UNKNOWN: Final = (ErrorCode.STALE_BROKER_EPOCH, ErrorCode.BROKER_ID_NOT_REGISTERED)
 
 
 class RegistrationRejected(Exception):
@@ -297,7 +288,7 @@ class BrokerLifecycleManager:
         match self._state.on_registration(code, int(answer.broker_epoch)):
             case RegistrationOutcome.REJECTED:
                 raise RegistrationRejected(
-                    f"the controller rejected the registration of this broker: {_FATAL[code]}"
+                    f"the controller rejected the registration of this broker: {REJECTIONS[code]}"
                 )
             case RegistrationOutcome.DUPLICATE:
                 raise NoActiveController(

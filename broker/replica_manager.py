@@ -10,7 +10,6 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from enum import Enum, auto
 from itertools import islice
 from pathlib import Path
 from typing import Protocol, TypeAlias
@@ -28,7 +27,7 @@ from broker.partition.assignment import (
 )
 from broker.partition.follower import FollowerState
 from broker.partition.leader import IsrProposal
-from broker.partition.partition import Partition
+from broker.partition.partition import Partition, PartitionListener
 from broker.replication.copy_reports import CopyReports
 from broker.replication.replication_quota import ReplicationQuotas
 from broker.storage.disk_thread import DiskThread
@@ -44,22 +43,6 @@ from statemachine.reassignment.copies import CopyReport
 from statemachine.vocabulary import BROKER_RESOURCE, CLUSTER_DEFAULT, TOPIC_RESOURCE, BrokerId
 
 logger = logging.getLogger(__name__)
-
-
-class PartitionListener(Protocol):
-    """A listener for events of the partitions, called at once in the event loop."""
-
-    def on_append(self, partition: Partition) -> None:
-        """Records were appended, which followers may fetch."""
-        ...
-
-    def on_high_watermark(self, partition: Partition) -> None:
-        """The high watermark advanced: consumers may read more."""
-        ...
-
-    def on_role_change(self, partition: Partition) -> None:
-        """The role changed, or the partition is about to be removed."""
-        ...
 
 
 class Proposer(Protocol):
@@ -102,7 +85,8 @@ class ReplicaManager:
         self._disk = disk
         self._clock = clock
         self._sweeper = sweeper
-        self._unsettled = PendingLogActions()
+        self._unsettled: dict[PartitionKey, None] = {}
+        """The partitions whose log has to be opened or deleted."""
         self._work = asyncio.Event()
         self._settled = asyncio.Event()
         self._settled.set()
@@ -158,7 +142,10 @@ class ReplicaManager:
         while True:
             await self._work.wait()
             while self._unsettled:
-                await self._settle(self._unsettled.take())
+                keys = list(islice(self._unsettled, SETTLED_AT_ONCE))
+                for key in keys:
+                    del self._unsettled[key]
+                await self._settle(keys)
             self._work.clear()
             self._settled.set()
 
@@ -257,7 +244,7 @@ class ReplicaManager:
         if partition is not None and assignment is not None:
             partition.assign(assignment)
         elif partition is not None or assignment is not None:
-            self._unsettled.note(key)
+            self._unsettled[key] = None
             self._settled.clear()
             self._work.set()
         else:
@@ -267,14 +254,11 @@ class ReplicaManager:
         """Open missing logs and delete the logs of removed replicas."""
         to_open: list[tuple[PartitionKey, str]] = []
         for key in keys:
-            partition = self.partitions.get(key)
-            match log_action(partition, self.assignment_of(key)):
-                case LogAction.REMOVE if partition is not None:
-                    await self._remove(key, partition)
-                case LogAction.OPEN:
-                    to_open.append((key, self.image.topics[key.topic_id].name))
-                case _:
-                    pass
+            partition, assignment = self.partitions.get(key), self.assignment_of(key)
+            if partition is not None and assignment is None:
+                await self._remove(key, partition)
+            elif partition is None and assignment is not None:
+                to_open.append((key, self.image.topics[key.topic_id].name))
         results = await self._disk.call(_open_all, self._log_dir, to_open, self._segment_bytes_max)
         for (key, topic), result in zip(to_open, results, strict=True):
             if isinstance(result, StorageError):
@@ -352,42 +336,3 @@ def _open_all(
         return [opened(one) for one in wanted]
     with ThreadPoolExecutor(OPENING_THREADS, thread_name_prefix="opening") as threads:
         return list(threads.map(opened, wanted))
-
-
-class LogAction(Enum):
-    """The work on the disk that a partition needs."""
-
-    OPEN = auto()
-    REMOVE = auto()
-    NOTHING = auto()
-
-
-class PendingLogActions:
-    """The partitions whose log has to be opened or deleted."""
-
-    def __init__(self) -> None:
-        self._keys: dict[PartitionKey, None] = {}
-
-    def __bool__(self) -> bool:
-        """Return whether any are pending."""
-        return bool(self._keys)
-
-    def note(self, key: PartitionKey) -> None:
-        """Remember a partition whose log differs from what the metadata asks for."""
-        self._keys[key] = None
-
-    def take(self) -> list[PartitionKey]:
-        """Take the next batch."""
-        taken = list(islice(self._keys, SETTLED_AT_ONCE))
-        for key in taken:
-            del self._keys[key]
-        return taken
-
-
-def log_action(partition: Partition | None, assignment: Assignment | None) -> LogAction:
-    """Compare the local replica with the metadata: open its log, delete it, or neither."""
-    if partition is not None and assignment is None:
-        return LogAction.REMOVE
-    if partition is None and assignment is not None:
-        return LogAction.OPEN
-    return LogAction.NOTHING

@@ -22,7 +22,7 @@ from controller.quorum_description import (
 )
 from quorum.cluster_id import ClusterIdentity
 from quorum.core.effects import ReadRefusal
-from quorum.core.messages import ChangeResponse, Error, TransferRequest, VoterRequest
+from quorum.core.messages import Error, TransferResponse, VoterRequest, VotersResponse
 from quorum.core.replica_progress import ReplicaStatus
 from quorum.core.vocabulary import Epoch, ReplicaId
 from quorum.core.voter_set import Voter
@@ -131,7 +131,7 @@ class Service:
         if not stale:
             await self._prove_lead()
         node = self.quorum.node
-        replicas, target = node.replicas(), node.target_voters
+        replicas, change = node.replicas(), node.voter_change()
         voters = [self._replica(each) for each in replicas if each.is_voter]
         return QuorumDescription(
             cluster_id=self.cluster_id or "",
@@ -141,9 +141,9 @@ class Service:
             voters=voters or [self._unheard(each) for each in node.voters],
             observers=[self._replica(each) for each in replicas if not each.is_voter],
             addresses=self._listeners(),
-            target_voters=None if target is None else [each.id for each in target],
-            waits_for=None if node.voter_change_wait is None else str(node.voter_change_wait),
-            full_disks=() if self.quorum.replica.has_room else (node.me.id,),
+            target_voters=None if change.target is None else [each.id for each in change.target],
+            waits_for=None if change.wait is None else str(change.wait),
+            full_disks=() if self.quorum.has_room else (node.me.id,),
         )
 
     def _listeners(self) -> dict[int, tuple[tuple[str, Address], ...]]:
@@ -158,10 +158,10 @@ class Service:
                 found[voter.id] = tuple(known)
         return found
 
-    async def want_voters(self, who: str, request: VoterRequest) -> ChangeResponse:
+    async def want_voters(self, who: str, request: VoterRequest) -> VotersResponse:
         """Change the voters (KIP-595, KIP-853); a response without an error is committed."""
         self._need_lead()
-        response = await self.quorum.change(request)
+        response = await self.quorum.want_voters(request)
         audit.note(who, request, response)
         if response.error is Error.NOT_LEADER_OR_FOLLOWER:
             raise NotActive(Unavailable.LEAD_LOST, self.quorum.leader)
@@ -169,12 +169,12 @@ class Service:
 
     async def transfer_leadership(
         self, who: str, to: ReplicaId | None
-    ) -> LeadTransfer | ChangeResponse:
+    ) -> LeadTransfer | TransferResponse:
         """Hand the lead to `to`, or to the best voter, and wait until the new leader is known."""
         self._need_lead()
         now = asyncio.get_running_loop().time
         began = now()
-        response = await self.quorum.change(TransferRequest(to))
+        response = await self.quorum.transfer_leadership(to)
         audit.note(who, f"leader {'any' if to is None else to}", response)
         if response.error is Error.NOT_LEADER_OR_FOLLOWER:
             raise NotActive(Unavailable.NOT_ACTIVE, self.quorum.leader)
@@ -258,7 +258,7 @@ class Service:
 
     async def _prove_lead(self) -> None:
         self._need_lead()
-        outcome = await self.quorum.read_index()
+        outcome = await self.quorum.await_read_index()
         if isinstance(outcome, ReadRefusal):
             raise NotActive(UNPROVED[outcome], self.quorum.leader)
 

@@ -39,7 +39,7 @@ def command(ctx: click.Context, file: Path | None, overrides: Sequence[str]) -> 
         from admin.daemon import main as run_controller
 
         ctx.exit(run_controller(config))
-    from broker.daemon import main as run_broker
+    from broker.broker_server import main as run_broker
 
     ctx.exit(run_broker(config))
 

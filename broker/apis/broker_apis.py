@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from broker.apis.describe import DescribeApi
-from broker.apis.fetch import FetchApi, FetchPurgatory
+from broker.apis.fetch import FetchApi
 from broker.apis.forwarding import ForwardingManager
 from broker.apis.offsets import OffsetsApi
 from broker.apis.produce import ProduceApi
@@ -80,7 +80,7 @@ class BrokerApis:
         manager: ReplicaManager,
         *,
         cluster_id: str | None,
-        purgatory: FetchPurgatory,
+        fetch: FetchApi,
         producer_ids: ProducerIdManager,
         forwarder: ForwardingManager,
         discover: Handler,
@@ -92,7 +92,7 @@ class BrokerApis:
         self._handlers: Final[Mapping[int, _Handle]] = {
             ApiKey.API_VERSIONS: self._api_versions,
             ApiKey.PRODUCE: ProduceApi(manager, wall_clock).handle,
-            ApiKey.FETCH: FetchApi(manager, purgatory).handle,
+            ApiKey.FETCH: fetch.handle,
             ApiKey.LIST_OFFSETS: offsets.list_offsets,
             ApiKey.OFFSET_FOR_LEADER_EPOCH: offsets.for_leader_epoch,
             ApiKey.METADATA: describe.metadata,

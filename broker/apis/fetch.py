@@ -22,7 +22,7 @@ from broker.limits import (
     REPLICA_FETCH_ANSWER_BYTES_MAX,
 )
 from broker.partition.follower import divergence
-from broker.partition.partition import Fetched, Partition
+from broker.partition.partition import Fetched, Partition, PartitionListener
 from broker.replica_manager import ReplicaManager
 from broker.replication.replication_quota import TokenBucket
 from quorum.core.vocabulary import Offset, OffsetAndEpoch
@@ -57,30 +57,6 @@ class PartitionAnswer(NamedTuple):
 
 TopicAnswer: TypeAlias = tuple[str | UUID, Sequence[PartitionAnswer]]
 """A topic by name in version 12, by id from 13 on, and its partitions."""
-
-
-class FetchApi:
-    """The handler of Fetch."""
-
-    def __init__(self, manager: ReplicaManager, purgatory: "FetchPurgatory") -> None:
-        self._manager = manager
-        self._purgatory = purgatory
-
-    def handle(self, request: InboundRequest, message: Any) -> None:
-        """Answer at once, or delay the request until there is enough to return."""
-        fetch = DelayedFetch(request, message, self._manager)
-        if fetch.replica is not None:
-            self._purgatory.complete_previous(fetch.replica)
-        if getattr(message, "session_id", 0) != 0:
-            fetch.fail(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
-            return
-        fetch.begin()
-        wait_ms = round(message.max_wait.total_seconds() * 1_000)
-        if wait_ms <= 0 or not fetch.partitions or fetch.is_satisfied():
-            fetch.finish()
-            return
-        fetch.deadline_ms = self._manager.now_ms() + min(wait_ms, FETCH_WAIT_MS_MAX)
-        self._purgatory.delay(fetch)
 
 
 class _Part:
@@ -303,36 +279,45 @@ class DelayedFetch:
         self._request.respond(body)
 
 
-class FetchPurgatory:
-    """The delayed fetches of a broker; a `PartitionListener`, owned by the running loop.
+class FetchApi(PartitionListener):
+    """The handler of Fetch, with the purgatory of those that wait; owned by the running loop.
 
     No fetch has a task or a timer. It is registered with each of its partitions and checked again
     when one of them changes or when its deadline passes. Several events in one turn of the loop
     cause one check.
     """
 
-    def __init__(self, sweeper: Sweeper) -> None:
+    def __init__(self, manager: ReplicaManager, sweeper: Sweeper) -> None:
+        self._manager = manager
         self._sweeper = sweeper
         self._loop = asyncio.get_running_loop()
         self._by_partition: dict[Partition, dict[DelayedFetch, None]] = {}
         self._delayed: dict[DelayedFetch, None] = {}
-        self._replicas: dict[object, DelayedFetch] = {}
+        self._replicas: dict[tuple[int, int], DelayedFetch] = {}
+        """The last delayed fetch of each follower on each connection."""
         self._changed: dict[DelayedFetch, None] = {}
         self._is_due = False
 
-    def __len__(self) -> int:
-        return len(self._delayed)
+    def handle(self, request: InboundRequest, message: Any) -> None:
+        """Answer at once, or delay the request until there is enough to return.
 
-    @property
-    def waiting(self) -> tuple[DelayedFetch, ...]:
-        """The delayed fetches, oldest first."""
-        return tuple(self._delayed)
-
-    def delay(self, fetch: DelayedFetch) -> None:
-        """Delay `fetch` until it is satisfied or due, or the follower sends the next one."""
-        if len(self._delayed) >= PARKED_FETCHES_MAX:
+        The next fetch of a follower on the same connection completes the delayed one.
+        """
+        fetch = DelayedFetch(request, message, self._manager)
+        if fetch.replica is not None:
+            previous = self._replicas.pop(fetch.replica, None)
+            if previous is not None and previous in self._delayed:
+                self._finish(previous)
+        if getattr(message, "session_id", 0) != 0:
+            fetch.fail(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+            return
+        fetch.begin()
+        wait_ms = round(message.max_wait.total_seconds() * 1_000)
+        is_full = len(self._delayed) >= PARKED_FETCHES_MAX
+        if wait_ms <= 0 or not fetch.partitions or fetch.is_satisfied() or is_full:
             fetch.finish()
             return
+        fetch.deadline_ms = self._manager.now_ms() + min(wait_ms, FETCH_WAIT_MS_MAX)
         self._delayed[fetch] = None
         for partition in fetch.partitions:
             self._by_partition.setdefault(partition, {})[fetch] = None
@@ -340,11 +325,10 @@ class FetchPurgatory:
             self._replicas[fetch.replica] = fetch
         self._sweeper.watch(self, fetch.deadline_ms)
 
-    def complete_previous(self, replica: object) -> None:
-        """Complete the follower's previous fetch on the connection of its next one."""
-        fetch = self._replicas.pop(replica, None)
-        if fetch is not None and fetch in self._delayed:
-            self._finish(fetch)
+    @property
+    def waiting(self) -> tuple[DelayedFetch, ...]:
+        """The delayed fetches, oldest first."""
+        return tuple(self._delayed)
 
     def dismiss(self) -> None:
         """Complete all fetches: the broker stops."""

@@ -3,9 +3,9 @@
 An assignment is what the metadata says about a partition of which this broker is a replica.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 from uuid import UUID
 
 from broker.replication.replication_quota import NOTHING, ThrottledPartitions, throttled_partitions
@@ -28,6 +28,16 @@ class PartitionKey(NamedTuple):
 
     topic_id: UUID
     number: int
+
+
+def by_topic(
+    partitions: Iterable[tuple[PartitionKey, Mapping[str, Any]]],
+) -> list[Mapping[str, Any]]:
+    """Group the fields of partitions by topic, as requests to the controller have them."""
+    topics: dict[UUID, list[Mapping[str, Any]]] = {}
+    for key, fields in partitions:
+        topics.setdefault(key.topic_id, []).append({"partition_index": key.number, **fields})
+    return [{"topic_id": topic_id, "partitions": found} for topic_id, found in topics.items()]
 
 
 class TopicSettings(NamedTuple):

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from broker.partition.assignment import Assignment
-from quorum.core.raft_log import LeaderEpochCache, truncation_point
+from quorum.core.leader_epochs import LeaderEpochCache
 from quorum.core.vocabulary import Epoch, Offset, OffsetAndEpoch
 from quorum.protocol.errors import ErrorCode
 from statemachine.vocabulary import BrokerId
@@ -54,18 +54,6 @@ class FollowerState:
     def truncated(self, end: int) -> None:
         """Lower the high watermark after a truncation: an unclean election may cut below it."""
         self.high_watermark = min(self.high_watermark, end)
-
-
-def truncation_offset(
-    history: LeaderEpochCache, log_end: int, diverging_epoch: int, end_offset: int
-) -> int:
-    """The offset at which a follower truncates a diverging log.
-
-    `end_offset` is where the leader's log ends `diverging_epoch`, its largest epoch not above the
-    requested one (KIP-320, `DivergingEpoch` of Fetch).
-    """
-    diverging = OffsetAndEpoch(Epoch(diverging_epoch), Offset(end_offset))
-    return truncation_point(history, Offset(log_end), diverging)
 
 
 def divergence(

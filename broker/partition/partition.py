@@ -19,7 +19,7 @@ from broker.partition.follower import FollowerState, divergence, epoch_refusal
 from broker.partition.leader import CommittedIsr, IsrProposal, LeaderState, ProposalOutcome
 from broker.storage.batch_validation import InvalidBatch, stamp_append_time, validate_batch
 from broker.storage.partition_log import OpenedLog, producers_of
-from quorum.core.raft_log import LeaderEpochCache
+from quorum.core.leader_epochs import LeaderEpochCache
 from quorum.core.vocabulary import Epoch, Offset, OffsetAndEpoch
 from quorum.log.segmented_log import SegmentedLog
 from quorum.protocol.errors import ErrorCode
@@ -28,8 +28,27 @@ from quorum.records.encode import stamp
 from statemachine.vocabulary import BrokerId
 
 
-class PartitionHost(Protocol):
-    """The broker that hosts a partition."""
+class PartitionListener(Protocol):
+    """A listener for events of the partitions, called at once in the event loop.
+
+    It ignores an event whose method it inherits.
+    """
+
+    def on_append(self, partition: "Partition") -> None:
+        """Records were appended, which followers may fetch."""
+        return
+
+    def on_high_watermark(self, partition: "Partition") -> None:
+        """The high watermark advanced: consumers may read more."""
+        return
+
+    def on_role_change(self, partition: "Partition") -> None:
+        """The role changed, or the partition is about to be removed."""
+        return
+
+
+class PartitionHost(PartitionListener, Protocol):
+    """The broker that hosts a partition; it also writes what is appended."""
 
     broker_id: BrokerId
     replica_lag_time_max_ms: int
@@ -44,20 +63,8 @@ class PartitionHost(Protocol):
 
     def now_ms(self) -> int: ...
 
-    def on_append(self, partition: "Partition") -> None:
-        """Records were appended: write them, and let followers fetch them."""
-        ...
-
-    def on_high_watermark(self, partition: "Partition") -> None:
-        """The high watermark advanced: consumers may read more."""
-        ...
-
     def on_isr_proposal(self, partition: "Partition", proposal: IsrProposal) -> None:
         """Propose this ISR to the controller."""
-        ...
-
-    def on_role_change(self, partition: "Partition") -> None:
-        """The role changed: requests that wait for this partition must look again."""
         ...
 
 

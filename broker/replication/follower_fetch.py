@@ -22,10 +22,11 @@ from broker.limits import (
     REPLICA_FETCH_PARTITIONS_MAX,
     REPLICA_FETCH_WAIT_MS_MAX,
 )
-from broker.partition.follower import truncation_offset
 from broker.partition.partition import Partition
 from broker.replication.copy_reports import CopyReports
 from broker.replication.replication_quota import TokenBucket
+from quorum.core.leader_epochs import truncation_point
+from quorum.core.vocabulary import Epoch, Offset, OffsetAndEpoch
 from quorum.protocol.errors import ErrorCode
 from quorum.records.batch import CorruptBatch, whole_bytes
 from quorum.records.varint import uvarint
@@ -103,15 +104,6 @@ class FetchedPartition(NamedTuple):
     end_offset: int = -1
     high_watermark: int = -1
     records: bytes = b""
-
-
-class AppendResult(NamedTuple):
-    """The effect of a response on a partition."""
-
-    has_copied: bool = False
-    """Whether records were appended, which have to be written."""
-    cut_at: int | None = None
-    """The offset to truncate at: `begin_truncation`, `truncate_log`, `truncated`."""
 
 
 class LeaderFetchState:
@@ -214,15 +206,18 @@ class LeaderFetchState:
         """
         return position_of(partition, self.leader) == position
 
-    def apply(self, partition: Partition, given: FetchedPartition) -> AppendResult:
-        """Apply the leader's response for one partition."""
+    def apply(self, partition: Partition, given: FetchedPartition) -> int | None:
+        """Apply the leader's response for one partition; return the offset to truncate at, if any.
+
+        The caller truncates: `begin_truncation`, `truncate_log`, `truncated`.
+        """
         if given.error_code != 0:
             say = logger.debug if given.error_code in _EXPECTED else logger.warning
             say("%s: fetch from broker %d failed: %s", partition, self.leader, given.error_name)
             self._back_off(partition)
-            return AppendResult()
+            return None
         if given.diverging_epoch >= 0:
-            return AppendResult(cut_at=self._cut(partition, given))
+            return self._truncation_offset(partition, given)
         if given.records:
             try:
                 self._copy(partition, given.records)
@@ -231,12 +226,12 @@ class LeaderFetchState:
                     "%s: corrupt records from broker %d: %s", partition, self.leader, corrupt
                 )
                 self._back_off(partition)
-                return AppendResult()
+                return None
         self._forgive(partition)
         following = partition.following
         assert following is not None
         following.learn(given.high_watermark, partition.log_end)
-        return AppendResult(has_copied=bool(given.records))
+        return None
 
     def _copy(self, partition: Partition, records: bytes) -> None:
         whole = whole_bytes(records)
@@ -251,15 +246,15 @@ class LeaderFetchState:
             offsets = partition.log_end - end
             reports.count(partition.key, whole, offsets, self._follower.now_ms())
 
-    def _cut(self, partition: Partition, given: FetchedPartition) -> int:
-        epoch, end_offset = given.diverging_epoch, given.end_offset
-        end = truncation_offset(partition.history, partition.log_end, epoch, end_offset)
+    def _truncation_offset(self, partition: Partition, given: FetchedPartition) -> int:
+        diverging = OffsetAndEpoch(Epoch(given.diverging_epoch), Offset(given.end_offset))
+        end = truncation_point(partition.history, Offset(partition.log_end), diverging)
         logger.info(
             "%s: diverges from leader %d, which ends epoch %d at %d: truncating to %d from %d",
             partition,
             self.leader,
-            epoch,
-            end_offset,
+            diverging.epoch,
+            diverging.offset,
             end,
             partition.log_end,
         )

@@ -12,7 +12,7 @@ from typing import Any
 
 from broker.limits import REPLICA_FETCH_TIMEOUT_MS
 from broker.partition.assignment import PartitionKey
-from broker.partition.partition import Partition
+from broker.partition.partition import Partition, PartitionListener
 from broker.replica_manager import ReplicaManager
 from broker.replication.follower_fetch import (
     NO_EPOCH,
@@ -132,7 +132,6 @@ class ReplicaFetcher:
 
     async def _take(self, asked: _InFlight, answer: Any) -> None:
         """Apply the response to each partition."""
-        has_copied = False
         for topic in answer.responses:
             for each in topic.partitions:
                 key = PartitionKey(topic.topic_id, each.partition_index)
@@ -140,20 +139,15 @@ class ReplicaFetcher:
                 position = None if partition is None else asked.positions.get(partition)
                 if partition is None or position is None:
                     continue
-                if self._state.is_awaited(partition, position):
-                    has_copied |= await self._take_one(partition, each)
-        if has_copied:
-            # The next fetch confirms only written records.
-            await self._disk.written()
-
-    async def _take_one(self, partition: Partition, answer: Any) -> bool:
-        """Apply one partition's response; return whether records were appended."""
-        took = self._state.apply(partition, _given(answer))
-        if took.cut_at is not None:
-            partition.begin_truncation()
-            await self._disk.call(partition.truncate_log, took.cut_at)
-            partition.truncated()
-        return took.has_copied
+                if not self._state.is_awaited(partition, position):
+                    continue
+                cut_at = self._state.apply(partition, _given(each))
+                if cut_at is not None:
+                    partition.begin_truncation()
+                    await self._disk.call(partition.truncate_log, cut_at)
+                    partition.truncated()
+        # The next fetch confirms only written records.
+        await self._disk.written()
 
 
 def _given(answer: Any) -> FetchedPartition:
@@ -168,7 +162,7 @@ def _given(answer: Any) -> FetchedPartition:
     )
 
 
-class ReplicaFetcherManager:
+class ReplicaFetcherManager(PartitionListener):
     """A `PartitionListener` that keeps each partition with the fetcher of its leader."""
 
     def __init__(
@@ -193,12 +187,6 @@ class ReplicaFetcherManager:
         self._channels: dict[BrokerId, Channel] = {}
         self._leader_of: dict[Partition, BrokerId] = {}
         self._tasks: list[asyncio.Task[None]] = []
-
-    def on_append(self, partition: Partition) -> None:
-        """Ignore it."""
-
-    def on_high_watermark(self, partition: Partition) -> None:
-        """Ignore it."""
 
     def on_role_change(self, partition: Partition) -> None:
         """Move it to the fetcher of its current leader."""

@@ -55,7 +55,7 @@ class Leaderless(NamedTuple):
 def leaderless(quorum: Quorum, *, asks_who_leads: bool) -> Leaderless:
     """Describe the state of this node, which knows no leader."""
     reason = f"node {quorum.node.me.id} knows no leader, epoch {quorum.node.epoch}"
-    if not quorum.replica.has_room:
+    if not quorum.has_room:
         # It cannot store what it hears.
         reason += ", and will know none before there is room on its disk: ask another node"
         return Leaderless(reason, is_for_long=True)

@@ -39,26 +39,6 @@ class Error(IntEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ResponseHeader:
-    """The common part of all responses: the error, and the sender's epoch and leader."""
-
-    error: Error = Error.NONE
-    epoch: Epoch
-    leader: ReplicaId | None = None
-
-    def __str__(self) -> str:
-        name = type(self).__name__.removesuffix("Response")
-        if not self.error:
-            return f"{name} {self._outcome()} (epoch {self.epoch})"
-        known = "" if self.leader is None else f", leader {self.leader}"
-        return f"{name} refused: {self.error} (epoch {self.epoch}{known})"
-
-    def _outcome(self) -> str:
-        """Return the text of a response without an error."""
-        return "accepted"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class VoteRequest:
     """A candidate asks for a vote in `epoch`; `log_end` is the end of its own log.
 
@@ -79,12 +59,17 @@ class VoteRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class VoteResponse(ResponseHeader):
+class VoteResponse:
+    error: Error = Error.NONE
+    epoch: Epoch
+    leader: ReplicaId | None = None
     granted: bool = False
 
-    def _outcome(self) -> str:
+    def __str__(self) -> str:
+        if self.error:
+            return f"Vote {_refused(self.error, self.epoch, self.leader)}"
         known = "" if self.leader is None else f", leader {self.leader}"
-        return f"{'granted' if self.granted else 'refused'}{known}"
+        return f"Vote {'granted' if self.granted else 'refused'} (epoch {self.epoch}{known})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,8 +86,15 @@ class BeginQuorumEpochRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BeginQuorumEpochResponse(ResponseHeader):
-    """The voter accepts the leader, or names the one that it knows."""
+class BeginQuorumEpochResponse:
+    error: Error = Error.NONE
+    epoch: Epoch
+    leader: ReplicaId | None = None
+
+    def __str__(self) -> str:
+        if self.error:
+            return f"BeginQuorumEpoch {_refused(self.error, self.epoch, self.leader)}"
+        return f"BeginQuorumEpoch accepted (epoch {self.epoch})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,8 +111,15 @@ class EndQuorumEpochRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EndQuorumEpochResponse(ResponseHeader):
-    """The voter accepts that the leader resigns, or names the one that it knows."""
+class EndQuorumEpochResponse:
+    error: Error = Error.NONE
+    epoch: Epoch
+    leader: ReplicaId | None = None
+
+    def __str__(self) -> str:
+        if self.error:
+            return f"EndQuorumEpoch {_refused(self.error, self.epoch, self.leader)}"
+        return f"EndQuorumEpoch accepted (epoch {self.epoch})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,7 +174,7 @@ class Span:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FetchResponse(ResponseHeader):
+class FetchResponse:
     """The answer to a fetch: records, or where the logs part, or who leads instead.
 
     Leaving the leader, the records are a `span` that is read from its log when the answer is
@@ -183,6 +182,9 @@ class FetchResponse(ResponseHeader):
     checked, while the bytes wait with the driver.
     """
 
+    error: Error = Error.NONE
+    epoch: Epoch
+    leader: ReplicaId | None = None
     high_watermark: Offset | None = None
     log_start: Offset = Offset(0)
     diverging: OffsetAndEpoch | None = None
@@ -208,20 +210,23 @@ class FetchResponse(ResponseHeader):
             round=self.round,
         )
 
-    def _outcome(self) -> str:
+    def __str__(self) -> str:
+        if self.error:
+            return f"Fetch {_refused(self.error, self.epoch, self.leader)}"
         if self.diverging is not None:
-            return f"diverging at {self.diverging}"
+            return f"Fetch diverging at {self.diverging} (epoch {self.epoch})"
         if self.snapshot is not None:
-            return f"snapshot {self.snapshot} instead"
+            return f"Fetch snapshot {self.snapshot} instead (epoch {self.epoch})"
         what = self.span or " ".join(map(str, self.batches)) or "nothing"
         known = self.high_watermark
         committed = "no high watermark yet" if known is None else f"high watermark {known}"
-        return f"{what}, {committed}{f', round {self.round}' if self.round else ''}"
+        round_ = f", round {self.round}" if self.round else ""
+        return f"Fetch {what}, {committed}{round_} (epoch {self.epoch})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlterQuorumRequest:
-    """Set the target voters (KIP-595); None cancels the change that is under way."""
+    """Let these be the voters in the end (KIP-595); None cancels what is under way."""
 
     target: tuple[ReplicaKey, ...] | None
     timeout_ms: int
@@ -234,7 +239,7 @@ class AlterQuorumRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddVoterRequest:
-    """Make this replica a voter once it has caught up (KIP-853)."""
+    """Let this replica vote as well, once it has caught up (KIP-853)."""
 
     voter: Voter
     timeout_ms: int
@@ -247,7 +252,7 @@ class AddVoterRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoveVoterRequest:
-    """Remove this voter (KIP-853)."""
+    """Let this voter vote no more (KIP-853)."""
 
     voter: ReplicaKey
     timeout_ms: int
@@ -258,7 +263,7 @@ class RemoveVoterRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpdateVoterRequest:
-    """A voter names its listeners and the levels of kraft.version that it supports (KIP-853)."""
+    """A voter says where it listens, and what its program understands (KIP-853)."""
 
     epoch: Epoch
     voter: Voter
@@ -273,33 +278,40 @@ VoterRequest: TypeAlias = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class TransferRequest:
-    """Hand the lead over to the voter `to`, or, if it is None, to the most advanced one."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VotersResponse:
+    """The answer to whoever wants other voters; `text` says what is wrong, and what is right."""
 
-    to: ReplicaId | None
+    error: Error = Error.NONE
+    text: str = ""
+    epoch: Epoch
+    leader: ReplicaId | None = None
 
     def __str__(self) -> str:
-        return f"Transfer(to {'any voter' if self.to is None else self.to})"
+        if self.error:
+            return f"voters {_refused(self.error, self.epoch, self.leader)}: {self.text}"
+        return f"voters accepted (epoch {self.epoch})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ChangeResponse(ResponseHeader):
-    """The response to a request for other voters or another leader; `text` explains an error.
+class TransferResponse:
+    """The answer to whoever wants another leader; `text` says what is wrong, and what is right.
 
-    Without an error a change of the voters is committed. After a transfer the lead of `epoch` is
-    given up, and everything that was proposed to it is committed.
+    Without an error the lead of `epoch` is given up, and everything that was proposed to it is
+    committed.
     """
 
+    error: Error = Error.NONE
     text: str = ""
+    epoch: Epoch
+    leader: ReplicaId | None = None
     successor: ReplicaId | None = None
-    """After a transfer, the voter that stands first; the voters decide if it wins."""
+    """The voter that stands first; the voters decide if it wins."""
 
     def __str__(self) -> str:
-        return f"{ResponseHeader.__str__(self)}{f': {self.text}' if self.text else ''}"
-
-    def _outcome(self) -> str:
-        return "accepted" if self.successor is None else f"accepted, voter {self.successor} stands"
+        if self.error:
+            return f"transfer {_refused(self.error, self.epoch, self.leader)}: {self.text}"
+        return f"epoch {self.epoch} is given up, voter {self.successor} stands"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -321,21 +333,34 @@ class FetchSnapshotRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FetchSnapshotResponse(ResponseHeader):
+class FetchSnapshotResponse:
     """A part of a snapshot: `length` bytes from `position` on, of `size_bytes` in all.
 
     Leaving the leader they are read when the answer is written; arriving, they wait with the
     driver. Nothing in them is checked before all have come.
     """
 
+    error: Error = Error.NONE
+    epoch: Epoch
+    leader: ReplicaId | None = None
     snapshot: OffsetAndEpoch
     size_bytes: int = 0
     position: int = 0
     length: int = 0
 
-    def _outcome(self) -> str:
+    def __str__(self) -> str:
+        if self.error:
+            return f"FetchSnapshot {_refused(self.error, self.epoch, self.leader)}"
         end = self.position + self.length
-        return f"{self.snapshot}, bytes [{self.position}, {end}) of {self.size_bytes}"
+        return (
+            f"FetchSnapshot {self.snapshot}, bytes [{self.position}, {end}) of {self.size_bytes}"
+            f" (epoch {self.epoch})"
+        )
+
+
+def _refused(error: Error, epoch: Epoch, leader: ReplicaId | None) -> str:
+    known = "" if leader is None else f", leader {leader}"
+    return f"refused: {error} (epoch {epoch}{known})"
 
 
 Request: TypeAlias = (

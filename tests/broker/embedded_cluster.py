@@ -14,7 +14,7 @@ from uuid import UUID
 
 from broker.alter_partition_manager import AlterPartitionManager
 from broker.apis.broker_apis import OFFERED, BrokerApis
-from broker.apis.fetch import FetchPurgatory
+from broker.apis.fetch import FetchApi
 from broker.apis.forwarding import ForwardingManager
 from broker.apis.producer_ids import ProducerIdManager
 from broker.assignments_manager import AssignmentsManager
@@ -77,7 +77,7 @@ class Node:
             rng=RNG,
         )
         self.directories = AssignmentsManager(self.manager, self._controllers, directory_id)
-        self.purgatory = FetchPurgatory(self.sweeper)
+        self.fetch_api = FetchApi(self.manager, self.sweeper)
         self.port = 0
         self.client: Channel
         self.fetchers: ReplicaFetcherManager
@@ -101,7 +101,7 @@ class Node:
             rng=RNG,
             partition_bytes_max=1 << 20,
         )
-        self.manager.listeners += [self.purgatory, self.fetchers, self.directories]
+        self.manager.listeners += [self.fetch_api, self.fetchers, self.directories]
         producer_ids = ProducerIdManager(self.manager, controllers)
         forwarder = ForwardingManager(controllers, group, clock=monotonic_ms)
         server = Server(
@@ -128,7 +128,7 @@ class Node:
         self._closing.push_async_callback(self.fetchers.close)
         self._closing.push_async_callback(forwarder.close)
         self._closing.push_async_callback(server.close, within_ms=50)
-        self._closing.callback(self.purgatory.dismiss)
+        self._closing.callback(self.fetch_api.dismiss)
         self._closing.push_async_callback(self.client.close)
         incarnation = UUID(int=RNG.getrandbits(128), version=4)
         self.controller.nodes.append(self)
@@ -189,7 +189,7 @@ class Node:
             config,
             self.manager,
             cluster_id=CLUSTER,
-            purgatory=self.purgatory,
+            fetch=self.fetch_api,
             producer_ids=producer_ids,
             forwarder=forwarder,
             discover=lambda request: request.reject("this broker is without its quorum"),

@@ -106,11 +106,11 @@ class Fetcher:
                 continue
             if not copying.is_awaited(partition, position):
                 continue
-            took = copying.apply(partition, given)
-            if took.cut_at is not None:
+            cut_at = copying.apply(partition, given)
+            if cut_at is not None:
                 process.world.note("a partition is truncated")
                 partition.begin_truncation()
-                cut = partial(partition.truncate_log, took.cut_at)
+                cut = partial(partition.truncate_log, cut_at)
                 self._replicas.disk.call(cut, partial(_truncated, partition))
 
 

@@ -5,7 +5,6 @@ with a log of files. The disk runs one job after the other, each in one moment; 
 written in groups and not synced. All of it ends with its process.
 """
 
-from collections import deque
 from collections.abc import Callable
 from functools import partial
 from typing import Final
@@ -20,7 +19,6 @@ from broker.partition.assignment import (
 )
 from broker.partition.follower import FollowerState
 from broker.partition.partition import Partition
-from broker.replica_manager import LogAction, PendingLogActions, log_action
 from broker.replication.copy_reports import CopyReports
 from broker.replication.replication_quota import ReplicationQuotas
 from broker.storage.partition_log import OpenedLog, open_log
@@ -45,8 +43,7 @@ class ReplicaManager:
         self.live: LiveEpochs = {}
         self.throttles = ReplicationQuotas()
         self.copies = CopyReports()
-        self._unsettled = PendingLogActions()
-        self._keys: deque[PartitionKey] = deque()
+        self._unsettled: dict[PartitionKey, None] = {}
         self._settles = False
         self._when_settled: list[Callable[[], None]] = []
 
@@ -90,7 +87,7 @@ class ReplicaManager:
         if partition is not None and assignment is not None:
             partition.assign(assignment)
         elif partition is not None or assignment is not None:
-            self._unsettled.note(key)
+            self._unsettled[key] = None
             self._settle_soon()
 
     def _reconfigure(self, touched: MetadataDelta) -> None:
@@ -130,25 +127,20 @@ class ReplicaManager:
     def _settle(self) -> None:
         """Open or remove pending partitions one by one, each by its current assignment."""
         process = self._process
-        while True:
-            if not self._keys:
-                self._keys.extend(self._unsettled.take())
-            if not self._keys:
-                break
-            key = self._keys.popleft()
+        while self._unsettled:
+            key = next(iter(self._unsettled))
+            del self._unsettled[key]
             partition = self.partitions.get(key)
-            match log_action(partition, assignment_of(process.image, process.broker_id, key)):
-                case LogAction.REMOVE if partition is not None:
-                    del self.partitions[key]
-                    partition.close()
-                    self.disk.call(partial(self._discard, key, partition), self._go_on)
-                    return
-                case LogAction.OPEN:
-                    topic = process.image.topics[key.topic_id].name
-                    self.disk.call(partial(self._open, key), partial(self._take_in, key, topic))
-                    return
-                case _:
-                    continue
+            assignment = assignment_of(process.image, process.broker_id, key)
+            if partition is not None and assignment is None:
+                del self.partitions[key]
+                partition.close()
+                self.disk.call(partial(self._discard, key, partition), self._go_on)
+                return
+            if partition is None and assignment is not None:
+                topic = process.image.topics[key.topic_id].name
+                self.disk.call(partial(self._open, key), partial(self._take_in, key, topic))
+                return
         self._settles = False
         waiting, self._when_settled = self._when_settled, []
         if waiting:
