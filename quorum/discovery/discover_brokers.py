@@ -22,7 +22,6 @@ from quorum.discovery.schedule import DiscoverySchedule
 from quorum.ports import Clock
 from quorum.protocol import codec
 from quorum.protocol.apis import ApiKey
-from quorum.protocol.codec import make, nested
 from quorum.protocol.errors import ErrorCode, error_name
 from quorum.protocol.malformed import Malformed
 from quorum.protocol.raft_types import Refusal
@@ -133,31 +132,20 @@ BROKERS_MAX: Final = 2 * SIGHTINGS_MAX
 """Of one answer: as many as a node remembers, and as many voters as there may ever be."""
 
 _API: Final = ApiKey.DISCOVER_BROKERS
-_VERSION: Final = 0
-_UNKNOWN: Final = -1
+_NOBODY: Final = {"replica_id": NO_REPLICA, "boot_timestamp": -1, "host": "", "port": -1}
+"""The fields of a client, which only asks."""
 
 
 def write_request(request: DiscoverBrokersRequest) -> bytes:
     """The body of the request."""
-    schema = codec.request_schema(_API, _VERSION)
     me = request.sighting
-    if me is None:
-        values: dict[str, object] = {
-            "replica_id": NO_REPLICA,
-            "boot_timestamp": _UNKNOWN,
-            "host": "",
-            "port": _UNKNOWN,
-        }
-    else:
-        values = _values(me)
-    return codec.encode_request_body(
-        _API, _VERSION, make(schema, cluster_id=request.cluster_id, **values)
-    )
+    values = _NOBODY if me is None else _values(me)
+    return codec.request_body(_API, VERSION, cluster_id=request.cluster_id, **values)
 
 
 def read_request(body: Data) -> DiscoverBrokersRequest | Refusal:
     """The request, or the refusal that its sender is to get; raises `Malformed`."""
-    asked = codec.decode_request(_API, _VERSION, body)
+    asked = codec.decode_request(_API, VERSION, body)
     if asked.replica_id == NO_REPLICA:
         return DiscoverBrokersRequest(cluster_id=asked.cluster_id, sighting=None)
     sighting = _sighting(asked)
@@ -169,36 +157,34 @@ def read_request(body: Data) -> DiscoverBrokersRequest | Refusal:
 
 def write_response(response: DiscoverBrokersResponse) -> bytes:
     """The body of an answer that teaches."""
-    schema = codec.response_schema(_API, _VERSION)
-    broker = nested(schema, "Broker")
-    payload = make(
-        schema,
-        error_code=codec.error_code(0),
+    return codec.response_body(
+        _API,
+        VERSION,
+        error_code=0,
         cluster_id=response.cluster_id,
-        brokers=tuple(make(broker, **_values(each)) for each in response.brokers),
+        brokers=map(_values, response.brokers),
         leader_id=NO_REPLICA if response.leader is None else response.leader,
         leader_epoch=response.epoch,
         is_founded=response.is_founded,
         replica_id=NO_REPLICA if response.answerer is None else response.answerer,
     )
-    return codec.encode_response_body(_API, _VERSION, payload)
 
 
 def write_refusal(refusal: Refusal, cluster_id: str | None) -> bytes:
     """The body of an answer that teaches nothing but why."""
-    payload = make(
-        codec.response_schema(_API, _VERSION),
-        error_code=codec.error_code(refusal.code),
+    return codec.response_body(
+        _API,
+        VERSION,
+        error_code=refusal.code,
         error_message=refusal.reason,
         cluster_id=cluster_id,
         brokers=(),
     )
-    return codec.encode_response_body(_API, _VERSION, payload)
 
 
 def read_response(body: Data) -> DiscoverBrokersResponse | Refusal:
     """Return the answer of the other node, or the reason not to believe it; raises `Malformed`."""
-    answer = codec.decode_response(_API, _VERSION, body)
+    answer = codec.decode_response(_API, VERSION, body)
     if answer.error_code.value != 0:
         said = f": {answer.error_message}" if answer.error_message else ""
         reason = f"{error_name(answer.error_code.value)}{said}"
@@ -220,7 +206,7 @@ def read_response(body: Data) -> DiscoverBrokersResponse | Refusal:
     )
 
 
-def _values(sighting: Advertisement) -> dict[str, object]:
+def _values(sighting: Advertisement) -> dict[str, Any]:
     directory_id = sighting.directory_id
     return {
         "replica_id": sighting.id,

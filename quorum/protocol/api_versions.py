@@ -5,22 +5,11 @@ It holds no table of its own: whoever owns a listener knows what is served there
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import timedelta
 from types import MappingProxyType
 from typing import Final
 
 from quorum.protocol.apis import ApiKey, VersionRange
-from quorum.protocol.codec import (
-    decode_response,
-    encode_request_body,
-    encode_response_body,
-    error_code,
-    make,
-    make_known,
-    nested,
-    request_schema,
-    response_schema,
-)
+from quorum.protocol.codec import decode_response, request_body, response_body
 from quorum.protocol.errors import ErrorCode, error_name
 from quorum.protocol.malformed import Malformed
 from quorum.protocol.shape import Data
@@ -59,16 +48,10 @@ def write_offer(
     version: int, offered: Mapping[int, VersionRange], features: Features | None = None
 ) -> bytes:
     """The body of an ApiVersions response of `version`, with keys in order."""
-    schema = response_schema(ApiKey.API_VERSIONS, version)
-    values: dict[str, object] = {
-        "error_code": error_code(0),
-        "api_keys": _api_keys(version, offered),
-    }
-    if version >= 1:
-        values["throttle_time"] = timedelta(0)
-    if version >= 3 and features is not None:
-        values.update(_feature_fields(schema, version, features))
-    return encode_response_body(ApiKey.API_VERSIONS, version, make(schema, **values))
+    values: dict[str, object] = {} if features is None else _feature_fields(version, features)
+    return response_body(
+        ApiKey.API_VERSIONS, version, error_code=0, api_keys=_api_keys(offered), **values
+    )
 
 
 def write_unsupported(offered: Mapping[int, VersionRange]) -> bytes:
@@ -77,11 +60,8 @@ def write_unsupported(offered: Mapping[int, VersionRange]) -> bytes:
     Every client can read v0, and learns from it which version to ask with (KIP-511).
     """
     own: dict[int, VersionRange] = {ApiKey.API_VERSIONS: offered[ApiKey.API_VERSIONS]}
-    schema = response_schema(ApiKey.API_VERSIONS, 0)
-    response = make(
-        schema, error_code=error_code(ErrorCode.UNSUPPORTED_VERSION), api_keys=_api_keys(0, own)
-    )
-    return encode_response_body(ApiKey.API_VERSIONS, 0, response)
+    refusal = ErrorCode.UNSUPPORTED_VERSION
+    return response_body(ApiKey.API_VERSIONS, 0, error_code=refusal, api_keys=_api_keys(own))
 
 
 def read_offer(version: int, body: Data) -> Offered | AskAgain:
@@ -116,35 +96,33 @@ def negotiate(ours: VersionRange | None, theirs: VersionRange | None) -> int | N
 
 def write_request(version: int, software_name: str, software_version: str) -> bytes:
     """The body of an ApiVersions request; the names are letters, digits, dots and dashes."""
-    schema = request_schema(ApiKey.API_VERSIONS, version)
-    request = make_known(
-        schema, client_software_name=software_name, client_software_version=software_version
+    return request_body(
+        ApiKey.API_VERSIONS,
+        version,
+        client_software_name=software_name,
+        client_software_version=software_version,
     )
-    return encode_request_body(ApiKey.API_VERSIONS, version, request)
 
 
-def _api_keys(version: int, offered: Mapping[int, VersionRange]) -> tuple[object, ...]:
-    entry = nested(response_schema(ApiKey.API_VERSIONS, version), "ApiVersion")
-    return tuple(
-        make(entry, api_key=key, min_version=of.lowest, max_version=of.highest)
+def _api_keys(offered: Mapping[int, VersionRange]) -> list[dict[str, object]]:
+    return [
+        {"api_key": key, "min_version": of.lowest, "max_version": of.highest}
         for key, of in sorted(offered.items())
-    )
+    ]
 
 
-def _feature_fields(schema: type, version: int, features: Features) -> dict[str, object]:
-    supported = nested(schema, "SupportedFeatureKey")
-    finalized = nested(schema, "FinalizedFeatureKey")
+def _feature_fields(version: int, features: Features) -> dict[str, object]:
     return {
-        "supported_features": tuple(
-            make(supported, name=name, min_version=of.lowest, max_version=of.highest)
+        "supported_features": [
+            {"name": name, "min_version": of.lowest, "max_version": of.highest}
             for name, of in sorted(features.supported.items())
             if of.lowest > 0 or version >= _ZERO_LEVELS_FROM
-        ),
+        ],
         "finalized_features_epoch": features.finalized_epoch,
         # Level 0 means that the feature is not in force, and is said by leaving it out.
-        "finalized_features": tuple(
-            make(finalized, name=name, max_version_level=level, min_version_level=level)
+        "finalized_features": [
+            {"name": name, "max_version_level": level, "min_version_level": level}
             for name, level in sorted(features.finalized.items())
             if level > 0
-        ),
+        ],
     }

@@ -97,53 +97,47 @@ def describe_configs_response(schema: type[Any], message: Any, describe: Describ
         found = describe((asked.resource_type, asked.resource_name))
         if isinstance(found, tuple):
             wanted = asked.configuration_keys
-            entries = tuple(
-                _entry(schema, message, each) for each in found if not wanted or each.name in wanted
-            )
-            results.append(_result(schema, asked, 0, None, entries))
+            entries = [_entry(message, each) for each in found if not wanted or each.name in wanted]
+            results.append(_result(asked, 0, None, entries))
         else:
-            results.append(_result(schema, asked, found.error.code, found.message, ()))
-    return codec.make(schema, throttle_time=_ZERO, results=tuple(results))
+            results.append(_result(asked, found.error.code, found.message, ()))
+    return codec.build(schema, {"throttle_time": _ZERO, "results": results})
 
 
 def describe_configs_error(schema: type[Any], message: Any, error: int, reason: str) -> Any:
     """Build the response with this error for every resource."""
-    results = tuple(_result(schema, asked, error, reason, ()) for asked in message.resources)
-    return codec.make(schema, throttle_time=_ZERO, results=results)
+    results = [_result(asked, error, reason, ()) for asked in message.resources]
+    return codec.build(schema, {"throttle_time": _ZERO, "results": results})
 
 
 def _result(
-    schema: type[Any], asked: Any, error: int, reason: str | None, entries: tuple[Any, ...]
-) -> Any:
-    return codec.make(
-        codec.nested(schema, "DescribeConfigsResult"),
-        error_code=codec.error_code(error),
-        error_message=_bounded(reason),
-        resource_type=asked.resource_type,
-        resource_name=asked.resource_name,
-        configs=entries,
-    )
+    asked: Any, error: int, reason: str | None, entries: Sequence[dict[str, Any]]
+) -> dict[str, Any]:
+    return {
+        "error_code": error,
+        "error_message": _bounded(reason),
+        "resource_type": asked.resource_type,
+        "resource_name": asked.resource_name,
+        "configs": entries,
+    }
 
 
-def _entry(schema: type[Any], message: Any, entry: ConfigEntry) -> Any:
-    of_synonym = codec.nested(schema, "DescribeConfigsSynonym")
-    synonyms = entry.synonyms if message.include_synonyms else ()
+def _entry(message: Any, entry: ConfigEntry) -> dict[str, Any]:
     # Version 3 is the first that can ask for it, and that has a place for it.
     documented = getattr(message, "include_documentation", False)
-    return codec.make_known(
-        codec.nested(schema, "DescribeConfigsResourceResult"),
-        name=entry.name,
-        value=entry.value,
-        read_only=entry.is_read_only,
-        config_source=entry.source,
-        is_sensitive=entry.is_sensitive,
-        synonyms=tuple(
-            codec.make(of_synonym, name=each.name, value=each.value, source=each.source)
-            for each in synonyms
-        ),
-        config_type=entry.type,
-        documentation=entry.documentation if documented else None,
-    )
+    synonyms = entry.synonyms if message.include_synonyms else ()
+    return {
+        "name": entry.name,
+        "value": entry.value,
+        "read_only": entry.is_read_only,
+        "config_source": entry.source,
+        "is_sensitive": entry.is_sensitive,
+        "synonyms": [
+            {"name": each.name, "value": each.value, "source": each.source} for each in synonyms
+        ],
+        "config_type": entry.type,
+        "documentation": entry.documentation if documented else None,
+    }
 
 
 def quota_filters(message: Any, make: Callable[..., F]) -> list[F]:
@@ -158,36 +152,24 @@ def describe_quotas_response(schema: type[Any], found: tuple[EntityQuotas, ...] 
     """Build kio's response of `schema` from the quotas that were found, or the refusal."""
     if not isinstance(found, tuple):
         return describe_quotas_error(schema, found.error.code, found.message)
-    return codec.make(
-        schema,
-        throttle_time=_ZERO,
-        error_code=codec.error_code(0),
-        error_message=None,
-        entries=tuple(_quotas(schema, each) for each in found),
-    )
+    entries = [
+        {
+            "entity": [{"entity_type": p.type, "entity_name": p.name} for p in each.entity],
+            "values": [{"key": key, "value": value} for key, value in each.quotas],
+        }
+        for each in found
+    ]
+    return _quotas(schema, 0, None, entries)
 
 
 def describe_quotas_error(schema: type[Any], error: int, reason: str) -> Any:
     """Build the response with this error."""
-    return codec.make(
-        schema,
-        throttle_time=_ZERO,
-        error_code=codec.error_code(error),
-        error_message=_bounded(reason),
-        entries=None,
-    )
+    return _quotas(schema, error, reason, None)
 
 
-def _quotas(schema: type[Any], found: EntityQuotas) -> Any:
-    of_entity, of_value = codec.nested(schema, "EntityData"), codec.nested(schema, "ValueData")
-    return codec.make(
-        codec.nested(schema, "EntryData"),
-        entity=tuple(
-            codec.make(of_entity, entity_type=part.type, entity_name=part.name)
-            for part in found.entity
-        ),
-        values=tuple(codec.make(of_value, key=key, value=value) for key, value in found.quotas),
-    )
+def _quotas(schema: type[Any], error: int, reason: str | None, entries: Any) -> Any:
+    values = {"error_code": error, "error_message": _bounded(reason), "entries": entries}
+    return codec.build(schema, {"throttle_time": _ZERO, **values})
 
 
 def _bounded(reason: str | None) -> str | None:

@@ -2,8 +2,8 @@
 
 It carries the request as it came and the client's principal; its response carries the response.
 A controller that is not active refuses the whole envelope. Kafka has only an error code for that,
-so between our nodes the reason travels as well, in a tagged field (10004) behind Kafka's last
-field, if the envelope carried a field of ours (`extension_tags.with_patience`).
+so between our nodes the reason travels as well, in tagged fields (10004, 10005), if the envelope
+carried a field of ours (`extension_tags.with_patience`).
 """
 
 from dataclasses import dataclass
@@ -11,15 +11,7 @@ from io import BytesIO
 from typing import Any, Final
 
 from quorum.protocol.apis import ApiKey, UnsupportedVersion, header_flexibility
-from quorum.protocol.codec import (
-    decode_part,
-    encode_request_body,
-    encode_response_body,
-    error_code,
-    make,
-    request_schema,
-    response_schema,
-)
+from quorum.protocol.codec import decode_part, decode_response, make, request_body, response_body
 from quorum.protocol.errors import ErrorCode
 from quorum.protocol.extension_tags import with_patience
 from quorum.protocol.headers import (
@@ -31,19 +23,12 @@ from quorum.protocol.headers import (
 )
 from quorum.protocol.malformed import Malformed
 from quorum.protocol.shape import Data
-from quorum.records.varint import read_uvarint, uvarint
 
 VERSION: Final = 0
-REASON_TAG: Final = 10_004
 REASON_BYTES_MAX: Final = 4_096
 
 _LENGTH_BYTES: Final = 4
 _PRINCIPAL_VERSION: Final = b"\x00\x00"
-_NO_TAGS: Final = b"\x00"
-_ONE_TAG: Final = b"\x01"
-_FIXED_BYTES: Final = 3
-"""Of a refusal: the null response inside, and the error code."""
-_MAY_BE_DONE: Final = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,13 +65,13 @@ def wrap(forwarded: Forwarded, *, host: bytes, timeout_ms: int) -> bytes:
     header = write_request_header(
         forwarded.api_key, forwarded.version, forwarded.correlation_id, forwarded.client_id
     )
-    request = make(
-        request_schema(ApiKey.ENVELOPE, VERSION),
+    body = request_body(
+        ApiKey.ENVELOPE,
+        VERSION,
         request_data=header + forwarded.body,
         request_principal=_write_principal(forwarded.principal),
         client_host_address=host,
     )
-    body = encode_request_body(ApiKey.ENVELOPE, VERSION, request)
     return with_patience(ApiKey.ENVELOPE, VERSION, body, timeout_ms)
 
 
@@ -108,12 +93,9 @@ def wrap_response(api_key: int, version: int, correlation_id: int, body: bytes) 
     """Encode the EnvelopeResponse around the response to the request inside."""
     flexible = header_flexibility(api_key, version).response
     framed = write_framed_response_header(correlation_id, len(body), flexible=flexible)
-    response = make(
-        response_schema(ApiKey.ENVELOPE, VERSION),
-        response_data=framed[_LENGTH_BYTES:] + body,
-        error_code=error_code(ErrorCode.NONE),
+    return response_body(
+        ApiKey.ENVELOPE, VERSION, response_data=framed[_LENGTH_BYTES:] + body, error_code=0
     )
-    return encode_response_body(ApiKey.ENVELOPE, VERSION, response)
 
 
 def unwrap_response(api_key: int, version: int, data: bytes) -> bytes:
@@ -123,29 +105,19 @@ def unwrap_response(api_key: int, version: int, data: bytes) -> bytes:
 
 def write_refusal(error: int, reason: Reason | None) -> bytes:
     """Encode an EnvelopeResponse that refuses the whole envelope."""
-    schema = response_schema(ApiKey.ENVELOPE, VERSION)
-    response = make(schema, response_data=None, error_code=error_code(error))
-    body = encode_response_body(ApiKey.ENVELOPE, VERSION, response)
-    assert len(body) == _FIXED_BYTES + 1
-    assert body.endswith(_NO_TAGS)
-    if reason is None:
-        return body
-    text = reason.text.encode()[:REASON_BYTES_MAX]
-    field = bytes((_MAY_BE_DONE if reason.may_be_done else 0,)) + text
-    return b"".join((body[:-1], _ONE_TAG, uvarint(REASON_TAG), uvarint(len(field)), field))
+    values: dict[str, object] = {}
+    if reason is not None:
+        text = reason.text.encode()[:REASON_BYTES_MAX].decode(errors="ignore")
+        values = {"reason": text, "may_be_done": reason.may_be_done}
+    return response_body(ApiKey.ENVELOPE, VERSION, response_data=None, error_code=error, **values)
 
 
 def reason_of(body: Data) -> Reason | None:
     """Return the reason in a well-formed refusal; None if there is none, as in Kafka's."""
-    data = bytes(body[_FIXED_BYTES : _FIXED_BYTES + REASON_BYTES_MAX + 64])
-    if bytes(body[:1]) != _NO_TAGS or data[:1] != _ONE_TAG:
-        return None  # There is a response inside, or there are other fields than ours alone.
-    tag, at = read_uvarint(data, 1)
-    size, at = read_uvarint(data, at)
-    field = data[at : at + size]
-    if tag != REASON_TAG or not field or len(field) != size:
+    response = decode_response(ApiKey.ENVELOPE, VERSION, body)
+    if response.response_data is not None or response.reason is None:
         return None
-    return Reason(field[1:].decode(errors="replace"), bool(field[0] & _MAY_BE_DONE))
+    return Reason(response.reason, response.may_be_done)
 
 
 def _read_principal(data: bytes | None) -> str:

@@ -31,7 +31,6 @@ from quorum.core.vocabulary import (
 )
 from quorum.protocol import codec
 from quorum.protocol.apis import ApiKey
-from quorum.protocol.codec import make, make_known, nested
 from quorum.protocol.errors import ErrorCode, error_name
 from quorum.protocol.malformed import Malformed
 from quorum.protocol.raft_types import (
@@ -52,7 +51,6 @@ from quorum.protocol.shape import Data
 from quorum.records.varint import read_uvarint, uvarint
 
 _REPLICA_STATE_FROM: Final = 15
-_NODE_ENDPOINTS_FROM: Final = 16
 
 _ONE: Final = 2  # A compact array of one item: counts are written plus one, so that 0 is null.
 _NO_ITEMS: Final = 1
@@ -310,33 +308,29 @@ def _max_bytes(asked: _Asked) -> int:
 
 
 def _encode_request(request: FetchRequest, version: int, cluster_id: str | None) -> bytes:
-    schema = codec.request_schema(ApiKey.FETCH, version)
     directory_id = request.replica.directory_id
-    partition = make_known(
-        nested(schema, "FetchPartition"),
-        partition=METADATA_PARTITION,
-        current_leader_epoch=request.epoch,
-        fetch_offset=request.log_end.offset,
-        last_fetched_epoch=request.log_end.epoch,
-        log_start_offset=_NONE,
-        partition_max_bytes=request.max_bytes,
-        replica_directory_id=None if directory_id == NO_DIRECTORY else directory_id,
-    )
-    topic = make(nested(schema, "FetchTopic"), topic_id=METADATA_TOPIC_ID, partitions=(partition,))
-    replica: dict[str, Any] = {"replica_id": request.replica.id}
-    if version >= _REPLICA_STATE_FROM:
-        replica = {"replica_state": make(nested(schema, "ReplicaState"), **replica)}
-    message = make(
-        schema,
+    partition = {
+        "partition": METADATA_PARTITION,
+        "current_leader_epoch": request.epoch,
+        "fetch_offset": request.log_end.offset,
+        "last_fetched_epoch": request.log_end.epoch,
+        "log_start_offset": _NONE,
+        "partition_max_bytes": request.max_bytes,
+        "replica_directory_id": None if directory_id == NO_DIRECTORY else directory_id,
+    }
+    return codec.request_body(
+        ApiKey.FETCH,
+        version,
         cluster_id=cluster_id,
+        # Up to version 14 the first of the two, and then the second.
+        replica_id=request.replica.id,
+        replica_state={"replica_id": request.replica.id},
         max_wait=timedelta(milliseconds=request.max_wait_ms),
         min_bytes=0,
         max_bytes=request.max_bytes,
-        topics=(topic,),
+        topics=[{"topic_id": METADATA_TOPIC_ID, "partitions": [partition]}],
         forgotten_topics_data=(),
-        **replica,
     )
-    return codec.encode_request_body(ApiKey.FETCH, version, message)
 
 
 @lru_cache(_TAILS_MAX)
@@ -498,38 +492,27 @@ def _response_tail(
     has_round: bool,
 ) -> bytes:
     """All that follows the records, as kio writes it; with a round, up to its eight bytes."""
-    schema = codec.response_schema(ApiKey.FETCH, version)
     partition: dict[str, object] = {
         "partition_index": METADATA_PARTITION,
-        "error_code": codec.error_code(0),
+        "error_code": 0,
         "high_watermark": 0,
         "log_start_offset": 0,
-        "current_leader": make(
-            nested(schema, "LeaderIdAndEpoch"),
-            leader_id=NO_REPLICA if standing.leader is None else standing.leader,
-            leader_epoch=standing.epoch,
-        ),
+        "current_leader": {
+            "leader_id": NO_REPLICA if standing.leader is None else standing.leader,
+            "leader_epoch": standing.epoch,
+        },
         "aborted_transactions": None,
         "records": b"",
     }
-    for name, kind, end in (
-        ("diverging_epoch", "EpochEndOffset", diverging),
-        ("snapshot_id", "SnapshotId", snapshot),
-    ):
+    for name, end in (("diverging_epoch", diverging), ("snapshot_id", snapshot)):
         if end is not None:
-            partition[name] = make(nested(schema, kind), epoch=end.epoch, end_offset=end.offset)
-    topic = make(
-        nested(schema, "FetchableTopicResponse"),
-        topic_id=METADATA_TOPIC_ID,
-        partitions=(make(nested(schema, "PartitionData"), **partition),),
+            partition[name] = {"epoch": end.epoch, "end_offset": end.offset}
+    body = codec.response_body(
+        ApiKey.FETCH,
+        version,
+        error_code=0,
+        responses=[{"topic_id": METADATA_TOPIC_ID, "partitions": [partition]}],
+        node_endpoints=node_endpoints(standing),
     )
-    response = make_known(
-        schema,
-        throttle_time=timedelta(0),
-        error_code=codec.error_code(0),
-        responses=(topic,),
-        node_endpoints=node_endpoints(schema, standing) if version >= _NODE_ENDPOINTS_FROM else (),
-    )
-    body = codec.encode_response_body(ApiKey.FETCH, version, response)
     tail = body[_RESPONSE_HEAD.size + len(_NO_RECORDS) :]
     return with_room_for_round(tail, _after_partition(tail)) if has_round else tail

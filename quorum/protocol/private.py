@@ -259,11 +259,25 @@ def _quorum_response(schema: Schema) -> Schema:
     )
 
 
+def _envelope_response(schema: Schema) -> Schema:
+    # The reason why the envelope is refused, and whether the request may take effect all the same.
+    return _extended(
+        schema,
+        reason=_Field("string", 10_004, None, is_optional=True),
+        may_be_done=_Field("bool", 10_005, False),
+    )
+
+
 _EXTENDED_REQUESTS: Final[Mapping[int, Callable[[Schema], Schema]]] = MappingProxyType(
     {45: _reassignment_request}
 )
 _EXTENDED_RESPONSES: Final[Mapping[int, Callable[[Schema], Schema]]] = MappingProxyType(
-    {45: _reassignment_response, 46: _ongoing_response, 55: _quorum_response}
+    {
+        45: _reassignment_response,
+        46: _ongoing_response,
+        55: _quorum_response,
+        58: _envelope_response,
+    }
 )
 _QUORUM_FROM: Final = 2
 """The first version of DescribeQuorum (55) with fields of ours."""

@@ -10,7 +10,6 @@ bytes of a snapshot need not end where a batch does, and are neither checked nor
 """
 
 from collections.abc import Mapping, Sequence
-from datetime import timedelta
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
@@ -41,7 +40,6 @@ from quorum.core.vocabulary import (
 from quorum.core.voter_set import Endpoint
 from quorum.protocol import codec
 from quorum.protocol.apis import ApiKey, UnsupportedVersion, VersionRange
-from quorum.protocol.codec import make, make_known, nested
 from quorum.protocol.errors import ErrorCode, error_name
 from quorum.protocol.fetch_messages import (
     read_fetch_request,
@@ -97,26 +95,19 @@ VERSIONS: Final[Mapping[int, VersionRange]] = MappingProxyType(
 
 PRE_VOTE_FROM: Final = 2
 """The version of Vote that has room for a pre-vote (KIP-996)."""
-_ENDPOINTS_FROM: Final = 1
-"""The version of all calls but Fetch that says where leaders listen (KIP-853)."""
-
 _NO_SNAPSHOT: Final = OffsetAndEpoch(Epoch(0), Offset(0))
 
 
 class _Nesting(NamedTuple):
-    """The names of the classes and fields around the one partition of a message."""
+    """The names of the fields that identify the one partition of a message."""
 
     topic: str
-    topic_name: str
-    partition: str
     index_asked: str
     index_answered: str
 
 
-_ELECTION: Final = _Nesting(
-    "TopicData", "topic_name", "PartitionData", "partition_index", "partition_index"
-)
-_SNAPSHOT: Final = _Nesting("TopicSnapshot", "name", "PartitionSnapshot", "partition", "index")
+_ELECTION: Final = _Nesting("topic_name", "partition_index", "partition_index")
+_SNAPSHOT: Final = _Nesting("name", "partition", "index")
 
 
 def lowest_version(request: Request) -> int:
@@ -144,23 +135,19 @@ def write_request(
     _require(api_key, version)
     if isinstance(request, FetchRequest):
         return write_fetch_request(request, version, cluster_id=cluster_id)
-    schema = codec.request_schema(api_key, version)
-    whole, partition = _request_fields(request, schema, version)
+    assert version >= lowest_version(request), f"{request} in version {version}"
+    whole, partition = _request_fields(request)
     nesting = _nesting(api_key)
     partition |= {nesting.index_asked: METADATA_PARTITION, "voter_directory_id": to.directory_id}
-    listeners: tuple[Any, ...] = ()
-    if endpoints and version >= _ENDPOINTS_FROM and not isinstance(request, VoteRequest):
-        listener = nested(schema, "LeaderEndpoint")
-        listeners = tuple(make(listener, name=e.name, host=e.host, port=e.port) for e in endpoints)
-    message = make_known(
-        schema,
+    return codec.request_body(
+        api_key,
+        version,
         cluster_id=cluster_id,
         voter_id=to.id,
-        leader_endpoints=listeners,
-        topics=_topics(schema, nesting, partition),
+        leader_endpoints=[{"name": e.name, "host": e.host, "port": e.port} for e in endpoints],
+        topics=_topics(nesting, partition),
         **whole,
     )
-    return codec.encode_request_body(api_key, version, message)
 
 
 def read_request(api_key: int, version: int, body: Data, *, here: LocalNode) -> Request | Refusal:
@@ -180,7 +167,7 @@ def read_request(api_key: int, version: int, body: Data, *, here: LocalNode) -> 
         return NOT_ONE_PARTITION
     nesting, (topic,) = _nesting(api_key), message.topics
     (partition,) = topic.partitions
-    name, index = getattr(topic, nesting.topic_name), getattr(partition, nesting.index_asked)
+    name, index = getattr(topic, nesting.topic), getattr(partition, nesting.index_asked)
     if name != METADATA_TOPIC or index != METADATA_PARTITION:
         reason = f"{name}-{index} was asked for, here is only {METADATA_TOPIC}-{METADATA_PARTITION}"
         is_whole = nesting is _ELECTION
@@ -249,7 +236,7 @@ def read_response(api_key: int, version: int, body: Data) -> RaftResponse | Refu
         raise Malformed(api_key, version, "neither an error nor exactly one partition")
     nesting, (topic,) = _nesting(api_key), message.topics
     (partition,) = topic.partitions
-    name, index = getattr(topic, nesting.topic_name), getattr(partition, nesting.index_answered)
+    name, index = getattr(topic, nesting.topic), getattr(partition, nesting.index_answered)
     if name != METADATA_TOPIC or index != METADATA_PARTITION:
         raise Malformed(api_key, version, f"answers for {name}-{index}")
     current = getattr(partition, "current_leader", partition)
@@ -280,23 +267,14 @@ def _nesting(api_key: int) -> _Nesting:
     return _SNAPSHOT if api_key == ApiKey.FETCH_SNAPSHOT else _ELECTION
 
 
-def _topics(schema: type[Any], nesting: _Nesting, fields: Mapping[str, Any]) -> tuple[Any, ...]:
-    partition = make_known(nested(schema, nesting.partition), **fields)
-    names = {nesting.topic_name: METADATA_TOPIC}
-    return (make(nested(schema, nesting.topic), **names, partitions=(partition,)),)
+def _topics(nesting: _Nesting, fields: Mapping[str, Any]) -> list[dict[str, Any]]:
+    return [{nesting.topic: METADATA_TOPIC, "partitions": [fields]}]
 
 
-def _snapshot_id(schema: type[Any], id_: OffsetAndEpoch) -> Any:
-    return make(nested(schema, "SnapshotId"), end_offset=id_.offset, epoch=id_.epoch)
-
-
-def _request_fields(
-    request: Request, schema: type[Any], version: int
-) -> tuple[dict[str, Any], dict[str, Any]]:
+def _request_fields(request: Request) -> tuple[dict[str, Any], dict[str, Any]]:
     """The fields of the message, and those of its partition; versions may lack some."""
     match request:
         case VoteRequest():
-            assert version >= PRE_VOTE_FROM or not request.pre_vote, f"no pre-vote in v{version}"
             return {}, {
                 "replica_epoch": request.epoch,
                 "replica_id": request.candidate.id,
@@ -309,25 +287,28 @@ def _request_fields(
             return {}, {"leader_id": request.leader, "leader_epoch": request.epoch}
         case EndQuorumEpochRequest():
             successors = request.preferred_successors
-            fields: dict[str, Any] = {"preferred_successors": successors}
-            if version >= 1:
-                # By id alone: the directory of each is not known here.
-                replica = nested(schema, "ReplicaInfo")
-                fields["preferred_candidates"] = tuple(
-                    make(replica, candidate_id=each, candidate_directory_id=None)
-                    for each in successors
-                )
-            return {}, {"leader_id": request.leader, "leader_epoch": request.epoch, **fields}
+            # By id alone: the directory of each is not known here.
+            candidates = [{"candidate_id": i, "candidate_directory_id": None} for i in successors]
+            return {}, {
+                "leader_id": request.leader,
+                "leader_epoch": request.epoch,
+                "preferred_successors": successors,
+                "preferred_candidates": candidates,
+            }
         case FetchSnapshotRequest():
             whole = {"replica_id": request.replica.id, "max_bytes": request.max_bytes}
             return whole, {
                 "current_leader_epoch": request.epoch,
-                "snapshot_id": _snapshot_id(schema, request.snapshot),
+                "snapshot_id": _snapshot_id(request.snapshot),
                 "position": request.position,
                 "replica_directory_id": request.replica.directory_id,
             }
         case FetchRequest():
             raise AssertionError("Fetch has a codec of its own")
+
+
+def _snapshot_id(id_: OffsetAndEpoch) -> dict[str, Any]:
+    return {"end_offset": id_.offset, "epoch": id_.epoch}
 
 
 def _flat_request(api_key: int, message: Any, partition: Any) -> Request | str:
@@ -414,31 +395,34 @@ def _write_answer(
     records: Data,
 ) -> bytes:
     api_key = API_KEYS[type(response)]
-    schema = codec.response_schema(api_key, version)
     nesting = _nesting(api_key)
-    fields: dict[str, Any] = {
+    leader = {
         "leader_id": NO_REPLICA if standing.leader is None else standing.leader,
         "leader_epoch": standing.epoch,
+    }
+    fields: dict[str, Any] = {
+        nesting.index_answered: METADATA_PARTITION,
+        "error_code": code,
+        # In the answers of elections they are fields of the partition, in others a structure.
+        **leader,
+        "current_leader": leader,
     }
     if isinstance(response, VoteResponse):
         fields["vote_granted"] = response.granted
     elif isinstance(response, FetchSnapshotResponse):
-        fields = {
-            "current_leader": make(nested(schema, "LeaderIdAndEpoch"), **fields),
-            "snapshot_id": _snapshot_id(schema, response.snapshot),
+        fields |= {
+            "snapshot_id": _snapshot_id(response.snapshot),
             "size": response.size_bytes,
             "position": response.position,
             "unaligned_records": bytes(records),
         }
-    fields |= {nesting.index_answered: METADATA_PARTITION, "error_code": codec.error_code(code)}
-    message = make_known(
-        schema,
-        throttle_time=timedelta(0),
-        error_code=codec.error_code(top_code),
-        topics=_topics(schema, nesting, fields),
-        node_endpoints=node_endpoints(schema, standing) if version >= _ENDPOINTS_FROM else (),
+    return codec.response_body(
+        api_key,
+        version,
+        error_code=top_code,
+        topics=_topics(nesting, fields),
+        node_endpoints=node_endpoints(standing),
     )
-    return codec.encode_response_body(api_key, version, message)
 
 
 def _flat_response(

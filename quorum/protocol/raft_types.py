@@ -10,7 +10,6 @@ from uuid import UUID
 
 from quorum.core.messages import Error, Response
 from quorum.core.vocabulary import Epoch, ReplicaId, ReplicaKey
-from quorum.protocol.codec import make, nested
 from quorum.protocol.errors import ErrorCode
 from quorum.protocol.shape import Data
 
@@ -95,12 +94,12 @@ def address_of(leader: ReplicaId | None, response: Any) -> HostPort | None:
     return None
 
 
-def node_endpoints(schema: type[Any], standing: LeaderAndEpoch) -> tuple[Any, ...]:
-    """The leader's address for a response of a version that has a place for it (KIP-853)."""
+def node_endpoints(standing: LeaderAndEpoch) -> tuple[dict[str, Any], ...]:
+    """The leader's address for a response, in versions that have a place for it (KIP-853)."""
     if standing.leader is None or standing.leader_address is None:
         return ()
     host, port = standing.leader_address
-    return (make(nested(schema, "NodeEndpoint"), node_id=standing.leader, host=host, port=port),)
+    return ({"node_id": standing.leader, "host": host, "port": port},)
 
 
 def wrong_cluster(cluster_id: str | None, here: LocalNode) -> Refusal | None:

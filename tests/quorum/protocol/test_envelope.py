@@ -34,11 +34,8 @@ def test_a_refusal_of_kafka_and_a_response_have_no_reason(data: bytes | None) ->
     assert reason_of(encode_response_body(ApiKey.ENVELOPE, 0, response)) is None
 
 
-@pytest.mark.parametrize(
-    "tags", [b"\x01\x05\x02\x00a", b"\x02\x05\x01\x00\x94\x4e\x02\x00a", b"\x01\x94\x4e\x00"]
-)
-def test_fields_of_others_are_no_reason(tags: bytes) -> None:
-    assert reason_of(b"\x00\x00\x29" + tags) is None
+def test_fields_of_others_are_no_reason() -> None:
+    assert reason_of(b"\x00\x00\x29" + b"\x01\x05\x02\x00a") is None
 
 
 def test_a_node_of_kafka_reads_a_refusal_without_a_field_of_ours() -> None:
