@@ -11,7 +11,6 @@ A message that has any is walked a second time, and copied without them; others 
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import Field, fields, is_dataclass
-from functools import cache
 from struct import Struct
 from types import EllipsisType, MappingProxyType, NoneType
 from typing import Any, Final, NamedTuple, TypeAlias, get_args, get_origin
@@ -22,9 +21,6 @@ Data: TypeAlias = bytes | memoryview
 
 Step: TypeAlias = Callable[[Data, int, int], int]
 """From (data, position, end) to the position after one field; raises `ValueError`."""
-
-TagsWalk: TypeAlias = Callable[[Mapping[int, Step]], Step]
-"""From the steps of the known tagged fields to the step past all of them, known or not."""
 
 CountReader: TypeAlias = Callable[[Data, int, int], tuple[int, int]]
 """From (data, position, end) to the items of an array, -1 for null, and where they begin."""
@@ -102,11 +98,7 @@ def checker(schema: type[Any], *, passes_rest: bool = False) -> Callable[[Data],
     not know. Bytes behind the message are a fault, unless `passes_rest`: then they are left out.
     Made from the fields of kio's class, or one like it; to be made once and kept.
     """
-    walk = _walk(schema, _known_tags)
-
-    @cache
-    def lenient_walk() -> Step:
-        return _walk(schema, _any_tags)
+    walk = _walk(schema)
 
     def check(data: Data) -> Data:
         try:
@@ -114,7 +106,7 @@ def checker(schema: type[Any], *, passes_rest: bool = False) -> Callable[[Data],
         except _UnknownTag:
             lenient = _Lenient(data)
             lenient.edits, lenient.gone_bytes = [], 0
-            whole = _walk_all(lenient_walk(), lenient, passes_rest=passes_rest)
+            whole = _walk_all(walk, lenient, passes_rest=passes_rest)
             return lenient.edited()[: len(whole) - lenient.gone_bytes]
 
     return check
@@ -130,14 +122,14 @@ def _walk_all(walk: Step, data: Data, *, passes_rest: bool) -> Data:
     return data[:reached]
 
 
-def _walk(schema: type[Any], tags: TagsWalk) -> Step:
+def _walk(schema: type[Any]) -> Step:
     """The steps through one structure: plain fields in order, then the tagged ones."""
     flexible: bool = schema.__flexible__
     plain = [f for f in fields(schema) if "tag" not in f.metadata]
-    steps = _joined([_field_step(f, flexible, tags) for f in plain])
+    steps = _joined([_field_step(f, flexible) for f in plain])
     if flexible:
         tagged = [f for f in fields(schema) if "tag" in f.metadata]
-        steps.append(tags({f.metadata["tag"]: _tagged_step(f, tags) for f in tagged}))
+        steps.append(_tags({f.metadata["tag"]: _tagged_step(f) for f in tagged}))
     return steps[0] if len(steps) == 1 else _sequence(steps)
 
 
@@ -158,20 +150,18 @@ def _joined(steps: Sequence[int | Step]) -> list[Step]:
     return joined
 
 
-def _field_step(field: Field[Any], flexible: bool, tags: TagsWalk) -> int | Step:
+def _field_step(field: Field[Any], flexible: bool) -> int | Step:
     inner, is_array, is_optional = type_of(field)
+    step = _item_step(field, inner, flexible)
     if is_array:
-        return _array(_item_step(field, inner, flexible, tags), flexible, is_optional)
-    step = _item_step(field, inner, flexible, tags)
-    if is_optional and is_dataclass(inner):
-        return _optional(step)
-    return step
+        return _array(step, flexible, is_optional)
+    return _optional(step) if is_optional and is_dataclass(inner) else step
 
 
-def _tagged_step(field: Field[Any], tags: TagsWalk) -> Step:
+def _tagged_step(field: Field[Any]) -> Step:
     # A tagged field that is there has a value: its absence is what stands for null.
     inner, is_array, is_optional = type_of(field)
-    step = _item_step(field, inner, True, tags)
+    step = _item_step(field, inner, flexible=True)
     if is_array:
         return _array(step, flexible=True, is_optional=is_optional)
     return _fixed(step) if isinstance(step, int) else step
@@ -188,16 +178,16 @@ def type_of(field: Field[Any]) -> tuple[Any, bool, bool]:
     return inner, True, optional
 
 
-def _item_step(field: Field[Any], inner: Any, flexible: bool, tags: TagsWalk) -> int | Step:
+def _item_step(field: Field[Any], inner: Any, flexible: bool) -> int | Step:
     if isinstance(inner, type) and is_dataclass(inner):
-        return _walk(inner, tags)
+        return _walk(inner)
     kafka_type: str = field.metadata["kafka_type"]
     if kafka_type in _FIXED_BYTES:
         return _FIXED_BYTES[kafka_type]
     assert kafka_type in ("string", "bytes", "records"), f"{field.name} is a {kafka_type}"
     if flexible:
         return _compact_bytes
-    return _legacy_string if kafka_type == "string" else _legacy_bytes
+    return _legacy(_INT16 if kafka_type == "string" else _INT32)
 
 
 def _fixed(size: int) -> Step:
@@ -217,25 +207,22 @@ def _compact_bytes(data: Data, at: int, end: int) -> int:
     return at + size
 
 
-def _legacy_string(data: Data, at: int, end: int) -> int:
-    return _legacy_sized(data, at, end, _INT16)
+def _legacy(length: Struct) -> Step:
+    """A string or bytes behind a length of fixed size, -1 for null."""
 
+    def step(data: Data, at: int, end: int) -> int:
+        start = at + length.size
+        if start > end:
+            raise ValueError(_cut(length.size, at, end))
+        size: int = length.unpack_from(data, at)[0]
+        if size < -1:
+            raise ValueError(f"a length of {size} at byte {at}")
+        after = start + max(0, size)
+        if after > end:
+            raise ValueError(_cut(size, start, end))
+        return after
 
-def _legacy_bytes(data: Data, at: int, end: int) -> int:
-    return _legacy_sized(data, at, end, _INT32)
-
-
-def _legacy_sized(data: Data, at: int, end: int, length: Struct) -> int:
-    start = at + length.size
-    if start > end:
-        raise ValueError(_cut(length.size, at, end))
-    size: int = length.unpack_from(data, at)[0]
-    if size < -1:
-        raise ValueError(f"a length of {size} at byte {at}")
-    after = start + max(0, size)
-    if after > end:
-        raise ValueError(_cut(size, start, end))
-    return after
+    return step
 
 
 def _array(item: int | Step, flexible: bool, is_optional: bool) -> Step:
@@ -310,32 +297,15 @@ def _optional(step: int | Step) -> Step:
     return optional
 
 
-def _known_tags(known: Mapping[int, Step]) -> Step:
+def _tags(known: Mapping[int, Step]) -> Step:
+    """The step past tagged fields; unknown ones are noted if the data is lenient."""
+
     def tags(data: Data, at: int, end: int) -> int:
-        count, at = read_uvarint(data, at)
-        for _ in range(count):
-            tag, at = read_uvarint(data, at)
-            size, at = read_uvarint(data, at)
-            after = at + size
-            if after > end:
-                raise ValueError(_cut(size, at, end))
-            if tag not in known:
-                raise _UnknownTag(f"unknown tagged field {tag}")
-            if known[tag](data, at, after) != after:
-                raise ValueError(_unfilled(tag, size))
-            at = after
-        return at
-
-    return tags
-
-
-def _any_tags(known: Mapping[int, Step]) -> Step:
-    def tags(data: Data, at: int, end: int) -> int:
-        assert isinstance(data, _Lenient)
-        count_at = at
-        count, after_count = read_uvarint(data, at)
-        unknown = 0
-        at = after_count
+        if at < end and not data[at]:
+            return at + 1  # Most structures have none.
+        lenient = data if isinstance(data, _Lenient) else None
+        count_at, (count, after_count) = at, read_uvarint(data, at)
+        unknown, at = 0, after_count
         for _ in range(count):
             tag_at = at
             tag, size_at = read_uvarint(data, at)
@@ -343,26 +313,24 @@ def _any_tags(known: Mapping[int, Step]) -> Step:
             after = at + size
             if after > end:
                 raise ValueError(_cut(size, at, end))
-            if tag not in known:
-                unknown += 1
-                data.note(_Edit(tag_at, after, b""))
-            else:
-                gone_before = data.gone_bytes
+            if tag in known:
+                gone_before = 0 if lenient is None else lenient.gone_bytes
                 if known[tag](data, at, after) != after:
-                    raise ValueError(_unfilled(tag, size))
-                gone_bytes = data.gone_bytes - gone_before
-                if gone_bytes:
-                    data.note(_Edit(size_at, at, uvarint(size - gone_bytes)))
+                    raise ValueError(f"tagged field {tag} does not fill its {size} bytes")
+                if lenient is not None and lenient.gone_bytes > gone_before:
+                    kept_bytes = size - (lenient.gone_bytes - gone_before)
+                    lenient.note(_Edit(size_at, at, uvarint(kept_bytes)))
+            elif lenient is None:
+                raise _UnknownTag(f"unknown tagged field {tag}")
+            else:
+                unknown += 1
+                lenient.note(_Edit(tag_at, after, b""))
             at = after
-        if unknown:
-            data.note(_Edit(count_at, after_count, uvarint(count - unknown)))
+        if lenient is not None and unknown:
+            lenient.note(_Edit(count_at, after_count, uvarint(count - unknown)))
         return at
 
     return tags
-
-
-def _unfilled(tag: int, size: int) -> str:
-    return f"tagged field {tag} does not fill its {size} bytes"
 
 
 def _sequence(steps: Sequence[Step]) -> Step:
