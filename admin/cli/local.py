@@ -1,7 +1,6 @@
 """`metaquorum local`: a cluster of processes on this machine, in the foreground."""
 
 import random
-import signal
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,8 +9,6 @@ import click
 from admin.cli.options import Exit, command_line, say
 
 if TYPE_CHECKING:
-    from asyncio import Task
-
     from admin.tools.local_cluster import LocalCluster
 
 
@@ -71,51 +68,38 @@ def command(
 
 
 async def _run(cluster: "LocalCluster") -> Exit:
-    """Start the cluster and stay until asked to stop; then stop it."""
+    """Start the cluster and stay until interrupted; then stop it."""
     import asyncio
 
-    asked = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, asked.set)
-    starting = loop.create_task(cluster.start())
-    stopping = loop.create_task(asked.wait())
+    from admin.tools.local_cluster import until_interrupted
+
     try:
-        await asyncio.wait({starting, stopping}, return_when=asyncio.FIRST_COMPLETED)
-        if starting.done():
-            starting.result()
-            _announce(cluster)
-            await _tell_ends(cluster, stopping)
+        await until_interrupted(_stay(cluster))
+    except asyncio.CancelledError:
+        pass
     finally:
-        for task in (starting, stopping):
-            task.cancel()
-        await asyncio.gather(starting, stopping, return_exceptions=True)
         await _stop(cluster)
     return Exit.DONE
 
 
+async def _stay(cluster: "LocalCluster") -> None:
+    """Start the cluster, and report each node that ends by itself."""
+    await cluster.start()
+    _announce(cluster)
+    while True:
+        ended = await cluster.ended.get()
+        say(f"{ended}; the others go on")
+
+
 async def _stop(cluster: "LocalCluster") -> None:
-    """End every node, even where nobody is left to be told of it."""
+    """Stop every node, even if the terminal is closed and nothing can be printed."""
     try:
         if cluster.is_running:
             say("stopping all nodes")
     finally:
         killed = await cluster.stop()
     for name in killed:
-        say(f"{name} did not stop when asked, and had to be killed")
-
-
-async def _tell_ends(cluster: "LocalCluster", stopping: "Task[bool]") -> None:
-    """Say which node ends by itself, until it is time to stop."""
-    import asyncio
-
-    loop = asyncio.get_running_loop()
-    while not stopping.done():
-        ended = loop.create_task(cluster.ended.get())
-        await asyncio.wait({ended, stopping}, return_when=asyncio.FIRST_COMPLETED)
-        if ended.done():
-            say(f"{ended.result()}; the others go on")
-        ended.cancel()
+        say(f"{name} did not stop in time and was killed")
 
 
 def _announce(cluster: "LocalCluster") -> None:

@@ -14,7 +14,7 @@ import random
 import signal
 import sys
 from asyncio.subprocess import DEVNULL, Process
-from collections.abc import Iterable, Mapping
+from collections.abc import Coroutine, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Final
@@ -308,6 +308,15 @@ class LocalCluster:
             "brokers": [entry(node) for node in self.plan.brokers],
             **({} if self.plan.kafka is None else {"kafka_version": self.plan.kafka}),
         }
+
+
+async def until_interrupted(work: Coroutine[Any, Any, None]) -> None:
+    """Run `work`; SIGINT and SIGTERM cancel it and nothing else, so that clean-up can follow."""
+    loop = asyncio.get_running_loop()
+    task = loop.create_task(work)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, task.cancel)
+    await task
 
 
 def last_line(path: Path) -> str:

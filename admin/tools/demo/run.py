@@ -1,9 +1,8 @@
-"""The demo from its command line to its exit code: the folder, the cluster, the story, the end."""
+"""The demo from its options to its exit code: the folder, the cluster, the story, the end."""
 
 import asyncio
 import random
 import shutil
-import signal
 import sys
 import tempfile
 from asyncio.subprocess import PIPE
@@ -15,10 +14,9 @@ from typing import Final
 from admin.cli.lag import require_spark
 from admin.cli.options import Exit, command_line, say
 from admin.client.admin_client import AdminError
-from admin.tools.demo.screen import Screen
-from admin.tools.demo.story import SETTINGS, Outcome, Story, StoryFailed
+from admin.tools.demo.story import SETTINGS, Outcome, Screen, Story, StoryFailed
 from admin.tools.kafka_runtime import Unavailable, find_runtime
-from admin.tools.local_cluster import LocalCluster
+from admin.tools.local_cluster import LocalCluster, until_interrupted
 from admin.tools.local_plan import LocalError, Wanted, log_dir, settle
 from admin.units import show_duration, show_size
 from lag.session import NoSpark
@@ -31,7 +29,7 @@ REPORT_FOLDER: Final = "lag-report"
 """In the folder of the demo, if that is to be kept."""
 
 EXPECTED = (StoryFailed, AdminError, LocalError, TimeoutError)
-"""How a story can fail that was told by a program without faults."""
+"""The errors of a story that failed without a bug in the demo."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,18 +43,14 @@ class Telling:
     kafka: str | None
     """The release of Kafka whose brokers to take; None takes the embedded ones."""
     live: bool
-    """Whether to draw in place, on a terminal."""
+    """True to draw in place, on a terminal."""
     stay: bool
-    """Whether the cluster stays up at the end, until interrupted."""
+    """True to keep the cluster up at the end, until interrupted."""
     rng: random.Random
 
 
 async def run(telling: Telling) -> int:
-    """Tell the story and clean up; the exit code says whether every promise was kept."""
-    interrupted = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, interrupted.set)
+    """Run the story and clean up; the exit code says whether every promise was kept."""
     folder = telling.folder or Path(tempfile.mkdtemp(prefix="metaquorum-demo-"))
     wanted = Wanted(
         controllers=CONTROLLERS,
@@ -73,58 +67,34 @@ async def run(telling: Telling) -> int:
         say(f"Error: {error}")
         return Exit.FAILED
     cluster = LocalCluster(folder, plan, settings=SETTINGS, runtime=runtime)
-    told = asyncio.Event()
-    telltale = loop.create_task(_tell(telling, cluster, told, interrupted))
-    stop = loop.create_task(interrupted.wait())
     try:
-        await asyncio.wait({telltale, stop}, return_when=asyncio.FIRST_COMPLETED)
-        if not told.is_set():
-            telltale.cancel()
-        code = (await asyncio.gather(telltale, return_exceptions=True))[0]
+        telling_it = until_interrupted(_tell(telling, cluster))
+        (result,) = await asyncio.gather(telling_it, return_exceptions=True)
     finally:
-        stop.cancel()
         for name in await cluster.stop():
-            say(f"{name} did not stop when asked, and had to be killed")
-    return _end(telling, folder, code)
+            say(f"{name} did not stop in time and was killed")
+    return _end(telling, folder, result)
 
 
-async def _tell(
-    telling: Telling, cluster: LocalCluster, told: asyncio.Event, interrupted: asyncio.Event
-) -> Exit:
-    """Start the cluster, tell the story, set `told`, and stay if that is wanted."""
+async def _tell(telling: Telling, cluster: LocalCluster) -> None:
+    """Start the cluster, run the story, report, and stay if that is wanted."""
     screen = Screen(live=telling.live)
     async with asyncio.timeout(telling.deadline_ms / 1_000):
         await _start(screen, cluster)
         outcome = await Story(cluster, screen, telling.rng).tell()
-    fault = _show(screen, cluster, outcome)
+    fault = _show(screen, outcome)
     if not cluster.ended.empty():
         fault = str(cluster.ended.get_nowait())
     if fault is not None:
         raise StoryFailed(fault)
-    told.set()
-    await _report(telling, screen, cluster, interrupted)
-    if telling.stay:
-        _show_around(screen, cluster)
-        await interrupted.wait()
-    return Exit.DONE
-
-
-async def _report(
-    telling: Telling, screen: Screen, cluster: LocalCluster, interrupted: asyncio.Event
-) -> None:
-    """Make the lag report, unless interrupted; the story has ended well either way."""
-    folder = None if telling.folder is None else telling.folder / REPORT_FOLDER
-    loop = asyncio.get_running_loop()
-    made = loop.create_task(show_report(screen, cluster, folder))
-    stop = loop.create_task(interrupted.wait())
     try:
-        await asyncio.wait({made, stop}, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        stop.cancel()
-        made.cancel()
-        await asyncio.gather(made, stop, return_exceptions=True)
-    if not made.cancelled():
-        made.result()
+        await _report(screen, cluster, telling.folder)
+        if telling.stay:
+            _show_around(screen, cluster)
+            await asyncio.Event().wait()
+    except asyncio.CancelledError:
+        # Interrupted, but the story has ended well.
+        return
 
 
 async def _start(screen: Screen, cluster: LocalCluster) -> None:
@@ -139,8 +109,8 @@ async def _start(screen: Screen, cluster: LocalCluster) -> None:
     screen.say(f"all answer after {show_duration(monotonic_ms() - begun_ms)}")
 
 
-def _show(screen: Screen, cluster: LocalCluster, outcome: Outcome) -> str | None:
-    """Print the numbers, and return what must not be, if anything."""
+def _show(screen: Screen, outcome: Outcome) -> str | None:
+    """Print the measurements; return the violations, or None."""
     result, succession = outcome.balance, outcome.succession
     screen.step("What was measured")
     rows = {
@@ -169,20 +139,21 @@ def _show_around(screen: Screen, cluster: LocalCluster) -> None:
     screen.say(f"http://{cluster.plan.controllers[0].http}/v1/quorum")
 
 
-def _end(telling: Telling, folder: Path, result: object) -> int:
-    """Say what went wrong, if anything, and leave no files of a good run that nobody asked for."""
-    if isinstance(result, BaseException) and not isinstance(result, asyncio.CancelledError):
-        reasons = list(_reasons(result))
+def _end(telling: Telling, folder: Path, error: BaseException | None) -> int:
+    """Print what went wrong, if anything; remove the files of a good run, unless to be kept."""
+    interrupted = isinstance(error, asyncio.CancelledError)
+    if error is not None and not interrupted:
+        reasons = list(_reasons(error))
         if not all(isinstance(reason, EXPECTED) for reason in reasons):
-            raise result
+            raise error
         for reason in reasons:
             late = f"the story had not ended after {show_duration(telling.deadline_ms)}"
             say(f"Error: {late if isinstance(reason, TimeoutError) else reason}")
-        say(f"What each node said is in {folder}")
+        say(f"The logs of all nodes are in {folder}")
         return Exit.FAILED
     if telling.folder is None:
         shutil.rmtree(folder)
-    return INTERRUPTED if isinstance(result, asyncio.CancelledError) else Exit.DONE
+    return INTERRUPTED if interrupted else Exit.DONE
 
 
 def _reasons(error: BaseException) -> Iterator[BaseException]:
@@ -194,16 +165,16 @@ def _reasons(error: BaseException) -> Iterator[BaseException]:
 
 
 REPORT_SECONDS_MAX: Final = 240
-"""On a machine that has nothing else to do it takes a tenth of this."""
+"""On an idle machine it takes a tenth of this."""
 MADE: Final = (Exit.DONE, Exit.NOT_FINISHED)
 """The latter has found a log that was being written: a batch at its end that is not whole yet."""
 
 
-async def show_report(screen: Screen, cluster: LocalCluster, folder: Path | None) -> None:
-    """Make the report and say in one line where its page is, or why there is none.
+async def _report(screen: Screen, cluster: LocalCluster, kept: Path | None) -> None:
+    """Make the lag report, and print where its page is or why there is none.
 
-    It is put into `folder`, or into a new one beside others that are temporary. Whether it can be
-    made says nothing of the cluster, so nothing is raised here.
+    It is put into the folder of the demo, if that is kept, or else into a new temporary one.
+    Whether it can be made says nothing about the cluster, so nothing is raised here.
     """
     screen.step("A lag report of this run")
     try:
@@ -211,7 +182,8 @@ async def show_report(screen: Screen, cluster: LocalCluster, folder: Path | None
     except NoSpark as error:
         screen.say(f"there is none: {error}")
         return
-    out = folder if folder is not None else Path(tempfile.mkdtemp(prefix="metaquorum-lag-report-"))
+    out = Path(tempfile.mkdtemp(prefix="metaquorum-lag-report-")) if kept is None else kept
+    out /= REPORT_FOLDER
     logs = [str(log_dir(cluster.folder, node)) for node in cluster.plan.nodes]
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "admin.cli.main", "lag", "report", *logs, "--out", str(out)),
@@ -220,7 +192,7 @@ async def show_report(screen: Screen, cluster: LocalCluster, folder: Path | None
     )
     try:
         async with asyncio.timeout(REPORT_SECONDS_MAX):
-            told, complaint = await process.communicate()
+            printed, errors = await process.communicate()
     except TimeoutError:
         screen.say(f"there is none: it was not done after {REPORT_SECONDS_MAX} s")
         return
@@ -229,9 +201,9 @@ async def show_report(screen: Screen, cluster: LocalCluster, folder: Path | None
             process.terminate()
             await process.wait()
     if process.returncode not in MADE:
-        lines = complaint.decode(errors="replace").splitlines() or [f"exit {process.returncode}"]
+        lines = errors.decode(errors="replace").splitlines() or [f"exit {process.returncode}"]
         screen.say(f"there is none: {lines[-1]}")
         return
-    lines = told.decode(errors="replace").splitlines()
+    lines = printed.decode(errors="replace").splitlines()
     screen.say("\n".join(line for line in lines if not line.startswith("Written: ")))
     screen.say(f"the page: {(out / 'index.html').absolute()}")

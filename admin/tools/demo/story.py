@@ -1,24 +1,25 @@
-"""The story itself, from the first process to the numbers at its end."""
+"""The story itself, from the running cluster to the numbers at its end, and its output."""
 
 import asyncio
 import random
-from collections.abc import Sequence
-from contextlib import AsyncExitStack
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
-from admin.cli import quorum_text
-from admin.cli import reassign_text as moves_text
-from admin.client.admin_client import AdminClient
+import click
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
+
+from admin.addresses import Address
+from admin.cli import quorum_text, reassign_text
+from admin.client.admin_client import AdminClient, AdminError
 from admin.client.producer import Producer
 from admin.model import Assignment, PartitionId, TopicDescription
-from admin.tools.demo.observers import Copies, Succession, await_successor
-from admin.tools.demo.screen import Moving, Screen
 from admin.tools.demo.workload import Balance, Workload, balance, read_back
 from admin.tools.local_cluster import LocalCluster
-from admin.tools.local_plan import NodePlan
+from admin.tools.local_plan import ClusterPlan, NodePlan, log_dir
 from admin.units import show_duration, show_size
-from controller.quorum_description import QuorumDescription
 from quorum.clocks import monotonic_ms
 
 TOPIC: Final = "orders"
@@ -26,12 +27,15 @@ PARTITIONS: Final = 6
 REPLICATION_FACTOR: Final = 3
 LOAD_MS: Final = 4_000
 LOADED_BYTES_MAX: Final = 192 * 1024 * 1024
-"""As much as the machine writes in this time: moving it then takes about as long anywhere."""
+"""The limit of what is written in this time, so that the move takes about as long anywhere."""
 RECORDS_PER_SECOND: Final = 600
 
 KILL_AFTER_MS: Final = (150, 1_000)
 """The controller is killed at a random moment between these, counted from the start of the move;
 sooner, if half of the partitions have arrived by then."""
+PROBE_MS: Final = 150
+"""The time limit of one request to a new leader: a node may park a request until it knows one."""
+PROBE_PAUSE_MS: Final = 5
 SUCCESSION_MS: Final = 15_000
 POLL_MS: Final = 60
 READ_BACK_MS: Final = 10_000
@@ -40,11 +44,140 @@ CAUGHT_UP_MS: Final = 15_000
 BATCH_BYTES: Final = 32 * 1024
 BUFFER_BYTES: Final = 4 * 1024 * 1024
 SETTINGS: Final = {"replica.fetch.max.bytes": "32KiB"}
-"""Small bites, so that moving a little data takes a few seconds, as moving much does elsewhere."""
+"""Small fetches, so that the move of little data takes a few seconds."""
 
 
 class StoryFailed(Exception):
-    """The promise was broken, or the story could not be told; says what happened."""
+    """A promise was broken, or the story could not go on; the message says what happened."""
+
+
+LINE_EVERY_MS: Final = 1_000
+INDENT: Final = "   "
+
+
+class Screen:
+    """The output of one demo: numbered steps, and the progress of the move."""
+
+    def __init__(self, *, live: bool) -> None:
+        """`live` draws progress in place; otherwise a line is printed every second."""
+        self._live = live
+        self._step = 0
+        self._shown_ms = 0
+
+    def step(self, title: str) -> None:
+        """Begin the next part of the story."""
+        self._step += 1
+        click.echo(click.style(f"\n{self._step}. {title}", bold=True))
+
+    def say(self, text: str) -> None:
+        """Print lines that belong to the step."""
+        for line in text.splitlines():
+            click.echo(f"{INDENT}{line}" if line else "")
+
+    @contextmanager
+    def bar(self) -> Iterator[Progress]:
+        """The progress bar of the move; it draws nothing where the output is not live."""
+        columns = (
+            TextColumn(INDENT + "{task.description}"),
+            BarColumn(),
+            DownloadColumn(binary_units=True),
+        )
+        with Progress(*columns, disable=not self._live) as bar:
+            bar.add_task("")
+            yield bar
+
+    def show(self, bar: Progress, copies: "Copies", active: int) -> None:
+        """Show how much is copied while `active` partitions are moving."""
+        copied, total = copies.look()
+        moving = f"{active} of {copies.count} partitions are moving"
+        (task,) = bar.task_ids
+        bar.update(task, description=moving, completed=copied, total=total)
+        now_ms = monotonic_ms()
+        if self._live or (now_ms - self._shown_ms < LINE_EVERY_MS and active):
+            return
+        self._shown_ms = now_ms
+        self.say(f"{moving}, {show_size(copied)} of {show_size(total)} copied")
+
+
+class Copies:
+    """The logs on disk of the replicas that a plan adds, and of those they are copied from."""
+
+    def __init__(
+        self,
+        folder: Path,
+        cluster: ClusterPlan,
+        plan: Sequence[Assignment],
+        before: Mapping[PartitionId, Sequence[int]],
+    ) -> None:
+        folders = {node.id: log_dir(folder, node) for node in cluster.brokers}
+        self._logs = [
+            (folders[broker] / str(one.id), folders[before[one.id][0]] / str(one.id))
+            for one in plan
+            for broker in one.replicas or ()
+            if broker not in before[one.id]
+        ]
+
+    @property
+    def count(self) -> int:
+        """The number of new replicas."""
+        return len(self._logs)
+
+    def look(self) -> tuple[int, int]:
+        """Return the bytes copied so far, and of all copies."""
+        sizes = [(size_bytes(copy), size_bytes(source)) for copy, source in self._logs]
+        # The source is deleted when the move is complete; the copy is then the whole.
+        return sum(copied for copied, _ in sizes), sum(map(max, sizes))
+
+
+def size_bytes(folder: Path) -> int:
+    """The size of a partition's log; files that were just deleted do not count."""
+    total = 0
+    for path in folder.glob("*.log"):
+        try:
+            total += path.stat().st_size
+        except FileNotFoundError:
+            continue
+    return total
+
+
+@dataclass(frozen=True, slots=True)
+class Succession:
+    """A new active controller, and when it first answered after its predecessor was killed."""
+
+    leader_id: int
+    epoch: int
+    after_ms: int
+
+
+async def await_successor(
+    survivors: Sequence[Address], killed_id: int, killed_at_ms: int
+) -> Succession:
+    """Ask `survivors` again and again, until a new leader answers; raises `StoryFailed`."""
+
+    async def probe(address: Address) -> Succession:
+        async with AdminClient([address], is_controller=True, timeout_ms=PROBE_MS) as client:
+            while True:
+                try:
+                    quorum = await client.describe_quorum()
+                except AdminError:
+                    await asyncio.sleep(PROBE_PAUSE_MS / 1_000)
+                    continue
+                if quorum.leader_id not in (killed_id, -1):
+                    after_ms = monotonic_ms() - killed_at_ms
+                    return Succession(quorum.leader_id, quorum.leader_epoch, after_ms)
+                await asyncio.sleep(PROBE_PAUSE_MS / 1_000)
+
+    loop = asyncio.get_running_loop()
+    probes = [loop.create_task(probe(address)) for address in survivors]
+    try:
+        async with asyncio.timeout(SUCCESSION_MS / 1_000):
+            return await next(asyncio.as_completed(probes))
+    except TimeoutError:
+        raise StoryFailed(f"no other controller became active within {SUCCESSION_MS} ms") from None
+    finally:
+        for each in probes:
+            each.cancel()
+        await asyncio.gather(*probes, return_exceptions=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +193,7 @@ class Outcome:
 
 
 class Story:
-    """One telling, on a cluster whose processes run."""
+    """One run of the story, on a cluster whose processes run."""
 
     def __init__(self, cluster: LocalCluster, screen: Screen, rng: random.Random) -> None:
         self._cluster = cluster
@@ -69,22 +202,28 @@ class Story:
         self._client = AdminClient(cluster.brokers, is_controller=False)
 
     async def tell(self) -> Outcome:
-        """Tell it; raises `StoryFailed`, or the `AdminError` of a step that did not succeed."""
+        """Run it; raises `StoryFailed`, or the `AdminError` of a step that did not succeed."""
         async with AsyncExitStack() as stack:
             stack.push_async_callback(self._client.close)
-            producer = await stack.enter_async_context(self._producer())
+            producer = await stack.enter_async_context(
+                Producer(
+                    self._cluster.brokers, batch_bytes=BATCH_BYTES, buffer_bytes_max=BUFFER_BYTES
+                )
+            )
             workload = await self._prepare(producer)
-            await self._show_quorum("The quorum")
+            quorum = await self._client.describe_quorum()
+            self._screen.step("The quorum")
+            self._screen.say(f"{quorum_text.status(quorum)}\n\n{quorum_text.replication(quorum)}")
             stop = asyncio.Event()
             async with asyncio.TaskGroup() as tasks:
                 stream = tasks.create_task(workload.stream(RECORDS_PER_SECOND, stop))
-                # A producer that gave up ends the story at once: the group cancels the rest.
+                # A producer that gives up ends the story at once: the group cancels the rest.
                 stack.callback(stop.set)
                 succession, moving, move_ms, copied = await self._move()
                 stop.set()
                 await stream
             result = await self._read_back(workload)
-            await self._bring_back(succession)
+            await self._bring_back()
         return Outcome(
             succession=succession,
             moving_when_killed=moving,
@@ -92,11 +231,6 @@ class Story:
             copied_bytes=copied,
             longest_wait_ms=workload.longest_wait_ms,
             balance=result,
-        )
-
-    def _producer(self) -> Producer:
-        return Producer(
-            self._cluster.brokers, batch_bytes=BATCH_BYTES, buffer_bytes_max=BUFFER_BYTES
         )
 
     async def _prepare(self, producer: Producer) -> Workload:
@@ -109,34 +243,27 @@ class Story:
             replication_factor=REPLICATION_FACTOR,
             configs={"min.insync.replicas": "2"},
         )
-        await self._until_led()
+        await self._until_in_sync()
         workload = Workload(producer, TOPIC, PARTITIONS)
         begun_ms = monotonic_ms()
         loaded_bytes = await workload.load(for_ms=LOAD_MS, bytes_max=LOADED_BYTES_MAX)
         self._screen.say(
             f"{show_size(loaded_bytes)} written in {show_duration(monotonic_ms() - begun_ms)}; "
-            f"from here on a producer goes on with {RECORDS_PER_SECOND} records a second, acks=all"
+            f"from here on a producer writes {RECORDS_PER_SECOND} records a second, acks=all"
         )
         return workload
 
-    async def _until_led(self) -> TopicDescription:
-        """The topic, once each partition has a leader and all its replicas in sync."""
+    async def _until_in_sync(self) -> TopicDescription:
+        """Return the topic, once all replicas of each partition are in sync."""
         while True:
             topic = (await self._client.describe_topics([TOPIC])).get(TOPIC)
             if topic and all(len(p.isr) == REPLICATION_FACTOR for p in topic.partitions):
                 return topic
             await asyncio.sleep(POLL_MS / 1_000)
 
-    async def _show_quorum(self, title: str) -> QuorumDescription:
-        quorum = await self._client.describe_quorum()
-        self._screen.step(title)
-        self._screen.say(quorum_text.status(quorum))
-        self._screen.say("\n" + quorum_text.replication(quorum))
-        return quorum
-
     async def _move(self) -> tuple[Succession, int, int, int]:
         """Move every partition and kill the active controller meanwhile."""
-        topic = await self._until_led()
+        topic = await self._until_in_sync()
         before = {PartitionId(TOPIC, p.partition): tuple(p.replicas) for p in topic.partitions}
         plan = plan_moves(topic, [node.id for node in self._cluster.plan.brokers])
         self._screen.step("Move every partition to another set of brokers, leaders included")
@@ -148,21 +275,34 @@ class Story:
         results = await self._client.alter_reassignments(plan)
         refused = [result for result in results if result.kafka_error_code]
         if refused:
-            raise StoryFailed(moves_text.not_started(refused))
-        self._screen.say(moves_text.started([one.id for one in plan]))
-        moving = await self._until_moment(begun_ms)
-        killed = await self._kill_leader(begun_ms, moving)
-        with self._screen.moving() as display:
-            succession = await self._succeed(display, copies, moving, *killed)
-            await self._until_moved(display, copies)
+            raise StoryFailed(reassign_text.not_started(refused))
+        self._screen.say(reassign_text.started([one.id for one in plan]))
+        moving = await self._until_kill(begun_ms)
+        killed, killed_at_ms = await self._kill_leader(begun_ms, moving)
+        with self._screen.bar() as bar:
+            survivors = [n.kafka for n in self._cluster.plan.controllers if n is not killed]
+            waiting = await_successor(survivors, killed.id, killed_at_ms)
+            async with asyncio.TaskGroup() as tasks:
+                successor = tasks.create_task(waiting)
+                while not successor.done():
+                    self._screen.show(bar, copies, moving)
+                    await asyncio.sleep(POLL_MS / 1_000)
+            succession = successor.result()
+            self._screen.say(
+                f"controller {succession.leader_id} answers as the active one in epoch "
+                f"{succession.epoch}, {succession.after_ms} ms after the kill"
+            )
+            while active := await self._client.list_reassignments():
+                self._screen.show(bar, copies, len(active))
+                await asyncio.sleep(POLL_MS / 1_000)
+            self._screen.show(bar, copies, 0)
         move_ms = monotonic_ms() - begun_ms
-        copied = sum(copy.copied_bytes for copy in copies.look())
         self._screen.say(f"all {PARTITIONS} partitions have moved after {show_duration(move_ms)}")
         await self._verify(plan)
-        return succession, moving, move_ms, copied
+        return succession, moving, move_ms, copies.look()[0]
 
-    async def _until_moment(self, begun_ms: int) -> int:
-        """Wait for a random moment in the middle of the move; how many partitions move then."""
+    async def _until_kill(self, begun_ms: int) -> int:
+        """Wait for a random moment in the middle of the move; return how many partitions move."""
         moment_ms = begun_ms + self._rng.randint(*KILL_AFTER_MS)
         while True:
             moving = len(await self._client.list_reassignments())
@@ -173,7 +313,7 @@ class Story:
             await asyncio.sleep(POLL_MS / 1_000)
 
     async def _kill_leader(self, begun_ms: int, moving: int) -> tuple[NodePlan, int]:
-        """Kill the active controller; who it was, and when."""
+        """Kill the active controller; return it, and the time of the kill."""
         quorum = await self._client.describe_quorum()
         node = next(n for n in self._cluster.plan.controllers if n.id == quorum.leader_id)
         pid = self._cluster.pid(node.name)
@@ -186,48 +326,19 @@ class Story:
         await self._cluster.kill(node.name)
         return node, killed_at_ms
 
-    async def _succeed(
-        self, display: Moving, copies: Copies, moving: int, killed: NodePlan, killed_at_ms: int
-    ) -> Succession:
-        """Wait for another controller; the brokers go on copying meanwhile."""
-        survivors = [n.kafka for n in self._cluster.plan.controllers if n is not killed]
-        async with asyncio.TaskGroup() as tasks:
-            successor = tasks.create_task(
-                await_successor(survivors, killed.id, killed_at_ms, SUCCESSION_MS)
-            )
-            while not successor.done():
-                display.show(copies.look(), moving)
-                await asyncio.sleep(POLL_MS / 1_000)
-        succession = successor.result()
-        if succession is None:
-            raise StoryFailed(f"no other controller became active within {SUCCESSION_MS} ms")
-        display.say(
-            f"controller {succession.leader_id} answers as the active one in epoch "
-            f"{succession.epoch}, {succession.after_ms} ms after the kill"
-        )
-        return succession
-
-    async def _until_moved(self, display: Moving, copies: Copies) -> None:
-        while True:
-            active = await self._client.list_reassignments()
-            display.show(copies.look(), len(active))
-            if not active:
-                return
-            await asyncio.sleep(POLL_MS / 1_000)
-
     async def _verify(self, plan: Sequence[Assignment]) -> None:
         self._screen.step("Verify the plan")
         deadline_ms = monotonic_ms() + CAUGHT_UP_MS
         while True:
             topic = (await self._client.describe_topics([TOPIC]))[TOPIC]
             now = {PartitionId(TOPIC, p.partition): p.replicas for p in topic.partitions}
-            states = moves_text.move_states(plan, {}, now)
-            is_done = all(each.status is moves_text.MoveStatus.COMPLETED for each in states)
+            states = reassign_text.move_states(plan, (), now)
+            is_done = all(each.status is reassign_text.MoveStatus.COMPLETED for each in states)
             if is_done or monotonic_ms() > deadline_ms:
                 break
             # The broker that described the topic may be a moment behind the controller.
             await asyncio.sleep(POLL_MS / 1_000)
-        self._screen.say(moves_text.verified(states))
+        self._screen.say(reassign_text.verified(states))
         if not is_done:
             raise StoryFailed("the partitions are not where the plan wants them")
 
@@ -242,7 +353,7 @@ class Story:
         )
         return result
 
-    async def _bring_back(self, succession: Succession) -> None:
+    async def _bring_back(self) -> None:
         """Start the killed controller again, and wait until it has caught up."""
         down = next(n for n in self._cluster.plan.controllers if self._cluster.pid(n.name) is None)
         self._screen.step(f"Start {down.name} again")
@@ -263,8 +374,11 @@ class Story:
 
 
 def plan_moves(topic: TopicDescription, brokers: Sequence[int]) -> list[Assignment]:
-    """A plan that moves every partition: a broker that has no replica takes the place, and the
-    lead, of the one that leads by preference. Those with the least to take over come first."""
+    """A plan that moves every partition and its leader.
+
+    In each partition a broker without a replica replaces the preferred leader; the brokers that
+    have replaced the fewest come first.
+    """
     load = dict.fromkeys(brokers, 0)
     plan = []
     for partition in topic.partitions:
