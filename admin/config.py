@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, assert_never
 
-from admin.addresses import Address
 from admin.settings import (
     BY_ENVIRONMENT,
     ENVIRONMENT_PREFIX,
@@ -25,6 +24,7 @@ from admin.settings import (
 from quorum.core.limits import FETCH_WAIT_MS_MAX, Timeouts
 from quorum.core.vocabulary import ReplicaId
 from quorum.snapshotting import SnapshotLimits
+from quorum.transport.address import Address
 
 if TYPE_CHECKING:
     from broker.config import BrokerConfig

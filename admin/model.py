@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 from uuid import UUID
 
-from admin.addresses import Address
 from controller.quorum_description import UNKNOWN
+from quorum.transport.address import Address
 
 NO_LEADER: Final = -1
 

@@ -13,7 +13,6 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
-from admin.addresses import Address, parse_address, parse_addresses
 from admin.units import parse_duration_ms, parse_size_bytes
 from broker import limits as broker_limits
 from quorum.core.limits import BATCH_BYTES_MAX, FETCH_WAIT_MS_MAX, SEGMENT_BYTES_MAX, Timeouts
@@ -21,6 +20,7 @@ from quorum.core.vocabulary import ReplicaId
 from quorum.discovery.address_book import BOOTSTRAP_SERVERS_MAX
 from quorum.log.meta_properties import uuid_from_text
 from quorum.snapshotting import SnapshotLimits
+from quorum.transport.address import Address, parse_address, parse_addresses
 from statemachine.features.features import level_of_release
 from statemachine.limits import METADATA_VERSION_MAX, METADATA_VERSION_MIN, NO_OP_INTERVAL_MS
 

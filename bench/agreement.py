@@ -4,13 +4,13 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any, Final
 
-from admin.addresses import Address
 from admin.client.admin_client import AdminClient
 from admin.client.channels import Channels, Form
 from bench.asker import Claim
 from bench.brokers import TIMEOUT_MS
 from bench.faults import RunFailed
 from quorum.protocol.apis import ApiKey
+from quorum.transport.address import Address
 
 TRIES: Final = 100
 PAUSE_MS: Final = 20

@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from typing import Any, Final
 from uuid import UUID
 
-from admin.addresses import Address
 from admin.client.channels import Channels, Form, NoResponse
 from bench.faults import RunFailed
 from quorum.protocol.apis import ApiKey
+from quorum.transport.address import Address
 from statemachine.features.features import RANGES
 
 HEARTBEAT_MS: Final = 1_000

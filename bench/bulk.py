@@ -11,13 +11,13 @@ from datetime import timedelta
 from time import perf_counter
 from typing import Any, Final, cast
 
-from admin.addresses import Address
 from admin.client.channels import Form
 from bench.faults import RunFailed
 from quorum.protocol import codec
 from quorum.protocol.apis import ApiKey
 from quorum.protocol.frames import FrameSplitter
 from quorum.protocol.malformed import Malformed
+from quorum.transport.address import Address
 
 ANSWER_SECONDS_MAX: Final = 120.0
 PATIENCE: Final = timedelta(seconds=ANSWER_SECONDS_MAX)

@@ -10,11 +10,11 @@ from dataclasses import replace
 from time import perf_counter
 from typing import Final
 
-from admin.addresses import Address
 from bench.bulk import Bulk, check, connected
 from bench.faults import RunFailed
 from bench.population import Held, Population, isr_request
 from quorum.protocol.apis import ApiKey
+from quorum.transport.address import Address
 
 WARM_UP_SECONDS: Final = 1.0
 _EPOCH_BYTES: Final = 4

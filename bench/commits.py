@@ -17,7 +17,6 @@ from typing import Final
 
 import click
 
-from admin.addresses import Address
 from admin.client.admin_client import AdminClient, AdminError
 from admin.client.channels import NoResponse
 from admin.tools.local_cluster import LocalCluster
@@ -29,6 +28,7 @@ from bench.faults import RunFailed
 from bench.load import Load
 from bench.options import document_option, folder_option, workplace
 from bench.report import Processes, Row, Section, described, table
+from quorum.transport.address import Address
 
 TOPIC: Final = "bench"
 BROKER_IDS: Final = (101, 102, 103)

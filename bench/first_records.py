@@ -10,7 +10,6 @@ from collections.abc import Collection
 from datetime import timedelta
 from typing import Any, Final
 
-from admin.addresses import Address
 from admin.client.channels import Channels, Form
 from admin.client.routes import RETRIABLE
 from admin.model import TopicDescription
@@ -18,6 +17,7 @@ from bench.faults import RunFailed
 from quorum.clocks import wall_ms
 from quorum.protocol.apis import ApiKey
 from quorum.records.encode import ClientRecord, encode_client
+from quorum.transport.address import Address
 
 PAUSE_MS: Final = 5
 TIMEOUT_MS: Final = 30_000

@@ -5,10 +5,10 @@ from array import array
 from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 
-from admin.addresses import Address
 from bench import machine
 from bench.faults import RunFailed
 from bench.report import Processes, Row
+from quorum.transport.address import Address
 
 WARM_UP_SECONDS: Final = 1.0
 

@@ -13,7 +13,6 @@ from time import perf_counter
 from types import MappingProxyType
 from typing import Final
 
-from admin.addresses import Address
 from bench import growth
 from bench.brokers import Brokers
 from bench.bulk import check, form_of, framed, timed
@@ -28,6 +27,7 @@ from bench.population import Population
 from bench.stops import Stop, stops_in
 from bench.turns import Found, Step
 from quorum.protocol.apis import ApiKey
+from quorum.transport.address import Address
 
 CREATED_AT_ONCE: Final = 5_000
 MOVED_AT_ONCE: Final = 5_000

@@ -15,13 +15,13 @@ from pathlib import Path
 from time import perf_counter
 from typing import Final
 
-from admin.addresses import Address
 from admin.client.admin_client import AdminClient, AdminError
 from admin.settings import ENVIRONMENT_PREFIX
 from admin.tools.local_cluster import last_line
 from admin.tools.local_plan import LOG_FILE, NodePlan
 from bench.faults import RunFailed
 from bench.rivals import Rival
+from quorum.transport.address import Address
 
 START_MS: Final = 90_000
 STOP_MS: Final = 30_000

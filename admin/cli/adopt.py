@@ -9,8 +9,8 @@ import click
 from admin.cli.options import Parsed, command_line, write
 
 if TYPE_CHECKING:
-    from admin.addresses import Address
     from quorum.core.vocabulary import ReplicaId
+    from quorum.transport.address import Address
 
 
 def _voters(text: str) -> "Mapping[ReplicaId, Address]":

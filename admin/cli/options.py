@@ -18,10 +18,10 @@ from click.core import ParameterSource
 from admin.cli.output import Json, as_json, as_yaml
 
 if TYPE_CHECKING:
-    from admin.addresses import Address
     from admin.capabilities.schema import Request
     from admin.client.admin_client import AdminClient
     from admin.model import PartitionId
+    from quorum.transport.address import Address
 
 
 T = TypeVar("T")
@@ -65,7 +65,7 @@ class Parsed(click.ParamType[T]):
 
 
 def _addresses(text: str) -> "tuple[Address, ...]":
-    from admin.addresses import parse_addresses
+    from quorum.transport.address import parse_addresses
 
     return parse_addresses(text)
 

@@ -29,10 +29,10 @@ from admin.cli.options import (
 from quorum.clocks import wall_ms
 
 if TYPE_CHECKING:
-    from admin.addresses import Address
     from admin.client.admin_client import AdminClient
     from controller.quorum_description import QuorumDescription
     from quorum.core.vocabulary import ReplicaKey
+    from quorum.transport.address import Address
 
 What = Literal["status", "replication"]
 

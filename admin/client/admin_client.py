@@ -7,7 +7,6 @@ from uuid import UUID
 
 import msgspec
 
-from admin.addresses import Address
 from admin.capabilities import schema
 from admin.capabilities.reassignments import AssignedPartition, BeginMove, BegunMove
 from admin.capabilities.schema import Request, with_key
@@ -45,6 +44,7 @@ from quorum.core.reconfiguration import NOT_DONE
 from quorum.core.vocabulary import NO_DIRECTORY, ReplicaKey
 from quorum.protocol.apis import ApiKey
 from quorum.protocol.extension_tags import Consistency
+from quorum.transport.address import Address
 
 __all__ = ["AdminClient", "AdminError", "Incompatible", "Refused", "Unreachable"]
 

@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from admin.addresses import Address
 from admin.client.channels import Channels, Fill, Form, NoResponse
 from admin.faults import Incompatible, Refused, Unreachable, explained
 from quorum.core.vocabulary import NO_REPLICA
 from quorum.protocol.apis import ApiKey
 from quorum.protocol.extension_tags import Consistency
+from quorum.transport.address import Address
 
 ATTEMPT_MS: Final = 2_000
 """The time for an attempt while others can be asked; it doubles with each round through them. A

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, NamedTuple
 
-from admin.addresses import Address
 from admin.faults import Incompatible
 from quorum.clocks import monotonic_ms
 from quorum.protocol.apis import ApiKey
 from quorum.protocol.codec import build, encode_request_body, request_schema
 from quorum.protocol.extension_tags import Consistency, offset_of, with_consistency, with_patience
 from quorum.protocol.malformed import Malformed
+from quorum.transport.address import Address
 from quorum.transport.channel import Channel
 from quorum.transport.outcomes import ConnectionLost, Loss, NotServed, RequestFailed, Unsendable
 from quorum.transport.sweeper import Sweeper

@@ -6,7 +6,6 @@ A `read` function trusts the shape of the message, which the codec has checked, 
 from collections.abc import Sequence
 from typing import Any, Final
 
-from admin.addresses import Address
 from admin.client.asking import Question, Verdict, whole
 from admin.client.channels import Form
 from admin.faults import Refused
@@ -15,6 +14,7 @@ from controller.quorum_description import QuorumDescription, ReplicaInfo
 from quorum.core.vocabulary import NO_DIRECTORY
 from quorum.protocol.apis import ApiKey
 from quorum.protocol.raft_types import METADATA_PARTITION, METADATA_TOPIC
+from quorum.transport.address import Address
 
 UNKNOWN_TOPIC_OR_PARTITION: Final = 3
 LEADER_NOT_AVAILABLE: Final = 5

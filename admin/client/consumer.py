@@ -10,13 +10,13 @@ from enum import IntEnum
 from functools import partial
 from typing import Any, Final, NamedTuple
 
-from admin.addresses import Address
 from admin.client.channels import Channels, Fill, Form, NoResponse
 from admin.client.routes import PAUSE_MS, PAUSE_MS_MAX, RETRIABLE, Route, Routes
 from admin.faults import AdminError, Refused, explained
 from quorum.protocol.apis import ApiKey
 from quorum.records.batch import CorruptBatch, check_crc, headers, whole_bytes
 from quorum.records.decode import Record, UnsupportedCodec, decode
+from quorum.transport.address import Address
 
 TIMEOUT_MS: Final = 30_000
 """How long partitions may be without a leader that answers before a reader gives up."""

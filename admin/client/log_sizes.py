@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, Final, TypeAlias
 
-from admin.addresses import Address
 from admin.capabilities.plan_steps import BytesMoved, PlanResult
 from admin.client.admin_client import AdminClient, Incompatible
 from admin.client.channels import Channels, Fill, Form, NoResponse
 from quorum.protocol.apis import ApiKey
+from quorum.transport.address import Address
 
 PATIENCE_MS: Final = 3_000
 """The time that each broker may take."""

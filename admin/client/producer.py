@@ -14,7 +14,6 @@ from datetime import timedelta
 from enum import IntEnum
 from typing import Any, Final, NamedTuple
 
-from admin.addresses import Address
 from admin.client.asking import Asker, Question
 from admin.client.channels import Channels, Form, NoResponse
 from admin.client.routes import PAUSE_MS, PAUSE_MS_MAX, RETRIABLE, Route, Routes
@@ -22,6 +21,7 @@ from admin.faults import AdminError, Refused, explained
 from admin.model import PartitionId
 from quorum.protocol.apis import ApiKey
 from quorum.records.encode import ClientRecord, encode_client
+from quorum.transport.address import Address
 
 DELIVERY_MS: Final = 60_000
 """How long a batch is tried, from its first request on."""

@@ -7,10 +7,10 @@ from types import MappingProxyType
 from typing import Final
 from uuid import UUID
 
-from admin.addresses import Address
 from admin.client import cluster
 from admin.client.asking import Asker
 from admin.faults import AdminError
+from quorum.transport.address import Address
 
 RETRIABLE: Final = frozenset({3, 5, 6, 7, 9, 13, 19, 20, 56, 74, 75, 76, 78, 100, 103})
 """Errors of a partition that pass: unknown yet, no leader yet, moved, too few in sync, fenced."""

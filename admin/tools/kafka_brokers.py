@@ -9,12 +9,12 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
-from admin.addresses import Address
 from admin.settings import SETTINGS, Role
 from admin.tools.kafka_runtime import Runtime
 from admin.tools.local_plan import ClusterPlan, NodePlan, log_dir, write_atomically
 from quorum.core.vocabulary import ReplicaId
 from quorum.log.meta_properties import load_or_create
+from quorum.transport.address import Address
 from statemachine.vocabulary import LEVEL_KRAFT_VERSION, METADATA_VERSION
 
 CONTROLLER_LISTENER: Final = "CONTROLLER"

@@ -19,7 +19,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Final
 
-from admin.addresses import Address
 from admin.client.admin_client import AdminClient, AdminError
 from admin.settings import ENVIRONMENT_PREFIX, Role
 from admin.tools import kafka_brokers
@@ -36,6 +35,7 @@ from admin.tools.local_plan import (
     write_atomically,
     write_settings,
 )
+from quorum.transport.address import Address
 from statemachine.vocabulary import METADATA_VERSION
 
 START_MS: Final = 60_000

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any, Final
 from uuid import UUID
 
-from admin.addresses import Address, parse_address
 from admin.settings import SETTINGS, Role
 from quorum.core.vocabulary import uuid_to_text
+from quorum.transport.address import Address, parse_address
 
 HOST: Final = "127.0.0.1"
 CONTROLLERS: Final = 3

@@ -6,7 +6,6 @@ import random
 from collections.abc import AsyncIterator, Sequence
 from typing import Any, Final
 
-from admin.addresses import Address
 from admin.client.admin_client import AdminClient, AdminError
 from admin.client.channels import Channels, Form, NoResponse
 from admin.settings import Role
@@ -18,6 +17,7 @@ from controller.quorum_description import QuorumDescription
 from quorum.core.vocabulary import uuid_to_text
 from quorum.log.meta_properties import new_directory_id
 from quorum.protocol.apis import ApiKey
+from quorum.transport.address import Address
 
 PROBE_MS: Final = 1_000
 WRITE_MS: Final = 10_000

@@ -9,12 +9,12 @@ from typing import Any, Final
 
 import aiohttp
 
-from admin.addresses import Address
 from bench.faults import RunFailed
 from bench.load import Connection, Make
 from bench.peers.cluster import NODES, NotDone
 from bench.peers.etcd_asker import EtcdAsker
 from chaos.processes.proxies import free_addresses
+from quorum.transport.address import Address
 
 PROBE_SECONDS: Final = 1.0
 WRITE_SECONDS: Final = 10.0

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any, Final
 from uuid import UUID
 
-from admin.addresses import Address
 from admin.client.channels import Channels, Form
 from admin.tools.kafka_runtime import Runtime
 from admin.tools.local_plan import log_dir
@@ -34,6 +33,7 @@ from quorum.persistent_state import LOG_FOLDER
 from quorum.protocol.apis import ApiKey
 from quorum.records.batch import CorruptBatch
 from quorum.records.decode import decode as decode_records
+from quorum.transport.address import Address
 from statemachine.records.codec import decode
 from statemachine.records.kafka_records import PartitionChange
 

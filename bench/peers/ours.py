@@ -7,7 +7,6 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from admin.addresses import Address
 from admin.client.admin_client import AdminClient, AdminError
 from admin.tools import local_plan
 from bench import agreement
@@ -16,6 +15,7 @@ from bench.commits import TOPIC, claim_partitions
 from bench.load import Make
 from bench.peers import controllers
 from bench.peers.controllers import Controllers
+from quorum.transport.address import Address
 
 PROBE_MS: Final = controllers.PROBE_MS
 

@@ -12,13 +12,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from admin.addresses import Address
 from bench import machine
 from bench.faults import RunFailed
 from bench.load import WARM_UP_SECONDS, Make
 from bench.peers.cluster import NODES, NotDone
 from bench.report import Processes, Row
 from chaos.processes.proxies import free_addresses
+from quorum.transport.address import Address
 
 LINE_BYTES_MAX: Final = 64 * 1024 * 1024
 _SCRIPT: Final = Path(__file__).with_name("syncobj_node.py")

@@ -50,6 +50,15 @@ def parse_address(text: str) -> Address:
     return Address(host, int(port))
 
 
+def parse_addresses(text: str) -> tuple[Address, ...]:
+    """The addresses of a list `host:port,host:port`; raises `BadAddress`, also if one repeats."""
+    found = tuple(map(parse_address, text.split(",")))
+    for place, address in enumerate(found):
+        if address in found[:place]:
+            raise BadAddress(f"{address} is listed twice")
+    return found
+
+
 def peer_name(peername: object) -> str:
     """The name of a socket's peer in log lines."""
     match peername:

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final
 
-from admin.addresses import Address
 from quorum.clocks import monotonic_ms
 from quorum.protocol.api_versions import write_offer
 from quorum.protocol.apis import SPOKEN, ApiKey, VersionRange
@@ -18,6 +17,7 @@ from quorum.protocol.codec import (
     nested,
     response_schema,
 )
+from quorum.transport.address import Address
 from quorum.transport.inbound import InboundRequest
 from quorum.transport.server import Server
 

@@ -7,7 +7,6 @@ from uuid import UUID
 
 import pytest
 
-from admin.addresses import Address
 from admin.capabilities.reassignments import AssignedPartition, BeginMove
 from admin.client import asking
 from admin.client.admin_client import AdminClient, Incompatible, Refused, Unreachable
@@ -15,6 +14,7 @@ from admin.model import Assignment, Reassignment
 from controller.move_requests import MoveOptions, decode_options
 from quorum.core.vocabulary import ReplicaId, ReplicaKey
 from quorum.protocol.apis import ApiKey
+from quorum.transport.address import Address
 from tests.admin.scripted_node import (
     Asked,
     HangUp,

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from admin.addresses import Address
 from admin.cli.main import group
 from admin.client.admin_client import AdminClient, Refused
 from admin.model import ALL_BROKERS, BROKER, TOPIC, ConfigInfo
+from quorum.transport.address import Address
 from tests.support.broker_requests import created, joined
 from tests.support.controllers import CLUSTER_ID, a_controller
 from tests.support.kafka_client import kafka_client

@@ -6,12 +6,12 @@ from uuid import UUID
 
 from click.testing import CliRunner
 
-from admin.addresses import Address
 from admin.cli import quorum_text
 from admin.cli.main import group
 from admin.client.admin_client import AdminClient
 from admin.model import NodePlace, Whereabouts
 from quorum.core.vocabulary import NO_DIRECTORY
+from quorum.transport.address import Address
 from tests.admin.http.test_http_api import http_door
 from tests.support.controllers import CLUSTER_ID, a_controller, controllers
 

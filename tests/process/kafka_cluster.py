@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from admin.addresses import Address
 from admin.client.admin_client import AdminClient
 from admin.model import TopicDescription
 from admin.tools.local_cluster import LocalCluster
 from admin.tools.local_plan import LOG_FILE, NodePlan, Wanted, log_dir, settle
+from quorum.transport.address import Address
 from tests.process.kafka_groups import PARTITIONS, group_traffic
 from tests.process.kafka_traffic import Traffic
 from tests.support.kafka_tools import runtime

@@ -8,7 +8,6 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from admin.addresses import Address
 from admin.client.admin_client import AdminClient
 from admin.client.producer import Producer
 from admin.settings import Role
@@ -16,6 +15,7 @@ from admin.tools import kafka_brokers
 from admin.tools.kafka_runtime import Runtime
 from admin.tools.local_plan import ClusterPlan, NodePlan, log_dir
 from quorum.records.encode import ClientRecord
+from quorum.transport.address import Address
 from statemachine.image.image import Image
 from tests.process.joining_nodes import nap
 from tests.support.controllers import CLUSTER_ID, HOST, Node

@@ -13,8 +13,8 @@ from typing import Final
 
 import pytest
 
-from admin.addresses import Address
 from admin.tools import kafka_brokers
+from quorum.transport.address import Address
 from tests.admin.tools.old_controllers import fingerprint
 from tests.process.local_process import metaquorum
 from tests.support.kafka_tools import runtime

@@ -16,9 +16,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from admin.addresses import Address
 from admin.tools import kafka_brokers
 from admin.tools.kafka_runtime import Runtime
+from quorum.transport.address import Address
 from tests.support.ports import free_ports
 
 CLUSTER_ID: Final = "4L6g3nShT-eMCtK--X86sw"

@@ -11,7 +11,6 @@ from typing import Final
 import click
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
 
-from admin.addresses import Address
 from admin.cli import quorum_text, reassign_text
 from admin.client.admin_client import AdminClient, AdminError
 from admin.client.producer import Producer
@@ -21,6 +20,7 @@ from admin.tools.local_cluster import LocalCluster
 from admin.tools.local_plan import ClusterPlan, NodePlan, log_dir
 from admin.units import show_duration, show_size
 from quorum.clocks import monotonic_ms
+from quorum.transport.address import Address
 
 TOPIC: Final = "orders"
 PARTITIONS: Final = 6

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
-from admin.addresses import Address
 from admin.client.consumer import Consumer, Position
 from admin.client.producer import Producer, Sent
 from quorum.clocks import monotonic_ms, wall_ms
 from quorum.records.encode import ClientRecord
+from quorum.transport.address import Address
 
 NO_OFFSET: Final = -1
 _HEAD: Final = "%05d-%012d "

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 from uuid import UUID
 
-from admin.addresses import Address
 from quorum.protocol.apis import ApiKey
 from quorum.records.batch import header_at
 from quorum.records.decode import Record, decode
+from quorum.transport.address import Address
 from tests.admin.scripted_node import Asked, HangUp, ScriptedNode, listening
 
 TOPIC: Final = "orders"

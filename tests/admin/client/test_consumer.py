@@ -5,12 +5,12 @@ from contextlib import aclosing
 
 import pytest
 
-from admin.addresses import Address
 from admin.client.consumer import Consumer, Position
 from admin.client.routes import UnknownTopic
 from admin.faults import AdminError, Refused
 from quorum.protocol.apis import ApiKey
 from quorum.records.encode import ClientRecord, encode_client
+from quorum.transport.address import Address
 from tests.admin.client.memory_brokers import FIRST_ID, TOPIC, MemoryBrokers
 from tests.admin.scripted_node import Asked, ScriptedNode, listening
 

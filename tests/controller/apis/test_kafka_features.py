@@ -8,12 +8,12 @@ from uuid import UUID
 
 import pytest
 
-from admin.addresses import Address
 from admin.client.admin_client import AdminClient
 from admin.faults import Refused
 from quorum.discovery.address_book import AddressBook
 from quorum.discovery.gossip import Gossip
 from quorum.protocol.apis import ApiKey
+from quorum.transport.address import Address
 from statemachine.features.features import FEATURES
 from tests.controller.apis.samples import controller_registration, update_features, wrapped
 from tests.support.broker_requests import joined, registration
