@@ -1,31 +1,54 @@
-"""Commands about the cluster as a whole: its founding, its controllers, its producer ids."""
+"""Commands about the cluster as a whole: its founding, features, controllers and producer ids.
+
+UpdateFeatures (api 57, KIP-584) changes all features of a request or none. A level must be
+supported by this code, by every registered broker, fenced or not, and by every controller that
+votes. The order of the checks and the messages are those of Kafka's `FeatureControlManager`.
+metadata.version never goes below a level whose records an older level could not hold.
+"""
+
+from collections.abc import Iterator, Mapping
 
 from statemachine.commands import (
     AllocateProducerIds,
     Done,
+    FeatureUpdate,
     FoundCluster,
     ProducerIdsAllocated,
     RegisterController,
+    UpdateFeatures,
+    UpgradeType,
 )
+from statemachine.configs.effective import MIN_ISR
 from statemachine.errors import Error
 from statemachine.features.features import (
+    ELR_VERSION,
     FEATURES,
+    KRAFT_VERSION,
+    RANGES,
     RECORDED,
+    RECORDS_CHANGED_AT,
     default_levels,
     elr_in_force,
+    range_refusal,
     unmet_need,
 )
-from statemachine.features.updates import min_isr_of_the_cluster
+from statemachine.image.image import Image
 from statemachine.limits import (
     METADATA_VERSION_MAX,
     METADATA_VERSION_MIN,
     PRODUCER_ID_MAX,
     PRODUCER_IDS_PER_BLOCK,
 )
+from statemachine.partitions.elr import clear_all_elr
 from statemachine.partitions.isr import stale_broker
 from statemachine.pending_decision import PendingDecision
 from statemachine.records import kafka_records
-from statemachine.vocabulary import LEVEL_CONTROLLER_REGISTRATION, METADATA_VERSION
+from statemachine.vocabulary import (
+    BROKER_RESOURCE,
+    CLUSTER_DEFAULT,
+    LEVEL_CONTROLLER_REGISTRATION,
+    METADATA_VERSION,
+)
 
 BOOTSTRAP = "Bootstrap records"
 
@@ -73,6 +96,157 @@ def founding_levels(command: FoundCluster) -> dict[str, int] | str:
         if reason is not None:
             return reason
     return levels
+
+
+def update_features(draft: PendingDecision, command: UpdateFeatures) -> Done:
+    """Put every feature in force as asked, or say of the first that cannot be why."""
+    proposed = dict(draft.image.features)
+    proposed |= {update.name: update.level for update in command.updates}
+    if len({update.name for update in command.updates}) != len(command.updates):
+        return Done(error=Error.INVALID_REQUEST, message="a feature is named more than once")
+    changes = []
+    for update in command.updates:
+        current = _current(draft.image, command, update.name)
+        reason = _refusal(draft.image, command, update, current, proposed)
+        if reason is not None:
+            return Done(error=Error.INVALID_UPDATE_VERSION, message=reason)
+        if update.level != current:
+            changes.append(kafka_records.FeatureLevel(name=update.name, level=update.level))
+    # What needs a level of metadata.version stands behind it in the log.
+    changes.sort(key=lambda change: change.name != METADATA_VERSION)
+    if command.validate_only:
+        return Done()
+    for change in changes:
+        if change.name == ELR_VERSION:
+            if change.level:
+                draft.records += elr_safety_records(draft.image, command.default_min_isr)
+            clear_all_elr(draft)
+    draft.records += changes
+    return Done()
+
+
+def elr_safety_records(image: Image, default_min_isr: int) -> Iterator[kafka_records.Config]:
+    """Return the records that must precede ELR: one min ISR for all brokers, none for single ones.
+
+    A controller counts with the min ISR of the log; a broker must not count with another (KIP-966).
+    """
+    if MIN_ISR not in image.configs.get((BROKER_RESOURCE, CLUSTER_DEFAULT), {}):
+        yield min_isr_of_the_cluster(default_min_isr)
+    for (kind, name), configs in sorted(image.configs.items()):
+        if kind == BROKER_RESOURCE and name != CLUSTER_DEFAULT and MIN_ISR in configs:
+            yield _min_isr(name, None)
+
+
+def min_isr_of_the_cluster(min_isr: int) -> kafka_records.Config:
+    """The record that says the min ISR of all topics that do not say their own."""
+    return _min_isr(CLUSTER_DEFAULT, str(min_isr))
+
+
+def _min_isr(broker: str, value: str | None) -> kafka_records.Config:
+    return kafka_records.Config(
+        resource_type=BROKER_RESOURCE, resource_name=broker, name=MIN_ISR, value=value
+    )
+
+
+def _current(image: Image, command: UpdateFeatures, name: str) -> int:
+    return command.kraft_version if name == KRAFT_VERSION else image.features.get(name, 0)
+
+
+def _refusal(
+    image: Image,
+    command: UpdateFeatures,
+    update: FeatureUpdate,
+    current: int,
+    proposed: Mapping[str, int],
+) -> str | None:
+    """Return the reason to refuse the level of the feature, or None."""
+    reason = (
+        _nonsense(update)
+        or _support_refusal(image, command, update)
+        or _direction_refusal(update, current)
+    )
+    if reason is None and update.name not in FEATURES:
+        reason = f"Feature {update.name} not found."
+    if reason is None and update.name == METADATA_VERSION:
+        return _metadata_version_refusal(update, current)
+    if reason is None and update.name == KRAFT_VERSION:
+        reason = _kraft_version_refusal(update, current)
+    elif reason is None:
+        reason = unmet_need(update.name, update.level, proposed)
+    if reason is None:
+        return None
+    return f"Invalid update version {update.level} for feature {update.name}. {reason}"
+
+
+def _nonsense(update: FeatureUpdate) -> str | None:
+    if update.upgrade is UpgradeType.UNKNOWN:
+        return "The controller does not support the given upgrade type."
+    if update.level < 0:
+        return "A feature version cannot be less than 0."
+    return None
+
+
+def _direction_refusal(update: FeatureUpdate, current: int) -> str | None:
+    if update.level < current and update.upgrade is UpgradeType.UPGRADE:
+        return (
+            "Can't downgrade the version of this feature without setting the upgrade type to"
+            " either safe or unsafe downgrade."
+        )
+    if update.level > current and update.upgrade is not UpgradeType.UPGRADE:
+        return "Can't downgrade to a newer version."
+    return None
+
+
+def _support_refusal(image: Image, command: UpdateFeatures, update: FeatureUpdate) -> str | None:
+    """Return the first node that does not support the level or has not said so, or None."""
+    name, level = update.name, update.level
+    local = f"Local controller {command.controller_id}"
+    reason = _unsupported(local, RANGES, name, level)
+    if reason is not None:
+        return reason
+    for _, broker in sorted(image.brokers.items()):
+        reason = _unsupported(f"Broker {broker.broker_id}", broker.features, name, level)
+        if reason is not None:
+            return reason
+    for voter in sorted({*command.voters, *image.controllers} - {command.controller_id}):
+        controller = image.controllers.get(voter)
+        if controller is None:
+            return f"controller {voter} has not registered, and may not support this feature"
+        reason = _unsupported(f"Controller {voter}", controller.features, name, level)
+        if reason is not None:
+            return reason
+    return None
+
+
+def _unsupported(
+    who: str, ranges: tuple[kafka_records.FeatureRange, ...], name: str, level: int
+) -> str | None:
+    for each in ranges:
+        if each.name == name:
+            return range_refusal(who, each.min_supported, each.max_supported, level)
+    return range_refusal(who, 0, 0, level)
+
+
+def _kraft_version_refusal(update: FeatureUpdate, current: int) -> str | None:
+    if update.level < current:
+        return "Can't downgrade the version of this feature."
+    if update.level > current:
+        return "It comes with the voters in the log, and these are fixed when the log begins."
+    return None
+
+
+def _metadata_version_refusal(update: FeatureUpdate, current: int) -> str | None:
+    """Return the reason why metadata.version cannot go down to that level, or None."""
+    lost = any(update.level < changed <= current for changed in RECORDS_CHANGED_AT)
+    if not lost:
+        return None
+    reason = (
+        "Unsafe metadata downgrade is not supported in this version."
+        if update.upgrade is UpgradeType.UNSAFE_DOWNGRADE
+        else "Refusing to perform the requested downgrade because it might delete metadata"
+        " information."
+    )
+    return f"Unsupported metadata.version downgrade from {current} to {update.level}. {reason}"
 
 
 def register_controller(draft: PendingDecision, command: RegisterController) -> Done:

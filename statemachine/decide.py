@@ -13,7 +13,6 @@ from statemachine import cluster, commands
 from statemachine.brokers import directories, lifecycle
 from statemachine.commands import AdvanceMoves, AlterPartition, Answer, Command, Decision
 from statemachine.configs import alter_configs, quotas
-from statemachine.features import updates
 from statemachine.image.image import Image
 from statemachine.partitions import elect_leaders, isr
 from statemachine.pending_decision import PendingDecision
@@ -125,7 +124,7 @@ RULES: Final[Mapping[type, Callable[[PendingDecision, Any], Slices[Answer] | Ans
             commands.FoundCluster: cluster.found_cluster,
             commands.RegisterController: cluster.register_controller,
             commands.AllocateProducerIds: cluster.allocate_producer_ids,
-            commands.UpdateFeatures: updates.update_features,
+            commands.UpdateFeatures: cluster.update_features,
             commands.IncrementalAlterConfigs: alter_configs.incremental_alter_configs,
             commands.AlterConfigs: alter_configs.alter_configs,
             commands.AlterClientQuotas: quotas.alter_client_quotas,
