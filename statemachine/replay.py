@@ -57,14 +57,14 @@ def _keys_forgotten(image: Image, record: own_records.KeysForgotten, _offset: in
 
 def _owned(image: Image, record: own_records.ConfigOwned, _offset: int) -> None:
     key = ((record.resource_type, record.resource_name), record.name)
-    image.put(image.owned, key, owned_after(image.owned.get(key), record))
+    image.set_owned(key, owned_after(image.owned.get(key), record))
 
 
 def forget_owned(image: Image, resource: Resource) -> None:
     """The topic is gone, and with it what moves have set of it."""
     for name in LISTS:
         if (resource, name) in image.owned:
-            image.put(image.owned, (resource, name), None)
+            image.set_owned((resource, name), None)
 
 
 REPLAY_MOVES: Final[Mapping[type, Callable[[Image, Any, int], None]]] = MappingProxyType(

@@ -47,6 +47,7 @@ _LOADED: Final = (
     "keys",
     "moves",
     "owned",
+    "owners",
     "quotas",
     "singles",
     "topic_ids",
@@ -79,6 +80,8 @@ class Image:
         """Requests that were asked with a key, and what they were answered."""
         self.owned: dict[OwnedKey, Owned] = {}
         """Configurations that moves have set, and what they were before."""
+        self.owners: dict[MoveId, int] = {}
+        """The number of entries of `owned` that name each move."""
         self.singles: dict[str, Any] = {}
         """What there is one of, by the name of the property that tells it."""
         self.transaction: Transaction | None = None
@@ -93,6 +96,11 @@ class Image:
     def level(self) -> int:
         """The level of metadata.version in force; 0 before the cluster is founded."""
         return self.features.get(METADATA_VERSION, 0)
+
+    def live(self, broker_id: BrokerId) -> bool:
+        """Return True if the broker is registered, and may lead and be in sync."""
+        broker = self.brokers.get(broker_id)
+        return broker is not None and broker.live
 
     @property
     def next_producer_id(self) -> int:
@@ -237,6 +245,14 @@ class Image:
             table[key] = value
         if self._undo_log is not None:
             self._undo_log.note(Image.put, table, key, before)
+
+    def set_owned(self, key: OwnedKey, owned: Owned | None) -> None:
+        """These moves have set the configuration; None is "none"."""
+        for sign, moves in ((-1, self.owned.get(key)), (1, owned)):
+            for move_id in () if moves is None else moves.moves:
+                count = self.owners.get(move_id, 0) + sign
+                self.put(self.owners, move_id, count or None)
+        self.put(self.owned, key, owned)
 
     def set_partition(
         self,

@@ -21,7 +21,7 @@ from statemachine.reassignment.scheduler.queue import is_under_min_isr
 from statemachine.reassignment.settings import CompletionRule, Limits, completion_rule, limits
 from statemachine.reassignment.step import Blocked, Reason, Step, step, steps_left
 from statemachine.reassignment.throttle import rate_of
-from statemachine.vocabulary import NO_LEADER, BrokerId, MoveState, Replicas
+from statemachine.vocabulary import NO_LEADER, MoveState, Replicas
 
 
 class State(Enum):
@@ -107,7 +107,7 @@ def planned_steps(
         isr=current if in_flight else tuple(known),
         leader=partition.leader if partition.leader in current else current[0],
         min_isr=configured_min_isr(image, topic.name),
-        live=lambda broker_id: _live(image, broker_id),
+        live=image.live,
         limits=limits(image),
     )
     after = tuple(each.replicas for each in plan)
@@ -135,7 +135,7 @@ def _waiting(image: Image, topic: Topic, partition: PartitionRegistration) -> It
         isr=partition.isr,
         leader=partition.leader,
         min_isr=configured_min_isr(image, topic.name),
-        live=lambda broker_id: _live(image, broker_id),
+        live=image.live,
         limits=in_force,
     )
     if isinstance(found, Blocked):
@@ -192,7 +192,7 @@ def _under_way(image: Image, topic: Topic, partition: PartitionRegistration) -> 
     if partition.leader == NO_LEADER:
         yield Why(reason=Reason.NO_LEADER, detail="no replica that could lead is alive")
     behind = tuple(each for each in partition.adding if each not in partition.isr)
-    dead = tuple(each for each in behind if not _live(image, each))
+    dead = tuple(each for each in behind if not image.live(each))
     if dead:
         yield from _absent(image, dead, Reason.NO_LIVE_TARGET)
     rule = completion_rule(image)
@@ -209,11 +209,6 @@ def _under_way(image: Image, topic: Topic, partition: PartitionRegistration) -> 
         staying, least = staying_in_sync(partition), needed(partition, configured)
         detail = f"{staying} of those that stay are in sync, and min ISR is {least}"
         yield Why(reason=Reason.MIN_ISR, detail=detail)
-
-
-def _live(image: Image, broker_id: BrokerId) -> bool:
-    broker = image.brokers.get(broker_id)
-    return broker is not None and broker.live
 
 
 def _listed(brokers: Replicas) -> str:

@@ -126,10 +126,7 @@ def release(draft: PendingDecision, at_most: int = THROTTLES_RELEASED_MAX) -> Sl
 
 def is_left(image: Image) -> bool:
     """Return True if a move owns configurations that it no longer needs; called often."""
-    moves = image.moves
-    return any(
-        not rate_of(moves.get(move_id)) for owned in image.owned.values() for move_id in owned.moves
-    )
+    return any(not rate_of(image.moves.get(move_id)) for move_id in image.owners)
 
 
 def is_held(draft: PendingDecision, key: OwnedKey) -> bool:

@@ -40,8 +40,6 @@ def pause_and_resume(
             continue
         if move.state == MoveState.PAUSED:
             continue
-        if move_id in draft.ended:
-            continue
         cause = None if limits.is_unlimited else _cause(draft, queue, shadowed, under_min_isr, move)
         if (cause is None) is (move.state == MoveState.RUNNING):
             continue
@@ -65,24 +63,17 @@ def _cause(
     move: Move,
 ) -> str | None:
     if move.id in under_min_isr:
-        return _told(draft, *under_min_isr[move.id])
-    of_move = queue.of_move.get(move.id)
-    first = (
-        None if of_move is None else next(iter((of_move & queue.under_min_isr) - shadowed), None)
-    )
-    if first is None:
-        return None
-    found = draft.image.index.at(queue.key_at(first))
-    assert found is not None, f"position {first} is of no partition"
-    topic, number = found
-    partition = topic.partition(number)
-    assert partition is not None
-    return _told(draft, topic, number, partition)
-
-
-def _told(
-    draft: PendingDecision, topic: Topic, number: int, partition: PartitionRegistration
-) -> str:
+        topic, number, partition = under_min_isr[move.id]
+    else:
+        positions = (queue.of_move.get(move.id, BitMap()) & queue.under_min_isr) - shadowed
+        if not positions:
+            return None
+        found = draft.image.index.at(queue.key_at(positions[0]))
+        assert found is not None, f"position {positions[0]} is of no partition"
+        topic, number = found
+        known = topic.partition(number)
+        assert known is not None
+        partition = known
     needed = min(configured_min_isr(draft, topic.name), len(partition.aimed))
     return f"{topic.name}-{number} has {len(partition.isr)} in sync, and min ISR is {needed}"
 

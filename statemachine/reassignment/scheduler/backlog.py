@@ -35,29 +35,37 @@ def is_left(image: Image, scheduler: Scheduler) -> bool:
 
 
 def take_up(draft: PendingDecision) -> Slices[bool]:
-    """Complete and elect what can be, for a bounded number; returns whether some are left.
+    """Complete and elect what can be, for a bounded number; return whether some are left.
 
-    Who has changed is looked at once more by the next decision: until then it is not certain that
-    what was decided has been recorded.
+    The next decision looks once more at the partitions that this one changes: until then it is not
+    certain that their records have been appended.
     """
-    if draft.image.transaction is not None:
+    image, scheduler = draft.image, draft.scheduler
+    if image.transaction is not None:
         return False
-    cursor = _cursor_of(draft)
-    changed, first = 0, None
-    positions = cursor.positions(lambda name: _numbers(draft.image, name))
-    for looked_at, (position, name, number) in enumerate(positions):
-        if looked_at == LEFT_OVER_LOOKED_AT_MAX or changed == PARTITIONS_FREED_BY_CONFIGS_MAX:
-            cursor.position = position if first is None else first
-            return True
-        topic = draft.image.topic_named(name)
+    if scheduler.cursor is None:
+        leaderless = image.index.leader_of.get(NO_LEADER, BitMap())
+        scheduler.set_cursor(Cursor(image.index.moving | leaderless))
+    cursor = scheduler.cursor
+    assert cursor is not None, "the cursor is lost in the decision that has set it"
+    start, changed, first = cursor.passed, 0, None
+    portion = cursor.keys[start : start + LEFT_OVER_LOOKED_AT_MAX]
+    end = start + len(portion)
+    for place, key in enumerate(portion, start):
+        if changed == PARTITIONS_FREED_BY_CONFIGS_MAX:
+            end = place
+            break
+        # The partition may be gone, and another one may have its key.
+        found = image.index.at(key)
         cost_us = LOOKED_AT_US
-        if topic is not None and _take_up(draft, topic, number):
+        if found is not None and _take_up(draft, *found):
             cost_us = CHANGED_US
             changed += 1
-            first = position if first is None else first
+            first = place if first is None else first
         yield cost_us
-    cursor.position = cursor.end if first is None else first
-    return False
+    is_left = end < len(cursor.keys)
+    cursor.passed = end if first is None else first
+    return is_left
 
 
 def _take_up(draft: PendingDecision, topic: Topic, number: int) -> bool:
@@ -79,24 +87,3 @@ def _may_be_led(
         return False
     leader, _ = elect(partition, draft.may_lead(partition), election)
     return leader != NO_LEADER
-
-
-def _cursor_of(draft: PendingDecision) -> Cursor:
-    cursor = draft.scheduler.cursor
-    if cursor is None:
-        index = draft.image.index
-        cursor = Cursor({topic.name for topic in index.topics(_keys(draft.image))})
-        draft.scheduler.set_cursor(cursor)
-    return cursor
-
-
-def _keys(image: Image) -> BitMap:
-    index = image.index
-    return index.moving | index.leader_of.get(NO_LEADER, BitMap())
-
-
-def _numbers(image: Image, name: str) -> list[int]:
-    topic = image.topic_named(name)
-    if topic is None:
-        return []
-    return image.index.numbers(BitMap(topic.keys) & _keys(image))

@@ -237,14 +237,9 @@ def _entry(image: Image, key: int, in_force: Limits) -> QueueEntry | None:
         partition,
         configured_min_isr(image, topic.name),
         in_force,
-        lambda broker_id: _live(image, broker_id),
+        image.live,
         0 if move is None else move.options.priority,
     )
-
-
-def _live(image: Image, broker_id: BrokerId) -> bool:
-    broker = image.brokers.get(broker_id)
-    return broker is not None and broker.live
 
 
 def keys_in_order(image: Image) -> Slices[list[int]]:

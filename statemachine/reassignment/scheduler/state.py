@@ -4,56 +4,27 @@ The active controller owns one `Scheduler` and passes it to each decision. A new
 with an empty one: everything in it follows from the image.
 """
 
-from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator
-from typing import TypeAlias
+from pyroaring import BitMap
 
 from statemachine.image.delta import SchedulerDelta
 from statemachine.image.image import Image
 from statemachine.reassignment.scheduler.queue import ReassignmentQueue, keys_in_order, refresh
 from statemachine.slices import Slices
 
-CursorPosition: TypeAlias = tuple[int, int]
-"""Which topic of the walk, and which number in it."""
-
-NumbersOf: TypeAlias = Callable[[str], list[int]]
-"""The numbers of the topic's partitions that are to be looked at, in order."""
-
 
 class Cursor:
-    """The topics to be walked through, and from where on."""
+    """A scan of the partitions with these keys, which has passed the first ones."""
 
-    __slots__ = ("_names", "_numbers", "_numbers_of", "position")
+    __slots__ = ("keys", "passed")
 
-    def __init__(self, names: Iterable[str]) -> None:
-        self._names = sorted(names)
-        self._numbers: list[int] = []
-        self._numbers_of = -1
-        self.position: CursorPosition = (0, 0)
-        """The scan has passed everything before it."""
-
-    @property
-    def end(self) -> CursorPosition:
-        """Behind everybody."""
-        return (len(self._names), 0)
+    def __init__(self, keys: BitMap) -> None:
+        self.keys = keys
+        self.passed = 0
 
     @property
     def is_over(self) -> bool:
         """True once the scan is complete."""
-        return self.position == self.end
-
-    def positions(self, numbers_of: NumbersOf) -> Iterator[tuple[CursorPosition, str, int]]:
-        """Cursor position, topic name and number of each partition from `position` on."""
-        first, number = self.position
-        for at in range(first, len(self._names)):
-            name = self._names[at]
-            if self._numbers_of != at:
-                # Once for each topic, for it may be a large one.
-                self._numbers, self._numbers_of = numbers_of(name), at
-            numbers = self._numbers
-            for each in numbers[bisect_left(numbers, number) :]:
-                yield (at, each), name, each
-            number = 0
+        return self.passed == len(self.keys)
 
 
 class Scheduler:
@@ -75,13 +46,13 @@ class Scheduler:
         return self._queue is not None and not self._delta.is_lost
 
     @property
-    def cursor(self) -> "Cursor | None":
+    def cursor(self) -> Cursor | None:
         """The cursor over the backlog; None before the scan begins."""
         if self._delta.is_lost or self._delta.has_eligibility:
             return None
         return self._cursor
 
-    def set_cursor(self, cursor: "Cursor") -> None:
+    def set_cursor(self, cursor: Cursor) -> None:
         """Begin a scan of the backlog."""
         self._renew()
         self._delta.has_eligibility = False

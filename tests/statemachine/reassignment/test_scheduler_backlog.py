@@ -140,7 +140,7 @@ def test_one_decision_looks_at_so_many_and_the_next_one_goes_on() -> None:
     assert (at.records, at.answer) == ((), commands.MovesAdvanced(is_left=True))
     cursor = world.scheduler.cursor
     assert cursor is not None
-    assert cursor.position == (0, LEFT_OVER_LOOKED_AT_MAX)
+    assert cursor.passed == LEFT_OVER_LOOKED_AT_MAX
     at = decide(world.image, commands.AdvanceMoves(), scheduler=world.scheduler)
     assert (at.records, at.answer) == ((), commands.MovesAdvanced(is_left=False))
     assert cursor.is_over
