@@ -11,16 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Final, NamedTuple, TypeAlias
 
-from statemachine.commands import (
-    AlterConfigs,
-    ConfigAltered,
-    ConfigChange,
-    ConfigOp,
-    ConfigOperation,
-    ConfigReplacement,
-    ConfigsAltered,
-    IncrementalAlterConfigs,
-)
+from statemachine import commands
 from statemachine.configs.definitions import ConfigType, parts
 from statemachine.configs.effective import MIN_ISR, UNCLEAN_ELECTION, unclean_election_allowed
 from statemachine.configs.resources import conflict, definition, resource_refusal, value_refusal
@@ -39,8 +30,8 @@ from statemachine.vocabulary import BROKER_RESOURCE, NO_LEADER, Resource
 _Values: TypeAlias = Mapping[str, str | None]
 """What becomes of configurations, by name; None is "removed"."""
 
-_OPERATIONS: Final = {each.value: each for each in ConfigOperation}
-_AMENDING: Final = (ConfigOperation.APPEND.value, ConfigOperation.SUBTRACT.value)
+_OPERATIONS: Final = {each.value: each for each in commands.ConfigOperation}
+_AMENDING: Final = (commands.ConfigOperation.APPEND.value, commands.ConfigOperation.SUBTRACT.value)
 
 
 class _Asked(NamedTuple):
@@ -56,24 +47,26 @@ class _Asked(NamedTuple):
 
 
 def incremental_alter_configs(
-    draft: PendingDecision, command: IncrementalAlterConfigs
-) -> ConfigsAltered:
+    draft: PendingDecision, command: commands.IncrementalAlterConfigs
+) -> commands.ConfigsAltered:
     """Change some configurations of each resource, or say why not (KIP-339)."""
     return _altered(draft, map(_changes, command.changes), command.validate_only)
 
 
-def alter_configs(draft: PendingDecision, command: AlterConfigs) -> ConfigsAltered:
+def alter_configs(
+    draft: PendingDecision, command: commands.AlterConfigs
+) -> commands.ConfigsAltered:
     """Replace the configurations of each resource, or say why not."""
     return _altered(draft, map(_replacements, command.replacements), command.validate_only)
 
 
-def _changes(change: ConfigChange) -> _Asked:
+def _changes(change: commands.ConfigChange) -> _Asked:
     resource = (change.resource_type, change.resource_name)
     amended = frozenset(op.name for op in change.ops if op.operation in _AMENDING)
     return _Asked(resource, lambda current: _operated(resource[0], current, change.ops), amended)
 
 
-def _replacements(replacement: ConfigReplacement) -> _Asked:
+def _replacements(replacement: commands.ConfigReplacement) -> _Asked:
     resource = (replacement.resource_type, replacement.resource_name)
 
     def values(current: Mapping[str, str]) -> _Values | Refusal:
@@ -91,14 +84,14 @@ def _replacements(replacement: ConfigReplacement) -> _Asked:
 
 def _altered(
     draft: PendingDecision, asked: Iterable[_Asked], validate_only: bool
-) -> ConfigsAltered:
+) -> commands.ConfigsAltered:
     if validate_only:
         # What it would allow is decided as well, and no move must hear of it.
         draft = draft.scratch()
     wishes = list(asked)
     counts = Counter(each.resource for each in wishes)
     before = len(draft.records)
-    answers: dict[Resource, ConfigAltered] = {}
+    answers: dict[Resource, commands.ConfigAltered] = {}
     for each in wishes:
         if each.resource in answers:
             continue
@@ -109,14 +102,14 @@ def _altered(
         )
         answers[each.resource] = _answer(each.resource, refusal)
     _take_effect(draft, draft.records[before:])
-    return ConfigsAltered(resources=tuple(answers.values()))
+    return commands.ConfigsAltered(resources=tuple(answers.values()))
 
 
-def _answer(resource: Resource, refusal: Refusal | None) -> ConfigAltered:
+def _answer(resource: Resource, refusal: Refusal | None) -> commands.ConfigAltered:
     kind, name = resource
     if refusal is None:
-        return ConfigAltered(resource_type=kind, resource_name=name)
-    return ConfigAltered.from_refusal(refusal, resource_type=kind, resource_name=name)
+        return commands.ConfigAltered(resource_type=kind, resource_name=name)
+    return commands.ConfigAltered.from_refusal(refusal, resource_type=kind, resource_name=name)
 
 
 def _set(draft: PendingDecision, asked: _Asked) -> Refusal | None:
@@ -177,7 +170,9 @@ def _worth_recording(resource: Resource, current: Mapping[str, str], values: _Va
 # --- what becomes of the values of one resource --------------------------------------------------
 
 
-def _operated(kind: int, current: Mapping[str, str], ops: Sequence[ConfigOp]) -> _Values | Refusal:
+def _operated(
+    kind: int, current: Mapping[str, str], ops: Sequence[commands.ConfigOp]
+) -> _Values | Refusal:
     refusal = _names_refusal([op.name for op in ops])
     if refusal is not None:
         return refusal
@@ -197,18 +192,18 @@ def _names_refusal(names: Sequence[str]) -> Refusal | None:
     return Refusal(Error.INVALID_REQUEST, f"{', '.join(repeated)} is named more than once")
 
 
-def _op_refusal(kind: int, op: ConfigOp) -> Refusal | None:
+def _op_refusal(kind: int, op: commands.ConfigOp) -> Refusal | None:
     operation = _OPERATIONS.get(op.operation)
     if operation is None:
-        known = ", ".join(f"{each.value} ({each.name})" for each in ConfigOperation)
+        known = ", ".join(f"{each.value} ({each.name})" for each in commands.ConfigOperation)
         return Refusal(
             Error.INVALID_REQUEST, f"operation {op.operation} on {op.name} is none of {known}"
         )
-    if operation is ConfigOperation.DELETE:
+    if operation is commands.ConfigOperation.DELETE:
         return None
     if op.value is None:
         return Refusal(Error.INVALID_REQUEST, f"{operation.name} of {op.name} needs a value")
-    if operation is not ConfigOperation.SET:
+    if operation is not commands.ConfigOperation.SET:
         known_as = definition(kind, op.name)
         if known_as is None or known_as.type is not ConfigType.LIST:
             return Refusal(
@@ -218,18 +213,18 @@ def _op_refusal(kind: int, op: ConfigOp) -> Refusal | None:
     return None
 
 
-def _after(kind: int, current: str | None, op: ConfigOp) -> str | None:
+def _after(kind: int, current: str | None, op: commands.ConfigOp) -> str | None:
     """The value once the operation, which nothing is wrong with, is done."""
-    if op.operation == ConfigOperation.DELETE:
+    if op.operation == commands.ConfigOperation.DELETE:
         return None
     assert op.value is not None
-    if op.operation == ConfigOperation.SET:
+    if op.operation == commands.ConfigOperation.SET:
         return op.value
     if current is None:
         known_as = definition(kind, op.name)
         current = None if known_as is None else known_as.default
     there, named = parts(current or ""), parts(op.value)
-    if op.operation == ConfigOperation.APPEND:
+    if op.operation == commands.ConfigOperation.APPEND:
         return ",".join(dict.fromkeys((*there, *named)))
     return ",".join(part for part in there if part not in named)
 

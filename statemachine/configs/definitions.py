@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from enum import IntEnum
 from types import MappingProxyType
-from typing import Final, TypeAlias
+from typing import Final
 
 from msgspec import Struct
 
@@ -22,9 +22,6 @@ WHOLE_NUMBER: Final = re.compile(r"[+-]?[0-9]{1,19}")
 _DECIMAL: Final = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]{1,3})?")
 _COMMA: Final = re.compile(r"\s*,\s*")
 _THROTTLED_REPLICA: Final = re.compile(r"[0-9]+:[0-9]+")
-
-Check: TypeAlias = Callable[[str], str | None]
-"""What a value, without blanks around it, ought to be; or None if it is."""
 
 
 class ConfigType(IntEnum):
@@ -49,15 +46,17 @@ class Definition(Struct, frozen=True, gc=False):
     type: ConfigType
     default: str | None
     """What is in force where nobody says anything; None is "no value"."""
-    check: Check
     documentation: str
+    expected: str = "any text"
+    """What a valid value is, in words."""
+    is_valid: Callable[[str], object] | None = None
+    """The check of a value without the blanks around it; None if any text is valid."""
 
     def refusal(self, value: str) -> str | None:
         """Return the reason to refuse the value, or None; surrounding blanks are ignored."""
-        expected = self.check(value.strip())
-        if expected is None:
+        if self.is_valid is None or self.is_valid(value.strip()):
             return None
-        return f"Invalid value {value} for configuration {self.name}: it must be {expected}"
+        return f"Invalid value {value} for configuration {self.name}: it must be {self.expected}"
 
 
 def table(*definitions: Definition) -> Mapping[str, Definition]:
@@ -97,75 +96,72 @@ def long(
 def _whole(
     kind: ConfigType, name: str, default: int | None, doc: str, lowest: int, highest: int
 ) -> Definition:
-    def check(value: str) -> str | None:
-        if WHOLE_NUMBER.fullmatch(value) and lowest <= int(value) <= highest:
-            return None
-        return f"a whole number from {lowest} to {highest}"
-
-    return Definition(name, kind, None if default is None else str(default), check, doc)
+    return Definition(
+        name,
+        kind,
+        None if default is None else str(default),
+        doc,
+        f"a whole number from {lowest} to {highest}",
+        lambda value: WHOLE_NUMBER.fullmatch(value) and lowest <= int(value) <= highest,
+    )
 
 
 def boolean(name: str, default: bool, doc: str) -> Definition:
     """True or false, in any case."""
-
-    def check(value: str) -> str | None:
-        return None if value.lower() in ("true", "false") else "true or false"
-
-    return Definition(name, ConfigType.BOOLEAN, str(default).lower(), check, doc)
+    return Definition(
+        name,
+        ConfigType.BOOLEAN,
+        str(default).lower(),
+        doc,
+        "true or false",
+        lambda value: value.lower() in ("true", "false"),
+    )
 
 
 def number(name: str, default: str, doc: str) -> Definition:
     """Any number."""
-
-    def check(value: str) -> str | None:
-        return None if _DECIMAL.fullmatch(value) else "a number like 0.5 or 1e6"
-
-    return Definition(name, ConfigType.DOUBLE, default, check, doc)
+    expected = "a number like 0.5 or 1e6"
+    return Definition(name, ConfigType.DOUBLE, default, doc, expected, _DECIMAL.fullmatch)
 
 
 def ratio(name: str, default: str, doc: str) -> Definition:
     """A number from 0 to 1."""
-
-    def check(value: str) -> str | None:
-        if _DECIMAL.fullmatch(value) and 0 <= float(value) <= 1:
-            return None
-        return "a number from 0 to 1"
-
-    return Definition(name, ConfigType.DOUBLE, default, check, doc)
+    return Definition(
+        name,
+        ConfigType.DOUBLE,
+        default,
+        doc,
+        "a number from 0 to 1",
+        lambda value: _DECIMAL.fullmatch(value) and 0 <= float(value) <= 1,
+    )
 
 
 def text(name: str, default: str | None, doc: str) -> Definition:
     """Any text."""
-    return Definition(name, ConfigType.STRING, default, _anything, doc)
+    return Definition(name, ConfigType.STRING, default, doc)
 
 
 def class_name(name: str, default: str | None, doc: str) -> Definition:
     """The name of a Java class; only the broker can tell whether it has it."""
-    return Definition(name, ConfigType.CLASS, default, _anything, doc)
+    return Definition(name, ConfigType.CLASS, default, doc)
 
 
 def password(name: str, doc: str) -> Definition:
     """Define a value that is never shown."""
-    return Definition(name, ConfigType.PASSWORD, None, _anything, doc)
+    return Definition(name, ConfigType.PASSWORD, None, doc)
 
 
 def one_of(name: str, default: str, doc: str, allowed: Iterable[str]) -> Definition:
     """One of a few words."""
     words = tuple(allowed)
-
-    def check(value: str) -> str | None:
-        return None if value in words else f"one of {', '.join(words)}"
-
-    return Definition(name, ConfigType.STRING, default, check, doc)
+    expected = f"one of {', '.join(words)}"
+    return Definition(name, ConfigType.STRING, default, doc, expected, words.__contains__)
 
 
 def listed(name: str, default: str, doc: str) -> Definition:
     """Any words, with commas between them."""
-
-    def check(value: str) -> str | None:
-        return None if _has_no_gap(value) else "words with commas, none of them empty"
-
-    return Definition(name, ConfigType.LIST, default, check, doc)
+    expected = "words with commas, none of them empty"
+    return Definition(name, ConfigType.LIST, default, doc, expected, _has_no_gap)
 
 
 def _has_no_gap(value: str) -> bool:
@@ -175,38 +171,36 @@ def _has_no_gap(value: str) -> bool:
 def some_of(name: str, default: str, doc: str, allowed: Iterable[str]) -> Definition:
     """Any of a few words, with commas between them, or nothing at all."""
     words = tuple(allowed)
-
-    def check(value: str) -> str | None:
-        if _has_no_gap(value) and all(part in words for part in parts(value)):
-            return None
-        return f"one or more of {', '.join(words)}, with commas, or nothing"
-
-    return Definition(name, ConfigType.LIST, default, check, doc)
+    return Definition(
+        name,
+        ConfigType.LIST,
+        default,
+        doc,
+        f"one or more of {', '.join(words)}, with commas, or nothing",
+        lambda value: _has_no_gap(value) and all(part in words for part in parts(value)),
+    )
 
 
 def throttled_replicas(name: str, doc: str) -> Definition:
     """Replicas to be throttled: partition:broker pairs, or * for all of them (KIP-73)."""
-
-    def check(value: str) -> str | None:
-        found = parts(value)
-        if found == ["*"] or all(_THROTTLED_REPLICA.fullmatch(part) for part in found):
-            return None
-        return "* or partition:broker pairs with commas"
-
-    return Definition(name, ConfigType.LIST, "", check, doc)
+    return Definition(
+        name,
+        ConfigType.LIST,
+        "",
+        doc,
+        "* or partition:broker pairs with commas",
+        lambda value: parts(value) == ["*"] or all(map(_THROTTLED_REPLICA.fullmatch, parts(value))),
+    )
 
 
 def gzip_level(name: str) -> Definition:
     """A level of gzip: 1 to 9, or -1 for the library's own choice (KIP-390)."""
-
-    def check(value: str) -> str | None:
-        if WHOLE_NUMBER.fullmatch(value) and (int(value) == -1 or 1 <= int(value) <= 9):
-            return None
-        return "a whole number from 1 to 9, or -1"
-
     doc = "The compression level where the compression type is gzip."
-    return Definition(name, ConfigType.INT, "-1", check, doc)
-
-
-def _anything(_value: str) -> None:
-    """Every text will do."""
+    return Definition(
+        name,
+        ConfigType.INT,
+        "-1",
+        doc,
+        "a whole number from 1 to 9, or -1",
+        lambda value: WHOLE_NUMBER.fullmatch(value) and (int(value) == -1 or 1 <= int(value) <= 9),
+    )

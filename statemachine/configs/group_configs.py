@@ -31,12 +31,6 @@ RECORD_LOCK_MS: Final = (15_000, 60_000)
 STANDBY_REPLICAS_MAX: Final = 2
 
 
-def _offset_reset(value: str) -> str | None:
-    if value in ("latest", "earliest") or _DURATION.fullmatch(value):
-        return None
-    return "latest, earliest or by_duration:PnDTnHnMn.nS"
-
-
 GROUP_CONFIGS: Final = table(
     *(
         integer(
@@ -60,8 +54,9 @@ GROUP_CONFIGS: Final = table(
         "share.auto.offset.reset",
         ConfigType.STRING,
         "latest",
-        _offset_reset,
         "Where a share group begins to read a partition.",
+        "latest, earliest or by_duration:PnDTnHnMn.nS",
+        lambda value: value in ("latest", "earliest") or _DURATION.fullmatch(value),
     ),
     one_of(
         "share.isolation.level",
