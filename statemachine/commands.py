@@ -665,30 +665,34 @@ class TopicsDeleted(Struct, frozen=True, kw_only=True, gc=False):
     topics: tuple[TopicDeleted, ...]
 
 
-PartitionCommand: TypeAlias = AlterPartition | ElectLeaders
-MoveCommand: TypeAlias = KeyedCommand | IdempotentCommand | ForgetMoves | AdvanceMoves
-BrokerCommand: TypeAlias = (
-    BrokerHeartbeat
+Command: TypeAlias = (
+    AlterPartition
+    | ElectLeaders
+    | KeyedCommand
+    | IdempotentCommand
+    | ForgetMoves
+    | AdvanceMoves
+    | BrokerHeartbeat
     | RegisterBroker
     | FenceBrokers
     | UnregisterBroker
     | CordonBrokers
     | AssignReplicasToDirs
+    | CreateTopics
+    | CreatePartitions
+    | DeleteTopics
+    | FoundCluster
+    | RegisterController
+    | AllocateProducerIds
+    | UpdateFeatures
+    | IncrementalAlterConfigs
+    | AlterConfigs
+    | AlterClientQuotas
 )
-TopicCommand: TypeAlias = CreateTopics | CreatePartitions | DeleteTopics
-ClusterCommand: TypeAlias = FoundCluster | RegisterController | AllocateProducerIds | UpdateFeatures
-ConfigCommand: TypeAlias = IncrementalAlterConfigs | AlterConfigs | AlterClientQuotas
-Command: TypeAlias = (
-    PartitionCommand | MoveCommand | BrokerCommand | TopicCommand | ClusterCommand | ConfigCommand
-)
-
 
 Answer: TypeAlias = (
     PartitionsAltered
-    | ReassignmentsAltered
-    | MoveStarted
-    | MovesCancelled
-    | MovesAltered
+    | KeyedAnswer
     | MovesAdvanced
     | LeadersElected
     | BrokerRegistered

@@ -1,4 +1,4 @@
-"""Safe-to-stop: the partitions that lose something if brokers stop.
+"""Safe to stop: the partitions that lose something if brokers stop.
 
 A partition is hurt if it would have no leader, or fewer in sync than min ISR, and if one of the
 brokers is in sync for it now: stopping the others changes nothing. What comes back later, or could
@@ -14,9 +14,8 @@ from msgspec import Struct
 from statemachine.configs.effective import min_isr
 from statemachine.image.image import Image
 from statemachine.image.partition_index import in_order
-from statemachine.image.partition_table import Topic
 from statemachine.limits import HURT_PARTITIONS_SHOWN_MAX, STOPPING_PARTITIONS_MAX
-from statemachine.slices import LOOKED_AT_US, Slices, whole
+from statemachine.slices import LOOKED_AT_US, Slices
 from statemachine.vocabulary import BrokerId, Replicas
 
 
@@ -28,14 +27,14 @@ class Harm(StrEnum):
 
 
 class UnsafePartition(Struct, frozen=True, kw_only=True, gc=False):
-    """A partition that says no."""
+    """A partition that is affected."""
 
     topic: str
     topic_id: UUID
     partition: int
     harm: Harm
     left: Replicas
-    """Who would be in sync, and alive, without the brokers."""
+    """The live replicas that would be in sync without the brokers."""
     min_isr: int
 
 
@@ -66,15 +65,11 @@ class TooMany(Struct, frozen=True):
         )
 
 
-def safe_to_stop(image: Image, broker_ids: Collection[BrokerId]) -> Safety | TooMany:
-    """Return the partitions that are affected if all of these brokers stop now. Unknown brokers
-    affect none.
-    """
-    return whole(judging(image, broker_ids))
-
-
 def judging(image: Image, broker_ids: Collection[BrokerId]) -> Slices[Safety | TooMany]:
-    """As `safe_to_stop`, in slices. `image` must not change until the last of them."""
+    """Return the partitions that are affected if all of these brokers stop now.
+
+    Unknown brokers affect none. `image` must not change until the last slice.
+    """
     index = image.index
     stopping = frozenset(broker_ids)
     keys = index.of_any(index.isr_of, tuple(sorted(stopping)))
@@ -92,17 +87,15 @@ def judging(image: Image, broker_ids: Collection[BrokerId]) -> Slices[Safety | T
         if len(left) < needed:
             count += 1
             if count <= HURT_PARTITIONS_SHOWN_MAX:
-                shown.append(_hurt(topic, number, left, needed))
+                shown.append(
+                    UnsafePartition(
+                        topic=topic.name,
+                        topic_id=topic.topic_id,
+                        partition=number,
+                        harm=Harm.UNDER_MIN_ISR if left else Harm.NO_LEADER,
+                        left=left,
+                        min_isr=needed,
+                    )
+                )
         yield LOOKED_AT_US
     return Safety(hurt=tuple(shown), hurt_count=count, looked_at=len(keys))
-
-
-def _hurt(topic: Topic, number: int, left: Replicas, needed: int) -> UnsafePartition:
-    return UnsafePartition(
-        topic=topic.name,
-        topic_id=topic.topic_id,
-        partition=number,
-        harm=Harm.UNDER_MIN_ISR if left else Harm.NO_LEADER,
-        left=left,
-        min_isr=needed,
-    )

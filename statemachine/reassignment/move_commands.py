@@ -13,22 +13,7 @@ from itertools import groupby
 from msgspec.structs import asdict, replace
 from pyroaring import BitMap
 
-from statemachine.commands import (
-    AlterMove,
-    AlterReassignments,
-    BeginMove,
-    CancelMoves,
-    MoveAltered,
-    MovesAltered,
-    MovesCancelled,
-    MoveStarted,
-    PauseMoves,
-    Reassignment,
-    ReassignmentAltered,
-    ReassignmentsAltered,
-    ResumeMoves,
-    RollBackMove,
-)
+from statemachine import commands
 from statemachine.errors import Error, Refusal
 from statemachine.image.partition_index import in_order
 from statemachine.image.partition_table import Topic
@@ -158,13 +143,13 @@ def _by_topic(
 
 
 def alter_reassignments(
-    draft: PendingDecision, command: AlterReassignments
-) -> Slices[ReassignmentsAltered]:
+    draft: PendingDecision, command: commands.AlterReassignments
+) -> Slices[commands.ReassignmentsAltered]:
     """Begin, redirect or cancel, each part on its own and in the order asked (KIP-455)."""
     refusal = throttle.rate_refusal(command)
     if refusal is not None:
         parts = tuple([_refused(asked, refusal) for asked in command.reassignments])
-        return ReassignmentsAltered(partitions=parts)
+        return commands.ReassignmentsAltered(partitions=parts)
     dry_run, may_change = command.dry_run, command.may_change_factor
     if dry_run:
         draft = draft.scratch()
@@ -185,10 +170,10 @@ def alter_reassignments(
         request = _request(draft, command.who, MoveKind.REASSIGN, refused, options_of(command))
         move_id = yield from builder.begin(request)
     yield len(partitions) * PASSED_US
-    return ReassignmentsAltered(partitions=tuple(partitions), move_id=move_id)
+    return commands.ReassignmentsAltered(partitions=tuple(partitions), move_id=move_id)
 
 
-def _steps(draft: PendingDecision, asked: Reassignment) -> tuple[Replicas, ...]:
+def _steps(draft: PendingDecision, asked: commands.Reassignment) -> tuple[Replicas, ...]:
     """The replicas after each step; none where the partition has what is asked for."""
     topic = draft.image.topic_named(asked.topic)
     assert topic is not None, f"{asked.topic} is gone amid a request"
@@ -200,11 +185,11 @@ def _steps(draft: PendingDecision, asked: Reassignment) -> tuple[Replicas, ...]:
     return () if after == before else (after.replicas,)
 
 
-def begin_move(draft: PendingDecision, command: BeginMove) -> Slices[MoveStarted]:
+def begin_move(draft: PendingDecision, command: commands.BeginMove) -> Slices[commands.MoveStarted]:
     """Begin a move of all that can be moved; what cannot is refused, each with its reason."""
     refusal = throttle.rate_refusal(command)
     if refusal is not None:
-        return MoveStarted.from_refusal(refusal)
+        return commands.MoveStarted.from_refusal(refusal)
     builder = MoveBuilder(draft)
     refused = []
     for asked in command.reassignments:
@@ -224,10 +209,10 @@ def begin_move(draft: PendingDecision, command: BeginMove) -> Slices[MoveStarted
 def _started(
     move_id: MoveId,
     accepted: int,
-    refused: Sequence[ReassignmentAltered],
-    foreseen: Sequence[ReassignmentAltered] = (),
-) -> MoveStarted:
-    return MoveStarted(
+    refused: Sequence[commands.ReassignmentAltered],
+    foreseen: Sequence[commands.ReassignmentAltered] = (),
+) -> commands.MoveStarted:
+    return commands.MoveStarted(
         move_id=move_id,
         accepted=accepted,
         refused_count=len(refused),
@@ -255,9 +240,9 @@ def _request(
 def _altered(
     draft: PendingDecision,
     builder: MoveBuilder | None,
-    asked: Reassignment,
+    asked: commands.Reassignment,
     may_change_factor: bool = True,
-) -> ReassignmentAltered:
+) -> commands.ReassignmentAltered:
     """Begin, redirect or cancel one reassignment; a request that only cancels needs no builder."""
     topic = draft.image.topic_named(asked.topic)
     if topic is None:
@@ -282,20 +267,24 @@ def _altered(
         outcome = builder.direct(topic, asked.partition, partition, asked.replicas)
     if isinstance(outcome, Refusal):
         return _refused(asked, outcome)
-    return ReassignmentAltered(
+    return commands.ReassignmentAltered(
         topic=asked.topic, partition=asked.partition, replicas=outcome.replicas
     )
 
 
-def _refused(asked: Reassignment, refusal: Refusal) -> ReassignmentAltered:
-    return ReassignmentAltered.from_refusal(refusal, topic=asked.topic, partition=asked.partition)
+def _refused(asked: commands.Reassignment, refusal: Refusal) -> commands.ReassignmentAltered:
+    return commands.ReassignmentAltered.from_refusal(
+        refusal, topic=asked.topic, partition=asked.partition
+    )
 
 
-def roll_back_move(draft: PendingDecision, command: RollBackMove) -> Slices[MoveStarted]:
+def roll_back_move(
+    draft: PendingDecision, command: commands.RollBackMove
+) -> Slices[commands.MoveStarted]:
     """Cancel what is left of a move, and begin one back to what its partitions had before it."""
     move = draft.image.moves.get(command.move_id)
     if move is None:
-        return MoveStarted.from_refusal(unknown_move(draft, command.move_id))
+        return commands.MoveStarted.from_refusal(unknown_move(draft, command.move_id))
     if command.dry_run:
         draft = draft.scratch()
     builder = MoveBuilder(draft)
@@ -308,7 +297,7 @@ def roll_back_move(draft: PendingDecision, command: RollBackMove) -> Slices[Move
             topic, number = draft.image.topics[planned_topic.topic_id], planned.number
             if draft.partition(topic, number) != topic.partition(number):
                 foreseen.append(
-                    ReassignmentAltered(
+                    commands.ReassignmentAltered(
                         topic=topic.name, partition=number, replicas=planned.original
                     )
                 )
@@ -336,7 +325,7 @@ def _rolled_back(
     move: Move,
     planned_topic: PlannedTopic,
     planned: PlannedPartition,
-) -> ReassignmentAltered | None:
+) -> commands.ReassignmentAltered | None:
     """Return the refusal to restore this partition's earlier replicas, or None if they are
     restored.
     """
@@ -344,7 +333,7 @@ def _rolled_back(
     partition = None if topic is None else draft.partition(topic, planned.number)
     if topic is None or partition is None:
         gone = f"no topic has the id {planned_topic.topic_id} any more"
-        return ReassignmentAltered.from_refusal(
+        return commands.ReassignmentAltered.from_refusal(
             Refusal(Error.UNKNOWN_TOPIC_OR_PARTITION, gone),
             topic=str(planned_topic.topic_id),
             partition=planned.number,
@@ -356,7 +345,9 @@ def _rolled_back(
     outcome = builder.direct(topic, planned.number, partition, planned.original)
     if not isinstance(outcome, Refusal):
         return None
-    asked = Reassignment(topic=topic.name, partition=planned.number, replicas=planned.original)
+    asked = commands.Reassignment(
+        topic=topic.name, partition=planned.number, replicas=planned.original
+    )
     return _refused(asked, outcome)
 
 
@@ -393,7 +384,9 @@ _EVERY = -1
 """The partition of an answer about all of a topic."""
 
 
-def cancel_moves(draft: PendingDecision, command: CancelMoves) -> Slices[MovesCancelled]:
+def cancel_moves(
+    draft: PendingDecision, command: commands.CancelMoves
+) -> Slices[commands.MovesCancelled]:
     """Revert the steps under way of all that is named, and drop the rest."""
     if command.dry_run:
         draft = draft.scratch()
@@ -407,7 +400,7 @@ def cancel_moves(draft: PendingDecision, command: CancelMoves) -> Slices[MovesCa
         partitions.append(_cancelled(draft, name, number))
         yield CHANGED_US
     refused = sum(each.error is not Error.NONE for each in partitions)
-    return MovesCancelled(
+    return commands.MovesCancelled(
         partitions=tuple(partitions),
         done_count=len(partitions) - refused,
         refused_count=refused,
@@ -415,7 +408,7 @@ def cancel_moves(draft: PendingDecision, command: CancelMoves) -> Slices[MovesCa
     )
 
 
-def _held(draft: PendingDecision, command: CancelMoves) -> Iterator[tuple[Topic, int]]:
+def _held(draft: PendingDecision, command: commands.CancelMoves) -> Iterator[tuple[Topic, int]]:
     """Yield the partitions under way of the named moves, or of all."""
     index = draft.image.index
     keys = index.moving if command.everything else BitMap()
@@ -424,7 +417,7 @@ def _held(draft: PendingDecision, command: CancelMoves) -> Iterator[tuple[Topic,
     return in_order(index, keys)
 
 
-def _of_topics(draft: PendingDecision, command: CancelMoves) -> Iterator[tuple[str, int]]:
+def _of_topics(draft: PendingDecision, command: commands.CancelMoves) -> Iterator[tuple[str, int]]:
     """Yield the partitions under way of each topic; a topic without any stands for itself."""
     for name in command.topics:
         topic = draft.image.topic_named(name)
@@ -434,35 +427,35 @@ def _of_topics(draft: PendingDecision, command: CancelMoves) -> Iterator[tuple[s
             yield name, number
 
 
-def _cancelled(draft: PendingDecision, name: str, number: int) -> ReassignmentAltered:
-    asked = Reassignment(topic=name, partition=number, replicas=None)
+def _cancelled(draft: PendingDecision, name: str, number: int) -> commands.ReassignmentAltered:
+    asked = commands.Reassignment(topic=name, partition=number, replicas=None)
     if number != _EVERY or draft.image.topic_named(name) is None:
         return _altered(draft, None, asked)
     nothing = f"no partition of topic {name} is being reassigned"
     return _refused(asked, Refusal(Error.NO_REASSIGNMENT_IN_PROGRESS, nothing))
 
 
-def pause_moves(draft: PendingDecision, command: PauseMoves) -> MovesAltered:
+def pause_moves(draft: PendingDecision, command: commands.PauseMoves) -> commands.MovesAltered:
     """Begin no further steps of these moves, or of any; a step under way goes on."""
     return _switched(draft, command, MoveState.PAUSED)
 
 
-def resume_moves(draft: PendingDecision, command: ResumeMoves) -> MovesAltered:
+def resume_moves(draft: PendingDecision, command: commands.ResumeMoves) -> commands.MovesAltered:
     """Go on with these moves, or end the pause of all."""
     return _switched(draft, command, MoveState.RUNNING)
 
 
 def _switched(
-    draft: PendingDecision, command: PauseMoves | ResumeMoves, state: MoveState
-) -> MovesAltered:
+    draft: PendingDecision, command: commands.PauseMoves | commands.ResumeMoves, state: MoveState
+) -> commands.MovesAltered:
     if command.moves is None:
         paused = state is MoveState.PAUSED
         if paused is (draft.all_paused is None):
             record = own_records.MovesPaused(paused=paused, who=command.who, since_ms=draft.now_ms)
             draft.records.append(record)
             draft.all_paused = record if paused else None
-        return MovesAltered()
-    return MovesAltered(
+        return commands.MovesAltered()
+    return commands.MovesAltered(
         moves=tuple(
             [
                 _move_altered(each, _switch(draft, each, state, command.who))
@@ -489,7 +482,9 @@ def _switch(draft: PendingDecision, move_id: MoveId, state: MoveState, who: str)
     return None
 
 
-def alter_move(draft: PendingDecision, command: AlterMove) -> Slices[MovesAltered]:
+def alter_move(
+    draft: PendingDecision, command: commands.AlterMove
+) -> Slices[commands.MovesAltered]:
     """Change options of a running move."""
     move = _running(draft, command.move_id)
     outcome = move if isinstance(move, Refusal) else throttle.rate_refusal(command) or move
@@ -498,13 +493,13 @@ def alter_move(draft: PendingDecision, command: AlterMove) -> Slices[MovesAltere
         if options != outcome.options:
             draft.change_move(move_changed(replace(outcome, options=options), outcome.options))
             yield from throttle.alter(draft, outcome)
-    return MovesAltered(moves=(_move_altered(command.move_id, outcome),))
+    return commands.MovesAltered(moves=(_move_altered(command.move_id, outcome),))
 
 
-def _move_altered(move_id: MoveId, outcome: Move | Refusal | None) -> MoveAltered:
+def _move_altered(move_id: MoveId, outcome: Move | Refusal | None) -> commands.MoveAltered:
     if isinstance(outcome, Refusal):
-        return MoveAltered.from_refusal(outcome, move_id=move_id)
-    return MoveAltered(move_id=move_id)
+        return commands.MoveAltered.from_refusal(outcome, move_id=move_id)
+    return commands.MoveAltered(move_id=move_id)
 
 
 def _running(draft: PendingDecision, move_id: MoveId) -> Move | Refusal:

@@ -18,36 +18,30 @@ from statemachine.limits import (
 )
 from statemachine.pending_decision import PendingDecision
 from statemachine.records import own_records
-from statemachine.records.kafka_records import UnregisterBroker
+from statemachine.records.kafka_records import Record, UnregisterBroker
 from statemachine.vocabulary import MoveId
 
 
 def has_too_much(image: Image, now_ms: int) -> bool:
-    """Return True if something is to be forgotten. Fast, since it is called often.
-
-    Of the answers the one that came first tells of all: where clocks disagree, something is kept a
-    little longer.
-    """
-    if next(_gone(image), None) is not None:
-        return True
-    remembered = next(iter(image.keys.values()), None)
-    if remembered is not None and remembered.at_ms < now_ms - KEYS_KEPT_MS:
-        return True
-    return len(image.keys) > KEYS_MAX or _last_to_forget(image, now_ms) is not None
+    """Return True if something is to be forgotten. Fast, since it is called often."""
+    return next(_records(image, now_ms), None) is not None
 
 
 def forget_moves(draft: PendingDecision, _command: ForgetMoves) -> Done:
-    """Record that what is too old, or too much, is not kept any more."""
-    for broker in _gone(draft.image):
-        record = UnregisterBroker(broker_id=broker.broker_id, broker_epoch=broker.epoch)
-        draft.records.append(record)
-    through = _last_to_forget(draft.image, draft.now_ms)
-    if through is not None:
-        draft.records.append(own_records.MovesForgotten(through=through))
-    through_ms = _latest_to_forget(draft.image, draft.now_ms)
-    if through_ms is not None:
-        draft.records.append(own_records.KeysForgotten(through_ms=through_ms))
+    """Record what is too old or too much to be kept."""
+    draft.records += _records(draft.image, draft.now_ms)
     return Done()
+
+
+def _records(image: Image, now_ms: int) -> Iterator[Record]:
+    for broker in _gone(image):
+        yield UnregisterBroker(broker_id=broker.broker_id, broker_epoch=broker.epoch)
+    through = _last_to_forget(image, now_ms)
+    if through is not None:
+        yield own_records.MovesForgotten(through=through)
+    through_ms = _latest_to_forget(image, now_ms)
+    if through_ms is not None:
+        yield own_records.KeysForgotten(through_ms=through_ms)
 
 
 def _gone(image: Image) -> Iterator[BrokerRegistration]:
@@ -76,11 +70,16 @@ def _last_to_forget(image: Image, now_ms: int) -> MoveId | None:
 
 
 def _latest_to_forget(image: Image, now_ms: int) -> int | None:
-    """Of what time the youngest is that is forgotten of the remembered answers, or None."""
-    times = (each.at_ms for each in islice(image.keys.values(), max(0, len(image.keys) - KEYS_MAX)))
-    latest = max(times, default=-1)
-    oldest = min((each.at_ms for each in image.keys.values()), default=now_ms)
+    """Return the time up to which stored answers are too old or too many, or None.
+
+    The first answer speaks for all: where clocks disagree, something is kept a little longer.
+    """
+    first = next(iter(image.keys.values()), None)
+    if first is None:
+        return None
+    surplus = islice(image.keys.values(), max(0, len(image.keys) - KEYS_MAX))
+    latest = max((each.at_ms for each in surplus), default=-1)
     too_old_ms = now_ms - KEYS_KEPT_MS - 1
-    if oldest <= too_old_ms:
+    if first.at_ms <= too_old_ms:
         latest = max(latest, too_old_ms)
     return None if latest < 0 else latest

@@ -23,9 +23,14 @@ PARALLEL_REPLICAS: Final = "reassignment.parallel.replica.count"
 PARALLEL_PARTITIONS: Final = "reassignment.parallel.partition.count"
 LEADER_MOVEMENTS: Final = "reassignment.parallel.leader.movements"
 REPLICA_MOVEMENTS: Final = "reassignment.max.concurrent.replica.movements"
-LIMITS: Final = frozenset(
-    {PARALLEL_REPLICAS, PARALLEL_PARTITIONS, LEADER_MOVEMENTS, REPLICA_MOVEMENTS}
-)
+LIMITS: Final = {
+    PARALLEL_REPLICAS: "parallel_replicas",
+    PARALLEL_PARTITIONS: "parallel_partitions",
+    LEADER_MOVEMENTS: "leader_movements",
+    REPLICA_MOVEMENTS: "replica_movements",
+}
+"""The settings that are limits, with their fields in `Limits`."""
+_LIMIT_NAMES: Final = frozenset(LIMITS)
 COMPLETION_RULE: Final = "reassignment.completion.rule"
 
 
@@ -104,13 +109,13 @@ assert all(name.startswith(OF_REASSIGNMENTS) for name in CLUSTER_CONFIGS)
 def limits(holder: HoldsConfigs) -> Limits:
     """Return the limits in force."""
     configs = holder.configs.get(DEFAULTS)
-    if not configs or LIMITS.isdisjoint(configs):
+    if not configs or _LIMIT_NAMES.isdisjoint(configs):
         return NO_LIMITS
     return Limits(
-        parallel_replicas=_limit(holder, PARALLEL_REPLICAS),
-        parallel_partitions=_limit(holder, PARALLEL_PARTITIONS),
-        leader_movements=_limit(holder, LEADER_MOVEMENTS),
-        replica_movements=_limit(holder, REPLICA_MOVEMENTS),
+        **{
+            field: UNLIMITED if (value := _value(holder, name)) is None else int(value)
+            for name, field in LIMITS.items()
+        }
     )
 
 
@@ -118,11 +123,6 @@ def completion_rule(holder: HoldsConfigs) -> CompletionRule:
     """The rule in force."""
     value = _value(holder, COMPLETION_RULE)
     return CompletionRule.MIN_ISR if value is None else CompletionRule(value)
-
-
-def _limit(holder: HoldsConfigs, name: str) -> int:
-    value = _value(holder, name)
-    return UNLIMITED if value is None else int(value)
 
 
 def _value(holder: HoldsConfigs, name: str) -> str | None:

@@ -5,14 +5,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from statemachine import commands
-from statemachine.brokers.safety import Harm, Safety, TooMany, safe_to_stop
+from statemachine.brokers.safety import Harm, Safety, TooMany, judging
+from statemachine.slices import whole
 from tests.statemachine.support.world import World
 
 BROKERS = range(1, 5)
 
 
 def judged(world: World, *broker_ids: int) -> Safety:
-    found = safe_to_stop(world.image, broker_ids)
+    found = whole(judging(world.image, broker_ids))
     assert isinstance(found, Safety)
     return found
 
@@ -96,6 +97,6 @@ def test_what_is_named_and_what_is_looked_at_is_bounded(monkeypatch: pytest.Monk
     found = judged(world, 1)
     assert ([each.partition for each in found.hurt], found.hurt_count) == ([0, 1], 3)
     monkeypatch.setattr("statemachine.brokers.safety.STOPPING_PARTITIONS_MAX", 2)
-    refused = safe_to_stop(world.image, (1,))
+    refused = whole(judging(world.image, (1,)))
     assert isinstance(refused, TooMany)
     assert "in sync for 3 partitions" in str(refused)

@@ -14,7 +14,7 @@ All words of `moves_stage`, and these. Plans are the product's, begun as its doo
 from collections.abc import Mapping
 
 from statemachine import commands
-from statemachine.brokers.safety import TooMany, safe_to_stop
+from statemachine.brokers.safety import TooMany, judging
 from statemachine.reassignment.planner.plans import Unplanned, drain, generate, with_factor
 from statemachine.reassignment.planner.survey import Stay, drained_keys, ground, held, held_keys
 from statemachine.slices import whole
@@ -29,7 +29,7 @@ class CareStage(MovesStage):
     """One story, of moves or of what moves are for."""
 
     def _safe(self, words: list[str]) -> list[str]:
-        found = safe_to_stop(self.world.image, tuple(map(int, words)))
+        found = whole(judging(self.world.image, tuple(map(int, words))))
         assert not isinstance(found, TooMany)
         if found.is_safe:
             return [f"safe: of {found.looked_at} partition(s) none would be hurt"]
