@@ -13,6 +13,7 @@ from time import perf_counter
 from typing import Any, Final
 from uuid import UUID
 
+from bench import frames
 from bench.faults import RunFailed
 from bench.one_connection import OneConnection
 from quorum.protocol import codec
@@ -71,9 +72,9 @@ class Claim:
             broker_epoch=self.broker_epochs[self.leader],
             topics=(topic,),
         )
-        answer = codec.encode_response(_API, VERSION, 0, self._answer(isr, epoch + 1))
+        answer = frames.encode_response(_API, VERSION, 0, self._answer(isr, epoch + 1))
         return (
-            bytearray(codec.encode_request(_API, VERSION, 0, _CLIENT_ID, request)),
+            bytearray(frames.encode_request(_API, VERSION, 0, _CLIENT_ID, request)),
             bytearray(answer),
         )
 

@@ -12,6 +12,7 @@ from time import perf_counter
 from typing import Any, Final, cast
 
 from admin.client.channels import Form
+from bench import frames
 from bench.faults import RunFailed
 from quorum.protocol import codec
 from quorum.protocol.apis import ApiKey
@@ -43,7 +44,7 @@ def form_of(api_key: ApiKey) -> Form:
 
 def framed(form: Form, payload: Any) -> bytes:
     """The request as it goes over the wire."""
-    return codec.encode_request(form.api_key, form.version, 0, _CLIENT_ID, payload)
+    return frames.encode_request(form.api_key, form.version, 0, _CLIENT_ID, payload)
 
 
 def read(api_key: ApiKey, frame: bytes) -> Any:

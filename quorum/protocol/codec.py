@@ -9,15 +9,13 @@ from dataclasses import Field, fields, is_dataclass
 from datetime import timedelta
 from functools import cache
 from io import BytesIO
-from struct import Struct
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
-from quorum.protocol import headers, shape
+from quorum.protocol import shape
 from quorum.protocol.apis import (
     SPOKEN,
     ApiKey,
     UnsupportedVersion,
-    header_flexibility,
     load_request_schema,
     load_response_schema,
 )
@@ -29,7 +27,6 @@ if TYPE_CHECKING:
     from kio.static.protocol import RequestPayload, ResponsePayload
 
 
-_LENGTH: Final = Struct(">i")
 _ZERO: Final = timedelta(0)
 
 T = TypeVar("T")
@@ -123,29 +120,6 @@ def response_schema(api_key: int, version: int) -> "type[ResponsePayload]":
     return load_response_schema(api_key, version)
 
 
-def encode_request(
-    api_key: int,
-    version: int,
-    correlation_id: int,
-    client_id: str | None,
-    payload: "RequestPayload",
-) -> bytes:
-    """A whole frame: its length, the header and the body."""
-    header = headers.write_request_header(api_key, version, correlation_id, client_id)
-    body = encode_request_body(api_key, version, payload)
-    return b"".join((_LENGTH.pack(len(header) + len(body)), header, body))
-
-
-def encode_response(
-    api_key: int, version: int, correlation_id: int, payload: "ResponsePayload"
-) -> bytes:
-    """A whole frame: its length, the header and the body."""
-    body = encode_response_body(api_key, version, payload)
-    flexible = header_flexibility(api_key, version).response
-    header = headers.write_framed_response_header(correlation_id, len(body), flexible=flexible)
-    return header + body
-
-
 def request_body(api_key: int, version: int, **values: Any) -> bytes:
     """The bytes of the request that `build` makes of `values`."""
     return _write(build(request_schema(api_key, version), values))
@@ -176,7 +150,9 @@ def decode_request(api_key: int, version: int, data: Data) -> Any:
     and Kafka's brokers never look behind a request.
     Raises `UnsupportedVersion` for an API or version that is not spoken.
     """
-    return _read(_request_decoder(api_key, version), api_key, version, data)
+    schema = request_schema(api_key, version)
+    decoder = _decoder(schema, passes_rest=api_key == ApiKey.METADATA)
+    return _read(decoder, api_key, version, data)
 
 
 def decode_response(api_key: int, version: int, data: Data) -> Any:
@@ -184,7 +160,7 @@ def decode_response(api_key: int, version: int, data: Data) -> Any:
 
     Raises `UnsupportedVersion` for an API or version that is not spoken.
     """
-    return _read(_response_decoder(api_key, version), api_key, version, data)
+    return _read(_decoder(response_schema(api_key, version)), api_key, version, data)
 
 
 def decode_part(schema: type[T], data: Data, api_key: int, version: int) -> T:
@@ -198,14 +174,6 @@ class _Decoder(NamedTuple):
     check: Callable[[Data], Data]
     """Of the bytes that came, those to read: without tagged fields that nobody knows."""
     read: Callable[[Data, int], tuple[Any, int]]
-
-
-def _request_decoder(api_key: int, version: int) -> _Decoder:
-    return _decoder(request_schema(api_key, version), passes_rest=api_key == ApiKey.METADATA)
-
-
-def _response_decoder(api_key: int, version: int) -> _Decoder:
-    return _decoder(response_schema(api_key, version))
 
 
 @cache

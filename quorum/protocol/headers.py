@@ -10,7 +10,7 @@ from typing import Final, TypeAlias
 
 from quorum.protocol.apis import header_flexibility
 from quorum.protocol.malformed import Malformed
-from quorum.records.varint import read_uvarint
+from quorum.records.varint import read_tags
 
 _REQUEST: Final = Struct(">hhi")
 _STRING_LENGTH: Final = Struct(">h")
@@ -108,13 +108,6 @@ def _skip_tags(frame: bytes, at: int, api_key: int, version: int) -> int:
     if frame[at : at + 1] == b"\x00":
         return at + 1
     try:
-        count, at = read_uvarint(frame, at)
-        for _ in range(count):
-            _, at = read_uvarint(frame, at)
-            size, at = read_uvarint(frame, at)
-            at += size
+        return read_tags(frame, at)[1]
     except ValueError as error:
         raise Malformed(api_key, version, f"tagged fields of the header: {error}") from None
-    if at > len(frame):
-        raise Malformed(api_key, version, "the tagged fields of the header end beyond the frame")
-    return at

@@ -28,7 +28,7 @@ from quorum.core.voter_set import Endpoint, Voter, VoterAssignment, VoterSet
 from quorum.records.batch import Buffer
 from quorum.records.decode import decode
 from quorum.records.encode import encode
-from quorum.records.varint import read_uvarint, uvarint
+from quorum.records.varint import read_tags, read_uvarint, uvarint
 
 KRAFT_VERSION: Final = 1
 """The level of kraft.version at which the log says who votes."""
@@ -154,17 +154,6 @@ def _structure(*, has_tags: bool = True, **fields: _Form) -> _Form:
     return _Form(read, write)
 
 
-def read_tags(data: bytes, at: int) -> tuple[dict[int, bytes], int]:
-    """Read the section of tagged fields at `at`; returns the position behind it (KIP-482)."""
-    tags = {}
-    count, at = read_uvarint(data, at)
-    for _ in range(count):
-        tag, at = read_uvarint(data, at)
-        size, at = read_uvarint(data, at)
-        tags[tag], at = _read_bytes(data, at, size)
-    return tags, at
-
-
 _I16: Final = _number("h")
 _I32: Final = _number("i")
 _UUID: Final = _Form(_read_uuid, lambda uuid: uuid.bytes)
@@ -238,7 +227,7 @@ def read_control_record(type_: int, value: bytes | None) -> ControlRecord:
         raise
     except (ValueError, struct.error) as error:
         raise BadControlRecord(f"not a {name} record: {error}") from error
-    return ControlRecord(version, fields, tags)
+    return ControlRecord(version, fields, {tag: data[start:end] for tag, start, end in tags})
 
 
 def write_control_record(

@@ -72,3 +72,18 @@ def _read_long(data: bytes | memoryview, position: int, bytes_max: int) -> tuple
         if byte < 0x80:
             return value, position + index + 1
     raise ValueError(f"a number has more than {32 if bytes_max == _BYTES_MAX else 64} bits")
+
+
+def read_tags(data: bytes | memoryview, position: int) -> tuple[list[tuple[int, int, int]], int]:
+    """The section of tagged fields at `position`: tag, start and end of each, and where the section
+    ends; raises `ValueError` where it ends beyond the data."""
+    tags = []
+    count, position = read_uvarint(data, position)
+    for _ in range(count):
+        tag, position = read_uvarint(data, position)
+        size, start = read_uvarint(data, position)
+        position = start + size
+        if position > len(data):
+            raise ValueError(f"{size} bytes of tagged field {tag}, {len(data) - start} are left")
+        tags.append((tag, start, position))
+    return tags, position

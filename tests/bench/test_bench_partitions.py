@@ -8,6 +8,7 @@ from uuid import UUID
 
 import pytest
 
+from bench import frames
 from bench.bulk import VERSIONS, check
 from bench.changing import Wishes
 from bench.faults import RunFailed
@@ -96,7 +97,7 @@ def answer(error: int) -> bytes:
     value = codec.make_known(
         schema, error_code=codec.error_code(0), throttle_time=timedelta(0), topics=(topic,)
     )
-    return codec.encode_response(ApiKey.ALTER_PARTITION, 3, 0, value)[_HEAD:]
+    return frames.encode_response(ApiKey.ALTER_PARTITION, 3, 0, value)[_HEAD:]
 
 
 def test_an_answer_that_is_no_success_ends_the_run() -> None:

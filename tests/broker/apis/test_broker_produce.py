@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from quorum.protocol import codec
+from bench import frames
 from quorum.protocol.apis import SPOKEN, ApiKey
 from quorum.records.decode import decode
 from tests.broker.client_requests import batch, fetch, produce, produce_request
@@ -132,7 +132,7 @@ async def test_acks_0_is_not_answered_and_holds_up_nothing(tmp_path: Path) -> No
         reader, writer = await asyncio.open_connection("127.0.0.1", brokers[1].port)
         for correlation_id, acks in ((1, 0), (2, 1)):
             request = produce_request(9, "t", batch(b"a"), acks=acks)
-            writer.write(codec.encode_request(ApiKey.PRODUCE, 9, correlation_id, "test", request))
+            writer.write(frames.encode_request(ApiKey.PRODUCE, 9, correlation_id, "test", request))
         answer = await reader.readexactly(8)
         assert int.from_bytes(answer[4:]) == 2
         writer.close()
@@ -145,7 +145,7 @@ async def test_acks_0_that_fails_closes_the_connection(tmp_path: Path) -> None:
         await brokers.create("t", (1,))
         reader, writer = await asyncio.open_connection("127.0.0.1", brokers[1].port)
         request = produce_request(9, "t", b"nonsense", acks=0)
-        writer.write(codec.encode_request(ApiKey.PRODUCE, 9, 1, "test", request))
+        writer.write(frames.encode_request(ApiKey.PRODUCE, 9, 1, "test", request))
         assert await reader.read() == b""
         writer.close()
         await writer.wait_closed()

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bench import frames
 from quorum.protocol import codec
 from quorum.protocol.apis import ApiKey, UnsupportedVersion
 from quorum.protocol.malformed import Malformed
@@ -159,7 +160,7 @@ def test_whole_frames_hold_length_header_and_body() -> None:
         client_software_name="n",
         client_software_version="v",
     )
-    frame = codec.encode_request(ApiKey.API_VERSIONS, 3, 5, "me", request)
+    frame = frames.encode_request(ApiKey.API_VERSIONS, 3, 5, "me", request)
     assert frame == (
         b"\x00\x00\x00\x12" + b"\x00\x12\x00\x03\x00\x00\x00\x05\x00\x02me\x00" + b"\x02n\x02v\x00"
     )
@@ -168,7 +169,7 @@ def test_whole_frames_hold_length_header_and_body() -> None:
         error_code=codec.error_code(0),
         api_keys=(),
     )
-    assert codec.encode_response(ApiKey.API_VERSIONS, 0, 5, response) == (
+    assert frames.encode_response(ApiKey.API_VERSIONS, 0, 5, response) == (
         b"\x00\x00\x00\x0a" + b"\x00\x00\x00\x05" + b"\x00\x00" + b"\x00\x00\x00\x00"
     )
 

@@ -93,7 +93,10 @@ def test_unknown_tagged_fields_of_a_header_are_skipped() -> None:
         (b"\x00\x05abc", "a client id of 5 bytes does not fit the frame"),
         (b"\xff\xfe", "a client id of -2 bytes does not fit the frame"),
         (b"\x00\x01\xff\x00", "the client id is not UTF-8"),
-        (b"\xff\xff\x01\x00\x20", "the tagged fields of the header end beyond the frame"),
+        (
+            b"\xff\xff\x01\x00\x20",
+            "tagged fields of the header: 32 bytes of tagged field 0, 0 are left",
+        ),
     ],
 )
 def test_what_is_wrong_with_a_header_is_named(frame: bytes, reason: str) -> None:
