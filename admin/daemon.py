@@ -242,7 +242,7 @@ def _background(
     ).run()
     yield opened.gossiper.run()
     if config.no_op_interval_ms:
-        yield _repeat(controller.keep_moving)
+        yield _repeat(controller.append_no_op)
 
 
 async def _repeat(work: Callable[[], int]) -> None:

@@ -27,32 +27,32 @@ _Waiting: TypeAlias = tuple[Offset, Any, Callable[[Any], None]]
 class DeferredEventQueue:
     """Answers in order of the offsets that they wait for."""
 
-    def __init__(self, replaying: MetadataLoader[Image]) -> None:
-        """`replaying` has the image and its committed end."""
-        self._replaying = replaying
+    def __init__(self, loader: MetadataLoader[Image]) -> None:
+        """`loader` has the image and its committed end."""
+        self._loader = loader
         self._waiting: deque[_Waiting] = deque()
 
     @property
-    def are_full(self) -> bool:
+    def is_full(self) -> bool:
         """True if the queue takes no further answer."""
         return len(self._waiting) >= WAITING_ANSWERS_MAX
 
     def settle(self, answer: Any, done: Callable[[Any], None]) -> None:
         """Give the answer once everything that the image contains now is committed."""
-        image_end = self._replaying.image.end_offset
-        if image_end <= self._replaying.end:
+        image_end = self._loader.image.end_offset
+        if image_end <= self._loader.end:
             done(answer)
         else:
             self._waiting.append((Offset(image_end), answer, done))
 
     def prove(self, answer: Any, done: Callable[[Any], None], quorum: RaftClient) -> None:
         """Give the answer once the quorum has proved that this node leads, and it is committed."""
-        read_end = self._replaying.image.end_offset
+        read_end = self._loader.image.end_offset
 
         def proved(outcome: Offset | ReadRefusal) -> None:
             if isinstance(outcome, ReadRefusal):
                 done(UNPROVED[outcome])
-            elif read_end <= self._replaying.end:
+            elif read_end <= self._loader.end:
                 done(answer)
             else:
                 self.settle(answer, done)
@@ -61,7 +61,7 @@ class DeferredEventQueue:
 
     def leave(self) -> None:
         """Give the answers that are committed now."""
-        while self._waiting and self._waiting[0][0] <= self._replaying.end:
+        while self._waiting and self._waiting[0][0] <= self._loader.end:
             _, answer, done = self._waiting.popleft()
             done(answer)
 

@@ -53,9 +53,13 @@ class ControllerEventQueue:
         here, or where `later` calls.
         """
         self._pieces.append(_Piece(work, lost))
-        # Who is added by a piece of work that is under way waits for its end.
+        # Work that is added by the work under way waits for its end.
         if not self._is_busy:
             self._go_on()
+
+    def add_next(self, work: Slices[None], lost: Callable[[], None]) -> None:
+        """Add work directly behind that under way."""
+        self._pieces.insert(1, _Piece(work, lost))
 
     def lose(self) -> None:
         """Drop all work and tell everyone, in order."""
@@ -96,8 +100,8 @@ class ControllerEventQueue:
         assert self._later is not None, "what is done at once is done by now"
         if not self._is_due:
             self._is_due = True
-            self._later(self._called)
+            self._later(self._on_turn)
 
-    def _called(self) -> None:
+    def _on_turn(self) -> None:
         self._is_due = False
         self._go_on()

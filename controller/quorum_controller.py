@@ -2,9 +2,12 @@
 
 Every controller replays committed records into an image. The active one, which leads the quorum,
 decides commands on that image, one after the other and long ones in slices
-(`controller.event_queue`). It proposes their records and replays them at once, so decisions do not
-wait for commits. What was overwritten is kept until the commit and restored when the lead is lost.
-`controller.deferred` holds the answers until then.
+(`controller.event_queue`). It appends their records and replays them at once
+(`controller.record_appender`), so decisions do not wait for commits; when the lead is lost, it
+restores what they overwrote. The answers wait for the commits (`controller.deferred`).
+
+A query waits while an append is halfway. A long one reads in slices and still sees one state: on
+the active controller between decisions, on any other one between strides of replay.
 """
 
 import logging
@@ -12,13 +15,11 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Final, TypeVar
 
-from controller.command_execution import CommandExecutor, Done, PendingCommand
 from controller.deferred import DeferredEventQueue
-from controller.event_queue import ControllerEventQueue, Later
+from controller.event_queue import SLICE_US, ControllerEventQueue, Later
 from controller.heartbeats import BrokerHeartbeatManager
 from controller.ports import RaftClient, Unavailable
-from controller.read_queue import ReadQueue
-from controller.record_appender import Batch, RecordAppender
+from controller.record_appender import Batch, RecordAppender, batches_of, batching, records_asked
 from quorum.core.events import EndpointsUpdated
 from quorum.core.vocabulary import Epoch, Offset, ReplicaId, ReplicaKey
 from quorum.core.voter_set import Endpoint
@@ -30,17 +31,21 @@ from statemachine.commands import (
     AdvanceMoves,
     Answer,
     Command,
+    Decision,
     FenceBrokers,
     ForgetMoves,
     FoundCluster,
+    RegisterBroker,
     RegisterController,
 )
+from statemachine.decide import decide, decide_at_once, deciding
 from statemachine.image.bulk_replay import replay_values
 from statemachine.image.image import Image
 from statemachine.image.snapshot import begin, begin_loading
 from statemachine.reassignment.copies import Told, untold
 from statemachine.reassignment.retention import has_too_much
 from statemachine.reassignment.scheduler.backlog import is_left
+from statemachine.reassignment.scheduler.state import Scheduler
 from statemachine.records.codec import encode
 from statemachine.records.kafka_records import NoOp
 from statemachine.records.kafka_records import RegisterController as Registered
@@ -50,16 +55,46 @@ from statemachine.vocabulary import LEVEL_NO_OP
 logger = logging.getLogger("controller")
 
 ADVANCE_INTERVAL_MS: Final = 100
-"""Between two looks of the active controller whether more steps of moves could begin."""
+"""Interval at which the active controller checks whether more steps of moves can begin."""
 
 SESSION_SWEEP_MS_MIN: Final = 20
 """Shortest interval between two checks for expired sessions."""
 
-STANDBY_LOOK_MS: Final = 2_000
+STANDBY_CHECK_MS: Final = 2_000
 """Interval at which a standby checks whether it has become active."""
 
+BULK_RECORDS: Final = 1_000
+"""From so many records on, the quorum is asked for room before the decision, which takes long."""
+
+BEHIND_TURNS_MAX: Final = 100
+"""Turns that a long query waits at most for the image to catch up: some hundred milliseconds of
+replay, about as long as the query itself. So queries and replay do not starve each other."""
 
 T = TypeVar("T")
+Done = Callable[[Answer | Unavailable], None]
+ReadCallback = Callable[[T | Unavailable], None]
+"""Called with the result of a query, or the reason why there is none."""
+
+
+class PendingCommand:
+    """A command in the event queue and its callback."""
+
+    __slots__ = ("command", "done", "is_over", "is_proposed", "proved")
+
+    def __init__(self, command: Command, done: Done, *, proved: bool) -> None:
+        self.command = command
+        self.done = done
+        self.proved = proved
+        """True if an answer without records must be linearizable."""
+        self.is_proposed = False
+        """True once its records are proposed: it may take effect whatever happens here."""
+        self.is_over = False
+        """True once its answer was handed on."""
+
+    def lose(self) -> None:
+        """Answer that the lead is lost."""
+        if not self.is_over:
+            self.done(Unavailable.LEAD_LOST if self.is_proposed else Unavailable.NOT_ACTIVE)
 
 
 class QuorumController:
@@ -89,7 +124,7 @@ class QuorumController:
         """The epoch that this node leads as the active controller; None while it does not."""
         self.kraft_version = 0
         """The level of kraft.version in force, from control records of the log."""
-        self._quorum: RaftClient | None = None
+        self._quorum: RaftClient
         self._clock = clock
         self._wall_clock = wall_clock
         self._session_timeout_ms = session_timeout_ms
@@ -100,32 +135,26 @@ class QuorumController:
         self.default_min_isr = default_min_isr
         """`min.insync.replicas` of a cluster that has no record of it."""
         self.no_op_interval_ms = no_op_interval_ms
-        self._replaying = MetadataLoader(
+        self._loader = MetadataLoader(
             self.image,
             replay=replay_values,
             load_snapshot=begin_loading,
-            on_control=self._take_control,
+            on_control=self._on_control_record,
         )
-        self._answers = DeferredEventQueue(self._replaying)
-        self._appending = RecordAppender(self._replaying, self._answers, clock)
-        self._deciding = CommandExecutor(
-            self.image, self._appending, wall_clock=wall_clock, metadata_version=metadata_version
-        )
-        self._slicing = ControllerEventQueue(later, slice_us)
-        self._looking = ReadQueue(
-            self.image,
-            replaying=self._replaying,
-            answers=self._answers,
-            appending=self._appending,
-            slicing=self._slicing,
-        )
-        self._own: set[type[Command]] = set()
+        self._scheduler = Scheduler(self.image)
+        self._deferred = DeferredEventQueue(self._loader)
+        self._appender = RecordAppender(self._loader, self._deferred, clock)
+        self._event_queue = ControllerEventQueue(later, slice_us)
+        self._submitted: set[type[Command]] = set()
+        """Kinds of the internal commands under way."""
+        self._is_reading = False
+        """True during a long query: the image must not change."""
         self._is_loaded = False
 
     def attach(self, quorum: RaftClient) -> None:
         """Set the quorum; the two need each other."""
         self._quorum = quorum
-        self._replaying.expect(quorum.node.log_end.offset)
+        self._loader.expect(quorum.node.log_end.offset)
 
     @property
     def is_active(self) -> bool:
@@ -134,19 +163,19 @@ class QuorumController:
     @property
     def committed(self) -> Offset:
         """The end of what is committed and in the image."""
-        return self._replaying.end
+        return self._loader.end
 
     @property
     def is_ready(self) -> bool:
         """True once the image has everything that was committed when this node started."""
-        return self._replaying.is_ready
+        return self._loader.is_ready
 
     @property
     def progress(self) -> str:
         """Describe the progress of replay for an operator; empty when it is complete."""
         if self.is_ready or not self.is_behind:
             return ""
-        return f", it is still replaying: {self.committed} of {self._replaying.target} records"
+        return f", it is still replaying: {self.committed} of {self._loader.target} records"
 
     def submit(self, command: Command, done: Done, *, proved: bool = False) -> None:
         """Decide `command` and call `done` with the answer, once all it rests on is committed.
@@ -156,38 +185,90 @@ class QuorumController:
         """
         if self.active_epoch is None:
             done(Unavailable.NOT_ACTIVE)
-        elif self._answers.are_full or self._slicing.is_full:
+        elif self._deferred.is_full or self._event_queue.is_full:
             done(Unavailable.OVERLOADED)
         else:
-            is_next = self._slicing.is_idle and not proved
-            answer = self._deciding.at_once(command, self._the_quorum) if is_next else None
+            is_next = self._event_queue.is_idle and not proved
+            answer = self._decide_at_once(command) if is_next else None
             if answer is not None:
-                self._answers.settle(answer, done)
+                self._deferred.settle(answer, done)
                 return
-            asked = PendingCommand(command, done, proved=proved)
-            self._slicing.add(self._carried_out(asked), asked.lose)
+            pending = PendingCommand(command, done, proved=proved)
+            self._event_queue.add(self._carry_out(pending), pending.lose)
 
-    def _carried_out(self, asked: PendingCommand) -> Slices[None]:
+    def _decide_at_once(self, command: Command) -> Answer | None:
+        """Decide a short command at once and append its records.
+
+        None if it takes longer or there is no room: nothing was done. Only while no other command
+        is under way.
+        """
+        decision = decide_at_once(self.image, command, self._scheduler)
+        if decision is None:
+            return None
+        if decision.records:
+            if not self._quorum.accepts(len(decision.records)):
+                return None
+            level = self.image.level or self._metadata_version
+            values = [encode(each, level) for each in decision.records]
+            self._appender.append_at_once(
+                self._quorum, Batch(decision.records, values), decision.decided
+            )
+        return decision.answer
+
+    def _carry_out(self, pending: PendingCommand) -> Slices[None]:
         """Decide, append and replay, and let the answer wait for its commit."""
-        outcome = yield from self._deciding.carry_out(asked, self._the_quorum)
-        self._own.discard(type(asked.command))
-        asked.is_over = True
-        if asked.is_proposed:
-            self._answers.settle(outcome, asked.done)
+        outcome = yield from self._execute(pending)
+        self._submitted.discard(type(pending.command))
+        pending.is_over = True
+        if pending.is_proposed:
+            self._deferred.settle(outcome, pending.done)
         elif isinstance(outcome, Unavailable):
-            asked.done(outcome)
-        elif asked.proved:
-            self._answers.prove(outcome, asked.done, self._the_quorum)
+            pending.done(outcome)
+        elif pending.proved:
+            self._deferred.prove(outcome, pending.done, self._quorum)
         else:
-            self._answers.settle(outcome, asked.done)
-        yield from self._looking.go_on()
+            self._deferred.settle(outcome, pending.done)
+
+    def _execute(self, pending: PendingCommand) -> Slices[Answer | Unavailable]:
+        """Return the answer once the records are appended, or the reason to refuse the command."""
+        count = records_asked(self.image, pending.command)
+        # Seconds of work must not be done, and everybody kept waiting, for nothing.
+        if count >= BULK_RECORDS and not self._quorum.accepts(1, after=count - 1):
+            return self._reason_to_refuse()
+        decision, batches = yield from self._decide(pending.command)
+        if batches is None:
+            return Unavailable.TOO_LARGE
+        answer = decision.answer if decision.is_complete else Unavailable.OVERLOADED
+        if batches:
+            before_last = sum(len(batch.values) for batch in batches[:-1])
+            if not self._quorum.accepts(len(batches[-1].values), after=before_last):
+                return self._reason_to_refuse()
+            pending.is_proposed = True
+            decided = decision.decided
+            # Its records go with the batches, one after the other.
+            del decision
+            yield from self._appender.append(self._quorum, batches, decided)
+        return answer
+
+    def _decide(self, command: Command) -> Slices[tuple[Decision, list[Batch] | None]]:
+        """Decide a command and encode its records."""
+        image, now_ms = self.image, self._wall_clock()
+        end, level = image.end_offset, image.level or self._metadata_version
+        decision = yield from deciding(image, command, now_ms=now_ms, scheduler=self._scheduler)
+        batches = yield from batching(decision.records, level)
+        if image.end_offset != end and isinstance(command, RegisterBroker):
+            # The quorum has put something into the log, and the epoch would not be the offset.
+            decision = decide(image, command, now_ms=now_ms, scheduler=self._scheduler)
+            batches = batches_of(decision.records, level)
+        return decision, batches
+
+    def _reason_to_refuse(self) -> Unavailable:
+        if self._quorum.node.successor is not None:
+            return Unavailable.HANDING_OVER
+        return Unavailable.OVERLOADED if self._quorum.has_room else Unavailable.DISK_FULL
 
     def query(
-        self,
-        read: Callable[[Image], T],
-        done: Callable[[T | Unavailable], None],
-        *,
-        stale: bool = False,
+        self, read: Callable[[Image], T], done: ReadCallback[T], *, stale: bool = False
     ) -> None:
         """Read the image, and call `done` once everything that was read is committed.
 
@@ -195,31 +276,73 @@ class QuorumController:
         `stale` query, from what it has. If the lead is lost first, `done` gets NOT_ACTIVE, and on a
         node that still replays what was committed before its start, NOT_READY.
         """
-        if self._can_look(done, stale=stale):
-            self._looking.look(read, done, None if stale else self._the_quorum)
-
-    def _can_look(self, done: Callable[[Unavailable], None], *, stale: bool) -> bool:
-        """Return True if this node may answer; otherwise `done` was told the reason."""
-        if not self.is_ready:
-            done(Unavailable.NOT_READY)
-        elif not (stale or self.is_active):
-            done(Unavailable.NOT_ACTIVE)
+        waits = self._appender.is_halfway
+        reason = self._reason_not_to_read(stale=stale, waits=waits)
+        if reason is not None:
+            done(reason)
+        elif waits:
+            lost = partial(done, Unavailable.NOT_ACTIVE)
+            self._event_queue.add_next(self._read_later(read, done, stale=stale), lost)
         else:
-            return True
-        return False
+            self._defer_result(read(self.image), done, stale=stale)
 
     def query_long(
         self,
         reading: Callable[[Image], Slices[T]],
-        done: Callable[[T | Unavailable], None],
+        done: ReadCallback[T],
         *,
         stale: bool = False,
     ) -> None:
-        """Read in slices."""
-        if self._can_look(done, stale=stale):
-            self._looking.look_long(reading, done, None if stale else self._the_quorum)
+        """Read in slices, after everything that was asked for before."""
+        reason = self._reason_not_to_read(stale=stale, waits=True)
+        if reason is None:
+            lost = partial(done, Unavailable.NOT_ACTIVE)
+            self._event_queue.add(self._read_in_slices(reading, done, stale=stale), lost)
+        else:
+            done(reason)
 
-    def told_of_copies(self) -> Told:
+    def _reason_not_to_read(self, *, stale: bool, waits: bool) -> Unavailable | None:
+        if not self.is_ready:
+            return Unavailable.NOT_READY
+        if not (stale or self.is_active):
+            return Unavailable.NOT_ACTIVE
+        if self._deferred.is_full or (waits and self._event_queue.is_full):
+            return Unavailable.OVERLOADED
+        return None
+
+    def _read_later(
+        self, read: Callable[[Image], T], done: ReadCallback[T], *, stale: bool
+    ) -> Slices[None]:
+        self._defer_result(read(self.image), done, stale=stale)
+        # It may have taken its time.
+        yield SLICE_US
+
+    def _read_in_slices(
+        self, reading: Callable[[Image], Slices[T]], done: ReadCallback[T], *, stale: bool
+    ) -> Slices[None]:
+        for _ in range(BEHIND_TURNS_MAX):
+            if not self._loader.is_behind:
+                break
+            yield SLICE_US
+        self._is_reading = True
+        try:
+            found = yield from reading(self.image)
+        finally:
+            self._is_reading = False
+        self._defer_result(found, done, stale=stale)
+
+    def _defer_result(self, found: T, done: ReadCallback[T], *, stale: bool) -> None:
+        """Give the result of a query once it is committed and, unless stale, the lead is proved."""
+
+        def tell(outcome: T | Unavailable) -> None:
+            done(Unavailable.NOT_ACTIVE if outcome is Unavailable.LEAD_LOST else outcome)
+
+        if stale:
+            self._deferred.settle(found, tell)
+        else:
+            self._deferred.prove(found, tell, self._quorum)
+
+    def reported_copies(self) -> Told:
         """Return the brokers' reports of their copies; only the active controller gets them."""
         return untold if self.heartbeats is None else self.heartbeats.copies.at(self._clock())
 
@@ -235,9 +358,9 @@ class QuorumController:
         silent = self.heartbeats.expired(self.image, now_ms)
         if silent:
             logger.warning("Fencing brokers %s: no heartbeat in time", list(silent))
-            self._ask_itself(FenceBrokers(broker_ids=silent))
+            self._submit_internal(FenceBrokers(broker_ids=silent))
         if has_too_much(self.image, self._wall_clock()):
-            self._ask_itself(ForgetMoves())
+            self._submit_internal(ForgetMoves())
         next_ms = self.heartbeats.next_expiry_ms(self.image)
         if next_ms is None:
             return self._session_timeout_ms
@@ -245,13 +368,11 @@ class QuorumController:
 
     def advance_moves(self) -> int:
         """Take up work that earlier decisions left over; returns when to check again, in ms."""
-        if self.is_active and (
-            self.image.index.waiting or is_left(self.image, self._deciding.scheduler)
-        ):
-            self._ask_itself(AdvanceMoves())
-        return ADVANCE_INTERVAL_MS if self.is_active else STANDBY_LOOK_MS
+        if self.is_active and (self.image.index.waiting or is_left(self.image, self._scheduler)):
+            self._submit_internal(AdvanceMoves())
+        return ADVANCE_INTERVAL_MS if self.is_active else STANDBY_CHECK_MS
 
-    def keep_moving(self) -> int:
+    def append_no_op(self) -> int:
         """Append a NoOp record after an idle interval; returns when to check again, in ms.
 
         Brokers report their progress by offsets and notice by them that they are cut off. A standby
@@ -260,30 +381,30 @@ class QuorumController:
         interval_ms = self.no_op_interval_ms
         assert interval_ms > 0, "NoOp records are off"
         if not self.is_active:
-            return max(interval_ms, STANDBY_LOOK_MS)
+            return max(interval_ms, STANDBY_CHECK_MS)
         if self.image.level < LEVEL_NO_OP:
             return interval_ms
-        idle_ms = self._clock() - self._appending.last_ms
+        idle_ms = self._clock() - self._appender.last_ms
         if idle_ms < interval_ms:
             return interval_ms - idle_ms
         # What waits for its commit moves the log by itself, and a NoOp behind it would only wait.
-        is_still = self._slicing.is_idle and self.image.end_offset <= self.committed
-        if is_still and self._the_quorum.accepts(1):
+        is_still = self._event_queue.is_idle and self.image.end_offset <= self.committed
+        if is_still and self._quorum.accepts(1):
             no_op = Batch((NoOp(),), [encode(NoOp(), self.image.level)])
-            whole(self._appending.append(self._the_quorum, [no_op]))
+            whole(self._appender.append(self._quorum, [no_op]))
         return interval_ms
 
     # What the quorum says (ports.StateMachine).
 
     def snapshot(self) -> StateSnapshot | None:
         # While a log is replayed: one when that is done is worth more than many on the way.
-        can_be_had = self.is_ready and not self._appending.is_halfway
+        can_be_had = self.is_ready and not self._appender.is_halfway
         found = begin(self.image, self.committed) if can_be_had else None
         return None if found is None else StateSnapshot(Offset(found.end), found, found.close)
 
     def load_snapshot(self, records: Iterable[bytes], end: Offset, epoch: Epoch) -> None:
         assert not self.is_active, "who leads has the whole log"
-        self._replaying.load(records, end)
+        self._loader.load(records, end)
         self._is_loaded = True
         logger.info("the image begins with the checkpoint at offset %d of epoch %d", end, epoch)
 
@@ -291,13 +412,13 @@ class QuorumController:
         if self._is_loaded:
             # A snapshot names its voters beside the level, outside of the metadata.
             self._is_loaded = False
-            if self._the_quorum.node.voters_at(high_watermark) is not None:
+            if self._quorum.node.voters_at(high_watermark) is not None:
                 self.kraft_version = KRAFT_VERSION
         if self.is_active:
-            self._appending.committed(high_watermark)
+            self._appender.committed(high_watermark)
             return
         was_behind = self.is_behind
-        self._replaying.raise_to(high_watermark)
+        self._loader.raise_to(high_watermark)
         if not was_behind:
             self.catch_up()
             if self.progress:
@@ -305,17 +426,17 @@ class QuorumController:
 
     @property
     def is_behind(self) -> bool:
-        return self._replaying.is_behind
+        return self._loader.is_behind
 
     def catch_up(self) -> None:
-        if self._looking.is_reading:
+        if self._is_reading:
             # It ends soon, and this is called again until then.
             return
         was_ready = self.is_ready
-        self._replaying.go_on(self._the_quorum)
+        self._loader.go_on(self._quorum)
         if self.is_ready and not was_ready:
             logger.info("the image has all that is committed, up to offset %d", self.committed)
-        self._answers.leave()
+        self._deferred.leave()
 
     def on_lead(self, epoch: Epoch, start: Offset) -> None:
         assert self.image.end_offset == start == self.committed
@@ -332,9 +453,9 @@ class QuorumController:
                 features=self._features,
                 default_min_isr=self.default_min_isr,
             )
-            self._ask_itself(founding)
-        self._ask_itself(self.registration)
-        self._ask_itself(AdvanceMoves())
+            self._submit_internal(founding)
+        self._submit_internal(self.registration)
+        self._submit_internal(AdvanceMoves())
         for registered in self.image.controllers.values():
             self.locate(registered)
 
@@ -345,11 +466,11 @@ class QuorumController:
         """
         endpoints = tuple(Endpoint(e.name, e.host, e.port) for e in registered.endpoints)
         replica = ReplicaKey(ReplicaId(registered.controller_id))
-        self._the_quorum.heard(EndpointsUpdated(replica, endpoints))
+        self._quorum.heard(EndpointsUpdated(replica, endpoints))
 
     def on_control(self, end: Offset) -> None:
         assert self.is_active, "the quorum appends records of its own once it leads"
-        self._appending.advanced(end)
+        self._appender.advanced(end)
 
     def on_stop_leading(self, epoch: Epoch) -> None:
         if not self.is_active:
@@ -358,33 +479,27 @@ class QuorumController:
         logger.info("no longer the active controller of epoch %d", epoch)
         self.active_epoch = None
         self.heartbeats = None
-        self._appending.lose()
-        self._answers.lose()
-        self._own.clear()
-        self._slicing.lose()
-        self._looking.lose()
+        self._appender.lose()
+        self._deferred.lose()
+        self._submitted.clear()
+        self._event_queue.lose()
 
     def on_truncate(self, end: Offset) -> None:
         # Only what is committed is in this image, and that is never cut.
         assert end >= self.committed
 
-    @property
-    def _the_quorum(self) -> RaftClient:
-        assert self._quorum is not None, "attach comes first"
-        return self._quorum
-
-    def _take_control(self, record: LogRecord) -> None:
+    def _on_control_record(self, record: LogRecord) -> None:
         if control_type(record.key) == ControlType.KRAFT_VERSION:
             self.kraft_version = decode_kraft_version(record.value)
 
-    def _ask_itself(self, command: Command) -> None:
+    def _submit_internal(self, command: Command) -> None:
         """Submit an internal command unless one of its kind is waiting already."""
-        if type(command) not in self._own:
-            self._own.add(type(command))
-            self.submit(command, partial(self._expect_done, type(command)))
+        if type(command) not in self._submitted:
+            self._submitted.add(type(command))
+            self.submit(command, partial(self._on_internal_answer, type(command)))
 
-    def _expect_done(self, kind: type[Command], answer: Answer | Unavailable) -> None:
+    def _on_internal_answer(self, kind: type[Command], answer: Answer | Unavailable) -> None:
         """Take the answer to an internal command."""
-        self._own.discard(kind)
+        self._submitted.discard(kind)
         if answer in (Unavailable.OVERLOADED, Unavailable.DISK_FULL, Unavailable.TOO_LARGE):
             logger.warning("Internal command %s failed: %s", kind.__name__, answer)

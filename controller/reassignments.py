@@ -129,7 +129,7 @@ async def list_reassignments(
     stale: bool = False,
 ) -> AsOf[tuple[OngoingReassignment, ...]]:
     """List all partitions under reassignment or those wanted; `detailed` adds their progress."""
-    told = service.controller.told_of_copies()
+    told = service.controller.reported_copies()
     moving = service.controller.image.index.moving
     count = len(moving) if wanted is None else sum(map(len, wanted.values()))
     if count < LISTED_AT_ONCE_MAX:

@@ -186,10 +186,10 @@ class RecordAppender:
     """Appends records on the active controller."""
 
     def __init__(
-        self, replaying: MetadataLoader[Image], answers: DeferredEventQueue, clock: Clock
+        self, loader: MetadataLoader[Image], deferred: DeferredEventQueue, clock: Clock
     ) -> None:
-        self._replaying = replaying
-        self._answers = answers
+        self._loader = loader
+        self._deferred = deferred
         self._clock = clock
         self.last_ms = 0
         """The time of the last append."""
@@ -213,7 +213,7 @@ class RecordAppender:
         They are proposed one by one, and the list is emptied: to free them all at once would take
         long. `decided` are the changed partitions.
         """
-        image = self._replaying.image
+        image = self._loader.image
         self.last_ms = self._clock()
         batches.reverse()
         while batches:
@@ -233,16 +233,16 @@ class RecordAppender:
                 yield from self._replay(batch, base, decided)
         self._take_end()
         self._start = None
-        if self._high_watermark > self._replaying.end:
+        if self._high_watermark > self._loader.end:
             self.committed(self._high_watermark)
 
     def append_at_once(
         self, quorum: RaftClient, batch: Batch, decided: Mapping[int, PartitionValue]
     ) -> None:
         """Append a few records at once, while no other append is under way."""
-        assert not self.is_halfway
+        assert self._start is None, "another append is under way"
         self.last_ms = self._clock()
-        image = self._replaying.image
+        image = self._loader.image
         base = quorum.propose(batch.values)
         assert base == image.end_offset, f"{base}, not {image.end_offset}"
         replay_decided(image, batch.records, base, decided)
@@ -252,7 +252,7 @@ class RecordAppender:
     ) -> Slices[None]:
         for at in range(0, len(batch.records), _AT_ONCE):
             some = batch.records[at : at + _AT_ONCE]
-            replay_decided(self._replaying.image, some, offset + at, decided)
+            replay_decided(self._loader.image, some, offset + at, decided)
             removed = sum([isinstance(record, RemoveTopic) for record in some])
             yield REPLAYED_US * len(some) + REMOVED_US * removed
 
@@ -260,43 +260,43 @@ class RecordAppender:
         """Replay new partitions together, in a third of the time."""
         for at in range(0, len(batch.values), _TOGETHER):
             some = batch.values[at : at + _TOGETHER]
-            replay_values(self._replaying.image, some, offset + at)
+            replay_values(self._loader.image, some, offset + at)
             yield TOGETHER_US * len(some)
 
     def _replay_isrs(self, changes: IsrChanges, offset: int) -> Slices[None]:
         for some in changes.topics:
-            replay_isrs(self._replaying.image, some, offset)
+            replay_isrs(self._loader.image, some, offset)
             offset += len(some.numbers)
             yield ISR_REPLAYED_US * len(some.numbers)
 
     def _take_end(self) -> None:
         """Advance the image past control records that were put behind the batches."""
         if self._end:
-            self._replaying.image.advance(self._end)
+            self._loader.image.advance(self._end)
             self._end = Offset(0)
 
     def committed(self, high_watermark: Offset) -> None:
         """Note that everything below is committed; an append under way hears of it at its end."""
         self._high_watermark = high_watermark
         told = high_watermark if self._start is None else min(self._start, high_watermark)
-        self._replaying.image.committed(told)
-        self._replaying.took(told)
-        self._answers.leave()
+        self._loader.image.committed(told)
+        self._loader.took(told)
+        self._deferred.leave()
 
     def advanced(self, end: Offset) -> None:
         """Note that the log goes on to `end` with control records."""
         if self.is_halfway:
             self._end = end
         else:
-            self._replaying.image.advance(end)
+            self._loader.image.advance(end)
 
     def lose(self) -> None:
         """Undo what is not committed: the lead is lost."""
-        image = self._replaying.image
-        image.rewind(self._replaying.end)
+        image = self._loader.image
+        image.rewind(self._loader.end)
         image.end_undo_log()
         if self.is_halfway:
-            self._replaying.raise_to(self._high_watermark)
+            self._loader.raise_to(self._high_watermark)
         self._start, self._end = None, Offset(0)
 
 

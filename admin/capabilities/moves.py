@@ -302,7 +302,7 @@ class DescribeMove(Request[DescribedMove], frozen=True, kw_only=True):
     FAILING = "move {0.move_id} cannot be described"
 
     async def answer(self, context: Context) -> DescribedMove:
-        told = context.service.controller.told_of_copies()
+        told = context.service.controller.reported_copies()
         return await context.read(self, lambda image: described(image, self.move_id, told))
 
 
@@ -327,7 +327,7 @@ class DescribeMovePartitions(Request[MovePartitions], frozen=True, kw_only=True)
 
     async def answer(self, context: Context) -> MovePartitions:
         after = None if self.page_token is None else unless_refused(self, _place(self))
-        told = context.service.controller.told_of_copies()
+        told = context.service.controller.reported_copies()
         return await context.read(
             self, lambda image: page(image, self.move_id, after, self.page_size, told)
         )

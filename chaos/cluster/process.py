@@ -141,7 +141,7 @@ class ControllerProcess(ClusterProcess):
         for look in (
             self.controller.sweep,
             self.controller.advance_moves,
-            self.controller.keep_moving,
+            self.controller.append_no_op,
         ):
             self.later(0, partial(self.again, look))
 

@@ -30,7 +30,7 @@ CLUSTERS: Final = (
     Mutant(
         name="a controller that has lost the lead keeps what was not committed",
         module="controller.record_appender",
-        old="        image.rewind(self._replaying.end)\n",
+        old="        image.rewind(self._loader.end)\n",
         new="",
         caught_by=("P22",),
         directed=(
@@ -43,7 +43,7 @@ CLUSTERS: Final = (
     Mutant(
         name="answers leave before what they rest on is committed",
         module="controller.deferred",
-        old="        if image_end <= self._replaying.end:\n            done(answer)\n",
+        old="        if image_end <= self._loader.end:\n            done(answer)\n",
         new="        if image_end:\n            done(answer)\n",
         caught_by=("L1", "L2", "L5", "L6", "P19"),
         directed="tests/controller/test_controller_without_loop.py",

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from typing import TypeVar
 from uuid import UUID
 
-from controller.command_execution import BULK_RECORDS
 from controller.ports import Unavailable
+from controller.quorum_controller import BULK_RECORDS
 from controller.record_appender import TRANSACTION_RECORDS_MAX, records_asked
 from statemachine import commands
 from statemachine.errors import Error

@@ -24,7 +24,6 @@ REQUEST_PATH: Final[Mapping[str, tuple[str, ...]]] = {
         "controller/service.py",
         "controller/quorum_controller.py",
         "controller/event_queue.py",
-        "controller/command_execution.py",
     ),
     "decide": (
         "statemachine/decide.py",

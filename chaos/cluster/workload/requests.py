@@ -264,7 +264,7 @@ def left_of(move_id: int) -> Request:
 
     def serve(process: Server, respond: Respond) -> None:
         assert isinstance(process, ControllerProcess)
-        told = process.controller.told_of_copies()
+        told = process.controller.reported_copies()
         process.controller.query(lambda image: move_copies(image, move_id, told), respond)
 
     def understood(left: Any) -> Hashable:

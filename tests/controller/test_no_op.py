@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from controller.quorum_controller import STANDBY_LOOK_MS, QuorumController
+from controller.quorum_controller import STANDBY_CHECK_MS, QuorumController
 from quorum.core.vocabulary import Offset
 from quorum.records.decode import decode as decode_records
 from statemachine.records import kafka_records
@@ -46,13 +46,13 @@ async def test_a_log_at_rest_moves_once_an_interval(tmp_path: Path) -> None:
         controller.no_op_interval_ms = INTERVAL_MS
         start = await committed(controller)
         clock.ms += INTERVAL_MS - 1
-        assert controller.keep_moving() == 1
+        assert controller.append_no_op() == 1
         assert await committed(controller) == start
         clock.ms += 1
-        assert controller.keep_moving() == INTERVAL_MS
+        assert controller.append_no_op() == INTERVAL_MS
         assert await committed(controller) == start + 1
         assert last_record(node) == kafka_records.NoOp()
-        assert controller.keep_moving() == INTERVAL_MS
+        assert controller.append_no_op() == INTERVAL_MS
         assert await committed(controller) == start + 1
 
 
@@ -65,10 +65,10 @@ async def test_a_log_that_moves_by_itself_is_left_alone(tmp_path: Path) -> None:
         await asked(controller, topic("a", 1))  # Refused: it moves nothing.
         start = await committed(controller)
         clock.ms += 100
-        controller.keep_moving()
+        controller.append_no_op()
         assert await committed(controller) == start + 1
         clock.ms += 400
-        assert controller.keep_moving() == 100
+        assert controller.append_no_op() == 100
 
 
 async def test_nothing_is_added_to_what_waits_for_its_commit(tmp_path: Path) -> None:
@@ -81,7 +81,7 @@ async def test_nothing_is_added_to_what_waits_for_its_commit(tmp_path: Path) -> 
         async with busy(node.opened.disk):
             for _ in range(3):
                 clock.ms += INTERVAL_MS
-                controller.keep_moving()
+                controller.append_no_op()
             assert controller.image.end_offset == controller.committed + 1
 
 
@@ -93,10 +93,10 @@ async def test_whoever_is_not_active_appends_nothing(tmp_path: Path) -> None:
             if node is not leader:
                 node.controller.no_op_interval_ms = INTERVAL_MS
                 clock.ms += 10 * INTERVAL_MS
-                assert node.controller.keep_moving() == STANDBY_LOOK_MS
+                assert node.controller.append_no_op() == STANDBY_CHECK_MS
 
 
 async def test_who_has_switched_it_off_does_not_ask(tmp_path: Path) -> None:
     async with a_controller(tmp_path) as node:
         with pytest.raises(AssertionError, match="NoOp records are off"):
-            node.controller.keep_moving()
+            node.controller.append_no_op()

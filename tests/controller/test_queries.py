@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from controller import read_queue
+from controller import quorum_controller
 from controller.event_queue import SLICE_US
 from controller.ports import Unavailable
 from controller.quorum_controller import QuorumController
@@ -122,7 +122,7 @@ def test_who_looks_all_the_time_lets_the_image_follow(monkeypatch: pytest.Monkey
     assert found == [(0, 0), (1, 1)]
     # It does not follow for long, for nobody lets it: who looks has an answer all the same.
     pair.create("b")
-    monkeypatch.setattr(read_queue, "BEHIND_TURNS_MAX", 3)
+    monkeypatch.setattr(quorum_controller, "BEHIND_TURNS_MAX", 3)
     pair.standby.query_long(_count_twice, found.append, stale=True)
     pair.look(found)
     pair.commit()
