@@ -13,19 +13,14 @@ from msgspec.structs import replace
 
 from controller.move_requests import with_idempotency_key
 from controller.service import AsOf, Service
-from quorum.protocol.errors import RequestRefused
 from statemachine.commands import (
     AlterMove,
-    AlterReassignments,
     BeginMove,
     CancelMoves,
-    Done,
-    KeyedCommand,
     MovesAltered,
     MovesCancelled,
     MoveStarted,
     PauseMoves,
-    ReassignmentsAltered,
     ResumeMoves,
     RollBackMove,
 )
@@ -81,15 +76,6 @@ class OngoingReassignment:
     bytes_per_s: int = -1
 
 
-async def alter_reassignments(
-    service: Service, who: str, command: AlterReassignments, key: str = ""
-) -> ReassignmentsAltered:
-    """Begin, change or cancel reassignments (KIP-455), as a move of `who`."""
-    answer = await _carried_out(service, who, replace(command, who=who), key)
-    assert isinstance(answer, ReassignmentsAltered), f"{answer} answers {command}"
-    return answer
-
-
 async def alter_moves(
     service: Service,
     who: str,
@@ -101,23 +87,11 @@ async def alter_moves(
 
     `of_request` is the fingerprint of the request that the command is a part of, if it is not all.
     """
-    answer = await _carried_out(service, who, command, key, of_request)
+    command_with_key = with_idempotency_key(command, key, of_request)
+    answer = await service.carry_out(command_with_key, object, who=who)
     assert isinstance(answer, MovesAltered | MovesCancelled | MoveStarted), (
         f"{answer} answers {command}"
     )
-    return answer
-
-
-async def _carried_out(
-    service: Service, who: str, command: KeyedCommand, key: str, of_request: bytes | None = None
-) -> object:
-    answer = await service.carry_out(
-        with_idempotency_key(command, key, of_request), object, who=who
-    )
-    if isinstance(answer, Done):
-        raise RequestRefused(
-            answer.error.code, answer.message, failing="the request was not carried out"
-        )
     return answer
 
 

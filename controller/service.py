@@ -9,6 +9,7 @@ state has the offset that it is as of.
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, Generic, Protocol, TypeVar
 
 from controller import audit
@@ -31,7 +32,7 @@ from quorum.driver import Quorum
 from quorum.persistent_state import LISTENER_NAME
 from quorum.protocol.errors import ErrorCode, RequestRefused
 from quorum.transport.address import Address
-from statemachine.commands import Answer, Command
+from statemachine.commands import Command, Done
 from statemachine.image.image import Image
 from statemachine.slices import Slices
 from statemachine.vocabulary import NO_LEADER
@@ -61,7 +62,7 @@ class AsOf(Generic[T]):
 class NotActive(Exception):
     """This node cannot answer now: another one leads, none does, or it is overloaded."""
 
-    def __init__(self, reason: Unavailable, leader_id: int | None, progress: str = "") -> None:
+    def __init__(self, reason: Unavailable, leader_id: int | None, progress: str) -> None:
         """`progress` describes the replay of this node, which can answer after it."""
         known = "no active controller is known" if leader_id is None else f"ask node {leader_id}"
         super().__init__(f"{reason}{progress}; {known}")
@@ -129,7 +130,9 @@ class Service:
         In a `stale` answer, a node that does not lead knows the voters and its own progress.
         """
         if not stale:
-            await self._prove_lead()
+            outcome = await self.quorum.await_read_index()
+            if isinstance(outcome, ReadRefusal):
+                raise self._not_active(UNPROVED[outcome])
         node = self.quorum.node
         replicas, change = node.replicas(), node.voter_change()
         voters = [self._replica(each) for each in replicas if each.is_voter]
@@ -160,24 +163,24 @@ class Service:
 
     async def want_voters(self, who: str, request: VoterRequest) -> VotersResponse:
         """Change the voters (KIP-595, KIP-853); a response without an error is committed."""
-        self._need_lead()
+        if not self.controller.is_active:
+            raise self._not_active(Unavailable.NOT_ACTIVE)
         response = await self.quorum.want_voters(request)
         audit.note(who, request, response)
         if response.error is Error.NOT_LEADER_OR_FOLLOWER:
-            raise NotActive(Unavailable.LEAD_LOST, self.quorum.leader)
+            raise self._not_active(Unavailable.LEAD_LOST)
         return response
 
     async def transfer_leadership(
         self, who: str, to: ReplicaId | None
     ) -> LeadTransfer | TransferResponse:
         """Hand the lead to `to`, or to the best voter, and wait until the new leader is known."""
-        self._need_lead()
         now = asyncio.get_running_loop().time
         began = now()
         response = await self.quorum.transfer_leadership(to)
         audit.note(who, f"leader {'any' if to is None else to}", response)
         if response.error is Error.NOT_LEADER_OR_FOLLOWER:
-            raise NotActive(Unavailable.NOT_ACTIVE, self.quorum.leader)
+            raise self._not_active(Unavailable.NOT_ACTIVE)
         if response.error:
             return response
         await self._next_leader(response.epoch)
@@ -200,31 +203,21 @@ class Service:
 
     async def read(self, read: Callable[[Image], T], *, stale: bool = False) -> AsOf[T]:
         """Read the active controller's image or, if `stale`, this node's."""
-        future: asyncio.Future[AsOf[T] | Unavailable] = asyncio.get_running_loop().create_future()
-        self.controller.query(
-            lambda image: AsOf(read(image), image.end_offset),
-            lambda found: _resolve(future, found),
-            stale=stale,
-        )
-        return await self._seen(future)
+
+        def as_of(image: Image) -> AsOf[T]:
+            return AsOf(read(image), image.end_offset)
+
+        return self._given(await _result(partial(self.controller.query, as_of, stale=stale)))
 
     async def read_long(
         self, reading: Callable[[Image], Slices[T]], *, stale: bool = False
     ) -> AsOf[T]:
         """Read what takes long, in slices."""
-        future: asyncio.Future[AsOf[T] | Unavailable] = asyncio.get_running_loop().create_future()
 
         def as_of(image: Image) -> Slices[AsOf[T]]:
             return AsOf((yield from reading(image)), image.end_offset)
 
-        self.controller.query_long(as_of, lambda found: _resolve(future, found), stale=stale)
-        return await self._seen(future)
-
-    async def _seen(self, future: "asyncio.Future[AsOf[T] | Unavailable]") -> AsOf[T]:
-        found = await future
-        if isinstance(found, Unavailable):
-            raise NotActive(found, self.quorum.leader, self.controller.progress)
-        return found
+        return self._given(await _result(partial(self.controller.query_long, as_of, stale=stale)))
 
     async def read_if_ready(self, read: Callable[[Image | None], T]) -> AsOf[T]:
         """Read this node's image, or None while the node is not ready."""
@@ -233,34 +226,39 @@ class Service:
         return await self.read(read, stale=True)
 
     async def carry_out(
-        self, command: Command, kind: type[T], *, who: str, shown: Command | None = None
+        self,
+        command: Command,
+        kind: type[T],
+        *,
+        who: str,
+        shown: Command | None = None,
     ) -> T:
         """Carry out a command and return its answer, which is of this kind.
 
-        The audit log shows `shown` instead of a command that must not be shown whole.
+        The audit log shows `shown` instead of a command that must not be shown whole. An
+        idempotency key that belongs to another request raises `RequestRefused`.
         """
-        future: asyncio.Future[Answer | Unavailable] = asyncio.get_running_loop().create_future()
-        self.controller.submit(command, lambda answer: _resolve(future, answer), proved=True)
-        answer = await future
+        answer = await _result(partial(self.controller.submit, command, proved=True))
         audit.note(who, shown or command, answer)
         if answer is Unavailable.TOO_LARGE:
             raise RequestRefused(
                 ErrorCode.POLICY_VIOLATION, answer, failing="the request is too large"
             )
-        if isinstance(answer, Unavailable):
-            raise NotActive(answer, self.quorum.leader, self.controller.progress)
-        assert isinstance(answer, kind), f"{answer} answers {command}"
-        return answer
+        given = self._given(answer)
+        if isinstance(given, Done) and kind is not Done:
+            raise RequestRefused(
+                given.error.code, given.message, failing="the request was not carried out"
+            )
+        assert isinstance(given, kind), f"{given} answers {command}"
+        return given
 
-    def _need_lead(self) -> None:
-        if not self.controller.is_active:
-            raise NotActive(Unavailable.NOT_ACTIVE, self.quorum.leader, self.controller.progress)
+    def _given(self, outcome: T | Unavailable) -> T:
+        if isinstance(outcome, Unavailable):
+            raise self._not_active(outcome)
+        return outcome
 
-    async def _prove_lead(self) -> None:
-        self._need_lead()
-        outcome = await self.quorum.await_read_index()
-        if isinstance(outcome, ReadRefusal):
-            raise NotActive(UNPROVED[outcome], self.quorum.leader)
+    def _not_active(self, reason: Unavailable) -> NotActive:
+        return NotActive(reason, self.quorum.leader, self.controller.progress)
 
     def _unheard(self, voter: Voter) -> ReplicaInfo:
         """Describe a voter on a node that does not lead: from the log, unless it is this node."""
@@ -282,7 +280,14 @@ class Service:
         )
 
 
-def _resolve(future: "asyncio.Future[T]", value: T) -> None:
-    # The request may have been cancelled meanwhile.
-    if not future.done():
-        future.set_result(value)
+async def _result(start: Callable[[Callable[[T | Unavailable], None]], None]) -> T | Unavailable:
+    """Await the result that `start` hands to its callback."""
+    future: asyncio.Future[T | Unavailable] = asyncio.get_running_loop().create_future()
+
+    def resolve(result: T | Unavailable) -> None:
+        # The request may have been cancelled meanwhile.
+        if not future.done():
+            future.set_result(result)
+
+    start(resolve)
+    return await future

@@ -7,14 +7,14 @@ wrong controller hears NOT_CONTROLLER and looks for the right one, as with Kafka
 
 import logging
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from types import MappingProxyType
-from typing import Any, Final, assert_never
+from typing import Any, Final, NamedTuple, assert_never
 from uuid import UUID
 
 from controller.apis import alter_partition
-from controller.apis.request import KafkaRequest, code, decode_inbound, encode
+from controller.apis.request import KafkaRequest, decode_inbound, encode, refuse
 from controller.heartbeats import NEVER_HEARD
 from controller.ports import Unavailable
 from controller.quorum_controller import QuorumController
@@ -41,19 +41,11 @@ from statemachine.records.kafka_records import Endpoint, FeatureRange
 
 logger = logging.getLogger("controller")
 
-VERSIONS: Final[Mapping[int, VersionRange]] = MappingProxyType(
-    {
-        ApiKey.ALTER_PARTITION: alter_partition.VERSIONS,
-        ApiKey.BROKER_REGISTRATION: VersionRange(0, 4),
-        ApiKey.BROKER_HEARTBEAT: VersionRange(0, 1),
-        ApiKey.ALLOCATE_PRODUCER_IDS: VersionRange(0, 0),
-        ApiKey.ASSIGN_REPLICAS_TO_DIRS: VersionRange(0, 0),
-        ApiKey.CONTROLLER_REGISTRATION: VersionRange(0, 0),
-    }
-)
-
 BROKERS_REMEMBERED_MAX: Final = 1_024
 """Brokers whose last refusal is remembered; beyond it the oldest is forgotten, and logged again."""
+
+_NOT_DONE: Final = "the active controller did not do it; ask again"
+_ZERO: Final = UUID(int=0)
 
 
 class RegistrationRefusals:
@@ -93,17 +85,6 @@ class BrokerApis:
         self._cluster = cluster
         self._clock = clock
         self._refusals = RegistrationRefusals()
-        self.handlers: Mapping[int, Callable[[InboundRequest], None]] = MappingProxyType(
-            {
-                ApiKey.ALTER_PARTITION: self.alter_partition,
-                ApiKey.BROKER_REGISTRATION: self.register_broker,
-                ApiKey.BROKER_HEARTBEAT: self.heartbeat,
-                ApiKey.ALLOCATE_PRODUCER_IDS: self.allocate_producer_ids,
-                ApiKey.ASSIGN_REPLICAS_TO_DIRS: self.assign_replicas_to_dirs,
-                ApiKey.CONTROLLER_REGISTRATION: self.register_controller,
-            }
-        )
-        """By API key; each raises `Malformed`."""
 
     def alter_partition(self, inbound: InboundRequest) -> None:
         """Change ISRs as a leader proposes (KIP-497, KIP-903)."""
@@ -118,28 +99,23 @@ class BrokerApis:
             broker_id=message.broker_id,
             cluster_id=message.cluster_id,
             our_cluster_id=self._cluster.id or "",
-            incarnation_id=message.incarnation_id or UUID(int=0),
+            incarnation_id=message.incarnation_id or _ZERO,
             endpoints=_endpoints(message),
             features=_features(message),
             rack=message.rack,
-            log_dirs=tuple(each or UUID(int=0) for each in getattr(message, "log_dirs", ())),
+            log_dirs=tuple(each or _ZERO for each in getattr(message, "log_dirs", ())),
             previous_epoch=getattr(message, "previous_broker_epoch", None),
             kraft_version=self._controller.kraft_version,
         )
 
-        def answer(registered: Any) -> Any:
+        def answer(registered: Any) -> Mapping[str, Any]:
             heartbeats = self._controller.heartbeats
             self._refusals.note(message.broker_id, registered.error, registered.message)
-            if not registered.error.code and heartbeats is not None:
+            if registered.error is Error.NONE and heartbeats is not None:
                 heartbeats.touch(message.broker_id, NEVER_HEARD, self._clock())
-            return request.respond(
-                error_code=code(registered.error.code), broker_epoch=registered.broker_epoch
-            )
+            return {"broker_epoch": registered.broker_epoch}
 
-        def refuse(error: int) -> Any:
-            return request.respond(error_code=code(error), broker_epoch=-1)
-
-        self._submit(inbound, request, command, answer, refuse)
+        self._submit(inbound, request, command, answer)
 
     def heartbeat(self, inbound: InboundRequest) -> None:
         """Take note that a broker lives, of the state that it wants and of its copies (KIP-631)."""
@@ -148,19 +124,8 @@ class BrokerApis:
         message = request.message
         image, heartbeats = self._controller.image, self._controller.heartbeats
 
-        def answer(answered: Any) -> Any:
-            return request.respond(
-                error_code=code(answered.error.code),
-                is_caught_up=answered.caught_up,
-                is_fenced=answered.fenced,
-                should_shut_down=answered.should_shut_down,
-            )
-
-        def refuse(error: int) -> Any:
-            return request.respond(error_code=code(error), should_shut_down=False)
-
         if heartbeats is None:
-            inbound.respond(encode(request, refuse(ErrorCode.NOT_CONTROLLER)))
+            inbound.respond(encode(request, refuse(request, ErrorCode.NOT_CONTROLLER, "")))
             return
         command = BrokerHeartbeat(
             broker_id=message.broker_id,
@@ -169,11 +134,20 @@ class BrokerApis:
             want_fence=message.want_fence,
             want_shut_down=message.want_shut_down,
             offline_log_dirs=tuple(
-                each or UUID(int=0) for each in getattr(message, "offline_log_dirs", ())
+                each or _ZERO for each in getattr(message, "offline_log_dirs", ())
             ),
         )
         heard = heartbeats.heard(image, command, reports, self._clock())
-        self._submit(inbound, request, heard, answer, refuse)
+        self._submit(
+            inbound,
+            request,
+            heard,
+            lambda answered: {
+                "is_caught_up": answered.caught_up,
+                "is_fenced": answered.fenced,
+                "should_shut_down": answered.should_shut_down,
+            },
+        )
 
     def allocate_producer_ids(self, inbound: InboundRequest) -> None:
         """Give a broker a block of producer ids (KIP-730)."""
@@ -182,17 +156,17 @@ class BrokerApis:
             broker_id=request.message.broker_id, broker_epoch=request.message.broker_epoch
         )
 
-        def answer(allocated: Any) -> Any:
-            return request.respond(
-                error_code=code(allocated.error.code),
-                producer_id_start=allocated.first_id,
-                producer_id_len=allocated.count,
-            )
-
-        def refuse(error: int) -> Any:
-            return request.respond(error_code=code(error), producer_id_start=-1, producer_id_len=0)
-
-        self._submit(inbound, request, command, answer, refuse)
+        self._submit(
+            inbound,
+            request,
+            command,
+            lambda allocated: {
+                "producer_id_start": allocated.first_id,
+                "producer_id_len": allocated.count,
+            },
+            producer_id_start=-1,
+            producer_id_len=0,
+        )
 
     def assign_replicas_to_dirs(self, inbound: InboundRequest) -> None:
         """Note the log directories of a broker's replicas (KIP-858), one result for each."""
@@ -203,8 +177,8 @@ class BrokerApis:
             broker_epoch=request.message.broker_epoch,
             assignments=tuple(
                 DirectoryAssignment(
-                    directory_id=directory.id_ or UUID(int=0),
-                    topic_id=topic.topic_id or UUID(int=0),
+                    directory_id=directory.id_ or _ZERO,
+                    topic_id=topic.topic_id or _ZERO,
                     partition=each.partition_index,
                 )
                 for directory in directories
@@ -213,26 +187,31 @@ class BrokerApis:
             ),
         )
 
-        def answer(assigned: Any) -> Any:
-            if assigned.error.code:
-                return refuse(assigned.error.code)
+        def answer(assigned: Any) -> Mapping[str, Any]:
             left = iter(assigned.replicas)
-            return request.respond(
-                error_code=code(ErrorCode.NONE),
-                directories=tuple(
-                    request.part(
-                        "DirectoryData",
-                        id_=directory.id_,
-                        topics=tuple(_assigned(request, each, left) for each in directory.topics),
-                    )
-                    for directory in directories
-                ),
-            )
+            return {
+                "directories": [
+                    {
+                        "id_": directory.id_,
+                        "topics": [
+                            {
+                                "topic_id": topic.topic_id,
+                                "partitions": [
+                                    {
+                                        "partition_index": each.partition_index,
+                                        "error_code": next(left).error.code,
+                                    }
+                                    for each in topic.partitions
+                                ],
+                            }
+                            for topic in directory.topics
+                        ],
+                    }
+                    for directory in (() if assigned.error.code else directories)
+                ]
+            }
 
-        def refuse(error: int) -> Any:
-            return request.respond(error_code=code(error), directories=())
-
-        self._submit(inbound, request, command, answer, refuse)
+        self._submit(inbound, request, command, answer)
 
     def register_controller(self, inbound: InboundRequest) -> None:
         """Register another controller with its endpoints (KIP-919)."""
@@ -240,40 +219,64 @@ class BrokerApis:
         message = request.message
         command = RegisterController(
             controller_id=message.controller_id,
-            incarnation_id=message.incarnation_id or UUID(int=0),
+            incarnation_id=message.incarnation_id or _ZERO,
             endpoints=_endpoints(message),
             features=_features(message),
         )
 
-        def answer(registered: Any) -> Any:
+        def answer(registered: Any) -> Mapping[str, Any]:
             if registered.error is Error.NONE:
                 self._controller.locate(command)
-            return request.respond(
-                error_code=code(registered.error.code), error_message=registered.message or None
-            )
+            return {"error_message": registered.message or None}
 
-        def refuse(error: int) -> Any:
-            message = "the active controller did not do it; ask again"
-            return request.respond(error_code=code(error), error_message=message)
-
-        self._submit(inbound, request, command, answer, refuse)
+        self._submit(inbound, request, command, answer)
 
     def _submit(
         self,
         inbound: InboundRequest,
         request: KafkaRequest,
         command: Command,
-        answer: Callable[[Any], Any],
-        refuse: Callable[[int], Any],
+        answer: Callable[[Any], Mapping[str, Any]],
+        **refused: Any,
     ) -> None:
+        """Submit a command and respond with its error and the fields from `answer`.
+
+        Without an answer the response has the fields `refused`.
+        """
+
         def done(outcome: Any) -> None:
             if isinstance(outcome, Unavailable):
-                payload = refuse(_error_of(outcome))
+                response = refuse(request, _error_of(outcome), _NOT_DONE, **refused)
             else:
-                payload = answer(outcome)
-            inbound.respond(encode(request, payload))
+                response = request.respond(error_code=outcome.error.code, **answer(outcome))
+            inbound.respond(encode(request, response))
 
         self._controller.submit(command, done)
+
+
+class BrokerApi(NamedTuple):
+    """A request of nodes; `handle` raises `Malformed`."""
+
+    versions: VersionRange
+    handle: Callable[[BrokerApis, InboundRequest], None]
+
+
+APIS: Final[Mapping[ApiKey, BrokerApi]] = MappingProxyType(
+    {
+        ApiKey.ALTER_PARTITION: BrokerApi(alter_partition.VERSIONS, BrokerApis.alter_partition),
+        ApiKey.BROKER_REGISTRATION: BrokerApi(VersionRange(0, 4), BrokerApis.register_broker),
+        ApiKey.BROKER_HEARTBEAT: BrokerApi(VersionRange(0, 1), BrokerApis.heartbeat),
+        ApiKey.ALLOCATE_PRODUCER_IDS: BrokerApi(
+            VersionRange(0, 0), BrokerApis.allocate_producer_ids
+        ),
+        ApiKey.ASSIGN_REPLICAS_TO_DIRS: BrokerApi(
+            VersionRange(0, 0), BrokerApis.assign_replicas_to_dirs
+        ),
+        ApiKey.CONTROLLER_REGISTRATION: BrokerApi(
+            VersionRange(0, 0), BrokerApis.register_controller
+        ),
+    }
+)
 
 
 def _answer_altered(inbound: InboundRequest, outcome: PartitionsAltered | Unavailable) -> None:
@@ -281,18 +284,6 @@ def _answer_altered(inbound: InboundRequest, outcome: PartitionsAltered | Unavai
         inbound.respond(alter_partition.write_refusal(_error_of(outcome)))
     else:
         inbound.respond(alter_partition.write_answer(outcome))
-
-
-def _assigned(request: KafkaRequest, topic: Any, left: Iterator[Done]) -> Any:
-    partitions = tuple(
-        request.part(
-            "PartitionData",
-            partition_index=each.partition_index,
-            error_code=code(next(left).error.code),
-        )
-        for each in topic.partitions
-    )
-    return request.part("TopicData", topic_id=topic.topic_id, partitions=partitions)
 
 
 def _endpoints(message: Any) -> tuple[Endpoint, ...]:
@@ -320,10 +311,13 @@ def _features(message: Any) -> tuple[FeatureRange, ...]:
 
 def _error_of(unavailable: Unavailable) -> ErrorCode:
     match unavailable:
-        case Unavailable.NOT_ACTIVE | Unavailable.NOT_READY | Unavailable.LEAD_LOST:
-            return ErrorCode.NOT_CONTROLLER
-        case Unavailable.HANDING_OVER:
-            # Another one is the active controller in a moment.
+        # While the lead is handed over, another one is the active controller in a moment.
+        case (
+            Unavailable.NOT_ACTIVE
+            | Unavailable.NOT_READY
+            | Unavailable.LEAD_LOST
+            | Unavailable.HANDING_OVER
+        ):
             return ErrorCode.NOT_CONTROLLER
         case Unavailable.OVERLOADED | Unavailable.DISK_FULL | Unavailable.NOT_PROVED:
             return ErrorCode.REQUEST_TIMED_OUT

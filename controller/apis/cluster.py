@@ -9,13 +9,12 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 from uuid import UUID
 
-from controller.apis.request import KafkaRequest, code
+from controller.apis.request import KafkaRequest, error_fields, outcome, refuse
 from controller.service import Service
 from quorum.protocol.apis import METADATA_BY_TOPIC_ID_SINCE
 from quorum.protocol.errors import ErrorCode
 from quorum.protocol.extension_tags import Consistency
 from quorum.transport.address import Address
-from statemachine.brokers.registration import BrokerRegistration
 from statemachine.commands import Done, UnregisterBroker
 from statemachine.image.image import Image
 from statemachine.partitions.registration import PartitionRegistration
@@ -38,21 +37,26 @@ async def metadata(request: KafkaRequest, service: Service) -> Any:
         topics: Iterable[Any]
         if image is None:
             image = Image()
-            topics = [_unnamed(request, each) or _unknown_yet(request, each) for each in asked]
-        elif everything:
-            topics = [_topic(request, image, name, None) for name in sorted(image.topic_ids)]
-        else:
             topics = [
                 _unnamed(request, each)
-                or _topic(request, image, each.name, getattr(each, "topic_id", None))
+                or _topic_error(
+                    ErrorCode.LEADER_NOT_AVAILABLE, each.name, getattr(each, "topic_id", None)
+                )
+                for each in asked
+            ]
+        elif everything:
+            topics = [_topic(image, name, None) for name in sorted(image.topic_ids)]
+        else:
+            topics = [
+                _unnamed(request, each) or _topic(image, each.name, getattr(each, "topic_id", None))
                 for each in asked
             ]
         return request.respond(
-            brokers=(*_controllers(request, image, service), *_brokers(request, image)),
+            brokers=(*_controllers(image, service), *_brokers(image)),
             cluster_id=service.cluster_id,
             controller_id=_leader(service),
-            topics=tuple(topics),
-            error_code=code(0),
+            topics=topics,
+            error_code=ErrorCode.NONE,
         )
 
     if request.consistency is Consistency.LINEARIZABLE:
@@ -60,40 +64,31 @@ async def metadata(request: KafkaRequest, service: Service) -> Any:
     return await (service.read(read, stale=True) if everything else service.read_if_ready(read))
 
 
-def refuse_metadata(request: KafkaRequest, error: int, _message: str) -> Any:
-    return request.respond(
-        brokers=(), cluster_id=None, controller_id=-1, topics=(), error_code=code(error)
-    )
-
-
 async def describe_cluster(request: KafkaRequest, service: Service) -> Any:
     """The controllers for an endpoint type of 2 (KIP-919), else the brokers."""
     endpoint_type = getattr(request.message, "endpoint_type", BROKERS)
     if endpoint_type not in (BROKERS, CONTROLLERS):
         message = f"endpoint type {endpoint_type} is neither 1 (brokers) nor 2 (controllers)"
-        return refuse_cluster(request, ErrorCode.UNSUPPORTED_ENDPOINT_TYPE, message)
+        return refuse(request, ErrorCode.UNSUPPORTED_ENDPOINT_TYPE, message)
     if endpoint_type == BROKERS and request.version >= 1:
         message = (
             "this is a controller: name it in --bootstrap-controller (endpoint type 2), or ask a "
             "broker"
         )
-        return refuse_cluster(request, ErrorCode.MISMATCHED_ENDPOINT_TYPE, message)
+        return refuse(request, ErrorCode.MISMATCHED_ENDPOINT_TYPE, message)
 
     def read(image: Image | None) -> Any:
         addresses = controller_addresses(image or Image(), service.voter_addresses)
         leader = _leader(service)
         return request.respond(
-            error_code=code(0),
-            error_message=None,
+            **error_fields(ErrorCode.NONE, ""),
             endpoint_type=endpoint_type,
             cluster_id=service.cluster_id or "",
             controller_id=leader if leader in addresses else -1,
-            brokers=tuple(
-                request.part(
-                    "DescribeClusterBroker", broker_id=each, host=address.host, port=address.port
-                )
+            brokers=[
+                {"broker_id": each, "host": address.host, "port": address.port}
                 for each, address in sorted(addresses.items())
-            ),
+            ],
         )
 
     if request.consistency is Consistency.LINEARIZABLE:
@@ -110,18 +105,10 @@ def controller_addresses(image: Image, voters: Mapping[int, Address]) -> dict[in
     return addresses
 
 
-def refuse_cluster(request: KafkaRequest, error: int, message: str) -> Any:
-    return request.respond(error_code=code(error), error_message=message, cluster_id="", brokers=())
-
-
 async def unregister_broker(request: KafkaRequest, service: Service) -> Any:
     command = UnregisterBroker(broker_id=request.message.broker_id)
     answer = await service.carry_out(command, Done, who=request.principal)
-    return request.respond(error_code=code(answer.error.code), error_message=answer.message or None)
-
-
-def refuse_unregister(request: KafkaRequest, error: int, message: str) -> Any:
-    return request.respond(error_code=code(error), error_message=message)
+    return request.respond(**outcome(answer))
 
 
 def _leader(service: Service) -> int:
@@ -129,87 +116,64 @@ def _leader(service: Service) -> int:
     return -1 if leader is None else leader
 
 
-def _controllers(request: KafkaRequest, image: Image, service: Service) -> Iterable[Any]:
+def _controllers(image: Image, service: Service) -> Iterable[Mapping[str, Any]]:
     for each, address in sorted(controller_addresses(image, service.voter_addresses).items()):
-        yield request.part(
-            "MetadataResponseBroker", node_id=each, host=address.host, port=address.port, rack=None
-        )
+        yield {"node_id": each, "host": address.host, "port": address.port, "rack": None}
 
 
-def _brokers(request: KafkaRequest, image: Image) -> Iterable[Any]:
-    for broker in sorted(image.brokers.values(), key=lambda each: each.broker_id):
+def _brokers(image: Image) -> Iterable[Mapping[str, Any]]:
+    for each, broker in sorted(image.brokers.items()):
         if not broker.fenced and broker.endpoints:
-            yield _broker(request, broker)
+            endpoint = broker.endpoints[0]
+            yield {
+                "node_id": each,
+                "host": endpoint.host,
+                "port": endpoint.port,
+                "rack": broker.rack,
+            }
 
 
-def _broker(request: KafkaRequest, broker: BrokerRegistration) -> Any:
-    endpoint = broker.endpoints[0]
-    return request.part(
-        "MetadataResponseBroker",
-        node_id=broker.broker_id,
-        host=endpoint.host,
-        port=endpoint.port,
-        rack=broker.rack,
-    )
+def _topic_error(error: ErrorCode, name: str | None, topic_id: UUID | None) -> Mapping[str, Any]:
+    return {
+        "error_code": error,
+        "name": name,
+        "topic_id": topic_id,
+        "is_internal": False,
+        "partitions": (),
+    }
 
 
-def _unnamed(request: KafkaRequest, asked: Any) -> Any | None:
+def _unnamed(request: KafkaRequest, asked: Any) -> Mapping[str, Any] | None:
     """Refuse a topic without a name in a version whose answers cannot do without; else None."""
     if asked.name is not None or request.version >= METADATA_BY_TOPIC_ID_SINCE:
         return None
-    return request.part(
-        "MetadataResponseTopic",
-        error_code=code(ErrorCode.INVALID_REQUEST),
-        name="",
-        topic_id=asked.topic_id,
-        is_internal=False,
-        partitions=(),
-    )
+    return _topic_error(ErrorCode.INVALID_REQUEST, "", asked.topic_id)
 
 
-def _unknown_yet(request: KafkaRequest, asked: Any) -> Any:
-    return request.part(
-        "MetadataResponseTopic",
-        error_code=code(ErrorCode.LEADER_NOT_AVAILABLE),
-        name=asked.name,
-        topic_id=getattr(asked, "topic_id", None),
-        is_internal=False,
-        partitions=(),
-    )
-
-
-def _topic(request: KafkaRequest, image: Image, name: str | None, topic_id: UUID | None) -> Any:
-    key = name if name is not None else (topic_id or UUID(int=0))
-    topic = describe_topic(image, key)
-    error = 0
-    partitions: tuple[Any, ...] = ()
+def _topic(image: Image, name: str | None, topic_id: UUID | None) -> Mapping[str, Any]:
+    topic = describe_topic(image, name if name is not None else (topic_id or UUID(int=0)))
     if topic is None:
-        error = ErrorCode.UNKNOWN_TOPIC_ID if name is None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    else:
-        partitions = tuple(_partitions(request, image, topic))
-        name, topic_id = topic.name, topic.topic_id
-    return request.part(
-        "MetadataResponseTopic",
-        error_code=code(error),
-        name=name,
-        topic_id=topic_id,
-        is_internal=False,
-        partitions=partitions,
-    )
+        is_named = name is not None
+        error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_named else ErrorCode.UNKNOWN_TOPIC_ID
+        return _topic_error(error, name, topic_id)
+    return {
+        **_topic_error(ErrorCode.NONE, topic.name, topic.topic_id),
+        "partitions": _partitions(image, topic),
+    }
 
 
-def _partitions(request: KafkaRequest, image: Image, topic: TopicDescription) -> Iterable[Any]:
+def _partitions(image: Image, topic: TopicDescription) -> Iterable[Mapping[str, Any]]:
     for number, partition in topic.partitions:
-        yield request.part(
-            "MetadataResponsePartition",
-            error_code=code(ErrorCode.LEADER_NOT_AVAILABLE if partition.leader == NO_LEADER else 0),
-            partition_index=number,
-            leader_id=partition.leader,
-            leader_epoch=partition.leader_epoch,
-            replica_nodes=partition.replicas,
-            isr_nodes=partition.isr,
-            offline_replicas=_offline(image, partition),
-        )
+        has_leader = partition.leader != NO_LEADER
+        yield {
+            "error_code": ErrorCode.NONE if has_leader else ErrorCode.LEADER_NOT_AVAILABLE,
+            "partition_index": number,
+            "leader_id": partition.leader,
+            "leader_epoch": partition.leader_epoch,
+            "replica_nodes": partition.replicas,
+            "isr_nodes": partition.isr,
+            "offline_replicas": _offline(image, partition),
+        }
 
 
 def _offline(image: Image, partition: PartitionRegistration) -> tuple[int, ...]:

@@ -4,16 +4,14 @@ IncrementalAlterConfigs (44), AlterConfigs (33), DescribeConfigs (32), AlterClie
 DescribeClientQuotas (48, KIP-546), UpdateFeatures (57, KIP-584).
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from controller.apis.request import KafkaRequest, code
+from controller.apis.request import KafkaRequest, outcome, refuse_each
 from controller.service import Service
 from quorum.protocol.codec import response_schema
 from quorum.protocol.config_responses import (
-    describe_configs_error,
     describe_configs_response,
-    describe_quotas_error,
     describe_quotas_response,
     quota_filters,
 )
@@ -58,7 +56,7 @@ async def incremental_alter_configs(request: KafkaRequest, service: Service) -> 
         validate_only=request.message.validate_only,
     )
     answer = await _carry_out(request, service, command)
-    return request.respond(responses=_responses(request, answer.resources))
+    return _responses(request, answer.resources)
 
 
 async def alter_configs(request: KafkaRequest, service: Service) -> Any:
@@ -75,7 +73,7 @@ async def alter_configs(request: KafkaRequest, service: Service) -> Any:
         validate_only=request.message.validate_only,
     )
     answer = await _carry_out(request, service, command)
-    return request.respond(responses=_responses(request, answer.resources))
+    return _responses(request, answer.resources)
 
 
 async def _carry_out(
@@ -86,31 +84,20 @@ async def _carry_out(
 
 
 def _responses(request: KafkaRequest, resources: Iterable[ConfigAltered]) -> Any:
-    return tuple(
-        request.part(
-            "AlterConfigsResourceResponse",
-            error_code=code(each.error.code),
-            error_message=each.message or None,
-            resource_type=each.resource_type,
-            resource_name=each.resource_name,
-        )
-        for each in resources
-    )
-
-
-def refuse_alter_configs(request: KafkaRequest, error: int, message: str) -> Any:
     return request.respond(
-        responses=tuple(
-            request.part(
-                "AlterConfigsResourceResponse",
-                error_code=code(error),
-                error_message=message,
-                resource_type=each.resource_type,
-                resource_name=each.resource_name,
-            )
-            for each in request.message.resources
-        )
+        responses=[
+            outcome(each, resource_type=each.resource_type, resource_name=each.resource_name)
+            for each in resources
+        ]
     )
+
+
+def _resources(message: Any) -> Iterable[Mapping[str, Any]]:
+    for each in message.resources:
+        yield {"resource_type": each.resource_type, "resource_name": each.resource_name}
+
+
+refuse_alter_configs = refuse_each("responses", _resources)
 
 
 async def describe_configs(request: KafkaRequest, service: Service) -> Any:
@@ -125,9 +112,9 @@ async def describe_configs(request: KafkaRequest, service: Service) -> Any:
     return await service.read(read, stale=request.stale)
 
 
-def refuse_describe_configs(request: KafkaRequest, error: int, message: str) -> Any:
-    schema = response_schema(request.api_key, request.version)
-    return describe_configs_error(schema, request.message, error, message)
+refuse_describe_configs = refuse_each(
+    "results", lambda message: [{**each, "configs": ()} for each in _resources(message)]
+)
 
 
 async def alter_quotas(request: KafkaRequest, service: Service) -> Any:
@@ -146,37 +133,21 @@ async def alter_quotas(request: KafkaRequest, service: Service) -> Any:
     )
     answer = await service.carry_out(command, ClientQuotasAltered, who=request.principal)
     return request.respond(
-        entries=tuple(
-            _entry(request, each.entity, each.error.code, each.message or None)
-            for each in answer.entities
-        )
+        entries=[outcome(each, **_entity_fields(each.entity)) for each in answer.entities]
     )
 
 
-def refuse_alter_quotas(request: KafkaRequest, error: int, message: str) -> Any:
-    return request.respond(
-        entries=tuple(
-            _entry(request, _entity(entry), error, message) for entry in request.message.entries
-        )
-    )
+refuse_alter_quotas = refuse_each(
+    "entries", lambda message: [_entity_fields(_entity(each)) for each in message.entries]
+)
 
 
 def _entity(entry: Any) -> tuple[QuotaEntity, ...]:
     return tuple(QuotaEntity(type=each.entity_type, name=each.entity_name) for each in entry.entity)
 
 
-def _entry(
-    request: KafkaRequest, entity: tuple[QuotaEntity, ...], error: int, message: str | None
-) -> Any:
-    return request.part(
-        "EntryData",
-        error_code=code(error),
-        error_message=message,
-        entity=tuple(
-            request.part("EntityData", entity_type=part.type, entity_name=part.name)
-            for part in entity
-        ),
-    )
+def _entity_fields(entity: tuple[QuotaEntity, ...]) -> dict[str, Any]:
+    return {"entity": [{"entity_type": each.type, "entity_name": each.name} for each in entity]}
 
 
 async def describe_client_quotas(request: KafkaRequest, service: Service) -> Any:
@@ -190,14 +161,7 @@ async def describe_client_quotas(request: KafkaRequest, service: Service) -> Any
     return await service.read(read, stale=request.stale)
 
 
-def refuse_describe_quotas(request: KafkaRequest, error: int, message: str) -> Any:
-    schema = response_schema(request.api_key, request.version)
-    return describe_quotas_error(schema, error, message)
-
-
 _UPGRADE_TYPES_FROM = 1
-_RESULTS_UNTIL = 1
-"""From version 2 on there is one error for all: all are done, or none is."""
 
 FAILED_FOR_ALL = "The update failed for all features since the following feature had an error: "
 
@@ -220,8 +184,8 @@ async def update_features(request: KafkaRequest, service: Service) -> Any:
         default_min_isr=service.controller.default_min_isr,
     )
     answer = await service.carry_out(command, Done, who=request.principal)
-    message = FAILED_FOR_ALL + answer.message if answer.message else None
-    return _features_response(request, answer.error.code, message)
+    message = FAILED_FOR_ALL + answer.message if answer.message else ""
+    return refuse_update_features(request, answer.error.code, message)
 
 
 def _upgrade_type(request: KafkaRequest, update: Any) -> UpgradeType:
@@ -230,20 +194,7 @@ def _upgrade_type(request: KafkaRequest, update: Any) -> UpgradeType:
     return UpgradeType(update.upgrade_type)
 
 
-def refuse_update_features(request: KafkaRequest, error: int, message: str) -> Any:
-    return _features_response(request, error, message)
-
-
-def _features_response(request: KafkaRequest, error: int, message: str | None) -> Any:
-    if request.version > _RESULTS_UNTIL:
-        return request.respond(error_code=code(error), error_message=message)
-    results = tuple(
-        request.part(
-            "UpdatableFeatureResult",
-            feature=each.feature,
-            error_code=code(error),
-            error_message=message,
-        )
-        for each in request.message.feature_updates
-    )
-    return request.respond(error_code=code(error), error_message=message, results=results)
+# Before version 2 there is an error for each feature as well, and it is the same.
+refuse_update_features = refuse_each(
+    "results", lambda message: [{"feature": each.feature} for each in message.feature_updates]
+)

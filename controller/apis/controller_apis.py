@@ -43,7 +43,7 @@ OFFERED: Final[Mapping[int, VersionRange]] = MappingProxyType(
         ApiKey.API_VERSIONS: VersionRange(0, 4),
         ApiKey.ENVELOPE: VersionRange(0, 0),
         ApiKey.DISCOVER_BROKERS: VersionRange(0, 0),
-        **brokers.VERSIONS,
+        **{key: api.versions for key, api in brokers.APIS.items()},
         **{key: api.versions for key, api in APIS.items()},
     }
 )
@@ -68,7 +68,7 @@ class ControllerApis:
         self._supported_features = supported_features
         self._tasks: set[asyncio.Task[None]] = set()
         self._handlers: Mapping[int, Callable[[InboundRequest], None]] = {
-            **broker_apis.handlers,
+            **{key: partial(api.handle, broker_apis) for key, api in brokers.APIS.items()},
             **dict.fromkeys(VERSIONS, raft_calls.asked),
             ApiKey.API_VERSIONS: self._offer,
             ApiKey.DISCOVER_BROKERS: gossiper.asked,

@@ -4,10 +4,11 @@ AlterQuorum (20001), AddRaftVoter (80), RemoveRaftVoter (81) and UpdateRaftVoter
 once their record is committed.
 """
 
+from collections.abc import Mapping
 from typing import Any, Final
 from uuid import UUID
 
-from controller.apis.request import TIMEOUT_MS_MAX, KafkaRequest, code
+from controller.apis.request import TIMEOUT_MS_MAX, KafkaRequest, error_fields, refuse
 from controller.quorum_description import QuorumDescription, ReplicaInfo
 from controller.service import AsOf, Service
 from quorum.core.messages import (
@@ -34,36 +35,31 @@ async def describe_quorum(request: KafkaRequest, service: Service) -> Any:
     ]
     if asked != [(METADATA_TOPIC, METADATA_PARTITION)]:
         message = f"the quorum has one log, {METADATA_TOPIC}-{METADATA_PARTITION}, not {asked}"
-        return refuse_describe_quorum(request, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message)
+        return refuse(request, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message)
     found = await service.describe_quorum(stale=request.stale)
-    partition = request.part(
-        "PartitionData",
-        partition_index=METADATA_PARTITION,
-        error_code=code(0),
-        error_message=None,
-        leader_id=found.leader_id,
-        leader_epoch=found.leader_epoch,
-        high_watermark=found.high_watermark,
-        current_voters=tuple(_replica(request, each) for each in found.voters),
-        observers=tuple(_replica(request, each) for each in found.observers),
+    none = error_fields(ErrorCode.NONE, "")
+    partition = {
+        **none,
+        "partition_index": METADATA_PARTITION,
+        "leader_id": found.leader_id,
+        "leader_epoch": found.leader_epoch,
+        "high_watermark": found.high_watermark,
+        "current_voters": map(_replica, found.voters),
+        "observers": map(_replica, found.observers),
         **_target(request, found),
-    )
-    nodes = ()
-    if request.version >= 2:
-        nodes = tuple(
-            request.part(
-                "Node",
-                node_id=each,
-                listeners=tuple(
-                    request.part("Listener", name=name, host=address.host, port=address.port)
-                    for name, address in listeners
-                ),
-            )
-            for each, listeners in sorted(found.addresses.items())
-        )
-    topic = request.part("TopicData", topic_name=METADATA_TOPIC, partitions=(partition,))
-    payload = request.respond(error_code=code(0), error_message=None, topics=(topic,), nodes=nodes)
-    return AsOf(payload, found.high_watermark)
+    }
+    nodes = [
+        {
+            "node_id": each,
+            "listeners": [
+                {"name": name, "host": address.host, "port": address.port}
+                for name, address in listeners
+            ],
+        }
+        for each, listeners in sorted(found.addresses.items())
+    ]
+    topic = {"topic_name": METADATA_TOPIC, "partitions": (partition,)}
+    return AsOf(request.respond(**none, topics=(topic,), nodes=nodes), found.high_watermark)
 
 
 def _target(request: KafkaRequest, found: QuorumDescription) -> dict[str, Any]:
@@ -72,28 +68,22 @@ def _target(request: KafkaRequest, found: QuorumDescription) -> dict[str, Any]:
         return {}
     target = found.target_voters or ()
     return {
-        "target_voters": tuple(
-            request.part("TargetVoter", voter_id=each, voter_directory_id=None) for each in target
-        ),
+        "target_voters": [{"voter_id": each, "voter_directory_id": None} for each in target],
         "waits_for": found.waits_for,
-        "full_disks": tuple(found.full_disks),
+        "full_disks": found.full_disks,
     }
 
 
-def refuse_describe_quorum(request: KafkaRequest, error: int, message: str) -> Any:
-    return request.respond(error_code=code(error), error_message=message, topics=(), nodes=())
-
-
-def _replica(request: KafkaRequest, replica: ReplicaInfo) -> Any:
-    directory_id = None if replica.directory_id == UUID(int=0) else replica.directory_id
-    return request.part(
-        "ReplicaState",
-        replica_id=replica.id,
-        replica_directory_id=directory_id,
-        log_end_offset=replica.log_end_offset,
-        last_fetch_timestamp=replica.last_fetch_ms,
-        last_caught_up_timestamp=replica.last_caught_up_ms,
-    )
+def _replica(replica: ReplicaInfo) -> Mapping[str, Any]:
+    return {
+        "replica_id": replica.id,
+        "replica_directory_id": None
+        if replica.directory_id == NO_DIRECTORY
+        else replica.directory_id,
+        "log_end_offset": replica.log_end_offset,
+        "last_fetch_timestamp": replica.last_fetch_ms,
+        "last_caught_up_timestamp": replica.last_caught_up_ms,
+    }
 
 
 UNSAID_TIMEOUT_MS: Final = 2_000
@@ -115,15 +105,13 @@ async def alter_quorum(request: KafkaRequest, service: Service) -> Any:
 async def add_voter(request: KafkaRequest, service: Service) -> Any:
     voter = Voter(_key(request.message), _endpoints(request))
     if voter.id < 0 or not voter.directory_id_is_known:
-        return refuse_voters(
+        return refuse(
             request,
             ErrorCode.INVALID_REQUEST,
             f"{voter.key.text}: an id and a directory id are needed",
         )
     if not voter.endpoints:
-        return refuse_voters(
-            request, ErrorCode.INVALID_REQUEST, f"{voter.key.text} names no listener"
-        )
+        return refuse(request, ErrorCode.INVALID_REQUEST, f"{voter.key.text} names no listener")
     change = AddVoterRequest(voter=voter, timeout_ms=_timeout_ms(request))
     return await _ask(request, service, change)
 
@@ -147,18 +135,14 @@ async def update_voter(request: KafkaRequest, service: Service) -> Any:
     return await _ask(request, service, change)
 
 
-def refuse_voters(request: KafkaRequest, error: int, message: str) -> Any:
-    return request.respond(error_code=code(error), error_message=message or None)
-
-
-def refuse_update_voter(request: KafkaRequest, error: int, _message: str) -> Any:
-    """UpdateRaftVoter has no room for a message, and always names a leader."""
-    leader = request.part("CurrentLeader", leader_id=-1, leader_epoch=-1, host="", port=-1)
-    return request.respond(error_code=code(error), current_leader=leader)
+def refuse_update_voter(request: KafkaRequest, error: int, message: str) -> Any:
+    """UpdateRaftVoter always names a leader."""
+    leader = {"leader_id": -1, "leader_epoch": -1, "host": "", "port": -1}
+    return refuse(request, error, message, current_leader=leader)
 
 
 async def _ask(request: KafkaRequest, service: Service, change: VoterRequest) -> Any:
-    answer = refuse_update_voter if isinstance(change, UpdateVoterRequest) else refuse_voters
+    answer = refuse_update_voter if isinstance(change, UpdateVoterRequest) else refuse
     cluster_id = request.message.cluster_id
     if cluster_id is not None and service.cluster_id not in (None, cluster_id):
         text = f"this is cluster {service.cluster_id}, not {cluster_id}"

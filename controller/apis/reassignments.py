@@ -1,15 +1,25 @@
 """AlterPartitionReassignments (45), ListPartitionReassignments (46), ElectLeaders (43)."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from itertools import groupby
+from operator import attrgetter
 from struct import Struct
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from msgspec.structs import replace
 
 from controller import reassignments
-from controller.apis.request import KafkaRequest, bounded, code, encode_body, offload
-from controller.move_requests import MoveOptions, decode_options, refusal_of
+from controller.apis.request import (
+    KafkaRequest,
+    bounded,
+    encode_body,
+    error_fields,
+    offload,
+    outcome,
+    refuse,
+)
+from controller.move_requests import MoveOptions, decode_options, refusal_of, with_idempotency_key
 from controller.reassignments import OngoingReassignment
 from controller.service import AsOf, Service
 from quorum.protocol.errors import ErrorCode
@@ -25,9 +35,13 @@ from statemachine.commands import (
 )
 from statemachine.errors import Refusal
 
-_COPIES: Final = ("bytes_left", "bytes_per_s")
-_TOLD: Final = ("step", "step_count", "state", "since_ms", "detail", "reason_brokers", *_COPIES)
-"""Fields with the progress of a partition, in the response as in the model."""
+_OWN_FIELDS: Final = (
+    *("target", "move_id", "step", "step_count", "state", "since_ms"),
+    *("detail", "reason_brokers", "bytes_left", "bytes_per_s"),
+)
+"""Fields of ours about a partition, in the response as in the model."""
+
+T = TypeVar("T")
 
 
 async def alter_reassignments(request: KafkaRequest, service: Service) -> Any:
@@ -39,56 +53,44 @@ async def alter_reassignments(request: KafkaRequest, service: Service) -> Any:
         refusal = found if isinstance(found, Refusal) else refusal_of(found.command.name, found.key)
         if refusal is not None or isinstance(found, Refusal):
             assert refusal is not None
-            return refuse_alter(request, refusal.error.code, refusal.message)
+            return refuse(request, refusal.error.code, refusal.message)
         options = found
     if message.topics and options.command.dry_run:
-        return refuse_alter(
+        return refuse(
             request, ErrorCode.INVALID_REQUEST, "it is to be tried, or to be done, not both"
         )
     parts = sum(len(topic.partitions) for topic in message.topics)
     command = options.command
     if not command.dry_run:
         command = await offload(lambda: _command(message, options.command), parts)
-    answer = await reassignments.alter_reassignments(
-        service, request.principal, command, options.key
-    )
+    who = request.principal
+    keyed = with_idempotency_key(replace(command, who=who), options.key)
+    answer = await service.carry_out(keyed, ReassignmentsAltered, who=who)
     # Only our own clients get fields of ours.
     detailed = bool(message.options)
-    told: dict[str, Any] = {"allow_replication_factor_change": command.may_change_factor}
+    values: dict[str, Any] = {"allow_replication_factor_change": command.may_change_factor}
     if detailed:
-        told |= {"move_id": answer.move_id, "repeated": answer.repeated}
-    return await offload(lambda: _answered(request, answer, told, detailed=detailed), parts)
+        values |= {"move_id": answer.move_id, "repeated": answer.repeated}
+    return await offload(lambda: _altered(request, answer, values, detailed=detailed), parts)
 
 
-def _answered(
-    request: KafkaRequest, answer: ReassignmentsAltered, told: dict[str, Any], *, detailed: bool
+def _altered(
+    request: KafkaRequest, answer: ReassignmentsAltered, values: dict[str, Any], *, detailed: bool
 ) -> bytes:
-    def encoded(responses: tuple[Any, ...]) -> bytes:
-        response = request.respond(
-            error_code=code(0), error_message=None, responses=responses, **told
-        )
-        return encode_body(request, response)
-
-    if not detailed:
-        return with_partitions(encoded(()), request.version, answer.partitions)
-    return encoded(
-        _by_topic(
-            request,
-            "ReassignableTopicResponse",
-            answer.partitions,
-            lambda each: _altered(request, each),
-        )
-    )
+    responses = _by_topic(answer.partitions, _altered_partition) if detailed else ()
+    values = error_fields(0, "", responses=responses, **values)
+    body = encode_body(request, request.respond(**values))
+    return body if detailed else with_partitions(body, request.version, answer.partitions)
 
 
 def _by_topic(
-    request: KafkaRequest, kind: str, parts: Sequence[Any], made: Callable[[Any], Any]
-) -> Any:
+    parts: Iterable[T], fields: Callable[[T], Mapping[str, Any]]
+) -> list[Mapping[str, Any]]:
     """Group the parts of an answer by topic, in order."""
-    return tuple(
-        request.part(kind, name=name, partitions=tuple([made(each) for each in partitions]))
-        for name, partitions in groupby(parts, key=lambda each: each.topic)
-    )
+    return [
+        {"name": name, "partitions": map(fields, partitions)}
+        for name, partitions in groupby(parts, key=attrgetter("topic"))
+    ]
 
 
 def _command(message: Any, options: AlterReassignments) -> AlterReassignments:
@@ -107,19 +109,13 @@ def _command(message: Any, options: AlterReassignments) -> AlterReassignments:
     )
 
 
-def _altered(request: KafkaRequest, part: ReassignmentAltered) -> Any:
-    return request.part(
-        "ReassignablePartitionResponse",
+def _altered_partition(part: ReassignmentAltered) -> Mapping[str, Any]:
+    return outcome(
+        part,
         partition_index=part.partition,
-        error_code=code(part.error.code),
-        error_message=part.message or None,
         replicas=part.replicas,
-        planned_steps=tuple(request.part("PlannedStep", replicas=each) for each in part.steps),
+        planned_steps=[{"replicas": each} for each in part.steps],
     )
-
-
-def refuse_alter(request: KafkaRequest, error: int, message: str) -> Any:
-    return request.respond(error_code=code(error), error_message=message, responses=())
 
 
 async def list_reassignments(request: KafkaRequest, service: Service) -> Any:
@@ -137,32 +133,21 @@ async def list_reassignments(request: KafkaRequest, service: Service) -> Any:
     return AsOf(body, found.offset)
 
 
-def _listed(request: KafkaRequest, underway: Sequence[OngoingReassignment]) -> bytes:
-    topics = _by_topic(
-        request, "OngoingTopicReassignment", underway, lambda each: _ongoing(request, each)
-    )
-    response = request.respond(error_code=code(0), error_message=None, topics=topics)
-    return encode_body(request, response)
+def _listed(request: KafkaRequest, ongoing: Sequence[OngoingReassignment]) -> bytes:
+    names = () if request.extension is None else _OWN_FIELDS
+    topics = _by_topic(ongoing, partial(_ongoing, names=names))
+    return encode_body(request, request.respond(**error_fields(0, "", topics=topics)))
 
 
-def _ongoing(request: KafkaRequest, found: OngoingReassignment) -> Any:
-    told: dict[str, Any] = {}
-    if request.extension is not None:
-        told = {"target": found.target, "move_id": found.move_id, "reason": found.reason or ""}
-        if found.step:
-            told |= {name: getattr(found, name) for name in _TOLD}
-    return request.part(
-        "OngoingPartitionReassignment",
-        partition_index=found.partition,
-        replicas=found.replicas,
-        adding_replicas=found.adding,
-        removing_replicas=found.removing,
-        **told,
-    )
-
-
-def refuse_list(request: KafkaRequest, error: int, message: str) -> Any:
-    return request.respond(error_code=code(error), error_message=message, topics=())
+def _ongoing(found: OngoingReassignment, names: Sequence[str]) -> Mapping[str, Any]:
+    return {
+        "partition_index": found.partition,
+        "adding_replicas": found.adding,
+        "removing_replicas": found.removing,
+        "replicas": found.replicas,
+        **{name: getattr(found, name) for name in names},
+        "reason": found.reason or "",
+    }
 
 
 async def elect_leaders(request: KafkaRequest, service: Service) -> Any:
@@ -184,49 +169,32 @@ async def elect_leaders(request: KafkaRequest, service: Service) -> Any:
         )
     command = ElectLeaders(election=election, partitions=partitions)
     answer = await service.carry_out(command, LeadersElected, who=request.principal)
-    return await offload(lambda: _held(request, answer), len(answer.partitions))
+    return await offload(lambda: _elected(request, answer), len(answer.partitions))
 
 
-def _held(request: KafkaRequest, answer: LeadersElected) -> bytes:
-    results = tuple(
-        request.part(
-            "ReplicaElectionResult",
-            topic=name,
-            partition_result=tuple(
-                request.part(
-                    "PartitionResult",
-                    partition_id=each.partition,
-                    error_code=code(each.error.code),
-                    error_message=each.message or None,
-                )
-                for each in elected
-            ),
-        )
-        for name, elected in groupby(answer.partitions, key=lambda each: each.topic)
-    )
-    response = request.respond(error_code=code(0), replica_election_results=results)
-    return encode_body(request, response)
+def _elected(request: KafkaRequest, answer: LeadersElected) -> bytes:
+    results = [
+        {
+            "topic": name,
+            "partition_result": [outcome(each, partition_id=each.partition) for each in elected],
+        }
+        for name, elected in groupby(answer.partitions, key=attrgetter("topic"))
+    ]
+    return encode_body(request, request.respond(error_code=0, replica_election_results=results))
 
 
 def refuse_elect(request: KafkaRequest, error: int, message: str) -> Any:
     """Version 0 has no place for an error of the whole; it then names each partition."""
-    results = tuple(
-        request.part(
-            "ReplicaElectionResult",
-            topic=topic.topic,
-            partition_result=tuple(
-                request.part(
-                    "PartitionResult",
-                    partition_id=each,
-                    error_code=code(error),
-                    error_message=message,
-                )
-                for each in topic.partitions
-            ),
-        )
+    results = [
+        {
+            "topic": topic.topic,
+            "partition_result": [
+                error_fields(error, message, partition_id=each) for each in topic.partitions
+            ],
+        }
         for topic in request.message.topic_partitions or ()
-    )
-    return request.respond(error_code=code(error), replica_election_results=results)
+    ]
+    return request.respond(error_code=error, replica_election_results=results)
 
 
 _MAY_CHANGE_FROM: Final = 1

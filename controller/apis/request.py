@@ -1,25 +1,19 @@
-"""A request of the Kafka protocol on its way through a controller, and the entry of an API.
+"""A request of the Kafka protocol on its way through a controller: decode, refuse, encode.
 
 Long requests are decoded, and long responses built and encoded, in a thread: 100,000 partitions
 take a few tenths of a second. These are pure functions of values that nobody changes.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import MISSING, dataclass, fields
 from datetime import timedelta
-from typing import Any, Final, TypeVar
+from types import NoneType
+from typing import Any, Final, Protocol, TypeVar, get_args
 
-from controller.service import AsOf, Service
-from quorum.protocol import envelope
-from quorum.protocol.apis import ApiKey, VersionRange
-from quorum.protocol.codec import (
-    encode_response_body,
-    error_code,
-    make_known,
-    nested,
-    response_schema,
-)
+from controller.service import AsOf
+from quorum.protocol import codec, envelope
+from quorum.protocol.apis import ApiKey
 from quorum.protocol.extension_tags import (
     Consistency,
     Extension,
@@ -92,37 +86,65 @@ class KafkaRequest:
         return round(max(0.0, min(asked_ms, TIMEOUT_MS_MAX)) * _SHARE_OF_TIME)
 
     def respond(self, **values: Any) -> Any:
-        """Build kio's response to this request, without fields that the version lacks."""
-        schema = response_schema(self.api_key, self.version)
-        return make_known(schema, throttle_time=NO_THROTTLE, **_bounded(values))
-
-    def part(self, name: str, /, **values: Any) -> Any:
-        """Build a structure inside the response, by the name of its class."""
-        schema = response_schema(self.api_key, self.version)
-        return make_known(nested(schema, name), **_bounded(values))
+        """Build kio's response to this request from plain values (`codec.build`)."""
+        message = values.get("error_message")
+        if message is not None:
+            values["error_message"] = bounded(message)
+        schema = codec.response_schema(self.api_key, self.version)
+        return codec.build(schema, {"throttle_time": NO_THROTTLE, **values})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AdminApi:
-    """An API for clients: any node takes it and waits, for a bounded time, for a leader."""
+class Outcome(Protocol):
+    """What a command has come to, or one part of it."""
 
-    versions: VersionRange
-    handle: Callable[[KafkaRequest, Service], Awaitable[Any]]
-    """Returns kio's response or its bytes, either of them perhaps `AsOf` an offset."""
-    refuse: Callable[[KafkaRequest, int, str], Any]
-    """Builds the response with this error code and message wherever the API has them."""
-    anywhere: bool = False
-    """True if every node answers by itself, unless the client asks for more."""
-    reads: bool = False
-    """True if it only reads, so that any node may give a stale answer."""
-    asks_who_leads: bool = False
-    """True if "nobody leads" is an answer, once that is more than a short election."""
+    @property
+    def error(self) -> Any: ...
 
-    def answers_here(self, request: KafkaRequest) -> bool:
-        """Return True if a node that is not the active controller answers by itself."""
-        if request.stale:
-            return self.reads
-        return self.anywhere and request.consistency is None
+    @property
+    def message(self) -> str: ...
+
+
+def outcome(answer: Outcome, **values: Any) -> dict[str, Any]:
+    """Return the error and the message of an answer as fields of a response, with these values."""
+    return error_fields(answer.error.code, answer.message, **values)
+
+
+def error_fields(error: int, message: str, **values: Any) -> dict[str, Any]:
+    """Return the fields of a response for an error and its message, with these values."""
+    return {"error_code": error, "error_message": bounded(message) or None, **values}
+
+
+def refuse(request: KafkaRequest, error: int, message: str, **values: Any) -> Any:
+    """Build the response with this error and message; other fields are empty, unless given."""
+    given = error_fields(error, message, throttle_time=NO_THROTTLE, **values)
+    schema = codec.response_schema(request.api_key, request.version)
+    empty = {
+        each.name: _empty(each.type)
+        for each in fields(schema)
+        if each.name not in given and each.default is MISSING
+    }
+    return request.respond(**empty, **given)
+
+
+def _empty(kind: Any) -> Any:
+    """Return None where it is allowed, or else no items, no text, or False."""
+    inner = get_args(kind)
+    return None if NoneType in inner else () if inner else kind()
+
+
+def refuse_each(
+    results: str, items: Callable[[Any], Iterable[Mapping[str, Any]]]
+) -> Callable[[KafkaRequest, int, str], Any]:
+    """Return a function that builds the response with an error in each of its `results`.
+
+    `items` are the other fields of the results, by the message of the request.
+    """
+
+    def refuse_items(request: KafkaRequest, error: int, message: str) -> Any:
+        refused = [error_fields(error, message, **each) for each in items(request.message)]
+        return refuse(request, error, message, **{results: refused})
+
+    return refuse_items
 
 
 def decode(api_key: int, version: int, body: Data, principal: str, **values: Any) -> KafkaRequest:
@@ -164,7 +186,7 @@ def encode_body(request: KafkaRequest, payload: Any) -> bytes:
     if isinstance(value, bytes):
         body = value
     else:
-        body = encode_response_body(request.api_key, request.version, value)
+        body = codec.encode_response_body(request.api_key, request.version, value)
     # A client that sent no field of ours gets none.
     if request.extension is None or not isinstance(payload, AsOf):
         return body
@@ -181,13 +203,3 @@ def bounded(message: str) -> str:
     if len(message) <= MESSAGE_CHARACTERS_MAX:
         return message
     return f"{message[:MESSAGE_CHARACTERS_MAX]}..."
-
-
-def _bounded(values: dict[str, Any]) -> dict[str, Any]:
-    message = values.get("error_message")
-    return values if message is None else {**values, "error_message": bounded(message)}
-
-
-def code(number: int) -> Any:
-    """Return kio's name of an error code."""
-    return error_code(number)

@@ -4,7 +4,7 @@ import random
 from typing import Any
 from uuid import UUID
 
-from controller.apis.request import KafkaRequest, code
+from controller.apis.request import KafkaRequest, outcome, refuse_each
 from controller.service import Service
 from statemachine.commands import (
     CreatePartitions,
@@ -17,7 +17,7 @@ from statemachine.commands import (
     TopicsDeleted,
 )
 
-# Ids only have to be different from all others; nothing is replayed from them.
+# An id only has to differ from all others: replay takes it from the record.
 _ids = random.SystemRandom()
 
 
@@ -30,68 +30,46 @@ async def create_topics(request: KafkaRequest, service: Service) -> Any:
     )
     answer = await service.carry_out(command, TopicsCreated, who=request.principal)
     return request.respond(
-        topics=tuple(
-            request.part(
-                "CreatableTopicResult",
+        topics=[
+            outcome(
+                each,
                 name=each.name,
                 topic_id=each.topic_id,
-                error_code=code(each.error.code),
-                error_message=each.message or None,
                 num_partitions=each.partition_count,
                 replication_factor=each.replication_factor,
                 configs=(),
             )
             for each in answer.topics
-        )
+        ]
     )
 
 
-def refuse_create(request: KafkaRequest, error: int, message: str) -> Any:
-    return request.respond(
-        topics=tuple(
-            request.part(
-                "CreatableTopicResult",
-                name=each.name,
-                topic_id=None,
-                error_code=code(error),
-                error_message=message,
-                configs=(),
-            )
-            for each in request.message.topics
-        )
-    )
+refuse_create = refuse_each(
+    "topics",
+    lambda message: [
+        {"name": each.name, "topic_id": None, "configs": ()} for each in message.topics
+    ],
+)
 
 
 async def delete_topics(request: KafkaRequest, service: Service) -> Any:
-    command = DeleteTopics(topics=_doomed(request.message))
+    command = DeleteTopics(topics=_to_delete(request.message))
     answer = await service.carry_out(command, TopicsDeleted, who=request.principal)
     return request.respond(
-        responses=tuple(
-            request.part(
-                "DeletableTopicResult",
-                name=each.name,
-                topic_id=each.topic_id,
-                error_code=code(each.error.code),
-                error_message=each.message or None,
-            )
-            for each in answer.topics
-        )
+        responses=[outcome(each, name=each.name, topic_id=each.topic_id) for each in answer.topics]
     )
 
 
-def refuse_delete(request: KafkaRequest, error: int, message: str) -> Any:
-    return request.respond(
-        responses=tuple(
-            request.part(
-                "DeletableTopicResult",
-                name=each if isinstance(each, str) else None,
-                topic_id=each if isinstance(each, UUID) else None,
-                error_code=code(error),
-                error_message=message,
-            )
-            for each in _doomed(request.message)
-        )
-    )
+refuse_delete = refuse_each(
+    "responses",
+    lambda message: [
+        {
+            "name": each if isinstance(each, str) else None,
+            "topic_id": each if isinstance(each, UUID) else None,
+        }
+        for each in _to_delete(message)
+    ],
+)
 
 
 async def create_partitions(request: KafkaRequest, service: Service) -> Any:
@@ -100,31 +78,12 @@ async def create_partitions(request: KafkaRequest, service: Service) -> Any:
         validate_only=request.message.validate_only,
     )
     answer = await service.carry_out(command, PartitionsCreated, who=request.principal)
-    return request.respond(
-        results=tuple(
-            request.part(
-                "CreatePartitionsTopicResult",
-                name=each.name,
-                error_code=code(each.error.code),
-                error_message=each.message or None,
-            )
-            for each in answer.topics
-        )
-    )
+    return request.respond(results=[outcome(each, name=each.name) for each in answer.topics])
 
 
-def refuse_partitions(request: KafkaRequest, error: int, message: str) -> Any:
-    return request.respond(
-        results=tuple(
-            request.part(
-                "CreatePartitionsTopicResult",
-                name=each.name,
-                error_code=code(error),
-                error_message=message,
-            )
-            for each in request.message.topics
-        )
-    )
+refuse_partitions = refuse_each(
+    "results", lambda message: [{"name": each.name} for each in message.topics]
+)
 
 
 def _more_partitions(topic: Any) -> MorePartitions:
@@ -150,12 +109,12 @@ def _new_topic(topic: Any) -> NewTopic:
 
 
 def new_topic_id() -> UUID:
-    """A random id, not one of those that Kafka keeps for itself (KIP-516)."""
+    """Return a random id that is not reserved by Kafka (KIP-516)."""
     return UUID(int=_ids.getrandbits(128), version=4)
 
 
-def _doomed(message: Any) -> tuple[str | UUID, ...]:
-    """The topics to delete: names before version 6, names or ids from then on (KIP-516)."""
+def _to_delete(message: Any) -> tuple[str | UUID, ...]:
+    """Return the topics to delete: names before version 6, names or ids from then on (KIP-516)."""
     if hasattr(message, "topic_names"):
         return tuple(message.topic_names)
     return tuple(each.topic_id if each.name is None else each.name for each in message.topics)

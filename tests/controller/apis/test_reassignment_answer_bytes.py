@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.apis import reassignments
-from controller.apis.request import KafkaRequest, code, encode_body
+from controller.apis.request import KafkaRequest, bounded, encode_body
 from quorum.protocol.apis import ApiKey
 from statemachine.commands import ReassignmentAltered, ReassignmentsAltered
 from statemachine.errors import Error
@@ -24,28 +24,26 @@ PARTS = st.builds(
 
 
 def by_kio(call: KafkaRequest, answer: ReassignmentsAltered, *, may_change: bool) -> bytes:
-    responses = tuple(
-        call.part(
-            "ReassignableTopicResponse",
-            name=name,
-            partitions=tuple(
-                call.part(
-                    "ReassignablePartitionResponse",
-                    partition_index=each.partition,
-                    error_code=code(each.error.code),
-                    error_message=each.message or None,
-                )
+    responses = [
+        {
+            "name": name,
+            "partitions": [
+                {
+                    "partition_index": each.partition,
+                    "error_code": each.error.code,
+                    "error_message": bounded(each.message) or None,
+                }
                 for each in group
-            ),
-        )
+            ],
+        }
         for name, group in groupby(answer.partitions, key=lambda each: each.topic)
-    )
+    ]
     told: dict[str, Any] = {"move_id": answer.move_id, "repeated": answer.repeated}
     return encode_body(
         call,
         call.respond(
             allow_replication_factor_change=may_change,
-            error_code=code(0),
+            error_code=0,
             error_message=None,
             responses=responses,
             **told,
@@ -75,5 +73,5 @@ def test_what_kafka_clients_are_told_has_the_bytes_that_kio_writes(
         "move_id": move_id,
         "repeated": repeated,
     }
-    payload = reassignments._answered(call, answer, told, detailed=False)
+    payload = reassignments._altered(call, answer, told, detailed=False)
     assert payload == by_kio(call, answer, may_change=may_change)
