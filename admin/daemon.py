@@ -24,7 +24,7 @@ from admin.http.app import make_app
 from admin.http.gateway import Gateway
 from controller.apis.brokers import BrokerApis
 from controller.apis.controller_apis import OFFERED, ControllerApis
-from controller.apis.forwarder import Forwarder
+from controller.apis.router import Router
 from controller.event_queue import Later
 from controller.quorum_controller import QuorumController
 from controller.registration import ControllerRegistrationManager
@@ -120,19 +120,19 @@ async def _listen(
         ),
         capability_handler=handle,
     )
-    forwarder = Forwarder(opened.quorum, opened.addresses, clock=monotonic_ms)
-    parts.push_async_callback(forwarder.close)
+    router = Router(service, clock=monotonic_ms)
+    parts.push_async_callback(router.close)
     door = ControllerApis(
         service=service,
         raft_calls=opened.raft_calls,
         gossiper=opened.gossiper,
-        forwarder=forwarder,
+        router=router,
         broker_apis=BrokerApis(controller, opened.cluster, clock=monotonic_ms),
         supported_features=SUPPORTED_FEATURES,
     )
     parts.push_async_callback(door.close)
     await _listen_kafka(config, door, parts)
-    await _listen_http(config, Gateway(service, door.router), parts)
+    await _listen_http(config, Gateway(service, router), parts)
 
 
 def _later(loop: asyncio.AbstractEventLoop, fail: Callable[[Exception], None]) -> Later:

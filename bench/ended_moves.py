@@ -1,16 +1,39 @@
 """The cost of one ISR change after many moves have ended, as a ratio to a fresh cluster.
 
-One controller's share of it, in this process: decide, encode, replay, commit. Both images live side
-by side and take turns, so that the machine is the same for both. `python -m bench.ended_moves`.
+Two clusters of three controllers run side by side. In one of them every partition is moved and
+completed. Then their leaders take turns with AlterPartition for a single partition, and what is
+compared is the processor time of the leader's process. `--in-process` compares one controller's
+share of it (decide, encode, replay, commit) on two images in this process.
 """
 
+import asyncio
+from collections.abc import Sequence
+from itertools import islice
+from pathlib import Path
 from statistics import median
 from time import process_time
 from typing import Final
 
 import click
 
+from bench import machine
+from bench.asker import check_patching
+from bench.bulk import check, timed
+from bench.faults import RunFailed
 from bench.growth import LEVEL, Moved
+from bench.options import folder_option, workplace
+from bench.partition_steps import (
+    BROKER_IDS,
+    MOVED_AT_ONCE,
+    Subject,
+    complete,
+    create,
+    move,
+    subject_of,
+)
+from bench.peers.figures import OURS
+from bench.population import Held, Population, isr_request
+from quorum.protocol.apis import ApiKey
 from statemachine import commands
 from statemachine.decide import decide_at_once
 from statemachine.records.codec import encode
@@ -19,6 +42,8 @@ from statemachine.replay import replay_decided
 PARTITIONS: Final = 100_000
 CHANGES: Final = 5_000
 ROUNDS: Final = 9
+SINGLE_CHANGES: Final = 2_000
+"""In a round, of each cluster: a few tenths of a second of the leader's processor time."""
 MUST: Final = 1.05
 
 
@@ -73,7 +98,7 @@ class IsrChanges:
         )
 
 
-def ratio(partitions: int) -> float:
+def ratio_of_images(partitions: int) -> float:
     """The median cost after a move of all partitions, divided by that without one."""
     moved = Moved(partitions)
     moved.move()
@@ -85,11 +110,65 @@ def ratio(partitions: int) -> float:
     return median(ratios)
 
 
+async def ratio_of_controllers(folder: Path, partitions: int) -> float:
+    """The same of the processor time of leaders, with controllers as processes."""
+    async with (
+        subject_of(OURS, folder / "fresh") as fresh,
+        subject_of(OURS, folder / "moved") as moved,
+    ):
+        populations = [Population.spread(partitions, BROKER_IDS, prefix="many") for _ in range(2)]
+        for subject, population in zip((fresh, moved), populations, strict=True):
+            await create(subject, population)
+        await move(moved, populations[1], MOVED_AT_ONCE)
+        await complete(moved, populations[1])
+        ratios = []
+        for turn in range(ROUNDS):
+            before = await change(fresh, populations[0].held)
+            after = await change(moved, populations[1].held)
+            click.echo(f"  {before:.1f} and {after:.1f} µs a change", err=True)
+            # The first round warms both up.
+            ratios += [after / before] if turn else []
+        return median(ratios)
+
+
+async def change(subject: Subject, held: Sequence[Held]) -> float:
+    """Shrink and grow ISRs one by one; microseconds of the leader's processor time for each."""
+    frames = await asyncio.to_thread(_single_changes, held, subject.brokers.epochs)
+    before = machine.used([subject.pid])
+    _, answers = await timed(subject.address, frames)
+    used = machine.used([subject.pid]).since(before).by_pid[subject.pid]
+    await asyncio.to_thread(check, ApiKey.ALTER_PARTITION, answers)
+    return used / len(frames) * 1_000_000
+
+
+def _single_changes(held: Sequence[Held], epochs: dict[int, int]) -> list[bytes]:
+    """AlterPartition for one partition each: the ISR shrinks, and grows again with the next one."""
+    frames = []
+    step = max(1, 2 * len(held) // SINGLE_CHANGES)
+    for each in islice(held, 0, None, step):
+        for isr in (each.replicas[:-1], each.replicas):
+            each.isr = isr
+            frames.append(isr_request(each.replicas[0], [each], epochs))
+            each.partition_epoch += 1
+    return frames
+
+
 @click.command()
 @click.option("--partitions", default=PARTITIONS, show_default=True, help="Partitions to move.")
-def main(partitions: int) -> None:
+@click.option("--in-process", is_flag=True, help="Compare images in this process alone.")
+@folder_option
+def main(partitions: int, in_process: bool, folder: Path | None) -> None:
     """Compare ISR changes after a move of all partitions with those on a fresh cluster."""
-    found = ratio(partitions)
+    if in_process:
+        found = ratio_of_images(partitions)
+    else:
+        try:
+            machine.check()
+            check_patching()
+            with workplace(folder) as (place, runner):
+                found = runner.run(ratio_of_controllers(place, partitions))
+        except* RunFailed as failures:
+            raise click.ClickException("; ".join(map(str, failures.exceptions))) from None
     click.echo(f"ISR change after {partitions:,} moved partitions: {found:.3f} x (must {MUST} x)")
 
 

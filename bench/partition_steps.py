@@ -68,6 +68,8 @@ class Subject:
 
     kind: Kind
     leader: int
+    pid: int
+    """The process of the leader."""
     brokers: Brokers
 
     @property
@@ -92,7 +94,7 @@ async def subject_of(side: str, folder: Path) -> AsyncIterator[Subject]:
         await brokers.register(BROKER_IDS)
         async with asyncio.TaskGroup() as tasks:
             beating = tasks.create_task(brokers.beat())
-            yield Subject(kind, leader, brokers)
+            yield Subject(kind, leader, cluster.pids(leader).leader, brokers)
             beating.cancel()
         await brokers.close()
         await _still_leads(cluster, leader)
@@ -102,18 +104,18 @@ async def bulk(side: str, folder: Path, wish: Wish) -> Found:
     """Create, move and complete many partitions, and have leaders elected for all of them."""
     async with subject_of(side, folder) as subject:
         warm_up = Population.spread(wish.partitions // WARM_UP_SHARE, BROKER_IDS, prefix="warm-up")
-        await _created(subject, warm_up)
-        await _moved(subject, warm_up, MOVED_AT_ONCE)
-        await _completed(subject, warm_up)
+        await create(subject, warm_up)
+        await move(subject, warm_up, MOVED_AT_ONCE)
+        await complete(subject, warm_up)
         begun = perf_counter()
         many = Population.spread(wish.partitions, BROKER_IDS, prefix="many")
-        yield "create", await _created(subject, many)
-        yield "move", await _moved(subject, many, MOVED_AT_ONCE)
-        yield "complete", await _completed(subject, many)
+        yield "create", await create(subject, many)
+        yield "move", await move(subject, many, MOVED_AT_ONCE)
+        yield "complete", await complete(subject, many)
         # More records than 10,000 are refused by Kafka's controllers.
         at_once = wish.partitions if side == OURS else MOVED_AT_ONCE
-        yield "move-whole", await _moved(subject, many, at_once)
-        yield "complete-whole", await _completed(subject, many)
+        yield "move-whole", await move(subject, many, at_once)
+        yield "complete-whole", await complete(subject, many)
         for key, value in _longest(subject.stops(begun, perf_counter())):
             yield key, value
         begun = perf_counter()
@@ -131,7 +133,7 @@ async def changes(side: str, folder: Path, wish: Wish) -> Found:
             for leader in leaders
         ]
         for group in groups:
-            await _created(subject, group)
+            await create(subject, group)
         epochs = subject.brokers.epochs
         async with asyncio.TaskGroup() as tasks:
             rates = [
@@ -147,7 +149,7 @@ async def fence(side: str, folder: Path, _: Wish) -> Found:
         await subject.brokers.register([FENCED_ID])
         followers = BROKER_IDS[:FOLLOWING]
         population = Population.led_by(FENCED_ID, FENCED_PARTITIONS, followers, prefix="fenced")
-        await _created(subject, population)
+        await create(subject, population)
         # From here on it is heard of no more but by its wish.
         epoch = subject.brokers.epochs.pop(FENCED_ID)
         form = form_of(ApiKey.BROKER_HEARTBEAT)
@@ -182,7 +184,8 @@ async def grown(_side: str, _folder: Path, _wish: Wish) -> Found:
     yield "growth", await asyncio.to_thread(growth.growth)
 
 
-async def _created(subject: Subject, population: Population) -> float:
+async def create(subject: Subject, population: Population) -> float:
+    """Create the partitions; return the seconds that it took, as `move` and `complete` do."""
     # In a thread, here and below: the brokers must be heard meanwhile.
     frames = await asyncio.to_thread(population.creations, CREATED_AT_ONCE)
     seconds, answers = await timed(subject.address, frames)
@@ -190,7 +193,8 @@ async def _created(subject: Subject, population: Population) -> float:
     return seconds
 
 
-async def _moved(subject: Subject, population: Population, at_once: int) -> float:
+async def move(subject: Subject, population: Population, at_once: int) -> float:
+    """Begin to move each partition to other followers, so many in one request."""
     targets = population.others(BROKER_IDS)
     frames = await asyncio.to_thread(population.moves, at_once, targets)
     seconds, answers = await timed(subject.address, frames)
@@ -199,7 +203,8 @@ async def _moved(subject: Subject, population: Population, at_once: int) -> floa
     return seconds
 
 
-async def _completed(subject: Subject, population: Population) -> float:
+async def complete(subject: Subject, population: Population) -> float:
+    """Request the ISRs with which the moves end."""
     epochs = subject.brokers.epochs
     frames = await asyncio.to_thread(population.isrs, ALTERED_AT_ONCE, epochs)
     seconds, answers = await timed(subject.address, frames)

@@ -7,7 +7,6 @@ A command with an idempotency key is carried out once; a key that belongs to ano
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
-from uuid import UUID
 
 from msgspec.structs import replace
 
@@ -25,7 +24,6 @@ from statemachine.commands import (
     RollBackMove,
 )
 from statemachine.image.image import Image
-from statemachine.partitions.registration import PartitionRegistration
 from statemachine.queries import Underway, reassigned
 from statemachine.reassignment.copies import Told, partition_copies, untold
 from statemachine.reassignment.progress import position_as_told
@@ -124,23 +122,20 @@ def listing(
 ) -> Slices[tuple[OngoingReassignment, ...]]:
     """List all partitions under reassignment or those wanted, in order.
 
-    With `detailed` each has its current step, and the first ones their progress, which takes time
-    in which the controller does nothing else. Without it they look as Kafka's tools expect, which
-    know of no steps. `told` are the brokers' reports of their copies.
+    With `detailed`, each has its current step, and the first ones have their progress, which costs
+    the controller time. Without it, they are as Kafka's tools expect, which know of no steps.
+    `told` are the brokers' reports of their copies.
     """
     named = None
     if wanted is not None:
         named = [(name, number) for name, numbers in wanted.items() for number in numbers]
     listed: list[OngoingReassignment] = []
     for each in reassigned(image, named):
-        if not detailed:
-            listed.append(_listed(_whole(each), {}))
-            yield _LISTED_US
-        elif len(listed) < PARTITIONS_SHOWN_MAX:
-            listed.append(_listed(each, _progress(image, each, told)))
+        if detailed and len(listed) < PARTITIONS_SHOWN_MAX:
+            listed.append(_ongoing(each, **_progress(image, each, told)))
             yield _PROGRESS_US
         else:
-            listed.append(_listed(each, {}))
+            listed.append(_ongoing(each if detailed else _whole(each)))
             yield _LISTED_US
     return tuple(listed)
 
@@ -162,7 +157,7 @@ def _whole(found: Underway) -> Underway:
     )
 
 
-def _listed(found: Underway, progress: Mapping[str, Any]) -> OngoingReassignment:
+def _ongoing(found: Underway, **progress: Any) -> OngoingReassignment:
     return OngoingReassignment(
         topic=found.topic,
         partition=found.partition,
@@ -175,13 +170,14 @@ def _listed(found: Underway, progress: Mapping[str, Any]) -> OngoingReassignment
     )
 
 
-def _progress(image: Image, found: Underway, told: Told) -> Mapping[str, Any]:
+def _progress(image: Image, found: Underway, told: Told) -> dict[str, Any]:
     """Return the fields with the progress of a partition."""
     topic = image.topics[found.topic_id]
     partition = topic.partition(found.partition)
     where = position_as_told(image, topic, found.partition, told)
     assert partition is not None
     assert where is not None, f"{found.topic}-{found.partition} is listed, and does not move"
+    copies = partition_copies(topic.topic_id, found.partition, partition, told)
     return {
         "step": where.step,
         "step_count": where.of,
@@ -190,14 +186,6 @@ def _progress(image: Image, found: Underway, told: Told) -> Mapping[str, Any]:
         "detail": where.detail,
         "reason_brokers": where.brokers,
         "since_ms": where.since_ms,
-        **_copies(topic.topic_id, found.partition, partition, told),
+        "bytes_left": -1 if copies is None else copies.bytes_left,
+        "bytes_per_s": -1 if copies is None else copies.bytes_per_s,
     }
-
-
-def _copies(
-    topic_id: UUID, number: int, partition: PartitionRegistration, told: Told
-) -> dict[str, int]:
-    found = partition_copies(topic_id, number, partition, told)
-    if found is None:
-        return {}
-    return {"bytes_left": found.bytes_left, "bytes_per_s": found.bytes_per_s}

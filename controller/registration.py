@@ -116,31 +116,27 @@ class ControllerRegistrationManager:
 
 def registration_body(registration: RegisterController) -> bytes:
     """Encode a ControllerRegistration request (70)."""
-    schema = codec.request_schema(ApiKey.CONTROLLER_REGISTRATION, VERSION)
-    listener, feature = codec.nested(schema, "Listener"), codec.nested(schema, "Feature")
-    payload = codec.make(
-        schema,
+    return codec.request_body(
+        ApiKey.CONTROLLER_REGISTRATION,
+        VERSION,
         controller_id=registration.controller_id,
         incarnation_id=registration.incarnation_id,
         zk_migration_ready=False,
-        listeners=tuple(
-            codec.make(
-                listener,
-                name=each.name,
-                host=each.host,
-                port=each.port,
-                security_protocol=each.security_protocol,
-            )
+        listeners=[
+            {
+                "name": each.name,
+                "host": each.host,
+                "port": each.port,
+                "security_protocol": each.security_protocol,
+            }
             for each in registration.endpoints
-        ),
-        features=tuple(
-            codec.make(
-                feature,
-                name=each.name,
-                min_supported_version=each.min_supported,
-                max_supported_version=each.max_supported,
-            )
+        ],
+        features=[
+            {
+                "name": each.name,
+                "min_supported_version": each.min_supported,
+                "max_supported_version": each.max_supported,
+            }
             for each in registration.features
-        ),
+        ],
     )
-    return codec.encode_request_body(ApiKey.CONTROLLER_REGISTRATION, VERSION, payload)

@@ -7,12 +7,15 @@ state has the offset that it is as of.
 """
 
 import asyncio
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Final, Generic, Protocol, TypeVar
 
-from controller import audit
+from msgspec import Struct
+from msgspec.structs import replace
+
 from controller.ports import UNPROVED, Unavailable
 from controller.quorum_controller import QuorumController
 from controller.quorum_description import (
@@ -36,6 +39,11 @@ from statemachine.commands import Command, Done
 from statemachine.image.image import Image
 from statemachine.slices import Slices
 from statemachine.vocabulary import NO_LEADER
+
+_audit_log = logging.getLogger("audit")
+
+AUDIT_CHARACTERS_MAX: Final = 500
+"""Characters of a request, and of an answer, in a line of the audit log."""
 
 NEXT_LEADER_SECONDS_MAX: Final = 5.0
 """Time to wait for the new leader after a transfer."""
@@ -62,7 +70,7 @@ class AsOf(Generic[T]):
 class NotActive(Exception):
     """This node cannot answer now: another one leads, none does, or it is overloaded."""
 
-    def __init__(self, reason: Unavailable, leader_id: int | None, progress: str) -> None:
+    def __init__(self, reason: Unavailable, leader_id: int | None, progress: str = "") -> None:
         """`progress` describes the replay of this node, which can answer after it."""
         known = "no active controller is known" if leader_id is None else f"ask node {leader_id}"
         super().__init__(f"{reason}{progress}; {known}")
@@ -102,11 +110,6 @@ class Service:
         self.capability_handler = capability_handler
         self.planning = asyncio.Lock()
         """Held while a plan is made: it takes long, so one at a time."""
-
-    @property
-    def is_active(self) -> bool:
-        """True while this node is the active controller."""
-        return self.controller.is_active
 
     @property
     def cluster_id(self) -> str | None:
@@ -166,7 +169,7 @@ class Service:
         if not self.controller.is_active:
             raise self._not_active(Unavailable.NOT_ACTIVE)
         response = await self.quorum.want_voters(request)
-        audit.note(who, request, response)
+        audit(who, request, response)
         if response.error is Error.NOT_LEADER_OR_FOLLOWER:
             raise self._not_active(Unavailable.LEAD_LOST)
         return response
@@ -178,7 +181,7 @@ class Service:
         now = asyncio.get_running_loop().time
         began = now()
         response = await self.quorum.transfer_leadership(to)
-        audit.note(who, f"leader {'any' if to is None else to}", response)
+        audit(who, f"leader {'any' if to is None else to}", response)
         if response.error is Error.NOT_LEADER_OR_FOLLOWER:
             raise self._not_active(Unavailable.NOT_ACTIVE)
         if response.error:
@@ -239,7 +242,7 @@ class Service:
         idempotency key that belongs to another request raises `RequestRefused`.
         """
         answer = await _result(partial(self.controller.submit, command, proved=True))
-        audit.note(who, shown or command, answer)
+        audit(who, shown or command, answer)
         if answer is Unavailable.TOO_LARGE:
             raise RequestRefused(
                 ErrorCode.POLICY_VIOLATION, answer, failing="the request is too large"
@@ -291,3 +294,27 @@ async def _result(start: Callable[[Callable[[T | Unavailable], None]], None]) ->
 
     start(resolve)
     return await future
+
+
+def audit(who: str, request: object, answer: object) -> None:
+    """Log a request of `who` and its answer, in one line."""
+    _audit_log.info("%s asked for %s: %s", who, _excerpt(request), _excerpt(answer))
+
+
+def _excerpt(value: object) -> str:
+    text = str(_brief(value))
+    return text if len(text) <= AUDIT_CHARACTERS_MAX else f"{text[:AUDIT_CHARACTERS_MAX]}..."
+
+
+def _brief(value: object) -> object:
+    """Cut long fields before formatting: 100,000 partitions take half a second."""
+    if not isinstance(value, Struct):
+        return value
+    brief: dict[str, object] = {}
+    for name in value.__struct_fields__:
+        part = getattr(value, name)
+        if isinstance(part, tuple) and len(part) > AUDIT_CHARACTERS_MAX:
+            brief[name] = part[:AUDIT_CHARACTERS_MAX]
+        elif isinstance(part, Struct):
+            brief[name] = _brief(part)
+    return replace(value, **brief) if brief else value

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Annotated
 
 from msgspec import UNSET, Meta, UnsetType
+from msgspec.structs import replace
 
 from admin.capabilities.moves import (
     BytesPerS,
@@ -25,7 +26,7 @@ from admin.capabilities.schema import (
 )
 from admin.model import Assignment, Reassignment
 from controller import reassignments
-from controller.move_requests import refusal_of
+from controller.move_requests import refusal_of, with_idempotency_key
 from controller.reassignments import OngoingReassignment
 from statemachine.commands import AlterReassignments, ReassignmentsAltered
 from statemachine.commands import Reassignment as Wish
@@ -77,10 +78,9 @@ class BeginMove(NewMove[BegunMove], frozen=True, kw_only=True):
         refusal = refusal_of(self.name, self.key)
         if refusal is not None:
             raise refused(self, refusal)
-        answer = await reassignments.alter_reassignments(
-            context.service, context.who, command_of(self), self.key
-        )
-        return begun(answer)
+        command = replace(command_of(self), who=context.who)
+        keyed = with_idempotency_key(command, self.key)
+        return begun(await context.service.carry_out(keyed, ReassignmentsAltered, who=context.who))
 
 
 class PartitionReassignment(Answer, frozen=True, kw_only=True):

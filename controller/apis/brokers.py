@@ -30,7 +30,6 @@ from statemachine.commands import (
     BrokerHeartbeat,
     Command,
     DirectoryAssignment,
-    Done,
     PartitionsAltered,
     RegisterBroker,
     RegisterController,

@@ -7,7 +7,7 @@ become a task, which may wait for an election and forward the request.
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from types import MappingProxyType
 from typing import Any, Final
@@ -15,7 +15,6 @@ from typing import Any, Final
 from controller.apis import brokers
 from controller.apis.admin_apis import APIS
 from controller.apis.brokers import BrokerApis
-from controller.apis.forwarder import Forwarder
 from controller.apis.request import LONG_BODY_BYTES, KafkaRequest, decode, decode_inbound, encode
 from controller.apis.router import NoActiveController, Router
 from controller.service import NotActive, Service
@@ -58,13 +57,12 @@ class ControllerApis:
         service: Service,
         raft_calls: RaftRpc,
         gossiper: DiscoverBrokersService,
-        forwarder: Forwarder,
+        router: Router,
         broker_apis: BrokerApis,
         supported_features: Mapping[str, VersionRange],
     ) -> None:
         self._service = service
-        self.router = Router(service, forwarder)
-        """Answers admin requests, of whatever listener."""
+        self._router = router
         self._supported_features = supported_features
         self._tasks: set[asyncio.Task[None]] = set()
         self._handlers: Mapping[int, Callable[[InboundRequest], None]] = {
@@ -97,82 +95,63 @@ class ControllerApis:
         inbound.respond(write_offer(inbound.api_version, OFFERED, features))
 
     def _decode(self, inbound: InboundRequest) -> None:
-        if self._is_long(inbound):
-            self._spawn(inbound, self._decode_long(inbound))
-        else:
-            request = decode_inbound(inbound)
-            self._start(inbound, request, self._answer(inbound, request))
-
-    async def _decode_long(self, inbound: InboundRequest) -> None:
-        try:
-            request = await asyncio.to_thread(decode_inbound, inbound)
-        except Malformed as malformed:
-            inbound.reject(str(malformed))
-            return
-        await self._answer(inbound, request)
+        self._start(
+            inbound,
+            partial(decode_inbound, inbound),
+            partial(self._answer, inbound),
+            lambda malformed: inbound.reject(str(malformed)),
+        )
 
     def _unwrap(self, inbound: InboundRequest) -> None:
         """Take a request that another node forwarded."""
         message, extension = decode_extended(inbound.api_key, inbound.api_version, inbound.body)
-        if self._is_long(inbound):
-            self._spawn(inbound, self._unwrap_long(inbound, message, extension))
-            return
-        try:
-            request = _request_in(message)
-        except Unreadable as unreadable:
-            _refuse_envelope(inbound, extension, unreadable)
-            return
-        self._start(inbound, request, self._answer_envelope(inbound, request, extension))
+        self._start(
+            inbound,
+            partial(_request_in, message),
+            partial(self._answer_envelope, inbound, extension),
+            partial(_refuse_unreadable, inbound, extension),
+        )
 
-    async def _unwrap_long(
-        self, inbound: InboundRequest, message: Any, extension: Extension | None
+    def _start(
+        self,
+        inbound: InboundRequest,
+        decode: Callable[[], KafkaRequest],
+        answer: Callable[[KafkaRequest], Awaitable[None]],
+        refuse: Callable[[Malformed | Unreadable], None],
     ) -> None:
-        try:
-            request = await asyncio.to_thread(_request_in, message)
-        except Unreadable as unreadable:
-            _refuse_envelope(inbound, extension, unreadable)
+        """Answer in a task, or refuse at once when too many are under way."""
+        if len(self._tasks) < ADMIN_REQUESTS_MAX:
+            task = asyncio.get_running_loop().create_task(_serve(inbound, decode, answer, refuse))
+            self._tasks.add(task)
+            task.add_done_callback(partial(self._ended, inbound))
             return
-        await self._answer_envelope(inbound, request, extension)
+        try:
+            request = decode()
+        except (Malformed, Unreadable) as error:
+            refuse(error)
+            return
+        message = f"{ADMIN_REQUESTS_MAX} admin requests are under way; ask again later"
+        refusal = APIS[request.api_key].refuse(request, ErrorCode.REQUEST_TIMED_OUT, message)
+        inbound.respond(encode(request, refusal))
 
     async def _answer(self, inbound: InboundRequest, request: KafkaRequest) -> None:
         try:
-            payload = await self.router.answer(request)
+            payload = await self._router.answer(request)
         except NoActiveController as error:
             payload = APIS[request.api_key].refuse(request, error.error, str(error))
         inbound.respond(encode(request, payload))
 
     async def _answer_envelope(
-        self, inbound: InboundRequest, request: KafkaRequest, extension: Extension | None
+        self, inbound: InboundRequest, extension: Extension | None, request: KafkaRequest
     ) -> None:
         """Answer on this node, or refuse the whole envelope: its sender tries again (KIP-590)."""
         try:
-            payload = await self.router.answer_here(request)
+            payload = await self._router.answer_here(request)
         except NotActive as not_active:
             reason = Reason(str(not_active), not_active.reason.may_be_done)
             _refuse(inbound, extension, ErrorCode.NOT_CONTROLLER, reason)
             return
         inbound.respond(encode(request, payload))
-
-    def _is_long(self, inbound: InboundRequest) -> bool:
-        """Return True for a request to decode in a thread; without room it is refused here."""
-        return len(inbound.body) > LONG_BODY_BYTES and len(self._tasks) < ADMIN_REQUESTS_MAX
-
-    def _start(
-        self, inbound: InboundRequest, request: KafkaRequest, work: Coroutine[Any, Any, None]
-    ) -> None:
-        """Answer in a task, or refuse at once when too many are under way."""
-        if len(self._tasks) < ADMIN_REQUESTS_MAX:
-            self._spawn(inbound, work)
-            return
-        work.close()
-        message = f"{ADMIN_REQUESTS_MAX} admin requests are under way; ask again later"
-        refusal = APIS[request.api_key].refuse(request, ErrorCode.REQUEST_TIMED_OUT, message)
-        inbound.respond(encode(request, refusal))
-
-    def _spawn(self, inbound: InboundRequest, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(partial(self._ended, inbound))
 
     def _ended(self, inbound: InboundRequest, task: "asyncio.Task[None]") -> None:
         self._tasks.discard(task)
@@ -181,6 +160,22 @@ class ControllerApis:
             # Without an answer, all later ones of the connection would wait for ever.
             logger.error("failed to answer %s", inbound, exc_info=error)
             inbound.reject("its answer could not be given; see the log")
+
+
+async def _serve(
+    inbound: InboundRequest,
+    decode: Callable[[], KafkaRequest],
+    answer: Callable[[KafkaRequest], Awaitable[None]],
+    refuse: Callable[[Malformed | Unreadable], None],
+) -> None:
+    """Decode a request, in a thread if it is long, and answer it."""
+    is_long = len(inbound.body) > LONG_BODY_BYTES
+    try:
+        request = await asyncio.to_thread(decode) if is_long else decode()
+    except (Malformed, Unreadable) as error:
+        refuse(error)
+        return
+    await answer(request)
 
 
 def _request_in(message: Any) -> KafkaRequest:
@@ -203,9 +198,10 @@ def _request_in(message: Any) -> KafkaRequest:
         raise Unreadable(ErrorCode.INVALID_REQUEST, str(error)) from error
 
 
-def _refuse_envelope(
-    inbound: InboundRequest, extension: Extension | None, unreadable: Unreadable
+def _refuse_unreadable(
+    inbound: InboundRequest, extension: Extension | None, unreadable: Malformed | Unreadable
 ) -> None:
+    assert isinstance(unreadable, Unreadable)
     logger.info("Refusing an envelope of %s: %s", inbound.peer, unreadable)
     _refuse(inbound, extension, unreadable.error, Reason(str(unreadable)))
 

@@ -88,7 +88,7 @@ def _by_topic(
 ) -> list[Mapping[str, Any]]:
     """Group the parts of an answer by topic, in order."""
     return [
-        {"name": name, "partitions": map(fields, partitions)}
+        {"name": name, "partitions": [fields(each) for each in partitions]}
         for name, partitions in groupby(parts, key=attrgetter("topic"))
     ]
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, dataclass, fields
 from datetime import timedelta
 from types import NoneType
-from typing import Any, Final, Protocol, TypeVar, get_args
+from typing import Any, Final, TypeVar, get_args
 
 from controller.service import AsOf
 from quorum.protocol import codec, envelope
@@ -22,6 +22,7 @@ from quorum.protocol.extension_tags import (
 )
 from quorum.protocol.shape import Data
 from quorum.transport.inbound import InboundRequest
+from statemachine.commands import Result
 
 NO_THROTTLE: Final = timedelta(0)
 ANONYMOUS: Final = "User:ANONYMOUS"
@@ -94,19 +95,9 @@ class KafkaRequest:
         return codec.build(schema, {"throttle_time": NO_THROTTLE, **values})
 
 
-class Outcome(Protocol):
-    """What a command has come to, or one part of it."""
-
-    @property
-    def error(self) -> Any: ...
-
-    @property
-    def message(self) -> str: ...
-
-
-def outcome(answer: Outcome, **values: Any) -> dict[str, Any]:
-    """Return the error and the message of an answer as fields of a response, with these values."""
-    return error_fields(answer.error.code, answer.message, **values)
+def outcome(result: Result, **values: Any) -> dict[str, Any]:
+    """Return the error and the message of a result as fields of a response, with these values."""
+    return error_fields(result.error.code, result.message, **values)
 
 
 def error_fields(error: int, message: str, **values: Any) -> dict[str, Any]:

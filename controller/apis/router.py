@@ -1,24 +1,69 @@
 """Answer the requests of admin clients, here or by the active controller.
 
 Every request that may need the active controller passes `Router.answer`, whether it came to the
-Kafka listener or to HTTP: it is answered on this node or forwarded, and waits through a short
-election.
+Kafka listener or to HTTP: it is answered on this node or forwarded in an Envelope (KIP-590), and
+waits through a short election.
 """
 
 import asyncio
+import itertools
 import logging
+import random
+from collections.abc import Coroutine
 from typing import Any, Final
 
-from controller.apis.admin_apis import APIS
-from controller.apis.forwarder import Forwarder, NotForwarded
-from controller.apis.request import KafkaRequest
+from controller.apis.admin_apis import APIS, AdminApi
+from controller.apis.request import TIMEOUT_MS_MAX, KafkaRequest
 from controller.service import NotActive, Service
+from quorum.core.vocabulary import ReplicaId
+from quorum.ports import Clock
+from quorum.protocol import envelope
+from quorum.protocol.apis import ApiKey
+from quorum.protocol.envelope import Forwarded, Reason
 from quorum.protocol.errors import ErrorCode, RequestRefused
+from quorum.protocol.malformed import Malformed
+from quorum.transport.channel import Channel
+from quorum.transport.outcomes import (
+    ConnectionLost,
+    Failure,
+    Loss,
+    NotServed,
+    Overloaded,
+    Reply,
+    RequestFailed,
+    Unsendable,
+)
+from quorum.transport.sweeper import Sweeper
 
 logger = logging.getLogger("kafka")
 
 RETRY_SECONDS: Final = 0.05
 """Time that a request waits for another leader before the next attempt."""
+FAREWELL_SECONDS: Final = 2.0
+"""Time that a node which lost the lead has left to answer: after a transfer it names the leader."""
+LEADERLESS_MS_MAX: Final = 3_000
+"""An election may take this long and is worth waiting for; after it, a client that asks about the
+quorum itself hears that nobody leads."""
+
+_LOOPBACK: Final = b"\x7f\x00\x00\x01"
+"""Kafka wants the address of the client; the listener has only its name."""
+
+_NOT_ENVELOPED: Final = frozenset({ErrorCode.UNSUPPORTED_VERSION, ErrorCode.INVALID_REQUEST})
+"""Refusals of an envelope by a controller of Kafka's, or of another release of ours, that does not
+take this request from other nodes. A repetition would change nothing."""
+
+
+class NotForwarded(Exception):
+    """There is no response of the active controller.
+
+    `may_be_done` is False if it never received the request; `refusal` is the error to answer with
+    at once, where a further attempt on this node would be useless.
+    """
+
+    def __init__(self, reason: str, *, may_be_done: bool, refusal: int | None = None) -> None:
+        super().__init__(reason)
+        self.may_be_done = may_be_done
+        self.refusal = refusal
 
 
 class NoActiveController(Exception):
@@ -33,11 +78,15 @@ class NoActiveController(Exception):
 
 
 class Router:
-    """Decides for each request which node answers it."""
+    """Decides for each request which node answers it, and has channels to the other controllers."""
 
-    def __init__(self, service: Service, forwarder: Forwarder) -> None:
+    def __init__(self, service: Service, *, clock: Clock) -> None:
         self._service = service
-        self._forwarder = forwarder
+        self._quorum = service.quorum
+        self._sweeper = Sweeper(clock)
+        self._correlations = itertools.count(1)
+        self._rng = random.SystemRandom()
+        self._channels: dict[ReplicaId, Channel] = {}
 
     async def answer(self, request: KafkaRequest) -> Any:
         """Return the response, or its bytes if another node gave it.
@@ -50,10 +99,9 @@ class Router:
         error: int = ErrorCode.NOT_CONTROLLER
         while True:
             try:
-                if api.answers_here(request) or self._service.is_active:
+                if api.answers_here(request) or self._service.controller.is_active:
                     return await self.answer_here(request)
-                who_leads = api.asks_who_leads or getattr(request.message, "asks_who_leads", False)
-                return await self._forwarder.forward(request, deadline, asks_who_leads=who_leads)
+                return await self._forward(request, api, deadline)
             except NotActive as not_active:
                 reason = str(not_active)
                 if not_active.reason.may_be_done:
@@ -68,16 +116,12 @@ class Router:
                     if error == ErrorCode.NOT_CONTROLLER:
                         error = not_forwarded.refusal
                     raise NoActiveController(error, reason) from None
-            await self._wait_for_leader(deadline - loop.time())
+            left_seconds = max(0.0, deadline - loop.time())
+            await self._quorum.leader_changed(within_seconds=min(RETRY_SECONDS, left_seconds))
             if loop.time() >= deadline:
                 # No further attempt: nobody would hear its outcome.
                 message = f"this node could not reach the active controller in time: {reason}"
                 raise NoActiveController(error, message)
-
-    async def _wait_for_leader(self, left_seconds: float) -> None:
-        if left_seconds > 0:
-            within_seconds = min(RETRY_SECONDS, left_seconds)
-            await self._service.quorum.leader_changed(within_seconds=within_seconds)
 
     async def answer_here(self, request: KafkaRequest) -> Any:
         """Return this node's response; raises `NotActive`."""
@@ -93,3 +137,125 @@ class Router:
             logger.exception("failed to answer %s v%d", request.api_key, request.version)
             message = "the controller failed; see its log"
             return api.refuse(request, ErrorCode.UNKNOWN_SERVER_ERROR, message)
+
+    async def _forward(self, request: KafkaRequest, api: AdminApi, deadline: float) -> bytes:
+        """Return the body of the active controller's response; raises `NotForwarded`.
+
+        `deadline` is in seconds of the running loop's clock.
+        """
+        leader = self._quorum.leader
+        if leader is None:
+            raise self._leaderless(request, api)
+        if leader == self._quorum.node.me.id:
+            raise NotForwarded(f"node {leader} is about to be active", may_be_done=False)
+        channel = self._channel_to(leader)
+        body = envelope.wrap(
+            Forwarded(
+                request.api_key,
+                request.version,
+                next(self._correlations) & 0x7FFF_FFFF,
+                request.client_id,
+                request.principal,
+                bytes(request.body),
+            ),
+            host=_LOOPBACK,
+            timeout_ms=request.timeout_ms,
+        )
+        try:
+            # A channel that runs out of time drops its connection, with the requests of others. So
+            # it has more time than any of them, and a request that gives up just goes away.
+            async with asyncio.timeout_at(deadline):
+                reply = await self._reply(
+                    leader,
+                    channel.call(
+                        ApiKey.ENVELOPE, body, timeout_ms=TIMEOUT_MS_MAX, version=envelope.VERSION
+                    ),
+                    deadline,
+                )
+            return _response_in(leader, request, reply)
+        except TimeoutError:
+            raise NotForwarded(
+                f"node {leader} leads, and did not answer", may_be_done=True
+            ) from None
+        except RequestFailed as error:
+            may_be_done = _may_have_arrived(error.failure)
+            raise NotForwarded(f"node {leader}: {error}", may_be_done=may_be_done) from error
+        except Malformed as error:
+            raise NotForwarded(f"node {leader}: {error}", may_be_done=True) from error
+
+    def _leaderless(self, request: KafkaRequest, api: AdminApi) -> NotForwarded:
+        """Return the reason why there is no leader, and whether to give up waiting for one."""
+        reason = f"node {self._quorum.node.me.id} knows no leader, epoch {self._quorum.node.epoch}"
+        is_for_long = False
+        if not self._quorum.replica.has_room:
+            # It cannot store what it hears.
+            reason += ", and will know none before there is room on its disk: ask another node"
+            is_for_long = True
+        elif api.asks_who_leads or getattr(request.message, "asks_who_leads", False):
+            is_for_long = self._quorum.leaderless_ms >= LEADERLESS_MS_MAX
+        refusal = ErrorCode.NOT_CONTROLLER if is_for_long else None
+        return NotForwarded(reason, may_be_done=False, refusal=refusal)
+
+    async def _reply(
+        self, leader: ReplicaId, call: Coroutine[Any, Any, Reply], deadline: float
+    ) -> Reply:
+        """Return the reply to a call of the leader; raises `NotForwarded` if it leads no more."""
+        loop = asyncio.get_running_loop()
+        calling = loop.create_task(call)
+        left_seconds = max(0.0, deadline - loop.time())
+        watching = loop.create_task(self._quorum.leader_changed(within_seconds=left_seconds))
+        try:
+            await asyncio.wait({calling, watching}, return_when=asyncio.FIRST_COMPLETED)
+            if not calling.done():
+                await asyncio.wait({calling}, timeout=FAREWELL_SECONDS)
+            if not calling.done():
+                raise NotForwarded(f"node {leader} led, and does no more", may_be_done=True)
+            return calling.result()
+        finally:
+            calling.cancel()
+            watching.cancel()
+
+    def _channel_to(self, leader: ReplicaId) -> Channel:
+        """Return the channel to a node, opened when first needed."""
+        channel = self._channels.get(leader)
+        if channel is None:
+            channel = self._channels[leader] = Channel(
+                lambda: self._service.address_of(leader),
+                client_id=f"forwarder-{self._quorum.node.me.id}",
+                sweeper=self._sweeper,
+                rng=self._rng,
+            )
+        return channel
+
+    async def close(self) -> None:
+        """Fail what is under way and close every channel."""
+        await asyncio.gather(*(channel.close() for channel in self._channels.values()))
+        self._sweeper.close()
+
+
+def _response_in(leader: ReplicaId, request: KafkaRequest, reply: Reply) -> bytes:
+    response = reply.decode()
+    error: int = response.error_code.value
+    reason = envelope.reason_of(reply.body)
+    if error in _NOT_ENVELOPED:
+        why = f" ({reason.text})" if reason and error == ErrorCode.INVALID_REQUEST else ""
+        raise NotForwarded(
+            f"node {leader} is the active controller, and takes no {request.api_key} version "
+            f"{request.version} from other nodes{why}: ask it directly, or when another one leads",
+            may_be_done=False,
+            refusal=ErrorCode.UNSUPPORTED_VERSION,
+        )
+    if error != 0 or response.response_data is None:
+        reason = reason or Reason(f"refused: {response.error_code.name}")
+        raise NotForwarded(f"node {leader}: {reason.text}", may_be_done=reason.may_be_done)
+    return envelope.unwrap_response(request.api_key, request.version, response.response_data)
+
+
+def _may_have_arrived(failure: Failure) -> bool:
+    match failure:
+        case Overloaded() | NotServed() | Unsendable():
+            return False
+        case ConnectionLost(Loss.REFUSED | Loss.UNREACHABLE | Loss.NO_ADDRESS):
+            return False
+        case _:
+            return True

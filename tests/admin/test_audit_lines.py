@@ -3,7 +3,7 @@ import logging
 import pytest
 from msgspec import Struct
 
-from controller import audit
+from controller.service import AUDIT_CHARACTERS_MAX, audit
 
 
 class Request(Struct, frozen=True):
@@ -24,7 +24,7 @@ def test_a_line_says_who_asked_for_what_and_what_was_answered(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.INFO, logger="audit")
-    audit.note("User:ann", Request((1, 2)), "done")
+    audit("User:ann", Request((1, 2)), "done")
     assert caplog.messages == ["User:ann asked for Request(parts=(1, 2), inner=None): done"]
 
 
@@ -33,10 +33,10 @@ def test_of_what_is_large_only_the_beginning_is_written_out(
 ) -> None:
     """A request of 100,000 partitions would hold up whoever leads for half a second."""
     caplog.set_level(logging.INFO, logger="audit")
-    large = ("a-partition",) * audit.CHARACTERS_MAX + (NeverShown(),)
-    audit.note("User:ann", Request((), inner=Request(large)), "x" * audit.CHARACTERS_MAX)
+    large = ("a-partition",) * AUDIT_CHARACTERS_MAX + (NeverShown(),)
+    audit("User:ann", Request((), inner=Request(large)), "x" * AUDIT_CHARACTERS_MAX)
     (line,) = caplog.messages
     asked_for = line.removeprefix("User:ann asked for ").removesuffix(": " + "x" * 500)
     assert asked_for.startswith("Request(parts=(), inner=Request(parts=('a-partition', 'a-")
     assert asked_for.endswith("...")
-    assert len(asked_for) == audit.CHARACTERS_MAX + len("...")
+    assert len(asked_for) == AUDIT_CHARACTERS_MAX + len("...")

@@ -17,7 +17,7 @@ from admin.capabilities import handle
 from admin.daemon import SUPPORTED_FEATURES
 from controller.apis.brokers import BrokerApis
 from controller.apis.controller_apis import OFFERED, ControllerApis
-from controller.apis.forwarder import Forwarder
+from controller.apis.router import Router
 from controller.quorum_controller import QuorumController
 from controller.service import Service, TopicDefaults
 from quorum.bootstrap import Opened, open_quorum
@@ -91,7 +91,8 @@ class Node:
     controller: QuorumController
     service: Service
     opened: Opened
-    door: ControllerApis
+    apis: ControllerApis
+    router: Router
     running: "asyncio.Task[None]"
 
     async def stop(self) -> None:
@@ -165,19 +166,21 @@ async def start(
         defaults=TopicDefaults(num_partitions=1, replication_factor=1),
         capability_handler=handle,
     )
-    forwarder = Forwarder(opened.quorum, opened.addresses, clock=monotonic_ms)
-    parts.push_async_callback(forwarder.close)
-    door = ControllerApis(
+    router = Router(service, clock=monotonic_ms)
+    parts.push_async_callback(router.close)
+    apis = ControllerApis(
         service=service,
         raft_calls=opened.raft_calls,
         gossiper=opened.gossiper,
-        forwarder=forwarder,
+        router=router,
         broker_apis=BrokerApis(controller, opened.cluster, clock=session_clock),
         supported_features=SUPPORTED_FEATURES,
     )
-    parts.push_async_callback(door.close)
-    place.handle = door.handle
-    return Node(node_id, place.address, place.server, controller, service, opened, door, running)
+    parts.push_async_callback(apis.close)
+    place.handle = apis.handle
+    return Node(
+        node_id, place.address, place.server, controller, service, opened, apis, router, running
+    )
 
 
 async def _end(running: "asyncio.Task[None]") -> None:

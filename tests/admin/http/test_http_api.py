@@ -64,7 +64,7 @@ class Http:
 @asynccontextmanager
 async def http_door(node: Node, *, wait_seconds: float = 20.0) -> AsyncIterator[Http]:
     """An HTTP listener at this node."""
-    app = make_app(Gateway(node.service, node.door.router, wait_seconds=wait_seconds))
+    app = make_app(Gateway(node.service, node.router, wait_seconds=wait_seconds))
     async with TestClient(TestServer(app)) as client:
         yield Http(client)
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from admin.cli.quorum_text import status
-from controller.apis import forwarder
+from controller.apis import router
 from tests.admin.http.test_http_api import check_problem, http_door
 from tests.controller.apis.test_kafka_voters import client_of, until, votes
 from tests.controller.controller_commands import busy
@@ -118,6 +118,6 @@ async def test_who_asks_about_the_quorum_is_told_soon_that_nobody_leads(
         controllers(tmp_path, 1, voters=(1, 2, 3)) as nodes,
         http_door(nodes[1], wait_seconds=3_600) as http,
     ):
-        monkeypatch.setattr(forwarder, "LEADERLESS_MS_MAX", 0)
+        monkeypatch.setattr(router, "LEADERLESS_MS_MAX", 0)
         answer = await http.get("/v1/quorum")
         check_problem(answer, 503, "no active controller", "node 1 knows no leader, epoch ")

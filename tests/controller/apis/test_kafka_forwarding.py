@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from admin.client.admin_client import AdminClient, Unreachable
-from controller.apis import forwarder
+from controller.apis import router
 from quorum.protocol.apis import ApiKey
 from tests.controller.apis.samples import (
     alter_partition,
@@ -208,7 +208,7 @@ async def test_who_asks_about_the_quorum_is_told_soon_that_nobody_leads(
     ):
         while not nodes[1].opened.quorum.leaderless_ms:
             await nodes[1].opened.quorum.leader_changed(within_seconds=0.001)
-        monkeypatch.setattr(forwarder, "LEADERLESS_MS_MAX", 1)
+        monkeypatch.setattr(router, "LEADERLESS_MS_MAX", 1)
         form = Form(ApiKey.DESCRIBE_QUORUM, 2)
         partition = form.part("PartitionData", partition_index=0)
         topic = form.part("TopicData", topic_name="__cluster_metadata", partitions=(partition,))
@@ -241,7 +241,7 @@ async def test_requests_that_wait_for_a_leader_are_given_up_when_the_node_stops(
         form = Form(ApiKey.METADATA, 12)
         async with kafka_client(nodes[1].address) as other:
             await other.send(form, metadata(form))
-        await nodes[1].door.close()
+        await nodes[1].apis.close()
         assert not asking.done()
         asking.cancel()
         await asyncio.wait({asking})
