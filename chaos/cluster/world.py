@@ -69,7 +69,7 @@ class ClusterWorld(ClusterEnvironment, World):
             super().stop(replica)
         elif not process.machine.stopped:
             process.machine.stopped = True
-            process.enter(process.lifecycle.say_goodbye)
+            process.enter(process.lifecycle.begin_shutdown)
             process.later(CONTROLLED_SHUTDOWN_MS, partial(self._leave, process))
 
     def _lose_power(self, incarnation: Incarnation, machine: Machine) -> None:

@@ -1,8 +1,8 @@
 """Power loss at every operation of a node's disk, and recovery from what may be left.
 
-`Life` runs the product's storage code through appends, commits, votes, truncations, boots and
-snapshots, and keeps its own account of what a crash at any moment must preserve. Before every
-operation that changes the disk the power fails: of all unsynced changes every subset that may
+`StorageWorkload` runs the product's storage code through appends, commits, votes, truncations,
+boots and snapshots, and keeps its own account of what a crash at any moment must preserve. Before
+every operation that changes the disk the power fails: of all unsynced changes every subset that may
 survive is a crash image, and each image must recover.
 """
 
@@ -63,7 +63,7 @@ class Promise:
         return self.first + len(self.batches)
 
 
-class Life:
+class StorageWorkload:
     """One node on a disk that keeps its power; `allowed` are the states that a crash may leave."""
 
     def __init__(self, seed: int, disk: VirtualDisk) -> None:
@@ -74,7 +74,7 @@ class Life:
         self.doing = "nothing yet"
 
     def run(self) -> None:
-        """Run the life; the owner of the disk sees every operation."""
+        """Run the workload; the owner of the disk sees every operation."""
         self.doing = "found the folder"
         past = load_persistent_state(CONFIG, rng=self.rng, wall_clock=self._wall_ms, fs=self.disk)
         self.directory_ids.add(past.key.directory_id)
@@ -299,24 +299,24 @@ class Script:
 
 
 def crash_everywhere(seed: int, tally: Tally, *, images_max: int) -> None:
-    """Run one life with all its crashes, up to `images` of them; raises `Lost`."""
+    """Run one workload with all its crashes, up to `images` of them; raises `Lost`."""
     disk = VirtualDisk()
-    life = Life(seed, disk)
+    workload = StorageWorkload(seed, disk)
     rng = random.Random(f"crashes of {seed}")
     tally.lives += 1
 
     def watch(operation: Operation) -> Fault | None:
-        where = f"seed {seed}, {life.doing}, "
+        where = f"seed {seed}, {workload.doing}, "
         if operation.changes and tally.images < images_max:
-            _crash(life, f"{where}before: {operation}", rng, tally)
+            _crash(workload, f"{where}before: {operation}", rng, tally)
         if operation.kind is Kind.SYNC and tally.images < images_max:
-            _fail_sync(life, operation, f"{where}after a failed {operation}", rng, tally)
+            _fail_sync(workload, operation, f"{where}after a failed {operation}", rng, tally)
         return None
 
     disk.watch = watch
-    life.run()
+    workload.run()
     if tally.images < images_max:
-        _crash(life, f"seed {seed}, at the end", rng, tally)
+        _crash(workload, f"seed {seed}, at the end", rng, tally)
 
 
 def crash_images(images_max: int, *, base: int = 0) -> Iterator[Tally]:
@@ -328,39 +328,41 @@ def crash_images(images_max: int, *, base: int = 0) -> Iterator[Tally]:
         yield tally
 
 
-def _crash(life: Life, where: str, rng: random.Random, tally: Tally) -> None:
+def _crash(workload: StorageWorkload, where: str, rng: random.Random, tally: Tally) -> None:
     """Lose power here, in many ways."""
     tally.points += 1
     script = Script()
     for number in range(IMAGES_PER_POINT):
         # Where there is more than can be tried, half of the tries are drawn.
         chance: Chance = script if number < IMAGES_PER_POINT // 2 else rng
-        _recover(life, life.disk.after_power_loss(chance), f"{where}, image {number}", rng)
+        _recover(workload, workload.disk.after_power_loss(chance), f"{where}, image {number}", rng)
         tally.images += 1
         if chance is script and not script.next():
             tally.whole += 1
             return
 
 
-def _recover(life: Life, image: VirtualDisk, where: str, rng: random.Random) -> None:
+def _recover(workload: StorageWorkload, image: VirtualDisk, where: str, rng: random.Random) -> None:
     if not rng.randrange(CRASHES_IN_RECOVERY):
         image = _crashed_again(image, where, rng)
         where += ", and again in recovery"
     past, boot = _opened(image, where)
     shown = _content(past)
-    _check(life, past, shown, boot, where)
+    _check(workload, past, shown, boot, where)
     again, _ = _opened(image.after_power_loss(rng), f"{where}, then once more")
     if not _content(again).startswith(shown):
         raise Lost(f"{where}: what the restarted node had shown is gone after another crash")
 
 
-def _fail_sync(life: Life, sync: Operation, where: str, rng: random.Random, tally: Tally) -> None:
+def _fail_sync(
+    workload: StorageWorkload, sync: Operation, where: str, rng: random.Random, tally: Tally
+) -> None:
     """Fail this sync, restart on the running system, continue, and only then lose power."""
     tally.images += 1
-    running = life.disk.copy()
+    running = workload.disk.copy()
     running.forget(sync.path)
     past, boot = _opened(running, where)
-    _check(life, past, _content(past), boot, where)
+    _check(workload, past, _content(past), boot, where)
     election = past.election
     if not election.epoch or rng.randrange(2):
         election = ElectionState(Epoch(election.epoch + 1), voted_for=past.key)
@@ -411,11 +413,13 @@ def _content(past: PersistentState) -> bytes:
     return log.read(log.start, log.end.offset, 1 << 30)
 
 
-def _check(life: Life, past: PersistentState, shown: bytes, boot: int, where: str) -> None:
+def _check(
+    workload: StorageWorkload, past: PersistentState, shown: bytes, boot: int, where: str
+) -> None:
     """Check that one of the promises in force is kept in full."""
-    if life.directory_ids and past.key.directory_id not in life.directory_ids:
+    if workload.directory_ids and past.key.directory_id not in workload.directory_ids:
         raise Lost(f"{where}: the folder is another directory now")
-    problems = [_problem(each, past, shown, boot) for each in life.allowed]
+    problems = [_problem(each, past, shown, boot) for each in workload.allowed]
     if None not in problems:
         raise Lost(f"{where}: {'; or '.join(dict.fromkeys(map(str, problems)))}")
 

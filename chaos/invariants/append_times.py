@@ -115,7 +115,7 @@ def check_whole(who: object, index: bytes, last: StoredBatch) -> None:
     last_at = (len(index) - len(HEADER)) // _ENTRY.size * _ENTRY.size - _ENTRY.size
     told = entries(index, len(HEADER) + max(0, last_at))
     if not told or told[-1] is None or told[-1].end != last.end:
-        raise Violation("R27", f"{who} tells of {told[-1:]} at last, the log has {last}")
+        raise Violation("R27", f"{who} reports {told[-1:]} last, but the log has {last}")
 
 
 def check_read(who: object, path: Path, disk: VirtualDisk, batches: Sequence[StoredBatch]) -> None:

@@ -156,7 +156,7 @@ class DurabilityRegressions(logging.Handler):
             self._note("a voter has forgotten what it acknowledged")
             said = f"voter {key} fetches from offset {end}, but had acknowledged everything "
             if f"{said}below {before}" not in self._said:
-                raise Violation("R12", f"{who} does not say: {said}below {before}")
+                raise Violation("R12", f"{who} does not log: {said}below {before}")
 
     def _votes(self, key: ReplicaKey) -> bool:
         """True if it is a voter by every log."""
@@ -213,7 +213,7 @@ class VoterChangeInvariant:
         found = [each for each in new.voters if any(names(each, key) for key in there)]
         if 2 * len(found) <= len(new.voters):
             told = " ".join(map(str, found))
-            raise Violation("R28", f"{who} appends {new}, of which it has heard of {told} only")
+            raise Violation("R28", f"{who} appends {new}, but only {told} fetched recently")
 
     def _is_recent(self, at_ms: int, now_ms: int) -> bool:
         return now_ms - at_ms <= self._silent_ms_max

@@ -147,7 +147,7 @@ class DurableState:
     def _go_on_from(self, start: int) -> None:
         """Start from the committed history below this offset."""
         if not self._history.is_boundary(start):
-            raise Violation("R21", f"a log goes on from {start}: {self._history.end} is committed")
+            raise Violation("R21", f"a log starts at {start}, but committed is {self._history.end}")
         self.batches = self._history.between(0, start)
         self.ends = [each.end for each in self.batches]
         self.assigned = self._history.assigned_at(start)
@@ -246,7 +246,7 @@ class DurableState:
         try:
             state = json.loads(content)
         except ValueError as error:
-            raise Violation("R2", f"a vote is lost: {content!r} is on disk") from error
+            raise Violation("R2", f"a vote is lost, the disk has {content!r}") from error
         voted, leader = state["votedId"], state["leaderId"]
         self.vote = DurableVote(
             state["leaderEpoch"], None if voted < 0 else voted, None if leader < 0 else leader

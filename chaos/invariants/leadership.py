@@ -110,7 +110,7 @@ class LeaderStickiness:
         """The process grants a pre-vote to the process of boot `by`."""
         epoch = who.durable.vote.epoch
         if self._judge.leads(who, epoch) and (who.id, epoch) not in self._resigned:
-            raise Violation("R25", f"{who} leads epoch {epoch}, and would vote for another")
+            raise Violation("R25", f"{who} leads epoch {epoch}, but grants a pre-vote")
         following, until_ms = self._held.pop((who.boot, by, call), (None, 0))
         if (
             following is not None
@@ -118,7 +118,9 @@ class LeaderStickiness:
             and who.durable.vote[::2] == (following.epoch, following.leader)
             and now_ms < until_ms
         ):
-            raise Violation("R25", f"{who} would vote for another, but {following.leader} lives")
+            raise Violation(
+                "R25", f"{who} grants a pre-vote although leader {following.leader} is alive"
+            )
         self._promised.setdefault(by, set()).add(who.key)
 
     def _fetches(self, who: Incarnation, leader: ReplicaId, epoch: int, call: int) -> None:
@@ -138,7 +140,9 @@ class LeaderStickiness:
         is_named = (who.boot, epoch - 1) in self._successors
         if not is_named and not self._would_win(who, log_end, promised):
             told = " ".join(sorted(map(str, promised)))
-            raise Violation("R25", f"{who} stands in epoch {epoch}, promised were votes of {told}")
+            raise Violation(
+                "R25", f"{who} is a candidate in epoch {epoch} with pre-votes of {told} only"
+            )
 
     def _would_win(
         self, who: Incarnation, log_end: OffsetAndEpoch, voters: Collection[ReplicaKey]
@@ -214,7 +218,8 @@ class StaleLeaderInvariant:
         leading.fine_until_ms = heard_ms + self._silent_ms_max
         if now_ms > leading.fine_until_ms:
             raise Violation(
-                "R26", f"{who} leads epoch {epoch}, a majority fetched {now_ms - heard_ms} ms ago"
+                "R26",
+                f"{who} leads epoch {epoch}, a majority last fetched {now_ms - heard_ms} ms ago",
             )
 
     def _by(self, who: Incarnation, epoch: int) -> list[VoterSet]:

@@ -26,7 +26,7 @@ def check_leftovers(machine: Machine) -> None:
     for folder in (FOLDER, LOG):
         for name in machine.disk.names(folder):
             if not (EXPECTED.fullmatch(name) or _is_explained(name, machine, segments)):
-                raise Violation("R23", f"{machine.key}: nothing explains {folder / name}")
+                raise Violation("R23", f"{machine.key} has an orphaned file: {folder / name}")
 
 
 def _is_explained(name: str, machine: Machine, segments: set[str]) -> bool:

@@ -80,7 +80,7 @@ class Queues:
     def _check(self, what: Waiting) -> None:
         count, most = self._waiting[what], self._most[what]
         if count > most:
-            raise Violation("R24", f"{count} {what} wait at {self._who}, at most {most} may")
+            raise Violation("R24", f"{count} {what} wait at {self._who}, the limit is {most}")
 
     def leads(self) -> None:
         """The process begins to lead."""
@@ -91,13 +91,15 @@ class Queues:
         committed and durable."""
         reached, most = min(committed, durable), self._bounds.uncommitted_records
         if end - reached > most:
-            text = f"{self._who} holds {end - reached} records, at most {most} may wait"
+            text = f"{self._who} holds {end - reached} uncommitted records, the limit is {most}"
             raise Violation("R24", text)
         while self._batches and self._batches[0][0] <= reached:
             self._batches.popleft()
         held, most = sum(size for _, size in self._batches), self._bounds.uncommitted_bytes
         if held >= most:
-            text = f"{self._who} takes more while it holds {held} bytes, {most} are enough"
+            text = (
+                f"{self._who} appends while it holds {held} uncommitted bytes, the limit is {most}"
+            )
             raise Violation("R24", text)
         self._batches.append((end, size_bytes))
 
@@ -105,11 +107,12 @@ class Queues:
         """Check the number of observers that the leader reports."""
         if observers > self._bounds.observers:
             raise Violation(
-                "R24", f"{self._who} tells of {observers} observers, {self._bounds.observers} fit"
+                "R24",
+                f"{self._who} reports {observers} observers, the limit is {self._bounds.observers}",
             )
 
 
 def check_disk_queue(who: object, count: int) -> None:
     """Check the length of a disk queue."""
     if count > WORK_MAX:
-        raise Violation("R24", f"{count} pieces of work wait for the disk of {who}")
+        raise Violation("R24", f"{count} operations wait for the disk of {who}")

@@ -63,34 +63,48 @@ class AppliedStateObserver:
         before = self.told(who)
         if high_watermark > self.committed_end:
             raise Violation(
-                "R8", f"{who} commits {high_watermark}, on disks is {self.committed_end}"
+                "R8",
+                f"{who} commits {high_watermark}, but committed is {self.committed_end}",
             )
         if high_watermark <= before:
-            raise Violation("R9", f"{who}: {before} was committed, then {high_watermark}")
+            raise Violation(
+                "R9", f"the high watermark of {who} does not rise: {before}, then {high_watermark}"
+            )
         self._told[who.id, who.boot] = high_watermark
         self._told_anybody = max(self._told_anybody, high_watermark)
         committed = self.history.between(before, high_watermark)
         if records != b"".join(each.data for each in committed):
-            raise Violation("R6", f"{who} reads in [{before}, {high_watermark}) what others do not")
+            raise Violation(
+                "R6",
+                f"{who} reads other records in [{before}, {high_watermark}) than were committed",
+            )
 
     def hands_over(self, who: Incarnation, proposed_end: int) -> None:
         """R29: a transfer of leadership waits until every proposal is committed."""
         if self.told(who) < proposed_end:
             raise Violation(
-                "R29", f"{who} hands over at {self.told(who)}, was given up to {proposed_end}"
+                "R29",
+                f"{who} transfers its lead at {self.told(who)}, but proposed up to {proposed_end}",
             )
 
     def holds(self, who: Incarnation, end: int, state: State) -> None:
         """R20: its state equals the fold of the records below `end`."""
         if state != self.history.state_at(end):
-            raise Violation("R20", f"{who} is {state} at {end}, not {self.history.state_at(end)}")
+            raise Violation(
+                "R20", f"the state of {who} at {end} is {state}, not {self.history.state_at(end)}"
+            )
 
     def loads(self, who: Incarnation, end: int, epoch: int, state: State) -> None:
         """R20 and R21: it loads a snapshot instead of records."""
         if not self.history.is_boundary(end) or epoch != self.history.epoch_before(end):
-            raise Violation("R21", f"{who} loads {end}@{epoch}, committed is {self.committed_end}")
+            raise Violation(
+                "R21", f"{who} loads snapshot {end}@{epoch}, but committed is {self.committed_end}"
+            )
         if end < self.told(who):
-            raise Violation("R9", f"{who} loads {end}, {self.told(who)} was committed")
+            raise Violation(
+                "R9",
+                f"{who} loads snapshot {end} after its high watermark reached {self.told(who)}",
+            )
         self._told[who.id, who.boot] = end
         self.holds(who, end, state)
 
@@ -103,9 +117,13 @@ class AppliedStateObserver:
     def reads(self, who: Incarnation, floor: int, offset: int) -> None:
         """L2: a read sees everything that was committed when it began, and is applied."""
         if offset < floor:
-            raise Violation("L2", f"{who} reads at {offset}, when it began {floor} was known")
+            raise Violation(
+                "L2", f"{who} reads at {offset}, but {floor} was known when the read began"
+            )
         if offset > self.told(who):
-            raise Violation("L2", f"{who} reads at {offset}, it was told of {self.told(who)}")
+            raise Violation(
+                "L2", f"{who} reads at {offset}, but its high watermark is {self.told(who)}"
+            )
 
 
 NO_BOOT: Final = 0
@@ -178,16 +196,21 @@ class QuorumInvariants(AppliedStateObserver):
             case EndQuorumEpochRequest(epoch=epoch):
                 leadership = self._epochs.get(epoch)
                 if leadership is None or leadership.leader != who.id:
-                    raise Violation("R1", f"{who} ends epoch {epoch}, which it does not lead")
+                    raise Violation(
+                        "R1",
+                        f"{who} sends EndQuorumEpoch for epoch {epoch}, which it does not lead",
+                    )
             case VoteRequest() | FetchSnapshotRequest():
                 pass  # A question of no consequence; it acknowledges nothing.
 
     def _acknowledges(self, who: Incarnation, request: FetchRequest) -> None:
         durable, epoch, end = who.durable, request.epoch, request.log_end
         if epoch != durable.vote.epoch:
-            raise Violation("R4", f"{who} fetches in epoch {epoch}, its disk: {durable.vote}")
+            raise Violation(
+                "R4", f"{who} fetches in epoch {epoch}, but its disk has {durable.vote}"
+            )
         if durable.epoch_before(end.offset) != end.epoch:
-            raise Violation("R12", f"{who} acknowledges {end}, durable is {durable.end}")
+            raise Violation("R12", f"{who} acknowledges {end}, but its disk ends at {durable.end}")
 
     def answers(
         self, who: Incarnation, to: ReplicaId, request: Request, response: Response, records: bytes
@@ -216,16 +239,18 @@ class QuorumInvariants(AppliedStateObserver):
 
     def _shows_uncommitted(self, who: Incarnation, to: ReplicaId, last: StoredBatch) -> None:
         if not self.voter_sets.may_vote(to, self.history.assigned):
-            raise Violation("R8", f"{who} shows {last} to observer {to}: not committed")
+            raise Violation("R8", f"{who} sends {last}, which is not committed, to observer {to}")
 
     def _speaks(self, who: Incarnation, epoch: int, what: Request | Response) -> None:
         if epoch > who.durable.vote.epoch:
-            raise Violation("R3", f"{who}: {what}, but its disk is in {who.durable.vote}")
+            raise Violation("R3", f"{who}: {what}, but its disk has {who.durable.vote}")
 
     def _vote(self, who: Incarnation, epoch: int, candidate: ReplicaId) -> None:
         vote = who.durable.vote
         if (vote.epoch, vote.voted_for) != (epoch, candidate):
-            raise Violation("R3", f"{who} votes for {candidate} in {epoch}, its disk: {vote}")
+            raise Violation(
+                "R3", f"{who} votes for {candidate} in epoch {epoch}, but its disk has {vote}"
+            )
         first = self._votes.setdefault(epoch, {}).setdefault(who.key, candidate)
         if first != candidate:
             raise Violation("R2", f"{who} voted for {first} and {candidate} in epoch {epoch}")
@@ -257,13 +282,18 @@ class QuorumInvariants(AppliedStateObserver):
             return
         start = self._epochs[answer.epoch].start
         if start is None or shown <= start:
-            raise Violation("R9", f"{who} shows {shown} before a commit in epoch {answer.epoch}")
+            raise Violation(
+                "R9",
+                f"{who} reports high watermark {shown} before a commit in epoch {answer.epoch}",
+            )
         if shown > self.committed_end:
-            raise Violation("R8", f"{who} shows {shown}, committed is {self.committed_end}")
+            raise Violation(
+                "R8", f"{who} reports high watermark {shown}, but committed is {self.committed_end}"
+            )
         epoch, highest = self._shown
         if answer.epoch >= epoch:
             if shown < highest:
-                raise Violation("R9", f"{who} shows {shown} after {highest} was shown")
+                raise Violation("R9", f"{who} reports high watermark {shown} after {highest}")
             self._shown = (answer.epoch, shown)
 
     def forget(self, replica: ReplicaId) -> None:
@@ -285,11 +315,11 @@ class QuorumInvariants(AppliedStateObserver):
         if before == now:
             return
         if now.epoch < before.epoch:
-            raise Violation("R4", f"{who}: {before}, then {now}")
+            raise Violation("R4", f"the election state of {who} falls from {before} to {now}")
         if now.epoch == before.epoch and (
             before.voted_for not in (None, now.voted_for) or before.leader not in (None, now.leader)
         ):
-            raise Violation("R2", f"{who} forgets: {before}, then {now}")
+            raise Violation("R2", f"{who} forgets its vote: {before}, then {now}")
         self._durable_votes[who.id] = now
         if now.leader == who.id:
             self._leads(who, now.epoch)
@@ -311,12 +341,12 @@ class QuorumInvariants(AppliedStateObserver):
         common = in_common(before, durable.batches)
         differs = common < min(len(before), len(durable.batches))
         if differs and durable.batches[common].base >= durable.received_end:
-            raise Violation("R10", f"{who} has other batches than before: {before[common:][:3]}")
+            raise Violation("R10", f"{who} reads other batches than before: {before[common:][:3]}")
         for batch in before[common:]:
             if self.history.has(batch):
-                raise Violation("R10", f"{who} cuts {batch}, which is committed")
+                raise Violation("R10", f"{who} truncates {batch}, which is committed")
             if durable.vote.leader == who.id and durable.vote.epoch == batch.epoch:
-                raise Violation("R11", f"{who} leads {batch.epoch} and cuts {batch}")
+                raise Violation("R11", f"{who} leads epoch {batch.epoch} and truncates {batch}")
         self.log_kept(who, durable.batches[common:])
 
     def appends_control(self, who: Incarnation, records: bytes) -> None:
@@ -345,7 +375,7 @@ class QuorumInvariants(AppliedStateObserver):
         """R1: a record belongs to an epoch with a leader."""
         leadership = self._epochs.get(batch.epoch)
         if leadership is None:
-            raise Violation("R1", f"{batch} is of an epoch that nobody leads")
+            raise Violation("R1", f"{batch} has an epoch without a leader")
         return leadership
 
     def count(self, who: Incarnation) -> None:
@@ -396,13 +426,13 @@ class QuorumInvariants(AppliedStateObserver):
                 if epoch_before not in (None, batch.epoch):
                     leadership = self._led(batch)
                     if leadership.start is not None:
-                        raise Violation("R11", f"epoch {batch.epoch} is opened twice: {batch}")
+                        raise Violation("R11", f"epoch {batch.epoch} begins twice: {batch}")
                     leadership.start = batch.base
                 if batch.is_control:
                     self._names_voters(who, batch)
             elif first[0] != batch.data or epoch_before not in (None, first[1]):
                 raise Violation(
-                    "R5", f"{batch} after epoch {epoch_before} is another one elsewhere"
+                    "R5", f"{batch} after epoch {epoch_before} differs from another replica's"
                 )
             epoch_before = batch.epoch
 
@@ -411,14 +441,16 @@ class QuorumInvariants(AppliedStateObserver):
         before = self.history.before_epoch(epoch)
         end = before[-1].end if before else 0
         if end > start or durable.between(0, end) != before:
-            raise Violation("R7", f"epoch {epoch} begins at {start}, without all below {end}")
+            raise Violation(
+                "R7", f"epoch {epoch} begins at {start}, but committed records end at {end}"
+            )
 
     def _commit(self, durable: DurableState, epoch: int, leadership: _Epoch, end: int) -> None:
         """R6: committed records stay; new ones follow them."""
         start, leadership.compared = leadership.compared, end
         known = min(end, self.committed_end)
         if durable.between(start, known) != self.history.between(start, known):
-            raise Violation("R6", f"epoch {epoch} commits something else below {known}")
+            raise Violation("R6", f"epoch {epoch} commits other records below {known}")
         for batch in durable.between(self.committed_end, end):
             self.voter_sets.check_founding(batch.base, voter_set_in(*batch), batch.data)
             self.history.add(batch, epoch)

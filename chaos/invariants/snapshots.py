@@ -27,7 +27,7 @@ def check_snapshots(
             _check_end(who, each, history)
             _check_content(who, each, each.content, history)
         elif each.name != damaged:
-            raise Violation("R21", f"{who} has {each}, which is not whole on its disk")
+            raise Violation("R21", f"{who} has {each}, which is incomplete on its disk")
 
 
 def _check_end(who: object, snapshot: Checkpoint, history: History) -> None:
@@ -56,9 +56,13 @@ def check_start(who: object, durable: DurableState, before: int) -> None:
     """Check that snapshots cover what is gone from the front of a log; it began at `before`."""
     ends = [each.end for each in durable.checkpoints.values() if each.end >= durable.start]
     if durable.start and not ends:
-        raise Violation("R21", f"{who} has a log from {durable.start}, and no snapshot of the rest")
+        raise Violation(
+            "R21", f"{who} has a log from {durable.start} and no snapshot of earlier records"
+        )
     if before < durable.start != durable.received_end and len(ends) < KEPT_MIN:
-        raise Violation("R21", f"{who} cuts its log at {durable.start}, and only {ends} remain")
+        raise Violation(
+            "R21", f"{who} deletes its log below {durable.start}, but only snapshots {ends} remain"
+        )
 
 
 def check_names(who: object, names: Collection[str]) -> None:
@@ -72,7 +76,9 @@ def check_names(who: object, names: Collection[str]) -> None:
         return
     end = int(max([each for each in names if each.endswith(SUFFIX)], default="0")[:20])
     if end < start:
-        raise Violation("R21", f"{who} has a log from {start}, and as yet no snapshot of the rest")
+        raise Violation(
+            "R21", f"{who} has a log from {start} and no durable snapshot of earlier records"
+        )
 
 
 def check_part(
@@ -83,6 +89,6 @@ def check_part(
         if (each.epoch, each.end) == (part.snapshot.epoch, part.snapshot.offset):
             end = part.position + len(data)
             if each.file.durable[part.position : end] != data or part.length != len(data):
-                raise Violation("R21", f"{who} sends {part}: its disk has something else")
+                raise Violation("R21", f"{who} sends {part}, but its disk has other bytes")
             return
-    raise Violation("R21", f"{who} sends {part}, which is not on its disk for good")
+    raise Violation("R21", f"{who} sends {part}, which is not durable")

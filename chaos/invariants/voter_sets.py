@@ -72,9 +72,7 @@ def check_step(before: VoterSet, after: VoterSet) -> None:
     gone = [v for v in before.voters if not any(names(v, each) for each in after.voters)]
     come = [v for v in after.voters if not any(names(each, v) for each in before.voters)]
     if len(gone) + len(come) > 1:
-        raise Violation(
-            "R14", f"{before}, then {after}: two majorities need not have one in common"
-        )
+        raise Violation("R14", f"{before}, then {after}: their majorities may be disjoint")
 
 
 class VoterSets:
@@ -111,9 +109,9 @@ class VoterSets:
         before = self.chain(earlier, min(end, new.base), new.epoch)[-1]
         check_step(before, new)
         if before.end > committed:
-            raise Violation("R15", f"{new} while {before} is not committed")
+            raise Violation("R15", f"{new} is appended while {before} is not committed")
         if not opened:
-            raise Violation("R15", f"{new} before a commit in epoch {new.epoch}")
+            raise Violation("R15", f"{new} is appended before a commit in epoch {new.epoch}")
         self._appended.setdefault(new.epoch, []).append(new)
         return True
 
@@ -147,19 +145,23 @@ class VoterSets:
         voters = either[-1].voters
         if to not in {voter.id for voter in voters}:
             told = " ".join(map(str, voters))
-            raise Violation("R17", f"{who} asks {to} for a vote, at {log_end} {told} vote")
+            raise Violation(
+                "R17", f"{who} requests the vote of {to}, but the voters at {log_end} are {told}"
+            )
         if not any(names(voter, who) for each in either for voter in each.voters):
             told = " ".join(map(str, voters))
-            raise Violation("R17", f"{who} asks {to} for a vote, and is none of {told} itself")
+            raise Violation(
+                "R17", f"{who} requests the vote of {to}, but is not one of the voters {told}"
+            )
 
     def check_founding(self, base: int, first: VoterSet | None, data: bytes) -> None:
         """R19: a log begins with its founders and the cluster id."""
         if base > 0:
             return
         if first is None or [v.id for v in first.voters] != [v.id for v in self.first.voters]:
-            raise Violation("R19", f"the first records name {first}, not {self.first}")
+            raise Violation("R19", f"the first records name the voters {first}, not {self.first}")
         if not cluster_id_in(data):
-            raise Violation("R19", "the first records do not say of which cluster they are")
+            raise Violation("R19", "the first records name no cluster id")
 
     def possible(self, committed: Sequence[VoterSet]) -> list[VoterSet]:
         """The voter sets that may be in force: the last committed one, and all later ones."""

@@ -64,7 +64,7 @@ class ClientHistory:
     def answers(self, key: str, answer: Any) -> None:
         """L3: a request with an idempotency key always gets the same answer."""
         if self._answers.setdefault(key, answer) != answer:
-            raise Violation("L3", f"{key} is answered {answer}, and before {self._answers[key]}")
+            raise Violation("L3", f"{key} was answered {self._answers[key]} before, now {answer}")
 
     def closes(self) -> None:
         """Only final reads follow from now on."""

@@ -74,7 +74,7 @@ class WireCorruption:
         for request in questions(victim, other):
             told = self._call(abroad, here, request)
             if told.asked is not None or told.is_closed or told.response is not None:
-                raise Violation("R13", f"{victim.id} takes in {request} of another cluster")
+                raise Violation("R13", f"{victim.id} accepts {request} of another cluster")
         self._note(Fault.ASKED_FROM_ABROAD)
 
     # --- a message that is struck ---------------------------------------------------------------
@@ -148,9 +148,11 @@ class WireCorruption:
         abroad = foreigner(here, ReplicaKey(packet.to))
         told = self._call(here, abroad, packet.request)
         if told.asked is not None:
-            raise Violation("R13", f"a node of another cluster takes in {told.asked}")
+            raise Violation("R13", f"a node of another cluster accepts {told.asked}")
         if told.response is not None:
-            raise Violation("R13", f"{asker.id} believes another cluster: {told.response}")
+            raise Violation(
+                "R13", f"{asker.id} accepts the response of another cluster: {told.response}"
+            )
         asker.enter(partial(asker.calls.is_useless, packet.call))
 
     def _garble(self, packet: Packet, asker: "Process", answerer: "Process", spoil: Spoil) -> None:
@@ -161,7 +163,7 @@ class WireCorruption:
         else:
             told = self._call(here, there, packet.request, packet, spoil_answer=spoil)
         if told.response is not None or (packet.response is None and told.asked is not None):
-            raise Violation("R30", f"of garbage comes {told.response or told.asked}")
+            raise Violation("R30", f"corrupt bytes are read as {told.response or told.asked}")
         if told.is_closed:
             asker.enter(partial(_hang_up, asker, packet.call))
         elif told.is_lost:
@@ -169,7 +171,7 @@ class WireCorruption:
         elif told.is_over:
             asker.enter(partial(asker.calls.is_useless, packet.call))
         else:
-            raise Violation("R30", f"{packet} goes on after a frame that nobody can read")
+            raise Violation("R30", f"{packet} continues after an unreadable frame")
 
     def _flip(self, packet: Packet, asker: "Process", answerer: "Process") -> None:
         """Flip a bit of the records that a checksum covers."""

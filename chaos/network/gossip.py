@@ -174,7 +174,7 @@ class AddressDirectory:
 
     def _refuse(self, process: GossipingProcess, request: DiscoverBrokersRequest) -> None:
         if process.gossip.asked(request) is not None:
-            raise Violation("R13", f"{process.id} answers somebody of another cluster")
+            raise Violation("R13", f"{process.id} answers a node of another cluster")
 
     def _lie(self) -> DiscoverBrokersResponse:
         return DiscoverBrokersResponse(
@@ -331,15 +331,17 @@ class GossipInvariants:
                 continue
             timestamp = each.boot_timestamp
             if each.host == FOREIGN_HOST:
-                raise Violation("R13", f"{who} says {each}, which nobody of its cluster has said")
+                raise Violation(
+                    "R13", f"{who} reports {each}, which no node of its cluster reported"
+                )
             before = self._said.get((who.boot, each.id), -1)
             if timestamp < before:
-                raise Violation("R22", f"{who} says {each}, and has known of boot {before}")
+                raise Violation("R22", f"{who} reports {each}, but it already knew boot {before}")
             self._said[who.boot, each.id] = timestamp
             key = each.key
             if timestamp > self._unknown.get(key, -1):
                 if self._places.setdefault((key, timestamp), each.address) != each.address:
-                    raise Violation("R22", f"{who} says {each}, in another place than it was")
+                    raise Violation("R22", f"{who} reports {each} at another address than before")
                 if key == who.key:
                     self._is(who, timestamp)
             self._judged[who.boot, each.id] = each
@@ -347,5 +349,5 @@ class GossipInvariants:
     def _is(self, who: Incarnation, timestamp: int) -> None:
         boot, known = self._boots.get(who.key, (who.boot, -1))
         if timestamp < known or (boot != who.boot and timestamp == known):
-            raise Violation("R22", f"{who} is in boot {timestamp}, and was in boot {known} before")
+            raise Violation("R22", f"{who} has boot timestamp {timestamp}, before it had {known}")
         self._boots[who.key] = (who.boot, timestamp)

@@ -37,7 +37,7 @@ class _Fetch:
     follower: int
     parts: dict[PartitionKey, _Part]
     respond: Respond
-    is_over: bool = False
+    is_answered: bool = False
 
 
 class FetchHandler:
@@ -46,7 +46,7 @@ class FetchHandler:
     def __init__(self, process: BrokerNode, replicas: ReplicaManager) -> None:
         self._process = process
         self._replicas = replicas
-        self._parked: dict[int, _Fetch] = {}
+        self._delayed: dict[int, _Fetch] = {}
 
     def fetch(
         self,
@@ -56,24 +56,24 @@ class FetchHandler:
         respond: Respond,
     ) -> None:
         """Answer now, or once there are records."""
-        before = self._parked.pop(follower, None)
+        before = self._delayed.pop(follower, None)
         if before is not None:
             self._finish(before)
         parts = {key: self._part(key, follower, broker_epoch, at) for key, at in positions.items()}
-        asked = _Fetch(follower, parts, respond)
-        if self._is_satisfied(asked):
-            self._finish(asked)
+        request = _Fetch(follower, parts, respond)
+        if self._is_satisfied(request):
+            self._finish(request)
         else:
-            self._parked[follower] = asked
-            self._process.later(REPLICA_FETCH_WAIT_MS_MAX, partial(self._finish, asked))
+            self._delayed[follower] = request
+            self._process.later(REPLICA_FETCH_WAIT_MS_MAX, partial(self._finish, request))
 
-    def held(self, key: PartitionKey) -> Partition | None:
+    def partition(self, key: PartitionKey) -> Partition | None:
         """The partition, if it is open here."""
         return self._replicas.partitions.get(key)
 
-    def stirred(self, partition: Partition) -> None:
+    def on_change(self, partition: Partition) -> None:
         """Answer the waiting fetches that a change of this partition satisfies."""
-        for each in [*self._parked.values()]:
+        for each in [*self._delayed.values()]:
             if partition.key in each.parts and self._is_satisfied(each):
                 self._finish(each)
 
@@ -98,36 +98,38 @@ class FetchHandler:
             part.refusal = result
         return part
 
-    def _is_satisfied(self, asked: _Fetch) -> bool:
+    def _is_satisfied(self, request: _Fetch) -> bool:
         """True if the fetch has an error or records to return."""
-        self._look_for_moves(asked)
-        for key, part in asked.parts.items():
+        self._recheck_leaders(request)
+        for key, part in request.parts.items():
             if part.refusal is not None or part.diverging is not None:
                 return True
             partition = self._replicas.partitions[key]
             has_more = partition.log_end > part.position.offset
-            if has_more and not self._is_held_back(partition, asked.follower):
+            if has_more and not self._is_held_back(partition, request.follower):
                 return True
         return False
 
-    def _look_for_moves(self, asked: _Fetch) -> None:
+    def _recheck_leaders(self, request: _Fetch) -> None:
         """Note partitions that this broker has stopped leading since the fetch arrived."""
-        for key, part in asked.parts.items():
+        for key, part in request.parts.items():
             partition = self._replicas.partitions.get(key)
             if partition is None:
                 part.refusal = part.refusal or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             elif part.refusal is None:
                 part.refusal = partition.fetch_refusal(part.position.leader_epoch)
 
-    def _finish(self, asked: _Fetch) -> None:
-        if asked.is_over:
+    def _finish(self, request: _Fetch) -> None:
+        if request.is_answered:
             return
-        asked.is_over = True
-        if self._parked.get(asked.follower) is asked:
-            del self._parked[asked.follower]
-        self._look_for_moves(asked)
-        follower = asked.follower
-        asked.respond({key: self._given(key, part, follower) for key, part in asked.parts.items()})
+        request.is_answered = True
+        if self._delayed.get(request.follower) is request:
+            del self._delayed[request.follower]
+        self._recheck_leaders(request)
+        follower = request.follower
+        request.respond(
+            {key: self._response(key, part, follower) for key, part in request.parts.items()}
+        )
 
     def _is_throttled(self, partition: Partition, follower: int) -> bool:
         """True if the throttle limits what this follower gets (KIP-73)."""
@@ -138,7 +140,7 @@ class FetchHandler:
         bucket, now_ms = self._replicas.throttles.leader, self._process.now_ms()
         return self._is_throttled(partition, follower) and bucket.wait_ms(now_ms) > 0
 
-    def _given(self, key: PartitionKey, part: _Part, follower: int) -> FetchedPartition:
+    def _response(self, key: PartitionKey, part: _Part, follower: int) -> FetchedPartition:
         if part.refusal is not None:
             return FetchedPartition(part.refusal, part.refusal.name)
         partition = self._replicas.partitions[key]

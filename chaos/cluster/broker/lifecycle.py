@@ -32,19 +32,19 @@ class DirectoryAssignments:
     def __init__(self, process: BrokerNode, replicas: ReplicaManager) -> None:
         self._process = process
         self._replicas = replicas
-        self._is_asking = False
+        self._is_reporting = False
 
     @property
     def is_settled(self) -> bool:
         """True once the controller knows the directory of every replica."""
-        return not self._is_asking and not self._to_say()
+        return not self._is_reporting and not self._unreported()
 
-    def say(self) -> None:
+    def report(self) -> None:
         """Report the directories of replicas that the controller knows elsewhere."""
-        process, keys = self._process, self._to_say()
-        if self._is_asking or not keys or process.broker_epoch is None:
+        process, keys = self._process, self._unreported()
+        if self._is_reporting or not keys or process.broker_epoch is None:
             return
-        self._is_asking = True
+        self._is_reporting = True
         own = process.incarnation.key.directory_id
         assigned = tuple(
             commands.DirectoryAssignment(
@@ -52,24 +52,24 @@ class DirectoryAssignments:
             )
             for key in keys
         )
-        asked = commands.AssignReplicasToDirs(
+        command = commands.AssignReplicasToDirs(
             broker_id=process.broker_id, broker_epoch=process.broker_epoch, assignments=assigned
         )
         process.ask_controller(
-            controller_apis.command(asked), self._answered, timeout_ms=CONTROLLER_TIMEOUT_MS
+            controller_apis.command(command), self._answered, timeout_ms=CONTROLLER_TIMEOUT_MS
         )
 
     def _answered(self, answer: Any) -> None:
         if isinstance(answer, commands.ReplicasAssigned):
             self._process.world.note("a broker says in which directory its replicas are")
         # The metadata says what became of it, and is looked at then.
-        self._process.later(CONTROLLER_BACKOFF_MS, self._look_again)
+        self._process.later(CONTROLLER_BACKOFF_MS, self._review)
 
-    def _look_again(self) -> None:
-        self._is_asking = False
-        self.say()
+    def _review(self) -> None:
+        self._is_reporting = False
+        self.report()
 
-    def _to_say(self) -> list[PartitionKey]:
+    def _unreported(self) -> list[PartitionKey]:
         process = self._process
         judge = partial(
             directory_report,
@@ -102,53 +102,53 @@ class BrokerLifecycle:
         self._incarnation_id = UUID(int=process.rng.getrandbits(128), version=4)
         self._backoff_ms = CONTROLLER_BACKOFF_MS
         self._round = 0
-        self._leaves = False
+        self._is_stopping = False
         self.may_go = False
         """True once the controller lets it shut down."""
-        self.living = LifecycleState(
+        self.state = LifecycleState(
             heartbeat_interval_ms=settings.heartbeat_interval_ms, previous_epoch=previous_epoch
         )
 
     def begin(self) -> None:
         """Register, then send heartbeats."""
-        self._in(0)
+        self._schedule(0)
 
-    def beat_soon(self) -> None:
+    def heartbeat_soon(self) -> None:
         """Send a heartbeat now: the controller waits for the metadata offset of this broker."""
-        if not self._leaves and self.living.broker_epoch is not None:
-            self._in(0)
+        if not self._is_stopping and self.state.broker_epoch is not None:
+            self._schedule(0)
 
-    def say_goodbye(self) -> None:
+    def begin_shutdown(self) -> None:
         """Start a controlled shutdown; `may_go` becomes true when it is done."""
-        self._leaves = True
+        self._is_stopping = True
         self._round += 1
-        if self.living.broker_epoch is None or self.living.is_fenced:
+        if self.state.broker_epoch is None or self.state.is_fenced:
             self.may_go = True
         else:
-            self._ask_to_stop()
+            self._request_shutdown()
 
-    def _in(self, wait_ms: int) -> None:
+    def _schedule(self, wait_ms: int) -> None:
         """Continue after a delay, and cancel any earlier schedule."""
         self._round += 1
         self._process.later(wait_ms, partial(self._go_on, self._round))
 
     def _go_on(self, round_: int) -> None:
-        if round_ != self._round or self._leaves:
+        if round_ != self._round or self._is_stopping:
             return
         if self._process.active is None or self._process.cluster.id is None:
             self._back_off()
-        elif self.living.broker_epoch is None:
+        elif self.state.broker_epoch is None:
             self._register(self._process.cluster.id)
         else:
-            self._beat()
+            self._send_heartbeat()
 
     def _back_off(self) -> None:
-        self._in(self._backoff_ms)
+        self._schedule(self._backoff_ms)
         self._backoff_ms = min(2 * self._backoff_ms, CONTROLLER_BACKOFF_MS_MAX)
 
     def _register(self, cluster_id: str) -> None:
         process = self._process
-        asked = commands.RegisterBroker(
+        command = commands.RegisterBroker(
             broker_id=process.broker_id,
             cluster_id=cluster_id,
             our_cluster_id="",
@@ -160,43 +160,43 @@ class BrokerLifecycle:
             ),
             features=RANGES,
             log_dirs=(process.incarnation.key.directory_id,),
-            previous_epoch=self.living.previous_epoch,
+            previous_epoch=self.state.previous_epoch,
         )
         process.ask_controller(
-            controller_apis.registration(asked),
-            partial(self._registered, self._round),
+            controller_apis.registration(command),
+            partial(self._on_registration, self._round),
             timeout_ms=CONTROLLER_TIMEOUT_MS,
         )
 
-    def _registered(self, round_: int, answer: Any) -> None:
+    def _on_registration(self, round_: int, answer: Any) -> None:
         if round_ != self._round:
             return
         if not isinstance(answer, commands.BrokerRegistered):
             self._back_off()
             return
-        match self.living.on_registration(answer.error.code, answer.broker_epoch):
+        match self.state.on_registration(answer.error.code, answer.broker_epoch):
             case RegistrationOutcome.DONE:
                 self._backoff_ms = CONTROLLER_BACKOFF_MS
                 self._process.registered(answer.broker_epoch)
-                self._in(0)
+                self._schedule(0)
             case RegistrationOutcome.REJECTED:
                 raise Violation("L7", f"broker {self._process.id} is rejected: {answer.message}")
             case RegistrationOutcome.DUPLICATE | RegistrationOutcome.FAILED:
                 self._back_off()
 
-    def _beat(self) -> None:
-        waits = self.living.wants_fence(is_settled=self._assignments.is_settled)
-        asked = self._heartbeat(want_fence=waits)
-        answered = partial(self._beaten, self._round)
+    def _send_heartbeat(self) -> None:
+        waits = self.state.wants_fence(is_settled=self._assignments.is_settled)
+        command = self._heartbeat(want_fence=waits)
+        answered = partial(self._on_heartbeat, self._round)
         timeout_ms = self._session_timeout_ms // 2
-        beat = controller_apis.heartbeat(asked, self._replicas.copy_reports())
+        beat = controller_apis.heartbeat(command, self._replicas.copy_reports())
         self._process.ask_controller(beat, answered, timeout_ms=timeout_ms)
 
     def _heartbeat(
         self, *, want_fence: bool = False, want_shut_down: bool = False
     ) -> commands.BrokerHeartbeat:
-        epoch = self.living.broker_epoch
-        assert epoch is not None, "who beats is registered"
+        epoch = self.state.broker_epoch
+        assert epoch is not None, "only a registered broker sends heartbeats"
         return commands.BrokerHeartbeat(
             broker_id=self._process.broker_id,
             broker_epoch=epoch,
@@ -205,14 +205,14 @@ class BrokerLifecycle:
             want_shut_down=want_shut_down,
         )
 
-    def _beaten(self, round_: int, answer: Any) -> None:
+    def _on_heartbeat(self, round_: int, answer: Any) -> None:
         if round_ != self._round:
             return
-        living = self.living
+        state = self.state
         if not isinstance(answer, commands.HeartbeatAnswered):
             self._back_off()
             return
-        match living.on_heartbeat(answer.error.code, is_fenced=answer.fenced):
+        match state.on_heartbeat(answer.error.code, is_fenced=answer.fenced):
             case HeartbeatOutcome.FAILED:
                 self._back_off()
                 return
@@ -220,29 +220,29 @@ class BrokerLifecycle:
                 self._process.world.note("a broker is not known to its controller")
             case HeartbeatOutcome.DONE:
                 self._backoff_ms = CONTROLLER_BACKOFF_MS
-                if not living.is_fenced and not self._process.is_open:
+                if not state.is_fenced and not self._process.is_open:
                     self._process.unfenced()
-                if living.becomes_ready(is_caught_up=answer.caught_up):
+                if state.becomes_ready(is_caught_up=answer.caught_up):
                     self._process.make_ready(partial(self._is_ready, self._round))
                     return
-        self._in(living.wait_ms)
+        self._schedule(state.wait_ms)
 
     def _is_ready(self, round_: int) -> None:
-        self.living.is_ready = True
+        self.state.is_ready = True
         if round_ == self._round:
-            self._in(0)
+            self._schedule(0)
 
-    def _ask_to_stop(self) -> None:
-        asked = self._heartbeat(want_shut_down=True)
+    def _request_shutdown(self) -> None:
+        command = self._heartbeat(want_shut_down=True)
         timeout_ms = self._session_timeout_ms // 2
         self._process.ask_controller(
-            controller_apis.heartbeat(asked), self._may_go, timeout_ms=timeout_ms
+            controller_apis.heartbeat(command), self._on_shutdown_response, timeout_ms=timeout_ms
         )
 
-    def _may_go(self, answer: Any) -> None:
+    def _on_shutdown_response(self, answer: Any) -> None:
         if isinstance(answer, commands.HeartbeatAnswered):
-            self.may_go = self.living.may_go(
+            self.may_go = self.state.may_go(
                 answer.error.code, should_shut_down=answer.should_shut_down
             )
         if not self.may_go:
-            self._process.later(CONTROLLED_SHUTDOWN_HEARTBEAT_MS, self._ask_to_stop)
+            self._process.later(CONTROLLED_SHUTDOWN_HEARTBEAT_MS, self._request_shutdown)

@@ -136,10 +136,10 @@ class BrokerProcess(BrokerNode):
 
     def _changed(self, touched: MetadataDelta) -> None:
         self.replicas.apply(touched)
-        self.assignments.say()
+        self.assignments.report()
         brokers = (self._image.brokers.get(each) for each in touched.brokers)
         if any(each is not None and each.stopping_at is not None for each in brokers):
-            self.lifecycle.beat_soon()
+            self.lifecycle.heartbeat_soon()
 
     # --- `PartitionHost` ----------------------------------------------------------------------
 
@@ -151,19 +151,19 @@ class BrokerProcess(BrokerNode):
     def on_append(self, partition: Partition) -> None:
         """See the port."""
         self.replicas.disk.write_soon(partition)
-        self.fetch_handler.stirred(partition)
+        self.fetch_handler.on_change(partition)
 
     def on_high_watermark(self, partition: Partition) -> None:
         """See the port."""
-        self.fetch_handler.stirred(partition)
+        self.fetch_handler.on_change(partition)
         if self.is_open:
             self.world.records.committed(self.broker_id, partition)
 
     def on_role_change(self, partition: Partition) -> None:
         """See the port."""
-        self.fetch_handler.stirred(partition)
+        self.fetch_handler.on_change(partition)
         self.fetcher.on_role_change(partition)
-        self.assignments.say()
+        self.assignments.report()
 
     def on_isr_proposal(self, partition: Partition, proposal: IsrProposal) -> None:
         """See the port."""
@@ -199,14 +199,14 @@ class BrokerProcess(BrokerNode):
             part = (key.topic_id.hex, key.number)
             self.world.history.model.propose(part, proposal.partition_epoch, members)
         self.ask_controller(
-            controller_apis.command(_asked(self.broker_id, self.broker_epoch, batch)),
-            partial(self._altered, batch),
+            controller_apis.command(_command(self.broker_id, self.broker_epoch, batch)),
+            partial(self._on_altered, batch),
             timeout_ms=CONTROLLER_TIMEOUT_MS,
             twice=True,
             held_ms=self.world.delayed_isr_requests.held_ms(batch),
         )
 
-    def _altered(self, batch: Batch, answer: Any) -> None:
+    def _on_altered(self, batch: Batch, answer: Any) -> None:
         self._proposes = False
         if not isinstance(answer, commands.PartitionsAltered):
             self._proposals.put_back(batch)
@@ -216,7 +216,7 @@ class BrokerProcess(BrokerNode):
         if answer.error.code:
             has_more = self._proposals.refuse(batch, answer.error.code)
         else:
-            has_more = self._proposals.settle(batch, dict(map(_answered, answer.partitions)))
+            has_more = self._proposals.settle(batch, dict(map(_answer_of, answer.partitions)))
         if has_more:
             self._propose_soon(ALTER_PARTITION_RETRY_MS)
         elif self._proposals:
@@ -227,7 +227,7 @@ class BrokerProcess(BrokerNode):
         self._backoff_ms = min(2 * self._backoff_ms, 10 * CONTROLLER_BACKOFF_MS)
 
 
-def _asked(broker_id: int, broker_epoch: int, batch: Batch) -> commands.AlterPartition:
+def _command(broker_id: int, broker_epoch: int, batch: Batch) -> commands.AlterPartition:
     proposals = [
         commands.IsrProposal(
             topic_id=key.topic_id,
@@ -246,7 +246,7 @@ def _asked(broker_id: int, broker_epoch: int, batch: Batch) -> commands.AlterPar
     )
 
 
-def _answered(altered: commands.PartitionAltered) -> tuple[PartitionKey, ProposalAnswer]:
+def _answer_of(altered: commands.PartitionAltered) -> tuple[PartitionKey, ProposalAnswer]:
     key = PartitionKey(altered.topic_id, altered.partition)
     if altered.error.code:
         return key, altered.error.code

@@ -75,7 +75,7 @@ class PartitionRecords:
         known = self._acknowledged.setdefault(number, {})
         for offset, value in enumerate(values, base):
             if known.setdefault(offset, value) != value:
-                text = f"{value!r} is acknowledged at {number}/{offset}, {known[offset]!r} was"
+                text = f"{number}/{offset} is acknowledged as {value!r} and as {known[offset]!r}"
                 raise Violation("P18", text)
 
     def read(self, number: int, stored: tuple[StoredBatch, ...]) -> None:
@@ -103,7 +103,8 @@ class PartitionRecords:
             has = end_on(self._disk(member), partition.key)
             if has < end:
                 raise Violation(
-                    "P19", f"{partition} is committed up to {end}, and {member} has {has} in sync"
+                    "P19",
+                    f"{partition} is committed up to {end}, in-sync replica {member} ends at {has}",
                 )
 
     def loses(self, broker_id: int) -> None:
@@ -126,7 +127,7 @@ class PartitionRecords:
             for member in without(each.said["isr"], tuple(self._lost)):
                 has = end_on(self._disk(member), key) if end else 0
                 if has < end:
-                    text = f"{member} comes into the ISR of {key} with {has} of {end}"
+                    text = f"{member} joins the ISR of {key} at {has}, committed is {end}"
                     raise Violation("P19", text)
 
     def _registered(self, broker_id: int, incarnation: str) -> None:

@@ -113,10 +113,10 @@ class Client:
                     self.client_history.returns(noted, told)
             then(told)
 
-        asking = Asking(self, request, done)
-        asking.go()
+        pending = PendingRequest(self, request, done)
+        pending.go()
         if request.may_repeat and self.rng.randrange(4) == 0:
-            self.later(HEDGE_MS, asking.go)
+            self.later(HEDGE_MS, pending.go)
 
     # --- what it asks for --------------------------------------------------------------------
 
@@ -352,7 +352,7 @@ PAUSE_MS: Final = (20, 200)
 """Before another controller is asked."""
 
 
-class Asking:
+class PendingRequest:
     """One request of one client, until it is answered or given up."""
 
     def __init__(self, client: "Client", request: Request, done: Callable[[Any], None]) -> None:

@@ -149,7 +149,7 @@ class Producer(_Asker):
         elif isinstance(answer, OutOfOrder) and self._leads(answer):
             raise Violation(
                 "P18",
-                f"what {self._id} wrote to {number} before {values}, and was told so, is gone",
+                f"acknowledged batches of {self._id} in {number} before {values} are lost",
             )
         else:
             self._again(number, batch, values)
@@ -209,7 +209,7 @@ def _partition(process: BrokerProcess, number: int) -> Partition | None:
     topic_id = process.image.topic_ids.get(KEPT)
     if topic_id is None:
         return None
-    return process.fetch_handler.held(PartitionKey(topic_id, number))
+    return process.fetch_handler.partition(PartitionKey(topic_id, number))
 
 
 def _produce(number: int, batch: bytes) -> Serve:

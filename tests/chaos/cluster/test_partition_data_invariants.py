@@ -73,7 +73,7 @@ def test_a_record_that_was_acknowledged_and_is_gone_breaks_p18(world: ClusterWor
 
 def test_two_records_that_are_acknowledged_at_one_place_break_p18(world: ClusterWorld) -> None:
     world.records.acknowledged(0, 0, [b"a", b"b"])
-    with pytest.raises(Violation, match="P18: b'c' is acknowledged at 0/1, b'b' was"):
+    with pytest.raises(Violation, match="P18: 0/1 is acknowledged as b'c' and as b'b'"):
         world.records.acknowledged(0, 1, [b"c"])
 
 
@@ -108,7 +108,7 @@ def test_who_comes_into_the_isr_without_what_is_committed_breaks_p19(world: Clus
     change = ParsedRecord(9, "PartitionChange", said)
     world.records.changed([change])
     world.records.is_committed(KEY, 1)
-    with pytest.raises(Violation, match=r"P19: 101 comes into the ISR of .* with 0 of 1"):
+    with pytest.raises(Violation, match=r"P19: 101 joins the ISR of .* at 0, committed is 1"):
         world.records.changed([change])
 
 
@@ -118,7 +118,7 @@ def test_a_loss_is_known_only_with_another_incarnation(world: ClusterWorld) -> N
     world.records.loses(OTHER)
     said: dict[str | int, Any] = {"topic_id": KEY.topic_id.hex, "partition_id": 0, "isr": (OTHER,)}
     world.records.changed([registered("first"), ParsedRecord(9, "PartitionChange", said)])
-    with pytest.raises(Violation, match="P19: 101 comes into the ISR"):
+    with pytest.raises(Violation, match="P19: 101 joins the ISR"):
         world.records.changed([registered("second"), ParsedRecord(9, "PartitionChange", said)])
 
 

@@ -86,9 +86,9 @@ def test_bytes_that_are_held_are_bounded_and_those_that_are_kept_do_not_count(
 ) -> None:
     queues.appended(11, 10, 10, 8)
     queues.appended(12, 10, 10, 99)
-    with pytest.raises(Violation, match="R24: 1 takes more while it holds 107 bytes"):
+    with pytest.raises(Violation, match="R24: 1 appends while it holds 107 uncommitted bytes"):
         queues.appended(13, 10, 12, 1)
-    with pytest.raises(Violation, match="R24: 1 takes more while it holds 99 bytes"):
+    with pytest.raises(Violation, match="R24: 1 appends while it holds 99 uncommitted bytes"):
         queues.appended(13, 11, 12, 1)
     queues.appended(13, 12, 12, 1)
     queues.appended(14, 12, 12, 99)
