@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 from uuid import UUID
 
-from controller.quorum_description import UNKNOWN
+from controller.reassignments import OngoingReassignment
 from quorum.transport.address import Address
 
 NO_LEADER: Final = -1
@@ -70,35 +70,8 @@ class TopicDescription:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reassignment:
-    """A partition under way: where its replicas are, and which come and go (KIP-455).
-
-    Our controllers say more of it: where it goes, and of the first ones in a list why it is not
-    further.
-    """
-
-    topic: str
-    partition: int
-    replicas: Sequence[int]
-    adding: Sequence[int]
-    removing: Sequence[int]
-    target: Sequence[int] = ()
-    """The replicas in the end, in order; empty if the node does not say."""
-    move_id: int = 0
-    """The move that it belongs to; 0 for none."""
-    step: int = 0
-    """The step under way or the next one, from 1 on; 0 if neither it nor the rest is told."""
-    step_count: int = 0
-    state: str = ""
-    reason: str | None = None
-    """A word for programs; None where nothing is known that would keep it."""
-    detail: str = ""
-    reason_brokers: Sequence[int] = ()
-    since_ms: int = 0
-    """0 where nobody noted it."""
-    bytes_left: int = UNKNOWN
-    """To be copied for the step under way, as brokers say; `UNKNOWN` where they do not."""
-    bytes_per_s: int = UNKNOWN
+class Reassignment(OngoingReassignment):
+    """A partition under reassignment; what a node does not say has its default."""
 
     @property
     def id(self) -> PartitionId:

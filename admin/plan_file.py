@@ -63,22 +63,20 @@ def parse_move(text: str) -> BeginMove:
 
 def priority_of(value: Any) -> int:
     """The priority of a move, as JSON has it; raises `InvalidPlan`."""
-    is_whole = isinstance(value, int) and not isinstance(value, bool)
-    if not is_whole or not PRIORITY_MIN <= value <= PRIORITY_MAX:
-        limits = f"a whole number from {PRIORITY_MIN} to {PRIORITY_MAX}"
-        raise InvalidPlan(f"priority is {excerpt(value)}; it is {limits}")
-    number: int = value
-    return number
+    limits = f"a whole number from {PRIORITY_MIN} to {PRIORITY_MAX}"
+    return _whole(value, "priority", PRIORITY_MIN, PRIORITY_MAX, limits)
 
 
 def throttle_of(value: Any) -> int:
     """The throttle of a move in bytes a second, as JSON has it; raises `InvalidPlan`."""
-    is_whole = isinstance(value, int) and not isinstance(value, bool)
-    if not is_whole or not 0 <= value <= THROTTLE_BYTES_PER_S_MAX:
-        limits = f"a whole number from 1 to {THROTTLE_BYTES_PER_S_MAX}, or 0 for none"
-        raise InvalidPlan(f"throttle_bytes_per_s is {excerpt(value)}; it is {limits}")
-    number: int = value
-    return number
+    limits = f"a whole number from 1 to {THROTTLE_BYTES_PER_S_MAX}, or 0 for none"
+    return _whole(value, "throttle_bytes_per_s", 0, THROTTLE_BYTES_PER_S_MAX, limits)
+
+
+def _whole(value: Any, what: str, lowest: int, highest: int, right: str) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not lowest <= value <= highest:
+        raise InvalidPlan(f"{what} is {excerpt(value)}; it must be {right}")
+    return value
 
 
 def _name(value: Any) -> str:
@@ -253,11 +251,7 @@ def _is_unicode(text: str) -> bool:
 
 
 def _id(value: Any, what: str) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= ID_MAX:
-        raise InvalidPlan(
-            f"{what} is {excerpt(value)}; it must be a whole number from 0 to {ID_MAX}"
-        )
-    return value
+    return _whole(value, what, 0, ID_MAX, f"a whole number from 0 to {ID_MAX}")
 
 
 def _check_log_dirs(log_dirs: Any, id: PartitionId, brokers: Sequence[int]) -> None:

@@ -55,9 +55,9 @@ class OngoingReassignment:
     replicas: Sequence[int]
     adding: Sequence[int]
     removing: Sequence[int]
-    target: Sequence[int]
+    target: Sequence[int] = ()
     """The replicas in the end, in order."""
-    move_id: int
+    move_id: int = 0
     """The move that it belongs to; 0 for none."""
     step: int = 0
     """The step under way or the next one, from 1 on; 0 without progress."""

@@ -13,6 +13,7 @@ from admin.capabilities.schema import (
     Request,
     Result,
     Route,
+    names_of,
     unless_refused,
 )
 from statemachine.brokers.safety import Safety as Judgement
@@ -62,7 +63,7 @@ class ListBrokers(Request[Brokers], frozen=True, kw_only=True):
     """List all registered brokers, alive or not."""
 
     NAME = "brokers.list"
-    ROUTES = (Route(method="GET", path="/v1/brokers"),)
+    ROUTES = (Route("GET", "/v1/brokers"),)
     FAILING = "the brokers cannot be described"
 
     async def answer(self, context: Context) -> Brokers:
@@ -81,7 +82,7 @@ class DescribeBroker(Request[DescribedBroker], frozen=True, kw_only=True):
     broker_id: BrokerId
 
     NAME = "brokers.describe"
-    ROUTES = (Route(method="GET", path="/v1/brokers/{id}", fields={"id": "broker_id"}),)
+    ROUTES = (Route("GET", "/v1/brokers/{id}", id="broker_id"),)
     ERRORS = (Error.BROKER_ID_NOT_REGISTERED,)
     FAILING = "broker {0.broker_id} cannot be described"
 
@@ -108,15 +109,18 @@ class _AlterBrokers(Request[BrokersAltered], frozen=True, kw_only=True):
     LOOK = LOOK
     ERRORS = (Error.BROKER_ID_NOT_REGISTERED,)
 
+    @property
+    def named(self) -> str:
+        """The brokers in a sentence."""
+        return names_of("broker", self.broker_ids)
+
 
 class CordonBrokers(_AlterBrokers, frozen=True, kw_only=True):
     """Give brokers no new replicas; those that they have stay."""
 
     NAME = "brokers.cordon"
-    ROUTES = (Route(method="PUT", path="/v1/brokers/{id}/cordon", fields={"id": "broker_ids"}),)
-
-    def failing(self) -> str:
-        return f"{_named(self.broker_ids)} cannot be cordoned"
+    ROUTES = (Route("PUT", "/v1/brokers/{id}/cordon", id="broker_ids"),)
+    FAILING = "{0.named} cannot be cordoned"
 
     async def answer(self, context: Context) -> BrokersAltered:
         return await _cordon(self.broker_ids, context, cordoned=True)
@@ -126,10 +130,8 @@ class UncordonBrokers(_AlterBrokers, frozen=True, kw_only=True):
     """Give brokers new replicas again."""
 
     NAME = "brokers.uncordon"
-    ROUTES = (Route(method="DELETE", path="/v1/brokers/{id}/cordon", fields={"id": "broker_ids"}),)
-
-    def failing(self) -> str:
-        return f"{_named(self.broker_ids)} cannot be uncordoned"
+    ROUTES = (Route("DELETE", "/v1/brokers/{id}/cordon", id="broker_ids"),)
+    FAILING = "{0.named} cannot be uncordoned"
 
     async def answer(self, context: Context) -> BrokersAltered:
         return await _cordon(self.broker_ids, context, cordoned=False)
@@ -142,10 +144,8 @@ class UnregisterBrokers(_AlterBrokers, frozen=True, kw_only=True):
     """
 
     NAME = "brokers.unregister"
-    ROUTES = (Route(method="DELETE", path="/v1/brokers/{id}", fields={"id": "broker_ids"}),)
-
-    def failing(self) -> str:
-        return f"{_named(self.broker_ids)} cannot be unregistered"
+    ROUTES = (Route("DELETE", "/v1/brokers/{id}", id="broker_ids"),)
+    FAILING = "{0.named} cannot be unregistered"
 
     async def answer(self, context: Context) -> BrokersAltered:
         results = []
@@ -185,13 +185,13 @@ class SafeToStop(Request[Safety], frozen=True, kw_only=True):
 
     NAME = "brokers.safe-to-stop"
     ROUTES = (
-        Route(method="GET", path="/v1/brokers:safe-to-stop", fields={"ids": "broker_ids"}),
-        Route(method="GET", path="/v1/brokers/{id}/safe-to-stop", fields={"id": "broker_ids"}),
+        Route("GET", "/v1/brokers:safe-to-stop", ids="broker_ids"),
+        Route("GET", "/v1/brokers/{id}/safe-to-stop", id="broker_ids"),
     )
     ERRORS = (Error.BROKER_ID_NOT_REGISTERED,)
 
     def failing(self) -> str:
-        return f"whether {_named(self.broker_ids)} may stop cannot be said"
+        return f"whether {names_of('broker', self.broker_ids)} may stop cannot be said"
 
     async def answer(self, context: Context) -> Safety:
         found = await context.service.read_long(
@@ -263,8 +263,3 @@ def _judged(image: Image, broker_ids: Sequence[int]) -> Slices[Judgement | Refus
 def _unknown(broker_id: int) -> Refusal:
     message = f"Broker ID {broker_id} is not currently registered"
     return Refusal(Error.BROKER_ID_NOT_REGISTERED, message)
-
-
-def _named(broker_ids: Sequence[int]) -> str:
-    several = "brokers" if len(broker_ids) > 1 else "broker"
-    return f"{several} {', '.join(map(str, broker_ids))}"

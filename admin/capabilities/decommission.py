@@ -24,15 +24,13 @@ from admin.capabilities.plan_steps import (
     foreseen,
     held_now,
     in_pieces,
-    names_of,
     planned,
     shares,
     twice,
 )
-from admin.capabilities.schema import BrokerId, IdempotencyKey, Route
+from admin.capabilities.schema import BrokerId, Context, IdempotencyKey, Route, names_of
 from admin.model import PartitionId
 from controller.reassignments import MoveAnswer
-from controller.service import Service
 from statemachine.commands import (
     BeginMove,
     BrokersCordoned,
@@ -84,42 +82,36 @@ class DecommissionBrokers(NewMove[PlanResult], PlanRequest, frozen=True, kw_only
     NAME = "brokers.decommission"
     KEYED = False
     ROUTES = (
+        Route("GET", "/v1/brokers/{id}/decommission", id="broker_ids", fixed={"dry_run": True}),
         Route(
-            method="GET",
-            path="/v1/brokers/{id}/decommission",
-            fields={"id": "broker_ids"},
-            fixed={"dry_run": True},
-        ),
-        Route(
-            method="PUT",
-            path="/v1/brokers/{id}/decommission",
-            fields={"id": "broker_ids", "dry_run": "dry_run", "unregister": "unregister"},
+            "PUT", "/v1/brokers/{id}/decommission", id="broker_ids", query=("dry_run", "unregister")
         ),
     )
     ERRORS = (Error.BROKER_ID_NOT_REGISTERED,)
 
     def failing(self) -> str:
-        return f"{names_of(self.broker_ids)} cannot be decommissioned"
+        return f"{names_of('broker', self.broker_ids)} cannot be decommissioned"
 
     def contradiction(self) -> str | None:
         if self.unregister and self.dry_run:
             return "nothing is unregistered by what changes nothing; leave it out"
         return twice(self.broker_ids)
 
-    async def carry_out(self, service: Service, who: str) -> PlanResult | Refusal:
+    async def carry_out(self, context: Context) -> PlanResult | Refusal:
+        service = context.service
         brokers = self.broker_ids
-        pieces, begun = Pieces(service, who, self, self.key), Begun()
+        pieces, begun = Pieces(context, self, self.key), Begun()
         begun.take(await pieces.done_before(BeginMove(reassignments=())))
-        unknown = [] if pieces.is_over else await _never_there(service, brokers)
+        unknown = [] if pieces.is_over else await _never_there(context, brokers)
         if unknown:
             return _unknown(unknown)
-        before, wanted = await begun_before(service, begun.moves)
+        before, wanted = await begun_before(context, begun.moves)
         seen = (await service.read(ground)).value
         cordoned: list[int] = []
         if not (self.dry_run or pieces.is_over):
             marked = seen.leaving if self.unregister else seen.cordoned
             fresh = [each for each in brokers if each in seen.racks and each not in marked]
-            done = await _cordon(service, who, fresh, cordoned=True, unregister=self.unregister)
+            done = await _cordon(context, fresh, cordoned=True, unregister=self.unregister)
             cordoned = [each for each in done if each not in seen.cordoned]
             seen = (await service.read(ground)).value
         rows = await held_now(service, held_keys, brokers)
@@ -138,7 +130,7 @@ class DecommissionBrokers(NewMove[PlanResult], PlanRequest, frozen=True, kw_only
         if not (self.dry_run or pieces.is_over):
             await begun.begin(pieces, plan, _move(self, brokers))
             if self.unregister and not rows:
-                seen = await _forget(service, who, brokers, seen)
+                seen = await _forget(context, brokers, seen)
         current = {**before, **{named: free[named] for named in plan}}
         plan = {**wanted, **plan}
         return PlanResult(
@@ -168,23 +160,18 @@ class RecommissionBrokers(PlanRequest, frozen=True, kw_only=True):
     CHANGES = True
     KEYED = False
     LOOK = LOOK
-    ROUTES = (
-        Route(
-            method="PUT",
-            path="/v1/brokers/{id}/recommission",
-            fields={"id": "broker_ids", "dry_run": "dry_run"},
-        ),
-    )
+    ROUTES = (Route("PUT", "/v1/brokers/{id}/recommission", id="broker_ids", query=("dry_run",)),)
 
     def failing(self) -> str:
-        return f"{names_of(self.broker_ids)} cannot be recommissioned"
+        return f"{names_of('broker', self.broker_ids)} cannot be recommissioned"
 
     def contradiction(self) -> str | None:
         return twice(self.broker_ids)
 
-    async def carry_out(self, service: Service, who: str) -> PlanResult | Refusal:
+    async def carry_out(self, context: Context) -> PlanResult | Refusal:
+        service = context.service
         brokers = self.broker_ids
-        pieces = Pieces(service, who, self, self.key)
+        pieces = Pieces(context, self, self.key)
         answers = await pieces.done_before(CancelMoves())
         seen = (await service.read(ground)).value
         if pieces.is_over:
@@ -193,7 +180,7 @@ class RecommissionBrokers(PlanRequest, frozen=True, kw_only=True):
         cordoned: list[int] = []
         if not self.dry_run:
             known = [each for each in brokers if each in seen.racks]
-            cordoned = await _cordon(service, who, known, cordoned=False)
+            cordoned = await _cordon(context, known, cordoned=False)
             seen = (await service.read(ground)).value
         rows = [
             row
@@ -211,14 +198,15 @@ class RecommissionBrokers(PlanRequest, frozen=True, kw_only=True):
         return _undrained(answers, rows, _emptying(seen, brokers, (), cordoned))
 
 
-async def _never_there(service: Service, brokers: Sequence[int]) -> list[int]:
+async def _never_there(context: Context, brokers: Sequence[int]) -> list[int]:
     """Those of the brokers of which nobody knows; of who was emptied and is forgotten one does."""
+    service = context.service
     left = set((await service.read(lambda image: nowhere(image, brokers))).value)
     moves = (await service.read(drains)).value if left else []
     left -= {broker for _, broker in moves if broker is not None}
     for move_id, broker in moves:
         if left and broker is None:
-            before, wanted = await begun_before(service, [move_id])
+            before, wanted = await begun_before(context, [move_id])
             left -= {each for named in before for each in {*before[named]} - {*wanted[named]}}
     return sorted(left)
 
@@ -234,15 +222,14 @@ def _move(request: DecommissionBrokers, brokers: Sequence[int]) -> BeginMove:
     return BeginMove(
         reassignments=(),
         kind=MoveKind.DRAIN,
-        name=f"decommission of {names_of(brokers)}"[:NAME_CHARACTERS_MAX],
+        name=f"decommission of {names_of('broker', brokers)}"[:NAME_CHARACTERS_MAX],
         broker=brokers[0] if len(brokers) == 1 else None,
         **request.limits,
     )
 
 
 async def _cordon(
-    service: Service,
-    who: str,
+    context: Context,
     brokers: Sequence[int],
     *,
     cordoned: bool,
@@ -252,16 +239,16 @@ async def _cordon(
     if not brokers:
         return []
     command = CordonBrokers(broker_ids=tuple(brokers), cordoned=cordoned, unregister=unregister)
-    answer = await service.carry_out(command, BrokersCordoned, who=who)
+    answer = await context.service.carry_out(command, BrokersCordoned, who=context.who)
     return [each.broker_id for each in answer.brokers if each.error is Error.NONE]
 
 
-async def _forget(service: Service, who: str, brokers: Sequence[int], seen: Ground) -> Ground:
+async def _forget(context: Context, brokers: Sequence[int], seen: Ground) -> Ground:
     """Unregister those that are dead; what is known of the brokers then."""
     for each in brokers:
         if each in seen.fenced:
-            await service.carry_out(UnregisterBroker(broker_id=each), Done, who=who)
-    return (await service.read(ground)).value
+            await context.service.carry_out(UnregisterBroker(broker_id=each), Done, who=context.who)
+    return (await context.service.read(ground)).value
 
 
 def _emptying(

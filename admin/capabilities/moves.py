@@ -1,7 +1,7 @@
 """Moves that exist: list, describe, pause, resume, cancel, roll back, order and throttle them."""
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Annotated, Any, Final, Generic, TypeVar
 
 import msgspec
@@ -18,6 +18,7 @@ from admin.capabilities.schema import (
     Request,
     Result,
     Route,
+    names_of,
     refused,
     unless_refused,
 )
@@ -298,7 +299,7 @@ class DescribeMove(Request[DescribedMove], frozen=True, kw_only=True):
     move_id: MoveId
 
     NAME = "moves.describe"
-    ROUTES = (Route(method="GET", path=f"{BASE}/{{id}}", fields={"id": "move_id"}),)
+    ROUTES = (Route("GET", f"{BASE}/{{id}}", id="move_id"),)
     FAILING = "move {0.move_id} cannot be described"
 
     async def answer(self, context: Context) -> DescribedMove:
@@ -317,11 +318,7 @@ class DescribeMovePartitions(Request[MovePartitions], frozen=True, kw_only=True)
 
     NAME = "moves.partitions"
     ROUTES = (
-        Route(
-            method="GET",
-            path=f"{BASE}/{{id}}/partitions",
-            fields={"id": "move_id", "page_size": "page_size", "page_token": "page_token"},
-        ),
+        Route("GET", f"{BASE}/{{id}}/partitions", id="move_id", query=("page_size", "page_token")),
     )
     FAILING = "the partitions of move {0.move_id} cannot be described"
 
@@ -356,75 +353,73 @@ class _ChangeMoves(Request[MovesChanged], frozen=True, kw_only=True):
     LOOK = LOOK
 
 
-class PauseMoves(_ChangeMoves, frozen=True, kw_only=True):
-    """Begin no further steps of moves; a step under way goes on to its end."""
-
+class _NamesMoves(_ChangeMoves, frozen=True, kw_only=True):
     moves: tuple[MoveId, ...] = ()
-    everything: Annotated[bool, Meta(description="All moves, those to come as well")] = False
+    everything: Annotated[bool, Meta(description="All moves, or all that is under way")] = False
+
+    @property
+    def named(self) -> str:
+        """The moves in a sentence."""
+        return names_of("move", self.moves) if self.moves else "the moves"
+
+    @property
+    def all_or_moves(self) -> tuple[MoveId, ...] | None:
+        """The moves as a command names them; None for all."""
+        return None if self.everything else self.moves
+
+
+class PauseMoves(_NamesMoves, frozen=True, kw_only=True):
+    """Begin no further steps of moves; a step under way goes on to its end.
+
+    A pause of everything holds for moves to come as well.
+    """
 
     NAME = "moves.pause"
     ROUTES = (
-        Route(method="POST", path=f"{BASE}:pause", fixed={"everything": True}),
-        Route(method="POST", path=f"{BASE}/{{id}}:pause", fields={"id": "moves"}),
+        Route("POST", f"{BASE}:pause", fixed={"everything": True}),
+        Route("POST", f"{BASE}/{{id}}:pause", id="moves"),
     )
-
-    def failing(self) -> str:
-        return f"{_named(self.moves)} cannot be paused"
+    FAILING = "{0.named} cannot be paused"
 
     async def answer(self, context: Context) -> MovesChanged:
-        moves = None if self.everything else self.moves
-        return await _change(self, context, PauseCommand(moves=moves, who=context.who))
+        return await _change(self, context, PauseCommand(moves=self.all_or_moves, who=context.who))
 
 
-class ResumeMoves(_ChangeMoves, frozen=True, kw_only=True):
-    """Go on with paused moves; one that was paused by its id is resumed by its id."""
+class ResumeMoves(_NamesMoves, frozen=True, kw_only=True):
+    """Go on with paused moves, or end the pause of everything.
 
-    moves: tuple[MoveId, ...] = ()
-    everything: Annotated[bool, Meta(description="End the pause of all moves")] = False
+    One that was paused by its id is resumed by its id.
+    """
 
     NAME = "moves.resume"
     ROUTES = (
-        Route(method="POST", path=f"{BASE}:resume", fixed={"everything": True}),
-        Route(method="POST", path=f"{BASE}/{{id}}:resume", fields={"id": "moves"}),
+        Route("POST", f"{BASE}:resume", fixed={"everything": True}),
+        Route("POST", f"{BASE}/{{id}}:resume", id="moves"),
     )
-
-    def failing(self) -> str:
-        return f"{_named(self.moves)} cannot be resumed"
+    FAILING = "{0.named} cannot be resumed"
 
     async def answer(self, context: Context) -> MovesChanged:
-        moves = None if self.everything else self.moves
-        return await _change(self, context, ResumeCommand(moves=moves, who=context.who))
+        return await _change(self, context, ResumeCommand(moves=self.all_or_moves, who=context.who))
 
 
-class CancelMoves(_ChangeMoves, frozen=True, kw_only=True):
+class CancelMoves(_NamesMoves, frozen=True, kw_only=True):
     """Undo the steps under way and drop the rest of what is named."""
 
-    moves: tuple[MoveId, ...] = ()
     topics: tuple[Annotated[str, Meta(min_length=1)], ...] = ()
     partitions: tuple[Partition, ...] = ()
-    everything: Annotated[bool, Meta(description="Whatever is under way, in a move or not")] = False
     dry_run: DryRun = False
 
     NAME = "moves.cancel"
     ROUTES = (
-        Route(
-            method="POST",
-            path=f"{BASE}:cancel",
-            fields={"dry_run": "dry_run"},
-            without_body={"everything": True},
-        ),
-        Route(
-            method="POST",
-            path=f"{BASE}/{{id}}:cancel",
-            fields={"id": "moves", "dry_run": "dry_run"},
-        ),
-        Route(method="DELETE", path=f"{BASE}/{{id}}", fields={"id": "moves", "dry_run": "dry_run"}),
+        Route("POST", f"{BASE}:cancel", query=("dry_run",), without_body={"everything": True}),
+        Route("POST", f"{BASE}/{{id}}:cancel", id="moves", query=("dry_run",)),
+        Route("DELETE", f"{BASE}/{{id}}", id="moves", query=("dry_run",)),
     )
 
     def failing(self) -> str:
         if not (self.everything or self.moves):
             return "what is under way of these topics and partitions cannot be cancelled"
-        return f"{_named(self.moves)} cannot be cancelled"
+        return f"{self.named} cannot be cancelled"
 
     async def answer(self, context: Context) -> MovesChanged:
         command = CancelCommand(
@@ -444,13 +439,7 @@ class RollBackMove(_ChangeMoves, frozen=True, kw_only=True):
     dry_run: DryRun = False
 
     NAME = "moves.roll-back"
-    ROUTES = (
-        Route(
-            method="POST",
-            path=f"{BASE}/{{id}}:rollback",
-            fields={"id": "move_id", "dry_run": "dry_run"},
-        ),
-    )
+    ROUTES = (Route("POST", f"{BASE}/{{id}}:rollback", id="move_id", query=("dry_run",)),)
     FAILING = "move {0.move_id} cannot be rolled back"
 
     async def answer(self, context: Context) -> MovesChanged:
@@ -466,7 +455,7 @@ class AlterMove(_ChangeMoves, frozen=True, kw_only=True):
     throttle_bytes_per_s: Throttle | UnsetType = UNSET
 
     NAME = "moves.alter"
-    ROUTES = (Route(method="PATCH", path=f"{BASE}/{{id}}", fields={"id": "move_id"}),)
+    ROUTES = (Route("PATCH", f"{BASE}/{{id}}", id="move_id"),)
     FAILING = "move {0.move_id} cannot be altered"
 
     async def answer(self, context: Context) -> MovesChanged:
@@ -484,9 +473,6 @@ class AlterMove(_ChangeMoves, frozen=True, kw_only=True):
         return await _change(self, context, AlterCommand(move_id=self.move_id, **changes))
 
 
-# --- handlers ----------------------------------------------------------------------------------
-
-
 async def _change(request: _ChangeMoves, context: Context, command: MoveCommand) -> MovesChanged:
     wrong = _contradiction(request)
     if wrong is not None:
@@ -497,13 +483,11 @@ async def _change(request: _ChangeMoves, context: Context, command: MoveCommand)
 
 def _contradiction(request: _ChangeMoves) -> str | None:
     """Return what is named twice or not at all, or None."""
-    match request:
-        case PauseMoves() | ResumeMoves():
-            parts, more = False, ""
-        case CancelMoves():
-            parts, more = bool(request.topics or request.partitions), ", topics or partitions"
-        case _:
-            return None
+    if not isinstance(request, _NamesMoves):
+        return None
+    parts, more = False, ""
+    if isinstance(request, CancelMoves):
+        parts, more = bool(request.topics or request.partitions), ", topics or partitions"
     if request.everything and (request.moves or parts):
         return "everything is asked for, and parts of it by name; ask for one of them"
     if not (request.everything or request.moves or parts):
@@ -606,18 +590,8 @@ def plan(image: Image, move_id: int, part: int) -> MovePlan | Refusal:
         reason = f"the plan of move {move_id} has {len(move.parts)} part(s), counted from 0"
         return Refusal(Error.INVALID_REQUEST, f"{reason}; there is no part {part}")
     found = plan_part(image, move, part)
-    partitions = tuple(
-        [
-            MovedPartition(
-                topic=each.topic,
-                partition=each.partition,
-                target=each.target,
-                original=each.original,
-            )
-            for each in found
-            if each.topic is not None
-        ]
-    )
+    there = [each for each in found if each.topic is not None]
+    partitions = convert(there, tuple[MovedPartition, ...], from_attributes=True)
     return MovePlan(partitions=partitions, gone=len(found) - len(partitions), parts=len(move.parts))
 
 
@@ -760,9 +734,3 @@ def _moving(image: Image, topic: Topic, number: int, told: Told) -> MovingPartit
 def _not_listed(move_id: int) -> Refusal:
     message = f"there is no move {move_id}, or it ended long ago and is not listed any more"
     return Refusal(Error.INVALID_REQUEST, message)
-
-
-def _named(moves: Sequence[int]) -> str:
-    if not moves:
-        return "the moves"
-    return f"{'moves' if len(moves) > 1 else 'move'} {', '.join(map(str, moves))}"

@@ -6,7 +6,8 @@ what is under way already is found, and only what is missing is begun.
 """
 
 import asyncio
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import suppress
 from hashlib import blake2b
 from typing import Annotated, Any, Final, TypeVar
 
@@ -14,8 +15,7 @@ import msgspec
 from msgspec import Meta
 from msgspec.structs import replace
 
-from admin.capabilities.moves import MovePlan, PartitionError, error_of
-from admin.capabilities.moves import plan as plan_of
+from admin.capabilities.moves import PartitionError, error_of, whole_plan
 from admin.capabilities.schema import (
     Answer,
     Context,
@@ -24,6 +24,7 @@ from admin.capabilities.schema import (
     refused,
     unless_refused,
 )
+from admin.faults import Refused
 from admin.model import PartitionId
 from controller import reassignments
 from controller.move_requests import fingerprint
@@ -155,7 +156,7 @@ class PlanRequest(Request[PlanResult], frozen=True, kw_only=True):
         """Return the contradiction in the request, with what would be right, or None."""
         raise NotImplementedError
 
-    async def carry_out(self, service: Service, who: str) -> PlanResult | Refusal:
+    async def carry_out(self, context: Context) -> PlanResult | Refusal:
         """Plan and begin. That there is nothing to plan is no refusal: the result says so."""
         raise NotImplementedError
 
@@ -165,18 +166,12 @@ class PlanRequest(Request[PlanResult], frozen=True, kw_only=True):
             raise refused(self, Refusal(Error.INVALID_REQUEST, wrong))
         # One plan at a time.
         async with context.service.planning:
-            return unless_refused(self, await self.carry_out(context.service, context.who))
+            return unless_refused(self, await self.carry_out(context))
 
 
 def twice(brokers: Sequence[int]) -> str | None:
     """Return the reason to refuse a list that names a broker twice, or None."""
     return "a broker is named twice; name each once" if len(set(brokers)) < len(brokers) else None
-
-
-def names_of(brokers: Sequence[int] | Mapping[int, object]) -> str:
-    """Brokers in a sentence."""
-    several = "brokers" if len(brokers) > 1 else "broker"
-    return f"{several} {', '.join(map(str, brokers))}"
 
 
 # --- JSON --------------------------------------------------------------------------------------
@@ -244,13 +239,13 @@ def _file(assigned: Iterable[tuple[PartitionId, Sequence[int]]]) -> dict[str, An
 class Pieces:
     """The pieces of one request, and which of them an attempt before this one has done."""
 
-    def __init__(self, service: Service, who: str, request: PlanRequest, key: str) -> None:
+    def __init__(self, context: Context, request: PlanRequest, key: str) -> None:
         self.is_over = False
         """True if all of it was done before; known once `done_before` was asked."""
-        self.who = who
-        self._service = service
+        self.who = context.who
+        self._service = context.service
         self._key = "" if request.only_reads() else key
-        self._fingerprint = fingerprint((who, replace(request, key="")))
+        self._fingerprint = fingerprint((context.who, replace(request, key="")))
         self._count = 0
 
     def starts(self, count: int) -> range:
@@ -359,26 +354,17 @@ class Begun:
             self.refused += map(error_of, answer.refused)
 
 
-async def begun_before(service: Service, moves: Sequence[int]) -> tuple[Assignment, Assignment]:
+async def begun_before(context: Context, moves: Sequence[int]) -> tuple[Assignment, Assignment]:
     """Return the replicas of partitions before these moves, and their targets."""
     current: dict[tuple[str, int], Replicas] = {}
     plan: dict[tuple[str, int], Replicas] = {}
     for move_id in moves:
-        part, count = 0, 1
-        while part < count:
-            found = (await service.read(_plan_part(move_id, part))).value
-            if isinstance(found, Refusal):
-                # It ended long ago, and is not listed any more.
-                break
-            for each in found.partitions:
-                plan[each.topic, each.partition] = each.target
-                current[each.topic, each.partition] = each.original
-            part, count = part + 1, found.parts
+        # A move that ended long ago is not listed any more.
+        with suppress(Refused):
+            found = await whole_plan(lambda part: part.answer(context), move_id)
+            current.update(found.originals.items())
+            plan.update(found.targets.items())
     return current, plan
-
-
-def _plan_part(move_id: int, part: int) -> Callable[[Image], MovePlan | Refusal]:
-    return lambda image: plan_of(image, move_id, part)
 
 
 def planned(current: Assignment, plan: Assignment) -> tuple[PlannedPartition, ...]:

@@ -16,11 +16,10 @@ from admin.capabilities.plan_steps import (
     begun_before,
     foreseen,
     in_pieces,
-    names_of,
     planned,
     twice,
 )
-from admin.capabilities.schema import BrokerId, Route
+from admin.capabilities.schema import BrokerId, Context, Route, names_of
 from controller.service import Service
 from statemachine.commands import BeginMove
 from statemachine.errors import Error, Refusal
@@ -50,14 +49,15 @@ class GeneratePlan(PlanRequest, frozen=True, kw_only=True):
 
     NAME = "plans.generate"
     STALE = False
-    ROUTES = (Route(method="POST", path=f"{BASE}:generate"),)
+    ROUTES = (Route("POST", f"{BASE}:generate"),)
     ERRORS = (Error.BROKER_ID_NOT_REGISTERED, Error.UNKNOWN_TOPIC_OR_PARTITION)
     FAILING = "no plan can be made"
 
     def contradiction(self) -> str | None:
         return _contradiction(self)
 
-    async def carry_out(self, service: Service, who: str) -> PlanResult | Refusal:
+    async def carry_out(self, context: Context) -> PlanResult | Refusal:
+        service = context.service
         seen = (await service.read(ground)).value
         onto = _onto(seen, self)
         if isinstance(onto, Refusal):
@@ -94,21 +94,20 @@ class ChangeReplicationFactor(NewMove[PlanResult], PlanRequest, frozen=True, kw_
     rack_aware: RackAware = True
 
     NAME = "topics.replication-factor"
-    ROUTES = (
-        Route(method="POST", path=f"{BASE}:replication-factor", fields={"dry_run": "dry_run"}),
-    )
+    ROUTES = (Route("POST", f"{BASE}:replication-factor", query=("dry_run",)),)
     ERRORS = (Error.BROKER_ID_NOT_REGISTERED, Error.UNKNOWN_TOPIC_OR_PARTITION)
     FAILING = "the replication factor cannot be changed"
 
     def contradiction(self) -> str | None:
         return _contradiction(self)
 
-    async def carry_out(self, service: Service, who: str) -> PlanResult | Refusal:
+    async def carry_out(self, context: Context) -> PlanResult | Refusal:
+        service = context.service
         seen = (await service.read(ground)).value
         racks: Racks = seen.racks if self.rack_aware else dict.fromkeys(seen.racks)
-        pieces, begun = Pieces(service, who, self, self.key), Begun()
+        pieces, begun = Pieces(context, self, self.key), Begun()
         begun.take(await pieces.done_before(BeginMove(reassignments=())))
-        before, plan = await begun_before(service, begun.moves)
+        before, plan = await begun_before(context, begun.moves)
         if pieces.is_over:
             return await _factor_told(begun, before, plan, racks, repeated=True)
         onto = _onto(seen, self)
@@ -170,11 +169,15 @@ def _onto(seen: Ground, request: GeneratePlan | ChangeReplicationFactor) -> Sequ
     if unknown:
         there = f"the brokers are {', '.join(map(str, seen.racks)) or 'none'}"
         what = "are not registered" if len(unknown) > 1 else "is not registered"
-        return Refusal(Error.BROKER_ID_NOT_REGISTERED, f"{names_of(unknown)} {what}; {there}")
+        return Refusal(
+            Error.BROKER_ID_NOT_REGISTERED, f"{names_of('broker', unknown)} {what}; {there}"
+        )
     dead = [each for each in request.brokers if each not in seen.live]
     if dead:
         what = "are not alive" if len(dead) > 1 else "is not alive"
-        return Refusal(Error.INVALID_REQUEST, f"{names_of(dead)} {what}; leave out who cannot copy")
+        return Refusal(
+            Error.INVALID_REQUEST, f"{names_of('broker', dead)} {what}; leave out who cannot copy"
+        )
     return request.brokers
 
 
@@ -185,7 +188,9 @@ def _racks(seen: Ground, onto: Sequence[int], *, heeded: bool) -> Racks | Refusa
     without = [each for each, rack in racks.items() if rack is None]
     if without and len(without) < len(racks):
         has = "have" if len(without) > 1 else "has"
-        reason = f"{names_of(without)} {has} no rack, and others have one; plan without racks"
+        reason = (
+            f"{names_of('broker', without)} {has} no rack, and others have one; plan without racks"
+        )
         return Refusal(Error.INVALID_REQUEST, reason)
     return racks
 

@@ -123,7 +123,7 @@ class DescribeQuorum(Request[Quorum], frozen=True, kw_only=True):
     """Describe the leader, the voters and how far every replica has come."""
 
     NAME = "quorum.describe"
-    ROUTES = (Route(method="GET", path="/v1/quorum"),)
+    ROUTES = (Route("GET", "/v1/quorum"),)
     ASKS_WHO_LEADS = True
     FAILING = "the quorum cannot be described"
 
@@ -135,7 +135,7 @@ class DescribeVoters(Request[Voters], frozen=True, kw_only=True):
     """Describe the voters and the change of them that is under way."""
 
     NAME = "quorum.voters"
-    ROUTES = (Route(method="GET", path="/v1/quorum/voters"),)
+    ROUTES = (Route("GET", "/v1/quorum/voters"),)
     ASKS_WHO_LEADS = True
     FAILING = "the quorum cannot be described"
 
@@ -147,7 +147,7 @@ class DescribeNodes(Request[Nodes], frozen=True, kw_only=True):
     """List the nodes that the node which answers has heard of; it needs no leader."""
 
     NAME = "quorum.nodes"
-    ROUTES = (Route(method="GET", path="/v1/quorum/brokers"),)
+    ROUTES = (Route("GET", "/v1/quorum/brokers"),)
     STALE = False
     LOCAL = True
     FAILING = "the nodes cannot be listed"
@@ -185,8 +185,8 @@ class AlterVoters(Request[Voters], frozen=True, kw_only=True):
 
     NAME = "quorum.alter-voters"
     ROUTES = (
-        Route(method="PUT", path="/v1/quorum/voters"),
-        Route(method="DELETE", path="/v1/quorum/voters/target", fixed={"target_voters": None}),
+        Route("PUT", "/v1/quorum/voters"),
+        Route("DELETE", "/v1/quorum/voters/target", fixed={"target_voters": None}),
     )
     CHANGES = True
     LOOK = STATUS
@@ -216,7 +216,7 @@ class TransferLead(Request[LeadTransfer], frozen=True, kw_only=True):
     ] = None
 
     NAME = "quorum.transfer-lead"
-    ROUTES = (Route(method="POST", path="/v1/quorum/leader:transfer"),)
+    ROUTES = (Route("POST", "/v1/quorum/leader:transfer"),)
     CHANGES = True
     LOOK = STATUS
     # It leads already: where the answer to an earlier attempt was lost, that did it.

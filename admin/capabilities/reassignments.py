@@ -24,7 +24,7 @@ from admin.capabilities.schema import (
     known,
     refused,
 )
-from admin.model import Assignment, Reassignment
+from admin.model import Assignment
 from controller import reassignments
 from controller.move_requests import refusal_of, with_idempotency_key
 from controller.reassignments import OngoingReassignment
@@ -169,7 +169,7 @@ def begun(answer: ReassignmentsAltered) -> BegunMove:
     )
 
 
-def reassignment_of(one: OngoingReassignment | Reassignment) -> PartitionReassignment:
+def reassignment_of(one: OngoingReassignment) -> PartitionReassignment:
     """A partition under reassignment, as far as the node has told of it."""
     there = bool(one.target)
     has_step = bool(one.step)

@@ -4,7 +4,7 @@ A capability is a subclass of `Request[Answer]`. Its bytes on the private reques
 listener, its HTTP routes, its JSON and its row in `docs/capabilities.md` follow from it.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Generic, Self, TypeVar, get_args
 
@@ -34,7 +34,7 @@ IdempotencyKey = Annotated[
 ]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Route:
     """An HTTP route: what of it is which field of the request.
 
@@ -43,17 +43,23 @@ class Route:
 
     method: str
     path: str
-    fields: Mapping[str, str] = field(default_factory=dict)
-    """Fields by the names in braces in the path, and by the names of query parameters."""
+    id: str = ""
+    """The field that `{id}` in the path stands for."""
+    ids: str = ""
+    """The field that the query parameter `ids` stands for."""
+    query: tuple[str, ...] = ()
+    """Fields that are query parameters of the same name."""
     fixed: Mapping[str, Any] = field(default_factory=dict)
     """Fields that the route itself gives."""
     without_body: Mapping[str, Any] = field(default_factory=dict)
     """Fields that an empty body stands for."""
 
     @property
-    def parameters(self) -> tuple[str, ...]:
-        """The names of the query parameters."""
-        return tuple(name for name in self.fields if f"{{{name}}}" not in self.path)
+    def parameters(self) -> Mapping[str, str]:
+        """The fields by the names of the query parameters."""
+        return dict(zip(self.query, self.query, strict=True)) | (
+            {"ids": self.ids} if self.ids else {}
+        )
 
 
 class Request(Struct, Generic[A_co], frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -148,6 +154,11 @@ class Context:
         """Return what `reading` finds in the image; raises `Refused` for a refusal."""
         found = await self.service.read(reading, stale=self.stale)
         return unless_refused(request, found.value)
+
+
+def names_of(what: str, ids: Collection[int]) -> str:
+    """Brokers or moves in a sentence."""
+    return f"{what}{'s' if len(ids) > 1 else ''} {', '.join(map(str, ids))}"
 
 
 def with_key(request: R) -> R:

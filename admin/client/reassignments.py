@@ -5,7 +5,7 @@ They pass Kafka's brokers. A controller of Kafka's skips our fields: it knows no
 
 from collections.abc import Mapping, Sequence
 from itertools import groupby
-from typing import Any
+from typing import Any, Final
 
 from msgspec.structs import replace
 
@@ -18,6 +18,12 @@ from admin.model import Reassignment
 from controller.move_requests import MoveOptions, encode_options
 from quorum.protocol.apis import ApiKey
 from quorum.protocol.errors import error_name
+
+_SAME_NAMES: Final = (
+    *("replicas", "target", "move_id", "step", "step_count", "state", "detail", "reason_brokers"),
+    *("since_ms", "bytes_left", "bytes_per_s"),
+)
+"""Fields of a listed partition that have the same names in the answer."""
 
 
 def begin_move(asked: BeginMove) -> Question:
@@ -116,20 +122,10 @@ def read_reassignments(response: Any) -> list[Reassignment]:
         Reassignment(
             topic=topic.name,
             partition=each.partition_index,
-            replicas=each.replicas,
             adding=each.adding_replicas,
             removing=each.removing_replicas,
-            target=each.target,
-            move_id=each.move_id,
-            step=each.step,
-            step_count=each.step_count,
-            state=each.state,
             reason=each.reason or None,
-            detail=each.detail,
-            reason_brokers=each.reason_brokers,
-            since_ms=each.since_ms,
-            bytes_left=each.bytes_left,
-            bytes_per_s=each.bytes_per_s,
+            **{name: getattr(each, name) for name in _SAME_NAMES},
         )
         for topic in response.topics
         for each in topic.partitions

@@ -89,13 +89,12 @@ async def request_in(request: web.Request, kind: type[Q], route: Route) -> Q:
     check_parameters(request, *route.parameters, *stale)
     values: dict[str, Any] = dict(route.fixed)
     types = {each.name: each.type for each in msgspec.structs.fields(kind)}
-    for name, field in route.fields.items():
-        if name in request.match_info:
-            values[field] = _in_path(request.match_info[name], types[field], field)
-        elif name in request.query:
+    if route.id:
+        values[route.id] = _in_path(request.match_info["id"], types[route.id], route.id)
+    for name, field in route.parameters.items():
+        if name in request.query:
             values[field] = _in_query(request.query[name], types[field], name)
-    taken = {*route.fields.values(), *route.fixed}
-    taken.add("key")
+    taken = {"key", route.id, *route.parameters.values(), *route.fixed}
     if request.method != "GET" and KEY_HEADER in request.headers:
         if "key" not in types:
             what = f"{request.method} {request.path} takes no {KEY_HEADER}; leave it out"
@@ -113,10 +112,9 @@ async def request_in(request: web.Request, kind: type[Q], route: Route) -> Q:
 
 
 def _typed(values: dict[str, Any], kind: type[Q], route: Route) -> Q:
-    names = {field: name for name, field in route.fields.items()}
     for each in msgspec.structs.fields(kind):
         if each.required and each.name not in values:
-            name = names.get(each.name, each.name)
+            name = "ids" if each.name == route.ids else each.name
             raise Problem(400, "Invalid request", f"{name} is missing")
     try:
         asked: Q = msgspec.convert(values, kind)

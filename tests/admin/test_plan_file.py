@@ -245,8 +245,11 @@ def test_a_plan_over_http_may_say_how_its_move_is_to_be_known() -> None:
             '{"name": "\\ud800", "partitions": [{"topic": "a", "partition": 0, "replicas": [1]}]}',
             "has characters that cannot be shown",
         ),
-        (move(priority=2**31), "priority is 2147483648; it is a whole number from -2147483648"),
-        (move(priority=True), "priority is true; it is a whole number"),
+        (
+            move(priority=2**31),
+            "priority is 2147483648; it must be a whole number from -2147483648",
+        ),
+        (move(priority=True), "priority is true; it must be a whole number"),
         (move(dry_run="yes"), 'dry_run is "yes"; it is true or false'),
         (move(nmae="x"), 'the plan has an unknown field "nmae"; did you mean "name"?'),
         ('{"name": "x", "partitions": []}', "Partition reassignment list cannot be empty"),

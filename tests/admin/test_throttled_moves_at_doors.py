@@ -187,5 +187,7 @@ def test_a_controller_that_does_not_know_the_field_is_noticed() -> None:
 
 @pytest.mark.parametrize("value", [True, 1.5, None, 2**63])
 def test_a_throttle_is_a_whole_number_of_bytes(value: Any) -> None:
-    with pytest.raises(InvalidPlan, match="it is a whole number from 1 to 9223372036854775807"):
+    with pytest.raises(
+        InvalidPlan, match="it must be a whole number from 1 to 9223372036854775807"
+    ):
         throttle_of(value)

@@ -1,8 +1,8 @@
 """The reference of capabilities is what the schemas say."""
 
 from admin.capabilities import CAPABILITIES
-from admin.capabilities.reference import as_markdown
 from admin.capabilities.schema import Request
+from tests.support.capability_page import as_markdown
 from tests.support.tree import ROOT
 
 
