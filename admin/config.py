@@ -250,7 +250,7 @@ def _values(given: Mapping[str, Given], role: Role, file: Path | None) -> dict[s
         elif setting.required:
             raise _missing(name, file)
         else:
-            values[name] = None if setting.default is None else setting.parse(setting.default)
+            values[name] = setting.default
     return values
 
 

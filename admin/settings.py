@@ -7,7 +7,7 @@ Files, environment and flags are parsed by the table, and the documentation is m
 
 import difflib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from enum import StrEnum
 from pathlib import Path
 from types import MappingProxyType
@@ -37,11 +37,13 @@ class Role(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of value: its parser and its name in the documentation."""
+    """A kind of value: its name in the documentation, its parser, and the bounds of its numbers."""
 
     name: str
     parse: Callable[[str], Any]
     unit: str = ""
+    lowest: int | None = None
+    highest: int | None = None
 
 
 def _integer(text: str) -> int:
@@ -123,7 +125,7 @@ def _servers(text: str) -> tuple[Address, ...]:
     return found
 
 
-INTEGER: Final = Kind("integer", _integer)
+INTEGER: Final = Kind("integer", _integer, lowest=1)
 TEXT: Final = Kind("text", _text)
 PATH: Final = Kind("path", _path)
 ROLE: Final = Kind("role", _role)
@@ -135,11 +137,9 @@ METADATA_VERSION: Final = Kind(
 VOTERS: Final = Kind("list of id or id@host:port", _voters)
 ADDRESSED_VOTERS: Final = Kind("id@host:port list", _addressed_voters)
 SERVERS: Final = Kind("host:port list", _servers)
-DURATION: Final = Kind("duration", parse_duration_ms, "ms")
-SIZE: Final = Kind("size", parse_size_bytes, "bytes")
+DURATION: Final = Kind("duration", parse_duration_ms, "ms", 1, 3_600_000)
+SIZE: Final = Kind("size", parse_size_bytes, "bytes", lowest=1)
 
-
-DURATION_MS_MAX: Final = 3_600_000
 AGE_MS_MAX: Final = 10 * 365 * 24 * 3_600_000
 RETENTION_BYTES_MAX: Final = 1 << 40
 CONNECTIONS_MAX: Final = 65_536
@@ -157,16 +157,20 @@ class InvalidSetting(ValueError):
     """A setting is unknown, missing or wrong; the message names it and what would be right."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Setting:
-    """One row of the table. `default` is written as in a file; without one there is no value."""
+    """One row of the table. `default` is as in a file; without one there is no value.
+
+    Without bounds of its own, a setting has those of its kind.
+    """
 
     name: str
     kind: Kind
     help: str
+    _: KW_ONLY
     roles: frozenset[Role] = frozenset(Role)
     required: bool = False
-    default: str | None = None
+    default: int | None = None
     lowest: int | None = None
     highest: int | None = None
 
@@ -177,19 +181,23 @@ class Setting:
             value = self.kind.parse(written)
         except ValueError as error:
             raise InvalidSetting(f"{self.name}: {error}") from None
-        if (self.lowest is not None and value < self.lowest) or (
-            self.highest is not None and value > self.highest
-        ):
+        if self._range is not None and value not in self._range:
             raise InvalidSetting(f"{self.name} is {written}; it must be {self.bounds}")
         return value
 
     @property
+    def _range(self) -> range | None:
+        """The allowed numbers, or None where any value is allowed."""
+        lowest = self.kind.lowest if self.lowest is None else self.lowest
+        highest = self.kind.highest if self.highest is None else self.highest
+        return None if lowest is None or highest is None else range(lowest, highest + 1)
+
+    @property
     def bounds(self) -> str:
-        """The allowed numbers in words, or nothing where any is allowed."""
-        unit = f" {self.kind.unit}" if self.kind.unit else ""
-        if self.lowest is None or self.highest is None:
+        """The allowed numbers in words, or nothing where any value is allowed."""
+        if self._range is None:
             return ""
-        return f"from {self.lowest} to {self.highest}{unit}"
+        return f"from {self._range[0]} to {self._range[-1]} {self.kind.unit}".rstrip()
 
     @property
     def environment(self) -> str:
@@ -206,257 +214,236 @@ _QUORUM: Final = Timeouts()
 _SNAPSHOTS: Final = SnapshotLimits()
 
 
-def _duration(
-    name: str, default_ms: int, help: str, *, lowest: int = 1, roles: frozenset[Role] = _BOTH
-) -> Setting:
-    return Setting(
-        name=name,
-        kind=DURATION,
-        help=help,
-        roles=roles,
-        default=str(default_ms),
-        lowest=lowest,
-        highest=DURATION_MS_MAX,
-    )
-
-
-def _number(
-    name: str,
-    default: int,
-    help: str,
-    *,
-    highest: int,
-    lowest: int = 1,
-    kind: Kind = INTEGER,
-    roles: frozenset[Role] = _BOTH,
-) -> Setting:
-    return Setting(
-        name=name,
-        kind=kind,
-        help=help,
-        roles=roles,
-        default=str(default),
-        lowest=lowest,
-        highest=highest,
-    )
-
-
 _ROWS: Final = (
     # --- who and where ---------------------------------------------------------------------
     Setting(
-        name="process.roles",
-        kind=ROLE,
+        "process.roles",
+        ROLE,
+        "The role of this node: controller or broker.",
         required=True,
-        help="The role of this node: controller or broker.",
     ),
     Setting(
-        name="node.id",
-        kind=INTEGER,
+        "node.id",
+        INTEGER,
+        "The id of this node. Controllers and brokers share one range of ids.",
         required=True,
         lowest=0,
         highest=NODE_ID_MAX,
-        help="The id of this node. Controllers and brokers share one range of ids.",
     ),
     Setting(
-        name="cluster.id",
-        kind=CLUSTER_ID,
-        help="The id of the cluster. Without it the first leader makes one, and every other node "
-        "takes the one that it learns. Required for the voters of a new cluster below "
-        "metadata.version 21.",
+        "cluster.id",
+        CLUSTER_ID,
+        "The id of the cluster. Without it the first leader makes one, and every other node takes "
+        "the one that it learns. Required for the voters of a new cluster below metadata.version "
+        "21.",
     ),
     Setting(
-        name="listeners",
-        kind=LISTENER,
+        "listeners",
+        LISTENER,
+        "The address of the Kafka listener, `host:port` or `NAME://host:port`.",
         required=True,
-        help="The address of the Kafka listener, `host:port` or `NAME://host:port`.",
     ),
     Setting(
-        name="advertised.listeners",
-        kind=LISTENER,
-        help="The address for clients and other nodes, if it differs from `listeners`.",
+        "advertised.listeners",
+        LISTENER,
+        "The address for clients and other nodes, if it differs from `listeners`.",
     ),
     Setting(
-        name="http.listener",
-        kind=LISTENER,
+        "http.listener",
+        LISTENER,
+        "The address of the HTTP listener (`/v1/quorum`, ...). Without it there is none.",
         roles=_CONTROLLER,
-        help="The address of the HTTP listener (`/v1/quorum`, ...). Without it there is none.",
     ),
     Setting(
-        name="log.dir",
-        kind=PATH,
+        "log.dir",
+        PATH,
+        "The data folder of this node; created if missing.",
         required=True,
-        help="The data folder of this node; created if missing.",
     ),
     Setting(
-        name="broker.rack",
-        kind=TEXT,
+        "broker.rack",
+        TEXT,
+        "The rack of this broker; replicas are spread over racks.",
         roles=_BROKER,
-        help="The rack of this broker; replicas are spread over racks.",
     ),
-    _number(
+    Setting(
         "connections.max",
-        broker_limits.CONNECTIONS_MAX,
+        INTEGER,
         "The maximum of open connections; further ones are closed.",
+        default=broker_limits.CONNECTIONS_MAX,
         highest=CONNECTIONS_MAX,
     ),
     # --- the quorum --------------------------------------------------------------------------
     Setting(
-        name="bootstrap.servers",
-        kind=SERVERS,
-        help="Nodes to ask first for the addresses of all others: any nodes of the cluster, or an "
+        "bootstrap.servers",
+        SERVERS,
+        "Nodes to ask first for the addresses of all others: any nodes of the cluster, or an "
         "address that leads to some. The nodes that they name are asked too.",
     ),
     Setting(
-        name="quorum.voters",
-        kind=VOTERS,
-        help="The controllers that found a cluster while the log is empty, `1,2,3` or "
+        "quorum.voters",
+        VOTERS,
+        "The controllers that found a cluster while the log is empty, `1,2,3` or "
         "`1@host:port,2@host:port`; afterwards the log names the voters. Any other controller "
         "observes until it is made a voter. The addresses are asked first.",
     ),
-    _duration(
+    Setting(
         "quorum.election.timeout.ms",
-        _QUORUM.election_timeout_ms,
-        "A voter without a leader stands for election after a random time between this and "
-        "twice this.",
-    ),
-    _duration(
-        "quorum.election.backoff.max.ms",
-        _QUORUM.election_backoff_ms_max,
-        "The maximum wait after a lost election; the wait doubles up to this.",
-    ),
-    _duration(
-        "quorum.fetch.timeout.ms",
-        _QUORUM.fetch_timeout_ms,
-        "A follower without a successful fetch for this long stands for election; a leader "
-        "without fetches of a majority for this long checks whether it still leads.",
-        lowest=FETCH_TIMEOUT_MS_MIN,
-    ),
-    _duration(
-        "quorum.request.timeout.ms",
-        _QUORUM.request_timeout_ms,
-        "A request without an answer for this long fails, and its connection is closed.",
-        lowest=REQUEST_TIMEOUT_MS_MIN,
-    ),
-    _duration(
-        "quorum.retry.backoff.ms",
-        _QUORUM.retry_backoff_ms,
-        "The wait before a failed request is retried; it doubles each time.",
-    ),
-    _duration(
-        "quorum.retry.backoff.max.ms",
-        _QUORUM.retry_backoff_ms_max,
-        "The maximum wait before a failed request is retried.",
+        DURATION,
+        "A voter without a leader stands for election after a random time between this and twice "
+        "this.",
+        default=_QUORUM.election_timeout_ms,
     ),
     Setting(
-        name="metadata.version",
-        kind=METADATA_VERSION,
-        roles=_CONTROLLER,
-        default=str(METADATA_VERSION_MAX),
-        help="The metadata.version of a new cluster, as a number or a Kafka release: 15 is "
-        "3.7-IV0, 21 is 3.9, 29 is 4.2. It determines the levels of the other features.",
+        "quorum.election.backoff.max.ms",
+        DURATION,
+        "The maximum wait after a lost election; the wait doubles up to this.",
+        default=_QUORUM.election_backoff_ms_max,
     ),
-    _duration(
+    Setting(
+        "quorum.fetch.timeout.ms",
+        DURATION,
+        "A follower without a successful fetch for this long stands for election; a leader "
+        "without fetches of a majority for this long checks whether it still leads.",
+        default=_QUORUM.fetch_timeout_ms,
+        lowest=FETCH_TIMEOUT_MS_MIN,
+    ),
+    Setting(
+        "quorum.request.timeout.ms",
+        DURATION,
+        "A request without an answer for this long fails, and its connection is closed.",
+        default=_QUORUM.request_timeout_ms,
+        lowest=REQUEST_TIMEOUT_MS_MIN,
+    ),
+    Setting(
+        "quorum.retry.backoff.ms",
+        DURATION,
+        "The wait before a failed request is retried; it doubles each time.",
+        default=_QUORUM.retry_backoff_ms,
+    ),
+    Setting(
+        "quorum.retry.backoff.max.ms",
+        DURATION,
+        "The maximum wait before a failed request is retried.",
+        default=_QUORUM.retry_backoff_ms_max,
+    ),
+    Setting(
+        "metadata.version",
+        METADATA_VERSION,
+        "The metadata.version of a new cluster, as a number or a Kafka release: 15 is 3.7-IV0, 21 "
+        "is 3.9, 29 is 4.2. It determines the levels of the other features.",
+        roles=_CONTROLLER,
+        default=METADATA_VERSION_MAX,
+    ),
+    Setting(
         "metadata.max.idle.interval.ms",
-        NO_OP_INTERVAL_MS,
-        "The active controller appends a NoOp record if nothing was appended for this long, "
-        "so that brokers see progress; 0 disables it.",
+        DURATION,
+        "The active controller appends a NoOp record if nothing was appended for this long, so "
+        "that brokers see progress; 0 disables it.",
+        default=NO_OP_INTERVAL_MS,
         lowest=0,
         roles=_CONTROLLER,
     ),
-    _number(
+    Setting(
         "metadata.log.max.record.bytes.between.snapshots",
-        _SNAPSHOTS.bytes_between,
+        SIZE,
         "A snapshot is taken after this many bytes of the metadata log.",
+        default=_SNAPSHOTS.bytes_between,
         highest=SEGMENT_BYTES_MAX,
-        kind=SIZE,
     ),
-    _number(
+    Setting(
         "metadata.log.max.snapshot.interval.ms",
-        _SNAPSHOTS.interval_ms,
+        DURATION,
         "A snapshot is taken at least this often if anything was committed; 0 disables it.",
+        default=_SNAPSHOTS.interval_ms,
         lowest=0,
         highest=AGE_MS_MAX,
-        kind=DURATION,
     ),
-    _number(
+    Setting(
         "metadata.max.retention.bytes",
-        _SNAPSHOTS.retention_bytes,
-        "The maximum size of the snapshots and the log; beyond it the oldest snapshot is "
-        "deleted. Two are kept, with the log from the end of the older one.",
+        SIZE,
+        "The maximum size of the snapshots and the log; beyond it the oldest snapshot is deleted. "
+        "Two are kept, with the log from the end of the older one.",
+        default=_SNAPSHOTS.retention_bytes,
         highest=RETENTION_BYTES_MAX,
-        kind=SIZE,
     ),
-    _number(
+    Setting(
         "metadata.max.retention.ms",
-        _SNAPSHOTS.retention_ms,
+        DURATION,
         "Snapshots of older records are deleted; two are kept.",
+        default=_SNAPSHOTS.retention_ms,
         highest=AGE_MS_MAX,
-        kind=DURATION,
     ),
     # --- brokers -----------------------------------------------------------------------------
-    _duration(
+    Setting(
         "broker.session.timeout.ms",
-        broker_limits.SESSION_TIMEOUT_MS,
+        DURATION,
         "A broker without a heartbeat for this long is fenced.",
+        default=broker_limits.SESSION_TIMEOUT_MS,
         lowest=100,
     ),
-    _duration(
+    Setting(
         "broker.heartbeat.interval.ms",
-        broker_limits.HEARTBEAT_INTERVAL_MS,
+        DURATION,
         "The time between two heartbeats; at most half of broker.session.timeout.ms.",
+        default=broker_limits.HEARTBEAT_INTERVAL_MS,
         lowest=10,
         roles=_BROKER,
     ),
-    _duration(
+    Setting(
         "replica.lag.time.max.ms",
-        broker_limits.REPLICA_LAG_TIME_MS_MAX,
+        DURATION,
         "A follower that has not caught up for this long leaves the ISR.",
+        default=broker_limits.REPLICA_LAG_TIME_MS_MAX,
         lowest=100,
         roles=_BROKER,
     ),
-    _number(
+    Setting(
         "replica.fetch.max.bytes",
-        broker_limits.REPLICA_FETCH_BYTES_MAX,
+        SIZE,
         "The bytes of records that a replica requests of one partition in one fetch.",
+        default=broker_limits.REPLICA_FETCH_BYTES_MAX,
         lowest=FETCH_BYTES_MIN,
         highest=broker_limits.REPLICA_FETCH_ANSWER_BYTES_MAX,
-        kind=SIZE,
         roles=_BROKER,
     ),
     # --- logs and topics ---------------------------------------------------------------------
-    _number(
+    Setting(
         "log.segment.bytes",
-        SEGMENT_BYTES_MAX,
+        SIZE,
         "The size at which a new log segment begins.",
+        default=SEGMENT_BYTES_MAX,
         lowest=SEGMENT_BYTES_MIN,
         highest=SEGMENT_BYTES_MAX,
-        kind=SIZE,
     ),
-    _number(
+    Setting(
         "message.max.bytes",
-        broker_limits.MESSAGE_BYTES_MAX,
+        SIZE,
         "The maximum size of a producer's record batch.",
+        default=broker_limits.MESSAGE_BYTES_MAX,
         lowest=1024,
         highest=BATCH_BYTES_MAX,
-        kind=SIZE,
         roles=_BROKER,
     ),
-    _number(
+    Setting(
         "num.partitions",
-        1,
+        INTEGER,
         "The default number of partitions of a new topic.",
+        default=1,
         highest=PARTITIONS_MAX,
     ),
-    _number(
+    Setting(
         "default.replication.factor",
-        1,
+        INTEGER,
         "The default number of replicas of a new topic.",
+        default=1,
         highest=REPLICATION_FACTOR_MAX,
     ),
-    _number(
+    Setting(
         "min.insync.replicas",
-        1,
+        INTEGER,
         "The default number of in-sync replicas that a write with acks=all requires.",
+        default=1,
         highest=REPLICATION_FACTOR_MAX,
     ),
 )

@@ -290,7 +290,7 @@ def test_every_default_lies_within_its_own_bounds() -> None:
     for setting in SETTINGS.values():
         assert not (setting.required and setting.default is not None)
         if setting.default is not None:
-            setting.parse(setting.default)
+            assert setting.parse(str(setting.default)) == setting.default
 
 
 def test_the_documentation_has_a_row_for_every_setting() -> None:
