@@ -1,4 +1,4 @@
-"""Kafka's jars in a cache folder: brought by Maven once, whole or not at all.
+"""Apache Kafka's jars in a cache folder, fetched by Maven once, and the Java that runs them.
 
 The folder is `kafka/VERSION` below `$XDG_CACHE_HOME/metaquorum` (`~/.cache/metaquorum`). Maven
 checks every file against the checksum that its repository gives.
@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final
-from xml.sax.saxutils import escape
 
 JAVA_LOWEST: Final = 17
 ASK_SECONDS_MAX: Final = 30
@@ -28,7 +27,7 @@ class Unavailable(Exception):
     """Kafka cannot be run here; one sentence says what is missing and what would be right."""
 
     def __init__(self, lacks: str, instead: str = "") -> None:
-        """`lacks` says both; `instead` how a cluster of this machine does without."""
+        """`lacks` is that sentence; `instead` says how a local cluster works without it."""
         super().__init__(f"{lacks}, {instead}" if instead else lacks)
         self.lacks = lacks
 
@@ -73,18 +72,6 @@ def _version_of(java: str) -> int | None:
     return None if match is None else int(match[1])
 
 
-GROUP: Final = "org.apache.kafka"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Artifact:
-    """Something that Maven can bring, by its coordinates."""
-
-    group: str
-    name: str
-    version: str
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Release:
     """One release: its brokers and its command-line tools."""
@@ -92,20 +79,18 @@ class Release:
     version: str
     metadata_version: int
     """The highest level that its brokers can read."""
-    logging: tuple[Artifact, ...]
-    """What writes the log lines; Kafka's own artifacts leave the choice open."""
+    logging: tuple[str, ...]
+    """The Maven artifacts that write the log lines; those of Kafka leave the choice open."""
     logging_property: str
-    """The system property of Java that names the file which says how."""
+    """The system property of Java that names the file with the settings of logging."""
     logging_file: str
 
     @property
-    def artifacts(self) -> tuple[Artifact, ...]:
-        own = (Artifact(group=GROUP, name=n, version=self.version) for n in ("kafka_2.13", TOOLS))
+    def artifacts(self) -> tuple[str, ...]:
+        """The Maven artifacts of brokers and tools: `group:name:version`."""
+        own = (f"org.apache.kafka:{name}:{self.version}" for name in ("kafka_2.13", "kafka-tools"))
         return (*own, *self.logging)
 
-
-TOOLS: Final = "kafka-tools"
-_LOG4J: Final = "2.25.3"
 
 _RELOAD4J_FILE: Final = """\
 log4j.rootLogger=INFO, stdout
@@ -128,7 +113,7 @@ RELEASES: Final[Mapping[str, Release]] = MappingProxyType(
         "3.9.1": Release(
             version="3.9.1",
             metadata_version=21,
-            logging=(Artifact(group="org.slf4j", name="slf4j-reload4j", version="1.7.36"),),
+            logging=("org.slf4j:slf4j-reload4j:1.7.36",),
             logging_property="log4j.configuration",
             logging_file=_RELOAD4J_FILE,
         ),
@@ -136,8 +121,8 @@ RELEASES: Final[Mapping[str, Release]] = MappingProxyType(
             version="4.2.0",
             metadata_version=29,
             logging=(
-                Artifact(group="org.apache.logging.log4j", name="log4j-slf4j-impl", version=_LOG4J),
-                Artifact(group="org.apache.logging.log4j", name="log4j-core", version=_LOG4J),
+                "org.apache.logging.log4j:log4j-slf4j-impl:2.25.3",
+                "org.apache.logging.log4j:log4j-core:2.25.3",
             ),
             logging_property="log4j2.configurationFile",
             logging_file=_LOG4J2_FILE,
@@ -152,27 +137,10 @@ _SMALL: Final = (
     "-Xms64m",
     "-Xmx320m",
     "-XX:+UseSerialGC",
-    # These processes are many on one machine and live for minutes: they shall be up soon.
+    # Many of these processes run on one machine, for minutes: they must start fast.
     "-XX:TieredStopAtLevel=1",
     "-XX:+ExitOnOutOfMemoryError",
 )
-
-
-def java_command(
-    java: Path, jars: Path, main: str, arguments: Sequence[str], *, properties: Sequence[str] = ()
-) -> list[str]:
-    """The command line that runs the class `main`, with system properties `name=value`."""
-    options = (f"-D{each}" for each in properties)
-    return [str(java), *_SMALL, *options, "-cp", str(jars / "*"), main, *arguments]
-
-
-def broker_command(
-    java: Path, jars: Path, release: Release, settings: Path, logging: Path
-) -> list[str]:
-    """The command line of a broker with these two files."""
-    value = logging.as_uri() if release.logging_property == "log4j.configuration" else str(logging)
-    properties = (f"{release.logging_property}={value}",)
-    return java_command(java, jars, BROKER, [str(settings)], properties=properties)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,15 +153,21 @@ class Runtime:
 
     def broker(self, settings: Path, logging: Path) -> list[str]:
         """The command line of a broker with these two files."""
-        return broker_command(self.java, self.jars, self.release, settings, logging)
+        name = self.release.logging_property
+        value = logging.as_uri() if name == "log4j.configuration" else logging
+        return self._command(BROKER, [str(settings)], f"-D{name}={value}")
 
     def tool(self, name: str, arguments: Sequence[str]) -> list[str]:
         """The command line of one of Kafka's tools, by the name of its class."""
-        return java_command(self.java, self.jars, name, arguments)
+        return self._command(name, arguments)
+
+    def _command(self, main: str, arguments: Sequence[str], *options: str) -> list[str]:
+        jars = str(self.jars / "*")
+        return [str(self.java), *_SMALL, *options, "-cp", jars, main, *arguments]
 
 
 def find_runtime(version: str, say: Callable[[str], None]) -> Runtime:
-    """All that it takes, fetched if need be; raises `Unavailable` with what to install."""
+    """Find Java and the jars, fetched if need be; raises `Unavailable` with what to install."""
     release = release_of(version)
     java = find_java()
     return Runtime(release=release, java=java, jars=fetch(version, say))
@@ -202,7 +176,7 @@ def find_runtime(version: str, say: Callable[[str], None]) -> Runtime:
 PLUGIN: Final = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1"
 FETCH_SECONDS_MAX: Final = 540
 SHOWN_CHARACTERS_MAX: Final = 400
-"""Of what Maven says when it fails."""
+"""The limit of what is shown of Maven's errors."""
 
 _POM: Final = """\
 <project xmlns="http://maven.apache.org/POM/4.0.0">
@@ -215,10 +189,6 @@ _POM: Final = """\
   </dependencies>
 </project>
 """
-_DEPENDENCY: Final = (
-    "    <dependency><groupId>{group}</groupId><artifactId>{name}</artifactId>"
-    "<version>{version}</version></dependency>"
-)
 
 
 def cache_folder(environ: Mapping[str, str] = os.environ) -> Path:
@@ -228,7 +198,7 @@ def cache_folder(environ: Mapping[str, str] = os.environ) -> Path:
 
 
 def cached(version: str, environ: Mapping[str, str] = os.environ) -> Path | None:
-    """The folder of the jars of this release, if they are here already."""
+    """The folder of the jars of this release, or None if they were not fetched."""
     folder = cache_folder(environ) / "kafka" / version
     return folder if folder.is_dir() else None
 
@@ -236,9 +206,9 @@ def cached(version: str, environ: Mapping[str, str] = os.environ) -> Path | None
 def fetch(
     version: str, say: Callable[[str], None], environ: Mapping[str, str] = os.environ
 ) -> Path:
-    """The folder of the jars of this release, brought first if they are not here.
+    """The folder of the jars of this release, fetched first if they are missing.
 
-    `say` hears that it takes a while. Raises `Unavailable`.
+    `say` is told that this takes a while. Raises `Unavailable`.
     """
     folder = cached(version, environ)
     if folder is not None:
@@ -247,9 +217,9 @@ def fetch(
     parent = cache_folder(environ) / "kafka"
     try:
         parent.mkdir(parents=True, exist_ok=True)
-        # Whoever comes second waits, and finds them.
+        # A second process waits here, and then finds the jars.
         with _locked(parent / f".{version}.lock"):
-            return cached(version, environ) or _bring(release, parent, say, environ)
+            return cached(version, environ) or _fetch_locked(release, parent, say, environ)
     except OSError as error:
         raise Unavailable(
             f"Kafka's jars cannot be kept in {parent} ({error.strerror or error}): make it "
@@ -258,7 +228,7 @@ def fetch(
 
 
 def release_of(version: str) -> Release:
-    """The release of this number; raises `Unavailable` for one that was never tried."""
+    """The release of this number; raises `Unavailable` for an untested one."""
     release = RELEASES.get(version)
     if release is None:
         known = " and ".join(RELEASES)
@@ -266,7 +236,7 @@ def release_of(version: str) -> Release:
     return release
 
 
-def _bring(
+def _fetch_locked(
     release: Release, parent: Path, say: Callable[[str], None], environ: Mapping[str, str]
 ) -> Path:
     maven = find_maven(environ)
@@ -313,13 +283,14 @@ def _run_maven(maven: Path, work: Path, release: Release, environ: Mapping[str, 
         )
 
 
-def _pom(artifacts: tuple[Artifact, ...]) -> str:
-    lines = (
-        _DEPENDENCY.format(
-            group=escape(each.group), name=escape(each.name), version=escape(each.version)
+def _pom(artifacts: tuple[str, ...]) -> str:
+    lines = []
+    for each in artifacts:
+        group, name, version = each.split(":")
+        lines.append(
+            f"    <dependency><groupId>{group}</groupId><artifactId>{name}</artifactId>"
+            f"<version>{version}</version></dependency>"
         )
-        for each in artifacts
-    )
     return _POM.format(dependencies="\n".join(lines))
 
 
