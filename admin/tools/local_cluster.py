@@ -1,8 +1,8 @@
-"""A cluster of processes on this machine: started, watched, killed, started again, stopped.
+"""A cluster of processes on this machine: started, watched, killed, restarted, stopped.
 
-`LocalCluster` is what `metaquorum local`, the demo and tests use. Each node is a process of its
-own in a process group of its own, so that Ctrl-C in a terminal reaches the cluster's owner alone.
-Only processes that it has started itself are ever signalled, by their ids.
+`metaquorum local`, the demo and tests use `LocalCluster`. Each node has a process group of its own,
+so that Ctrl-C in a terminal reaches only the owner of the cluster. The cluster signals only
+processes that it has started, by their ids.
 """
 
 import asyncio
@@ -39,11 +39,11 @@ from quorum.transport.address import Address
 from statemachine.vocabulary import METADATA_VERSION
 
 START_MS: Final = 60_000
-"""How long a cluster may take from its first process until all nodes answer."""
+"""The time limit from the first process until all nodes answer."""
 STOP_MS: Final = 10_000
-"""How long a node that was asked to stop may take before it is killed."""
+"""The time limit of a clean stop; then the node is killed."""
 STOP_KAFKA_MS: Final = 30_000
-"""The same for a broker of Kafka, which takes seconds even when nothing holds it."""
+"""The same for a broker of Kafka, which takes seconds even when it is idle."""
 POLL_MS: Final = 50
 PROBE_MS: Final = 1_000
 LAST_LINE_BYTES_MAX: Final = 4_096
@@ -52,7 +52,7 @@ LOCK_FILE: Final = ".lock"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ended:
-    """A node whose process ended though nobody had asked it to."""
+    """A node whose process ended by itself."""
 
     node: NodePlan
     code: int
@@ -138,7 +138,7 @@ class LocalCluster:
         await self.wait_until_up(self.plan.nodes, within_ms=within_ms)
 
     async def wait_until_up(self, nodes: Iterable[NodePlan], *, within_ms: int) -> None:
-        """Return once each of `nodes` answers and sees the whole cluster; then `cluster.json` is.
+        """Wait until each of `nodes` answers and sees the whole cluster, then write `cluster.json`.
 
         Raises `LocalError` as `start` does.
         """
@@ -155,11 +155,11 @@ class LocalCluster:
         self._write_cluster_file()
 
     async def kill(self, name: str) -> None:
-        """End the node at once, as a loss of power would end it (SIGKILL); returns when it is."""
+        """Kill the node as a power loss would (SIGKILL), and wait for its end."""
         await self._end(name, signal.SIGKILL)
 
     async def restart(self, name: str, *, within_ms: int = START_MS) -> None:
-        """Start a node that does not run, and return once it is up."""
+        """Start a node that does not run, and wait until it is up."""
         node = self._nodes[name]
         assert self.pid(name) is None, f"{name} runs"
         await self._spawn(node)
@@ -181,7 +181,7 @@ class LocalCluster:
         return tuple(killed)
 
     async def stop_node(self, name: str) -> bool:
-        """Ask the node to stop; whether it did so in time. If not, it is killed."""
+        """Stop the node; return False if it did not stop in time and was killed."""
         process = self._processes.get(name)
         if process is None or process.returncode is not None:
             return True
@@ -245,7 +245,7 @@ class LocalCluster:
                 self._write_cluster_file()
 
     async def _until_up(self, node: NodePlan) -> None:
-        """Return once `node` answers and knows every other; raises `LocalError` if it ended."""
+        """Wait until `node` answers and knows all others; raises `LocalError` if it ended."""
         while True:
             if self.pid(node.name) is None:
                 ended = await self.ended.get()
@@ -286,28 +286,10 @@ class LocalCluster:
         self._lock = lock
 
     def _write_cluster_file(self) -> None:
-        text = json.dumps(self.as_data(), indent=2) + "\n"
-        write_atomically(self.folder / CLUSTER_FILE, text)
-
-    def as_data(self) -> dict[str, Any]:
-        """The contents of `cluster.json`: nodes, addresses, processes."""
-
-        def entry(node: NodePlan) -> dict[str, Any]:
-            http = {} if node.http is None else {"http": str(node.http)}
-            return {
-                "id": node.id,
-                "kafka": str(node.kafka),
-                **http,
-                "pid": self.pid(node.name),
-                "log_dir": str(log_dir(self.folder, node)),
-            }
-
-        return {
-            "cluster_id": self.plan.cluster_id,
-            "controllers": [entry(node) for node in self.plan.controllers],
-            "brokers": [entry(node) for node in self.plan.brokers],
-            **({} if self.plan.kafka is None else {"kafka_version": self.plan.kafka}),
-        }
+        data = self.plan.as_data(
+            lambda node: {"pid": self.pid(node.name), "log_dir": str(log_dir(self.folder, node))}
+        )
+        write_atomically(self.folder / CLUSTER_FILE, json.dumps(data, indent=2) + "\n")
 
 
 async def until_interrupted(work: Coroutine[Any, Any, None]) -> None:
@@ -320,7 +302,7 @@ async def until_interrupted(work: Coroutine[Any, Any, None]) -> None:
 
 
 def last_line(path: Path) -> str:
-    """The last line of a log that says something; nothing if there is none."""
+    """The last line of a log that is not blank, or an empty text."""
     if not path.exists():
         return ""
     with path.open("rb") as log:
@@ -331,7 +313,7 @@ def last_line(path: Path) -> str:
 
 
 def _environment() -> dict[str, str]:
-    """That of this process without settings, which would be those of every node alike."""
+    """Return the environment of this process without settings, which would apply to every node."""
     kept = {
         name: value for name, value in os.environ.items() if not name.startswith(ENVIRONMENT_PREFIX)
     }

@@ -8,7 +8,7 @@ about files; no process is started.
 import json
 import random
 import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -64,6 +64,11 @@ class NodePlan:
         """The name of the node and of its folder."""
         return f"{self.role}-{self.id}"
 
+    def as_data(self) -> dict[str, Any]:
+        """The node as JSON has it."""
+        http = {} if self.http is None else {"http": str(self.http)}
+        return {"id": self.id, "kafka": str(self.kafka), **http}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterPlan:
@@ -74,19 +79,24 @@ class ClusterPlan:
     kafka: str | None = None
     """The release of Kafka whose brokers these are; None for the embedded ones."""
 
-    def of(self, role: Role) -> tuple[NodePlan, ...]:
-        """The nodes of one role."""
-        return tuple(node for node in self.nodes if node.role is role)
-
     @property
     def controllers(self) -> tuple[NodePlan, ...]:
         """The controllers, by rising id."""
-        return self.of(Role.CONTROLLER)
+        return tuple(node for node in self.nodes if node.role is Role.CONTROLLER)
 
     @property
     def brokers(self) -> tuple[NodePlan, ...]:
         """The brokers, by rising id."""
-        return self.of(Role.BROKER)
+        return tuple(node for node in self.nodes if node.role is Role.BROKER)
+
+    def as_data(self, describe: Callable[[NodePlan], Mapping[str, Any]]) -> dict[str, Any]:
+        """The cluster as JSON has it, with more about each node."""
+        return {
+            "cluster_id": self.cluster_id,
+            "controllers": [{**node.as_data(), **describe(node)} for node in self.controllers],
+            "brokers": [{**node.as_data(), **describe(node)} for node in self.brokers],
+            **({} if self.kafka is None else {"kafka_version": self.kafka}),
+        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,7 +129,8 @@ def settle(folder: Path, wanted: Wanted, rng: random.Random) -> ClusterPlan:
     plan = _new(wanted, rng)
     check_ports(plan, remedy="stop what holds it, or choose another --base-port")
     folder.mkdir(parents=True, exist_ok=True)
-    write_atomically(path, json.dumps(_as_data(plan), indent=2) + "\n")
+    data = {"format": FORMAT, **plan.as_data(lambda _: {})}
+    write_atomically(path, json.dumps(data, indent=2) + "\n")
     return plan
 
 
@@ -226,19 +237,6 @@ def _cluster_id(rng: random.Random) -> str:
             return text
 
 
-def _as_data(plan: ClusterPlan) -> dict[str, Any]:
-    return {
-        "format": FORMAT,
-        "cluster_id": plan.cluster_id,
-        "controllers": [
-            {"id": node.id, "kafka": str(node.kafka), "http": str(node.http)}
-            for node in plan.controllers
-        ],
-        "brokers": [{"id": node.id, "kafka": str(node.kafka)} for node in plan.brokers],
-        **({} if plan.kafka is None else {"kafka_version": plan.kafka}),
-    }
-
-
 def _read(path: Path) -> ClusterPlan:
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
@@ -246,10 +244,7 @@ def _read(path: Path) -> ClusterPlan:
             raise LocalError(f"{path} has format {data['format']}; this program reads {FORMAT}")
         return ClusterPlan(
             cluster_id=str(data["cluster_id"]),
-            nodes=(
-                *(_node_of(each, Role.CONTROLLER) for each in data["controllers"]),
-                *(_node_of(each, Role.BROKER) for each in data["brokers"]),
-            ),
+            nodes=tuple(map(_node_of, [*data["controllers"], *data["brokers"]])),
             kafka=data.get("kafka_version"),
         )
     except (OSError, ValueError, KeyError, TypeError) as error:
@@ -259,8 +254,9 @@ def _read(path: Path) -> ClusterPlan:
         ) from error
 
 
-def _node_of(data: Mapping[str, Any], role: Role) -> NodePlan:
-    http = parse_address(data["http"]) if role is Role.CONTROLLER else None
+def _node_of(data: Mapping[str, Any]) -> NodePlan:
+    http = parse_address(data["http"]) if "http" in data else None
+    role = Role.BROKER if http is None else Role.CONTROLLER
     return NodePlan(role=role, id=int(data["id"]), kafka=parse_address(data["kafka"]), http=http)
 
 
