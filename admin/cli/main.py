@@ -1,6 +1,6 @@
 """The entry points: `metaquorum`, `metadata-quorum`, `reassign-partitions`.
 
-This module imports click alone. A command's module is loaded when the command runs; its one-line
+This module imports only click. A command's module is loaded when the command runs; its one-line
 help is in the table below, so that `--help` loads none of them.
 """
 
@@ -13,26 +13,26 @@ import click
 
 COMMANDS: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
     {
-        "start": ("admin.cli.start", "Run one node, a controller or a broker, in the foreground."),
-        "local": ("admin.cli.local", "Run a whole cluster of processes on this machine."),
-        "demo": ("admin.cli.demo", "Run a reassignment during which the controller is killed."),
-        "metadata-quorum": ("admin.cli.quorum", "Describe the metadata quorum, change its voters."),
-        "leader": ("admin.cli.leader", "Transfer the leadership of the quorum."),
-        "reassign-partitions": (
-            "admin.cli.reassign_partitions",
-            "Move partitions between brokers.",
+        "start": ("nodes:start", "Run one node, a controller or a broker, in the foreground."),
+        "local": ("nodes:local", "Run a whole cluster of processes on this machine."),
+        "demo": ("nodes:demo", "Run a reassignment during which the controller is killed."),
+        "metadata-quorum": ("quorum", "Describe the metadata quorum, change its voters."),
+        "leader": ("quorum:leader", "Transfer the leadership of the quorum."),
+        "reassign-partitions": ("reassign_partitions", "Move partitions between brokers."),
+        "moves": ("moves", "List, pause, cancel and roll back moves."),
+        "brokers": ("brokers", "List, cordon and decommission brokers."),
+        "topics": ("topics", "Create, list, describe, alter and delete topics."),
+        "configs": ("configs", "Describe and alter configurations of topics, brokers."),
+        "features": ("features", "Describe and change the levels of features."),
+        "produce": ("records:produce", "Write the lines of a file into a topic."),
+        "consume": ("records:consume", "Read the records of a topic as lines."),
+        "dump-log": (
+            "metadata_logs:dump_log",
+            "Print the records of metadata logs and checkpoints.",
         ),
-        "moves": ("admin.cli.moves", "List, pause, cancel and roll back moves."),
-        "brokers": ("admin.cli.brokers", "List, cordon and decommission brokers."),
-        "topics": ("admin.cli.topics", "Create, list, describe, alter and delete topics."),
-        "configs": ("admin.cli.configs", "Describe and alter configurations of topics, brokers."),
-        "features": ("admin.cli.features", "Describe and change the levels of features."),
-        "produce": ("admin.cli.records:produce", "Write the lines of a file into a topic."),
-        "consume": ("admin.cli.records:consume", "Read the records of a topic as lines."),
-        "dump-log": ("admin.cli.dump_log", "Print the records of metadata logs and checkpoints."),
-        "lag": ("admin.cli.lag", "Report replication lag from metadata logs (needs Java)."),
-        "adopt": ("admin.cli.adopt", "Take over the metadata of a stopped KRaft cluster."),
-        "settings": ("admin.cli.start:settings", "List every setting of a node."),
+        "lag": ("lag", "Report replication lag from metadata logs (needs Java)."),
+        "adopt": ("metadata_logs:adopt", "Take over the metadata of a stopped KRaft cluster."),
+        "settings": ("nodes:settings", "List every setting of a node."),
     }
 )
 
@@ -60,7 +60,7 @@ def load(name: str) -> click.Command:
     """The command `name` of the table."""
     place, _ = COMMANDS[name]
     module, _, attribute = place.partition(":")
-    command = getattr(importlib.import_module(module), attribute or "command")
+    command = getattr(importlib.import_module(f"admin.cli.{module}"), attribute or "command")
     assert isinstance(command, click.Command)
     return command
 

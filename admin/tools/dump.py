@@ -1,13 +1,14 @@
-"""The records of one file of a metadata log, each as a value that can be shown.
+"""The contents of one file of a metadata log, line by line: records, or times of appends.
 
-A segment and a checkpoint are read alike. Reading stops with `Undumpable` at the first batch that
-is not sound, after everything before it; a record that cannot be understood is shown as bytes, and
-reading goes on.
+Segments and checkpoints are read alike. Reading stops with `Undumpable` at the first batch that is
+damaged, after everything before it; a record that is not understood is shown as bytes, and reading
+continues.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -30,7 +31,7 @@ from statemachine.records.primitives import MalformedRecord
 
 
 class Undumpable(Exception):
-    """The file cannot be read, or not any further; the message names it and says why."""
+    """The file, or its rest, cannot be read; the message names it and says why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,17 +43,17 @@ class Entry:
     timestamp_ms: int
     control: bool
     type: str
-    """Kafka's name of the type, or what stands for it where Kafka has none that we know."""
-    version: int | None
+    """Kafka's name of the type, or a description of an unknown one."""
+    version: int | None = None
     data: dict[str, Any]
-    """The fields by Kafka's names; of a record that is not understood `bytes`, in hex."""
-    extra: dict[str, Any]
-    """What metaquorum has added in tagged fields, which Kafka skips."""
+    """The fields by Kafka's names; `bytes`, in hex, of a record that is not understood."""
+    extra: dict[str, Any] = field(default_factory=dict)
+    """The tagged fields that metaquorum adds, which Kafka skips."""
     problem: str | None = None
     """Why the record is not understood."""
 
     def as_json(self, file: Path) -> str:
-        """One line of JSON; `extra` and `problem` are there only where they say something."""
+        """One line of JSON; `extra` and `problem` are omitted if empty."""
         shown = {
             "file": str(file),
             "offset": self.offset,
@@ -80,7 +81,7 @@ TITLES = f"{'OFFSET':>8}  {'EPOCH':>5}  {'TYPE':<35}  V  DATA"
 
 
 def entries(path: Path) -> Iterator[Entry]:
-    """The records of the file, in order; raises `Undumpable` where it cannot be read on."""
+    """The records of the file, in order; raises `Undumpable` at the first damage."""
     is_first = True
     try:
         for batch in batches_of(path):
@@ -105,85 +106,91 @@ def _damage(path: Path, error: CorruptBatch, *, is_first: bool) -> str:
 
 
 def _entry(record: Record, epoch: int) -> Entry:
-    kind, version, data, extra, problem = _control(record) if record.control else _data(record)
-    return Entry(
+    make = partial(
+        Entry,
         offset=record.offset,
         epoch=epoch,
         timestamp_ms=record.timestamp_ms,
         control=record.control,
-        type=kind,
-        version=version,
-        data=data,
-        extra=extra,
-        problem=problem,
     )
+    return _control(record, make) if record.control else _data(record, make)
 
 
-_Shown = tuple[str, int | None, dict[str, Any], dict[str, Any], str | None]
-
-
-def _control(record: Record) -> _Shown:
+def _control(record: Record, make: Callable[..., Entry]) -> Entry:
     try:
         number = int(control_type(record.key))
     except BadControlRecord as error:
-        return "control record", None, _hex(record.value), {}, str(error)
+        return make(type="control record", data=_hex(record.value), problem=str(error))
     name = control_record_name(number)
     if name is None:
         why = f"control records of type {number} have no place in a metadata log"
-        return f"control type {number}", None, _hex(record.value), {}, why
+        return make(type=f"control type {number}", data=_hex(record.value), problem=why)
     try:
         fields = control_fields(number, record.value or b"")
     except BadControlRecord as error:
-        return name, None, _hex(record.value), {}, str(error)
-    return name, fields["version"], fields, {}, None
+        return make(type=name, data=_hex(record.value), problem=str(error))
+    return make(type=name, version=fields["version"], data=fields)
 
 
-def _data(record: Record) -> _Shown:
+def _data(record: Record, make: Callable[..., Entry]) -> Entry:
     if record.value is None:
-        return "no record", None, {}, {}, "it has no value"
+        return make(type="no record", data={}, problem="it has no value")
     try:
         frame = frame_of(record.value)
     except MalformedRecord as error:
-        return "no metadata record", None, _hex(record.value), {}, str(error)
+        return make(type="no metadata record", data=_hex(record.value), problem=str(error))
     name = TYPE_NAMES.get(frame.type_id, f"type {frame.type_id}")
     try:
         decoded = codec.decode(record.value)
         extra = ours(decoded)
     except MalformedRecord as error:
-        return name, frame.version, _hex(record.value), {}, str(error)
+        return make(type=name, version=frame.version, data=_hex(record.value), problem=str(error))
     if isinstance(decoded, Unknown):
-        return name, frame.version, _hex(decoded.body), {}, None
-    return name, frame.version, as_kafka(decoded, frame.version), extra, None
+        return make(type=name, version=frame.version, data=_hex(decoded.body))
+    return make(
+        type=name, version=frame.version, data=as_kafka(decoded, frame.version), extra=extra
+    )
 
 
 def _hex(value: bytes | None) -> dict[str, Any]:
     return {"bytes": None if value is None else value.hex()}
 
 
-TIME_TITLES: Final = f"{'OFFSET':>8}  {'END':>8}  {'EPOCH':>5}  APPENDED"
+_TIME_TITLES: Final = f"{'OFFSET':>8}  {'END':>8}  {'EPOCH':>5}  APPENDED"
 
 
-def is_index(path: Path) -> bool:
-    """Check by its name whether the file is an index of append times."""
-    return index_base(path.name) is not None
+def titles(path: Path) -> str:
+    """The titles of the columns of this file."""
+    return TITLES if index_base(path.name) is None else _TIME_TITLES
 
 
-def times(path: Path) -> Iterator[AppendTime]:
-    """The entries of the file, in order; raises `Undumpable` where it cannot be read."""
-    try:
-        yield from append_times(path)
-    except StorageError as error:
-        raise Undumpable(str(error)) from error
+def lines(path: Path, *, as_json: bool) -> Iterator[tuple[str, str | None]]:
+    """The lines of the file, each with the reason if its record is not understood.
+
+    Raises `Undumpable` where the file cannot be read.
+    """
+    if index_base(path.name) is not None:
+        try:
+            for time in append_times(path):
+                yield _time_as_json(time, path) if as_json else _time_as_text(time), None
+        except StorageError as error:
+            raise Undumpable(str(error)) from error
+        return
+    for entry in entries(path):
+        problem = None
+        if entry.problem is not None:
+            problem = f"the record at offset {entry.offset} is shown as bytes: {entry.problem}"
+        yield entry.as_json(path) if as_json else entry.as_text(), problem
 
 
-def time_as_text(entry: AppendTime) -> str:
-    """One line for people, its columns those of `TIME_TITLES`; times in UTC."""
+def _time_as_text(entry: AppendTime) -> str:
+    """One line for people, its columns those of `_TIME_TITLES`; times in UTC."""
     epoch = "-" if entry.epoch is None else entry.epoch
     when = "nobody knows when" if entry.time_ms is None else _utc(entry.time_ms)
     return f"{entry.base:>8}  {entry.end:>8}  {epoch:>5}  {when}"
 
 
-def time_as_json(entry: AppendTime, file: Path) -> str:
+def _time_as_json(entry: AppendTime, file: Path) -> str:
     """One line of JSON; epoch and time are null where nobody knows."""
     return compact_json(
         {

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from click.testing import CliRunner, Result
 
-from admin.cli.adopt import command
+from admin.cli.metadata_logs import adopt as command
 from quorum.persistent_state import LOG_FOLDER
 from tests.admin.tools.old_controllers import fingerprint
 

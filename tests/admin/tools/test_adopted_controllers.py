@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 from msgspec.structs import replace
 
-from admin.cli.adopt import command
+from admin.cli.metadata_logs import adopt as command
 from quorum.clocks import monotonic_ms
 from quorum.log.errors import FileDamaged
 from quorum.persistent_state import LOG_FOLDER

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from click.testing import CliRunner, Result
 
-from admin.cli.dump_log import command
+from admin.cli.metadata_logs import dump_log as command
 from quorum.log.append_times import UNKNOWN, encode_entry, encode_header
 
 

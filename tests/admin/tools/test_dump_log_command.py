@@ -7,7 +7,7 @@ from uuid import UUID
 import pytest
 from click.testing import CliRunner, Result
 
-from admin.cli.dump_log import command
+from admin.cli.metadata_logs import dump_log as command
 from quorum.core.vocabulary import Epoch, Offset
 from quorum.records.control import ControlType, control_key
 from quorum.records.encode import encode, stamp

@@ -1,4 +1,4 @@
-"""`metaquorum adopt`: the metadata of a stopped KRaft controller set, for controllers of ours."""
+"""`metaquorum dump-log` and `metaquorum adopt`: metadata logs on disk."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -6,11 +6,55 @@ from typing import TYPE_CHECKING
 
 import click
 
-from admin.cli.options import Parsed, command_line, write
+from admin.cli.options import Exit, Parsed, command_line, say, write
 
 if TYPE_CHECKING:
     from quorum.core.vocabulary import ReplicaId
     from quorum.transport.address import Address
+
+
+@click.command()
+@click.argument(
+    "files", nargs=-1, required=True, metavar="FILE...", type=click.Path(path_type=Path)
+)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["table", "json"]),
+    default="table",
+    show_default=True,
+    help="How to print; json is one object a line.",
+)
+@click.pass_context
+def dump_log(ctx: click.Context, files: Sequence[Path], output: str) -> None:
+    """Print the records of metadata log segments (.log) and checkpoints (.checkpoint), or when
+    they were appended on that node (.appendtime).
+
+    Kafka's files and ours are alike. Names of types and fields are Kafka's, and a field that a
+    record's version does not have is absent. A record that is not understood is printed as bytes;
+    a damaged batch ends its file. Either makes the exit code 1.
+    """
+    sound = [_dump_file(file, output, titled=len(files) > 1) for file in files]
+    ctx.exit(Exit.DONE if all(sound) else Exit.FAILED)
+
+
+def _dump_file(file: Path, output: str, *, titled: bool) -> bool:
+    """Print one file; return True if all of it was understood."""
+    from admin.tools.dump import Undumpable, lines, titles
+
+    is_table, is_sound = output == "table", True
+    if is_table:
+        write(f"{file}\n{titles(file)}" if titled else titles(file))
+    try:
+        for line, problem in lines(file, as_json=not is_table):
+            write(line)
+            if problem is not None:
+                is_sound = False
+                say(f"{file}: {problem}")
+    except Undumpable as error:
+        say(f"Error: {error}")
+        return False
+    return is_sound
 
 
 def _voters(text: str) -> "Mapping[ReplicaId, Address]":
@@ -36,7 +80,7 @@ def _voters(text: str) -> "Mapping[ReplicaId, Address]":
     type=Parsed("id@host:port,...", _voters),
     help="Who votes, where the log does not say; or new addresses for those whom it names.",
 )
-def command(
+def adopt(
     sources: Sequence[Path], folder: Path, voters: "Mapping[ReplicaId, Address] | None"
 ) -> None:
     """Take over the metadata of a stopped KRaft controller set.

@@ -1,15 +1,68 @@
-"""`metaquorum local`: a cluster of processes on this machine, in the foreground."""
+"""`metaquorum start`, `settings`, `local` and `demo`: nodes as processes on this machine."""
 
+import os
 import random
+import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from admin.cli.options import Exit, command_line, say
+from admin.cli.options import DURATION, BadInput, Exit, command_line, say, write
 
 if TYPE_CHECKING:
     from admin.tools.local_cluster import LocalCluster
+
+
+@click.command()
+@click.option(
+    "--config", "file", type=click.Path(path_type=Path), help="A .toml or .properties file."
+)
+@click.option(
+    "--override",
+    "overrides",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="A setting that wins over the environment (METAQUORUM_NODE_ID=1) and the file.",
+)
+@click.pass_context
+def start(ctx: click.Context, file: Path | None, overrides: Sequence[str]) -> None:
+    """Run one node, a controller or a broker, until it is told to stop (SIGTERM).
+
+    `metaquorum settings` lists what can be set.
+    """
+    _do_without_hypothesis()
+    from admin.config import Config, load
+    from admin.settings import InvalidSetting
+
+    try:
+        config = load(file, os.environ, overrides)
+    except InvalidSetting as error:
+        raise BadInput(str(error)) from None
+    if isinstance(config, Config):
+        from admin.daemon import main as run_controller
+
+        ctx.exit(run_controller(config))
+    from broker.broker_server import main as run_broker
+
+    ctx.exit(run_broker(config))
+
+
+def _do_without_hypothesis() -> None:
+    """Hide hypothesis from kio, which otherwise builds a strategy for each protocol type.
+
+    With the test dependencies installed, that would block the node for a second at its first
+    message."""
+    sys.modules.setdefault("hypothesis", None)  # type: ignore[arg-type]
+
+
+@click.command()
+def settings() -> None:
+    """List every setting of a node, as Markdown."""
+    from admin.settings import as_markdown
+
+    write(as_markdown().rstrip("\n"))
 
 
 @click.command()
@@ -35,7 +88,7 @@ if TYPE_CHECKING:
     "needs Java 17 and Maven.",
 )
 @click.pass_context
-def command(
+def local(
     ctx: click.Context,
     /,
     controllers: int | None,
@@ -115,3 +168,68 @@ def _announce(cluster: "LocalCluster") -> None:
     say(f"Look:  {command_line()} metadata-quorum {asked} describe --status")
     say(f"       http://{web}/v1/quorum")
     say("Stop:  Ctrl-C")
+
+
+DEADLINE_MS = 60_000
+
+
+@click.command()
+@click.option("--once", is_flag=True, help="Stop everything at the end, also in a terminal.")
+@click.option(
+    "--dir",
+    "folder",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="A new or empty folder to keep; without it, one that is removed at the end.",
+)
+@click.option(
+    "--base-port",
+    type=click.IntRange(0, 65_000),
+    default=0,
+    help="As in `metaquorum local`.  [default: free ports]",
+)
+@click.option(
+    "--seconds",
+    "deadline_ms",
+    type=DURATION,
+    default=f"{DEADLINE_MS}ms",
+    show_default="60s",
+    help="Give up, as failed, when the story has not ended by then.",
+)
+@click.option(
+    "--kafka",
+    metavar="VERSION",
+    help="Play it with brokers of this release of Apache Kafka (3.9.1 or 4.2.0); needs Java 17 "
+    "and Maven.",
+)
+@click.option("--seed", type=int, help="Kill the controller at the same moment again.")
+@click.pass_context
+def demo(
+    ctx: click.Context,
+    /,
+    once: bool,
+    folder: Path | None,
+    base_port: int,
+    deadline_ms: int,
+    kafka: str | None,
+    seed: int | None,
+) -> None:
+    """Start a cluster, move partitions, kill the controller meanwhile, and show nothing is lost.
+
+    Where Spark can run (Java 17 and the extra `metaquorum[spark]`), it ends with a lag report. In a
+    terminal the cluster stays up at the end, to look around, until Ctrl-C.
+    """
+    import asyncio
+
+    from admin.tools.demo.run import Telling, run
+
+    terminal = sys.stdout.isatty()
+    telling = Telling(
+        folder=folder,
+        base_port=base_port,
+        deadline_ms=deadline_ms,
+        kafka=kafka,
+        live=terminal,
+        stay=terminal and not once,
+        rng=random.Random(seed) if seed is not None else random.SystemRandom(),
+    )
+    ctx.exit(asyncio.run(run(telling)))
