@@ -22,7 +22,7 @@ from statemachine.reassignment.scheduler.advance import advance
 from statemachine.reassignment.scheduler.state import Scheduler
 from statemachine.reassignment.settings import limits
 from statemachine.slices import Slices, whole
-from statemachine.topics import new_partitions, topics
+from statemachine.topics import topics
 
 
 def decide(
@@ -119,7 +119,7 @@ RULES: Final[Mapping[type, Callable[[PendingDecision, Any], Slices[Answer] | Ans
             commands.CordonBrokers: lifecycle.cordon_brokers,
             commands.AssignReplicasToDirs: directories.assign_replicas_to_dirs,
             commands.CreateTopics: topics.create_topics,
-            commands.CreatePartitions: new_partitions.create_partitions,
+            commands.CreatePartitions: topics.create_partitions,
             commands.DeleteTopics: topics.delete_topics,
             commands.FoundCluster: cluster.found_cluster,
             commands.RegisterController: cluster.register_controller,

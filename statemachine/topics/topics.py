@@ -1,20 +1,26 @@
-"""CreateTopics and DeleteTopics, and the rules for topic names.
+"""CreateTopics, CreatePartitions and DeleteTopics, and the rules for topic names.
 
 Each topic is decided by itself, and sees the ones before it in the request.
-
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence, Set
 from itertools import product
 from typing import Final
 from uuid import UUID
 
-from statemachine.brokers.lifecycle import takers
+from msgspec.structs import replace
+
+from statemachine.brokers.lifecycle import cordon_refusal, takers
 from statemachine.commands import (
+    CreatePartitions,
     CreateTopics,
     DeleteTopics,
+    MorePartitions,
     NewTopic,
+    PartitionsAdded,
+    PartitionsCreated,
     TopicCreated,
     TopicDeleted,
     TopicsCreated,
@@ -23,13 +29,78 @@ from statemachine.commands import (
 from statemachine.configs.topic_configs import new_topic_refusal
 from statemachine.errors import Error, Refusal
 from statemachine.image.partition_table import Topic
-from statemachine.limits import CREATED_PARTITIONS_MAX, TOPIC_NAME_CHARACTERS_MAX
+from statemachine.limits import (
+    CREATED_PARTITIONS_MAX,
+    PARTITION_NUMBER_MAX,
+    TOPIC_NAME_CHARACTERS_MAX,
+)
+from statemachine.partitions.registration import check_invariants, created
 from statemachine.pending_decision import PendingDecision
+from statemachine.reassignment.target import assignment_refusal
 from statemachine.records import kafka_records
 from statemachine.slices import CONFIGURED_US, CREATED_US, PASSED_US, Slices
-from statemachine.topics.new_partitions import append_partitions, replicas_refusal, too_few_brokers
 from statemachine.topics.placement import placed
 from statemachine.vocabulary import TOPIC_RESOURCE, Replicas
+
+
+class _NewPartitions:
+    """The new partitions of one request, which share a limit."""
+
+    def __init__(self, draft: PendingDecision) -> None:
+        self.draft = draft
+        self.left = CREATED_PARTITIONS_MAX
+
+    def refusal(self, count: int) -> Refusal | None:
+        """Return the reason to refuse so many more partitions, or None."""
+        if count <= self.left:
+            return None
+        return Refusal(
+            Error.INVALID_PARTITIONS,
+            f"{count} new partitions are more than the {self.left} left of the"
+            f" {CREATED_PARTITIONS_MAX} that one request may create",
+        )
+
+    def assigned(
+        self, assignment: Sequence[Replicas], factor: int, *, first: int = 0
+    ) -> Slices[Sequence[Replicas] | Refusal]:
+        """Return the replicas that the request names for the partitions from `first` on."""
+        allowed: set[Replicas] = set()
+        for number, replicas in enumerate(assignment, start=first):
+            yield PASSED_US
+            if replicas in allowed:
+                continue
+            refusal = replicas_refusal(self.draft, number, replicas)
+            if refusal is not None:
+                return refusal
+            if len(replicas) != factor:
+                return Refusal(
+                    Error.INVALID_REPLICA_ASSIGNMENT,
+                    f"partition {number} has {len(replicas)} replicas, the topic's others {factor}",
+                )
+            allowed.add(replicas)
+        return assignment
+
+    def placed(
+        self, topic_id: UUID, count: int, factor: int, *, first: int = 0
+    ) -> Slices[Sequence[Replicas] | Refusal]:
+        """Place the replicas of so many partitions from `first` on."""
+        available = takers(self.draft.image)
+        if factor > len(available):
+            return too_few_brokers(self.draft, factor, len(available))
+        return (yield from placed(available, topic_id, count, factor, first=first))
+
+    def append(
+        self, topic_id: UUID, assignment: Sequence[Replicas], *, first: int = 0
+    ) -> Slices[None]:
+        """Record the partitions; each has at least one live replica."""
+        self.left -= len(assignment)
+        alike: dict[Replicas, kafka_records.Partition] = {}
+        for number, replicas in enumerate(assignment, start=first):
+            known = alike.get(replicas)
+            if known is None:
+                known = alike[replicas] = _new_partition(self.draft, topic_id, number, replicas)
+            self.draft.records.append(replace(known, partition_id=number))
+            yield PASSED_US
 
 
 def create_topics(draft: PendingDecision, command: CreateTopics) -> Slices[TopicsCreated]:
@@ -50,7 +121,7 @@ class _Creation:
         self.command = command
         self.names: set[str] = set()
         self.topic_ids: set[UUID] = set()
-        self.partitions_left = CREATED_PARTITIONS_MAX
+        self.partitions = _NewPartitions(draft)
 
     def create(self, topic: NewTopic) -> Slices[TopicCreated]:
         """Append the records of one topic, unless it is refused."""
@@ -58,10 +129,9 @@ class _Creation:
         if assignment is None:
             assignment = yield from self._assignment(topic)
         if isinstance(assignment, Refusal):
-            return TopicCreated(name=topic.name, error=assignment.error, message=assignment.message)
+            return TopicCreated.from_refusal(assignment, name=topic.name)
         self.names.add(topic.name)
         self.topic_ids.add(topic.topic_id)
-        self.partitions_left -= len(assignment)
         yield from self._append(topic, assignment)
         return TopicCreated(
             name=topic.name,
@@ -86,21 +156,10 @@ class _Creation:
         return None if reason is None else Refusal(Error.INVALID_CONFIG, reason)
 
     def _assignment(self, topic: NewTopic) -> Slices[Sequence[Replicas] | Refusal]:
-        """The replicas of each partition in order, at least one partition, or why not."""
-        finding = self._as_asked(topic) if topic.assignments else self._placed(topic)
-        assignment = yield from finding
-        if isinstance(assignment, Refusal) or len(assignment) <= self.partitions_left:
-            return assignment
-        return self._too_many(len(assignment))
+        """Return the replicas of each partition in order, at least one, or the reason why not."""
+        return self._assigned(topic) if topic.assignments else self._placed(topic)
 
-    def _too_many(self, count: int) -> Refusal:
-        return Refusal(
-            Error.INVALID_PARTITIONS,
-            f"{count} partitions are more than the {self.partitions_left} left of the"
-            f" {CREATED_PARTITIONS_MAX} that one request may create",
-        )
-
-    def _as_asked(self, topic: NewTopic) -> Slices[Sequence[Replicas] | Refusal]:
+    def _assigned(self, topic: NewTopic) -> Slices[Sequence[Replicas] | Refusal]:
         if topic.partition_count != -1 or topic.replication_factor != -1:
             return Refusal(
                 Error.INVALID_REQUEST,
@@ -115,25 +174,10 @@ class _Creation:
                 "the assigned partitions must be numbered from 0 on, each once, without a gap",
             )
         assignment = [by_number[number] for number in range(len(by_number))]
-        allowed: set[Replicas] = set()
-        for number, replicas in enumerate(assignment):
-            yield PASSED_US
-            if replicas in allowed:
-                continue
-            refusal = self._replicas_refusal(number, replicas, len(assignment[0]))
-            if refusal is not None:
-                return refusal
-            allowed.add(replicas)
-        return assignment
-
-    def _replicas_refusal(self, number: int, replicas: Replicas, factor: int) -> Refusal | None:
-        refusal = replicas_refusal(self.draft, number, replicas)
-        if refusal is None and len(replicas) != factor:
-            return Refusal(
-                Error.INVALID_REPLICA_ASSIGNMENT,
-                f"partition {number} has {len(replicas)} replicas, partition 0 has {factor}",
-            )
-        return refusal
+        refusal = self.partitions.refusal(len(assignment))
+        if refusal is not None:
+            return refusal
+        return (yield from self.partitions.assigned(assignment, len(assignment[0])))
 
     def _placed(self, topic: NewTopic) -> Slices[Sequence[Replicas] | Refusal]:
         count, factor = topic.partition_count, topic.replication_factor
@@ -151,12 +195,10 @@ class _Creation:
                 Error.INVALID_PARTITIONS,
                 f"{count} partitions are not possible; ask for 1 or more, or -1",
             )
-        if count > self.partitions_left:
-            return self._too_many(count)
-        available = takers(self.draft.image)
-        if factor > len(available):
-            return too_few_brokers(self.draft, factor, len(available))
-        return (yield from placed(available, topic.topic_id, count, factor))
+        refusal = self.partitions.refusal(count)
+        if refusal is not None:
+            return refusal
+        return (yield from self.partitions.placed(topic.topic_id, count, factor))
 
     def _append(self, topic: NewTopic, assignment: Sequence[Replicas]) -> Slices[None]:
         draft = self.draft
@@ -167,7 +209,132 @@ class _Creation:
                     resource_type=TOPIC_RESOURCE, resource_name=topic.name, name=name, value=value
                 )
             )
-        yield from append_partitions(draft, topic.topic_id, enumerate(assignment))
+        yield from self.partitions.append(topic.topic_id, assignment)
+
+
+def create_partitions(
+    draft: PendingDecision, command: CreatePartitions
+) -> Slices[PartitionsCreated]:
+    """Give each topic the partitions that it lacks, or say why not (KIP-195)."""
+    partitions = _NewPartitions(draft.scratch() if command.validate_only else draft)
+    times = Counter(asked.name for asked in command.topics)
+    answers = []
+    for name, asked in {asked.name: asked for asked in command.topics}.items():
+        if times[name] > 1:
+            twice = f"topic {name} is named {times[name]} times"
+            refusal: Refusal | None = Refusal(Error.INVALID_REQUEST, twice)
+        else:
+            refusal = yield from _grown(partitions, asked)
+        if refusal is None:
+            answers.append(PartitionsAdded(name=name))
+        else:
+            answers.append(PartitionsAdded.from_refusal(refusal, name=name))
+    return PartitionsCreated(topics=tuple(answers))
+
+
+def _grown(partitions: _NewPartitions, asked: MorePartitions) -> Slices[Refusal | None]:
+    """Add the partitions of one topic, or return the reason to refuse all of them."""
+    topic = partitions.draft.image.topic_named(asked.name)
+    if topic is None:
+        unknown = f"there is no topic {asked.name}"
+        return Refusal(Error.UNKNOWN_TOPIC_OR_PARTITION, unknown)
+    refusal = _count_refusal(topic, asked, partitions)
+    if refusal is not None:
+        return refusal
+    first, factor = len(topic.partitions), _replication_factor(topic)
+    assignment = yield from (
+        partitions.placed(topic.topic_id, asked.count - first, factor, first=first)
+        if asked.assignments is None
+        else partitions.assigned(asked.assignments, factor, first=first)
+    )
+    if isinstance(assignment, Refusal):
+        return assignment
+    yield from partitions.append(topic.topic_id, assignment, first=first)
+    return None
+
+
+def _count_refusal(
+    topic: Topic, asked: MorePartitions, partitions: _NewPartitions
+) -> Refusal | None:
+    have, count = len(topic.partitions), asked.count
+    if count == have:
+        return Refusal(Error.INVALID_PARTITIONS, f"Topic already has {have} partition(s).")
+    if count < have:
+        return Refusal(
+            Error.INVALID_PARTITIONS,
+            f"The topic {topic.name} currently has {have} partition(s); {count} would not be an"
+            " increase.",
+        )
+    if count > PARTITION_NUMBER_MAX + 1:
+        return Refusal(
+            Error.INVALID_PARTITIONS,
+            f"{count} partitions are more than a topic may have: {PARTITION_NUMBER_MAX + 1}",
+        )
+    new = count - have
+    refusal = partitions.refusal(new)
+    if refusal is None and asked.assignments is not None and len(asked.assignments) != new:
+        return Refusal(
+            Error.INVALID_REPLICA_ASSIGNMENT,
+            f"{new} partitions are new, and {len(asked.assignments)} are assigned",
+        )
+    return refusal
+
+
+def _replication_factor(topic: Topic) -> int:
+    """That of the first partition, without what a reassignment only adds until it is done."""
+    for _, partition in topic.existing():
+        return len(partition.final)
+    # A log may hold a topic whose partitions never came.
+    return 1
+
+
+def too_few_brokers(draft: PendingDecision, factor: int, available: int) -> Refusal:
+    """Return the refusal of a replication factor above the number of brokers."""
+    registered = len(draft.image.brokers)
+    reason = (
+        f"only {available} broker(s) are registered."
+        if available == registered
+        else f"only {available} of {registered} registered broker(s) are available."
+    )
+    return Refusal(
+        Error.INVALID_REPLICATION_FACTOR,
+        f"Unable to replicate the partition {factor} time(s): The target replication factor of"
+        f" {factor} cannot be reached because {reason}",
+    )
+
+
+def replicas_refusal(draft: PendingDecision, number: int, replicas: Replicas) -> Refusal | None:
+    """Return the reason to refuse these replicas for the new partition of this number, or None."""
+    where = f"partition {number}: "
+    refusal = assignment_refusal(replicas, draft.image.brokers, where=where)
+    refusal = refusal or cordon_refusal(draft.image, replicas, where=where)
+    if refusal is not None:
+        return refusal
+    if not any(draft.live(replica) for replica in replicas):
+        return Refusal(
+            Error.INVALID_REPLICA_ASSIGNMENT,
+            f"{where}every broker of {replicas} is fenced or shutting down",
+        )
+    return None
+
+
+def _new_partition(
+    draft: PendingDecision, topic_id: UUID, number: int, replicas: Replicas
+) -> kafka_records.Partition:
+    isr = tuple([replica for replica in replicas if draft.live(replica)])
+    record = kafka_records.Partition(
+        partition_id=number,
+        topic_id=topic_id,
+        replicas=replicas,
+        isr=isr,
+        leader=isr[0],
+        leader_epoch=0,
+        partition_epoch=0,
+        directories=draft.directories(None, replicas),
+    )
+    wrong = check_invariants(created(record))
+    assert wrong is None, f"new partition {number}: {wrong}"
+    return record
 
 
 def delete_topics(draft: PendingDecision, command: DeleteTopics) -> Slices[TopicsDeleted]:

@@ -171,7 +171,7 @@ def test_a_topic_that_is_named_twice_gets_nothing_and_the_others_do() -> None:
 def test_the_bound_is_of_the_request_and_not_of_each_topic(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("statemachine.topics.new_partitions.CREATED_PARTITIONS_MAX", 5)
+    monkeypatch.setattr("statemachine.topics.topics.CREATED_PARTITIONS_MAX", 5)
     world = a_world()
     create(world, new("o", 2))
     first, second = grow(
