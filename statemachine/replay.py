@@ -156,12 +156,20 @@ def _take_over(
 
 def _partition_change(image: Image, record: kafka_records.PartitionChange, _offset: int) -> None:
     topic = image.topics.get(record.topic_id)
-    before = None if topic is None else topic.partition(record.partition_id)
-    if topic is None or before is None:
+    if topic is not None:
+        change_partition(image, topic, record.partition_id, record)
+
+
+def change_partition(
+    image: Image, topic: Topic, number: int, change: kafka_records.PartitionChange
+) -> None:
+    """Apply a change to this partition, whichever one the record names."""
+    before = topic.partition(number)
+    if before is None:
         return
-    after = merged(before, record)
-    image.set_partition(topic, record.partition_id, after)
-    note_left(image, before, after, record.move or NO_MOVE)
+    after = merged(before, change)
+    image.set_partition(topic, number, after, before)
+    note_left(image, before, after, change.move or NO_MOVE)
 
 
 def note_left(
@@ -172,15 +180,11 @@ def note_left(
 ) -> None:
     """Count the partition where it has left its move with this change, and is not complete."""
     outcome = left(before, after, asked_by)
-    if outcome is not None:
-        count_left(image, before.stage.move, outcome)
-
-
-def count_left(image: Image, move_id: MoveId, outcome: MoveOutcome) -> None:
-    """One partition more has left the move like this."""
-    move = image.moves.get(move_id)
-    if move is not None and outcome is not MoveOutcome.COMPLETED:
-        image.set_move(move_id, replace(move, left=move.left.plus(outcome)))
+    if outcome is None or outcome is MoveOutcome.COMPLETED:
+        return
+    move = image.moves.get(before.stage.move)
+    if move is not None:
+        image.set_move(move.id, replace(move, left=move.left.plus(outcome)))
 
 
 def _partition(image: Image, record: kafka_records.Partition, _offset: int) -> None:

@@ -1,40 +1,26 @@
 """Bulk replay: apply many committed records at once, with the same result as one by one.
 
-What makes it faster is that most records are alike. Those that say ordinary partitions become rows
-together, without a value of any. Of changes between which nothing else was said, each partition has
-all of its own merged, and only what comes out of that goes into the image and its index. Everything
-else is replayed one by one, in its place.
+Most records are alike. Those of ordinary partitions become rows together, without a value for any.
+ISR changes of one topic that follow each other change its rows together. Everything else is
+replayed one by one, in its place.
 """
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from itertools import chain, groupby, repeat
+from itertools import chain, count, groupby, repeat
 from typing import Final, NamedTuple
-
-from msgspec.structs import replace
 
 from statemachine.image.image import Image
 from statemachine.image.partition_table import NO_KEY, IsrUpdate, Topic
 from statemachine.limits import PARTITION_NUMBER_MAX
-from statemachine.partitions.registration import PartitionRegistration, left, merged
 from statemachine.records import kafka_records
-from statemachine.records.codec import (
-    CHANGE_HEAD_BYTES,
-    TOPIC_ID_BYTES,
-    Change,
-    change_of,
-    decode,
-    number_of,
-)
+from statemachine.records.codec import change_of, decode, number_of
 from statemachine.records.isr_changes import IsrChanges, IsrsOfTopic, decode_isrs, raw_topic_of
 from statemachine.records.partition_codec import CHANGE_FRAMES, PARTITION_FRAMES
 from statemachine.records.primitives import uuid_of
 from statemachine.records.row_codec import WIDTH_MAX, Numbers, Rows, rows_of
 from statemachine.records.shapes import SameShapeRecords, shape_of
-from statemachine.replay import REPLAY_MOVES, count_left, replay
-from statemachine.vocabulary import NO_MOVE, MoveId, MoveOutcome, Replicas
-
-_FRAME_BYTES: Final = 3
+from statemachine.replay import REPLAY_MOVES, change_partition, replay
 
 _ALIKE_MIN: Final = 8
 """Partitions of one shape that are read together; of fewer each is as fast by itself."""
@@ -218,29 +204,25 @@ def _change_isrs(image: Image, changes: IsrsOfTopic, offset: int) -> bool:
 
 
 def _replay_others(image: Image, values: Sequence[bytes], offset: int, step: int) -> None:
-    """Replay each by itself, but for changes of partitions that follow each other."""
-    changes: dict[bytes, list[bytes]] = {}
-    frame = CHANGE_FRAMES[-1]
-    for place, value in enumerate(values):
-        head = value[:CHANGE_HEAD_BYTES]
-        known = changes.get(head)
-        if known is not None:
-            known.append(value)
-        elif value.startswith(frame):
-            changes[head] = [value]
+    """Replay each by itself; what changes of partitions have in common is decoded once."""
+    raw_id, topic = b"", None
+    for at, value in zip(count(offset, step), values, strict=False):
+        if value.startswith(CHANGE_FRAMES):
+            change = change_of(value)
+            image.index.settle()
+            image.at(at)
+            if raw_topic_of(value) != raw_id:
+                raw_id = raw_topic_of(value)
+                topic = image.topics.get(uuid_of(raw_id))
+            if topic is not None:
+                change_partition(image, topic, number_of(value), change)
         else:
-            _merge(image, changes, offset)
-            changes = {}
-            if value.startswith(CHANGE_FRAMES):
-                # Of another version. It has heads of its own, so the two are not mixed.
-                frame = value[:_FRAME_BYTES]
-                changes[head] = [value]
-            else:
-                record = decode(value)
-                if not _is_apart(image, record):
-                    image.index.settle()
-                replay(image, record, offset + step * place)
-    _merge(image, changes, offset)
+            record = decode(value)
+            if not _is_apart(image, record):
+                image.index.settle()
+            replay(image, record, at)
+            # A topic may have come or gone.
+            raw_id = b""
 
 
 def _is_apart(image: Image, record: kafka_records.Record) -> bool:
@@ -256,75 +238,3 @@ def _is_apart(image: Image, record: kafka_records.Record) -> bool:
     if topic is None or not 0 <= number < len(topic.keys):
         return True
     return topic.keys[number] == NO_KEY
-
-
-def _merge(image: Image, changes: dict[bytes, list[bytes]], offset: int) -> None:
-    """Take in changes by partition, in the order in which the partitions were first named."""
-    if not changes:
-        return
-    image.index.settle()
-    # What a transaction undoes it undoes as a whole: any offset within it will do.
-    offset = max(offset, image.end_offset)
-    image.at(offset)
-    topics: dict[bytes, Topic | None] = {}
-    for head, values in changes.items():
-        said = [change_of(value) for value in dict.fromkeys(values)]
-        raw = head[-TOPIC_ID_BYTES:]
-        if raw in topics:
-            topic = topics[raw]
-        else:
-            topic = topics[raw] = image.topics.get(uuid_of(raw))
-        if topic is not None:
-            _change(image, topic, number_of(head), offset, values, said)
-
-
-def _change(
-    image: Image,
-    topic: Topic,
-    number: int,
-    offset: int,
-    values: Sequence[bytes],
-    said: Sequence[Change],
-) -> None:
-    """Take in all changes of one partition, `values`, which say these different things."""
-    if len(said) == sum([each.only_isr for each in said]):
-        # Each takes the place of the one before, and is counted.
-        last = said[0] if len(values) == 1 else change_of(values[-1])
-        _change_isr(image, topic, number, last.change.isr, len(values), offset)
-        return
-    before = topic.partition(number)
-    if before is None:
-        return
-    leaving: list[tuple[MoveId, MoveOutcome]] = []
-    image.set_partition(topic, number, _after(before, values, leaving))
-    for move_id, outcome in leaving:
-        count_left(image, move_id, outcome)
-
-
-def _change_isr(
-    image: Image, topic: Topic, number: int, isr: Replicas | None, changes: int, offset: int
-) -> None:
-    """Let the ISR be what the last of so many changes says."""
-    assert isr is not None
-    if image.change_isrs(topic, IsrUpdate((number,), (isr,), (changes,), (offset,))):
-        return
-    before = topic.partition(number)
-    if before is not None:
-        epoch = before.partition_epoch + changes
-        image.set_partition(topic, number, replace(before, isr=isr, partition_epoch=epoch))
-
-
-def _after(
-    before: PartitionRegistration,
-    values: Sequence[bytes],
-    leaving: list[tuple[MoveId, MoveOutcome]],
-) -> PartitionRegistration:
-    """The partition after these changes; the moves that it leaves, with how, go into `leaving`."""
-    after = before
-    for value in values:
-        change = change_of(value).change
-        earlier, after = after, merged(after, change)
-        outcome = left(earlier, after, change.move or NO_MOVE)
-        if outcome is not None:
-            leaving.append((earlier.stage.move, outcome))
-    return after

@@ -14,7 +14,7 @@ import struct
 from collections.abc import Callable
 from functools import lru_cache
 from operator import attrgetter
-from typing import Any, Final, NamedTuple, TypeAlias, get_args
+from typing import Any, Final, TypeAlias, get_args
 from uuid import UUID
 
 from msgspec import Struct
@@ -126,19 +126,11 @@ def decode(value: bytes | memoryview) -> kafka_records.Record:
         raise MalformedRecord(f"a string is not UTF-8: {error.reason}") from error
 
 
-class Change(NamedTuple):
-    """The content of a PartitionChange without its partition."""
-
-    change: kafka_records.PartitionChange
-    """Its partition means nothing."""
-    only_isr: bool
-    """Whether it says an ISR, and nothing else."""
-
-
-def change_of(value: bytes) -> Change:
-    """Decode a value with one of the `CHANGE_FRAMES`. Raises MalformedRecord, as `decode`.
+def change_of(value: bytes) -> kafka_records.PartitionChange:
+    """Decode a value with one of the `CHANGE_FRAMES`; the result names no partition and topic.
 
     A log of a million changes says the same few things again and again, of other partitions.
+    Raises MalformedRecord, as `decode`.
     """
     body = value[CHANGE_HEAD_BYTES:]
     try:
@@ -155,14 +147,11 @@ def number_of(head: bytes) -> int:
     return number
 
 
-def _change(body: bytes) -> Change:
+def _change(body: bytes) -> kafka_records.PartitionChange:
     change, end = decode_change(_NO_PARTITION + body, 0)
     if end != len(_NO_PARTITION) + len(body):
         raise MalformedRecord("the record is longer than its fields")
-    only_isr = kafka_records.PartitionChange(
-        partition_id=change.partition_id, topic_id=change.topic_id, isr=change.isr
-    )
-    return Change(change, change.isr is not None and change == only_isr)
+    return change
 
 
 _remembered_change = lru_cache(maxsize=CHANGES_REMEMBERED_MAX)(_change)
