@@ -5,13 +5,12 @@ ISR changes of one topic that follow each other change its rows together. Everyt
 replayed one by one, in its place.
 """
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
-from itertools import chain, count, groupby, repeat
+from itertools import chain, count, groupby
 from typing import Final, NamedTuple
 
 from statemachine.image.image import Image
-from statemachine.image.partition_table import NO_KEY, IsrUpdate, Topic
+from statemachine.image.partition_table import NO_KEY, Topic
 from statemachine.limits import PARTITION_NUMBER_MAX
 from statemachine.records import kafka_records
 from statemachine.records.codec import change_of, decode, number_of
@@ -185,22 +184,12 @@ def _replay_changes(image: Image, values: Sequence[bytes], offset: int, step: in
 
 
 def _change_isrs(image: Image, changes: IsrsOfTopic, offset: int) -> bool:
-    """Give the partitions these ISRs if each has a row; return whether that is so."""
-    topic_id, numbers, isrs = changes
-    topic = image.topics.get(topic_id)
-    if topic is None:
+    """Give the partitions these ISRs if each has a row and is named once; return whether it is."""
+    topic = image.topics.get(changes.topic_id)
+    if topic is None or len(set(changes.numbers)) < len(changes.numbers):
         return False
     image.index.settle()
-    last = dict(zip(numbers, isrs, strict=True))
-    if len(last) == len(numbers):
-        offsets = range(offset, offset + len(numbers))
-        return image.change_isrs(topic, IsrUpdate(numbers, isrs, repeat(1), offsets))
-    # The last one counts, and each of them. What is undone is undone as a whole, as of others.
-    counts = Counter(numbers)
-    update = IsrUpdate(
-        list(last), list(last.values()), map(counts.__getitem__, last), repeat(offset)
-    )
-    return image.change_isrs(topic, update)
+    return image.change_isrs(topic, changes, offset)
 
 
 def _replay_others(image: Image, values: Sequence[bytes], offset: int, step: int) -> None:

@@ -13,12 +13,13 @@ from uuid import UUID
 from statemachine.brokers.registration import BrokerRegistration
 from statemachine.image.delta import MetadataDelta
 from statemachine.image.partition_index import PartitionIndex
-from statemachine.image.partition_table import NO_KEY, IsrUpdate, SharedState, Topic
+from statemachine.image.partition_table import NO_KEY, SharedState, Topic
 from statemachine.image.read_view import TABLES, ReadView
 from statemachine.image.undo_log import Transaction, UndoLog
 from statemachine.partitions.registration import PartitionRegistration
 from statemachine.reassignment.move import Move, Owned, OwnedKey
 from statemachine.records import kafka_records, own_records
+from statemachine.records.isr_changes import IsrsOfTopic
 from statemachine.records.row_codec import Rows
 from statemachine.vocabulary import METADATA_VERSION, BrokerId, MoveId, Resource
 
@@ -291,19 +292,23 @@ class Image:
             self.at(offset + number - first)
             self._overwrote(topic, number, None)
 
-    def change_isrs(self, topic: Topic, isrs: IsrUpdate) -> bool:
-        """The partitions have these ISRs; False: one must be said as a value, nothing is done."""
-        columns, numbers = topic.partitions, isrs.numbers
+    def change_isrs(self, topic: Topic, changes: IsrsOfTopic, offset: int) -> bool:
+        """Give partitions, each named once, these ISRs by records from `offset` on.
+
+        Returns False, and changes nothing, if one of them must be a value.
+        """
+        columns, numbers = topic.partitions, changes.numbers
         if self._read_view is not None:
             self._read_view.partitions.keep_rows(topic, numbers)
         rows = [] if self._undo_log is None else list(map(columns.row, numbers))
-        became = columns.change_isrs(isrs)
+        became = columns.change_isrs(numbers, changes.isrs)
         if became is None:
             return False
         for before, after, _, some in became:
             self.index.change_isrs([topic.keys[number] for number in some], before, after)
         if self._undo_log is not None:
-            self._undo_log.note_each(isrs.offsets, Image._set_row, repeat(topic), numbers, rows)
+            offsets = range(offset, offset + len(numbers))
+            self._undo_log.note_each(offsets, Image._set_row, repeat(topic), numbers, rows)
         if self._delta is not None:
             self._delta.partitions |= dict.fromkeys(zip(repeat(topic.topic_id), numbers))
         return True

@@ -9,7 +9,7 @@ outside can tell the two apart.
 """
 
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import repeat
 from typing import Final, NamedTuple
 from uuid import UUID
@@ -36,17 +36,6 @@ NO_KEY: Final = 0xFFFFFFFF
 """The key of a number that no partition has."""
 
 _NO_REPLICAS: Final = (0,) * WIDTH_MAX
-
-
-class IsrUpdate(NamedTuple):
-    """ISR changes of many records: partitions of one topic, each of them once."""
-
-    numbers: Sequence[int]
-    isrs: Sequence[Replicas]
-    changes: Iterable[int]
-    """After how many changes of each."""
-    offsets: Iterable[int]
-    """Of the records, for each partition."""
 
 
 class UpdatedRows(NamedTuple):
@@ -211,33 +200,34 @@ class PartitionTable:
         unpack_from, rows, size = self._form.split.unpack_from, self._rows, self._form.size
         return [unpack_from(rows, number * size) for number in numbers]
 
-    def change_isrs(self, isrs: IsrUpdate) -> list[UpdatedRows] | None:
-        """Let rows have these ISRs; None where one is no row, or would be none.
+    def change_isrs(
+        self, numbers: Sequence[int], isrs: Sequence[Replicas]
+    ) -> list[UpdatedRows] | None:
+        """Give rows, each named once, these ISRs; None if one is no row, or would be none.
 
-        Then nothing is done. Of a thousand rows most are like others, but for their epochs.
+        Then nothing is changed. Of a thousand rows most are like others, but for their epochs.
         """
-        splits = self.splits(isrs.numbers)
+        splits = self.splits(numbers)
         if splits is None:
             return None
         pack, known = self._form.isr.pack, dict[tuple[bytes, bytes, Replicas], UpdatedRows]()
         packed = []
         try:
-            for number, isr, more, (head, _, epoch, tail) in zip(
-                isrs.numbers, isrs.isrs, isrs.changes, splits, strict=False
-            ):
-                became = known.get((head, tail, isr))
+            for number, isr, (head, _, epoch, tail) in zip(numbers, isrs, splits, strict=True):
+                key = head, tail, isr
+                became = known.get(key)
                 if became is None:
-                    found = self._became(number, isr)
-                    if found is None:
+                    became = self._became(number, isr)
+                    if became is None:
                         return None
-                    became = known[(head, tail, isr)] = found
+                    known[key] = became
                 became.numbers.append(number)
-                packed.append(pack(epoch + more, became.places))
+                packed.append(pack(epoch + 1, became.places))
         except DoesNotFit:
             return None
         rows, size, first = self._rows, self._form.size, self._form.isr_at(0)
         end = first + self._form.isr.size
-        for number, each in zip(isrs.numbers, packed, strict=True):
+        for number, each in zip(numbers, packed, strict=True):
             row_at = number * size
             rows[row_at + first : row_at + end] = each
             self._made.pop(number, None)

@@ -1,6 +1,5 @@
 """A topic has the same partitions whether they are rows or values, and rows say what they are."""
 
-from itertools import repeat
 from typing import Any
 from uuid import UUID
 
@@ -9,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from statemachine.image.partition_table import IsrUpdate, PartitionTable, SharedState
+from statemachine.image.partition_table import PartitionTable, SharedState
 from statemachine.limits import PARTITIONS_REMEMBERED_MAX
 from statemachine.partitions.registration import PartitionRegistration, Stage
 from statemachine.records import kafka_records, row_codec
@@ -99,12 +98,9 @@ class Twin:
         assert self.columns.get(number) == self.columns.peek(number) == before
 
     def isr(self, number: int, drawn: PartitionRegistration) -> None:
-        """Three changes of one, and one of another, if there is another; or nothing at all."""
+        """The ISR of one changes, and of another if there is another; or nothing at all."""
         isrs = {number: drawn.isr, number // 2: drawn.isr[:1]}
-        changes = dict(zip(isrs, (3, 1), strict=False))
-        became = self.columns.change_isrs(
-            IsrUpdate(list(isrs), list(isrs.values()), changes.values(), repeat(0))
-        )
+        became = self.columns.change_isrs(list(isrs), list(isrs.values()))
         if became is None:
             return
         was = {each: before for before, _, _, some in became for each in some}
@@ -113,7 +109,7 @@ class Twin:
             before = self.listed[each]
             assert before is not None
             assert was[each] == before.isr
-            epoch = before.partition_epoch + changes[each]
+            epoch = before.partition_epoch + 1
             self.listed[each] = replace(before, isr=isr, partition_epoch=epoch)
 
     def trim(self, *_: object) -> None:
@@ -292,9 +288,7 @@ def test_isrs_of_partitions_that_are_alike_are_told_apart(
         columns.put(number, partition)
         expected.append(replace(partition, isr=after, partition_epoch=number + 1))
     numbers = range(len(drawn))
-    became = columns.change_isrs(
-        IsrUpdate(numbers, [after for _, after, _ in drawn], repeat(1), repeat(0))
-    )
+    became = columns.change_isrs(numbers, [after for _, after, _ in drawn])
     assert became is not None
     told = {each: (before, after) for before, after, _, some in became for each in some}
     assert told == {number: (before, after) for number, (before, after, _) in enumerate(drawn)}
@@ -306,6 +300,6 @@ def test_an_isr_whose_epoch_has_no_place_in_a_row_leaves_the_row_as_it_is() -> N
     columns.make_room(1)
     last = replace(VALID, partition_epoch=2**31 - 1)
     columns.put(0, last)
-    assert columns.change_isrs(IsrUpdate((0,), (VALID.isr[:1],), (1,), (0,))) is None
+    assert columns.change_isrs((0,), (VALID.isr[:1],)) is None
     columns.forget()
     assert columns.get(0) == last
