@@ -1,9 +1,8 @@
 """Commands and answers of the state machine. Values only.
 
-A command holds what was asked for as it was asked: it may be wrong in every way that its types
-allow. An answer leaves only after the records of its decision are committed. Each part of a command
-has its own result, and a refused part leaves no trace.
-
+A command is a request as it came: it may be wrong in every way that its types allow. An answer
+leaves only after the records of its decision are committed. Each part of a command has its own
+result, and a refused part leaves no trace.
 """
 
 from collections.abc import Mapping, Sequence
@@ -44,7 +43,7 @@ class Result(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Done(Result, frozen=True, kw_only=True, gc=False):
-    """It is done, or was so already; or it is refused as a whole."""
+    """The command is carried out, or changes nothing, or is refused as a whole."""
 
 
 class IsrMember(Struct, frozen=True, gc=False):
@@ -66,7 +65,7 @@ class IsrProposal(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class AlterPartition(Struct, frozen=True, kw_only=True, gc=False):
-    """A broker wants the ISR of partitions that it leads changed (api 56)."""
+    """Change the ISR of partitions that the sender leads (api 56)."""
 
     broker_id: BrokerId
     broker_epoch: int
@@ -74,7 +73,7 @@ class AlterPartition(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Reassignment(Struct, frozen=True, kw_only=True, gc=False):
-    """The replicas that a partition is to have; None cancels what is under way."""
+    """The target replicas of a partition; None cancels its reassignment."""
 
     topic: str
     partition: int
@@ -88,9 +87,9 @@ class AlterReassignments(MoveOptions, frozen=True, kw_only=True, gc=False):
     may_change_factor: bool = True
     """Whether a partition may end with another number of replicas than it has (KIP-860)."""
     who: str = ""
-    """Who asks: what is begun is a move of theirs."""
+    """The principal of the request."""
     dry_run: bool = False
-    """Only answer what would become of it."""
+    """Answer with the effects, and change nothing."""
 
 
 class ElectionType(Enum):
@@ -108,7 +107,7 @@ class ElectLeaders(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class PartitionAltered(Result, frozen=True, kw_only=True, gc=False):
-    """One proposal of AlterPartition; without an error, what the partition is now."""
+    """The result of one proposal; without an error, the partition as it is now."""
 
     topic_id: UUID
     partition: int
@@ -120,7 +119,7 @@ class PartitionAltered(Result, frozen=True, kw_only=True, gc=False):
 
 
 class PartitionsAltered(Result, frozen=True, kw_only=True, gc=False):
-    """In the order asked for; none if the sender is refused."""
+    """One result for each part of the request, in its order; none if the sender is refused."""
 
     partitions: tuple[PartitionAltered, ...] = ()
 
@@ -132,17 +131,17 @@ class ReassignmentAltered(Result, frozen=True, kw_only=True, gc=False):
     partition: int
     replicas: Replicas = ()
     steps: tuple[Replicas, ...] = ()
-    """Of a dry run what the replicas would be after each step; told of the first partitions."""
+    """In a dry run, the replicas after each step of the first partitions."""
 
 
 class ReassignmentsAltered(Struct, frozen=True, kw_only=True, gc=False):
-    """In the order asked for."""
+    """One result for each part of the request, in its order."""
 
     partitions: tuple[ReassignmentAltered, ...]
     move_id: MoveId = NO_MOVE
-    """The move that was begun; where nothing had to change, one that brings it already."""
+    """The move that was begun; if nothing had to change, a running move with these targets."""
     repeated: bool = False
-    """Whether this was answered before, and is not carried out again."""
+    """Whether this is the stored answer to an earlier request with the same key."""
 
 
 class LeaderElected(Result, frozen=True, kw_only=True, gc=False):
@@ -153,13 +152,13 @@ class LeaderElected(Result, frozen=True, kw_only=True, gc=False):
 
 
 class LeadersElected(Struct, frozen=True, kw_only=True, gc=False):
-    """In the order asked for; when all were asked, those alone that needed a leader."""
+    """One result for each partition named, in order; or for each that needed a leader."""
 
     partitions: tuple[LeaderElected, ...]
 
 
 class BeginMove(MoveOptions, frozen=True, kw_only=True, gc=False):
-    """Give these partitions these replicas. One that cannot be does not stop the others."""
+    """Begin a move to these replicas. A partition that is refused does not stop the others."""
 
     reassignments: tuple[Reassignment, ...]
     who: str = ""
@@ -167,77 +166,74 @@ class BeginMove(MoveOptions, frozen=True, kw_only=True, gc=False):
     may_change_factor: bool = True
     """Whether a partition may end with another number of replicas than it has (KIP-860)."""
     broker: BrokerId | None = None
-    """Whom a drain empties."""
+    """The broker that a drain empties."""
 
 
 class MoveStarted(Result, frozen=True, kw_only=True, gc=False):
     """The move that was begun, or why there is none."""
 
     move_id: MoveId = 0
-    """0 where nothing had to change, or nothing can, or it is only tried."""
+    """0 if nothing had to change, nothing can, or the request is a dry run."""
     accepted: int = 0
-    """Partitions that belong to the move; of a rollback that is only tried all that would change,
-    those included that have it at once by a cancel."""
+    """Partitions that belong to the move; in the dry run of a rollback, all that would change."""
     refused_count: int = 0
     refused: tuple[ReassignmentAltered, ...] = ()
-    """The first of those that are refused, with their reasons."""
+    """The first partitions that are refused, with their reasons."""
     foreseen: tuple[ReassignmentAltered, ...] = ()
-    """Of a rollback that is only tried: what each partition that changes would have in the end."""
+    """In the dry run of a rollback, the replicas that each changed partition would have."""
     repeated: bool = False
-    """Whether this was answered before, and is not carried out again."""
+    """Whether this is the stored answer to an earlier request with the same key."""
 
 
 class MoveAltered(Result, frozen=True, kw_only=True, gc=False):
-    """One move that was paused, resumed or altered, or why it was not."""
+    """The result of pausing, resuming, cancelling or altering one move."""
 
     move_id: MoveId
 
 
 class CancelMoves(Struct, frozen=True, kw_only=True, gc=False):
-    """Revert the step that is under way and drop the rest: of all that is named here."""
+    """Revert the steps under way of everything named here, and drop the steps after them."""
 
     partitions: tuple[tuple[str, int], ...] = ()
     topics: tuple[str, ...] = ()
     moves: tuple[MoveId, ...] = ()
     everything: bool = False
-    """Whatever is being reassigned, in a move or not."""
+    """All partitions under reassignment, in a move or not."""
     dry_run: bool = False
-    """Only answer what each partition would have then."""
+    """Answer with the replicas of each partition afterwards, and change nothing."""
 
 
 class MovesCancelled(Struct, frozen=True, kw_only=True, gc=False):
-    """The replicas of each partition after the cancel, by topic and number; number -1 stands for a
-    topic.
-    """
+    """The replicas of each partition after the cancel, by topic and number; -1 is a whole topic."""
 
     partitions: tuple[ReassignmentAltered, ...] = ()
     moves: tuple[MoveAltered, ...] = ()
-    """Of the moves that were named whether they were running, in the order asked."""
+    """Whether each named move was running, in order."""
     done_count: int = 0
     refused_count: int = 0
-    """Of the partitions; where an answer is repeated there may be more than are told of."""
+    """Of partitions; a repeated answer may name fewer."""
     repeated: bool = False
-    """Whether this was answered before, and is not carried out again."""
+    """Whether this is the stored answer to an earlier request with the same key."""
 
 
 class RollBackMove(Struct, frozen=True, kw_only=True, gc=False):
-    """Cancel what is left of a move, and begin one back to what its partitions had before it."""
+    """Cancel the rest of a move, and begin one back to the replicas before it."""
 
     move_id: MoveId
     who: str = ""
     dry_run: bool = False
-    """Only answer what each partition would have then."""
+    """Answer with the replicas of each partition afterwards, and change nothing."""
 
 
 class PauseMoves(Struct, frozen=True, kw_only=True, gc=False):
-    """Begin no further steps of these moves; with None of any, of those to come as well."""
+    """Begin no further steps of these moves; None is all moves, including later ones."""
 
     moves: tuple[MoveId, ...] | None
     who: str = ""
 
 
 class ResumeMoves(Struct, frozen=True, kw_only=True, gc=False):
-    """Go on with these moves, or with None end the pause of all."""
+    """Resume these moves; None ends the pause of all."""
 
     moves: tuple[MoveId, ...] | None
     who: str = ""
@@ -250,31 +246,31 @@ class AlterMove(OptionsChange, frozen=True, kw_only=True, gc=False):
 
 
 class MovesAltered(Struct, frozen=True, kw_only=True, gc=False):
-    """In the order asked for; none if all were asked for at once."""
+    """One result for each move named, in order; none if the request was for all."""
 
     moves: tuple[MoveAltered, ...] = ()
     repeated: bool = False
-    """Whether this was answered before, and is not carried out again."""
+    """Whether this is the stored answer to an earlier request with the same key."""
 
 
 class AdvanceMoves(Struct, frozen=True, kw_only=True, gc=False):
-    """Go on with what one decision did not finish: begin the steps for which there is room, and
-    complete and elect what a change of configurations has allowed.
+    """Continue what bounded decisions left: begin steps within the limits, complete and elect.
 
-    The active controller asks it of itself.
+    The active controller issues it.
     """
 
 
 class MovesAdvanced(Struct, frozen=True, kw_only=True, gc=False):
-    """The steps have begun."""
+    """The answer to AdvanceMoves."""
 
     is_left: bool
-    """Whether there is more to do already."""
+    """Whether another AdvanceMoves has something to do."""
 
 
 class ForgetMoves(Struct, frozen=True, kw_only=True, gc=False):
-    """List and remember no longer what is too old or too much, and unregister brokers that were to
-    go once they are empty; asked by the active controller.
+    """Forget old moves and keys, and unregister brokers that were to go once they are empty.
+
+    The active controller issues it.
     """
 
 
@@ -291,36 +287,36 @@ KeyedAnswer: TypeAlias = ReassignmentsAltered | MoveStarted | MovesCancelled | M
 
 
 class IdempotentCommand(Struct, frozen=True, kw_only=True, gc=False):
-    """A request that may be asked again, by its asker or for it, and is to be carried out once."""
+    """A request with an idempotency key: however often it is repeated, it is carried out once."""
 
     key: str
-    """Chosen by the asker, of whom only this request has it."""
+    """Chosen by the client for this request alone."""
     fingerprint: bytes
-    """Of the request as it was asked: another one with the same key is refused."""
+    """Of the request: another request with the same key is refused."""
     command: KeyedCommand
 
 
 class RegisterBroker(Struct, frozen=True, kw_only=True, gc=False):
-    """An incarnation of a broker wants to belong to the cluster (api 62, KIP-631)."""
+    """Register an incarnation of a broker (api 62, KIP-631)."""
 
     broker_id: BrokerId
     cluster_id: str
     """The cluster that the broker was formatted for."""
     our_cluster_id: str
-    """The cluster that this is."""
+    """The id of this cluster."""
     incarnation_id: UUID
     endpoints: tuple[kafka_records.Endpoint, ...]
     features: tuple[kafka_records.FeatureRange, ...]
     rack: str | None = None
     log_dirs: Directories = ()
     previous_epoch: int | None = None
-    """The epoch that it stopped cleanly with, -1 if it did not; None if it cannot say (KIP-966)."""
+    """The epoch of its clean shutdown, -1 if there was none; None if it cannot say (KIP-966)."""
     kraft_version: int = 0
     """The level of kraft.version, which is in no metadata record."""
 
 
 class BrokerHeartbeat(Struct, frozen=True, kw_only=True, gc=False):
-    """A broker lives, and says what it wants next (api 63, KIP-631)."""
+    """A broker is alive, and asks for its next state (api 63, KIP-631)."""
 
     broker_id: BrokerId
     broker_epoch: int
@@ -329,7 +325,7 @@ class BrokerHeartbeat(Struct, frozen=True, kw_only=True, gc=False):
     want_fence: bool = False
     want_shut_down: bool = False
     offline_log_dirs: Directories = ()
-    """Those of its log directories that have failed (KIP-858)."""
+    """Its log directories that have failed (KIP-858)."""
     lowest_live_offset: int | None = None
     """The lowest such offset among live brokers, from `Sessions`; None if none is live."""
 
@@ -341,21 +337,21 @@ class FenceBrokers(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class UnregisterBroker(Struct, frozen=True, kw_only=True, gc=False):
-    """A broker will not come back (api 64)."""
+    """Unregister a broker that will not come back (api 64)."""
 
     broker_id: BrokerId
     only_if_empty: bool = False
-    """Refuse a broker that is alive, or still has replicas; Kafka's request does not."""
+    """Refuse a broker that is alive or has replicas, which Kafka's request does not."""
 
 
 class CordonBrokers(Struct, frozen=True, kw_only=True, gc=False):
-    """These brokers shall get no new replicas, or may again. What they have stays."""
+    """Place no new replicas on these brokers, or end that. What they have stays."""
 
     broker_ids: tuple[BrokerId, ...]
     cordoned: bool
     unregister: bool = False
-    """Of a cordon: unregister each once it has no replicas and is fenced, whoever leads then. An
-    end of the cordon puts an end to that as well."""
+    """With a cordon: unregister each once it has no replicas and is fenced. The end of the cordon
+    ends that too."""
 
 
 class BrokerRegistered(Result, frozen=True, kw_only=True, gc=False):
@@ -374,7 +370,7 @@ class HeartbeatAnswered(Result, frozen=True, kw_only=True, gc=False):
 
 
 class BrokersFenced(Struct, frozen=True, kw_only=True, gc=False):
-    """The brokers that this fences, without those that are unknown or were fenced already."""
+    """The brokers that the command has fenced."""
 
     broker_ids: tuple[BrokerId, ...]
 
@@ -386,23 +382,23 @@ class BrokerCordoned(Result, frozen=True, kw_only=True, gc=False):
 
 
 class BrokersCordoned(Struct, frozen=True, kw_only=True, gc=False):
-    """One result for each broker named, in the order asked."""
+    """One result for each broker named, in order."""
 
     brokers: tuple[BrokerCordoned, ...]
 
 
 class FoundCluster(Struct, frozen=True, kw_only=True, gc=False):
-    """The first active controller of an empty log says which features are in force."""
+    """Put the features of a new cluster in force."""
 
     metadata_version: int
     features: tuple[tuple[str, int], ...] = ()
-    """Levels of other features, where they shall differ from the defaults of that level."""
+    """Levels of other features that differ from the defaults of that level."""
     default_min_isr: int = 1
     """`min.insync.replicas` of the cluster, which the ELR needs in the log (KIP-966)."""
 
 
 class RegisterController(Struct, frozen=True, kw_only=True, gc=False):
-    """A controller says where it is (api 70, KIP-919)."""
+    """Register the endpoints of a controller (api 70, KIP-919)."""
 
     controller_id: int
     incarnation_id: UUID
@@ -411,7 +407,7 @@ class RegisterController(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class AllocateProducerIds(Struct, frozen=True, kw_only=True, gc=False):
-    """A broker needs a block of producer ids (api 67, KIP-730)."""
+    """Allocate a block of producer ids to a broker (api 67, KIP-730)."""
 
     broker_id: BrokerId
     broker_epoch: int
@@ -438,7 +434,7 @@ class ConfigOp(Struct, frozen=True, kw_only=True, gc=False):
 
     name: str
     operation: int
-    """A `ConfigOperation`, or any other number that somebody sent."""
+    """A `ConfigOperation`, or any other number in the request."""
     value: str | None = None
 
 
@@ -451,7 +447,7 @@ class ConfigChange(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class IncrementalAlterConfigs(Struct, frozen=True, kw_only=True, gc=False):
-    """Change configurations, or with `validate_only` say what would become of it (api 44)."""
+    """Change configurations, or with `validate_only` only check the change (api 44)."""
 
     changes: tuple[ConfigChange, ...]
     validate_only: bool = False
@@ -480,7 +476,7 @@ class ConfigAltered(Result, frozen=True, kw_only=True, gc=False):
 
 
 class ConfigsAltered(Struct, frozen=True, kw_only=True, gc=False):
-    """Each resource once, in the order in which it is first asked for."""
+    """Each resource once, in the order of its first occurrence."""
 
     resources: tuple[ConfigAltered, ...]
 
@@ -502,7 +498,7 @@ class AssignReplicasToDirs(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class ReplicasAssigned(Result, frozen=True, kw_only=True, gc=False):
-    """In the order asked for; none if the sender is refused."""
+    """One result for each part of the request, in its order; none if the sender is refused."""
 
     replicas: tuple[Done, ...] = ()
 
@@ -523,7 +519,7 @@ class UpgradeType(Enum):
 
 
 class FeatureUpdate(Struct, frozen=True, kw_only=True, gc=False):
-    """One feature shall be in force at another level; 0 is "not at all"."""
+    """A feature and its new level; 0 is "not in force"."""
 
     name: str
     level: int
@@ -531,14 +527,14 @@ class FeatureUpdate(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class UpdateFeatures(Struct, frozen=True, kw_only=True, gc=False):
-    """Features shall be in force at other levels, all of them or none (api 57, KIP-584)."""
+    """Change the levels of features, all of them or none (api 57, KIP-584)."""
 
     updates: tuple[FeatureUpdate, ...]
     validate_only: bool = False
     controller_id: int
-    """The active controller, which speaks for this code."""
+    """The active controller, whose code decides."""
     voters: tuple[int, ...]
-    """The controllers that must be able to follow."""
+    """The controllers that must support the levels."""
     kraft_version: int = 0
     """The level of kraft.version, which is in no metadata record."""
     default_min_isr: int = 1
@@ -561,7 +557,7 @@ class QuotaChange(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class AlterClientQuotas(Struct, frozen=True, kw_only=True, gc=False):
-    """Change quotas, or with `validate_only` say what would become of it (api 49, KIP-546)."""
+    """Change quotas, or with `validate_only` only check the change (api 49, KIP-546)."""
 
     changes: tuple[QuotaChange, ...]
     validate_only: bool = False
@@ -574,7 +570,7 @@ class QuotaAltered(Result, frozen=True, kw_only=True, gc=False):
 
 
 class ClientQuotasAltered(Struct, frozen=True, kw_only=True, gc=False):
-    """Each entity once, in the order in which it is first asked for."""
+    """Each entity once, in the order of its first occurrence."""
 
     entities: tuple[QuotaAltered, ...]
 
@@ -584,7 +580,7 @@ class NewTopic(Struct, frozen=True, kw_only=True, gc=False):
 
     name: str
     topic_id: UUID
-    """Drawn by the caller, since nothing here is random."""
+    """Chosen at random by the caller: the state machine is deterministic."""
     partition_count: int = -1
     replication_factor: int = -1
     assignments: tuple[tuple[int, Replicas], ...] = ()
@@ -593,7 +589,7 @@ class NewTopic(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class CreateTopics(Struct, frozen=True, kw_only=True, gc=False):
-    """Create topics, or with `validate_only` say what would become of it (api 19)."""
+    """Create topics, or with `validate_only` only check the request (api 19)."""
 
     topics: tuple[NewTopic, ...]
     validate_only: bool = False
@@ -604,7 +600,7 @@ class CreateTopics(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class MorePartitions(Struct, frozen=True, kw_only=True, gc=False):
-    """A topic that is to have `count` partitions in all."""
+    """A topic and its new total of partitions."""
 
     name: str
     count: int
@@ -613,14 +609,14 @@ class MorePartitions(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class CreatePartitions(Struct, frozen=True, kw_only=True, gc=False):
-    """Give topics more partitions, or with `validate_only` say what would become of it (api 37)."""
+    """Add partitions to topics, or with `validate_only` only check the request (api 37)."""
 
     topics: tuple[MorePartitions, ...]
     validate_only: bool = False
 
 
 class DeleteTopics(Struct, frozen=True, kw_only=True, gc=False):
-    """Delete topics, each named or given by its id (api 20)."""
+    """Delete topics, each by name or by id (api 20)."""
 
     topics: tuple[str | UUID, ...]
 
@@ -635,7 +631,7 @@ class TopicCreated(Result, frozen=True, kw_only=True, gc=False):
 
 
 class TopicsCreated(Struct, frozen=True, kw_only=True, gc=False):
-    """In the order asked for."""
+    """One result for each part of the request, in its order."""
 
     topics: tuple[TopicCreated, ...]
 
@@ -647,7 +643,7 @@ class PartitionsAdded(Result, frozen=True, kw_only=True, gc=False):
 
 
 class PartitionsCreated(Struct, frozen=True, kw_only=True, gc=False):
-    """In the order asked for; a topic that is named more than once is answered once."""
+    """One result for each topic, in the order of the request."""
 
     topics: tuple[PartitionsAdded, ...]
 
@@ -660,7 +656,7 @@ class TopicDeleted(Result, frozen=True, kw_only=True, gc=False):
 
 
 class TopicsDeleted(Struct, frozen=True, kw_only=True, gc=False):
-    """In the order asked for."""
+    """One result for each part of the request, in its order."""
 
     topics: tuple[TopicDeleted, ...]
 
@@ -716,8 +712,8 @@ class Decision(Struct, frozen=True, gc=False):
     records: Sequence[kafka_records.Record]
     answer: Answer
     is_complete: bool = True
-    """Otherwise it is too much for one decision: the same command leads to the rest, decided on
-    what these records leave, and the answer is that of the last one.
+    """False if the work is too much for one decision: the same command, decided again after these
+    records, does the rest, and the last answer counts.
     """
     decided: Mapping[int, PartitionRegistration] = {}
-    """The partitions that the records change once, as these leave them; for `replay_decided`."""
+    """The partitions that the records change once, as they are afterwards; for `replay_decided`."""
