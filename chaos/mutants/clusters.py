@@ -53,8 +53,8 @@ CLUSTERS: Final = (
     Mutant(
         name="a retried request is executed again after fail-over",
         module="statemachine.reassignment.idempotency",
-        old="        known = draft.image.keys.get(command.key)\n",
-        new="        known = None\n",
+        old="    refusal, known = _refusal(command), draft.image.keys.get(command.key)\n",
+        new="    refusal, known = _refusal(command), None\n",
         caught_by=("L3",),
         directed=(
             "tests/statemachine/reassignment/test_idempotency_keys.py::"
@@ -66,8 +66,8 @@ CLUSTERS: Final = (
     Mutant(
         name="the preferred leader does not come first",
         module="statemachine.reassignment.step",
-        old="    return limits.parallel_replicas != UNLIMITED and target[0] in addable\n",
-        new="    return limits.parallel_replicas == 0 and target[0] in addable\n",
+        old="    alone = limits.parallel_replicas != UNLIMITED and target[0] in addable\n",
+        new="    alone = limits.parallel_replicas == 0 and target[0] in addable\n",
         caught_by=("P16",),
         directed="tests/statemachine/reassignment/test_reassignment_steps.py",
         kind="cluster",

@@ -133,7 +133,10 @@ def _set(draft: PendingDecision, asked: _Asked) -> Refusal | None:
     refusal = conflict(resource, current, after, touched=touched, has_elr=draft.has_elr)
     if refusal is None:
         _tell_moves(draft, asked, current, values)
-        draft.set_configs(resource, _worth_recording(resource, current, values))
+        if resource[0] != BROKER_RESOURCE:
+            # A broker reads a key store again when its path is set to what it was (KAFKA-14136).
+            values = {name: value for name, value in values.items() if value != current.get(name)}
+        draft.set_configs(resource, values)
     return refusal
 
 
@@ -158,13 +161,6 @@ def _tell_moves(
             throttle.amend(draft, (asked.resource, name), without_moves[name])
         elif not asked.is_whole or values[name] != current.get(name):
             throttle.leave_to_user(draft, (asked.resource, name))
-
-
-def _worth_recording(resource: Resource, current: Mapping[str, str], values: _Values) -> _Values:
-    if resource[0] == BROKER_RESOURCE:
-        # A broker reads a key store again when its path is set to what it was (KAFKA-14136).
-        return values
-    return {name: value for name, value in values.items() if value != current.get(name)}
 
 
 # --- what becomes of the values of one resource --------------------------------------------------

@@ -7,6 +7,7 @@ applies is given, in the order of `Reason`.
 
 from collections.abc import Iterator
 from enum import Enum
+from typing import Final
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -40,12 +41,15 @@ class State(Enum):
 class Why(Struct, frozen=True, kw_only=True, gc=False):
     """One reason, for programs and, in `detail`, for people."""
 
-    reason: Reason
+    reason: Reason | None
     detail: str = ""
     brokers: Replicas = ()
     """Those it is about."""
     since_ms: int = 0
     """Since when, where that is noted apart from the step: a pause, a broker that is fenced."""
+
+
+_NOTHING: Final = Why(reason=None)
 
 
 class Position(Struct, frozen=True, kw_only=True, gc=False):
@@ -76,15 +80,15 @@ def position(image: Image, topic: Topic, number: int) -> Position | None:
     if partition.waits:
         begun += 1
         reasons = _waiting(image, topic, partition)
-    why = next(reasons, None)
+    why = next(reasons, _NOTHING)
     return Position(
         step=max(begun, 1),
         of=max(begun, 1) - 1 + len(planned_steps(image, topic, partition)),
         state=_state(partition, why),
-        reason=None if why is None else why.reason,
-        detail="" if why is None else why.detail,
-        brokers=() if why is None else why.brokers,
-        since_ms=max(partition.stage.since_ms, 0 if why is None else why.since_ms),
+        reason=why.reason,
+        detail=why.detail,
+        brokers=why.brokers,
+        since_ms=max(partition.stage.since_ms, why.since_ms),
         adding=partition.adding,
         removing=partition.removing,
     )
@@ -114,10 +118,9 @@ def planned_steps(
     return (current, *after) if in_flight else after
 
 
-def _state(partition: PartitionRegistration, why: Why | None) -> State:
+def _state(partition: PartitionRegistration, why: Why) -> State:
     if partition.waits:
-        paused = why is not None and why.reason in _PAUSES
-        return State.PAUSED if paused else State.WAITING
+        return State.PAUSED if why.reason in _PAUSES else State.WAITING
     if partition.adding and not any(each in partition.isr for each in partition.adding):
         return State.GROWING
     return State.CATCHING_UP

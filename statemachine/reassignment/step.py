@@ -85,73 +85,17 @@ def step(
     `min_isr` is what the topic is configured to; a partition needs no more than it has replicas.
     """
     assert current != target, f"{target} is reached: there is no next step"
-    new = tuple(each for each in target if each not in current)
-    old = tuple(each for each in current if each not in target)
-    if limits.is_unlimited or not (new or old):
-        return _stepped(current, target, leader, new, old)
-    if leader == NO_LEADER:
-        return Blocked(reason=Reason.NO_LEADER)
-    addable = live_ones(new, live)
-    if new and not addable:
-        return Blocked(reason=Reason.NO_LIVE_TARGET, brokers=new)
-    dropped: Replicas = ()
-    count = 1
-    if not preferred_goes_first(addable, target, limits):
-        dropped = old[: limits.parallel_replicas]
-        count = replacements(current, target, dropped, limits)
-    in_sync = sum(each not in dropped for each in isr)
-    count = raised(count, in_sync, len(current) - len(dropped), min_isr)
-    added = addable[: min(count, limits.replica_movements)]
-    dropped = not_thinned(current, target, dropped, added)
-    assert added or dropped, f"{current} to {target} goes neither on nor waits"
-    return _stepped(current, target, leader, added, dropped)
-
-
-def preferred_goes_first(addable: Replicas, target: Replicas, limits: Limits) -> bool:
-    """Rule 2: a preferred leader that is new comes alone, and takes the load over before the rest.
-
-    Only where the replicas of a step are counted: otherwise all of them come at once, and it too.
-    """
-    return limits.parallel_replicas != UNLIMITED and target[0] in addable
-
-
-def replacements(current: Replicas, target: Replicas, dropped: Replicas, limits: Limits) -> int:
-    """Rule 3: as many new ones as are wanted in the place of the dropped, up to the limit.
-
-    None, while there are more replicas than there will be in the end.
-    """
-    wanted = len(target) - (len(current) - len(dropped))
-    return min(limits.parallel_replicas, max(0, wanted))
-
-
-def raised(count: int, in_sync: int, kept: int, min_isr: int) -> int:
-    """Rule 4: enough new ones that min ISR is reached once they are in sync, whatever the limit.
-
-    `in_sync` of the `kept` replicas count. Where the ISR is at min ISR before the step this never
-    takes more than are dropped, so that only a partition under min ISR can pass the limit.
-    """
-    return count if in_sync == kept else max(count, min_isr - in_sync)
-
-
-def live_ones(new: Replicas, live: Live) -> Replicas:
-    """Rule 5: only live brokers are added; the next one in order takes the place of a dead one."""
-    return tuple(each for each in new if live(each))
-
-
-def not_thinned(
-    current: Replicas, target: Replicas, dropped: Replicas, added: Replicas
-) -> Replicas:
-    """Rule 5 goes on: where fewer can be added, fewer go, or data would be held by fewer for long.
-
-    There are never fewer replicas than before or than there will be, whichever is less.
-    """
-    at_least = min(len(current), len(target))
-    return dropped[: len(current) + len(added) - at_least]
-
-
-def _stepped(
-    current: Replicas, target: Replicas, leader: BrokerId, added: Replicas, dropped: Replicas
-) -> Step:
+    added = tuple(each for each in target if each not in current)
+    dropped = tuple(each for each in current if each not in target)
+    if not limits.is_unlimited and (added or dropped):
+        if leader == NO_LEADER:
+            return Blocked(reason=Reason.NO_LEADER)
+        # Rule 5: only live brokers are added; the next one in order takes the place of a dead one.
+        addable = tuple(each for each in added if live(each))
+        if added and not addable:
+            return Blocked(reason=Reason.NO_LIVE_TARGET, brokers=added)
+        added, dropped = _limited(current, target, addable, dropped, isr, min_isr, limits)
+        assert added or dropped, f"{current} to {target} goes neither on nor waits"
     after = tuple(each for each in current if each not in dropped) + added
     return Step(
         adding=added,
@@ -160,6 +104,37 @@ def _stepped(
         replicas=in_step_order(after, target),
         moves_leader=leader in dropped or target[0] in added,
     )
+
+
+def _limited(
+    current: Replicas,
+    target: Replicas,
+    addable: Replicas,
+    old: Replicas,
+    isr: Replicas,
+    min_isr: int,
+    limits: Limits,
+) -> tuple[Replicas, Replicas]:
+    """Return the replicas that the next step adds and drops."""
+    # Rule 2: a preferred leader that is new comes alone, and takes the load over before the rest.
+    # Only where the replicas of a step are counted: otherwise all of them come at once, and it too.
+    alone = limits.parallel_replicas != UNLIMITED and target[0] in addable
+    dropped = () if alone else old[: limits.parallel_replicas]
+    # Rule 3: as many new ones as are wanted in the place of the dropped, up to the limit. None,
+    # while there are more replicas than there will be in the end.
+    kept = len(current) - len(dropped)
+    count = 1 if alone else min(limits.parallel_replicas, max(0, len(target) - kept))
+    # Rule 4: enough new ones that min ISR is reached once they are in sync, whatever the limit.
+    # Where the ISR is at min ISR before the step this never takes more than are dropped, so that
+    # only a partition under min ISR can pass the limit.
+    in_sync = sum(each not in dropped for each in isr)
+    if in_sync != kept:
+        count = max(count, min_isr - in_sync)
+    added = addable[: min(count, limits.replica_movements)]
+    # Rule 5 goes on: where fewer can be added, fewer go, or data would be held by fewer for long.
+    # There are never fewer replicas than before or than there will be, whichever is less.
+    at_least = min(len(current), len(target))
+    return added, dropped[: len(current) + len(added) - at_least]
 
 
 STEPS_SHOWN_MAX: Final = 1_000
@@ -193,14 +168,10 @@ def steps_left(
             limits=limits,
         )
         if isinstance(coming, Blocked):
-            live, isr = _anyone, current
+            live, isr = (lambda _broker_id: True), current
             continue
         found.append(coming)
         current = coming.replicas
         isr = tuple(each for each in current if live(each) or each in isr)
         leader = current[0] if coming.moves_leader else leader
     return tuple(found)
-
-
-def _anyone(_broker_id: BrokerId) -> bool:
-    return True

@@ -21,7 +21,7 @@ from statemachine.partitions.change_builder import change_partition
 from statemachine.partitions.leader_election import Election
 from statemachine.partitions.registration import NO_STAGE, PartitionRegistration, Stage
 from statemachine.pending_decision import PendingDecision
-from statemachine.reassignment.scheduler.advance import attached, begins_at_once, staying
+from statemachine.reassignment.settings import limits
 from statemachine.vocabulary import BrokerId, MoveId, Replicas
 
 _LISTED_MAX: Final = 20
@@ -42,11 +42,51 @@ def direct(
     refusal = refusal or cordon_refusal(draft.image, newcomers)
     if refusal is not None:
         return refusal
-    if begins_at_once(draft):
+    # Without a limit or a pause of all moves nothing has to wait.
+    if draft.all_paused is None and limits(draft).is_unlimited:
         desired = grown(partition, target, Stage(move_id, 1, draft.now_ms))
     else:
         desired = attached(partition, target, Stage(move_id, 0, draft.now_ms))
     return change_partition(draft, topic, number, desired)
+
+
+def staying(partition: PartitionRegistration, target: Replicas) -> Replicas:
+    """The replicas that a new target leaves for now, in their order.
+
+    A replica that was only added for the old target goes at once, unless it is in sync, eligible or
+    the last known leader (KIP-966): no other may have its data. It is then removed like any other.
+    """
+    needed = {*target, *partition.isr, *partition.elr, *partition.last_known_elr}
+    return tuple(
+        replica
+        for replica in partition.replicas
+        if replica in needed or replica not in partition.adding
+    )
+
+
+def attached(
+    partition: PartitionRegistration, target: Replicas, stage: Stage
+) -> PartitionRegistration:
+    """The partition as it waits for its position to set out for `target`, from what it has now.
+
+    A step under way keeps the replicas that the new target or the ISR needs.
+    """
+    kept = staying(partition, target)
+    adding = tuple(replica for replica in partition.adding if replica in target)
+    removing = tuple(replica for replica in partition.removing if replica not in target)
+    before = partition.base
+    at_least = min(len(before), len(target))
+    # Without what it was to make budget for, nobody goes.
+    removing = removing[: max(0, len(kept) - at_least)] if adding else ()
+    return replace(
+        partition,
+        replicas=kept,
+        adding=adding,
+        removing=removing,
+        target=target,
+        original=before,
+        stage=replace(stage, step=1, base=before) if adding else stage,
+    )
 
 
 def grown(

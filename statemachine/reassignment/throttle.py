@@ -11,7 +11,7 @@ written once and not with every step. It is only cut down where another move com
 that are in sync are never held up, so that a list which says more than it has to does no harm.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import chain
 from typing import Final, TypeAlias
 
@@ -69,8 +69,8 @@ def begin(
     """
     if draft.image.owned:
         for topic in dict.fromkeys(topics):
-            for key in _lists_of(topic.name):
-                yield _set(draft, key)
+            for name in LISTS:
+                yield _set(draft, ((TOPIC_RESOURCE, topic.name), name))
     if rate_of(draft.move(move_id)):
         yield from _take(draft, move_id, zip(topics, numbers, strict=True))
 
@@ -162,11 +162,6 @@ def rate_of(move: Move | None, ended: Iterable[MoveId] = ()) -> int:
     return move.options.throttle_bytes_per_s
 
 
-def _lists_of(topic_name: str) -> Iterator[OwnedKey]:
-    for name in LISTS:
-        yield ((TOPIC_RESOURCE, topic_name), name)
-
-
 def _take(draft: PendingDecision, move_id: MoveId, partitions: _Partitions) -> Slices[None]:
     needed = yield from _needed(draft, move_id, partitions)
     for key, pairs in needed.items():
@@ -225,7 +220,9 @@ def _set(
     if owned is None or not owned.holders:
         value = current if before is None else before.previous
     elif name in RATES:
-        value = _lowest_rate(draft, owned) or current
+        rates = (rate_of(draft.move(each), draft.ended) for each in owned.holders)
+        lowest = min(filter(None, rates), default=None)
+        value = current if lowest is None else str(lowest)
     else:
         there = parts(current or "")
         kept = [each for each in there if _counts(draft, resource[1], each, owned.holders)]
@@ -234,12 +231,6 @@ def _set(
         draft.set_configs(resource, {name: value})
     length = max(len(current or ""), len(value or ""))
     return CONFIGURED_US + length // BYTES_LISTED_IN_US
-
-
-def _lowest_rate(draft: PendingDecision, owned: Owned) -> str | None:
-    rates = (rate_of(draft.move(each), draft.ended) for each in owned.holders)
-    lowest = min(filter(None, rates), default=0)
-    return str(lowest) if lowest else None
 
 
 def _counts(draft: PendingDecision, topic_name: str, pair: str, holders: Sequence[MoveId]) -> bool:

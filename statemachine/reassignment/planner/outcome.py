@@ -28,18 +28,6 @@ class Balance(Struct, frozen=True, kw_only=True):
     """Partitions with more replicas in a rack than the racks call for; None where racks are not
     known."""
 
-    @property
-    def replica_gap(self) -> int:
-        """The difference in replicas between the fullest and the emptiest broker."""
-        counts = [load.replicas for load in self.loads]
-        return max(counts, default=0) - min(counts, default=0)
-
-    @property
-    def leader_gap(self) -> int:
-        """As `replica_gap`, of preferred leaders."""
-        counts = [load.leaders for load in self.loads]
-        return max(counts, default=0) - min(counts, default=0)
-
 
 def balance(assignment: Assignment, racks: Racks) -> Balance:
     """Return the balance of the partitions over these brokers and all others that have some of

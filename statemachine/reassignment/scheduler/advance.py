@@ -8,6 +8,7 @@ is passed over for one that does, a bounded number of times. Without limits all 
 from collections.abc import Iterator
 from heapq import merge
 from itertools import islice
+from operator import attrgetter
 from typing import Final, NamedTuple
 
 from msgspec.structs import replace
@@ -37,7 +38,6 @@ from statemachine.reassignment.scheduler.queue import (
 from statemachine.reassignment.settings import Limits, limits
 from statemachine.reassignment.step import Blocked, Step, step
 from statemachine.slices import CHANGED_US, LOOKED_AT_US, PASSED_US, Slices
-from statemachine.vocabulary import Replicas
 
 
 class Budget:
@@ -113,6 +113,9 @@ class _Candidate(NamedTuple):
     """Where it stands after what the decision has changed, if it has."""
 
 
+_BY_POSITION: Final = attrgetter("position")
+
+
 class _Changed(NamedTuple):
     """The changes of this decision among the waiting partitions."""
 
@@ -148,50 +151,6 @@ def advance(
         return False
     budget = yield from budget_of(draft, in_force)
     return (yield from _StepStarter(draft, queue, budget, at_most).begin(changed))
-
-
-def begins_at_once(draft: PendingDecision) -> bool:
-    """Return True if a new move need not wait: no limit, and no pause of all moves."""
-    return draft.all_paused is None and limits(draft).is_unlimited
-
-
-def staying(partition: PartitionRegistration, target: Replicas) -> Replicas:
-    """The replicas that a new target leaves for now, in their order.
-
-    A replica that was only added for the old target goes at once, unless it is in sync, eligible or
-    the last known leader (KIP-966): no other may have its data. It is then removed like any other.
-    """
-    needed = {*target, *partition.isr, *partition.elr, *partition.last_known_elr}
-    return tuple(
-        replica
-        for replica in partition.replicas
-        if replica in needed or replica not in partition.adding
-    )
-
-
-def attached(
-    partition: PartitionRegistration, target: Replicas, stage: Stage
-) -> PartitionRegistration:
-    """The partition as it waits for its position to set out for `target`, from what it has now.
-
-    A step under way keeps the replicas that the new target or the ISR needs.
-    """
-    kept = staying(partition, target)
-    adding = tuple(replica for replica in partition.adding if replica in target)
-    removing = tuple(replica for replica in partition.removing if replica not in target)
-    before = partition.base
-    at_least = min(len(before), len(target))
-    # Without what it was to make budget for, nobody goes.
-    removing = removing[: max(0, len(kept) - at_least)] if adding else ()
-    return replace(
-        partition,
-        replicas=kept,
-        adding=adding,
-        removing=removing,
-        target=target,
-        original=before,
-        stage=replace(stage, step=1, base=before) if adding else stage,
-    )
 
 
 def _begun(partition: PartitionRegistration, found: Step, now_ms: int) -> PartitionRegistration:
@@ -242,8 +201,8 @@ class _StepStarter:
         self, group: PriorityGroup, changed: _Changed, held: BitMap
     ) -> Iterator[_Candidate]:
         waiting = self.queue.groups.get(group, BitMap()) - held
-        drafted = sorted(filter(self._goes_on, changed.groups.get(group, ())), key=_position)
-        return merge(map(self._candidate, waiting), drafted, key=_position)
+        drafted = sorted(filter(self._goes_on, changed.groups.get(group, ())), key=_BY_POSITION)
+        return merge(map(self._candidate, waiting), drafted, key=_BY_POSITION)
 
     def _goes_on(self, drafted: _Candidate) -> bool:
         entry = drafted.entry
@@ -308,7 +267,14 @@ def _changed(
             changed.shadowed.add(position)
         if not partition.target:
             continue
-        entry = pending_entry(draft, topic, partition, in_force)
+        move = draft.move(partition.stage.move)
+        entry = entry_of(
+            partition,
+            configured_min_isr(draft, topic.name),
+            in_force,
+            draft.live,
+            0 if move is None else move.options.priority,
+        )
         before = topic.partition(number)
         if position is None or before is None or before.stage.move != entry.move:
             position = _NO_POSITION_YET + count
@@ -317,18 +283,13 @@ def _changed(
         if entry.group is not None:
             candidate = _Candidate(position, topic, number, entry)
             changed.groups.setdefault(entry.group, []).append(candidate)
-    for position in _of_deleted(draft, queue):
-        changed.shadowed.add(position)
-        yield PASSED_US
-    return changed
-
-
-def _of_deleted(draft: PendingDecision, queue: ReassignmentQueue) -> Iterator[Position]:
     for topic in draft.deleted_topics():
         for key in topic.keys:
             position = queue.position(key)
             if position is not None:
-                yield position
+                changed.shadowed.add(position)
+                yield PASSED_US
+    return changed
 
 
 def _drafted(
@@ -347,17 +308,3 @@ def _drafted(
             partition_before = topic.partition(number)
             if partition_before is not None and not draft.has_changed(topic, number):
                 yield topic, number, partition_before
-
-
-def _position(candidate: _Candidate) -> Position:
-    return candidate.position
-
-
-def pending_entry(
-    draft: PendingDecision, topic: Topic, partition: PartitionRegistration, in_force: Limits
-) -> QueueEntry:
-    """The queue entry of a partition that this decision has changed."""
-    move = draft.move(partition.stage.move)
-    priority = 0 if move is None else move.options.priority
-    min_isr = configured_min_isr(draft, topic.name)
-    return entry_of(partition, min_isr, in_force, draft.live, priority)

@@ -162,8 +162,8 @@ def test_the_outcome_counts_copies_leaders_and_bytes() -> None:
     assert told.leaders_moved == 2
     assert told.bytes_moved == 1_000
     assert (told.before.crowded, told.after.crowded) == (1, 0)
-    assert (told.before.replica_gap, told.after.replica_gap) == (0, 2)
-    assert (told.before.leader_gap, told.after.leader_gap) == (2, 2)
+    assert [(each.replicas, each.leaders) for each in told.before.loads] == [(2, 2), (2, 1), (2, 0)]
+    assert [(each.replicas, each.leaders) for each in told.after.loads] == [(3, 2), (1, 1), (2, 0)]
 
 
 def test_bytes_are_unknown_unless_they_are_known_of_everything_that_is_copied() -> None:
