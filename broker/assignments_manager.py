@@ -69,10 +69,10 @@ def directory_report(image: Image, key: PartitionKey, me: BrokerId, own: UUID) -
     partition = None if topic is None else topic.partition(key.number)
     if topic is None or partition is None or me not in partition.replicas:
         return DirectoryReport.KNOWN
-    said = directory_of(partition, me)
-    if said == own:
+    known = directory_of(partition, me)
+    if known == own:
         return DirectoryReport.KNOWN
-    if said in (DIRECTORY_MIGRATING, DIRECTORY_UNASSIGNED) or partition.leader != NO_LEADER:
+    if known in (DIRECTORY_MIGRATING, DIRECTORY_UNASSIGNED) or partition.leader != NO_LEADER:
         return DirectoryReport.REPORT
     is_waited_for = me in (*partition.isr, *partition.elr, *partition.last_known_elr)
     if is_waited_for and not unclean_election_allowed(image, topic.name):
@@ -109,7 +109,7 @@ class AssignmentsManager(PartitionListener):
         """Return whether every replica that needs a report has been reported."""
         return not self._waiting and not self._is_reporting
 
-    # --- what happens -----------------------------------------------------------------------------
+    # --- events -------------------------------------------------------------------------------
 
     def on_role_change(self, partition: Partition) -> None:
         """Check a partition that was just opened or is about to be removed."""
@@ -149,7 +149,7 @@ class AssignmentsManager(PartitionListener):
             if self.is_settled:
                 self.on_settled()
 
-    # --- inside -----------------------------------------------------------------------------------
+    # --- inside -------------------------------------------------------------------------------
 
     def _note(self, keys: Iterable[PartitionKey]) -> None:
         """Queue the open replicas whose directory the controller does not know."""
@@ -184,12 +184,12 @@ class AssignmentsManager(PartitionListener):
         while self._waiting and len(batch) < ASSIGNED_PARTITIONS_MAX:
             key = next(iter(self._waiting))
             del self._waiting[key]
-            judged = self._directory_report(key)
-            if judged is DirectoryReport.WITHHELD:
+            decision = self._directory_report(key)
+            if decision is DirectoryReport.WITHHELD:
                 self._withhold(key)
                 continue
             self.withheld.pop(key, None)
-            if judged is DirectoryReport.REPORT:
+            if decision is DirectoryReport.REPORT:
                 batch.append(key)
         return batch
 

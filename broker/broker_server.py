@@ -129,7 +129,7 @@ class BrokerServer:
         """
         opened, manager, disk = self._opened, self.manager, self._disk
         proposer = AlterPartitionManager(manager, self._controllers)
-        manager.proposer = proposer
+        manager.propose = proposer.submit
         fetch = FetchApi(manager, opened.sweeper)
         producer_ids = ProducerIdManager(manager, self._controllers)
         async with asyncio.TaskGroup() as group:

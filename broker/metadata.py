@@ -27,36 +27,36 @@ class MetadataFollower:
         self.on_change: Callable[[MetadataDelta], None] | None = None
         """Called with the delta of each slice; set it before `run`."""
         self._log: CommittedLog | None = None
-        self._replaying = MetadataLoader(image, replay=replay_values, load_snapshot=begin_loading)
-        self._risen = asyncio.Event()
+        self._loader = MetadataLoader(image, replay=replay_values, load_snapshot=begin_loading)
+        self._advanced = asyncio.Event()
 
     def read_from(self, log: CommittedLog) -> None:
         """Set the source of committed records; once, before `run`."""
         self._log = log
 
-    # What the quorum tells.
+    # --- `StateMachine` of the quorum ---------------------------------------------------------
 
     def snapshot(self) -> StateSnapshot | None:
         # The image may lag behind the high watermark; it always ends at the end of a batch.
-        if not self._replaying.is_ready or not self.image.end_offset:
+        if not self._loader.is_ready or not self.image.end_offset:
             return None
         found = begin(self.image, self.image.end_offset)
         return None if found is None else StateSnapshot(Offset(found.end), found, found.close)
 
     def load_snapshot(self, records: Iterable[bytes], end: Offset, epoch: Epoch) -> None:
-        self._replaying.load(records, end)
-        self._risen.set()
+        self._loader.load(records, end)
+        self._advanced.set()
 
     def on_commit(self, high_watermark: Offset) -> None:
-        self._replaying.raise_to(high_watermark)
-        self._risen.set()
+        self._loader.raise_to(high_watermark)
+        self._advanced.set()
 
     @property
     def is_behind(self) -> bool:
-        return False  # As far as the quorum is concerned: `run` sees to it.
+        return False  # `run` catches up, not the quorum.
 
     def catch_up(self) -> None:
-        raise AssertionError("the task of its own does that")
+        raise AssertionError("`run` catches up")
 
     def on_lead(self, epoch: Epoch, start: Offset) -> None:
         raise AssertionError(f"an observer leads epoch {epoch}")
@@ -68,29 +68,29 @@ class MetadataFollower:
         raise AssertionError(f"an observer led epoch {epoch}")
 
     def on_truncate(self, end: Offset) -> None:
-        assert end >= self.image.end_offset, "what was committed is gone"
+        assert end >= self.image.end_offset, "a committed record was truncated"
 
-    # What is committed, a stride at a time.
+    # --- replay in slices ---------------------------------------------------------------------
 
     @property
     def has_more(self) -> bool:
         """Return whether committed records wait to be replayed."""
-        return self._replaying.is_behind
+        return self._loader.is_behind
 
     def go_on(self) -> None:
         """Replay for a few milliseconds and report the changes."""
         assert self._log is not None
         assert self.on_change is not None
         end = self.image.end_offset
-        self._replaying.go_on(self._log)
+        self._loader.go_on(self._log)
         if self.image.end_offset > end:
             self.on_change(self.image.drain())
 
     async def run(self) -> None:
         """Replay committed records until cancelled."""
         while True:
-            await self._risen.wait()
-            self._risen.clear()
+            await self._advanced.wait()
+            self._advanced.clear()
             while self.has_more:
                 self.go_on()
                 await asyncio.sleep(0)

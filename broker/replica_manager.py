@@ -8,11 +8,11 @@ that this broker is no longer a replica.
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from pathlib import Path
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 from uuid import UUID
 
 from broker.limits import MESSAGE_BYTES_MAX, OPENING_THREADS, SETTLED_AT_ONCE, SWEEP_MS
@@ -45,12 +45,6 @@ from statemachine.vocabulary import BROKER_RESOURCE, CLUSTER_DEFAULT, TOPIC_RESO
 logger = logging.getLogger(__name__)
 
 
-class Proposer(Protocol):
-    """The sender of ISR proposals to the controller."""
-
-    def submit(self, partition: Partition, proposal: IsrProposal) -> None: ...
-
-
 class ReplicaManager:
     """The partitions of this broker and their host; belongs to the event loop."""
 
@@ -78,7 +72,8 @@ class ReplicaManager:
         self.throttles = ReplicationQuotas()
         self.copies = CopyReports()
         self.listeners: list[PartitionListener] = []
-        self.proposer: Proposer | None = None
+        self.propose: Callable[[Partition, IsrProposal], None] | None = None
+        """Sends an ISR proposal to the controller; set it before `run`."""
         self._log_dir = log_dir
         self._segment_bytes_max = segment_bytes_max
         self._message_bytes_max = message_bytes_max
@@ -93,7 +88,7 @@ class ReplicaManager:
         self._waiting: dict[Partition, None] = {}
         self._next_review_ms = 0
 
-    # --- what the metadata says -----------------------------------------------------------------
+    # --- changes of the metadata --------------------------------------------------------------
 
     def apply(self, touched: MetadataDelta) -> None:
         """Apply a change of the image."""
@@ -168,7 +163,7 @@ class ReplicaManager:
                 logger.info("Deleting %s: not a partition of this broker", folder.path)
                 await self._disk.call(discard, folder.path, folder.topic_id)
 
-    # --- what the partitions say ----------------------------------------------------------------
+    # --- `PartitionHost` ----------------------------------------------------------------------
 
     def now_ms(self) -> int:
         return self._clock()
@@ -187,14 +182,14 @@ class ReplicaManager:
             listener.on_role_change(partition)
 
     def on_isr_proposal(self, partition: Partition, proposal: IsrProposal) -> None:
-        assert self.proposer is not None, "an ISR proposal before the start"
-        self.proposer.submit(partition, proposal)
+        assert self.propose is not None, "an ISR proposal before the start"
+        self.propose(partition, proposal)
 
     def copy_reports(self) -> tuple[CopyReport, ...]:
         """The progress reports that are due, of the replicas being added here."""
-        return self.copies.due(self._clock(), self._being_added)
+        return self.copies.due(self._clock(), self._adding_follower)
 
-    # --- deadlines ------------------------------------------------------------------------------
+    # --- deadlines ----------------------------------------------------------------------------
 
     def watch_acks(self, partition: Partition) -> None:
         """Check this partition's acknowledgements for timeouts."""
@@ -218,7 +213,7 @@ class ReplicaManager:
         """Start the periodic review of ISRs."""
         self._sweeper.watch(self, self._clock())
 
-    # --- the end --------------------------------------------------------------------------------
+    # --- the end ------------------------------------------------------------------------------
 
     async def close(self) -> None:
         """Close all logs cleanly, with everything on disk."""
@@ -230,9 +225,9 @@ class ReplicaManager:
         self.partitions.clear()
         await self._disk.call(close_logs, closing)
 
-    # --- inside ---------------------------------------------------------------------------------
+    # --- inside -------------------------------------------------------------------------------
 
-    def _being_added(self, key: PartitionKey) -> FollowerState | None:
+    def _adding_follower(self, key: PartitionKey) -> FollowerState | None:
         partition, topic = self.partitions.get(key), self.image.topics.get(key.topic_id)
         found = None if topic is None else topic.partition(key.number)
         if partition is None or found is None or self.broker_id not in found.adding:
@@ -265,9 +260,9 @@ class ReplicaManager:
                 logger.error("Cannot open %s: %s", folder_name(topic, key.number), result)
                 self.failed[key] = str(result)
             else:
-                await self._take_in(key, topic, *result)
+                await self._start(key, topic, *result)
 
-    async def _take_in(
+    async def _start(
         self, key: PartitionKey, topic: str, opened: OpenedLog, aside: Path | None
     ) -> None:
         """Start a partition whose log is now open, unless it was reassigned."""

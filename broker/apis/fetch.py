@@ -24,7 +24,6 @@ from broker.limits import (
 from broker.partition.follower import divergence
 from broker.partition.partition import Fetched, Partition, PartitionListener
 from broker.replica_manager import ReplicaManager
-from broker.replication.replication_quota import TokenBucket
 from quorum.core.vocabulary import Offset, OffsetAndEpoch
 from quorum.ports import LogFailure
 from quorum.protocol import codec
@@ -195,11 +194,6 @@ class DelayedFetch:
         leading = partition.leading
         return leading is not None and self.replica_id not in leading.isr
 
-    def _throttle_of(self, part: _Part) -> TokenBucket | None:
-        """The token bucket that limits a partition in this response, or None."""
-        is_throttled = part.partition is not None and self._is_throttled(part.partition)
-        return self._throttle if is_throttled else None
-
     def _read(self, part: _Part, max_bytes: int) -> bytes:
         start, limit = part.asked.fetch_offset, self._limit(part)
         if part.partition is None or limit <= start or max_bytes <= 0:
@@ -220,8 +214,8 @@ class DelayedFetch:
         records: dict[_Part, bytes] = {}
         for part in self._parts:
             most_bytes = min(left, part.asked.partition_max_bytes)
-            throttle = self._throttle_of(part)
-            room_bytes = None if throttle is None else throttle.room_bytes(self._now_ms())
+            is_throttled = part.partition is not None and self._is_throttled(part.partition)
+            room_bytes = self._throttle.room_bytes(self._now_ms()) if is_throttled else None
             if room_bytes is not None:
                 most_bytes = min(most_bytes, room_bytes)
             data = self._read(part, most_bytes)
@@ -231,8 +225,8 @@ class DelayedFetch:
                 records[part] = data
                 left -= len(data)
                 is_first = False
-                if throttle is not None:
-                    throttle.take(len(data), self._now_ms())
+                if is_throttled:
+                    self._throttle.take(len(data), self._now_ms())
         self._respond(ErrorCode.NONE, records)
 
     def fail(self, code: ErrorCode) -> None:

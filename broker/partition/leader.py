@@ -110,8 +110,8 @@ class LeaderState:
         "_followers",
         "_lag_ms_max",
         "_me",
+        "_metadata_epoch",
         "_not_before_ms",
-        "_told_epoch",
         "assignment",
         "epoch_start",
         "high_watermark",
@@ -136,7 +136,7 @@ class LeaderState:
         self._me = me
         self._lag_ms_max = lag_ms_max
         self.assignment = assignment
-        self._told_epoch = assignment.partition_epoch
+        self._metadata_epoch = assignment.partition_epoch
         """The last partition epoch from the metadata log, as opposed to an answer."""
         self.epoch_start = log_end
         """The first offset of this leadership."""
@@ -147,9 +147,9 @@ class LeaderState:
         self.pending: IsrProposal | None = None
         self._not_before_ms = 0
         self._followers: dict[BrokerId, FollowerProgress] = {}
-        self._know_followers(assignment, now_ms)
+        self._update_followers(assignment, now_ms)
 
-    # --- what happens to it ------------------------------------------------------------------
+    # --- assignments, appends and fetches -----------------------------------------------------
 
     def update(self, assignment: Assignment, now_ms: int) -> None:
         """Apply an assignment in which this broker still leads.
@@ -165,13 +165,13 @@ class LeaderState:
             # The proposal was based on an older partition epoch.
             self.pending = None
         self.assignment = assignment
-        if assignment.partition_epoch > self._told_epoch + 1:
+        if assignment.partition_epoch > self._metadata_epoch + 1:
             # A replica that was removed and added again meanwhile has deleted its log: only its
             # next fetch confirms anything.
             for progress in self._followers.values():
                 progress.log_end = None
-        self._told_epoch = assignment.partition_epoch
-        self._know_followers(assignment, now_ms)
+        self._metadata_epoch = assignment.partition_epoch
+        self._update_followers(assignment, now_ms)
 
     def appended(self, log_end: int) -> None:
         """Note that the log can be fetched up to `log_end`."""
@@ -216,7 +216,7 @@ class LeaderState:
         if progress is not None:
             progress.last_fetch_ms = now_ms
 
-    # --- what is committed -------------------------------------------------------------------
+    # --- the high watermark -------------------------------------------------------------------
 
     @property
     def isr(self) -> Replicas:
@@ -272,7 +272,7 @@ class LeaderState:
         self.high_watermark = reached
         return True
 
-    # --- who is in sync ----------------------------------------------------------------------
+    # --- the ISR ------------------------------------------------------------------------------
 
     def propose(self, own_epoch: int, now_ms: int, live: LiveEpochs) -> IsrProposal | None:
         """Return the ISR to propose now, or None; the proposal is in flight from here on.
@@ -336,9 +336,9 @@ class LeaderState:
         """The progress of a follower; None if the broker is not a replica."""
         return self._followers.get(follower)
 
-    # --- inside ------------------------------------------------------------------------------
+    # --- inside -------------------------------------------------------------------------------
 
-    def _know_followers(self, assignment: Assignment, now_ms: int) -> None:
+    def _update_followers(self, assignment: Assignment, now_ms: int) -> None:
         for removed in self._followers.keys() - set(assignment.replicas):
             del self._followers[removed]
         for replica in assignment.replicas:

@@ -36,7 +36,7 @@ logger = logging.getLogger(__name__)
 
 IN_FLIGHT_MAX: Final = 2
 NO_EPOCH: Final = -1
-_UNTIL_STIRRED: Final = None
+_UNTIL_EVENT: Final = None
 _BUSY_MS: Final = 10
 _UNREGISTERED_MS: Final = 20
 
@@ -127,21 +127,18 @@ class LeaderFetchState:
         self._connection_failures = 0
         self._has_new = False
 
-    def __len__(self) -> int:
-        return len(self._partitions)
-
     def add(self, partition: Partition) -> None:
         """Start copying a partition."""
         self._partitions[partition] = None
-        self._forgive(partition)
+        self._clear_backoff(partition)
         self._has_new = True
 
     def remove(self, partition: Partition) -> None:
         """Stop copying a partition; responses in flight for it are ignored."""
         self._partitions.pop(partition, None)
-        self._forgive(partition)
+        self._clear_backoff(partition)
 
-    # --- what to ask for -------------------------------------------------------------------------
+    # --- requests -----------------------------------------------------------------------------
 
     def plan(self, under_way: int) -> FetchPlan:
         """Plan the next fetch while `under_way` fetches are in flight.
@@ -151,7 +148,7 @@ class LeaderFetchState:
         """
         is_room = not under_way or (self._has_new and under_way < IN_FLIGHT_MAX)
         if not is_room:
-            return FetchPlan({}, _UNTIL_STIRRED)
+            return FetchPlan({}, _UNTIL_EVENT)
         if self._follower.broker_epoch is None:
             # The leader identifies the incarnation by its broker epoch, and there is none yet.
             return FetchPlan({}, _UNREGISTERED_MS)
@@ -172,7 +169,7 @@ class LeaderFetchState:
                 elif next_ms is None or next_ms > now_ms + _BUSY_MS:
                     # It is being truncated, or its last bytes are being written.
                     next_ms = now_ms + _BUSY_MS
-        return FetchPlan(positions, _UNTIL_STIRRED if next_ms is None else next_ms - now_ms)
+        return FetchPlan(positions, _UNTIL_EVENT if next_ms is None else next_ms - now_ms)
 
     def on_sent(self, positions: dict[Partition, FetchPosition]) -> None:
         """Note that these positions were requested."""
@@ -183,7 +180,7 @@ class LeaderFetchState:
                 del self._partitions[partition]
                 self._partitions[partition] = None
 
-    # --- what came of it -------------------------------------------------------------------------
+    # --- responses ----------------------------------------------------------------------------
 
     def on_response(self) -> None:
         """Note a response of the leader; `apply` handles its partitions."""
@@ -206,31 +203,31 @@ class LeaderFetchState:
         """
         return position_of(partition, self.leader) == position
 
-    def apply(self, partition: Partition, given: FetchedPartition) -> int | None:
+    def apply(self, partition: Partition, response: FetchedPartition) -> int | None:
         """Apply the leader's response for one partition; return the offset to truncate at, if any.
 
         The caller truncates: `begin_truncation`, `truncate_log`, `truncated`.
         """
-        if given.error_code != 0:
-            say = logger.debug if given.error_code in _EXPECTED else logger.warning
-            say("%s: fetch from broker %d failed: %s", partition, self.leader, given.error_name)
+        if response.error_code != 0:
+            say = logger.debug if response.error_code in _EXPECTED else logger.warning
+            say("%s: fetch from broker %d failed: %s", partition, self.leader, response.error_name)
             self._back_off(partition)
             return None
-        if given.diverging_epoch >= 0:
-            return self._truncation_offset(partition, given)
-        if given.records:
+        if response.diverging_epoch >= 0:
+            return self._truncation_offset(partition, response)
+        if response.records:
             try:
-                self._copy(partition, given.records)
+                self._copy(partition, response.records)
             except CorruptBatch as corrupt:
                 logger.error(
                     "%s: corrupt records from broker %d: %s", partition, self.leader, corrupt
                 )
                 self._back_off(partition)
                 return None
-        self._forgive(partition)
+        self._clear_backoff(partition)
         following = partition.following
         assert following is not None
-        following.learn(given.high_watermark, partition.log_end)
+        following.learn(response.high_watermark, partition.log_end)
         return None
 
     def _copy(self, partition: Partition, records: bytes) -> None:
@@ -246,8 +243,8 @@ class LeaderFetchState:
             offsets = partition.log_end - end
             reports.count(partition.key, whole, offsets, self._follower.now_ms())
 
-    def _truncation_offset(self, partition: Partition, given: FetchedPartition) -> int:
-        diverging = OffsetAndEpoch(Epoch(given.diverging_epoch), Offset(given.end_offset))
+    def _truncation_offset(self, partition: Partition, response: FetchedPartition) -> int:
+        diverging = OffsetAndEpoch(Epoch(response.diverging_epoch), Offset(response.end_offset))
         end = truncation_point(partition.history, Offset(partition.log_end), diverging)
         logger.info(
             "%s: diverges from leader %d, which ends epoch %d at %d: truncating to %d from %d",
@@ -272,7 +269,7 @@ class LeaderFetchState:
         self._failures[partition] = failures
         self._not_before_ms[partition] = self._follower.now_ms() + _backoff_ms(failures)
 
-    def _forgive(self, partition: Partition) -> None:
+    def _clear_backoff(self, partition: Partition) -> None:
         self._failures.pop(partition, None)
         self._not_before_ms.pop(partition, None)
 

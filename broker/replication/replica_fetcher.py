@@ -60,9 +60,6 @@ class ReplicaFetcher:
         self._pending: deque[_InFlight] = deque()
         self._wake_up = asyncio.Event()
 
-    def __len__(self) -> int:
-        return len(self._state)
-
     def add(self, partition: Partition) -> None:
         """Start copying a partition."""
         self._state.add(partition)
@@ -89,11 +86,11 @@ class ReplicaFetcher:
                     await self._wake_up.wait()
 
     def _send(self, positions: dict[Partition, FetchPosition]) -> None:
-        asked = _InFlight(positions)
-        self._pending.append(asked)
+        fetch = _InFlight(positions)
+        self._pending.append(fetch)
 
         def done(outcome: Outcome) -> None:
-            asked.outcome = outcome
+            fetch.outcome = outcome
             self._wake_up.set()
 
         self._channel.request(
@@ -113,8 +110,8 @@ class ReplicaFetcher:
             self._partition_bytes_max,
         )
 
-    async def _handle(self, asked: _InFlight) -> None:
-        outcome = asked.outcome
+    async def _handle(self, fetch: _InFlight) -> None:
+        outcome = fetch.outcome
         assert outcome is not None
         problem: object = outcome
         if isinstance(outcome, Reply):
@@ -125,23 +122,23 @@ class ReplicaFetcher:
             else:
                 problem = answer.error_code.name if answer.error_code != 0 else None
         if problem is not None:
-            self._state.on_failure(asked.positions, problem)
+            self._state.on_failure(fetch.positions, problem)
             return
         self._state.on_response()
-        await self._take(asked, answer)
+        await self._apply(fetch, answer)
 
-    async def _take(self, asked: _InFlight, answer: Any) -> None:
+    async def _apply(self, fetch: _InFlight, answer: Any) -> None:
         """Apply the response to each partition."""
         for topic in answer.responses:
             for each in topic.partitions:
                 key = PartitionKey(topic.topic_id, each.partition_index)
                 partition = self._manager.partitions.get(key)
-                position = None if partition is None else asked.positions.get(partition)
+                position = None if partition is None else fetch.positions.get(partition)
                 if partition is None or position is None:
                     continue
                 if not self._state.is_awaited(partition, position):
                     continue
-                cut_at = self._state.apply(partition, _given(each))
+                cut_at = self._state.apply(partition, _response_of(each))
                 if cut_at is not None:
                     partition.begin_truncation()
                     await self._disk.call(partition.truncate_log, cut_at)
@@ -150,7 +147,7 @@ class ReplicaFetcher:
         await self._disk.written()
 
 
-def _given(answer: Any) -> FetchedPartition:
+def _response_of(answer: Any) -> FetchedPartition:
     diverging = answer.diverging_epoch
     return FetchedPartition(
         answer.error_code.value,

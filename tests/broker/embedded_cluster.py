@@ -91,7 +91,7 @@ class Node:
         self.log_dir.mkdir(exist_ok=True)
         controllers = self._controllers
         proposer = AlterPartitionManager(self.manager, controllers)
-        self.manager.proposer = proposer
+        self.manager.propose = proposer.submit
         self.fetchers = ReplicaFetcherManager(
             self.manager,
             self.disk,
