@@ -99,7 +99,8 @@ class Channels:
         channel = self._channels.get(address) or self._open(address)
         try:
             reply = await channel.call(api_key, write, timeout_ms=timeout_ms)
-            return Response(reply.decode(), offset_of(api_key, reply.version, reply.body))
+            response = reply.decode()
+            return Response(response, offset_of(response))
         except RequestFailed as error:
             match error.failure:
                 case NotServed(reason) | Unsendable(reason):

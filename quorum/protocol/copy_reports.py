@@ -4,7 +4,7 @@ Tag 10000, behind Kafka's last field: entries of 36 bytes each, topic id, partit
 bytes a second. Kafka's controllers skip it, and its brokers never send it.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from struct import Struct
 from typing import Final, Protocol, TypeVar
 from uuid import UUID
@@ -12,7 +12,7 @@ from uuid import UUID
 from quorum.protocol.apis import ApiKey
 from quorum.protocol.malformed import Malformed
 from quorum.protocol.shape import Data
-from quorum.records.varint import read_uvarint, uvarint
+from quorum.records.varint import read_tags, uvarint
 
 COPIES_TAG: Final = 10_000
 
@@ -60,19 +60,9 @@ def with_reports(body: bytes, reports: Sequence[CopyReport]) -> bytes:
 
 def reports_of(version: int, body: Data, make: Callable[..., R]) -> tuple[R, ...]:
     """Return the reports of a well-formed heartbeat, built by `make`; raises `Malformed`."""
-    for tag, value in _tags(bytes(body[_FIXED.size :])):
-        if tag == COPIES_TAG:
-            return _reports(version, value, make)
-    return ()
-
-
-def _tags(data: bytes) -> Iterator[tuple[int, bytes]]:
-    count, at = read_uvarint(data, 0)
-    for _ in range(count):
-        tag, at = read_uvarint(data, at)
-        size, at = read_uvarint(data, at)
-        yield tag, data[at : at + size]
-        at += size
+    data = bytes(body[_FIXED.size :])
+    values = (data[start:end] for tag, start, end in read_tags(data, 0)[0] if tag == COPIES_TAG)
+    return _reports(version, next(values, b""), make)
 
 
 def _reports(version: int, value: bytes, make: Callable[..., R]) -> tuple[R, ...]:

@@ -19,7 +19,7 @@ from kio.schema.errors import ErrorCode
 from kio.schema.request_header.v2.header import RequestHeader
 from kio.schema.response_header.v1.header import ResponseHeader
 from kio.static.constants import EntityType
-from kio.static.primitive import i16, i32, i32Timedelta, i64
+from kio.static.primitive import i8, i16, i32, i32Timedelta, i64
 
 Schema: TypeAlias = type[Any]
 
@@ -28,6 +28,7 @@ _TYPES: Final[Mapping[str, Any]] = MappingProxyType(
         "bool": bool,
         "bytes": bytes,
         "error_code": ErrorCode,
+        "int8": i8,
         "int32": i32,
         "int64": i64,
         "string": str,
@@ -288,13 +289,25 @@ def _own_messages(api_key: int) -> tuple[Schema, Schema]:
     return _OWN[api_key]()
 
 
+_READ_FROM_STATE: Final = frozenset({3, 32, 46, 48, 55, 60})
+"""The calls that say how stale their answer may be, and whose answers say what they are as of."""
+_WITHOUT_TIMEOUT: Final = frozenset({58, 81})
+"""The calls whose asker says how long it waits, for which Kafka has no field."""
+
+
 @cache
 def request_class(api_key: int, version: int) -> Schema:
     """The class of a request, ours or kio's."""
     if api_key in _OWN:
         return _own_messages(api_key)[0]
     schema = load_request_schema(api_key, version)
-    return _EXTENDED_REQUESTS[api_key](schema) if api_key in _EXTENDED_REQUESTS else schema
+    if api_key in _EXTENDED_REQUESTS:
+        return _EXTENDED_REQUESTS[api_key](schema)
+    if api_key in _READ_FROM_STATE and schema.__flexible__:
+        return _extended(schema, consistency=_Field("int8", 10_001, -1))
+    if api_key in _WITHOUT_TIMEOUT:
+        return _extended(schema, patience_ms=_Field("int32", 10_003, -1))
+    return schema
 
 
 @cache
@@ -303,6 +316,8 @@ def response_class(api_key: int, version: int) -> Schema:
     if api_key in _OWN:
         return _own_messages(api_key)[1]
     schema = load_response_schema(api_key, version)
-    if api_key == 55 and version < _QUORUM_FROM:
-        return schema
-    return _EXTENDED_RESPONSES[api_key](schema) if api_key in _EXTENDED_RESPONSES else schema
+    if api_key in _EXTENDED_RESPONSES and (api_key != 55 or version >= _QUORUM_FROM):
+        schema = _EXTENDED_RESPONSES[api_key](schema)
+    if api_key in _READ_FROM_STATE and schema.__flexible__:
+        schema = _extended(schema, as_of=_Field("int64", 10_002, -1))
+    return schema
