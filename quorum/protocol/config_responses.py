@@ -95,31 +95,21 @@ def describe_configs_response(schema: type[Any], message: Any, describe: Describ
     results = []
     for asked in message.resources:
         found = describe((asked.resource_type, asked.resource_name))
+        result: dict[str, Any] = {
+            "error_code": 0,
+            "error_message": None,
+            "resource_type": asked.resource_type,
+            "resource_name": asked.resource_name,
+            "configs": (),
+        }
         if isinstance(found, tuple):
             wanted = asked.configuration_keys
-            entries = [_entry(message, each) for each in found if not wanted or each.name in wanted]
-            results.append(_result(asked, 0, None, entries))
+            chosen = (each for each in found if not wanted or each.name in wanted)
+            result["configs"] = [_entry(message, each) for each in chosen]
         else:
-            results.append(_result(asked, found.error.code, found.message, ()))
+            result |= {"error_code": found.error.code, "error_message": _bounded(found.message)}
+        results.append(result)
     return codec.build(schema, {"throttle_time": _ZERO, "results": results})
-
-
-def describe_configs_error(schema: type[Any], message: Any, error: int, reason: str) -> Any:
-    """Build the response with this error for every resource."""
-    results = [_result(asked, error, reason, ()) for asked in message.resources]
-    return codec.build(schema, {"throttle_time": _ZERO, "results": results})
-
-
-def _result(
-    asked: Any, error: int, reason: str | None, entries: Sequence[dict[str, Any]]
-) -> dict[str, Any]:
-    return {
-        "error_code": error,
-        "error_message": _bounded(reason),
-        "resource_type": asked.resource_type,
-        "resource_name": asked.resource_name,
-        "configs": entries,
-    }
 
 
 def _entry(message: Any, entry: ConfigEntry) -> dict[str, Any]:
@@ -150,25 +140,17 @@ def quota_filters(message: Any, make: Callable[..., F]) -> list[F]:
 
 def describe_quotas_response(schema: type[Any], found: tuple[EntityQuotas, ...] | Refused) -> Any:
     """Build kio's response of `schema` from the quotas that were found, or the refusal."""
-    if not isinstance(found, tuple):
-        return describe_quotas_error(schema, found.error.code, found.message)
-    entries = [
-        {
-            "entity": [{"entity_type": p.type, "entity_name": p.name} for p in each.entity],
-            "values": [{"key": key, "value": value} for key, value in each.quotas],
-        }
-        for each in found
-    ]
-    return _quotas(schema, 0, None, entries)
-
-
-def describe_quotas_error(schema: type[Any], error: int, reason: str) -> Any:
-    """Build the response with this error."""
-    return _quotas(schema, error, reason, None)
-
-
-def _quotas(schema: type[Any], error: int, reason: str | None, entries: Any) -> Any:
-    values = {"error_code": error, "error_message": _bounded(reason), "entries": entries}
+    values: dict[str, Any] = {"error_code": 0, "error_message": None, "entries": None}
+    if isinstance(found, tuple):
+        values["entries"] = [
+            {
+                "entity": [{"entity_type": p.type, "entity_name": p.name} for p in each.entity],
+                "values": [{"key": key, "value": value} for key, value in each.quotas],
+            }
+            for each in found
+        ]
+    else:
+        values |= {"error_code": found.error.code, "error_message": _bounded(found.message)}
     return codec.build(schema, {"throttle_time": _ZERO, **values})
 
 
