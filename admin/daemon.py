@@ -94,14 +94,14 @@ def _open(config: Config) -> tuple[QuorumController, Opened]:
         config = replace(config, metadata_version=level)
 
     def fail(failure: Exception) -> None:
-        opened.quorum.fail(failure)
+        opened.quorum.replica.fail(failure)
 
     later = _later(asyncio.get_running_loop(), fail)
     controller = _controller(config, ids, () if found is None else found.features, later)
     opened = open_quorum(
         _quorum_config(config), controller, clock=monotonic_ms, wall_clock=wall_ms, rng=ids
     )
-    controller.attach(opened.quorum)
+    controller.attach(opened.quorum.replica)
     return controller, opened
 
 

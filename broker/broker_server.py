@@ -57,7 +57,7 @@ class BrokerServer:
             _quorum_config(config), self._metadata, clock=monotonic_ms, wall_clock=wall_ms, rng=rng
         )
         stack.push_async_callback(self._opened.close)
-        self._metadata.read_from(self._opened.quorum)
+        self._metadata.read_from(self._opened.quorum.replica)
         previous_epoch = take_clean_shutdown(config.log_dir)
         self._disk = DiskThread()
         stack.callback(self._disk.close)

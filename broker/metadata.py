@@ -8,9 +8,8 @@ get here.
 import asyncio
 from collections.abc import Callable, Iterable
 
-from quorum.committed_records import CommittedLog
 from quorum.core.vocabulary import Epoch, Offset
-from quorum.metadata_loader import MetadataLoader
+from quorum.metadata_loader import CommittedLog, MetadataLoader
 from quorum.ports import StateSnapshot
 from statemachine.image.bulk_replay import replay_values
 from statemachine.image.delta import MetadataDelta

@@ -15,7 +15,7 @@ from quorum.core.vocabulary import Offset
 class RaftClient(Protocol):
     """One replica of the quorum, as the state machine sees it.
 
-    `quorum.driver.Quorum` in production; in the simulation, without waiting, the replica itself.
+    It is a `quorum.replica.Replica`, in production as in the simulation.
     """
 
     @property

@@ -26,7 +26,7 @@ from controller.quorum_description import (
 )
 from quorum.cluster_id import ClusterIdentity
 from quorum.core.effects import ReadRefusal
-from quorum.core.messages import Error, TransferResponse, VoterRequest, VotersResponse
+from quorum.core.messages import ChangeResponse, Error, TransferRequest, VoterRequest
 from quorum.core.replica_progress import ReplicaStatus
 from quorum.core.vocabulary import Epoch, ReplicaId
 from quorum.core.voter_set import Voter
@@ -133,11 +133,11 @@ class Service:
         In a `stale` answer, a node that does not lead knows the voters and its own progress.
         """
         if not stale:
-            outcome = await self.quorum.await_read_index()
+            outcome = await self.quorum.read_index()
             if isinstance(outcome, ReadRefusal):
                 raise self._not_active(UNPROVED[outcome])
         node = self.quorum.node
-        replicas, change = node.replicas(), node.voter_change()
+        replicas, target = node.replicas(), node.target_voters
         voters = [self._replica(each) for each in replicas if each.is_voter]
         return QuorumDescription(
             cluster_id=self.cluster_id or "",
@@ -147,9 +147,9 @@ class Service:
             voters=voters or [self._unheard(each) for each in node.voters],
             observers=[self._replica(each) for each in replicas if not each.is_voter],
             addresses=self._listeners(),
-            target_voters=None if change.target is None else [each.id for each in change.target],
-            waits_for=None if change.wait is None else str(change.wait),
-            full_disks=() if self.quorum.has_room else (node.me.id,),
+            target_voters=None if target is None else [each.id for each in target],
+            waits_for=None if node.voter_change_wait is None else str(node.voter_change_wait),
+            full_disks=() if self.quorum.replica.has_room else (node.me.id,),
         )
 
     def _listeners(self) -> dict[int, tuple[tuple[str, Address], ...]]:
@@ -164,11 +164,11 @@ class Service:
                 found[voter.id] = tuple(known)
         return found
 
-    async def want_voters(self, who: str, request: VoterRequest) -> VotersResponse:
+    async def want_voters(self, who: str, request: VoterRequest) -> ChangeResponse:
         """Change the voters (KIP-595, KIP-853); a response without an error is committed."""
         if not self.controller.is_active:
             raise self._not_active(Unavailable.NOT_ACTIVE)
-        response = await self.quorum.want_voters(request)
+        response = await self.quorum.change(request)
         audit(who, request, response)
         if response.error is Error.NOT_LEADER_OR_FOLLOWER:
             raise self._not_active(Unavailable.LEAD_LOST)
@@ -176,11 +176,11 @@ class Service:
 
     async def transfer_leadership(
         self, who: str, to: ReplicaId | None
-    ) -> LeadTransfer | TransferResponse:
+    ) -> LeadTransfer | ChangeResponse:
         """Hand the lead to `to`, or to the best voter, and wait until the new leader is known."""
         now = asyncio.get_running_loop().time
         began = now()
-        response = await self.quorum.transfer_leadership(to)
+        response = await self.quorum.change(TransferRequest(to))
         audit(who, f"leader {'any' if to is None else to}", response)
         if response.error is Error.NOT_LEADER_OR_FOLLOWER:
             raise self._not_active(Unavailable.NOT_ACTIVE)

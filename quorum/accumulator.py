@@ -1,4 +1,4 @@
-"""The batch accumulator: proposed records in order, and their encoding as batches of the log.
+"""The batch accumulator: proposed records in order, and the batches that are appended to the log.
 
 Small proposals are put together into one batch as long as they wait. The core counts records, and
 bytes are counted here: what was proposed is in memory until it is committed, and on our own disk.
@@ -6,17 +6,13 @@ Nothing here decides when, or waits for a disk.
 """
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from quorum.core.effects import (
-    AppendAssignment,
-    AppendFetched,
-    AppendLeaderChange,
-    AppendProposed,
-)
-from quorum.core.events import Correlation
+from quorum.cluster_id import ClusterIdentity
+from quorum.core.effects import AppendAssignment, AppendLeaderChange
 from quorum.core.limits import BATCH_BYTES_MAX, BATCH_RECORDS_MAX
+from quorum.core.messages import Batch
 from quorum.core.node import QuorumNode
 from quorum.core.vocabulary import Epoch, Offset
 from quorum.ports import Clock, Log
@@ -29,19 +25,6 @@ from quorum.records.control import (
 from quorum.records.encode import encode, stamp
 
 
-def encode_control(
-    effect: AppendLeaderChange | AppendAssignment, cluster_id: str | None, *, timestamp_ms: int
-) -> bytearray:
-    """The batch that `effect` asks for, ready to be stamped."""
-    if isinstance(effect, AppendAssignment):
-        return encode_assignment(effect.assignment, cluster_id, timestamp_ms=timestamp_ms)
-    change = LeaderChange(leader=effect.leader, voters=effect.voters, granting=effect.granting)
-    voters = effect.batch.assignment
-    if voters is None:
-        return encode_leader_change(change, timestamp_ms=timestamp_ms)
-    return encode_founding(change, voters, cluster_id, timestamp_ms=timestamp_ms)
-
-
 @dataclass(slots=True)
 class _Proposal:
     """Records that become one batch, in the order in which they were proposed."""
@@ -51,11 +34,28 @@ class _Proposal:
 
 
 class BatchAccumulator:
-    """The records that wait, as the batches that they will be."""
+    """The proposed records that wait, and the one place that appends to the log of a replica."""
 
-    __slots__ = ("_appended", "_epoch", "_held_bytes", "_waiting", "count", "durable")
+    __slots__ = (
+        "_appended",
+        "_cluster",
+        "_epoch",
+        "_held_bytes",
+        "_log",
+        "_size_bytes",
+        "_taken_bytes",
+        "_waiting",
+        "_wall_clock",
+        "count",
+        "durable",
+    )
 
-    def __init__(self) -> None:
+    def __init__(self, log: Log, cluster: ClusterIdentity | None, wall_clock: Clock) -> None:
+        self._log = log
+        self._cluster = cluster
+        self._wall_clock = wall_clock
+        self._size_bytes = 0
+        self._taken_bytes = 0
         self._waiting: deque[_Proposal] = deque()
         self.count = 0
         """The number of waiting records."""
@@ -105,50 +105,43 @@ class BatchAccumulator:
         self.count += len(values)
         self._held_bytes += size_bytes
 
-    def take(self, end: Offset) -> list[bytes]:
-        """The records of the next batch, which wait no more and end there in the log."""
-        batch = self._waiting.popleft()
-        self.count -= len(batch.values)
-        self._appended.append((end, batch.size_bytes))
-        return batch.values
+    def append_proposed(self, batch: Batch) -> None:
+        """Append the next batch of proposed records, which wait no more."""
+        proposal = self._waiting.popleft()
+        assert len(proposal.values) == batch.end - batch.base
+        self.count -= len(proposal.values)
+        self._appended.append((batch.end, proposal.size_bytes))
+        self._append(batch, encode(proposal.values, timestamp_ms=self._wall_clock()))
 
+    def append_fetched(self, fetched: bytes, batches: tuple[Batch, ...]) -> None:
+        """Append `fetched` as it is; `batches` are its outlines."""
+        appended = self._log.append(fetched)
+        assert tuple(appended) == batches
+        self._size_bytes += len(fetched)
 
-class Appending:
-    """Hands the batches that the node wants appended to the log."""
+    def append_control(self, effect: AppendLeaderChange | AppendAssignment) -> None:
+        """Append the control records that the quorum itself writes."""
+        assert not self._waiting, "their offsets were given when they came"
+        timestamp_ms, assignment = self._wall_clock(), effect.batch.assignment
+        cluster_id = None
+        if assignment is not None and self._cluster is not None:
+            cluster_id = self._cluster.id_to_found_with()
+        if isinstance(effect, AppendAssignment):
+            encoded = encode_assignment(effect.assignment, cluster_id, timestamp_ms=timestamp_ms)
+        else:
+            change = LeaderChange(
+                leader=effect.leader, voters=effect.voters, granting=effect.granting
+            )
+            if assignment is None:
+                encoded = encode_leader_change(change, timestamp_ms=timestamp_ms)
+            else:
+                encoded = encode_founding(change, assignment, cluster_id, timestamp_ms=timestamp_ms)
+        self._append(effect.batch, encoded)
 
-    __slots__ = (
-        "_cluster_id",
-        "_fetched",
-        "_log",
-        "_on_control",
-        "_proposals",
-        "_size_bytes",
-        "_taken_bytes",
-        "_wall_clock",
-    )
-
-    def __init__(
-        self,
-        log: Log,
-        proposals: BatchAccumulator,
-        fetched: dict[Correlation, bytes],
-        *,
-        cluster_id: Callable[[], str | None],
-        wall_clock: Clock,
-        on_control: Callable[[Offset], None],
-    ) -> None:
-        """`fetched` are the bytes that answers have brought, by what they answer.
-
-        `on_control` is told where a batch ends that the state machine has not proposed.
-        """
-        self._log = log
-        self._proposals = proposals
-        self._fetched = fetched
-        self._cluster_id = cluster_id
-        self._wall_clock = wall_clock
-        self._on_control = on_control
-        self._size_bytes = 0
-        self._taken_bytes = 0
+    def _append(self, batch: Batch, encoded: bytearray) -> None:
+        stamp(encoded, batch.base, batch.epoch)
+        self._log.append(encoded)
+        self._size_bytes += len(encoded)
 
     def take_bytes(self) -> int:
         """Return the bytes appended since the last call: they have to be committed."""
@@ -160,28 +153,3 @@ class Appending:
         """Return the bytes that `take_bytes` has returned since the last call."""
         taken_bytes, self._taken_bytes = self._taken_bytes, 0
         return taken_bytes
-
-    def perform(
-        self, effect: AppendProposed | AppendLeaderChange | AppendAssignment | AppendFetched
-    ) -> None:
-        """Let the log have it, with its place and its epoch."""
-        match effect:
-            case AppendProposed(batch):
-                values = self._proposals.take(batch.end)
-                assert len(values) == batch.end - batch.base
-                encoded = encode(values, timestamp_ms=self._wall_clock())
-            case AppendLeaderChange(batch=batch) | AppendAssignment(batch=batch):
-                assert not self._proposals, "their offsets were given when they came"
-                cluster_id = None if batch.assignment is None else self._cluster_id()
-                encoded = encode_control(effect, cluster_id, timestamp_ms=self._wall_clock())
-            case AppendFetched(correlation, batches):
-                fetched = self._fetched.pop(correlation)
-                appended = self._log.append(fetched)
-                assert tuple(appended) == batches
-                self._size_bytes += len(fetched)
-                return
-        stamp(encoded, batch.base, batch.epoch)
-        self._log.append(encoded)
-        self._size_bytes += len(encoded)
-        if isinstance(effect, AppendAssignment):
-            self._on_control(batch.end)

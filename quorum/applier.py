@@ -9,15 +9,15 @@ it; what rests on it waits here until it has taken everything in. Nothing is dec
 nothing is told out of order.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Final
 
 from quorum.cluster_id import ClusterIdentity
-from quorum.core.effects import AnswerTransfer, AnswerVoters, ReadReady, ReadRefusal, ReadRefused
-from quorum.core.events import Asker, ReadIndex, ReadToken, TransferLeadership, VoterChangeRequested
-from quorum.core.messages import TransferResponse, VoterRequest, VotersResponse
+from quorum.core.effects import AnswerChange, ReadReady, ReadRefusal, ReadRefused
+from quorum.core.events import Asker, ChangeRequested, ReadIndex, ReadToken
+from quorum.core.messages import ChangeResponse, TransferRequest, VoterRequest
 from quorum.core.node import QuorumNode
-from quorum.core.vocabulary import Epoch, Offset, ReplicaId
+from quorum.core.vocabulary import Epoch, Offset
 from quorum.ports import Clock, Log, StateMachine
 
 PUT_OFF_MAX: Final = 8
@@ -31,29 +31,24 @@ GATHERED_MAX: Final = 256
 """Records that gather: taking them in must not hold up what the leader waits for."""
 
 
-VotersDone = Callable[[VotersResponse], None]
-
-
-TransferDone = Callable[[TransferResponse], None]
-
+ChangeDone = Callable[[ChangeResponse], None]
 
 ReadDone = Callable[[Offset | ReadRefusal], None]
 """Called with the offset that a read is good for, or why it is not."""
 
 
 class LocalRequests:
-    """Each is called exactly once, when the core has said how it ended."""
+    """The callbacks of reads and changes requested on this node; each is called exactly once."""
 
     def __init__(self, reads_max: int) -> None:
         self._reads_max = reads_max
         self._reads: dict[ReadToken, ReadDone] = {}
         self._last_read = 0
-        self._wishes: dict[Asker, VotersDone] = {}
-        self._transfers: dict[Asker, TransferDone] = {}
+        self._changes: dict[Asker, ChangeDone] = {}
         self._last_asker = 0
 
     def read(self, done: ReadDone) -> ReadIndex | None:
-        """The event that asks for a read; None if too many wait, which `done` has been told."""
+        """Return the event that requests a read; None if too many wait, and `done` was called."""
         if len(self._reads) >= self._reads_max:
             done(ReadRefusal.TOO_MANY)
             return None
@@ -62,37 +57,23 @@ class LocalRequests:
         self._reads[token] = done
         return ReadIndex(token)
 
-    def want_voters(self, request: VoterRequest, done: VotersDone) -> VoterChangeRequested:
-        """The event that asks for other voters; the core bounds how many may wait."""
-        asker = self._next_asker()
-        self._wishes[asker] = done
-        return VoterChangeRequested(asker, request)
-
-    def transfer(self, to: ReplicaId | None, done: TransferDone) -> TransferLeadership:
-        """The event that asks for another leader; the core bounds how many may wait."""
-        asker = self._next_asker()
-        self._transfers[asker] = done
-        return TransferLeadership(asker, to)
-
-    def answer(self, effect: ReadReady | ReadRefused | AnswerVoters | AnswerTransfer) -> None:
-        """Tell those whom the effect is about."""
-        match effect:
-            case ReadReady(tokens, offset):
-                self._answer_reads(tokens, offset)
-            case ReadRefused(tokens, reason):
-                self._answer_reads(tokens, reason)
-            case AnswerVoters(asker, response):
-                self._wishes.pop(asker)(response)
-            case AnswerTransfer(asker, outcome):
-                self._transfers.pop(asker)(outcome)
-
-    def _next_asker(self) -> Asker:
+    def change(self, request: VoterRequest | TransferRequest, done: ChangeDone) -> ChangeRequested:
+        """Return the event that requests a change; the core bounds how many may wait."""
         self._last_asker += 1
-        return Asker(self._last_asker)
+        asker = Asker(self._last_asker)
+        self._changes[asker] = done
+        return ChangeRequested(asker, request)
 
-    def _answer_reads(self, tokens: Sequence[ReadToken], outcome: Offset | ReadRefusal) -> None:
-        for token in tokens:
-            self._reads.pop(token)(outcome)
+    def answer(self, effect: ReadReady | ReadRefused | AnswerChange) -> None:
+        match effect:
+            case AnswerChange(asker, response):
+                self._changes.pop(asker)(response)
+            case ReadReady(tokens, offset):
+                for token in tokens:
+                    self._reads.pop(token)(offset)
+            case ReadRefused(tokens, reason):
+                for token in tokens:
+                    self._reads.pop(token)(reason)
 
 
 class Applier:
@@ -213,7 +194,7 @@ class Applier:
         if self._lead_pending is None:
             self._state_machine.on_control(end)
 
-    def answer(self, effect: ReadReady | ReadRefused | AnswerVoters | AnswerTransfer) -> None:
+    def answer(self, effect: ReadReady | ReadRefused | AnswerChange) -> None:
         """Answer those who asked here; a read once what it is to show has been taken in."""
         if isinstance(effect, ReadReady) and self._state_machine.is_behind:
             self._is_behind = True

@@ -1,4 +1,4 @@
-"""From a folder to a running replica: who it is, what it remembers, and what it is made of.
+"""Open a folder and assemble the replica that runs on it.
 
 Opening reads and repairs what a crash left (`quorum.log.recovery`), and refuses a folder that is
 another node's. Errors are `StorageError`s that say what to do.
@@ -6,13 +6,12 @@ another node's. Errors are `StorageError`s that say what to do.
 
 import asyncio
 import random
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from uuid import UUID
 
 from quorum.cluster_id import ClusterIdentity
 from quorum.core.node import QuorumNode
-from quorum.core.vocabulary import ReplicaId, ReplicaKey
+from quorum.core.vocabulary import ReplicaKey
 from quorum.core.voter_set import Endpoint, Voter, VoterSet
 from quorum.discovery.address_book import AddressBook
 from quorum.discovery.discover_brokers import DiscoverBrokersService
@@ -22,8 +21,6 @@ from quorum.discovery.wiring import (
     beginning_of,
     cluster_of,
     discovery_of,
-    gossiper,
-    peers_of,
     standing_of,
 )
 from quorum.driver import Quorum
@@ -39,6 +36,8 @@ from quorum.ports import Clock, StateMachine
 from quorum.protocol.raft_types import LeaderAndEpoch, LocalNode
 from quorum.raft_rpc import Handed, RaftRpc
 from quorum.records.control import KRAFT_VERSION
+from quorum.replica import Replica
+from quorum.transport.limits import ChannelLimits
 from quorum.transport.peers import Peers
 from quorum.transport.refusal_log import RefusalLog
 from quorum.transport.sweeper import Sweeper
@@ -82,17 +81,35 @@ def open_quorum(
     before this returns. Raises `StorageError` for a folder that is another's, in use, damaged or
     not usable.
     """
-    world = _World(clock=clock, rng=rng, fs=fs)
     past = load_persistent_state(config, rng=rng, wall_clock=wall_clock, fs=fs)
     past.tell(state_machine)
-    node = make_node(config, past, rng=random.Random(rng.getrandbits(64)), now_ms=clock())
+    node = make_node(config, past, rng=_fork(rng), now_ms=clock())
     addresses = address_book(past.key, whereabouts(config), wall_ms=wall_clock(), fs=fs)
     addresses.voters = lambda: node.voters
-    others = _others(config, past, world, addresses, on_gone=lambda each: quorum.gone(each))
+    sweeper = Sweeper(clock)
+    peers = Peers(
+        addresses,
+        client_id=f"replica-{config.node_id}",
+        sweeper=sweeper,
+        rng=_fork(rng),
+        limits=ChannelLimits(
+            retry_backoff_ms=config.timeouts.retry_backoff_ms,
+            retry_backoff_ms_max=config.timeouts.retry_backoff_ms_max,
+        ),
+        on_gone=lambda each: quorum.gone(each),
+    )
+    calls = RaftRpc(
+        LocalNode(cluster_id=past.cluster_id, replica=past.key),
+        peers,
+        addresses=addresses,
+        timeout_ms=config.timeouts.request_timeout_ms,
+        complaints=RefusalLog("quorum", clock),
+        endpoints=() if config.place is None else (Endpoint(config.listener_name, *config.place),),
+    )
     disk = DiskThread(
         asyncio.get_running_loop(),
-        on_failure=lambda failure: quorum.fail(failure),
-        on_room=lambda exists: quorum.room(exists),
+        on_failure=lambda failure: replica.fail(failure),
+        on_room=lambda exists: replica.room(exists),
         pace=DiskLatency(),
     )
     cluster = cluster_of(
@@ -104,120 +121,74 @@ def open_quorum(
         rng=rng,
         fs=fs,
     )
-    cluster.on_known.append(others.calls.know_cluster)
-    quorum = Quorum(
+    cluster.on_known.append(calls.know_cluster)
+    replica = Replica(
         node,
         log=past.log,
         elections=past.elections,
         disk=disk,
-        rpc=others.calls,
+        rpc=calls,
         state_machine=state_machine,
         clock=clock,
         wall_clock=wall_clock,
+        wake=lambda: quorum.wake(),
         cluster=cluster,
         store=past.store,
         snapshot_limits=config.snapshots,
     )
-    others.calls.hand_to(
+    quorum = Quorum(replica, disk=disk, rpc=calls, clock=clock, wall_clock=wall_clock)
+    calls.hand_to(
         Handed(
-            asked=quorum.asked,
-            standing=lambda: _standing(quorum, addresses),
-            epoch=lambda: quorum.node.epoch,
+            asked=replica.asked,
+            standing=lambda: _standing(node, addresses),
+            epoch=lambda: node.epoch,
         )
+    )
+    discovery = discovery_of(
+        addresses,
+        cluster,
+        standing=standing_of(node, has_log=past.view.end.offset > 0),
+        tell=replica.heard,
+        listener_name=config.listener_name,
+        folder=config.folder,
+        disk=disk,
+        fs=fs,
+        clock=clock,
+        rng=rng,
+    )
+    gossiper = DiscoverBrokersService(
+        discovery,
+        client_id=f"replica-{config.node_id}",
+        sweeper=sweeper,
+        clock=clock,
+        rng=_fork(rng),
+        timeout_ms=config.timeouts.request_timeout_ms,
+        complaints=RefusalLog("gossip", clock),
     )
     return Opened(
         quorum=quorum,
-        raft_calls=others.calls,
-        gossiper=_gossiper(config, past, world, others, disk, cluster, quorum),
+        raft_calls=calls,
+        gossiper=gossiper,
         addresses=addresses,
         cluster=cluster,
         directory_id=past.key.directory_id,
         disk=disk,
         log=past.log,
-        peers=others.peers,
-        sweeper=others.sweeper,
+        peers=peers,
+        sweeper=sweeper,
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _World:
-    """The dependencies of a replica: clocks, file system and random source."""
-
-    clock: Clock
-    rng: random.Random
-    fs: FileSystem
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Others:
-    """The other replicas: where they are, and how they are asked."""
-
-    addresses: AddressBook
-    peers: Peers
-    calls: RaftRpc
-    sweeper: Sweeper
-
-
-def _others(
-    config: QuorumConfig,
-    past: PersistentState,
-    world: _World,
-    addresses: AddressBook,
-    *,
-    on_gone: Callable[[ReplicaId], None],
-) -> _Others:
-    place = whereabouts(config).place
-    sweeper = Sweeper(world.clock)
-    peers = peers_of(
-        addresses, config.node_id, config.timeouts, sweeper=sweeper, rng=world.rng, on_gone=on_gone
-    )
-    calls = RaftRpc(
-        LocalNode(cluster_id=past.cluster_id, replica=past.key),
-        peers,
-        addresses=addresses,
-        timeout_ms=config.timeouts.request_timeout_ms,
-        complaints=RefusalLog("quorum", world.clock),
-        endpoints=() if place is None else (Endpoint(config.listener_name, *place),),
-    )
-    return _Others(addresses=addresses, peers=peers, calls=calls, sweeper=sweeper)
-
-
-def _gossiper(
-    config: QuorumConfig,
-    past: PersistentState,
-    world: _World,
-    others: _Others,
-    disk: DiskThread,
-    cluster: ClusterIdentity,
-    quorum: Quorum,
-) -> DiscoverBrokersService:
-    discovery = discovery_of(
-        others.addresses,
-        cluster,
-        standing=standing_of(quorum.node, has_log=past.view.end.offset > 0),
-        tell=quorum.heard,
-        listener_name=config.listener_name,
-        folder=config.folder,
-        disk=disk,
-        fs=world.fs,
-        clock=world.clock,
-        rng=world.rng,
-    )
-    return gossiper(
-        discovery,
-        client_id=f"replica-{config.node_id}",
-        sweeper=others.sweeper,
-        clock=world.clock,
-        rng=world.rng,
-        timeout_ms=config.timeouts.request_timeout_ms,
-    )
+def _fork(rng: random.Random) -> random.Random:
+    """Return a random source of its own, seeded from `rng`."""
+    return random.Random(rng.getrandbits(64))
 
 
 def configured_voters(config: QuorumConfig) -> VoterSet:
     """The voters as long as the log does not name any; their directories are unknown."""
     addresses = dict(config.voters)
     if config.node_id in addresses:
-        addresses[config.node_id] = whereabouts(config).place
+        addresses[config.node_id] = config.place
     return VoterSet(
         tuple(
             Voter(
@@ -258,13 +229,13 @@ def whereabouts(config: QuorumConfig) -> DiscoveryConfig:
     """The address of this replica and the servers that it may ask for the others."""
     return DiscoveryConfig(
         folder=config.folder,
-        place=config.advertised or config.voters.get(config.node_id),
+        place=config.place,
         configured=config.voters,
         bootstrap=config.bootstrap,
     )
 
 
-def _standing(quorum: Quorum, addresses: AddressBook) -> LeaderAndEpoch:
-    leader = quorum.leader
+def _standing(node: QuorumNode, addresses: AddressBook) -> LeaderAndEpoch:
+    leader = node.leader
     address = None if leader is None else addresses.address_of(leader)
-    return LeaderAndEpoch(quorum.node.epoch, leader, address)
+    return LeaderAndEpoch(node.epoch, leader, address)

@@ -8,21 +8,17 @@ task that is woken by a future for each of them costs more than the waking.
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
-from quorum.applier import ReadDone
-from quorum.cluster_id import ClusterIdentity
 from quorum.core.effects import ReadRefusal
-from quorum.core.events import Asker, DiscoveryDone, EndpointsUpdated, LeaderUnreachable
-from quorum.core.messages import Request, TransferResponse, VoterRequest, VotersResponse
-from quorum.core.node import QuorumNode
+from quorum.core.events import LeaderUnreachable
+from quorum.core.messages import ChangeResponse, TransferRequest, VoterRequest
 from quorum.core.vocabulary import Offset, ReplicaId
 from quorum.log.disk_thread import DiskThread
-from quorum.ports import Clock, ElectionStore, Log, Rpc, SnapshotStore, StateMachine
+from quorum.ports import Clock, Rpc
 from quorum.replica import Replica
-from quorum.snapshotting import SnapshotLimits
 
 logger = logging.getLogger("quorum")
 
@@ -33,53 +29,17 @@ FAREWELL_SECONDS_MAX: Final = 0.3
 T = TypeVar("T")
 
 
-async def _told(ask: Callable[[Callable[[T], None]], None]) -> T:
-    """Wait for the value that `ask` passes to its argument."""
-    outcome: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-
-    def done(found: T) -> None:
-        # The asker may have given up and cancelled it meanwhile.
-        if not outcome.done():
-            outcome.set_result(found)
-
-    ask(done)
-    return await outcome
-
-
 class Quorum:
-    """One running replica of the quorum, and the door to it for the state machine above."""
+    """One running replica of the quorum, and what its users wait for.
+
+    What needs no waiting is asked of `replica` itself.
+    """
 
     def __init__(
-        self,
-        node: QuorumNode,
-        *,
-        log: Log,
-        elections: ElectionStore,
-        disk: DiskThread,
-        rpc: Rpc,
-        state_machine: StateMachine,
-        clock: Clock,
-        wall_clock: Clock,
-        cluster: ClusterIdentity | None = None,
-        store: SnapshotStore | None = None,
-        snapshot_limits: SnapshotLimits | None = None,
+        self, replica: Replica, *, disk: DiskThread, rpc: Rpc, clock: Clock, wall_clock: Clock
     ) -> None:
-        """`cluster_id` is written down beside the voters."""
-        self.node = node
-        self.replica = Replica(
-            node,
-            log=log,
-            elections=elections,
-            disk=disk,
-            rpc=rpc,
-            state_machine=state_machine,
-            clock=clock,
-            wall_clock=wall_clock,
-            wake=self._wake,
-            cluster=cluster,
-            store=store,
-            snapshot_limits=snapshot_limits,
-        )
+        self.node = replica.node
+        self.replica = replica
         self._disk = disk
         self._rpc = rpc
         self._clock = clock
@@ -92,10 +52,9 @@ class Quorum:
         self._stopped = False
         self._farewell: asyncio.Future[None] | None = None
         self._leader_watch: asyncio.Future[None] | None = None
+        self._waiting: set[asyncio.Future[Any]] = set()
         self._leader_known: ReplicaId | None = None
         self._leaderless_since_ms = clock()
-
-    # What the state machine above may ask.
 
     @property
     def leader(self) -> ReplicaId | None:
@@ -105,20 +64,6 @@ class Quorum:
     def leaderless_ms(self) -> int:
         """For how long this node has known no leader; 0 while it knows one."""
         return 0 if self.leader is not None else self._clock() - self._leaderless_since_ms
-
-    @property
-    def successor(self) -> ReplicaId | None:
-        """To whom this node is handing over its lead, and takes no records meanwhile; else None."""
-        return self.node.successor
-
-    @property
-    def has_room(self) -> bool:
-        """True if there is room on the disk of this node, as far as it has tried."""
-        return self.replica.has_room
-
-    @property
-    def high_watermark(self) -> Offset | None:
-        return self.node.high_watermark
 
     @property
     def now_wall_ms(self) -> int:
@@ -137,73 +82,49 @@ class Quorum:
             self._leader_watch = asyncio.get_running_loop().create_future()
         await asyncio.wait({self._leader_watch}, timeout=within_seconds)
 
-    @property
-    def next_offset(self) -> Offset:
-        """The offset that the next proposed record will get."""
-        return self.replica.next_offset
-
-    def accepts(self, count: int, *, after: int = 0) -> bool:
-        """Return True if `propose` would take `count` records now, or once it has taken `after`
-        others."""
-        return self.replica.accepts(count, after=after)
-
-    def propose(self, values: Sequence[bytes]) -> Offset:
-        """Append these records, together in one batch; return the offset of the first one.
-
-        They are committed when `StateMachine.on_commit` passes them, and lost if
-        `on_stop_leading` comes before. The caller has asked `accepts`.
-        """
-        return self.replica.propose(values)
-
-    def read_committed(self, start: Offset, max_bytes: int) -> bytes:
-        """Whole batches from `start` up to the high watermark, or up to `max_bytes`."""
-        return self.replica.read_committed(start, max_bytes)
-
-    def read_index(self, done: ReadDone) -> None:
-        """Call `done`, later, when a read of the state machine cannot be stale."""
-        self.replica.read_index(done)
-
-    async def await_read_index(self) -> Offset | ReadRefusal:
-        """The offset that a read of the state machine is now good for, or why it is not.
+    async def read_index(self) -> Offset | ReadRefusal:
+        """Return the offset that a read of the state machine is now good for, or why it is not.
 
         Linearizable: the state machine has applied everything that was answered before the call.
         """
-        return await _told(self.replica.read_index)
+        return await self._outcome(self.replica.read_index)
 
-    async def want_voters(self, request: VoterRequest) -> VotersResponse:
-        """Ask this node for other voters; answered once that is committed, or with why it is not.
+    async def change(self, request: VoterRequest | TransferRequest) -> ChangeResponse:
+        """Ask this node for other voters or another leader.
 
-        The request's own time-out bounds the wait for what must come before; a node that does not
-        lead, or leads no longer, says so.
+        Returns once the voters are committed or the lead is given up, or with the reason why not:
+        a node that does not lead, or leads no longer, says so. The time-out of a request for
+        voters bounds the wait for what must come before; a leader whose successor does not catch
+        up within the election time-out leads on.
         """
-        return await _told(partial(self.replica.want_voters, request))
+        return await self._outcome(partial(self.replica.change, request))
 
-    async def transfer_leadership(self, to: ReplicaId | None) -> TransferResponse:
-        """Let `to` lead, or whichever voter suits best; answered once the lead is given up.
+    async def _outcome(self, ask: Callable[[Callable[[T], None]], None]) -> T:
+        """Wait for the value that `ask` passes to its argument."""
+        outcome: asyncio.Future[T] = asyncio.get_running_loop().create_future()
 
-        Or with why it is not: a node that does not lead, or leads no longer, says so, and a leader
-        whose successor does not catch up within the election time-out leads on.
-        """
-        return await _told(partial(self.replica.transfer_leadership, to))
+        def done(found: T) -> None:
+            # The caller may have given up and cancelled it meanwhile.
+            if not outcome.done():
+                outcome.set_result(found)
 
-    def heard(self, news: EndpointsUpdated | DiscoveryDone) -> None:
-        """The gossip knows where a replica listens, or whether there is a quorum."""
-        self.replica.heard(news)
+        self._waiting.add(outcome)
+        ask(done)
+        try:
+            return await outcome
+        finally:
+            self._waiting.discard(outcome)
 
-    # What the network below hands in.
-
-    def asked(self, asker: Asker, request: Request) -> None:
-        """Another replica asks something of this node."""
-        self.replica.asked(asker, request)
+    def abandon(self, error: Exception) -> None:
+        """Raise `error` for everyone who still waits for an outcome."""
+        for each in tuple(self._waiting):
+            if not each.done():
+                each.set_exception(error)
 
     def gone(self, replica: ReplicaId) -> None:
         """The connection to `replica` was closed by the other side, and a new one is refused."""
         if replica == self.node.leader:
             self.replica.heard(LeaderUnreachable(replica))
-
-    def room(self, exists: bool) -> None:
-        """There is no room on the disk for what was to be written, or there is again."""
-        self.replica.room(exists)
 
     # The owner task.
 
@@ -213,7 +134,7 @@ class Quorum:
         self._ended = loop.create_future()
         self._loop = loop
         try:
-            self._wake()
+            self.wake()
             await self._ended
         finally:
             self._loop = None
@@ -232,11 +153,8 @@ class Quorum:
         self._stopped = True
         self.replica.stop()
 
-    def fail(self, failure: BaseException) -> None:
-        """End `run` with this error: the disk no longer keeps what it is given."""
-        self.replica.fail(failure)
-
-    def _wake(self) -> None:
+    def wake(self) -> None:
+        """Let the replica take a turn soon."""
         if self._loop is not None and not self._is_turn_due:
             self._is_turn_due = True
             self._loop.call_soon(self._take_turn)
@@ -257,7 +175,7 @@ class Quorum:
             self._ended.set_exception(failure)
             return
         if replica.has_work:
-            self._wake()
+            self.wake()
 
     def _tell(self) -> None:
         """Wake those who wait for what the last turn has brought."""
@@ -286,4 +204,4 @@ class Quorum:
 
     def _on_timer(self) -> None:
         self._timer = None
-        self._wake()
+        self.wake()

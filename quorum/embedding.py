@@ -11,7 +11,6 @@ import random
 from collections import deque
 from collections.abc import (
     AsyncIterator,
-    Callable,
     Collection,
     Generator,
     Iterable,
@@ -20,18 +19,17 @@ from collections.abc import (
 )
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from functools import partial
 from types import MappingProxyType
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, Protocol
 
 from quorum.bootstrap import Opened, open_quorum
 from quorum.clocks import monotonic_ms, wall_ms
-from quorum.committed_records import CommittedLog, next_records
 from quorum.core.effects import ReadRefusal
 from quorum.core.limits import BATCH_BYTES_MAX, Timeouts
-from quorum.core.messages import AlterQuorumRequest, Error
+from quorum.core.messages import AlterQuorumRequest, Error, TransferRequest
 from quorum.core.vocabulary import Epoch, Offset, ReplicaId, ReplicaKey
 from quorum.log.errors import StorageError
+from quorum.metadata_loader import CommittedLog, next_records
 from quorum.persistent_state import QuorumConfig
 from quorum.ports import LogFailure, StateSnapshot
 from quorum.protocol.api_versions import write_offer
@@ -62,8 +60,6 @@ __all__ = [
     "VotersRefused",
     "open_replica",
 ]
-
-T = TypeVar("T")
 
 RECORD_BYTES_MAX: Final = BATCH_BYTES_MAX // 2
 
@@ -273,7 +269,6 @@ class Replica:
         self._config = config
         self._opened = opened
         self._applying = applying
-        self._waiting: set[asyncio.Future[Any]] = set()
 
     @property
     def leader(self) -> Leader | None:
@@ -315,18 +310,19 @@ class Replica:
                 f"a record of {len(record)} bytes: one may have {RECORD_BYTES_MAX} bytes at most"
             )
         self._check_leads()
-        quorum, applying = self._opened.quorum, self._applying
+        replica, applying = self._opened.quorum.replica, self._applying
         if applying.waiting >= WAITING_MAX or (
             applying.waiting_bytes + len(record) > WAITING_BYTES_MAX
         ):
             raise Overloaded(f"{applying.waiting} records wait for their commit")
-        if not quorum.accepts(1):
-            if quorum.successor is not None:
-                raise Overloaded(f"the lead is being handed over to replica {quorum.successor}")
-            if not quorum.has_room:
+        if not replica.accepts(1):
+            successor = replica.node.successor
+            if successor is not None:
+                raise Overloaded(f"the lead is being handed over to replica {successor}")
+            if not replica.has_room:
                 raise Overloaded("the disk of the leader is full, and no other could take over yet")
             raise Overloaded("the leader takes no more records until the others have caught up")
-        offset = quorum.propose([bytes(record)])
+        offset = replica.propose([bytes(record)])
         try:
             return await applying.wait_for(offset, len(record))
         except LeadLost as lost:
@@ -342,7 +338,7 @@ class Replica:
         `Overloaded`, or `Unavailable` when no majority confirmed it in time.
         """
         self._check_leads()
-        found = await self._asked(self._opened.quorum.replica.read_index)
+        found = await self._opened.quorum.read_index()
         match found:
             case ReadRefusal.NOT_LEADER:
                 raise NotLeader(str(found))
@@ -362,18 +358,7 @@ class Replica:
         """
         self._check_leads()
         keys = None if target is None else tuple(ReplicaKey(each) for each in sorted(set(target)))
-        request = AlterQuorumRequest(target=keys, timeout_ms=CHANGE_MS)
-        wanted = partial(self._opened.quorum.replica.want_voters, request)
-        response = await self._asked(wanted)
-        match response.error:
-            case Error.NONE:
-                return
-            case Error.NOT_LEADER_OR_FOLLOWER:
-                raise NotLeader(response.text)
-            case Error.REQUEST_TIMED_OUT:
-                raise OutcomeUnknown(response.text)
-            case _:
-                raise VotersRefused(response.text)
+        await self._change(AlterQuorumRequest(target=keys, timeout_ms=CHANGE_MS), VotersRefused)
 
     async def transfer_leadership(self, to: ReplicaId | None = None) -> None:
         """Let `to` lead, or whichever voter has come furthest; `leader_changed` tells the rest.
@@ -382,35 +367,26 @@ class Replica:
         Raises `NotLeader`, and `TransferRefused` where it leads on, or `to` could not lead.
         """
         self._check_leads()
-        transfer = partial(self._opened.quorum.replica.transfer_leadership, to)
-        response = await self._asked(transfer)
+        await self._change(TransferRequest(to), TransferRefused)
+
+    async def _change(
+        self, request: AlterQuorumRequest | TransferRequest, refused: type[Exception]
+    ) -> None:
+        response = await self._opened.quorum.change(request)
         match response.error:
             case Error.NONE:
                 return
             case Error.NOT_LEADER_OR_FOLLOWER | Error.FENCED_LEADER_EPOCH:
                 raise NotLeader(response.text)
+            case Error.REQUEST_TIMED_OUT:
+                raise OutcomeUnknown(response.text)
             case _:
-                raise TransferRefused(response.text)
+                raise refused(response.text)
 
     def end(self) -> None:
         """Tell whoever still waits that there is nothing to wait for; `open_replica` does it."""
         self._applying.close()
-        for each in tuple(self._waiting):
-            if not each.done():
-                each.set_exception(NotLeader("this replica has ended"))
-
-    async def _asked(self, ask: Callable[[Callable[[T], None]], None]) -> T:
-        """Wait for the value that `ask` passes to its argument.
-
-        Raises `NotLeader` if the replica ends before.
-        """
-        outcome: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        self._waiting.add(outcome)
-        ask(partial(_settle, outcome))
-        try:
-            return await outcome
-        finally:
-            self._waiting.discard(outcome)
+        self._opened.quorum.abandon(NotLeader("this replica has ended"))
 
     def _check_leads(self) -> None:
         if self.is_leader:
@@ -438,7 +414,7 @@ async def open_replica(
     """
     if not __debug__:
         raise RuntimeError("quorum does not run under python -O: its assertions must hold")
-    place = listener or config.advertised or config.voters.get(config.node_id)
+    place = listener or config.place
     if place is None:
         raise ValueError(
             f"replica {config.node_id} is not among the voters: name the `listener` of it"
@@ -450,7 +426,7 @@ async def open_replica(
         async with AsyncExitStack() as parts:
             opened = open_quorum(config, applying, clock=monotonic_ms, wall_clock=wall_ms, rng=rng)
             parts.push_async_callback(opened.close)
-            applying.read_from(opened.quorum)
+            applying.read_from(opened.quorum.replica)
             server = Server(_Door(opened), offered=OFFERED, name="quorum", clock_ms=monotonic_ms)
             parts.push_async_callback(server.close, within_ms=CLOSE_MS)
             await server.listen(host, port)
@@ -470,12 +446,6 @@ async def open_replica(
         if len(group.exceptions) == 1:
             raise group.exceptions[0] from None
         raise
-
-
-def _settle(outcome: "asyncio.Future[T]", found: T) -> None:
-    # Whoever asked may have stopped waiting.
-    if not outcome.done():
-        outcome.set_result(found)
 
 
 class _Door:

@@ -82,6 +82,11 @@ class QuorumConfig:
     kraft_version: int = 1
     """From 1 on, a log that begins here says who votes (KIP-853), and that can be changed."""
 
+    @property
+    def place(self) -> HostPort | None:
+        """The address of this node; None if it has none."""
+        return self.advertised or self.voters.get(self.node_id)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PersistentState:
@@ -109,11 +114,15 @@ class PersistentState:
         """Give the checkpoint, if there is one, to the state machine. Raises `StorageError`."""
         if self.checkpoint is None:
             return
+        id_ = self.checkpoint.id
         try:
-            _load(self.checkpoint, state_machine)
-        except BaseException:
+            state_machine.load_snapshot(self.checkpoint.records(), id_.offset, id_.epoch)
+        except BaseException as error:
             self.log.close()
-            raise
+            if not isinstance(error, ValueError):
+                raise
+            reason = f"a record of it cannot be read: {error}"
+            raise FileDamaged(self.checkpoint.path, reason, _STRANGE_RECORD_REMEDY) from error
 
 
 def load_persistent_state(
@@ -238,15 +247,6 @@ class _Assigned:
             return VoterSetHistory(self._found)
         later = ((end, each) for end, each in self._found if checkpoint.id.offset < end <= log_end)
         return VoterSetHistory(later, base=checkpoint.voters)
-
-
-def _load(checkpoint: Checkpoint, state_machine: StateMachine) -> None:
-    try:
-        id_ = checkpoint.id
-        state_machine.load_snapshot(checkpoint.records(), id_.offset, id_.epoch)
-    except ValueError as error:
-        reason = f"a record of it cannot be read: {error}"
-        raise FileDamaged(checkpoint.path, reason, _STRANGE_RECORD_REMEDY) from error
 
 
 def _behind(election: ElectionState, log: RaftLog) -> str:

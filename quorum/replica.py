@@ -19,14 +19,13 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, assert_never
 
-from quorum.accumulator import Appending, BatchAccumulator
-from quorum.applier import Applier, LocalRequests, ReadDone, TransferDone, VotersDone
+from quorum.accumulator import BatchAccumulator
+from quorum.applier import Applier, ChangeDone, LocalRequests, ReadDone
 from quorum.cluster_id import ClusterIdentity
 from quorum.core.effects import (
     AdvanceLogStart,
     Answer,
-    AnswerTransfer,
-    AnswerVoters,
+    AnswerChange,
     AppendAssignment,
     AppendFetched,
     AppendLeaderChange,
@@ -68,6 +67,7 @@ from quorum.core.messages import (
     FetchSnapshotResponse,
     Request,
     Response,
+    TransferRequest,
     VoterRequest,
 )
 from quorum.core.node import QuorumNode
@@ -132,18 +132,10 @@ class Replica:
         self._clock = clock
         self._wake = wake
         self._inbox: deque[Event] = deque()
-        self._proposals = BatchAccumulator()
         self._fetched: dict[Correlation, bytes] = {}
         self._askers = LocalRequests(node.bounds.reads)
         self._committing = Applier(node, log, state_machine, cluster, self._askers, clock)
-        self._appending = Appending(
-            log,
-            self._proposals,
-            self._fetched,
-            cluster_id=lambda: None if cluster is None else cluster.id_to_found_with(),
-            wall_clock=wall_clock,
-            on_control=self._committing.on_control,
-        )
+        self._proposals = BatchAccumulator(log, cluster, wall_clock)
         self._is_silent = True
         self._held_up: Step | None = None
         self._failure: BaseException | None = None
@@ -161,7 +153,7 @@ class Replica:
                 wall_clock=wall_clock,
                 put=self._put,
                 wake=wake,
-                cluster_id=lambda: None if cluster is None else cluster.id,
+                cluster=cluster,
                 limits=snapshot_limits or SnapshotLimits(),
             )
 
@@ -194,7 +186,7 @@ class Replica:
         return self._log.read(start, self.node.high_watermark or Offset(0), max_bytes)
 
     def read_index(self, done: ReadDone) -> None:
-        """Call `done`, later, when a read of the state machine cannot be stale (`core.reading`).
+        """Call `done`, later, when a read of the state machine cannot be stale (`core.read_index`).
 
         The state machine has then applied everything below the offset that `done` is called
         with, and the offset is at least that of every answer given anywhere before this call.
@@ -203,13 +195,13 @@ class Replica:
         if event is not None:
             self._put(event)
 
-    def want_voters(self, request: VoterRequest, done: VotersDone) -> None:
-        """Ask for other voters; `done` is called, later, once that is committed or refused."""
-        self._put(self._askers.want_voters(request, done))
+    def change(self, request: VoterRequest | TransferRequest, done: ChangeDone) -> None:
+        """Ask for other voters or another leader.
 
-    def transfer_leadership(self, to: ReplicaId | None, done: TransferDone) -> None:
-        """Ask for another leader; `done` is called, later, once the lead is given up or kept."""
-        self._put(self._askers.transfer(to, done))
+        `done` is called, later, once the voters are committed, the lead is given up, or the
+        request is refused.
+        """
+        self._put(self._askers.change(request, done))
 
     # What the owner hands in.
 
@@ -274,7 +266,7 @@ class Replica:
         if self._held_up is None and self._committing.is_time(busy=bool(self._inbox)):
             self._committing.go_on()
         self._take_all()
-        while self._held_up is None and self._appending.take_bytes():
+        while self._held_up is None and self._proposals.take_bytes():
             self._disk.request_commit(self._log, self._on_flushed, at_once=self._is_silent)
             self._take_all()
         if self._held_up is not None:
@@ -282,7 +274,7 @@ class Replica:
             return
         self.deadline_ms = earliest(self.node.deadline_ms, self._committing.deadline_ms)
         if self._snapshots is not None:
-            due_ms = self._snapshots.turn(self._appending.take_all_bytes())
+            due_ms = self._snapshots.turn(self._proposals.take_all_bytes())
             self.deadline_ms = earliest(self.deadline_ms, due_ms)
 
     def _take_all(self) -> None:
@@ -373,8 +365,8 @@ class Replica:
                 self._rpc.answer(asker, response, self._records_for(response))
             case Send(to, correlation, request):
                 self._rpc.send(to, request, self._done(to, correlation, request))
-            case AppendProposed() | AppendLeaderChange() | AppendAssignment() | AppendFetched():
-                self._appending.perform(effect)
+            case AppendProposed() | AppendFetched() | AppendLeaderChange() | AppendAssignment():
+                self._append(effect)
             case AdvanceLogStart(start):
                 self._the_snapshots.advance(start)
             case Commit(high_watermark):
@@ -384,12 +376,26 @@ class Replica:
             case StopLeading(epoch):
                 assert not self._proposals, "proposals come before the event that ends the lead"
                 self._committing.on_stop_leading(epoch)
-            case ReadReady() | ReadRefused() | AnswerVoters() | AnswerTransfer():
+            case ReadReady() | ReadRefused() | AnswerChange():
                 self._committing.answer(effect)
             case Warn(text):
                 logger.warning("%s", text)
             case _:
                 assert_never(effect)
+
+    def _append(
+        self, effect: AppendProposed | AppendFetched | AppendLeaderChange | AppendAssignment
+    ) -> None:
+        match effect:
+            case AppendProposed(batch):
+                self._proposals.append_proposed(batch)
+            case AppendFetched(correlation, batches):
+                self._proposals.append_fetched(self._fetched.pop(correlation), batches)
+            case AppendLeaderChange():
+                self._proposals.append_control(effect)
+            case AppendAssignment(batch):
+                self._proposals.append_control(effect)
+                self._committing.on_control(batch.end)
 
     def _records_for(self, response: Response) -> bytes:
         if isinstance(response, FetchSnapshotResponse) and self._snapshots is not None:

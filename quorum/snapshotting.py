@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
+from quorum.cluster_id import ClusterIdentity
 from quorum.core.effects import InstallSnapshot, StoreChunk
 from quorum.core.events import Event, SnapshotInstalled, SnapshotRefused, SnapshotTaken
 from quorum.core.messages import FetchSnapshotResponse
@@ -90,7 +91,7 @@ class Snapshots:
         wall_clock: Clock,
         put: Callable[[Event], None],
         wake: Callable[[], None],
-        cluster_id: Callable[[], str | None],
+        cluster: ClusterIdentity | None,
         limits: SnapshotLimits,
     ) -> None:
         """`put` hands an event to the node, later; `wake` asks for a `turn`."""
@@ -103,7 +104,7 @@ class Snapshots:
         self._wall_clock = wall_clock
         self._put = put
         self._wake = wake
-        self._cluster_id = cluster_id
+        self._cluster = cluster
         self._limits = limits
         self._taking: _Taking | None = None
         self._not_before_ms = 0
@@ -161,7 +162,8 @@ class Snapshots:
         self._bytes_since = self._log.bytes_from(state.end)
         id_ = OffsetAndEpoch(self._node.epoch_at(Offset(state.end - 1)), state.end)
         batches = SnapshotBatches(id_.epoch, self._time_of_last_record(state.end))
-        opening = batches.opening(self._node.voters_at(state.end), self._cluster_id())
+        cluster_id = None if self._cluster is None else self._cluster.id
+        opening = batches.opening(self._node.voters_at(state.end), cluster_id)
         self._taking = _Taking(id_, state, batches, opening)
 
     def _time_of_last_record(self, end: Offset) -> int:

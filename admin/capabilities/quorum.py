@@ -16,7 +16,7 @@ from controller.quorum_description import (
     max_follower_lag_time_ms,
 )
 from quorum.core.limits import VOTERS_MAX
-from quorum.core.messages import AlterQuorumRequest, TransferResponse
+from quorum.core.messages import AlterQuorumRequest, ChangeResponse
 from quorum.core.vocabulary import NO_DIRECTORY, ReplicaId, ReplicaKey, uuid_to_text
 from quorum.log.meta_properties import uuid_from_text
 from statemachine.errors import Error, Refusal
@@ -228,7 +228,7 @@ class TransferLead(Request[LeadTransfer], frozen=True, kw_only=True):
     async def answer(self, context: Context) -> LeadTransfer:
         to = None if self.to is None else ReplicaId(self.to)
         found = await context.service.transfer_leadership(context.who, to)
-        if isinstance(found, TransferResponse):
+        if isinstance(found, ChangeResponse):
             raise Refused(self.failing(), found.error, found.text)
         return LeadTransfer(
             leader_id=found.leader_id,

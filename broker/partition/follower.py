@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from broker.partition.assignment import Assignment
-from quorum.core.leader_epochs import LeaderEpochCache
+from quorum.core.raft_log import LeaderEpochCache
 from quorum.core.vocabulary import Epoch, Offset, OffsetAndEpoch
 from quorum.protocol.errors import ErrorCode
 from statemachine.vocabulary import BrokerId

@@ -19,7 +19,7 @@ from broker.partition.follower import FollowerState, divergence, epoch_refusal
 from broker.partition.leader import CommittedIsr, IsrProposal, LeaderState, ProposalOutcome
 from broker.storage.batch_validation import InvalidBatch, stamp_append_time, validate_batch
 from broker.storage.partition_log import OpenedLog, producers_of
-from quorum.core.leader_epochs import LeaderEpochCache
+from quorum.core.raft_log import LeaderEpochCache
 from quorum.core.vocabulary import Epoch, Offset, OffsetAndEpoch
 from quorum.log.segmented_log import SegmentedLog
 from quorum.protocol.errors import ErrorCode

@@ -25,7 +25,7 @@ from broker.limits import (
 from broker.partition.partition import Partition
 from broker.replication.copy_reports import CopyReports
 from broker.replication.replication_quota import TokenBucket
-from quorum.core.leader_epochs import truncation_point
+from quorum.core.raft_log import truncation_point
 from quorum.core.vocabulary import Epoch, Offset, OffsetAndEpoch
 from quorum.protocol.errors import ErrorCode
 from quorum.records.batch import CorruptBatch, whole_bytes

@@ -243,9 +243,9 @@ ELECTIONS: Final = (
     Mutant(
         name="the resignation of an earlier epoch is taken for one of this",
         module="quorum.core.elections",
-        old="        error = Error.INCONSISTENT_VOTER_SET\n"
-        "    elif request.epoch < state.election.epoch:",
-        new="        error = Error.INCONSISTENT_VOTER_SET\n    elif False:",
+        old="    if request.epoch < state.election.epoch:\n        return Error.FENCED",
+        new="    if request.epoch < state.election.epoch and isinstance(request, "
+        "BeginQuorumEpochRequest):\n        return Error.FENCED",
         caught_by=("R25",),
         directed="quorum_late_announcements",
         seed=4,

@@ -87,9 +87,9 @@ GOSSIP: Final = (
     ),
     Mutant(
         name="a log does not begin with the id of the cluster",
-        module="quorum.replica",
-        old="cluster_id=lambda: None if cluster is None else cluster.id_to_found_with(),",
-        new="cluster_id=lambda: None,",
+        module="quorum.accumulator",
+        old="cluster_id = self._cluster.id_to_found_with()",
+        new="cluster_id = None",
         caught_by=("R19",),
         directed="tests/chaos/simulation/test_founding_records.py",
     ),

@@ -61,7 +61,7 @@ LOGS: Final = (
     ),
     Mutant(
         name="a follower cuts its log one epoch too late",
-        module="quorum.core.leader_epochs",
+        module="quorum.core.raft_log",
         old="        return min(own.offset, diverging.offset)\n",
         new="        return own.offset\n",
         caught_by=("liveness", "R5"),
@@ -69,7 +69,7 @@ LOGS: Final = (
     ),
     Mutant(
         name="a follower cuts its log at the beginning of the diverging epoch",
-        module="quorum.core.leader_epochs",
+        module="quorum.core.raft_log",
         old="    own = history.end_of(diverging.epoch, log_end)\n",
         new="    own = history.end_of(Epoch(max(0, diverging.epoch - 1)), log_end)\n",
         caught_by=("R10", "R23"),
@@ -135,7 +135,7 @@ LOGS: Final = (
     ),
     Mutant(
         name="an epoch whose records are all cut stays in the history",
-        module="quorum.core.leader_epochs",
+        module="quorum.core.raft_log",
         old="self._starts[-1] >= end:",
         new="self._starts[-1] > end:",
         caught_by=("R12",),

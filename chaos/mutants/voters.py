@@ -121,8 +121,8 @@ VOTERS: Final = (
     Mutant(
         name="a voter counts for a new set until it has been silent for long",
         module="quorum.core.reconfiguration",
-        old="    if len(current) - len(absent) < current.majority:\n",
-        new="    if False:\n",
+        old="(WaitReason.NOT_HEARD, situation.is_present)",
+        new="(WaitReason.NOT_HEARD, situation.is_live)",
         caught_by=("R28",),
         directed="quorum_voters_just_died",
         seed=1,

@@ -9,11 +9,11 @@ from quorum.core.effects import ReadRefusal
 from quorum.core.messages import (
     AddVoterRequest,
     AlterQuorumRequest,
+    ChangeResponse,
     RemoveVoterRequest,
-    TransferResponse,
+    TransferRequest,
     UpdateVoterRequest,
     VoterRequest,
-    VotersResponse,
 )
 from quorum.core.vocabulary import Offset, ReplicaId, ReplicaKey
 
@@ -42,7 +42,7 @@ def want_voters(process: Process, request: VoterRequest) -> bool:
 
     answered = _waits(process, Waiting.VOTERS)
 
-    def done(response: VotersResponse) -> None:
+    def done(response: ChangeResponse) -> None:
         process.wishes.remove(request)
         if response.error:
             process.world.voter_changes.refused(process.boot, request)
@@ -50,7 +50,7 @@ def want_voters(process: Process, request: VoterRequest) -> bool:
 
     def happen() -> None:
         process.world.voter_changes.wanted(process.boot, request)
-        process.replica.want_voters(request, done)
+        process.replica.change(request, done)
 
     process.wishes.append(request)
     process.enter(happen)
@@ -82,7 +82,7 @@ def want_leader(process: Process, to: ReplicaId | None) -> bool:
         return False
     to = None if to == process.id else to
     done = _waits(process, Waiting.TRANSFER)
-    process.enter(partial(process.replica.transfer_leadership, to, done))
+    process.enter(partial(process.replica.change, TransferRequest(to), done))
     return True
 
 
@@ -91,19 +91,19 @@ def read(process: Process) -> None:
     process.enter(partial(_read, process))
 
 
-def _waits(process: Process, what: Waiting) -> Callable[[VotersResponse | TransferResponse], None]:
+def _waits(process: Process, what: Waiting) -> Callable[[ChangeResponse], None]:
     process.queues.comes(what)
 
-    def done(response: VotersResponse | TransferResponse) -> None:
+    def done(response: ChangeResponse) -> None:
         process.queues.goes(what)
         _told(process, response)
 
     return done
 
 
-def _told(process: Process, response: VotersResponse | TransferResponse) -> None:
+def _told(process: Process, response: ChangeResponse) -> None:
     process.world.tell(process.id, response)
-    if isinstance(response, TransferResponse) and not response.error:
+    if response.successor is not None:
         process.world.note("a lead is handed over")
         process.world.invariants.hands_over(process.incarnation, process.proposed_end)
 

@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import TypeAlias
 
 from quorum.core.events import Asker, Correlation, ReadToken
-from quorum.core.messages import Batch, Request, Response, TransferResponse, VotersResponse
+from quorum.core.messages import Batch, ChangeResponse, Request, Response
 from quorum.core.vocabulary import ElectionState, Epoch, Offset, OffsetAndEpoch, ReplicaId
 from quorum.core.voter_set import VoterAssignment
 
@@ -139,7 +139,7 @@ class InstallSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """Send `request` to `to` and report `Answered` or `Unanswered` with the correlation."""
+    """Send `request` to `to` and report `ResponseReceived` or `RequestTimedOut`."""
 
     to: ReplicaId
     correlation: Correlation
@@ -159,22 +159,11 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class AnswerVoters:
-    """Answer somebody who wanted other voters."""
+class AnswerChange:
+    """Answer a `ChangeRequested` of this node."""
 
     asker: Asker
-    response: VotersResponse
-
-    def __str__(self) -> str:
-        return f"answer: {self.response}"
-
-
-@dataclass(frozen=True, slots=True)
-class AnswerTransfer:
-    """Answer somebody who wanted another leader."""
-
-    asker: Asker
-    response: TransferResponse
+    response: ChangeResponse
 
     def __str__(self) -> str:
         return f"answer: {self.response}"
@@ -253,8 +242,7 @@ Prompt: TypeAlias = (
     | AdvanceLogStart
     | Send
     | Answer
-    | AnswerVoters
-    | AnswerTransfer
+    | AnswerChange
     | Commit
     | Lead
     | StopLeading

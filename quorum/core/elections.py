@@ -275,15 +275,10 @@ def _response(state: State, *, error: Error = Error.NONE, granted: bool = False)
 def on_begin_quorum_epoch(
     state: State, asker: Asker, request: BeginQuorumEpochRequest, now_ms: int
 ) -> None:
-    error = Error.NONE
-    if not is_meant(request.voter, state.me):
-        error = Error.INVALID_VOTER_KEY
-    elif request.epoch < state.election.epoch:
-        error = Error.FENCED_LEADER_EPOCH
+    if is_meant(request.voter, state.me):
+        error = _obey(state, request, now_ms)
     else:
-        state.learn(request.epoch, request.leader, now_ms, request.leader)
-        if not state.follows(request.leader):
-            error = Error.INVALID_REQUEST  # We know another, or that this one has resigned.
+        error = Error.INVALID_VOTER_KEY
     epoch = state.election.epoch
     state.answer(asker, BeginQuorumEpochResponse(error=error, epoch=epoch, leader=state.leader))
 
@@ -291,19 +286,25 @@ def on_begin_quorum_epoch(
 def on_end_quorum_epoch(
     state: State, asker: Asker, request: EndQuorumEpochRequest, now_ms: int
 ) -> None:
-    error = Error.NONE
     if request.leader == state.me.id:
         error = Error.INCONSISTENT_VOTER_SET
-    elif request.epoch < state.election.epoch:
-        error = Error.FENCED_LEADER_EPOCH
     else:
-        state.learn(request.epoch, request.leader, now_ms, request.leader)
-        if state.follows(request.leader):
+        error = _obey(state, request, now_ms)
+        if not error:
             _succeed(state, request.preferred_successors, now_ms)
-        else:
-            error = Error.INVALID_REQUEST
     epoch = state.election.epoch
     state.answer(asker, EndQuorumEpochResponse(error=error, epoch=epoch, leader=state.leader))
+
+
+def _obey(
+    state: State, request: BeginQuorumEpochRequest | EndQuorumEpochRequest, now_ms: int
+) -> Error:
+    """Follow the leader that sent the request, or return the reason why not."""
+    if request.epoch < state.election.epoch:
+        return Error.FENCED_LEADER_EPOCH
+    state.learn(request.epoch, request.leader, now_ms, request.leader)
+    # Otherwise this node knows another one, or that this one has resigned.
+    return Error.NONE if state.follows(request.leader) else Error.INVALID_REQUEST
 
 
 def _succeed(state: State, successors: tuple[ReplicaId, ...], now_ms: int) -> None:

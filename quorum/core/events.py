@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import NewType, TypeAlias
 
-from quorum.core.messages import Request, Response, VoterRequest
+from quorum.core.messages import Request, Response, TransferRequest, VoterRequest
 from quorum.core.vocabulary import OffsetAndEpoch, ReplicaId, ReplicaKey, Snapshot
 from quorum.core.voter_set import Endpoint, VoterAssignment
 
@@ -103,25 +103,14 @@ class Flushed:
 
 
 @dataclass(frozen=True, slots=True)
-class VoterChangeRequested:
-    """Somebody wants other voters."""
+class ChangeRequested:
+    """A client of this node asks for other voters or another leader."""
 
     asker: Asker
-    request: VoterRequest
+    request: VoterRequest | TransferRequest
 
     def __str__(self) -> str:
         return f"wanted: {self.request}"
-
-
-@dataclass(frozen=True, slots=True)
-class TransferLeadership:
-    """Somebody wants another leader: the voter `to`, or, if it is None, whoever suits best."""
-
-    asker: Asker
-    to: ReplicaId | None
-
-    def __str__(self) -> str:
-        return f"wanted: leader {'other than this' if self.to is None else self.to}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,9 +188,6 @@ class Stopping:
         return "stopping"
 
 
-Stored: TypeAlias = Flushed | DiskSpaceChanged | SnapshotTaken | SnapshotInstalled | SnapshotRefused
-"""The events of the disk."""
-
 Event: TypeAlias = (
     Tick
     | RequestReceived
@@ -212,8 +198,7 @@ Event: TypeAlias = (
     | ReadIndex
     | Flushed
     | DiskSpaceChanged
-    | VoterChangeRequested
-    | TransferLeadership
+    | ChangeRequested
     | EndpointsUpdated
     | DiscoveryDone
     | SnapshotTaken

@@ -6,7 +6,7 @@ asks either leads, or names the leader, or knows no better (KIP-595, "Bootstrapp
 
 from quorum.core import snapshots
 from quorum.core.effects import AppendFetched, Commit, TruncateTo, Warn
-from quorum.core.events import Correlation
+from quorum.core.events import Correlation, LeaderUnreachable
 from quorum.core.leader_discovery import source, source_beside_voters
 from quorum.core.limits import FAILOVER_WAIT_MS_MAX, FETCH_BYTES_MAX
 from quorum.core.messages import Error, FetchRequest, FetchResponse, FetchSnapshotResponse
@@ -70,7 +70,7 @@ def on_fetch_response(
         state.effects.append(Warn(f"leader {follower.leader} sent what cannot be: {refusal}"))
         state.fetching.failed(now_ms)
         return
-    state.fetching.done()
+    state.fetching.reset()
     follower.round = max(follower.round, response.round)
     state.hear(follower, now_ms)
     if response.snapshot is not None:
@@ -101,10 +101,10 @@ def on_fetch_unanswered(state: State, correlation: Correlation, now_ms: int) -> 
         _ask_elsewhere(state, now_ms)
 
 
-def on_leader_unreachable(state: State, leader: ReplicaId, now_ms: int) -> None:
+def on_leader_unreachable(state: State, event: LeaderUnreachable, now_ms: int) -> None:
     """Believe it, until the leader answers again: pre-vote makes a wrong hint harmless."""
     follower = state.role
-    if state.stopping or not isinstance(follower, Follower) or follower.leader != leader:
+    if state.stopping or not isinstance(follower, Follower) or follower.leader != event.leader:
         return
     if state.may_be_needed:
         _expect_no_more(state, follower, now_ms)

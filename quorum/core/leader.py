@@ -16,7 +16,7 @@ from typing import Final
 
 from quorum.core import read_index
 from quorum.core.effects import AppendLeaderChange, AppendProposed, Commit, Lead, Warn
-from quorum.core.events import Asker, ReadToken
+from quorum.core.events import Asker, Correlation, Proposed, ReadIndex
 from quorum.core.high_watermark import high_watermark
 from quorum.core.leader_discovery import sources
 from quorum.core.limits import FETCH_BYTES_MAX
@@ -27,6 +27,7 @@ from quorum.core.messages import (
     Error,
     FetchRequest,
     FetchResponse,
+    FetchSnapshotRequest,
 )
 from quorum.core.replica_progress import LogBounds, ProgressTracker, ReplicaProgress
 from quorum.core.roles import Cause, Leader, Resigned
@@ -88,7 +89,7 @@ def on_tick(state: State, leader: Leader, now_ms: int) -> None:
 
 
 def on_fetch(state: State, asker: Asker, request: FetchRequest, now_ms: int) -> None:
-    refusal = _refusal_of_fetch(state, request)
+    refusal = refusal_of_fetch(state, request)
     if refusal is not None:
         response = FetchResponse(error=refusal, epoch=state.election.epoch, leader=state.leader)
         state.answer(asker, response)
@@ -113,12 +114,12 @@ def on_fetch(state: State, asker: Asker, request: FetchRequest, now_ms: int) -> 
     _answer(state, leader.serving.serve(asker, request, _view(state, leader), now_ms))
 
 
-def on_proposed(state: State, count: int) -> None:
+def on_proposed(state: State, event: Proposed, now_ms: int) -> None:
     leader = state.role
     assert isinstance(leader, Leader), f"only a leader appends, and this node is {leader}"
-    assert count > 0
+    assert event.count > 0
     base = state.log.end.offset
-    batch = Batch(base, Offset(base + count), state.election.epoch)
+    batch = Batch(base, Offset(base + event.count), state.election.epoch)
     state.append(batch)
     state.effects.append(AppendProposed(batch))
     wake_for_records(state, leader)
@@ -137,8 +138,8 @@ def wake_for_roll(state: State, leader: Leader, called: Collection[ReplicaId]) -
     _answer(state, leader.serving.wake_for_roll(_view(state, leader), called))
 
 
-def on_read(state: State, token: ReadToken, now_ms: int) -> None:
-    if read_index.begin(state, token, now_ms):
+def on_read(state: State, event: ReadIndex, now_ms: int) -> None:
+    if read_index.begin(state, event.token, now_ms):
         leader = state.role
         assert isinstance(leader, Leader)
         _answer(state, leader.serving.wake_for_round(_view(state, leader)))
@@ -149,6 +150,13 @@ def on_flushed(state: State, durable: OffsetAndEpoch, now_ms: int) -> None:
     if isinstance(state.role, Leader):
         _advance_high_watermark(state, state.role, now_ms)
         read_index.settle(state, state.role)
+
+
+def forget_announcement(state: State, to: ReplicaId, correlation: Correlation) -> None:
+    """The announcement to this voter has ended; it may be sent again."""
+    leader = state.role
+    if isinstance(leader, Leader) and leader.announcing.get(to) == correlation:
+        del leader.announcing[to]
 
 
 def resign(
@@ -179,7 +187,7 @@ def _opening(state: State) -> Batch:
     return Batch(start, Offset(start + FOUNDING_RECORDS), epoch, founders)
 
 
-def _refusal_of_fetch(state: State, request: FetchRequest) -> Error | None:
+def refusal_of_fetch(state: State, request: FetchRequest | FetchSnapshotRequest) -> Error | None:
     """Epochs first: an asker that lives in another epoch must learn that before all else."""
     if request.epoch < state.election.epoch:
         return Error.FENCED_LEADER_EPOCH

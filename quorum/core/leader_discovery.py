@@ -22,7 +22,6 @@ from quorum.core.roles import (
 )
 from quorum.core.state import State
 from quorum.core.vocabulary import ReplicaId
-from quorum.core.voter_set import Endpoint
 
 SEARCHED_MAX: Final = 64
 """Replicas without a vote that are asked who leads."""
@@ -41,8 +40,8 @@ def wait_for_it(state: State, now_ms: int) -> None:
     """The time to stand has come for a voter that may not yet; it gets another one."""
     deadline_ms = state.next_election_ms(now_ms)
     match state.role:
-        case Unattached() | Resigned() as waiting:
-            waiting.election_deadline_ms = deadline_ms
+        case Unattached() | Resigned():
+            state.stand_at(deadline_ms)
         case Prospective() | Candidate():
             # Only who is unattached asks around; whoever leads may not know of this node.
             state.become(Unattached(deadline_ms), Cause.HELD_BACK)
@@ -55,25 +54,24 @@ def wait_for_it(state: State, now_ms: int) -> None:
             assert_never(state.role)
 
 
-def on_news(state: State, news: EndpointsUpdated | DiscoveryDone) -> None:
-    """Take in what was heard of a replica's place, or of a quorum."""
-    match news:
-        case EndpointsUpdated(replica, endpoints):
-            _locate(state, replica.id, endpoints)
-        case DiscoveryDone(found):
-            state.beginning.has_surveyed = True
-            state.beginning.has_found |= found
-        case _:
-            assert_never(news)
-
-
-def _locate(state: State, replica: ReplicaId, endpoints: tuple[Endpoint, ...]) -> None:
-    state.beginning.unlocated -= {replica}
-    founder = state.founders.get(replica)
+def on_endpoints_updated(state: State, event: EndpointsUpdated, now_ms: int) -> None:
+    """Note where a replica listens; the leader may wait for that to change the voters."""
+    replica, endpoints = event.replica, event.endpoints
+    state.beginning.unlocated -= {replica.id}
+    founder = state.founders.get(replica.id)
     if state.log.end.offset == 0 and founder is not None and endpoints:
         # Whoever founds the cluster writes it down.
         state.founders = state.founders.with_(replace(founder, endpoints=endpoints))
         state.take_voters()
+    state.locate(replica, endpoints)
+    # A log that does not name its voters does not say where they are either.
+    if isinstance(state.role, Leader) and state.log.assignments.last is not None:
+        state.role.changes.look_soon(now_ms)
+
+
+def on_discovery_done(state: State, event: DiscoveryDone, now_ms: int) -> None:
+    state.beginning.has_surveyed = True
+    state.beginning.has_found |= event.found
 
 
 def sources(state: State) -> tuple[ReplicaId, ...]:

@@ -12,10 +12,10 @@ Nothing here makes anybody a leader: the voters elect, by the rules of every oth
 
 from collections.abc import Mapping
 
-from quorum.core.effects import AnswerTransfer
-from quorum.core.events import Asker, TransferLeadership
+from quorum.core.effects import AnswerChange
+from quorum.core.events import Asker
 from quorum.core.leader import resign
-from quorum.core.messages import Error, TransferResponse
+from quorum.core.messages import ChangeResponse, Error, TransferRequest
 from quorum.core.reconfiguration import Refusal
 from quorum.core.replica_progress import ReplicaProgress
 from quorum.core.roles import Cause, Leader, Transfer
@@ -23,18 +23,18 @@ from quorum.core.state import State
 from quorum.core.vocabulary import Offset, ReplicaId
 
 
-def on_wanted(state: State, event: TransferLeadership, now_ms: int) -> None:
+def on_requested(state: State, asker: Asker, request: TransferRequest, now_ms: int) -> None:
     """Begin, or refuse, or let one more wait for the transfer that is under way to the same."""
     leader = state.role
     if not isinstance(leader, Leader):
-        _refuse(state, event.asker, Error.NOT_LEADER_OR_FOLLOWER, "this node does not lead")
+        state.answer_change(asker, Error.NOT_LEADER_OR_FOLLOWER, "this node does not lead")
     elif leader.transfer is not None:
-        _join(state, leader.transfer, event)
+        _join(state, leader.transfer, asker, request)
     elif not _has_committed(state, leader):
         text = "this node has just been elected, and has not committed a record of its epoch yet"
-        _refuse(state, event.asker, Error.NOT_LEADER_OR_FOLLOWER, text)
+        state.answer_change(asker, Error.NOT_LEADER_OR_FOLLOWER, text)
     else:
-        _begin(state, leader, event, now_ms)
+        _begin(state, leader, asker, request, now_ms)
 
 
 def go_on(state: State, leader: Leader, now_ms: int) -> None:
@@ -46,9 +46,9 @@ def go_on(state: State, leader: Leader, now_ms: int) -> None:
         return
     leader.transfer = None
     resign(state, leader, Cause.TRANSFER, now_ms, first=transfer.successor)
-    response = TransferResponse(epoch=leader.epoch, successor=transfer.successor)
+    response = ChangeResponse(epoch=leader.epoch, successor=transfer.successor)
     for asker in transfer.askers:
-        state.effects.append(AnswerTransfer(asker, response))
+        state.effects.append(AnswerChange(asker, response))
 
 
 def on_tick(state: State, leader: Leader, now_ms: int) -> None:
@@ -59,33 +59,35 @@ def on_tick(state: State, leader: Leader, now_ms: int) -> None:
     leader.transfer = None
     for asker in transfer.askers:
         text = _reason(state, leader, transfer.successor)
-        _refuse(state, asker, Error.ELIGIBLE_LEADERS_NOT_AVAILABLE, text)
+        state.answer_change(asker, Error.ELIGIBLE_LEADERS_NOT_AVAILABLE, text)
 
 
-def _begin(state: State, leader: Leader, event: TransferLeadership, now_ms: int) -> None:
+def _begin(
+    state: State, leader: Leader, asker: Asker, request: TransferRequest, now_ms: int
+) -> None:
     found = successor(
-        event.to,
+        request.to,
         me=state.me.id,
         others=leader.serving.voters,
         live_since_ms=now_ms - state.timeouts.fetch_timeout_ms,
     )
     if isinstance(found, Refusal):
-        _refuse(state, event.asker, found.error, found.text)
+        state.answer_change(asker, found.error, found.text)
         return
     deadline_ms = now_ms + state.timeouts.election_timeout_ms
-    leader.transfer = Transfer(found, deadline_ms, [event.asker])
+    leader.transfer = Transfer(found, deadline_ms, [asker])
     go_on(state, leader, now_ms)
 
 
-def _join(state: State, transfer: Transfer, event: TransferLeadership) -> None:
-    if event.to not in (None, transfer.successor):
+def _join(state: State, transfer: Transfer, asker: Asker, request: TransferRequest) -> None:
+    if request.to not in (None, transfer.successor):
         text = f"the lead is being handed over to {transfer.successor}: wait for the end of that"
-        _refuse(state, event.asker, Error.INVALID_REQUEST, text)
+        state.answer_change(asker, Error.INVALID_REQUEST, text)
     elif len(transfer.askers) >= state.bounds.transfer_askers:
         text = f"{state.bounds.transfer_askers} requests for the same wait already"
-        _refuse(state, event.asker, Error.INVALID_REQUEST, text)
+        state.answer_change(asker, Error.INVALID_REQUEST, text)
     else:
-        transfer.askers.append(event.asker)
+        transfer.askers.append(asker)
 
 
 def _has_committed(state: State, leader: Leader) -> bool:
@@ -109,13 +111,6 @@ def _reason(state: State, leader: Leader, voter: ReplicaId) -> str:
     else:
         what = f"the log is committed up to offset {state.high_watermark} of {end}"
     return f"{what} after {within_ms} ms: {state.me.id} leads on"
-
-
-def _refuse(state: State, asker: Asker, error: Error, text: str) -> None:
-    response = TransferResponse(
-        error=error, text=text, epoch=state.election.epoch, leader=state.leader
-    )
-    state.effects.append(AnswerTransfer(asker, response))
 
 
 def successor(

@@ -39,6 +39,26 @@ class Error(IntEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ResponseHeader:
+    """The common part of all responses: the error, and the sender's epoch and leader."""
+
+    error: Error = Error.NONE
+    epoch: Epoch
+    leader: ReplicaId | None = None
+
+    def __str__(self) -> str:
+        name = type(self).__name__.removesuffix("Response")
+        if not self.error:
+            return f"{name} {self._outcome()} (epoch {self.epoch})"
+        known = "" if self.leader is None else f", leader {self.leader}"
+        return f"{name} refused: {self.error} (epoch {self.epoch}{known})"
+
+    def _outcome(self) -> str:
+        """Return the text of a response without an error."""
+        return "accepted"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class VoteRequest:
     """A candidate asks for a vote in `epoch`; `log_end` is the end of its own log.
 
@@ -59,17 +79,12 @@ class VoteRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class VoteResponse:
-    error: Error = Error.NONE
-    epoch: Epoch
-    leader: ReplicaId | None = None
+class VoteResponse(ResponseHeader):
     granted: bool = False
 
-    def __str__(self) -> str:
-        if self.error:
-            return f"Vote {_refused(self.error, self.epoch, self.leader)}"
+    def _outcome(self) -> str:
         known = "" if self.leader is None else f", leader {self.leader}"
-        return f"Vote {'granted' if self.granted else 'refused'} (epoch {self.epoch}{known})"
+        return f"{'granted' if self.granted else 'refused'}{known}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,15 +101,8 @@ class BeginQuorumEpochRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BeginQuorumEpochResponse:
-    error: Error = Error.NONE
-    epoch: Epoch
-    leader: ReplicaId | None = None
-
-    def __str__(self) -> str:
-        if self.error:
-            return f"BeginQuorumEpoch {_refused(self.error, self.epoch, self.leader)}"
-        return f"BeginQuorumEpoch accepted (epoch {self.epoch})"
+class BeginQuorumEpochResponse(ResponseHeader):
+    """The voter accepts the leader, or names the one that it knows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,15 +119,8 @@ class EndQuorumEpochRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EndQuorumEpochResponse:
-    error: Error = Error.NONE
-    epoch: Epoch
-    leader: ReplicaId | None = None
-
-    def __str__(self) -> str:
-        if self.error:
-            return f"EndQuorumEpoch {_refused(self.error, self.epoch, self.leader)}"
-        return f"EndQuorumEpoch accepted (epoch {self.epoch})"
+class EndQuorumEpochResponse(ResponseHeader):
+    """The voter accepts that the leader resigns, or names the one that it knows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,7 +175,7 @@ class Span:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FetchResponse:
+class FetchResponse(ResponseHeader):
     """The answer to a fetch: records, or where the logs part, or who leads instead.
 
     Leaving the leader, the records are a `span` that is read from its log when the answer is
@@ -182,9 +183,6 @@ class FetchResponse:
     checked, while the bytes wait with the driver.
     """
 
-    error: Error = Error.NONE
-    epoch: Epoch
-    leader: ReplicaId | None = None
     high_watermark: Offset | None = None
     log_start: Offset = Offset(0)
     diverging: OffsetAndEpoch | None = None
@@ -210,23 +208,20 @@ class FetchResponse:
             round=self.round,
         )
 
-    def __str__(self) -> str:
-        if self.error:
-            return f"Fetch {_refused(self.error, self.epoch, self.leader)}"
+    def _outcome(self) -> str:
         if self.diverging is not None:
-            return f"Fetch diverging at {self.diverging} (epoch {self.epoch})"
+            return f"diverging at {self.diverging}"
         if self.snapshot is not None:
-            return f"Fetch snapshot {self.snapshot} instead (epoch {self.epoch})"
+            return f"snapshot {self.snapshot} instead"
         what = self.span or " ".join(map(str, self.batches)) or "nothing"
         known = self.high_watermark
         committed = "no high watermark yet" if known is None else f"high watermark {known}"
-        round_ = f", round {self.round}" if self.round else ""
-        return f"Fetch {what}, {committed}{round_} (epoch {self.epoch})"
+        return f"{what}, {committed}{f', round {self.round}' if self.round else ''}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlterQuorumRequest:
-    """Let these be the voters in the end (KIP-595); None cancels what is under way."""
+    """Set the target voters (KIP-595); None cancels the change that is under way."""
 
     target: tuple[ReplicaKey, ...] | None
     timeout_ms: int
@@ -239,7 +234,7 @@ class AlterQuorumRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddVoterRequest:
-    """Let this replica vote as well, once it has caught up (KIP-853)."""
+    """Make this replica a voter once it has caught up (KIP-853)."""
 
     voter: Voter
     timeout_ms: int
@@ -252,7 +247,7 @@ class AddVoterRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoveVoterRequest:
-    """Let this voter vote no more (KIP-853)."""
+    """Remove this voter (KIP-853)."""
 
     voter: ReplicaKey
     timeout_ms: int
@@ -263,7 +258,7 @@ class RemoveVoterRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpdateVoterRequest:
-    """A voter says where it listens, and what its program understands (KIP-853)."""
+    """A voter names its listeners and the levels of kraft.version that it supports (KIP-853)."""
 
     epoch: Epoch
     voter: Voter
@@ -278,40 +273,33 @@ VoterRequest: TypeAlias = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VotersResponse:
-    """The answer to whoever wants other voters; `text` says what is wrong, and what is right."""
+@dataclass(frozen=True, slots=True)
+class TransferRequest:
+    """Hand the lead over to the voter `to`, or, if it is None, to the most advanced one."""
 
-    error: Error = Error.NONE
-    text: str = ""
-    epoch: Epoch
-    leader: ReplicaId | None = None
+    to: ReplicaId | None
 
     def __str__(self) -> str:
-        if self.error:
-            return f"voters {_refused(self.error, self.epoch, self.leader)}: {self.text}"
-        return f"voters accepted (epoch {self.epoch})"
+        return f"Transfer(to {'any voter' if self.to is None else self.to})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TransferResponse:
-    """The answer to whoever wants another leader; `text` says what is wrong, and what is right.
+class ChangeResponse(ResponseHeader):
+    """The response to a request for other voters or another leader; `text` explains an error.
 
-    Without an error the lead of `epoch` is given up, and everything that was proposed to it is
-    committed.
+    Without an error a change of the voters is committed. After a transfer the lead of `epoch` is
+    given up, and everything that was proposed to it is committed.
     """
 
-    error: Error = Error.NONE
     text: str = ""
-    epoch: Epoch
-    leader: ReplicaId | None = None
     successor: ReplicaId | None = None
-    """The voter that stands first; the voters decide if it wins."""
+    """After a transfer, the voter that stands first; the voters decide if it wins."""
 
     def __str__(self) -> str:
-        if self.error:
-            return f"transfer {_refused(self.error, self.epoch, self.leader)}: {self.text}"
-        return f"epoch {self.epoch} is given up, voter {self.successor} stands"
+        return f"{ResponseHeader.__str__(self)}{f': {self.text}' if self.text else ''}"
+
+    def _outcome(self) -> str:
+        return "accepted" if self.successor is None else f"accepted, voter {self.successor} stands"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -333,34 +321,21 @@ class FetchSnapshotRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FetchSnapshotResponse:
+class FetchSnapshotResponse(ResponseHeader):
     """A part of a snapshot: `length` bytes from `position` on, of `size_bytes` in all.
 
     Leaving the leader they are read when the answer is written; arriving, they wait with the
     driver. Nothing in them is checked before all have come.
     """
 
-    error: Error = Error.NONE
-    epoch: Epoch
-    leader: ReplicaId | None = None
     snapshot: OffsetAndEpoch
     size_bytes: int = 0
     position: int = 0
     length: int = 0
 
-    def __str__(self) -> str:
-        if self.error:
-            return f"FetchSnapshot {_refused(self.error, self.epoch, self.leader)}"
+    def _outcome(self) -> str:
         end = self.position + self.length
-        return (
-            f"FetchSnapshot {self.snapshot}, bytes [{self.position}, {end}) of {self.size_bytes}"
-            f" (epoch {self.epoch})"
-        )
-
-
-def _refused(error: Error, epoch: Epoch, leader: ReplicaId | None) -> str:
-    known = "" if leader is None else f", leader {leader}"
-    return f"refused: {error} (epoch {epoch}{known})"
+        return f"{self.snapshot}, bytes [{self.position}, {end}) of {self.size_bytes}"
 
 
 Request: TypeAlias = (

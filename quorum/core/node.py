@@ -5,27 +5,31 @@
 moment at which it wants to be stepped, whatever happens, in `deadline_ms`. The same events at
 the same times give the same effects: production, unit tests and simulation run this class.
 
-How to read on: `step` hands each event to a function of `elections`, `leader` or `follower`.
-These state their guards first and then change the one `State`. The rules that can be wrong live
-in pure functions beside them: `votes`, `high_watermark`, `raft_log`.
+How to read on: `step` hands each event to its function of `HANDLERS`, at the end of this module;
+most are in `elections`, `leader` and `follower`. These state their guards first and then change the
+one `State`. The rules that can be wrong live in pure functions beside them: `votes`,
+`high_watermark`, `raft_log`.
 """
 
 import random
-from typing import assert_never
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, Final, assert_never
 
 from quorum.core import (
     elections,
+    follower,
+    leader,
     leader_discovery,
     leadership_transfer,
     reconfiguration,
     slow_disk,
     snapshots,
 )
-from quorum.core import follower as following
-from quorum.core import leader as check_quorum
-from quorum.core import leader as leading
 from quorum.core.effects import Effect, PersistElection
 from quorum.core.events import (
+    Asker,
+    ChangeRequested,
     DiscoveryDone,
     DiskSpaceChanged,
     EndpointsUpdated,
@@ -41,26 +45,23 @@ from quorum.core.events import (
     SnapshotRefused,
     SnapshotTaken,
     Stopping,
-    Stored,
     Tick,
-    TransferLeadership,
-    VoterChangeRequested,
 )
 from quorum.core.limits import BATCH_RECORDS_MAX, Bounds, Timeouts
 from quorum.core.messages import (
     BeginQuorumEpochRequest,
-    BeginQuorumEpochResponse,
     EndQuorumEpochRequest,
-    EndQuorumEpochResponse,
     FetchRequest,
     FetchResponse,
     FetchSnapshotRequest,
     FetchSnapshotResponse,
+    Request,
+    TransferRequest,
     VoteRequest,
     VoteResponse,
 )
 from quorum.core.raft_log import RaftLog
-from quorum.core.replica_progress import ReplicaProgress, ReplicaStatus
+from quorum.core.replica_progress import ReplicaStatus
 from quorum.core.roles import (
     Candidate,
     Cause,
@@ -70,7 +71,6 @@ from quorum.core.roles import (
     Resigned,
     Role,
     Unattached,
-    VoterChangeStatus,
 )
 from quorum.core.state import DiscoveryState, FetchState, SnapshotDownload, State
 from quorum.core.vocabulary import (
@@ -81,7 +81,7 @@ from quorum.core.vocabulary import (
     ReplicaId,
     ReplicaKey,
 )
-from quorum.core.voter_set import VoterAssignment, VoterSet
+from quorum.core.voter_set import VoterAssignment, VoterSet, Wait
 
 
 class QuorumNode:
@@ -176,8 +176,9 @@ class QuorumNode:
 
     @property
     def successor(self) -> ReplicaId | None:
-        """To whom this node is handing over its lead; None where it is not."""
-        return successor(self._state)
+        """The voter to which this node hands over its lead; None if it does not."""
+        transfer = self.role.transfer if isinstance(self.role, Leader) else None
+        return None if transfer is None else transfer.successor
 
     @property
     def epoch_start(self) -> Offset | None:
@@ -188,12 +189,12 @@ class QuorumNode:
         """Return True if a leader has room for `count` records in one batch, after `waiting`
         others."""
         state = self._state
-        leader, committed = state.role, state.high_watermark
-        if not isinstance(leader, Leader) or not 0 < count <= BATCH_RECORDS_MAX:
+        role, committed = state.role, state.high_watermark
+        if not isinstance(role, Leader) or not 0 < count <= BATCH_RECORDS_MAX:
             return False
-        if not state.has_room or leader.transfer is not None:
+        if not state.has_room or role.transfer is not None:
             return False
-        committed = leader.epoch_start if committed is None else committed
+        committed = role.epoch_start if committed is None else committed
         # What the others have committed may still wait, in memory, for our own disk.
         held = state.log.end.offset - min(committed, state.log.durable)
         return held + waiting + count <= state.bounds.uncommitted_records
@@ -204,19 +205,22 @@ class QuorumNode:
         state = self._state
         moments: tuple[int | None, ...]
         match state.role:
-            case Leader() as leader:
-                parked_ms = leader.serving.deadline_ms
-                reads_ms = leader.reads.deadline_ms
-                change_ms = leader.changes.due_ms
-                transfer_ms = None if leader.transfer is None else leader.transfer.deadline_ms
-                periodic = (leader.check_quorum_ms, leader.announce_ms, leader.disk_look_ms)
-                moments = (*periodic, parked_ms, reads_ms, change_ms, transfer_ms)
+            case Leader() as led:
+                moments = (
+                    led.check_quorum_ms,
+                    led.announce_ms,
+                    led.disk_look_ms,
+                    led.serving.deadline_ms,
+                    led.reads.deadline_ms,
+                    led.changes.due_ms,
+                    None if led.transfer is None else led.transfer.deadline_ms,
+                )
             case Prospective() | Candidate() as poll:
-                moments = (poll.election_deadline_ms, poll.ask_again_ms, following.next_ms(state))
+                moments = (poll.election_deadline_ms, poll.ask_again_ms, follower.next_ms(state))
             case Follower(fetch_deadline_ms=deadline_ms):
-                moments = (deadline_ms, following.next_ms(state))
+                moments = (deadline_ms, follower.next_ms(state))
             case Unattached() | Resigned() as waiting:
-                moments = (waiting.election_deadline_ms, following.next_ms(state))
+                moments = (waiting.election_deadline_ms, follower.next_ms(state))
             case _:
                 assert_never(state.role)
         named = [] if state.stopping else [each for each in moments if each is not None]
@@ -225,175 +229,35 @@ class QuorumNode:
     def step(self, event: Event, *, now_ms: int) -> list[Effect]:
         """Advance by one event and return what must be done about it, in order."""
         state, remembered = self._state, self._state.election
-        self._dispatch(event, now_ms)
-        following.fetch_if_due(state, now_ms)
+        HANDLERS[type(event)](state, event, now_ms)
+        follower.fetch_if_due(state, now_ms)
         effects, state.effects = state.effects, []
         if state.election is not remembered and state.election != remembered:
             # First in the list, hence durable before anything that is said because of it.
             effects.insert(0, PersistElection(state.election))
         return effects
 
-    def voter_change(self) -> VoterChangeStatus:
-        """The target voters, and the reason for which a change waits, as the leader knows it."""
-        return voter_change(self._state)
+    @property
+    def target_voters(self) -> tuple[ReplicaKey, ...] | None:
+        """The voters that a change is to lead to; None without a change."""
+        assignment = self._state.log.assignments.last
+        return None if assignment is None else assignment.target
+
+    @property
+    def voter_change_wait(self) -> Wait | None:
+        """The reason why a change of the voters waits, as the leader knows it."""
+        return self.role.changes.first_wait if isinstance(self.role, Leader) else None
 
     def replicas(self) -> tuple[ReplicaStatus, ...]:
         """The status of every replica, voters first; empty unless this node leads."""
-        return replicas(self._state)
-
-    def _dispatch(self, event: Event, now_ms: int) -> None:
         state = self._state
-        match event:
-            case RequestReceived():
-                self._on_asked(event, now_ms)
-            case ResponseReceived() | RequestTimedOut():
-                self._on_outcome(event, now_ms)
-            case Tick():
-                self._on_tick(now_ms)
-            case Proposed(count):
-                leading.on_proposed(state, count)
-            case ReadIndex(token):
-                leading.on_read(state, token, now_ms)
-            case TransferLeadership():
-                leadership_transfer.on_wanted(state, event, now_ms)
-            case (
-                LeaderUnreachable() | VoterChangeRequested() | EndpointsUpdated() | DiscoveryDone()
-            ):
-                self._on_heard(event, now_ms)
-            case Stopping():
-                self._on_stopping(now_ms)
-            case _:
-                self._on_stored(event, now_ms)
-
-    def _on_stored(self, event: Stored, now_ms: int) -> None:
-        state = self._state
-        match event:
-            case Flushed(durable):
-                leading.on_flushed(state, durable, now_ms)
-                if state.awaits_disk:
-                    slow_disk.on_progress(state, now_ms)
-                self._give_up_if_due(now_ms)
-            case DiskSpaceChanged(exists):
-                slow_disk.on_room(state, exists, now_ms)
-            case SnapshotTaken(kept):
-                snapshots.on_taken(state, kept)
-            case SnapshotInstalled():
-                snapshots.on_installed(state, event, now_ms)
-            case SnapshotRefused(id_, reason):
-                snapshots.on_refused(state, id_, reason, now_ms)
-            case _:
-                assert_never(event)
-
-    def _on_outcome(self, event: ResponseReceived | RequestTimedOut, now_ms: int) -> None:
-        if isinstance(event, ResponseReceived):
-            self._on_answered(event, now_ms)
-        else:
-            self._on_unanswered(event, now_ms)
-
-    def _on_heard(
-        self,
-        event: LeaderUnreachable | VoterChangeRequested | EndpointsUpdated | DiscoveryDone,
-        now_ms: int,
-    ) -> None:
-        if isinstance(event, LeaderUnreachable):
-            following.on_leader_unreachable(self._state, event.leader, now_ms)
-            return
-        if not isinstance(event, VoterChangeRequested):
-            leader_discovery.on_news(self._state, event)
-        if not isinstance(event, DiscoveryDone):
-            reconfiguration.on_event(self._state, event, now_ms)
-
-    def _on_stopping(self, now_ms: int) -> None:
-        state = self._state
-        state.stopping = True
-        if isinstance(state.role, Leader):
-            leading.resign(state, state.role, Cause.STOPPING, now_ms)
-
-    def _on_tick(self, now_ms: int) -> None:
-        state = self._state
-        if state.stopping:
-            return
-        match state.role:
-            case Leader() as leader:
-                _on_leader_tick(state, leader, now_ms)
-            case Prospective() | Candidate() as poll:
-                following.on_search_tick(state, now_ms)
-                elections.on_poll_tick(state, poll, now_ms)
-            case Follower() as follower:
-                elections.on_follower_tick(state, follower, now_ms)
-            case Unattached() | Resigned() as waiting:
-                following.on_search_tick(state, now_ms)
-                elections.on_waiting_tick(state, waiting, now_ms)
-            case _:
-                assert_never(state.role)
-
-    def _on_asked(self, event: RequestReceived, now_ms: int) -> None:
-        state, asker = self._state, event.asker
-        match event.request:
-            case FetchRequest() as request:
-                leading.on_fetch(state, asker, request, now_ms)
-                elections.outgrow(state, request.epoch, now_ms)
-                self._give_up_if_due(now_ms)
-            case FetchSnapshotRequest() as request:
-                snapshots.on_fetch_snapshot(state, asker, request, now_ms)
-            case VoteRequest() as request:
-                elections.on_vote_request(state, asker, request, now_ms)
-            case BeginQuorumEpochRequest() as request:
-                elections.on_begin_quorum_epoch(state, asker, request, now_ms)
-            case EndQuorumEpochRequest() as request:
-                elections.on_end_quorum_epoch(state, asker, request, now_ms)
-            case _:
-                assert_never(event.request)
-
-    def _give_up_if_due(self, now_ms: int) -> None:
-        """Others have come on, or our own disk has: it may be what a leader waits for to resign."""
-        state, leader = self._state, self._state.role
-        if not isinstance(leader, Leader):
-            return
-        if leader.transfer is not None:
-            leadership_transfer.go_on(state, leader, now_ms)
-        if not state.has_room and state.role is leader:
-            slow_disk.give_up_if_full(state, leader, now_ms)
-
-    def _on_answered(self, event: ResponseReceived, now_ms: int) -> None:
-        state, response = self._state, event.response
-        self._forget_announcement(event)
-        # A leader that the answerer would itself replace is no news.
-        granted = isinstance(response, VoteResponse) and response.granted
-        state.learn(response.epoch, None if granted else response.leader, now_ms, event.peer)
-        match response:
-            case FetchResponse():
-                following.on_fetch_response(state, event.correlation, response, now_ms)
-            case FetchSnapshotResponse():
-                following.on_fetch_snapshot_response(state, event.correlation, response, now_ms)
-            case VoteResponse():
-                elections.on_vote_response(state, event.correlation, response, now_ms)
-            case BeginQuorumEpochResponse() | EndQuorumEpochResponse():
-                pass  # All that they can say has been learned.
-            case _:
-                assert_never(response)
-
-    def _on_unanswered(self, event: RequestTimedOut, now_ms: int) -> None:
-        self._forget_announcement(event)
-        elections.on_vote_unanswered(self._state, event.correlation, now_ms)
-        following.on_fetch_unanswered(self._state, event.correlation, now_ms)
-
-    def _forget_announcement(self, event: ResponseReceived | RequestTimedOut) -> None:
-        leader = self.role
-        if isinstance(leader, Leader) and leader.announcing.get(event.peer) == event.correlation:
-            del leader.announcing[event.peer]
-
-
-def _on_leader_tick(state: State, leader: Leader, now_ms: int) -> None:
-    for on_tick in (
-        reconfiguration.on_tick,
-        check_quorum.check_quorum,
-        leading.on_tick,
-        leadership_transfer.on_tick,
-        slow_disk.on_tick,
-    ):
-        if state.role is leader:
-            on_tick(state, leader, now_ms)
+        if not isinstance(state.role, Leader):
+            return ()
+        own = ReplicaStatus(
+            replica=state.me, log_end=self.log_end.offset, is_voter=state.is_voter, is_leader=True
+        )
+        others = (each.status() for each in state.role.serving.last_fetched_first())
+        return tuple(sorted((own, *others), key=lambda each: (not each.is_voter, each.replica)))
 
 
 def _role_after_restart(state: State, now_ms: int) -> Role:
@@ -407,50 +271,129 @@ def _role_after_restart(state: State, now_ms: int) -> Role:
     return Unattached(state.next_election_ms(now_ms))
 
 
-def voter_change(state: State) -> VoterChangeStatus:
-    """The target voters, and the reason for which a change waits, as the leader knows it."""
-    assignment = state.log.assignments.last
-    wait = state.role.changes.first_wait if isinstance(state.role, Leader) else None
-    target = None if assignment is None else assignment.target
-    return VoterChangeStatus(target, wait)
+def _on_request(state: State, event: RequestReceived, now_ms: int) -> None:
+    REQUEST_HANDLERS[type(event.request)](state, event.asker, event.request, now_ms)
 
 
-def successor(state: State) -> ReplicaId | None:
-    """To whom a leader is handing over its lead; None where it is not."""
-    leader = state.role
-    if not isinstance(leader, Leader) or leader.transfer is None:
-        return None
-    return leader.transfer.successor
+def _on_fetch(state: State, asker: Asker, request: FetchRequest, now_ms: int) -> None:
+    leader.on_fetch(state, asker, request, now_ms)
+    elections.outgrow(state, request.epoch, now_ms)
+    _resign_if_due(state, now_ms)
 
 
-def replicas(state: State) -> tuple[ReplicaStatus, ...]:
-    """The status of every replica, voters first; empty unless this node leads."""
-    if not isinstance(state.role, Leader):
-        return ()
-    serving = state.role.serving
-    own = ReplicaStatus(
-        replica=state.me,
-        log_end=state.log.end.offset,
-        last_fetch_ms=None,
-        last_caught_up_ms=None,
-        is_voter=state.is_voter,
-        is_leader=True,
+def _on_response(state: State, event: ResponseReceived, now_ms: int) -> None:
+    response = event.response
+    leader.forget_announcement(state, event.peer, event.correlation)
+    # A leader that the sender would itself replace is no news.
+    granted = isinstance(response, VoteResponse) and response.granted
+    state.learn(response.epoch, None if granted else response.leader, now_ms, event.peer)
+    match response:
+        case FetchResponse():
+            follower.on_fetch_response(state, event.correlation, response, now_ms)
+        case FetchSnapshotResponse():
+            follower.on_fetch_snapshot_response(state, event.correlation, response, now_ms)
+        case VoteResponse():
+            elections.on_vote_response(state, event.correlation, response, now_ms)
+        case _:
+            pass  # Other responses say no more than has been learned.
+
+
+def _on_request_timed_out(state: State, event: RequestTimedOut, now_ms: int) -> None:
+    leader.forget_announcement(state, event.peer, event.correlation)
+    elections.on_vote_unanswered(state, event.correlation, now_ms)
+    follower.on_fetch_unanswered(state, event.correlation, now_ms)
+
+
+def _on_change_requested(state: State, event: ChangeRequested, now_ms: int) -> None:
+    if isinstance(event.request, TransferRequest):
+        leadership_transfer.on_requested(state, event.asker, event.request, now_ms)
+    else:
+        reconfiguration.on_requested(state, event.asker, event.request, now_ms)
+
+
+def _on_flushed(state: State, event: Flushed, now_ms: int) -> None:
+    leader.on_flushed(state, event.durable, now_ms)
+    if state.awaits_disk:
+        slow_disk.on_progress(state, now_ms)
+    _resign_if_due(state, now_ms)
+
+
+def _resign_if_due(state: State, now_ms: int) -> None:
+    """Resign if the others have caught up, or our own disk has, and the leader waited for that."""
+    role = state.role
+    if not isinstance(role, Leader):
+        return
+    if role.transfer is not None:
+        leadership_transfer.go_on(state, role, now_ms)
+    if not state.has_room and state.role is role:
+        slow_disk.give_up_if_full(state, role, now_ms)
+
+
+def _on_tick(state: State, _: Tick, now_ms: int) -> None:
+    if state.stopping:
+        return
+    match state.role:
+        case Leader() as role:
+            for on_tick in LEADER_TICKS:
+                if state.role is role:
+                    on_tick(state, role, now_ms)
+        case Prospective() | Candidate() as poll:
+            follower.on_search_tick(state, now_ms)
+            elections.on_poll_tick(state, poll, now_ms)
+        case Follower() as following:
+            elections.on_follower_tick(state, following, now_ms)
+        case Unattached() | Resigned() as waiting:
+            follower.on_search_tick(state, now_ms)
+            elections.on_waiting_tick(state, waiting, now_ms)
+        case _:
+            assert_never(state.role)
+
+
+def _on_stopping(state: State, _: Stopping, now_ms: int) -> None:
+    state.stopping = True
+    if isinstance(state.role, Leader):
+        leader.resign(state, state.role, Cause.STOPPING, now_ms)
+
+
+HANDLERS: Final[Mapping[type[Event], Callable[[State, Any, int], None]]] = MappingProxyType(
+    {
+        Tick: _on_tick,
+        RequestReceived: _on_request,
+        ResponseReceived: _on_response,
+        RequestTimedOut: _on_request_timed_out,
+        LeaderUnreachable: follower.on_leader_unreachable,
+        Proposed: leader.on_proposed,
+        ReadIndex: leader.on_read,
+        ChangeRequested: _on_change_requested,
+        Flushed: _on_flushed,
+        DiskSpaceChanged: slow_disk.on_disk_space_changed,
+        SnapshotTaken: snapshots.on_taken,
+        SnapshotInstalled: snapshots.on_installed,
+        SnapshotRefused: snapshots.on_refused,
+        EndpointsUpdated: leader_discovery.on_endpoints_updated,
+        DiscoveryDone: leader_discovery.on_discovery_done,
+        Stopping: _on_stopping,
+    }
+)
+"""The handler of each event; a test checks that none is missing."""
+
+REQUEST_HANDLERS: Final[Mapping[type[Request], Callable[[State, Asker, Any, int], None]]] = (
+    MappingProxyType(
+        {
+            FetchRequest: _on_fetch,
+            FetchSnapshotRequest: snapshots.on_fetch_snapshot,
+            VoteRequest: elections.on_vote_request,
+            BeginQuorumEpochRequest: elections.on_begin_quorum_epoch,
+            EndQuorumEpochRequest: elections.on_end_quorum_epoch,
+        }
     )
-    voters = [_status(each, is_voter=True) for each in serving.voters.values()]
-    observers = [_status(each, is_voter=False) for each in serving.observers]
-    (voters if own.is_voter else observers).append(own)
-    return (
-        *sorted(voters, key=lambda each: each.replica),
-        *sorted(observers, key=lambda each: each.replica),
-    )
+)
 
-
-def _status(progress: ReplicaProgress, *, is_voter: bool) -> ReplicaStatus:
-    return ReplicaStatus(
-        replica=progress.replica,
-        log_end=progress.log_end,
-        last_fetch_ms=progress.last_fetch_ms,
-        last_caught_up_ms=progress.last_caught_up_ms,
-        is_voter=is_voter,
-        is_leader=False,
-    )
+LEADER_TICKS: Final = (
+    reconfiguration.on_tick,
+    leader.check_quorum,
+    leader.on_tick,
+    leadership_transfer.on_tick,
+    slow_disk.on_tick,
+)
+"""What a leader does when time has passed, in this order, as long as it leads."""

@@ -19,8 +19,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias, assert_never
 
-from quorum.core.effects import AnswerVoters, AppendAssignment
-from quorum.core.events import Asker, EndpointsUpdated, VoterChangeRequested
+from quorum.core.effects import AppendAssignment
+from quorum.core.events import Asker
 from quorum.core.leader import resign, take_voters, wake_for_records, wake_for_roll
 from quorum.core.limits import VOTERS_MAX
 from quorum.core.messages import (
@@ -31,7 +31,6 @@ from quorum.core.messages import (
     RemoveVoterRequest,
     UpdateVoterRequest,
     VoterRequest,
-    VotersResponse,
 )
 from quorum.core.replica_progress import ReplicaProgress
 from quorum.core.roles import Cause, Leader, LivenessRound, PendingVoterChanges, PendingVoterRequest
@@ -94,7 +93,7 @@ def next_step(situation: QuorumView) -> VoterAssignment | Wait | None:
     alone have presented by now, and addresses that have changed.
     """
     assignment = situation.assignment
-    corrected = _corrected(situation)
+    corrected = VoterSet(tuple(_learned(situation, each) for each in assignment.current))
     if corrected != assignment.current:
         return replace(assignment, current=corrected)
     if assignment.target is None:
@@ -220,21 +219,18 @@ def lacking(situation: QuorumView, current: VoterSet) -> Wait | None:
     A set is in force from its append, so one without a majority could not commit its own record,
     nor be undone by those that are left. Who died a moment ago is still live, but not present.
     """
-    silent = tuple(voter.id for voter in current if not situation.is_live(voter))
-    if len(current) - len(silent) < current.majority:
-        return Wait(WaitReason.NO_MAJORITY, silent)
-    absent = tuple(voter.id for voter in current if not situation.is_present(voter))
-    if len(current) - len(absent) < current.majority:
-        return Wait(WaitReason.NOT_HEARD, absent)
+    for reason, counts in (
+        (WaitReason.NO_MAJORITY, situation.is_live),
+        (WaitReason.NOT_HEARD, situation.is_present),
+    ):
+        missing = tuple(voter.id for voter in current if not counts(voter))
+        if len(current) - len(missing) < current.majority:
+            return Wait(reason, missing)
     return None
 
 
-def _corrected(situation: QuorumView) -> VoterSet:
-    """The voters in force, with what has been learned of them since."""
-    return VoterSet(tuple(_learned(situation, each) for each in situation.assignment.current))
-
-
 def _learned(situation: QuorumView, voter: Voter) -> Voter:
+    """The voter in force, with what has been learned of it since."""
     key = voter.key
     if not voter.directory_id_is_known:
         seen = situation.seen_as(voter)
@@ -267,13 +263,8 @@ class Refusal:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Nothing:
-    """All is as the request wants it already."""
-
-
-Outcome: TypeAlias = VoterAssignment | Wait | Refusal | Nothing
-"""The next assignment to record, a wait, a refusal, or no change."""
+Outcome: TypeAlias = VoterAssignment | Wait | Refusal | None
+"""The next assignment to record, a wait, a refusal, or None if nothing has to change."""
 
 
 def outcome_of(request: VoterRequest, situation: QuorumView) -> Outcome:
@@ -294,15 +285,13 @@ def outcome_of(request: VoterRequest, situation: QuorumView) -> Outcome:
 def _alter(target: tuple[ReplicaKey, ...] | None, situation: QuorumView) -> Outcome:
     assignment = situation.assignment
     if target is None:
-        if assignment.target is None:
-            return Nothing()
-        return VoterAssignment(assignment.current)
+        return None if assignment.target is None else VoterAssignment(assignment.current)
     wrong = _impossible(target)
     if wrong is not None:
         return Refusal(Error.INVALID_REQUEST, wrong)
     surplus, missing = difference(assignment.current, target)
     if not surplus and not missing:
-        return Nothing() if assignment.target is None else VoterAssignment(assignment.current)
+        return None if assignment.target is None else VoterAssignment(assignment.current)
     if len(assignment.current) == 1 and all(key.id in assignment.current for key in missing):
         # Nobody could hold the log while the one goes and the other comes.
         (voter,) = assignment.current
@@ -312,7 +301,7 @@ def _alter(target: tuple[ReplicaKey, ...] | None, situation: QuorumView) -> Outc
             "name a second voter first",
         )
     wanted = VoterAssignment(assignment.current, target)
-    return Nothing() if wanted == assignment else wanted
+    return None if wanted == assignment else wanted
 
 
 def _impossible(target: tuple[ReplicaKey, ...]) -> str | None:
@@ -353,7 +342,8 @@ def _add(request: AddVoterRequest, situation: QuorumView) -> Outcome:
     found = candidate(situation, voter)
     if isinstance(found, WaitReason):
         return Wait(found, (voter.id,))
-    return _if_a_majority_fetches(situation, VoterAssignment(current.with_(found)))
+    voters = current.with_(found)
+    return lacking(situation, voters) or VoterAssignment(voters)
 
 
 def _remove(key: ReplicaKey, situation: QuorumView) -> Outcome:
@@ -363,7 +353,8 @@ def _remove(key: ReplicaKey, situation: QuorumView) -> Outcome:
         return Refusal(Error.VOTER_NOT_FOUND, f"{key.text} is no voter; voters are {current.text}")
     if len(current) == 1:
         return Refusal(Error.INVALID_REQUEST, f"{key.id} is the only voter: add another one first")
-    return _if_a_majority_fetches(situation, VoterAssignment(current.without(key.id)))
+    voters = current.without(key.id)
+    return lacking(situation, voters) or VoterAssignment(voters)
 
 
 def _update(request: UpdateVoterRequest, situation: QuorumView) -> Outcome:
@@ -377,42 +368,24 @@ def _update(request: UpdateVoterRequest, situation: QuorumView) -> Outcome:
     if not voter.endpoints:
         return Refusal(Error.INVALID_REQUEST, f"{voter.key.text} names no listener")
     if known == voter:
-        return Nothing()
+        return None
     return replace(assignment, current=assignment.current.with_(voter))
 
 
-def _if_a_majority_fetches(situation: QuorumView, assignment: VoterAssignment) -> Outcome:
-    return lacking(situation, assignment.current) or assignment
-
-
-def on_event(state: State, event: VoterChangeRequested | EndpointsUpdated, now_ms: int) -> None:
-    """Take a request for other voters, or where a replica listens, which it may wait for."""
-    match event:
-        case VoterChangeRequested(asker, request):
-            _on_request(state, asker, request, now_ms)
-        case EndpointsUpdated(replica, endpoints):
-            state.locate(replica, endpoints)
-            # A log that does not name its voters does not say where they are either.
-            if isinstance(state.role, Leader) and state.log.assignments.last is not None:
-                state.role.changes.look_soon(now_ms)
-        case _:
-            assert_never(event)
-
-
-def _on_request(state: State, asker: Asker, request: VoterRequest, now_ms: int) -> None:
-    """It is answered once its record is committed."""
+def on_requested(state: State, asker: Asker, request: VoterRequest, now_ms: int) -> None:
+    """Take a request for other voters; the answer follows once its record is committed."""
     leader = state.role
     if not isinstance(leader, Leader):
-        _answer(state, asker, Error.NOT_LEADER_OR_FOLLOWER, "this node does not lead")
+        state.answer_change(asker, Error.NOT_LEADER_OR_FOLLOWER, "this node does not lead")
     elif state.log.assignments.last is None:
-        _answer(state, asker, Error.UNSUPPORTED_VERSION, NOT_RECORDED)
+        state.answer_change(asker, Error.UNSUPPORTED_VERSION, NOT_RECORDED)
     elif isinstance(request, UpdateVoterRequest) and request.epoch != leader.epoch:
         newer = request.epoch > leader.epoch
         error = Error.UNKNOWN_LEADER_EPOCH if newer else Error.FENCED_LEADER_EPOCH
-        _answer(state, asker, error, f"this node leads epoch {leader.epoch}")
+        state.answer_change(asker, error, f"this node leads epoch {leader.epoch}")
     elif len(leader.changes.requests) >= state.bounds.voter_requests:
         text = f"{NOT_DONE}: {state.bounds.voter_requests} requests for other voters wait already"
-        _answer(state, asker, Error.REQUEST_TIMED_OUT, text)
+        state.answer_change(asker, Error.REQUEST_TIMED_OUT, text)
     else:
         leader.changes.requests.append(
             PendingVoterRequest(asker, request, now_ms + request.timeout_ms)
@@ -427,7 +400,9 @@ def on_tick(state: State, leader: Leader, now_ms: int) -> None:
     if changes.due_ms is None or now_ms < changes.due_ms:
         return
     changes.looked_ms = now_ms
-    _answer_recorded(state, leader)
+    while changes.recorded and changes.recorded[0][0] <= (state.high_watermark or 0):
+        _, asker = changes.recorded.popleft()
+        state.answer_change(asker)
     changes.wait = _hindrance(state, leader)
     if changes.wait is not None or (changes.roll is not None and now_ms >= changes.roll.until_ms):
         changes.roll = None
@@ -439,13 +414,6 @@ def on_tick(state: State, leader: Leader, now_ms: int) -> None:
         _take_step(state, leader, now_ms)
     _give_up_due(state, leader, now_ms)
     _wait_for_more(state, leader, now_ms)
-
-
-def _answer_recorded(state: State, leader: Leader) -> None:
-    recorded, reached = leader.changes.recorded, state.high_watermark or Offset(0)
-    while recorded and recorded[0][0] <= reached:
-        _, asker = recorded.popleft()
-        _answer(state, asker, Error.NONE, "")
 
 
 def _hindrance(state: State, leader: Leader) -> Wait | None:
@@ -470,9 +438,9 @@ def _take_step(state: State, leader: Leader, now_ms: int) -> None:
         leader.changes.requests.remove(wanted)
         match outcome:
             case Refusal(error, text):
-                _answer(state, wanted.asker, error, text)
-            case Nothing():
-                _answer(state, wanted.asker, Error.NONE, "")
+                state.answer_change(wanted.asker, error, text)
+            case None:
+                state.answer_change(wanted.asker)
             case _:
                 _append(state, leader, outcome, now_ms)
                 _answer_when_due(state, leader, wanted)
@@ -523,7 +491,7 @@ def _append(state: State, leader: Leader, assignment: VoterAssignment, now_ms: i
 def _answer_when_due(state: State, leader: Leader, wanted: PendingVoterRequest) -> None:
     request = wanted.request
     if isinstance(request, AddVoterRequest) and not request.ack_when_committed:
-        _answer(state, wanted.asker, Error.NONE, "")
+        state.answer_change(wanted.asker)
     else:
         leader.changes.recorded.append((state.log.end.offset, wanted.asker))
 
@@ -535,7 +503,7 @@ def _give_up_due(state: State, leader: Leader, now_ms: int) -> None:
             changes.requests.remove(wanted)
             reason = changes.wait or wanted.wait
             text = f"{NOT_DONE} in time: {reason}"
-            _answer(state, wanted.asker, Error.REQUEST_TIMED_OUT, text)
+            state.answer_change(wanted.asker, Error.REQUEST_TIMED_OUT, text)
 
 
 def _wait_for_more(state: State, leader: Leader, now_ms: int) -> None:
@@ -578,10 +546,3 @@ def _seen(
         is_present=present.get(progress.replica.id) == progress.replica,
         was_level=level_ms is not None and level_ms > live_since_ms,
     )
-
-
-def _answer(state: State, asker: Asker, error: Error, text: str) -> None:
-    response = VotersResponse(
-        error=error, text=text, epoch=state.election.epoch, leader=state.leader
-    )
-    state.effects.append(AnswerVoters(asker, response))

@@ -70,6 +70,15 @@ class ReplicaProgress:
         self.last_fetch_ms = now_ms
         self._goal_of_last_fetch = goal
 
+    def status(self) -> "ReplicaStatus":
+        return ReplicaStatus(
+            replica=self.replica,
+            log_end=self.log_end,
+            last_fetch_ms=self.last_fetch_ms,
+            last_caught_up_ms=self.last_caught_up_ms,
+            is_voter=self.voter is not None,
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaStatus:
@@ -77,10 +86,10 @@ class ReplicaStatus:
 
     replica: ReplicaKey
     log_end: Offset | None
-    last_fetch_ms: int | None
-    last_caught_up_ms: int | None
+    last_fetch_ms: int | None = None
+    last_caught_up_ms: int | None = None
     is_voter: bool
-    is_leader: bool
+    is_leader: bool = False
 
 
 @dataclass(slots=True)

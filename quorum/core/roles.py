@@ -90,14 +90,6 @@ LOOK_AGAIN_MS: Final = 20
 """The minimal interval between two checks of what has been fetched."""
 
 
-@dataclass(frozen=True, slots=True)
-class VoterChangeStatus:
-    """The status of a change: its target, and the reason for which it waits."""
-
-    target: tuple[ReplicaKey, ...] | None
-    wait: Wait | None
-
-
 @dataclass(slots=True, eq=False)
 class PendingVoterRequest:
     """A request that no record has been written for yet."""

@@ -12,22 +12,14 @@ But who has been told that the leader is gone, and only waits for a write that i
 as soon as that is done: a successor whose disk is a moment behind must not cost a time-out.
 """
 
+from quorum.core.events import DiskSpaceChanged
 from quorum.core.leader import resign
-from quorum.core.roles import (
-    Candidate,
-    Cause,
-    Follower,
-    Leader,
-    Prospective,
-    Resigned,
-    Unattached,
-)
+from quorum.core.roles import Cause, Follower, Leader
 from quorum.core.state import State
 
 
-def on_room(state: State, room: bool, now_ms: int) -> None:
-    """The disk is full, or there is room again."""
-    state.has_room = room
+def on_disk_space_changed(state: State, event: DiskSpaceChanged, now_ms: int) -> None:
+    state.has_room = event.exists
     if isinstance(state.role, Leader):
         give_up_if_full(state, state.role, now_ms)
     elif state.awaits_disk:
@@ -58,20 +50,14 @@ def holds_back(state: State) -> bool:
 
 def wait_for_it(state: State, now_ms: int) -> None:
     """Time is up for the leader that this node knows, or does not; but its disk is to blame."""
-    state.awaits_disk = True
-    match state.role:
-        case Follower() as follower:
-            follower.fetch_deadline_ms = state.next_fetch_timeout_ms(now_ms)
-            # One that was only not heard of may live: this node could not ask it for more.
-            state.awaits_disk = follower.lost
-        case Prospective() | Candidate() as poll:
-            deadline_ms = state.next_election_ms(now_ms)
-            assert deadline_ms is not None
-            poll.election_deadline_ms = deadline_ms
-        case Unattached() | Resigned() as searching:
-            searching.election_deadline_ms = state.next_election_ms(now_ms)
-        case Leader():
-            raise AssertionError("a leader waits for nobody")
+    role = state.role
+    if isinstance(role, Follower):
+        # One that was only not heard of may live: this node could not ask it for more.
+        state.awaits_disk = role.lost
+        state.stand_at(state.next_fetch_timeout_ms(now_ms))
+    else:
+        state.awaits_disk = True
+        state.stand_at(state.next_election_ms(now_ms))
 
 
 def on_progress(state: State, now_ms: int) -> None:
@@ -79,13 +65,7 @@ def on_progress(state: State, now_ms: int) -> None:
     if holds_back(state):
         return
     state.awaits_disk = False
-    match state.role:
-        case Follower() as follower:
-            follower.fetch_deadline_ms = now_ms
-        case Prospective() | Candidate() | Unattached() | Resigned() as waiting:
-            waiting.election_deadline_ms = now_ms
-        case Leader():
-            raise AssertionError("a leader waits for nobody")
+    state.stand_at(now_ms)
 
 
 def _is_outdone(state: State, leader: Leader) -> bool:

@@ -8,7 +8,14 @@ cut at its start before the snapshot that takes its place is durable.
 from typing import Final
 
 from quorum.core.effects import AdvanceLogStart, InstallSnapshot, StoreChunk, Warn
-from quorum.core.events import Asker, Correlation, SnapshotInstalled
+from quorum.core.events import (
+    Asker,
+    Correlation,
+    SnapshotInstalled,
+    SnapshotRefused,
+    SnapshotTaken,
+)
+from quorum.core.leader import refusal_of_fetch
 from quorum.core.limits import SNAPSHOT_CHUNK_BYTES_MAX
 from quorum.core.messages import (
     Error,
@@ -24,8 +31,9 @@ KEPT_MIN: Final = 2
 """Nothing of the log is dropped before there is a second one: the newest may prove damaged."""
 
 
-def on_taken(state: State, kept: tuple[Snapshot, ...]) -> None:
+def on_taken(state: State, event: SnapshotTaken, now_ms: int) -> None:
     """Go by the snapshots that are durable now; the log begins where the oldest one ends."""
+    kept = event.kept
     assert kept
     committed = state.high_watermark or 0
     assert kept[-1].end <= committed, f"{kept[-1]} goes beyond what is committed, {committed}"
@@ -43,7 +51,7 @@ def on_taken(state: State, kept: tuple[Snapshot, ...]) -> None:
 def on_fetch_snapshot(
     state: State, asker: Asker, request: FetchSnapshotRequest, now_ms: int
 ) -> None:
-    found = _refusal(state, request) or _found(state, request)
+    found = refusal_of_fetch(state, request) or _found(state, request)
     if isinstance(found, Error):
         state.answer(asker, _answer(state, request, error=found))
         return
@@ -57,23 +65,13 @@ def on_fetch_snapshot(
 
 
 def _found(state: State, request: FetchSnapshotRequest) -> Snapshot | Error:
+    if request.max_bytes < 1:
+        return Error.INVALID_REQUEST
     for snapshot in state.log.snapshots:
         if snapshot.id == request.snapshot:
             within = 0 <= request.position < snapshot.size_bytes
             return snapshot if within else Error.POSITION_OUT_OF_RANGE
     return Error.SNAPSHOT_NOT_FOUND
-
-
-def _refusal(state: State, request: FetchSnapshotRequest) -> Error | None:
-    if request.epoch < state.election.epoch:
-        return Error.FENCED_LEADER_EPOCH
-    if request.epoch > state.election.epoch:
-        return Error.UNKNOWN_LEADER_EPOCH
-    if not isinstance(state.role, Leader):
-        return Error.NOT_LEADER_OR_FOLLOWER
-    if request.replica.id == state.me.id or request.max_bytes < 1:
-        return Error.INVALID_REQUEST
-    return None
 
 
 def _answer(
@@ -147,7 +145,7 @@ def on_part(
         state.effects.append(Warn(f"leader {follower.leader}: snapshot {receiving.id}: {wrong}"))
         state.fetching.failed(now_ms)
         return
-    state.fetching.done()
+    state.fetching.reset()
     state.hear(follower, now_ms)
     state.effects.append(StoreChunk(correlation, receiving.id, receiving.position, response.length))
     receiving.position += response.length
@@ -173,25 +171,20 @@ def on_installed(state: State, event: SnapshotInstalled, now_ms: int) -> None:
     state.log.begin_anew(event.snapshot, event.voters)
     state.high_watermark = event.snapshot.end
     state.take_voters()
-    _end_receiving(state)
-    follower = state.role
-    assert isinstance(follower, Follower), f"{event} on a {follower}"
-    # However long the disk and the state machine took.
-    follower.fetch_deadline_ms = state.next_fetch_timeout_ms(now_ms)
+    _end_receiving(state, now_ms)
 
 
-def on_refused(state: State, id_: OffsetAndEpoch, reason: str, now_ms: int) -> None:
+def on_refused(state: State, event: SnapshotRefused, now_ms: int) -> None:
     """Warn that the received snapshot is invalid, and begin again."""
-    state.effects.append(Warn(f"snapshot {id_} was received and is not used: {reason}"))
-    _end_receiving(state)
-    follower = state.role
-    assert isinstance(follower, Follower)
-    follower.fetch_deadline_ms = state.next_fetch_timeout_ms(now_ms)
+    state.effects.append(Warn(f"snapshot {event.id} was received and is not used: {event.reason}"))
+    _end_receiving(state, now_ms)
     state.fetching.failed(now_ms)
 
 
-def _end_receiving(state: State) -> None:
+def _end_receiving(state: State, now_ms: int) -> None:
+    follower = state.role
+    assert isinstance(follower, Follower), f"a snapshot was installed by a {follower}"
     state.installing = False
-    state.receiving = None
-    if isinstance(state.role, Follower):
-        state.role.snapshot = None
+    state.receiving = follower.snapshot = None
+    # However long the disk and the state machine took.
+    follower.fetch_deadline_ms = state.next_fetch_timeout_ms(now_ms)

@@ -10,8 +10,7 @@ from typing import assert_never
 
 from quorum.core.effects import (
     Answer,
-    AnswerTransfer,
-    AnswerVoters,
+    AnswerChange,
     Effect,
     ReadRefusal,
     ReadRefused,
@@ -23,12 +22,11 @@ from quorum.core.events import Asker, Correlation
 from quorum.core.limits import LOCATED_MAX, Bounds, Timeouts
 from quorum.core.messages import (
     Batch,
+    ChangeResponse,
     Error,
     FetchResponse,
     Request,
     Response,
-    TransferResponse,
-    VotersResponse,
 )
 from quorum.core.raft_log import RaftLog
 from quorum.core.roles import (
@@ -117,8 +115,8 @@ class FetchState:
         self.pending = None
         return True
 
-    def done(self) -> None:
-        """The fetch under way was answered, and well."""
+    def reset(self) -> None:
+        """Forget the fetch under way and the failures: it was answered, or the role has changed."""
         self.pending = None
         self._failures = 0
         self.not_before_ms = 0
@@ -130,12 +128,6 @@ class FetchState:
         self._failures += 1
         most_ms = self._timeouts.retry_backoff_ms_max if pause_ms_max is None else pause_ms_max
         self.not_before_ms = now_ms + min(backoff_ms, most_ms)
-
-    def forget(self) -> None:
-        """Forget the fetch under way and the failures: another node is to be asked."""
-        self.pending = None
-        self._failures = 0
-        self.not_before_ms = 0
 
 
 @dataclass(slots=True, kw_only=True)
@@ -249,47 +241,36 @@ class State:
     def answer(self, asker: Asker, response: Response) -> None:
         self.effects.append(Answer(asker, response))
 
+    def answer_change(self, asker: Asker, error: Error = Error.NONE, text: str = "") -> None:
+        response = ChangeResponse(
+            error=error, text=text, epoch=self.election.epoch, leader=self.leader
+        )
+        self.effects.append(AnswerChange(asker, response))
+
     def become(self, role: Role, cause: Cause) -> None:
         """The only place where the role changes its kind."""
         before = self.role
         check_transition(before, cause, role)
         self.role = role
         self.awaits_disk = False
-        self.fetching.forget()
+        self.fetching.reset()
         if isinstance(before, Leader):
             self.effects.append(StopLeading(before.epoch))
-            for asker in before.serving.dismiss():
-                self.answer(asker, self.not_leader())
-            for asker in before.changes.dismiss():
-                self.effects.append(AnswerVoters(asker, self.voters_unknown()))
-            for asker in () if before.transfer is None else before.transfer.askers:
-                self.effects.append(AnswerTransfer(asker, self.transfer_overtaken()))
-            if before.reads:
-                refused = ReadRefused(before.reads.take_all(), ReadRefusal.NOT_LEADER)
-                self.effects.append(refused)
+            self._dismiss_waiting(before)
 
-    def voters_unknown(self) -> VotersResponse:
-        text = "this node does not lead any more; look whether the change was recorded"
-        return VotersResponse(
-            error=Error.NOT_LEADER_OR_FOLLOWER,
-            text=text,
-            epoch=self.election.epoch,
-            leader=self.leader,
-        )
-
-    def transfer_overtaken(self) -> TransferResponse:
-        text = "this node lost the lead before it could hand it over; look who leads now"
-        return TransferResponse(
-            error=Error.FENCED_LEADER_EPOCH,
-            text=text,
-            epoch=self.election.epoch,
-            leader=self.leader,
-        )
-
-    def not_leader(self) -> FetchResponse:
-        return FetchResponse(
-            error=Error.NOT_LEADER_OR_FOLLOWER, epoch=self.election.epoch, leader=self.leader
-        )
+    def _dismiss_waiting(self, led: Leader) -> None:
+        """Answer everyone who waits for a leader that leads no more."""
+        error, epoch, leader = Error.NOT_LEADER_OR_FOLLOWER, self.election.epoch, self.leader
+        for asker in led.serving.dismiss():
+            self.answer(asker, FetchResponse(error=error, epoch=epoch, leader=leader))
+        for asker in led.changes.dismiss():
+            text = "this node does not lead any more; look whether the change was recorded"
+            self.answer_change(asker, error, text)
+        for asker in () if led.transfer is None else led.transfer.askers:
+            text = "this node lost the lead before it could hand it over; look who leads now"
+            self.answer_change(asker, Error.FENCED_LEADER_EPOCH, text)
+        if led.reads:
+            self.effects.append(ReadRefused(led.reads.take_all(), ReadRefusal.NOT_LEADER))
 
     def enter_epoch(self, epoch: Epoch, now_ms: int) -> None:
         """Obey a higher epoch: whatever this node was, it has no leader and no vote there yet.
@@ -331,6 +312,22 @@ class State:
         follower.fetch_deadline_ms = self.next_fetch_timeout_ms(now_ms)
         follower.heard_ms, follower.lost = now_ms, False
         self.awaits_disk = False
+
+    def stand_at(self, moment_ms: int | None) -> None:
+        """Set the time at which this node stands unless it hears of a leader before."""
+        match self.role:
+            case Follower() as follower:
+                assert moment_ms is not None
+                follower.fetch_deadline_ms = moment_ms
+            case Prospective() | Candidate() as poll:
+                assert moment_ms is not None
+                poll.election_deadline_ms = moment_ms
+            case Unattached() | Resigned() as waiting:
+                waiting.election_deadline_ms = moment_ms
+            case Leader():
+                raise AssertionError("a leader does not stand")
+            case _:
+                assert_never(self.role)
 
     def next_election_ms(self, now_ms: int) -> int | None:
         """Return the time to stand: at random in [t, 2t), so that voters seldom stand together."""

@@ -1,7 +1,7 @@
 """The parts of discovery, wired together for one replica.
 
-The address book, the cluster's id and the gossip, with the files of the folder behind them. Called
-by `quorum.bootstrap`; nothing is decided here.
+The address book, the cluster's id and the gossip, with the files of the folder behind them;
+`quorum.bootstrap` calls it.
 """
 
 import logging
@@ -14,13 +14,11 @@ from uuid import UUID
 
 from quorum.cluster_id import ClusterIdentity
 from quorum.core.events import DiscoveryDone, EndpointsUpdated
-from quorum.core.limits import Timeouts
 from quorum.core.node import QuorumNode
 from quorum.core.state import DiscoveryState
 from quorum.core.vocabulary import ReplicaId, ReplicaKey, uuid_to_text
 from quorum.core.voter_set import Endpoint
 from quorum.discovery.address_book import AddressBook, HostPort, pseudo_ids
-from quorum.discovery.discover_brokers import DiscoverBrokersService
 from quorum.discovery.gossip import Advertisement, Gossip
 from quorum.discovery.schedule import DiscoveryCallbacks, DiscoverySchedule, QuorumStatus
 from quorum.log.errors import FolderUnusable
@@ -28,10 +26,6 @@ from quorum.log.filesystem import OS, FileSystem, is_full
 from quorum.log.meta_properties import load_or_create, next_boot, raise_boot
 from quorum.log.quorum_state import QuorumStateFile
 from quorum.ports import Clock, Disk, DiskFull
-from quorum.transport.limits import ChannelLimits
-from quorum.transport.peers import Peers
-from quorum.transport.refusal_log import RefusalLog
-from quorum.transport.sweeper import Sweeper
 
 logger = logging.getLogger("quorum")
 
@@ -127,29 +121,6 @@ def cluster_of(
     )
 
 
-def peers_of(
-    book: AddressBook,
-    me: ReplicaId,
-    timeouts: Timeouts,
-    *,
-    sweeper: Sweeper,
-    rng: random.Random,
-    on_gone: Callable[[ReplicaId], None],
-) -> Peers:
-    """The channels to the other replicas, wherever the book says they are."""
-    return Peers(
-        book,
-        client_id=f"replica-{me}",
-        sweeper=sweeper,
-        rng=random.Random(rng.getrandbits(64)),
-        limits=ChannelLimits(
-            retry_backoff_ms=timeouts.retry_backoff_ms,
-            retry_backoff_ms_max=timeouts.retry_backoff_ms_max,
-        ),
-        on_gone=on_gone,
-    )
-
-
 def standing_of(node: QuorumNode, *, has_log: bool) -> Callable[[], QuorumStatus]:
     """Return a function for the node's status in the gossip; `has_log` if it began with a log."""
 
@@ -211,24 +182,3 @@ def discovery_of(
         now_ms=clock(),
     )
     return discovery
-
-
-def gossiper(
-    discovery: DiscoverySchedule,
-    *,
-    client_id: str,
-    sweeper: Sweeper,
-    clock: Clock,
-    rng: random.Random,
-    timeout_ms: int,
-) -> DiscoverBrokersService:
-    """The part that asks and answers where everyone is."""
-    return DiscoverBrokersService(
-        discovery,
-        client_id=client_id,
-        sweeper=sweeper,
-        clock=clock,
-        rng=random.Random(rng.getrandbits(64)),
-        timeout_ms=timeout_ms,
-        complaints=RefusalLog("gossip", clock),
-    )

@@ -147,7 +147,7 @@ async def test_http_answers_stale_where_asked_for(tmp_path: Path) -> None:
             stale = (await http.get("/v1/reassignments?stale=true")).body
             assert stale == {**found, "as_of_offset": follower.controller.committed}
             quorum = (await http.get("/v1/quorum?stale=true")).body
-            assert quorum["as_of_offset"] == follower.opened.quorum.high_watermark
+            assert quorum["as_of_offset"] == follower.opened.quorum.node.high_watermark
             assert [each["replica_id"] for each in quorum["current_voters"]] == [1, 2, 3]
 
 

@@ -12,7 +12,7 @@ from tests.support.controllers import Node
 
 def log_of(node: Node) -> bytes:
     """All that a node knows to be committed."""
-    return node.opened.quorum.read_committed(Offset(0), 1 << 30)
+    return node.opened.quorum.replica.read_committed(Offset(0), 1 << 30)
 
 
 def records_of(log: bytes) -> list[kafka_records.Record]:

@@ -167,7 +167,7 @@ async def test_a_transaction_that_a_leader_left_open_is_ended_by_the_next_one(
     async with a_controller(tmp_path) as node:
         await join(node.controller, 101)
         await asked(node.controller, topic("kept", 101))
-        node.opened.quorum.propose([encode(each, 29) for each in half])
+        node.opened.quorum.replica.propose([encode(each, 29) for each in half])
         while not isinstance(records_of(log_of(node))[-1], kafka_records.Topic):
             await node.opened.quorum.leader_changed(within_seconds=0.005)
     async with a_controller(tmp_path) as node:

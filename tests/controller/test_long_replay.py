@@ -6,11 +6,11 @@ from itertools import pairwise
 from pathlib import Path
 
 from controller.ports import Unavailable
-from quorum.committed_records import STRIDE_BYTES
 from quorum.core.vocabulary import ElectionState, Offset, ReplicaId
 from quorum.log.meta_properties import load_or_create
 from quorum.log.quorum_state import QuorumStateFile
 from quorum.log.segmented_log import SegmentedLog
+from quorum.metadata_loader import STRIDE_BYTES
 from quorum.persistent_state import LOG_FOLDER
 from quorum.records.encode import encode as batch
 from quorum.records.encode import stamp
@@ -54,7 +54,7 @@ async def lengthen(folder: Path, *others: int) -> None:
 
 
 def knows_what_is_committed(node: Node) -> bool:
-    return (node.opened.quorum.high_watermark or 0) > CHANGES
+    return (node.opened.quorum.node.high_watermark or 0) > CHANGES
 
 
 async def test_a_leader_replays_in_strides_and_is_active_after_that(tmp_path: Path) -> None:
@@ -70,7 +70,7 @@ async def test_a_leader_replays_in_strides_and_is_active_after_that(tmp_path: Pa
                 stale = looked(controller, lambda image: image.end_offset, stale=True)
                 assert stale.result() is Unavailable.NOT_READY
                 assert controller.progress.endswith(
-                    f"{controller.committed} of {quorum.high_watermark} records"
+                    f"{controller.committed} of {quorum.node.high_watermark} records"
                 )
                 answer = asked(controller, topic("b", 101))
                 assert answer.result() is Unavailable.NOT_ACTIVE

@@ -6,9 +6,8 @@ from uuid import UUID
 
 import pytest
 
-from quorum.committed_records import STRIDE_BYTES
 from quorum.core.vocabulary import Offset
-from quorum.metadata_loader import MetadataLoader
+from quorum.metadata_loader import STRIDE_BYTES, MetadataLoader
 from quorum.ports import LogFailure
 from quorum.records.encode import encode as batch
 from statemachine.image.bulk_replay import replay_values

@@ -28,7 +28,7 @@ class Clock:
 def last_record(node: Node) -> kafka_records.Record:
     """The record at the end of the log."""
     end = node.controller.committed
-    *_, last = decode_records(node.opened.quorum.read_committed(Offset(end - 1), 1 << 20))
+    *_, last = decode_records(node.opened.quorum.replica.read_committed(Offset(end - 1), 1 << 20))
     assert last.value is not None
     return decode(last.value)
 

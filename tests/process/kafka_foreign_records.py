@@ -100,6 +100,6 @@ def configs(
 def write(node: Node, written: tuple[kafka_records.Record, ...]) -> None:
     """Append these in one batch, as the active controller does with what it has decided."""
     image = node.controller.image
-    base = node.opened.quorum.propose([encode(each, image.level) for each in written])
+    base = node.opened.quorum.replica.propose([encode(each, image.level) for each in written])
     for place, record in enumerate(written):
         replay(image, record, base + place)

@@ -29,7 +29,7 @@ NO_OP_WITH_PAYLOAD = (
 def append_no_op_with_payload(node: Node) -> None:
     """As the controller appends, in words of ours that it does not use yet."""
     quorum, image = node.opened.quorum, node.controller.image
-    base = quorum.propose([NO_OP_WITH_PAYLOAD])
+    base = quorum.replica.propose([NO_OP_WITH_PAYLOAD])
     assert base == image.end_offset
     replay(image, kafka_records.NoOp(), base)
 

@@ -39,7 +39,7 @@ async def until_caught_up(broker_id: int, nodes: Mapping[int, Node]) -> None:
     """Return once the leader has seen the broker fetch up to all that is committed now."""
     leader = await active(nodes.values())
     async with asyncio.timeout(PATIENCE_SECONDS):
-        end = leader.opened.quorum.high_watermark or 0
+        end = leader.opened.quorum.node.high_watermark or 0
         while not any(
             each.replica.id == broker_id and (each.log_end or 0) >= end
             for each in leader.opened.quorum.node.replicas()

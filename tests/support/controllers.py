@@ -153,7 +153,7 @@ async def start(
         rng=random.Random(node_id),
     )
     parts.push_async_callback(opened.close)
-    controller.attach(opened.quorum)
+    controller.attach(opened.quorum.replica)
     running = asyncio.get_running_loop().create_task(opened.quorum.run())
     parts.push_async_callback(_end, running)
     gossiping = asyncio.get_running_loop().create_task(opened.gossiper.run())

@@ -69,7 +69,7 @@ async def test_a_wish_whose_time_runs_out_is_no_fault_of_the_request(tmp_path: P
             # It is in force, but not committed before the disk has it: the next has to wait.
             first = tasks.create_task(patient._send("PUT", VOTERS, json={"target_voters": [1, 7]}))
             async with asyncio.timeout(PATIENCE_SECONDS):
-                while node.opened.quorum.node.voter_change().target is None:
+                while node.opened.quorum.node.target_voters is None:
                     await node.opened.quorum.leader_changed(within_seconds=0.01)
             late = await hasty._send("PUT", VOTERS, json={"target_voters": [1, 8]})
             check_problem(late, 504, "not done in time", "is not committed yet")
@@ -80,13 +80,13 @@ async def test_a_wish_whose_time_runs_out_is_no_fault_of_the_request(tmp_path: P
 async def test_a_node_without_room_on_its_disk_says_so(tmp_path: Path) -> None:
     async with a_controller(tmp_path) as node, http_door(node) as http:
         assert (await http.get("/v1/quorum")).body["full_disks"] == []
-        node.opened.quorum.room(False)
+        node.opened.quorum.replica.room(False)
         assert (await http.get("/v1/quorum")).body["full_disks"] == [1]
         async with client_of(node) as client:
             assert status(await client.describe_quorum()).splitlines()[-1] == (
                 "FullDisks:              [1]"
             )
-        node.opened.quorum.room(True)
+        node.opened.quorum.replica.room(True)
         assert (await http.get("/v1/quorum?stale=true")).body["full_disks"] == []
 
 

@@ -89,7 +89,7 @@ async def test_who_cannot_hear_of_a_leader_for_want_of_room_says_so_at_once(
         controllers(tmp_path, 1, voters=(1, 2, 3)) as nodes,
         http_door(nodes[1], wait_seconds=3_600) as http,
     ):
-        nodes[1].opened.quorum.room(False)
+        nodes[1].opened.quorum.replica.room(False)
         answer = await http.get("/v1/quorum")
         check_problem(answer, 503, "no active controller", "before there is room on its disk")
 

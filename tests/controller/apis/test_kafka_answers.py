@@ -55,7 +55,7 @@ async def test_describe_quorum_tells_the_facts_of_the_leader(tmp_path: Path) -> 
         ((partition,),) = (topic.partitions for topic in answer.topics)
         quorum = scene.node.opened.quorum
         assert (partition.leader_id, partition.leader_epoch) == (1, quorum.node.epoch)
-        assert partition.high_watermark == quorum.high_watermark
+        assert partition.high_watermark == quorum.node.high_watermark
         (voter,) = partition.current_voters
         assert voter.replica_id == 1
         assert voter.replica_directory_id == scene.node.opened.directory_id

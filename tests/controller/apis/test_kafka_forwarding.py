@@ -141,7 +141,7 @@ async def test_why_the_active_controller_refuses_is_said_by_who_passed_it_on(
         for follower in scene.followers:
             await caught_up(follower, scene.leader)
         for node in (scene.leader, *scene.followers):
-            node.opened.quorum.room(False)
+            node.opened.quorum.replica.room(False)
         answer = await scene.at_follower.send(CREATE, creation(CREATE, "t", (101,), timeout_ms=200))
         (topic,) = answer.topics
         assert topic.error_code.value == 41
@@ -186,7 +186,7 @@ async def test_who_cannot_hear_of_a_leader_for_want_of_room_sends_the_asker_else
         kafka_client(nodes[1].address) as client,
         AdminClient([nodes[1].address], is_controller=True, timeout_ms=1_500) as admin,
     ):
-        nodes[1].opened.quorum.room(False)
+        nodes[1].opened.quorum.replica.room(False)
         an_hour = creation(CREATE, "t", (101,), timeout_ms=3_600_000)
         answer = await client.send(CREATE, an_hour)
         (topic,) = answer.topics

@@ -9,6 +9,7 @@ from admin.capabilities.quorum import TransferLead
 from admin.faults import Refused
 from controller.ports import Unavailable
 from controller.quorum_description import max_follower_lag
+from quorum.core.messages import TransferRequest
 from tests.controller.apis.test_kafka_voters import client_of, until
 from tests.controller.controller_commands import asked, busy, join, topic
 from tests.support.controllers import (
@@ -77,10 +78,10 @@ async def test_a_command_is_refused_while_the_lead_is_handed_over(tmp_path: Path
             first = asked(leader.controller, topic("first", 101))
             done: list[object] = []
             replica = leader.opened.quorum.replica
-            replica.transfer_leadership(None, done.append)
+            replica.change(TransferRequest(None), done.append)
             # At once, for a moment later it may have taken too long.
             replica.turn()
-            assert leader.opened.quorum.successor is not None
+            assert leader.opened.quorum.node.successor is not None
             second = asked(leader.controller, topic("second", 101))
             assert second.result() is Unavailable.HANDING_OVER
             assert not first.done()

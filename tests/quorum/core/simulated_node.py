@@ -23,6 +23,7 @@ from quorum.core.effects import (
 )
 from quorum.core.events import (
     Asker,
+    ChangeRequested,
     Correlation,
     Event,
     Flushed,
@@ -34,8 +35,6 @@ from quorum.core.events import (
     SnapshotInstalled,
     SnapshotRefused,
     SnapshotTaken,
-    TransferLeadership,
-    VoterChangeRequested,
 )
 from quorum.core.limits import Bounds, Timeouts
 from quorum.core.messages import (
@@ -47,6 +46,7 @@ from quorum.core.messages import (
     FetchSnapshotResponse,
     Request,
     Response,
+    TransferRequest,
     VoteRequest,
     VoterRequest,
 )
@@ -170,15 +170,10 @@ class Host:
         self._last_read += 1
         return ReadIndex(ReadToken(self._last_read))
 
-    def wanted(self, request: VoterRequest) -> Event:
-        """Somebody wants other voters of this node."""
+    def wanted(self, request: VoterRequest | TransferRequest) -> Event:
+        """A client of this node asks for other voters or another leader."""
         self._last_asker += 1
-        return VoterChangeRequested(Asker(self._last_asker), request)
-
-    def transfer(self, to: ReplicaId | None) -> Event:
-        """Somebody wants another leader."""
-        self._last_asker += 1
-        return TransferLeadership(Asker(self._last_asker), to)
+        return ChangeRequested(Asker(self._last_asker), request)
 
     def flushed(self) -> Event:
         return Flushed(self.disk.complete_flush())

@@ -9,8 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from quorum.core.effects import (
-    AnswerTransfer,
-    AnswerVoters,
+    AnswerChange,
     AppendFetched,
     AppendProposed,
     Effect,
@@ -81,7 +80,7 @@ class Backstage:
         end_before = len(host.disk.records)
         packet = host.perform(effect)
         self._judge.performed(host, effect, end_before)
-        if isinstance(effect, AnswerVoters | AnswerTransfer | ReadReady | ReadRefused | Warn):
+        if isinstance(effect, AnswerChange | ReadReady | ReadRefused | Warn):
             self._told.append(f"{host.me}: {effect}")
         if packet is None:
             added = " ".join(record.word for record in host.disk.records[end_before:])

@@ -23,15 +23,13 @@ def test_the_wait_doubles_with_each_failure_up_to_its_bound(failures: int, now_m
 
 def test_a_success_and_a_new_leader_both_end_the_back_off() -> None:
     fetching = FetchState(TIMEOUTS)
-    for end in (fetching.done, fetching.forget):
-        for _ in range(5):
-            fetching.failed(now_ms=100)
-        fetching.asked(Correlation(1))
-        end()
-        assert fetching.may_ask(now_ms=0)
+    for _ in range(5):
         fetching.failed(now_ms=100)
-        assert fetching.not_before_ms == 120
-        fetching.forget()
+    fetching.asked(Correlation(1))
+    fetching.reset()
+    assert fetching.may_ask(now_ms=0)
+    fetching.failed(now_ms=100)
+    assert fetching.not_before_ms == 120
 
 
 def test_one_fetch_is_under_way_at_most() -> None:
@@ -53,7 +51,7 @@ def test_what_is_overdue_is_left_and_nothing_else() -> None:
     assert not fetching.leave(now_ms=1 << 40)
     fetching.asked(Correlation(1))
     assert not fetching.leave(now_ms=1 << 40)
-    fetching.forget()
+    fetching.reset()
     fetching.asked(Correlation(2), overdue_ms=250)
     assert not fetching.leave(now_ms=249)
     assert fetching.leave(now_ms=250)

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quorum.core.leader_epochs import LeaderEpochCache
+from quorum.core.raft_log import LeaderEpochCache
 from quorum.core.vocabulary import Epoch, Offset, OffsetAndEpoch
 
 EPOCHS = st.lists(st.integers(1, 6), max_size=12).map(sorted)

@@ -1,6 +1,7 @@
 import random
 from collections.abc import Iterable
 from dataclasses import fields, replace
+from typing import get_args
 
 import pytest
 
@@ -22,10 +23,11 @@ from quorum.core.messages import (
     Error,
     FetchRequest,
     FetchResponse,
+    Request,
     Span,
     VoteResponse,
 )
-from quorum.core.node import QuorumNode
+from quorum.core.node import HANDLERS, REQUEST_HANDLERS, QuorumNode
 from quorum.core.raft_log import RaftLog
 from quorum.core.roles import Leader
 from quorum.core.vocabulary import (
@@ -252,3 +254,8 @@ def test_an_answer_that_is_given_batches_keeps_all_else() -> None:
     assert answer.carrying(batches) == replace(answer, batches=batches)
     unset = {each.name for each in fields(answer) if getattr(answer, each.name) == each.default}
     assert unset == {"batches"}, "the test gives every field a value of its own"
+
+
+def test_every_event_and_every_request_has_a_handler() -> None:
+    assert set(HANDLERS) == set(get_args(Event))
+    assert set(REQUEST_HANDLERS) == set(get_args(Request))

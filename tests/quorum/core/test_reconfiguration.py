@@ -17,7 +17,6 @@ from quorum.core.messages import (
     VoterRequest,
 )
 from quorum.core.reconfiguration import (
-    Nothing,
     ObservedReplica,
     QuorumView,
     Refusal,
@@ -354,9 +353,9 @@ def test_a_target_is_recorded_replaced_and_cancelled_at_any_time() -> None:
     assert outcome_of(alter(1, 2, 7), under_way) == VoterAssignment(voters, by_id(1, 2, 7))
     assert outcome_of(alter(), under_way) == VoterAssignment(voters)
     assert outcome_of(alter(1, 2, 3), under_way) == VoterAssignment(voters)
-    assert outcome_of(alter(4, 5, 6), under_way) == Nothing()
-    assert outcome_of(alter(1, 2, 3), start) == Nothing()
-    assert outcome_of(alter(), start) == Nothing()
+    assert outcome_of(alter(4, 5, 6), under_way) is None
+    assert outcome_of(alter(1, 2, 3), start) is None
+    assert outcome_of(alter(), start) is None
 
 
 def test_a_voter_that_is_added_brings_its_address_and_has_caught_up_before() -> None:

@@ -31,7 +31,7 @@ def test_the_moves_reach_from_the_command_to_its_end() -> None:
     for _ in range(MOVES):
         stage.move()
     assert {host.node.voters.sorted() for host in stage.hosts.values()} == {(4, 5, 6)}
-    assert {host.node.voter_change().target for host in stage.hosts.values()} == {None}
+    assert {host.node.target_voters for host in stage.hosts.values()} == {None}
 
 
 @pytest.mark.parametrize("moves", few_in_quick(range(MOVES), every=8))
@@ -56,5 +56,5 @@ def test_whenever_the_leader_dies_the_next_one_goes_on(moves: int) -> None:
     stage.answer("run 6000")
     nodes = [host.node for host in stage.hosts.values()]
     assert {node.voters.sorted() for node in nodes} == {(4, 5, 6)}
-    assert {node.voter_change().target for node in nodes} == {None}
+    assert {node.target_voters for node in nodes} == {None}
     assert {node.high_watermark for node in nodes} == {nodes[0].log_end.offset}

@@ -11,6 +11,7 @@ wipe 2                the disk of node 2, which is not running, is replaced by a
 from collections.abc import Callable, Iterator
 
 from quorum.core.events import EndpointsUpdated
+from quorum.core.messages import TransferRequest
 from quorum.core.vocabulary import ReplicaId, ReplicaKey
 from tests.quorum.core.request_notation import directory_of, endpoints_of, parse_wish
 from tests.quorum.core.transcript_commands import Stage
@@ -52,16 +53,15 @@ class VotersStage(Stage):
 
     def _change(self, number: str) -> Iterator[str]:
         host = self._host(number)
-        change = host.node.voter_change()
-        target = "no target"
-        if change.target is not None:
-            target = f"target [{', '.join(map(str, change.target))}]"
-        wait = "" if change.wait is None else f"; waiting, {change.wait}"
+        target, reason = "no target", host.node.voter_change_wait
+        if host.node.target_voters is not None:
+            target = f"target [{', '.join(map(str, host.node.target_voters))}]"
+        wait = "" if reason is None else f"; waiting, {reason}"
         yield f"voters {host.node.voters}; {target}{wait}"
 
     def _hand(self, number: str, *to: str) -> Iterator[str]:
         host = self._host(number)
-        event = host.transfer(ReplicaId(int(to[1])) if to else None)
+        event = host.wanted(TransferRequest(ReplicaId(int(to[1])) if to else None))
         yield f"{host.me}: {event}"
         yield from self._step(host, event)
 

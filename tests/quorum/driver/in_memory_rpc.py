@@ -137,7 +137,7 @@ class Wires:
         self._last_asker += 1
         asker = Asker(self._last_asker)
         self._asked[asker] = letter
-        quorum.asked(asker, letter.request)
+        quorum.replica.asked(asker, letter.request)
         self.bell.ring()
 
     def _bring_back(self, letter: Letter, response: Response) -> None:

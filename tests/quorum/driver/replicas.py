@@ -32,6 +32,7 @@ from quorum.driver import Quorum
 from quorum.log.disk_thread import DiskThread
 from quorum.ports import LogFailure, StateSnapshot
 from quorum.records.decode import decode
+from quorum.replica import Replica as QuorumReplica
 from tests.quorum.driver.in_memory_rpc import Wires
 from tests.support.bell import PATIENCE_SECONDS, Bell
 from tests.support.memory_storage import MemoryElectionStore, MemoryLog
@@ -222,8 +223,9 @@ class Replica:
         loop = asyncio.get_running_loop()
         self.diary = Diary(self.wires.bell)
         # A disk outlives a crash by a moment; its failure is not that of the next quorum.
-        failing: list[Quorum] = []
+        failing: list[QuorumReplica] = []
         self.disk = DiskThread(loop, on_failure=lambda failure: failing[0].fail(failure))
+        rpc = self.wires.rpc_of(self.me)
         node = QuorumNode(
             ReplicaKey(self.me),
             VoterSet.of(*VOTERS),
@@ -233,17 +235,25 @@ class Replica:
             rng=random.Random(self.me),
             now_ms=self._now_ms(),
         )
-        self.quorum = Quorum(
+        replica = QuorumReplica(
             node,
             log=self.log,
             elections=self.elections,
             disk=self.disk,
-            rpc=self.wires.rpc_of(self.me),
+            rpc=rpc,
             state_machine=self.diary,
             clock=self._now_ms,
             wall_clock=lambda: WALL_MS + self._now_ms(),
+            wake=lambda: self.quorum.wake(),
         )
-        failing.append(self.quorum)
+        self.quorum = Quorum(
+            replica,
+            disk=self.disk,
+            rpc=rpc,
+            clock=self._now_ms,
+            wall_clock=lambda: WALL_MS + self._now_ms(),
+        )
+        failing.append(replica)
         self.wires.join(self.me, self.quorum)
         self.running = loop.create_task(self.quorum.run())
         self.running.add_done_callback(lambda _: self.wires.bell.ring())
@@ -269,12 +279,12 @@ class Replica:
     def _nudge(self) -> None:
         if self._nudging is not None:
             self._nudging.cancel()
-        self.quorum.asked(NOBODY, NUDGE)
+        self.quorum.replica.asked(NOBODY, NUDGE)
         self._nudging = asyncio.get_running_loop().call_later(0.005, self._nudge)
 
     def committed(self) -> list[bytes]:
         """The values of the records that it knows to be committed."""
-        records = decode(self.quorum.read_committed(Offset(0), 1 << 30))
+        records = decode(self.quorum.replica.read_committed(Offset(0), 1 << 30))
         return [each.value or b"" for each in records if not each.control]
 
     async def crash(self) -> None:
@@ -357,7 +367,7 @@ class Trio:
 
     async def commit(self, leader: Replica, *values: bytes) -> Offset:
         """Propose, and return the end of it once the leader knows that it is committed."""
-        end = Offset(leader.quorum.propose(values) + len(values))
+        end = Offset(leader.quorum.replica.propose(values) + len(values))
         await self.until(lambda: leader.diary.high_watermark >= end)
         return end
 

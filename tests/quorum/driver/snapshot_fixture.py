@@ -76,7 +76,7 @@ class Bench:
             wall_clock=lambda: self.now_ms,
             put=self.put.append,
             wake=lambda: None,
-            cluster_id=lambda: None,
+            cluster=None,
             limits=limits,
         )
 

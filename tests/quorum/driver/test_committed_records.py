@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quorum.committed_records import STRIDE_BYTES, RecordRun, next_records
 from quorum.core.vocabulary import Epoch, Offset
+from quorum.metadata_loader import STRIDE_BYTES, RecordRun, next_records
 from quorum.records.batch import outlines
 from quorum.records.decode import decode
 from quorum.records.encode import ClientRecord, encode, encode_client, stamp

@@ -37,11 +37,11 @@ async def test_what_the_leader_commits_is_committed_on_every_replica() -> None:
 async def test_a_proposal_is_told_the_offset_of_its_first_record() -> None:
     async with Trio() as trio:
         leader = await trio.leader()
-        first = leader.quorum.propose([b"1", b"2"])
-        second = leader.quorum.propose([b"3"])
-        assert (first, second, leader.quorum.next_offset) == (1, 3, 4)
+        first = leader.quorum.replica.propose([b"1", b"2"])
+        second = leader.quorum.replica.propose([b"3"])
+        assert (first, second, leader.quorum.replica.next_offset) == (1, 3, 4)
         await trio.until(lambda: leader.diary.high_watermark == 4)
-        assert leader.quorum.next_offset == 4
+        assert leader.quorum.replica.next_offset == 4
         assert leader.committed() == [b"1", b"2", b"3"]
 
 
@@ -51,7 +51,7 @@ async def test_proposals_of_one_wake_up_share_a_batch_and_a_commit() -> None:
         await trio.until(lambda: leader.log.durable == 1)
         commits_before = leader.log_gate.passed
         for value in (b"1", b"2", b"3"):
-            leader.quorum.propose([value])
+            leader.quorum.replica.propose([value])
         await trio.until(lambda: leader.log.durable == leader.diary.high_watermark == 4)
         assert batches(leader)[1:] == [Batch(Offset(1), Offset(4), leader.node.epoch)]
         assert leader.log_gate.passed == commits_before + 1
@@ -60,8 +60,8 @@ async def test_proposals_of_one_wake_up_share_a_batch_and_a_commit() -> None:
 async def test_a_batch_never_has_more_records_than_one_may_have() -> None:
     async with Trio() as trio:
         leader = await trio.leader()
-        leader.quorum.propose([b"x"] * BATCH_RECORDS_MAX)
-        leader.quorum.propose([b"y"])
+        leader.quorum.replica.propose([b"x"] * BATCH_RECORDS_MAX)
+        leader.quorum.replica.propose([b"y"])
         end = Offset(BATCH_RECORDS_MAX + 2)
         await trio.until(lambda: leader.diary.high_watermark == end)
         assert [each.end - each.base for each in batches(leader)[1:]] == [BATCH_RECORDS_MAX, 1]
@@ -71,7 +71,7 @@ async def test_proposals_of_many_bytes_are_not_put_into_one_batch() -> None:
     async with Trio() as trio:
         leader = await trio.leader()
         for _ in range(3):
-            leader.quorum.propose([bytes(3_000_000)])
+            leader.quorum.replica.propose([bytes(3_000_000)])
         await trio.until(lambda: leader.diary.high_watermark == 4)
         assert [each.end - each.base for each in batches(leader)[1:]] == [1, 1, 1]
 
@@ -82,7 +82,7 @@ async def test_records_bear_the_time_of_day_at_which_they_were_appended() -> Non
         before_ms = leader.quorum.now_wall_ms
         assert before_ms >= WALL_MS
         await trio.commit(leader, b"now")
-        *_, record = decode(leader.quorum.read_committed(Offset(1), 1 << 20))
+        *_, record = decode(leader.quorum.replica.read_committed(Offset(1), 1 << 20))
         assert before_ms <= record.timestamp_ms <= leader.quorum.now_wall_ms
 
 
@@ -93,7 +93,7 @@ async def test_a_commit_needs_a_majority_of_disks_and_not_that_of_the_leader() -
         await trio.everywhere(Offset(1))
         for slow in (trio[1], trio[2]):
             slow.log_gate.close()
-        end = Offset(leader.quorum.propose([b"x"]) + 1)
+        end = Offset(leader.quorum.replica.propose([b"x"]) + 1)
         await trio.until(lambda: has_acknowledged(trio[3], end))
         await trio.until(lambda: trio[1].log_gate.is_waiting and trio[2].log_gate.is_waiting)
         await trio.dealt_with(leader)
@@ -110,7 +110,7 @@ async def test_the_leader_counts_itself_when_its_own_disk_is_done() -> None:
         await trio.everywhere(Offset(1))
         leader.log_gate.close()
         trio[3].log_gate.close()
-        end = Offset(leader.quorum.propose([b"x"]) + 1)
+        end = Offset(leader.quorum.replica.propose([b"x"]) + 1)
         await trio.until(lambda: has_acknowledged(trio[2], end) and leader.log_gate.is_waiting)
         await trio.dealt_with(leader)
         assert leader.diary.high_watermark == 1
@@ -125,7 +125,7 @@ async def test_the_disk_of_the_leader_alone_commits_nothing() -> None:
         await trio.everywhere(Offset(1))
         for follower in (trio[2], trio[3]):
             follower.log_gate.close()
-        end = Offset(leader.quorum.propose([b"x"]) + 1)
+        end = Offset(leader.quorum.replica.propose([b"x"]) + 1)
         await trio.until(
             lambda: (
                 leader.log.durable == end
@@ -136,7 +136,7 @@ async def test_the_disk_of_the_leader_alone_commits_nothing() -> None:
         await leader.disk.drain()
         await trio.dealt_with(leader)
         assert leader.diary.high_watermark == 1
-        assert leader.quorum.read_committed(Offset(1), 1 << 20) == b""
+        assert leader.quorum.replica.read_committed(Offset(1), 1 << 20) == b""
 
 
 async def test_records_that_come_during_a_commit_share_the_next_one() -> None:
@@ -145,10 +145,10 @@ async def test_records_that_come_during_a_commit_share_the_next_one() -> None:
         await trio.until(lambda: leader.log.durable == 1)
         passed = leader.log_gate.passed
         leader.log_gate.close()
-        leader.quorum.propose([b"1"])
+        leader.quorum.replica.propose([b"1"])
         await trio.until(lambda: leader.log_gate.is_waiting)
         for end in range(3, 8):
-            leader.quorum.propose([b"more"])
+            leader.quorum.replica.propose([b"more"])
             await trio.until(lambda end=end: leader.log.end.offset == end)  # type: ignore[misc]
         leader.log_gate.open()
         await trio.until(lambda: leader.log.durable == 7)
@@ -160,16 +160,16 @@ async def test_records_that_come_during_a_commit_share_the_next_one() -> None:
 async def test_only_the_leader_accepts_and_only_as_much_as_may_be_uncommitted() -> None:
     async with Trio() as trio:
         leader = await trio.leader()
-        assert not trio[2].quorum.accepts(1)
-        assert not leader.quorum.accepts(0)
-        assert leader.quorum.accepts(BATCH_RECORDS_MAX)
-        assert not leader.quorum.accepts(BATCH_RECORDS_MAX + 1)
+        assert not trio[2].quorum.replica.accepts(1)
+        assert not leader.quorum.replica.accepts(0)
+        assert leader.quorum.replica.accepts(BATCH_RECORDS_MAX)
+        assert not leader.quorum.replica.accepts(BATCH_RECORDS_MAX + 1)
         full = [b""] * BATCH_RECORDS_MAX
         for _ in range(UNCOMMITTED_RECORDS_MAX // BATCH_RECORDS_MAX):
-            assert leader.quorum.accepts(len(full))
-            leader.quorum.propose(full)
-        assert not leader.quorum.accepts(1)
-        await trio.until(lambda: leader.quorum.accepts(1))
+            assert leader.quorum.replica.accepts(len(full))
+            leader.quorum.replica.propose(full)
+        assert not leader.quorum.replica.accepts(1)
+        await trio.until(lambda: leader.quorum.replica.accepts(1))
 
 
 async def test_a_leader_takes_no_more_when_it_holds_enough_bytes() -> None:
@@ -178,12 +178,14 @@ async def test_a_leader_takes_no_more_when_it_holds_enough_bytes() -> None:
         leader.quorum.node.bounds = Bounds(uncommitted_bytes=1_000)
         for _ in range(2):
             for _ in range(10):
-                assert leader.quorum.accepts(1)
-                leader.quorum.propose([b"." * 100])
-            assert not leader.quorum.accepts(1)
-            await trio.until(lambda: leader.log.durable == leader.quorum.next_offset)
-            await trio.until(lambda: leader.quorum.high_watermark == leader.quorum.next_offset)
-            await trio.until(lambda: leader.quorum.accepts(1))
+                assert leader.quorum.replica.accepts(1)
+                leader.quorum.replica.propose([b"." * 100])
+            assert not leader.quorum.replica.accepts(1)
+            await trio.until(lambda: leader.log.durable == leader.quorum.replica.next_offset)
+            await trio.until(
+                lambda: leader.quorum.node.high_watermark == leader.quorum.replica.next_offset
+            )
+            await trio.until(lambda: leader.quorum.replica.accepts(1))
 
 
 async def test_who_waits_for_a_leader_is_woken_by_its_election() -> None:

@@ -60,7 +60,7 @@ async def test_a_follower_acknowledges_what_is_on_its_disk_and_nothing_more() ->
         await trio.everywhere(Offset(1))
         follower = trio[2]
         follower.log_gate.close()
-        leader.quorum.propose([b"x"])
+        leader.quorum.replica.propose([b"x"])
         await trio.until(lambda: follower.log_gate.is_waiting)
         assert follower.log.end.offset == 2
         await trio.until(lambda: trio[3].diary.high_watermark == 2)
@@ -74,7 +74,7 @@ async def test_the_loop_goes_on_while_a_disk_is_busy() -> None:
         leader = await trio.leader()
         await trio.everywhere(Offset(1))
         leader.log_gate.close()
-        leader.quorum.propose([b"x"])
+        leader.quorum.replica.propose([b"x"])
         await trio.until(lambda: leader.log_gate.is_waiting)
         response = await trio.wires.ask(1, vote(candidate=3, epoch=1))
         assert isinstance(response, VoteResponse)
@@ -88,7 +88,7 @@ async def test_a_commit_that_fails_ends_the_node_and_says_why() -> None:
         await trio.everywhere(Offset(1))
         trio[2].log_gate.close()
         leader.log_gate.break_down()
-        leader.quorum.propose([b"x"])
+        leader.quorum.replica.propose([b"x"])
         await trio.until(leader.running.done)
         with pytest.raises(LogFailure, match="no space left"):
             leader.running.result()
@@ -116,7 +116,7 @@ async def test_an_error_of_our_own_logic_ends_the_node_too() -> None:
             raise AssertionError("our own mistake")
 
         leader.diary.when_committed = stumble
-        leader.quorum.propose([b"x"])
+        leader.quorum.replica.propose([b"x"])
         await trio.until(leader.running.done)
         with pytest.raises(AssertionError, match="our own mistake"):
             leader.running.result()

@@ -39,7 +39,7 @@ async def test_a_leader_that_stops_writes_out_what_it_has_appended() -> None:
         leader = await trio.leader()
         await trio.everywhere(Offset(1))
         leader.log_gate.close()
-        leader.quorum.propose([b"x"])
+        leader.quorum.replica.propose([b"x"])
         await trio.until(lambda: leader.log_gate.is_waiting)
         trio.wires.cut_off(leader.me)  # So that nothing else holds it up.
         stopping = asyncio.get_running_loop().create_task(leader.quorum.stop())
@@ -61,7 +61,7 @@ async def test_a_leader_that_stops_waits_until_the_others_have_heard_of_it() -> 
 
         async def stop() -> None:
             # It is asked for something else in the same moment, and answers that first.
-            leader.quorum.asked(NOBODY, vote(candidate=3, epoch=0))
+            leader.quorum.replica.asked(NOBODY, vote(candidate=3, epoch=0))
             await leader.quorum.stop()
 
         stopping = asyncio.get_running_loop().create_task(stop())
@@ -97,7 +97,7 @@ async def test_a_stopped_replica_accepts_nothing() -> None:
     async with Trio() as trio:
         leader = await trio.leader()
         await leader.quorum.stop()
-        assert not leader.quorum.accepts(1)
+        assert not leader.quorum.replica.accepts(1)
         await leader.quorum.stop()  # Twice is once.
 
 
@@ -122,12 +122,12 @@ async def test_proposals_that_wait_when_the_lead_is_lost_are_not_committed() -> 
         trio.wires.cut_off(leader.me)
         await trio.dealt_with(leader)
         leader.skip(PATIENT.check_quorum_ms)
-        leader.quorum.propose([b"too late"])
+        leader.quorum.replica.propose([b"too late"])
         await trio.until(lambda: not leader.leads)
         # They went first, as their offsets were given, and stay in a log that nobody goes by.
         assert leader.log.end.offset == 2
         assert leader.diary.high_watermark == 1
-        assert not leader.quorum.accepts(1)
+        assert not leader.quorum.replica.accepts(1)
         leader = await succeeded(trio, leader)
         trio.wires.mend()
         await trio.commit(leader, b"in time")
@@ -154,9 +154,9 @@ async def test_a_late_disk_does_not_report_on_a_tail_that_is_cut() -> None:
         trio.wires.cut_off(1)
         # Two commits are asked for, and the first one takes all: the second is for nothing.
         old.log_gate.close()
-        old.quorum.propose([b"1"])
+        old.quorum.replica.propose([b"1"])
         await trio.until(lambda: old.log_gate.is_waiting)
-        old.quorum.propose([b"2"])
+        old.quorum.replica.propose([b"2"])
         await trio.until(lambda: old.log.end.offset == 3)
         passed = old.log_gate.passed
         old.log_gate.open_once()
@@ -234,6 +234,6 @@ async def succeeded(trio: Trio, old: Replica) -> Replica:
 async def replaced_with_a_tail(trio: Trio, old: Replica, value: bytes) -> Replica:
     """Cut the leader off after it has written a record that nobody else has; return the next."""
     trio.wires.cut_off(old.me)
-    old.quorum.propose([value])
+    old.quorum.replica.propose([value])
     await trio.until(lambda: old.log.durable == 2)
     return await deposed(trio, old)

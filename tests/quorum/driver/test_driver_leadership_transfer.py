@@ -2,24 +2,24 @@
 
 import asyncio
 
-from quorum.core.messages import Error, TransferResponse
+from quorum.core.messages import ChangeResponse, Error, TransferRequest
 from quorum.core.vocabulary import Offset, ReplicaId
 from tests.quorum.driver.replicas import NOBODY, PATIENT, Replica, Trio, vote
 
 
-def transfer(leader: Replica, to: int | None) -> "asyncio.Task[TransferResponse]":
+def transfer(leader: Replica, to: int | None) -> "asyncio.Task[ChangeResponse]":
     wanted = None if to is None else ReplicaId(to)
-    return asyncio.get_running_loop().create_task(leader.quorum.transfer_leadership(wanted))
+    return asyncio.get_running_loop().create_task(leader.quorum.change(TransferRequest(wanted)))
 
 
-async def on_the_way(trio: Trio) -> "tuple[Replica, asyncio.Task[TransferResponse]]":
+async def on_the_way(trio: Trio) -> "tuple[Replica, asyncio.Task[ChangeResponse]]":
     """A leader that waits for voter 2, whose disk takes its time, and which wants to lead."""
     leader = await trio.leader()
     await trio.everywhere(Offset(1))
     trio[2].log_gate.close()
     await trio.commit(leader, b"x")
     asking = transfer(leader, 2)
-    await trio.until(lambda: leader.quorum.successor == 2)
+    await trio.until(lambda: leader.quorum.node.successor == 2)
     return leader, asking
 
 
@@ -27,7 +27,7 @@ async def test_the_lead_goes_to_the_voter_that_is_named_as_soon_as_it_has_everyt
     async with Trio() as trio:
         leader, asking = await on_the_way(trio)
         joined = transfer(leader, None)
-        assert not leader.quorum.accepts(1)
+        assert not leader.quorum.replica.accepts(1)
         other = await transfer(leader, 3)
         assert (other.error, leader.leads) == (Error.INVALID_REQUEST, True)
         trio[2].log_gate.open()
@@ -46,7 +46,7 @@ async def test_everything_that_was_proposed_is_committed_before_the_lead_is_give
         await trio.everywhere(Offset(1))
         leader.log_gate.close()
         trio[3].log_gate.close()
-        leader.quorum.propose([b"x"])
+        leader.quorum.replica.propose([b"x"])
         asking = transfer(leader, 2)
         await trio.until(lambda: trio[2].log.durable == 2)
         # Voter 2 has it all. But nobody else does, so that the proposer has no answer yet.
@@ -68,7 +68,7 @@ async def test_a_leader_whose_successor_takes_too_long_says_so_and_leads_on() ->
         response = await asking
         assert response.error is Error.ELIGIBLE_LEADERS_NOT_AVAILABLE
         assert "voter 2 has the log up to offset 1 of 2 after 10000 ms" in response.text
-        assert leader.quorum.successor is None
+        assert leader.quorum.node.successor is None
         await trio.commit(leader, b"y")
         assert leader.committed() == [b"x", b"y"]
         trio[2].log_gate.open()
@@ -77,7 +77,7 @@ async def test_a_leader_whose_successor_takes_too_long_says_so_and_leads_on() ->
 async def test_a_leader_that_is_deposed_on_the_way_tells_who_waits() -> None:
     async with Trio() as trio:
         leader, asking = await on_the_way(trio)
-        leader.quorum.asked(NOBODY, vote(candidate=3, epoch=7))
+        leader.quorum.replica.asked(NOBODY, vote(candidate=3, epoch=7))
         response = await asking
         assert response.error is Error.FENCED_LEADER_EPOCH
         assert "lost the lead before it could hand it over" in response.text

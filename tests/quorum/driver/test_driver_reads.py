@@ -12,7 +12,7 @@ async def test_a_read_sees_everything_that_was_committed_before_it_came() -> Non
         leader = await trio.leader()
         await trio.everywhere(Offset(1))
         end = await trio.commit(leader, b"one", b"two")
-        assert await leader.quorum.await_read_index() == end
+        assert await leader.quorum.read_index() == end
         assert leader.diary.high_watermark == end
 
 
@@ -33,7 +33,7 @@ async def test_a_replica_that_does_not_lead_refuses() -> None:
     async with Trio() as trio:
         leader = await trio.leader()
         other = next(each for each in trio.all if each is not leader)
-        assert await other.quorum.await_read_index() is ReadRefusal.NOT_LEADER
+        assert await other.quorum.read_index() is ReadRefusal.NOT_LEADER
 
 
 async def test_reads_that_wait_are_refused_when_the_lead_is_given_up() -> None:
