@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Final
 
 from quorum.cluster_id import ClusterIdentity
-from quorum.core.effects import AnswerChange, ReadReady, ReadRefusal, ReadRefused
+from quorum.core.effects import AnswerChange, AnswerReads, ReadRefusal
 from quorum.core.events import Asker, ChangeRequested, ReadIndex, ReadToken
 from quorum.core.messages import ChangeResponse, TransferRequest, VoterRequest
 from quorum.core.node import QuorumNode
@@ -64,16 +64,13 @@ class LocalRequests:
         self._changes[asker] = done
         return ChangeRequested(asker, request)
 
-    def answer(self, effect: ReadReady | ReadRefused | AnswerChange) -> None:
+    def answer(self, effect: AnswerReads | AnswerChange) -> None:
         match effect:
             case AnswerChange(asker, response):
                 self._changes.pop(asker)(response)
-            case ReadReady(tokens, offset):
+            case AnswerReads(tokens, outcome):
                 for token in tokens:
-                    self._reads.pop(token)(offset)
-            case ReadRefused(tokens, reason):
-                for token in tokens:
-                    self._reads.pop(token)(reason)
+                    self._reads.pop(token)(outcome)
 
 
 class Applier:
@@ -111,7 +108,7 @@ class Applier:
         self._cluster = cluster
         self._askers = askers
         self._lead_pending: Epoch | None = None
-        self._reads: list[ReadReady] = []
+        self._reads: list[AnswerReads] = []
         """The reads that wait until the state machine has caught up."""
         self._put_off = 0
         # Asked for twice a turn: looked up where it may have changed. At first nobody knows.
@@ -194,9 +191,13 @@ class Applier:
         if self._lead_pending is None:
             self._state_machine.on_control(end)
 
-    def answer(self, effect: ReadReady | ReadRefused | AnswerChange) -> None:
+    def answer(self, effect: AnswerReads | AnswerChange) -> None:
         """Answer those who asked here; a read once what it is to show has been taken in."""
-        if isinstance(effect, ReadReady) and self._state_machine.is_behind:
+        if (
+            isinstance(effect, AnswerReads)
+            and not isinstance(effect.outcome, ReadRefusal)
+            and self._state_machine.is_behind
+        ):
             self._is_behind = True
             self._reads.append(effect)
         else:

@@ -26,6 +26,7 @@ from quorum.core.effects import (
     AdvanceLogStart,
     Answer,
     AnswerChange,
+    AnswerReads,
     AppendAssignment,
     AppendFetched,
     AppendLeaderChange,
@@ -37,8 +38,6 @@ from quorum.core.effects import (
     Lead,
     PersistElection,
     Prompt,
-    ReadReady,
-    ReadRefused,
     Send,
     StopLeading,
     StoreChunk,
@@ -376,7 +375,7 @@ class Replica:
             case StopLeading(epoch):
                 assert not self._proposals, "proposals come before the event that ends the lead"
                 self._committing.on_stop_leading(epoch)
-            case ReadReady() | ReadRefused() | AnswerChange():
+            case AnswerReads() | AnswerChange():
                 self._committing.answer(effect)
             case Warn(text):
                 logger.warning("%s", text)

@@ -17,6 +17,7 @@ from quorum.core.effects import InstallSnapshot, StoreChunk
 from quorum.core.events import Event, SnapshotInstalled, SnapshotRefused, SnapshotTaken
 from quorum.core.messages import FetchSnapshotResponse
 from quorum.core.node import QuorumNode
+from quorum.core.snapshots import KEPT_MIN
 from quorum.core.vocabulary import Offset, OffsetAndEpoch, Snapshot
 from quorum.ports import (
     Clock,
@@ -43,8 +44,6 @@ TRY_AGAIN_MS: Final = 1_000
 """After the state machine could not give one, for instance in a transaction."""
 TRY_AGAIN_AFTER_FAILURE_MS: Final = 60_000
 """After the disk could not keep one."""
-KEPT_MIN: Final = 2
-"""The second is there should the newest turn out to be damaged."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

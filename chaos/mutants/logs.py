@@ -87,8 +87,8 @@ LOGS: Final = (
     Mutant(
         name="a new leader shows the high watermark that it knew before",
         module="quorum.core.leader",
-        old="    return known if known is not None and known > leader.epoch_start else None",
-        new="    return known",
+        old="    shown = state.shown_high_watermark(leader)\n",
+        new="    shown = state.high_watermark\n",
         caught_by=("R9",),
         directed="quorum_high_watermark_of_a_new_leader",
     ),

@@ -10,7 +10,7 @@ READS: Final = (
         module="quorum.core.node",
         old="effects, state.effects = state.effects, []",
         new="effects, state.effects = state.effects, []\n"
-        "        effects.sort(key=lambda each: type(each).__name__ != 'ReadReady')",
+        "        effects.sort(key=lambda each: type(each).__name__ != 'AnswerReads')",
         caught_by=("L2",),
         directed="quorum_reads_of_a_lone_voter",
     ),
@@ -26,8 +26,8 @@ READS: Final = (
     Mutant(
         name="a read is answered before a commit in the leader's own epoch",
         module="quorum.core.read_index",
-        old="if not leader.reads or committed is None or committed <= leader.epoch_start:",
-        new="if not leader.reads or committed is None:",
+        old="committed = state.shown_high_watermark(leader)",
+        new="committed = state.high_watermark",
         caught_by=("L2",),
         directed="quorum_reads_of_a_new_leader",
         seed=1,

@@ -17,8 +17,8 @@ VOTERS: Final = (
     Mutant(
         name="voters are changed before a commit in the leader's own epoch",
         module="quorum.core.reconfiguration",
-        old="    if committed is None or committed <= leader.epoch_start:\n",
-        new="    if committed is None:\n",
+        old="committed = state.shown_high_watermark(leader)",
+        new="committed = state.high_watermark",
         caught_by=("R15", "R8"),
         directed="quorum_voters_new_epoch",
         seed=5,

@@ -200,25 +200,17 @@ class StopLeading:
 
 
 @dataclass(frozen=True, slots=True)
-class ReadReady:
-    """These reads may be answered, from a state that has applied at least all below `offset`."""
+class AnswerReads:
+    """Answer these reads from a state that has applied all below the offset, or refuse them."""
 
     tokens: tuple[ReadToken, ...]
-    offset: Offset
+    outcome: Offset | ReadRefusal
 
     def __str__(self) -> str:
-        return f"answer {_reads(self.tokens)} as of offset {self.offset}"
-
-
-@dataclass(frozen=True, slots=True)
-class ReadRefused:
-    """These reads cannot be answered here."""
-
-    tokens: tuple[ReadToken, ...]
-    reason: ReadRefusal
-
-    def __str__(self) -> str:
-        return f"refuse {_reads(self.tokens)}: {self.reason}"
+        reads = f"{'read' if len(self.tokens) == 1 else 'reads'} {', '.join(map(str, self.tokens))}"
+        if isinstance(self.outcome, ReadRefusal):
+            return f"refuse {reads}: {self.outcome}"
+        return f"answer {reads} as of offset {self.outcome}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,14 +238,9 @@ Prompt: TypeAlias = (
     | Commit
     | Lead
     | StopLeading
-    | ReadReady
-    | ReadRefused
+    | AnswerReads
     | Warn
 )
 """Done at once: the next effect waits for no disk."""
 
 Effect: TypeAlias = Durable | Prompt
-
-
-def _reads(tokens: tuple[ReadToken, ...]) -> str:
-    return f"{'read' if len(tokens) == 1 else 'reads'} {', '.join(map(str, tokens))}"

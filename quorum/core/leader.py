@@ -133,16 +133,16 @@ def wake_for_records(state: State, leader: Leader) -> None:
     _answer(state, leader.serving.wake_for_records(_view(state, leader)))
 
 
-def wake_for_roll(state: State, leader: Leader, called: Collection[ReplicaId]) -> None:
-    """Answer those that are called, so that each is heard of as soon as it can be."""
-    _answer(state, leader.serving.wake_for_roll(_view(state, leader), called))
+def wake(state: State, leader: Leader, replicas: Collection[ReplicaId]) -> None:
+    """Answer the parked fetches of these replicas, so that they fetch again at once."""
+    _answer(state, leader.serving.wake(_view(state, leader), replicas))
 
 
 def on_read(state: State, event: ReadIndex, now_ms: int) -> None:
     if read_index.begin(state, event.token, now_ms):
         leader = state.role
         assert isinstance(leader, Leader)
-        _answer(state, leader.serving.wake_for_round(_view(state, leader)))
+        wake(state, leader, leader.serving.voters)
 
 
 def on_flushed(state: State, durable: OffsetAndEpoch, now_ms: int) -> None:
@@ -219,7 +219,7 @@ def _goal(state: State, leader: Leader, progress: ReplicaProgress) -> Offset:
     if progress.voter is not None:
         return state.log.end.offset
     # An observer is served committed records only, so that is all it can catch up with.
-    return _shown_high_watermark(state, leader) or Offset(0)
+    return state.shown_high_watermark(leader) or Offset(0)
 
 
 def _advance_high_watermark(state: State, leader: Leader, now_ms: int) -> None:
@@ -268,14 +268,8 @@ def _answer(state: State, answers: Iterable[tuple[Asker, FetchResponse]]) -> Non
 
 def _view(state: State, leader: Leader) -> LogBounds:
     log = state.log
-    shown = _shown_high_watermark(state, leader)
+    shown = state.shown_high_watermark(leader)
     return LogBounds(leader.epoch, state.me.id, log.start, log.end.offset, shown)
-
-
-def _shown_high_watermark(state: State, leader: Leader) -> Offset | None:
-    """None until this epoch has committed: the leader before may have shown more than we know."""
-    known = state.high_watermark
-    return known if known is not None and known > leader.epoch_start else None
 
 
 def lapse(progress: ReplicaProgress, request: FetchRequest) -> str | None:

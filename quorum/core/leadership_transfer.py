@@ -30,7 +30,7 @@ def on_requested(state: State, asker: Asker, request: TransferRequest, now_ms: i
         state.answer_change(asker, Error.NOT_LEADER_OR_FOLLOWER, "this node does not lead")
     elif leader.transfer is not None:
         _join(state, leader.transfer, asker, request)
-    elif not _has_committed(state, leader):
+    elif state.shown_high_watermark(leader) is None:
         text = "this node has just been elected, and has not committed a record of its epoch yet"
         state.answer_change(asker, Error.NOT_LEADER_OR_FOLLOWER, text)
     else:
@@ -88,10 +88,6 @@ def _join(state: State, transfer: Transfer, asker: Asker, request: TransferReque
         state.answer_change(asker, Error.INVALID_REQUEST, text)
     else:
         transfer.askers.append(asker)
-
-
-def _has_committed(state: State, leader: Leader) -> bool:
-    return state.high_watermark is not None and state.high_watermark > leader.epoch_start
 
 
 def _is_level(state: State, leader: Leader, voter: ReplicaId) -> bool:

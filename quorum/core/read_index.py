@@ -14,10 +14,10 @@ after the read came.
 
 Reads that come before any answer has carried the present round share it. Nothing is written or
 flushed for a read. That the state machine has applied what a read must see is a matter of order:
-`Commit` comes before the `ReadReady` that rests on it.
+`Commit` comes before the `AnswerReads` that rests on it.
 """
 
-from quorum.core.effects import ReadReady, ReadRefusal, ReadRefused
+from quorum.core.effects import AnswerReads, ReadRefusal
 from quorum.core.events import ReadToken
 from quorum.core.messages import FetchRequest
 from quorum.core.replica_progress import ReplicaProgress
@@ -30,7 +30,7 @@ def begin(state: State, token: ReadToken, now_ms: int) -> bool:
     """Let a read wait for its proof, or refuse it. Whether parked fetches are to be answered."""
     leader = state.role
     if not isinstance(leader, Leader):
-        state.effects.append(ReadRefused((token,), ReadRefusal.NOT_LEADER))
+        state.effects.append(AnswerReads((token,), ReadRefusal.NOT_LEADER))
         return False
     serving = leader.serving
     if serving.round_sent == serving.round:
@@ -55,14 +55,14 @@ def echoed(leader: Leader, progress: ReplicaProgress, request: FetchRequest) -> 
 
 def settle(state: State, leader: Leader) -> None:
     """Release the reads that are proved by now; cheap to call when none waits."""
-    committed = state.high_watermark
-    if not leader.reads or committed is None or committed <= leader.epoch_start:
+    committed = state.shown_high_watermark(leader)
+    if not leader.reads or committed is None:
         return
     ready: list[ReadToken] = []
     while leader.reads and _is_proved(state, leader, leader.reads.oldest):
         ready += leader.reads.take_oldest()
     if ready:
-        state.effects.append(ReadReady(tuple(ready), committed))
+        state.effects.append(AnswerReads(tuple(ready), committed))
     if not leader.reads:
         leader.serving.round_awaited = 0
 
@@ -71,7 +71,7 @@ def give_up_due(state: State, leader: Leader, now_ms: int) -> None:
     """Refuse the reads that have waited as long as they may."""
     while leader.reads and leader.reads.oldest.deadline_ms <= now_ms:
         tokens = leader.reads.take_oldest()
-        state.effects.append(ReadRefused(tokens, ReadRefusal.NOT_PROVED))
+        state.effects.append(AnswerReads(tokens, ReadRefusal.NOT_PROVED))
     if not leader.reads:
         leader.serving.round_awaited = 0
 

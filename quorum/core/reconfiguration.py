@@ -21,7 +21,7 @@ from typing import Final, TypeAlias, assert_never
 
 from quorum.core.effects import AppendAssignment
 from quorum.core.events import Asker
-from quorum.core.leader import resign, take_voters, wake_for_records, wake_for_roll
+from quorum.core.leader import resign, take_voters, wake, wake_for_records
 from quorum.core.limits import VOTERS_MAX
 from quorum.core.messages import (
     AddVoterRequest,
@@ -418,8 +418,8 @@ def on_tick(state: State, leader: Leader, now_ms: int) -> None:
 
 def _hindrance(state: State, leader: Leader) -> Wait | None:
     """Return the reason why no assignment may be appended now, whatever it is."""
-    committed = state.high_watermark
-    if committed is None or committed <= leader.epoch_start:
+    committed = state.shown_high_watermark(leader)
+    if committed is None:
         return Wait(WaitReason.NO_COMMIT_IN_EPOCH)
     if state.log.assignments.last_end > committed:
         return Wait(WaitReason.UNCOMMITTED)
@@ -466,7 +466,7 @@ def _call_roll(state: State, leader: Leader, now_ms: int) -> None:
     elif changes.roll is None:
         called = _countable(state, changes)
         changes.roll = LivenessRound(called, now_ms + state.timeouts.fetch_timeout_ms)
-        wake_for_roll(state, leader, called)
+        wake(state, leader, called)
 
 
 def _countable(state: State, changes: PendingVoterChanges) -> frozenset[ReplicaId]:

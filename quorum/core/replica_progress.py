@@ -232,16 +232,11 @@ class ProgressTracker:
         ]
         yield from self._release(waiting, view)
 
-    def wake_for_round(self, view: LogBounds) -> Iterator[tuple[Asker, FetchResponse]]:
-        """Reads wait: answer the voters, so that their next fetches can be the proof."""
-        waiting = [each for each in self._parked.values() if each.progress.voter is not None]
-        yield from self._release(waiting, view)
-
-    def wake_for_roll(
-        self, view: LogBounds, called: Collection[ReplicaId]
+    def wake(
+        self, view: LogBounds, replicas: Collection[ReplicaId]
     ) -> Iterator[tuple[Asker, FetchResponse]]:
-        """Voters are to be changed: answer these, so that their next fetches tell who lives."""
-        waiting = [each for each in self._parked.values() if each.request.replica.id in called]
+        """Answer these replicas at once: their next fetches show that they are alive."""
+        waiting = [each for each in self._parked.values() if each.request.replica.id in replicas]
         yield from self._release(waiting, view)
 
     def wake_for_commit(

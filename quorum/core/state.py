@@ -11,9 +11,9 @@ from typing import assert_never
 from quorum.core.effects import (
     Answer,
     AnswerChange,
+    AnswerReads,
     Effect,
     ReadRefusal,
-    ReadRefused,
     Send,
     StopLeading,
     Warn,
@@ -229,6 +229,15 @@ class State:
             case _:
                 return None
 
+    def shown_high_watermark(self, led: Leader) -> Offset | None:
+        """The high watermark, or None until the leader has committed a record of its own epoch.
+
+        Before that, the leader before may have shown more than this node knows, and what it has
+        appended may still be undone.
+        """
+        known = self.high_watermark
+        return known if known is not None and known > led.epoch_start else None
+
     def follows(self, leader: ReplicaId) -> bool:
         return isinstance(self.role, Follower) and self.role.leader == leader
 
@@ -270,7 +279,7 @@ class State:
             text = "this node lost the lead before it could hand it over; look who leads now"
             self.answer_change(asker, Error.FENCED_LEADER_EPOCH, text)
         if led.reads:
-            self.effects.append(ReadRefused(led.reads.take_all(), ReadRefusal.NOT_LEADER))
+            self.effects.append(AnswerReads(led.reads.take_all(), ReadRefusal.NOT_LEADER))
 
     def enter_epoch(self, epoch: Epoch, now_ms: int) -> None:
         """Obey a higher epoch: whatever this node was, it has no leader and no vote there yet.

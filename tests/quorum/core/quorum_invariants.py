@@ -8,6 +8,7 @@ change of what is durable; it raises `Violation` with the invariant's number.
 from dataclasses import dataclass
 
 from quorum.core.effects import (
+    AnswerReads,
     AppendAssignment,
     AppendFetched,
     AppendLeaderChange,
@@ -15,7 +16,6 @@ from quorum.core.effects import (
     Commit,
     Effect,
     PersistElection,
-    ReadReady,
     TruncateTo,
 )
 from quorum.core.events import ReadToken
@@ -85,7 +85,7 @@ class Judge:
                 self._appended(host.disk, end_before)
             case Commit(high_watermark):
                 self._commit_known(host, high_watermark)
-            case ReadReady(tokens, offset):
+            case AnswerReads(tokens, int(offset)):
                 self._read(host, tokens, offset)
             case _:
                 pass

@@ -10,11 +10,10 @@ from dataclasses import dataclass
 
 from quorum.core.effects import (
     AnswerChange,
+    AnswerReads,
     AppendFetched,
     AppendProposed,
     Effect,
-    ReadReady,
-    ReadRefused,
     Warn,
 )
 from quorum.core.events import Correlation, Event, RequestTimedOut, ResponseReceived, Tick
@@ -80,7 +79,7 @@ class Backstage:
         end_before = len(host.disk.records)
         packet = host.perform(effect)
         self._judge.performed(host, effect, end_before)
-        if isinstance(effect, AnswerChange | ReadReady | ReadRefused | Warn):
+        if isinstance(effect, AnswerChange | AnswerReads | Warn):
             self._told.append(f"{host.me}: {effect}")
         if packet is None:
             added = " ".join(record.word for record in host.disk.records[end_before:])
