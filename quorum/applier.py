@@ -1,12 +1,11 @@
 """The applier: tells the state machine of one replica about commits and changes of leadership.
 
-That of a leader is told at once: clients wait for it. That of any other is told when what the
-leader waits for has left, for a follower's state machine is in nobody's way; and where commits
-follow each other closely, a voter lets them gather for some milliseconds, for a hundred records at
-once cost far less than one hundred times. One that is behind,
-after a restart or an installed snapshot, is given a stride a turn, and the quorum does not wait for
-it; what rests on it waits here until it has taken everything in. Nothing is decided here, and
-nothing is told out of order.
+A leader tells its state machine at once: clients wait for it. A follower tells its own after it has
+sent what the leader waits for; where commits follow each other closely, a voter gathers them for
+some milliseconds, for a hundred records at once cost far less than one a hundred times. A state
+machine that is behind, after a restart or an installed snapshot, gets a stride a turn, and the
+quorum does not wait for it; what rests on it waits here until it has caught up. Nothing is told out
+of order.
 """
 
 from collections.abc import Callable
@@ -172,8 +171,7 @@ class Applier:
         self._release()
 
     def on_lead(self, epoch: Epoch) -> None:
-        """The node leads; its state machine hears of it when a record of the epoch is committed,
-        and it has taken that in."""
+        """Note that the node leads; `_release` tells the state machine once it is ready."""
         self._lead_pending = epoch
 
     def on_stop_leading(self, epoch: Epoch) -> None:

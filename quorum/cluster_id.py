@@ -77,8 +77,7 @@ class ClusterIdentity:
         return other == (self._id or self._learning)
 
     def refusal(self, other: str | None) -> str | None:
-        """Return the reason why a node of cluster `other` is refused, or None; an id that is
-        unknown is no reason."""
+        """Return the reason why a node of cluster `other` is refused; an unknown id is none."""
         if other is None or self._id is None or other == self._id:
             return None
         return f"the sender is of cluster {other}, this node of {self._id}"

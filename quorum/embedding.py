@@ -125,10 +125,6 @@ class Waiting:
     result: "asyncio.Future[Any]"
 
 
-class LeadLost(Exception):
-    """The lead was lost while a record waited for its commit."""
-
-
 class MachineApplier:
     """A `ports.StateMachine` that applies what is committed, on the leader as everywhere else."""
 
@@ -167,7 +163,11 @@ class MachineApplier:
         self.waiting_bytes = 0
         for each in lost:
             if not each.result.done():
-                each.result.set_exception(LeadLost())
+                each.result.set_exception(
+                    OutcomeUnknown(
+                        "the lead was lost before the record was committed; it may be committed yet"
+                    )
+                )
 
     # What the quorum says (ports.StateMachine).
 
@@ -323,12 +323,7 @@ class Replica:
                 raise Overloaded("the disk of the leader is full, and no other could take over yet")
             raise Overloaded("the leader takes no more records until the others have caught up")
         offset = replica.propose([bytes(record)])
-        try:
-            return await applying.wait_for(offset, len(record))
-        except LeadLost as lost:
-            raise OutcomeUnknown(
-                "the lead was lost before the record was committed; it may be committed yet"
-            ) from lost
+        return await applying.wait_for(offset, len(record))
 
     async def read_barrier(self) -> Offset:
         """Return when the state machine here has applied all that was answered before the call.

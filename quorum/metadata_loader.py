@@ -114,8 +114,7 @@ class SnapshotLoad(Protocol[I]):
     """The offset after the last record that the snapshot contains."""
 
     def go_on(self) -> bool:
-        """Load some more records and return True once the image is complete; may raise
-        `ValueError`."""
+        """Load some more records; return True once the image is complete. Raises `ValueError`."""
         ...
 
 

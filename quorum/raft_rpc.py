@@ -214,8 +214,7 @@ class _Refused(Exception):
 
 
 def _read(reply: Reply) -> tuple[Response, HostPort | None, bytes]:
-    """The flat answer, where the leader is, and the records, checked; raises what `_ended`
-    catches."""
+    """Return response, leader address and checked records; raises the errors of `_ended`."""
     answer = read_response(reply.api_key, reply.version, reply.body)
     if isinstance(answer, Refusal):
         raise _Refused(str(answer))

@@ -164,8 +164,7 @@ class Replica:
         return Offset(self.node.log_end.offset + self._proposals.count)
 
     def accepts(self, count: int, *, after: int = 0) -> bool:
-        """Return True if `propose` would take `count` records now, or once it has taken `after`
-        others."""
+        """Return True if `propose` would take `count` records, now or after `after` others."""
         return not self._stopped and self._proposals.accepts(self.node, count, after=after)
 
     def propose(self, values: Sequence[bytes]) -> Offset:

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Final
+from typing import Final, TypeVar
 
 from quorum.cluster_id import ClusterIdentity
 from quorum.core.effects import InstallSnapshot, StoreChunk
@@ -31,6 +31,8 @@ from quorum.ports import (
 )
 from quorum.records.batch import HEADER_BYTES, header_at, headers
 from quorum.records.control import SnapshotBatches
+
+T = TypeVar("T")
 
 logger = logging.getLogger("quorum")
 
@@ -188,7 +190,7 @@ class Snapshots:
         taking.is_writing = True
         work = partial(self._store.write, taking.id, data, taking.position)
         taking.position += len(data)
-        self._disk.perform(partial(_problem, work), partial(self._written, taking))
+        self._disk.perform(partial(_attempt, work), partial(self._written, taking))
 
     def _written(self, taking: _Taking, problem: str | None) -> None:
         if self._taking is not taking:
@@ -198,7 +200,7 @@ class Snapshots:
         elif taking.is_complete:
             # What it rests on was asked to be committed before, and the disk works in order.
             work = partial(self._store.finish, taking.id)
-            self._disk.perform(partial(_problem, work), partial(self._finished, taking))
+            self._disk.perform(partial(_attempt, work), partial(self._finished, taking))
         else:
             taking.is_writing = False
             self._wake()
@@ -226,7 +228,7 @@ class Snapshots:
             if not taking.is_complete:
                 taking.state.close()
             work = partial(self._store.abandon, taking.id)
-            self._disk.perform(partial(_problem, work), _say)
+            self._disk.perform(partial(_attempt, work), _warn_of_rest)
 
     # Keeping them.
 
@@ -265,13 +267,13 @@ class Snapshots:
         self._dropped.clear()
 
     def _remove(self, id_: OffsetAndEpoch) -> None:
-        work = partial(_remove_some, partial(self._store.remove, id_))
-        self._disk.perform(work, partial(self._removed_some, id_))
+        work = partial(self._store.remove, id_)
+        self._disk.perform(partial(_attempt, work), partial(self._removed_some, id_))
 
     def _removed_some(self, id_: OffsetAndEpoch, outcome: bool | str) -> None:
         # Each stretch anew, as with the files of the log.
         if isinstance(outcome, str):
-            _say(outcome)
+            _warn_of_rest(outcome)
         elif outcome:
             self._remove(id_)
 
@@ -344,23 +346,14 @@ def earliest(one: int | None, other: int | None) -> int | None:
     return min(one, other)
 
 
-def _problem(work: Callable[[], None]) -> str | None:
-    """Return the disk's error: the replica can do without a snapshot for a while."""
+def _attempt(work: Callable[[], T]) -> T | str:
+    """Return the outcome, or the disk's error: a replica can do without a snapshot for a while."""
     try:
-        work()
-    except OSError as error:
-        return error.strerror or str(error)
-    return None
-
-
-def _remove_some(remove: Callable[[], bool]) -> bool | str:
-    """Return True if there is more to remove, or what kept the disk from it."""
-    try:
-        return remove()
+        return work()
     except OSError as error:
         return error.strerror or str(error)
 
 
-def _say(problem: str | None) -> None:
+def _warn_of_rest(problem: str | None) -> None:
     if problem is not None:
         logger.warning("a snapshot that is no longer needed stays: %s", problem)

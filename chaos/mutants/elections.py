@@ -119,8 +119,8 @@ ELECTIONS: Final = (
     Mutant(
         name="pre-votes are taken for votes",
         module="quorum.core.elections",
-        old="poll = Candidate(deadline_ms, votes=_own_vote(state))",
-        new="poll = Candidate(deadline_ms, votes={**getattr(state.role, 'votes', {})})",
+        old="_poll(state, Candidate(), cause, now_ms)",
+        new="_poll(state, Candidate(votes={**getattr(state.role, 'votes', {})}), cause, now_ms)",
         caught_by=("R1",),
         directed="quorum_pre_vote",
     ),

@@ -18,8 +18,7 @@ from quorum.core.voter_set import VoterAssignment
 
 
 class ReadRefusal(StrEnum):
-    """The reason why a read was refused. Nothing is changed by a read, so it may always be asked
-    again."""
+    """The reason why a read was refused; it may always be repeated."""
 
     NOT_LEADER = "this node does not lead the quorum"
     TOO_MANY = "too many reads wait already"

@@ -38,21 +38,15 @@ from quorum.core.votes import Tally, pre_vote_refusal, tally, vote_refusal
 
 def prospect(state: State, cause: Cause, now_ms: int, *, is_searching: bool = False) -> None:
     """Ask all others whether they would vote for this node; its epoch stays as it is."""
-    if is_held_back(state, now_ms):
-        return
-    deadline_ms = _deadline_ms(state, now_ms)
-    poll = Prospective(deadline_ms, votes=_own_vote(state), is_searching=is_searching)
-    _poll(state, poll, cause, now_ms)
+    if not is_held_back(state, now_ms):
+        _poll(state, Prospective(is_searching=is_searching), cause, now_ms)
 
 
 def campaign(state: State, cause: Cause, now_ms: int) -> None:
     """Stand in the next epoch: vote for oneself, ask all others."""
-    if is_held_back(state, now_ms):
-        return
-    deadline_ms = _deadline_ms(state, now_ms)
-    state.election = ElectionState(Epoch(state.election.epoch + 1), voted_for=state.me)
-    poll = Candidate(deadline_ms, votes=_own_vote(state))
-    _poll(state, poll, cause, now_ms)
+    if not is_held_back(state, now_ms):
+        state.election = ElectionState(Epoch(state.election.epoch + 1), voted_for=state.me)
+        _poll(state, Candidate(), cause, now_ms)
 
 
 def on_follower_tick(state: State, follower: Follower, now_ms: int) -> None:
@@ -168,8 +162,7 @@ def _pre_vote(state: State, request: VoteRequest, now_ms: int) -> VoteResponse:
 
 
 def _leader_lives(state: State, now_ms: int) -> bool:
-    """Return True if this node knows so itself: what others say could go round for ever (as in
-    Kafka)."""
+    """Return True if this node itself has heard the leader; hearsay could circulate for ever."""
     match state.role:
         case Leader():
             return True
@@ -201,22 +194,15 @@ def _let_go_first(state: State, request: VoteRequest, now_ms: int) -> None:
 
 
 def _poll(state: State, poll: Prospective | Candidate, cause: Cause, now_ms: int) -> None:
-    assert state.may_be_needed
-    assert not state.stopping
+    deadline_ms = state.next_election_ms(now_ms)
+    assert deadline_ms is not None, "only a node that may be needed stands, and not while it stops"
+    poll.election_deadline_ms = deadline_ms
+    if state.is_voter:
+        # A node that stands to have its own removal committed is no voter, and has no vote.
+        poll.votes[state.me.id] = True
     state.become(poll, cause)
     _ask_for_votes(state, poll)
     _conclude(state, poll, now_ms)
-
-
-def _own_vote(state: State) -> dict[ReplicaId, bool]:
-    """It counts only for a voter: who stands to have its own removal committed is none."""
-    return {state.me.id: True} if state.is_voter else {}
-
-
-def _deadline_ms(state: State, now_ms: int) -> int:
-    deadline_ms = state.next_election_ms(now_ms)
-    assert deadline_ms is not None, "only who may be needed stands, and not while it stops"
-    return deadline_ms
 
 
 def _ask_for_votes(state: State, poll: Poll) -> None:

@@ -147,9 +147,7 @@ class DiskSpaceChanged:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotTaken:
-    """A snapshot of what is committed is durable. These are the ones that are kept now, the
-    oldest first; whatever else there was, and the log that only it needed, may go.
-    """
+    """A snapshot is durable. Only `kept`, the oldest first, and the log after them are needed."""
 
     kept: tuple[Snapshot, ...]
 

@@ -1,7 +1,7 @@
 """A follower, and a node in search of a leader: it fetches, appends and truncates.
 
-Functions over `State`. An unattached node fetches too, from one voter after another: whoever it
-asks either leads, or names the leader, or knows no better (KIP-595, "Bootstrapping").
+Functions over `State`. An unattached node fetches too, from one voter after another: the one that
+it asks leads, or names the leader, or does not know it (KIP-595, "Bootstrapping").
 """
 
 from quorum.core import snapshots
@@ -45,7 +45,7 @@ def fetch_if_due(state: State, now_ms: int) -> None:
 
 
 def on_search_tick(state: State, now_ms: int) -> None:
-    """Somebody who is silent must not hold up the search; what it says later is learned as well."""
+    """Leave a silent node: it must not hold up the search. A late answer is still learned from."""
     if state.fetching.leave(now_ms):
         state.probes += 1
 
@@ -151,7 +151,7 @@ def _has_resigned(state: State, follower: Follower, response: FetchResponse) -> 
 
 
 def _expect_no_more(state: State, follower: Follower, now_ms: int) -> None:
-    """Do not wait for the fetch time-out. The wait is random, so that two do not stand at once."""
+    """Shorten the fetch time-out to a random wait, so that two voters do not stand at once."""
     if follower.lost:
         return
     follower.lost = True
@@ -160,9 +160,9 @@ def _expect_no_more(state: State, follower: Follower, now_ms: int) -> None:
 
 
 def _ask_elsewhere(state: State, now_ms: int) -> None:
-    """This one could not help; a node in search asks the next one, after a pause."""
+    """Ask the next node after a pause: the last one could not help."""
     state.probes += 1
-    # Who knows no voters asks for as long as nobody does, and not often.
+    # A node without voters may ask for a long time, so not often.
     pause_ms_max = state.timeouts.search_pause_ms_max if len(state.voters) else None
     state.fetching.failed(now_ms, pause_ms_max=pause_ms_max)
 
@@ -190,7 +190,7 @@ def _commit(state: State, high_watermark: Offset | None) -> None:
     if high_watermark is None:
         return
     reached = min(high_watermark, state.log.end.offset)
-    # Who holds nothing yet is told of commits all the same. None of them is one to it.
+    # A leader names commits also to a replica without records, for which none is one.
     if reached > (state.high_watermark or 0):
         state.high_watermark = reached
         state.effects.append(Commit(reached))

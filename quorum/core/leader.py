@@ -162,7 +162,7 @@ def forget_announcement(state: State, to: ReplicaId, correlation: Correlation) -
 def resign(
     state: State, leader: Leader, cause: Cause, now_ms: int, *, first: ReplicaId | None = None
 ) -> None:
-    """Give the lead up; `first` is to stand first, then the voters that have come furthest."""
+    """Give the lead up; `first` stands first, then the most advanced voters."""
     successors = _by_progress(leader, first)
     request = EndQuorumEpochRequest(
         epoch=leader.epoch, leader=state.me.id, preferred_successors=successors
@@ -238,7 +238,7 @@ def _advance_high_watermark(state: State, leader: Leader, now_ms: int) -> None:
 
 
 def _announce(state: State, leader: Leader, now_ms: int) -> None:
-    """Say who leads to every voter that does not fetch: it may not know, or not any more."""
+    """Announce the leader to every voter that does not fetch: it may not know the leader."""
     silent_since_ms = now_ms - state.timeouts.fetch_timeout_ms // 2
     for voter, progress in leader.serving.voters.items():
         fetched_ms = progress.last_fetch_ms
@@ -286,11 +286,11 @@ def lapse(progress: ReplicaProgress, request: FetchRequest) -> str | None:
 
 
 def check_quorum(state: State, leader: Leader, now_ms: int) -> None:
-    """Ask around, or resign, if a majority has not fetched for too long (KIP-595).
+    """Ask other nodes for a newer epoch, or resign, if a majority has not fetched (KIP-595).
 
     The leader may have been replaced without knowing it. After the fetch time-out without a
     majority it asks one node after the other, voters first, and obeys a newer epoch. At one and a
-    half times that it resigns all the same: it can commit nothing, and its clients wait in vain.
+    half times that it resigns: it can commit nothing, and its clients wait in vain.
     """
     if leader.check_quorum_ms is None or now_ms < leader.check_quorum_ms:
         return
@@ -312,7 +312,7 @@ def check_quorum(state: State, leader: Leader, now_ms: int) -> None:
 
 
 def _majority_heard_ms(leader: Leader, others_needed: int) -> int:
-    """Since when fewer than a majority have fetched."""
+    """Return the time at which a majority was last heard."""
     last_fetches = sorted(
         (
             leader.since_ms if each.last_fetch_ms is None else each.last_fetch_ms

@@ -37,13 +37,13 @@ def may_stand(state: State) -> bool:
 
 
 def wait_for_it(state: State, now_ms: int) -> None:
-    """The time to stand has come for a voter that may not yet; it gets another one."""
+    """Set another time to stand for a voter that may not stand yet."""
     deadline_ms = state.next_election_ms(now_ms)
     match state.role:
         case Unattached() | Resigned():
             state.stand_at(deadline_ms)
         case Prospective() | Candidate():
-            # Only who is unattached asks around; whoever leads may not know of this node.
+            # Only an unattached node searches; the leader may not know this one.
             state.become(Unattached(deadline_ms), Cause.HELD_BACK)
         case Follower(lost=lost):
             cause = Cause.LEADER_GONE if lost else Cause.FETCH_TIMEOUT
@@ -97,15 +97,14 @@ def source(state: State, turn: int) -> ReplicaId | None:
 
 
 def source_beside_voters(state: State, turn: int) -> ReplicaId | None:
-    """Return the replica that a voter asks while its polls fail: the leader may be no voter by its
-    log."""
+    """Return the replica that a voter whose polls fail asks; its log may not name the leader."""
     voters = state.voters.ids
     found = [each for each in sources(state) if each not in voters]
     return found[turn % len(found)] if found else None
 
 
 def _likely(state: State) -> tuple[ReplicaId, ...]:
-    """Voters, bootstrap servers, and who led last: our log may be too old to name that one."""
+    """Voters, bootstrap servers, and the last leader, which our log may be too old to name."""
     voters, leader = state.voters.others(state.me.id), state.election.leader
     located = (each for each in voters if each not in state.beginning.unlocated)
     is_named = leader is None or leader == state.me.id or leader in voters

@@ -24,7 +24,7 @@ from quorum.core.vocabulary import Offset, ReplicaId
 
 
 def on_requested(state: State, asker: Asker, request: TransferRequest, now_ms: int) -> None:
-    """Begin, or refuse, or let one more wait for the transfer that is under way to the same."""
+    """Begin a transfer, join the one under way to the same voter, or refuse."""
     leader = state.role
     if not isinstance(leader, Leader):
         state.answer_change(asker, Error.NOT_LEADER_OR_FOLLOWER, "this node does not lead")
@@ -38,7 +38,7 @@ def on_requested(state: State, asker: Asker, request: TransferRequest, now_ms: i
 
 
 def go_on(state: State, leader: Leader, now_ms: int) -> None:
-    """Resign, if the successor has everything by now and all of it is committed."""
+    """Resign if the successor has the whole log and all of it is committed."""
     transfer = leader.transfer
     if transfer is None or not _is_level(state, leader, transfer.successor):
         return
@@ -52,7 +52,7 @@ def go_on(state: State, leader: Leader, now_ms: int) -> None:
 
 
 def on_tick(state: State, leader: Leader, now_ms: int) -> None:
-    """Lead on, if it takes too long."""
+    """Give the transfer up, and lead on, if it takes too long."""
     transfer = leader.transfer
     if transfer is None or now_ms < transfer.deadline_ms:
         return
@@ -116,10 +116,9 @@ def successor(
     others: Mapping[ReplicaId, ReplicaProgress],
     live_since_ms: int,
 ) -> ReplicaId | Refusal:
-    """The voter that is to lead next, or why the one that is wanted cannot be.
+    """Return the voter to lead next, by default the most advanced live one, or a refusal.
 
-    `others` are the voters but for this leader. If none is wanted by name, it is the live one that
-    has come furthest.
+    `others` are the voters but for this leader.
     """
     live = [each for each, progress in others.items() if _is_live(progress, live_since_ms)]
     if wanted is None:

@@ -122,8 +122,7 @@ class Timeouts:
 
     @property
     def doubt_interval_ms(self) -> int:
-        """The interval at which a leader without a fetching majority asks other nodes for a newer
-        epoch, until it resigns."""
+        """The interval at which a leader in doubt asks other nodes for a newer epoch."""
         return max(1, self.fetch_timeout_ms // 16)
 
     @property

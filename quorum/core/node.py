@@ -186,8 +186,7 @@ class QuorumNode:
         return self.role.epoch_start if isinstance(self.role, Leader) else None
 
     def accepts(self, count: int, waiting: int = 0) -> bool:
-        """Return True if a leader has room for `count` records in one batch, after `waiting`
-        others."""
+        """Return True if there is room for a batch of `count` records after `waiting` others."""
         state = self._state
         role, committed = state.role, state.high_watermark
         if not isinstance(role, Leader) or not 0 < count <= BATCH_RECORDS_MAX:

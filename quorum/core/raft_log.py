@@ -165,8 +165,7 @@ class RaftLog:
         self.durable = max(self.durable, durable.offset)
 
     def divergence(self, other_end: OffsetAndEpoch) -> OffsetAndEpoch | None:
-        """The point at which a log that ends at `other_end` diverges from this one; None for a
-        prefix."""
+        """The point at which a log ending at `other_end` leaves this one; None for a prefix."""
         here = self.history.end_of(other_end.epoch, self.end.offset)
         if here.epoch == other_end.epoch and here.offset >= other_end.offset:
             return None
@@ -205,8 +204,7 @@ def truncation_point(
 def refusal_of_batches(
     batches: tuple[Batch, ...], log_end: OffsetAndEpoch, epoch: Epoch
 ) -> str | None:
-    """Return the reason why fetched batches cannot follow `log_end` in a log of `epoch`, or None if
-    they can."""
+    """Return the reason why fetched batches cannot follow `log_end` in `epoch`, or None."""
     at = log_end
     for batch in batches:
         if batch.base != at.offset:

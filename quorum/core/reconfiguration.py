@@ -55,7 +55,7 @@ class ObservedReplica:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuorumView:
-    """All that a step rests on."""
+    """The input of a step: the voters, and what the leader knows of the replicas."""
 
     me: ReplicaKey
     """The leader, whose log is never behind."""
@@ -203,7 +203,7 @@ def candidate(situation: QuorumView, wanted: Voter) -> Voter | WaitReason:
 
 
 def _checked(situation: QuorumView, current: VoterSet) -> VoterAssignment | Wait:
-    """The assignment with these voters, if they could commit anything; else who is missing."""
+    """Return the assignment with these voters, or the wait if they lack a live majority."""
     wait = lacking(situation, current)
     if wait is not None:
         return wait
@@ -257,7 +257,7 @@ NOT_DONE: Final = "not done"
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """The reason why nothing comes of a request."""
+    """The refusal of a request: the error, and the reason in words."""
 
     error: Error
     text: str
@@ -395,7 +395,7 @@ def on_requested(state: State, asker: Asker, request: VoterRequest, now_ms: int)
 
 
 def on_tick(state: State, leader: Leader, now_ms: int) -> None:
-    """Look for the next step, if it is time to; the one place where assignments are appended."""
+    """Take the next step if it is due; assignments are appended nowhere else."""
     changes = leader.changes
     if changes.due_ms is None or now_ms < changes.due_ms:
         return
@@ -454,10 +454,10 @@ def _take_step(state: State, leader: Leader, now_ms: int) -> None:
 
 
 def _call_roll(state: State, leader: Leader, now_ms: int) -> None:
-    """Let all fetch at once who could be counted on for a step, if one waits for that alone.
+    """Begin a liveness round if a step waits only to hear from the replicas that it counts on.
 
-    The fetch time-out is how long who lives may take for it: each of them has been heard then, and
-    nobody counts for longer.
+    They are answered at once. The round ends after a fetch time-out, by which every live replica
+    has fetched again.
     """
     changes = leader.changes
     waits = [changes.wait, *(each.wait for each in changes.requests)]
@@ -507,7 +507,7 @@ def _give_up_due(state: State, leader: Leader, now_ms: int) -> None:
 
 
 def _wait_for_more(state: State, leader: Leader, now_ms: int) -> None:
-    """Look again when time alone may have changed something."""
+    """Set the time of the next look for a step."""
     changes, assignment = leader.changes, state.log.assignments.last
     changes.is_wanted = assignment is not None and (
         bool(changes.requests) or assignment.target is not None or changes.wait is not None

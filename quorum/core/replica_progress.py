@@ -35,11 +35,9 @@ class ReplicaProgress:
     voter: Voter | None = None
     """As whom it votes; None for an observer."""
     directory: int | None = None
-    """The directory id that it has to have to be this voter; None where it is not known. A number,
-    for it is compared at every fetch."""
+    """The directory id of this voter, if known; a number, for every fetch compares it."""
     log_end: Offset | None = None
-    """The offset that its last fetch acknowledged as durable; None until it fetches in this epoch.
-    """
+    """The offset up to which its last fetch was durable; None before the first in this epoch."""
     last_fetch_ms: int | None = None
     last_caught_up_ms: int | None = None
     known_high_watermark: Offset | None = None
@@ -277,8 +275,7 @@ class ProgressTracker:
             yield each.asker, self._respond(each, view)
 
     def _is_to_echo(self, progress: ReplicaProgress) -> bool:
-        """Return True if to expect an echo; one that never gave any is told of each round just
-        once."""
+        """Return True if an echo is expected; a voter that never echoes gets each round once."""
         if progress.voter is None:
             return False
         return progress.round > 0 or progress.round_told < self.round_awaited

@@ -131,8 +131,7 @@ class PendingVoterChanges:
 
     @property
     def first_wait(self) -> Wait | None:
-        """The reason why the change that is under way does not go on, or else the request that came
-        first."""
+        """The reason why the change under way waits, or else the first request."""
         waits = (self.wait, *(each.wait for each in self.requests))
         return next((each for each in waits if each is not None), None)
 
@@ -188,7 +187,7 @@ class Poll:
     A vote once counted is never changed.
     """
 
-    election_deadline_ms: int
+    election_deadline_ms: int = 0
     votes: dict[ReplicaId, bool] = field(default_factory=dict)
     asked: dict[Correlation, ReplicaId] = field(default_factory=dict)
     """The requests of this poll that wait for an answer; no other answer counts."""
@@ -254,8 +253,7 @@ class Leader:
     check_quorum_ms: int | None
     """The time to look whether a majority still fetches; None if it needs no other voter."""
     announce_ms: int | None
-    """The time to announce the epoch again to voters that do not fetch; None if there is no other.
-    """
+    """The time to announce the epoch again to voters that do not fetch; None if it is alone."""
     announcing: dict[ReplicaId, Correlation] = field(default_factory=dict)
     doubts: int | None = None
     """The index of the node to ask next for a newer epoch; None while a majority fetches."""

@@ -27,13 +27,13 @@ def on_disk_space_changed(state: State, event: DiskSpaceChanged, now_ms: int) ->
 
 
 def give_up_if_full(state: State, leader: Leader, now_ms: int) -> None:
-    """Leave the lead to one that has room, if there is one that has shown it."""
+    """Resign if the disk is full and another voter has shown that it has room."""
     if not state.has_room and _is_outdone(state, leader):
         resign(state, leader, Cause.DISK_BEHIND, now_ms)
 
 
 def on_tick(state: State, leader: Leader, now_ms: int) -> None:
-    """Look whether what waited for the leader's disk at the last look still does."""
+    """Resign if something has waited for the leader's disk since the last check."""
     if leader.disk_look_ms is None or now_ms < leader.disk_look_ms:
         return
     if state.log.durable < leader.disk_owes and _is_outdone(state, leader):
@@ -49,7 +49,7 @@ def holds_back(state: State) -> bool:
 
 
 def wait_for_it(state: State, now_ms: int) -> None:
-    """Time is up for the leader that this node knows, or does not; but its disk is to blame."""
+    """Postpone the election of a node that waits for its own disk, not for a leader."""
     role = state.role
     if isinstance(role, Follower):
         # One that was only not heard of may live: this node could not ask it for more.
@@ -61,7 +61,7 @@ def wait_for_it(state: State, now_ms: int) -> None:
 
 
 def on_progress(state: State, now_ms: int) -> None:
-    """The disk has written something: let who waited for that alone stand now, if that is all."""
+    """Let a node that waited for its disk alone stand, now that the disk has caught up."""
     if holds_back(state):
         return
     state.awaits_disk = False

@@ -69,8 +69,7 @@ class Voter:
         return self.key.directory_id != NO_DIRECTORY
 
     def is_(self, replica: ReplicaKey) -> bool:
-        """Return True if `replica` is this voter: the same id, and the same directory if it is
-        known."""
+        """Return True if `replica` has the id of this voter and its directory, if that is known."""
         return self.key.id == replica.id and (
             not self.directory_id_is_known or self.key.directory_id == replica.directory_id
         )
@@ -134,8 +133,7 @@ class VoterSet:
         return next((each for each in self.voters if each.key.id == replica), None)
 
     def has(self, replica: ReplicaKey) -> bool:
-        """Return True if this copy of the log is a voter: its id is one, and its directory no
-        other."""
+        """Return True if this copy of the log, with its id and directory, is a voter."""
         voter = self.get(replica.id)
         return voter is not None and voter.is_(replica)
 
