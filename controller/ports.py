@@ -15,7 +15,7 @@ from quorum.core.vocabulary import Offset
 class RaftClient(Protocol):
     """One replica of the quorum, as the state machine sees it.
 
-    It is a `quorum.replica.Replica`, in production as in the simulation.
+    `quorum.replica.Replica` in production; the simulation puts its own checks before it.
     """
 
     @property

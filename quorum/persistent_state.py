@@ -13,10 +13,9 @@ from pathlib import Path
 from typing import Final
 
 from quorum.core.limits import SEGMENT_BYTES_MAX, Bounds, Timeouts
-from quorum.core.raft_log import RaftLog
+from quorum.core.raft_log import LeaderEpochCache, RaftLog
 from quorum.core.vocabulary import (
     ElectionState,
-    Epoch,
     Offset,
     OffsetAndEpoch,
     ReplicaId,
@@ -358,9 +357,4 @@ def contains(log: SegmentedLog, id_: OffsetAndEpoch) -> bool:
         return False
     if id_.offset <= log.start:
         return True
-    return epoch_at(log.epochs, Offset(id_.offset - 1)) == id_.epoch
-
-
-def epoch_at(epochs: Sequence[tuple[Epoch, Offset]], offset: Offset) -> Epoch:
-    """The epoch of the record at `offset`, which is held."""
-    return max(epoch for epoch, first in epochs if first <= offset)
+    return LeaderEpochCache(log.epochs).epoch_at(Offset(id_.offset - 1)) == id_.epoch

@@ -35,6 +35,7 @@ from pathlib import Path
 
 from chaos.disk.virtual_disk import Fail, Kind, Operation, VirtualDisk
 from quorum.core.limits import SEGMENT_BYTES_MAX
+from quorum.core.raft_log import LeaderEpochCache
 from quorum.core.vocabulary import (
     NO_DIRECTORY,
     ElectionState,
@@ -50,7 +51,6 @@ from quorum.persistent_state import (
     LOG_FOLDER,
     PersistentState,
     QuorumConfig,
-    epoch_at,
     load_persistent_state,
 )
 from quorum.ports import LogFailure
@@ -205,9 +205,10 @@ class FolderStage:
 
     def _log(self, number: str) -> Iterator[str]:
         log = self._pasts[number].log
+        epochs = LeaderEpochCache(log.epochs)
         records = decode(log.read(log.start, log.end.offset, 1 << 20))
         words = [
-            f"{bytes(each.value or b'').decode()}@{epoch_at(log.epochs, Offset(each.offset))}"
+            f"{bytes(each.value or b'').decode()}@{epochs.epoch_at(Offset(each.offset))}"
             for each in records
         ]
         yield f"{number}: {' '.join(words)}"
