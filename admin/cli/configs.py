@@ -20,8 +20,6 @@ from admin.cli.output import Columns, columns
 if TYPE_CHECKING:
     from admin.model import ConfigInfo
 
-_TOPIC = 2
-_BROKER = 4
 _COLUMNS: Final["Columns[ConfigInfo]"] = {
     "NAME": lambda each: each.name,
     "VALUE": lambda each: "(hidden)" if each.value is None else each.value,
@@ -91,8 +89,10 @@ async def alter(
 
 
 def _resource(topic: str | None, broker: int | None, broker_default: bool) -> tuple[int, str]:
+    from admin.model import ALL_BROKERS, BROKER, TOPIC
+
     if (topic is not None) + (broker is not None) + broker_default != 1:
         raise click.UsageError("give one of --topic, --broker and --broker-default")
     if topic is not None:
-        return _TOPIC, topic
-    return _BROKER, "" if broker is None else str(broker)
+        return TOPIC, topic
+    return BROKER, ALL_BROKERS if broker is None else str(broker)

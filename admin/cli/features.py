@@ -1,7 +1,8 @@
 """`metaquorum features`: describe and change the levels of features (KIP-584)."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -24,7 +25,7 @@ async def describe(target: Target, output: str) -> None:
     """List the features: levels that the node supports, and the level in force."""
     async with target.client() as client:
         found = await client.describe_features()
-    show(found, output, described, features_data)
+    show(found, output, described, asdict)
 
 
 def _name_and_level(text: str) -> tuple[str, int]:
@@ -80,21 +81,6 @@ async def upgrade(
 def described(found: "FeaturesDescription") -> str:
     """One line per feature; levels of metadata.version with the names of their releases."""
     return columns(found.features, _COLUMNS)
-
-
-def features_data(found: "FeaturesDescription") -> dict[str, Any]:
-    """The same as plain values; a level of 0 is "not in force"."""
-    return {
-        "epoch": found.epoch,
-        "features": [
-            {
-                "name": each.name,
-                "supported": None if each.supported is None else list(each.supported),
-                "level": each.level,
-            }
-            for each in found.features
-        ],
-    }
 
 
 def _supported(feature: "FeatureInfo") -> str:

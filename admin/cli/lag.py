@@ -2,7 +2,8 @@
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import click
@@ -66,6 +67,25 @@ master_option = click.option(
 logs_argument = click.argument("logs", nargs=-1, required=True, metavar="LOGDIR...")
 
 
+@contextmanager
+def _expected_errors(*, if_interrupted: int) -> Iterator[None]:
+    """Turn errors of the input and of Spark, and Ctrl-C, into exit codes."""
+    from lag.request import InvalidRequest
+    from lag.runner import NothingToRead
+    from lag.session import NoSpark, SparkFailed
+
+    try:
+        yield
+    except (InvalidRequest, NothingToRead, NoSpark) as error:
+        raise BadInput(str(error)) from None
+    except SparkFailed as error:
+        raise click.ClickException(str(error)) from None
+    except KeyboardInterrupt:
+        if if_interrupted:
+            say("interrupted")
+        raise click.exceptions.Exit(if_interrupted) from None
+
+
 @command.command()
 @logs_argument
 @click.option("--since", "since_ms", type=TIME, help="Start of the report, by append time.")
@@ -114,11 +134,10 @@ def report(
     Exit codes: 0 success, 2 invalid input or nothing to read, 3 something could not be read (the
     report says what) or, with --check, a replica is not OK.
     """
-    from lag.request import InvalidRequest, ReportRequest, folders
-    from lag.runner import NothingToRead, make
-    from lag.session import NoSpark, SparkFailed
+    from lag.request import ReportRequest, folders
+    from lag.runner import make
 
-    try:
+    with _expected_errors(if_interrupted=130):
         request = ReportRequest(
             paths=folders(logs), since_ms=since_ms, until_ms=until_ms, window_ms=window_ms
         )
@@ -126,13 +145,6 @@ def report(
         results = make(
             request, master, live=sys.stderr.isatty(), scratch_bytes_max=_scratch_bytes_max()
         )
-    except (InvalidRequest, NothingToRead, NoSpark) as error:
-        raise BadInput(str(error)) from None
-    except SparkFailed as error:
-        raise click.ClickException(str(error)) from None
-    except KeyboardInterrupt:
-        say("interrupted")
-        ctx.exit(130)
     from lag.output.files import write as write_files
     from lag.output.summary import problems, summary
 
@@ -168,10 +180,7 @@ EVERY_MS = 500
     help="Stop this long after the first table.  [default: Ctrl-C]",
 )
 @master_option
-@click.pass_context
 def watch(
-    ctx: click.Context,
-    /,
     logs: Sequence[str],
     every_ms: int,
     for_ms: int | None,
@@ -181,17 +190,14 @@ def watch(
 
     On a terminal the table is drawn in place; elsewhere it is printed when it changes.
     """
-    from lag.request import InvalidRequest, folders
-    from lag.runner import NothingToRead
-    from lag.session import NoSpark, SparkFailed
+    if not every_ms:
+        raise BadInput("--every 0ms is too short: use 100ms or more")
+    from lag.request import folders
+    from lag.watch.display import Table
+    from lag.watch.stream import WatchRequest, look
+    from lag.watch.stream import watch as follow
 
-    try:
-        if not every_ms:
-            raise InvalidRequest("--every 0ms is too short: use 100ms or more")
-        from lag.watch.display import Table
-        from lag.watch.stream import WatchRequest, look
-        from lag.watch.stream import watch as follow
-
+    with _expected_errors(if_interrupted=Exit.DONE):
         watched = WatchRequest(paths=folders(logs), every_ms=every_ms, for_ms=for_ms)
         require_spark()
         look(watched)
@@ -204,9 +210,3 @@ def watch(
                 now_ms=wall_ms,
                 scratch_bytes_max=_scratch_bytes_max(),
             )
-    except (InvalidRequest, NothingToRead, NoSpark) as error:
-        raise BadInput(str(error)) from None
-    except SparkFailed as error:
-        raise click.ClickException(str(error)) from None
-    except KeyboardInterrupt:
-        ctx.exit(Exit.DONE)

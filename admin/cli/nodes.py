@@ -5,7 +5,7 @@ import random
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 )
 @click.pass_context
 def start(ctx: click.Context, file: Path | None, overrides: Sequence[str]) -> None:
-    """Run one node, a controller or a broker, until it is told to stop (SIGTERM).
+    """Run one node, a controller or a broker, until SIGTERM.
 
-    `metaquorum settings` lists what can be set.
+    `metaquorum settings` lists all settings.
     """
     _do_without_hypothesis()
     from admin.config import Config, load
@@ -88,15 +88,7 @@ def settings() -> None:
     "needs Java 17 and Maven.",
 )
 @click.pass_context
-def local(
-    ctx: click.Context,
-    /,
-    controllers: int | None,
-    brokers: int | None,
-    folder: Path,
-    base_port: int | None,
-    kafka: str | None,
-) -> None:
+def local(ctx: click.Context, /, folder: Path, kafka: str | None, **numbers: int | None) -> None:
     """Run a cluster of processes on this machine until Ctrl-C or SIGTERM.
 
     What runs where is in DIR/cluster.json as soon as all nodes answer. Started again on the same
@@ -108,11 +100,10 @@ def local(
     from admin.tools.local_cluster import LocalCluster
     from admin.tools.local_plan import LocalError, Wanted, settle
 
-    wanted = Wanted(controllers=controllers, brokers=brokers, base_port=base_port, kafka=kafka)
     try:
-        # First what may be missing: a folder is for good.
+        # Java and the jars come first: a folder keeps its cluster for good.
         runtime = None if kafka is None else find_runtime(kafka, say)
-        plan = settle(folder, wanted, random.SystemRandom())
+        plan = settle(folder, Wanted(kafka=kafka, **numbers), random.SystemRandom())
         if plan.kafka is not None and runtime is None:
             runtime = find_runtime(plan.kafka, say)
         ctx.exit(asyncio.run(_run(LocalCluster(folder, plan, runtime=runtime))))
@@ -193,26 +184,18 @@ DEADLINE_MS = 60_000
     type=DURATION,
     default=f"{DEADLINE_MS}ms",
     show_default="60s",
-    help="Give up, as failed, when the story has not ended by then.",
+    help="Fail if the story has not ended by then.",
 )
 @click.option(
     "--kafka",
     metavar="VERSION",
-    help="Play it with brokers of this release of Apache Kafka (3.9.1 or 4.2.0); needs Java 17 "
-    "and Maven.",
+    help="Use brokers of this release of Apache Kafka (3.9.1 or 4.2.0); needs Java 17 and Maven.",
 )
-@click.option("--seed", type=int, help="Kill the controller at the same moment again.")
+@click.option(
+    "--seed", type=int, help="Repeat the random choices of a run: the same moment of the kill."
+)
 @click.pass_context
-def demo(
-    ctx: click.Context,
-    /,
-    once: bool,
-    folder: Path | None,
-    base_port: int,
-    deadline_ms: int,
-    kafka: str | None,
-    seed: int | None,
-) -> None:
+def demo(ctx: click.Context, /, once: bool, seed: int | None, **options: Any) -> None:
     """Start a cluster, move partitions, kill the controller meanwhile, and show nothing is lost.
 
     Where Spark can run (Java 17 and the extra `metaquorum[spark]`), it ends with a lag report. In a
@@ -224,12 +207,9 @@ def demo(
 
     terminal = sys.stdout.isatty()
     telling = Telling(
-        folder=folder,
-        base_port=base_port,
-        deadline_ms=deadline_ms,
-        kafka=kafka,
         live=terminal,
         stay=terminal and not once,
         rng=random.Random(seed) if seed is not None else random.SystemRandom(),
+        **options,
     )
     ctx.exit(asyncio.run(run(telling)))

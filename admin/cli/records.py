@@ -8,7 +8,7 @@ import itertools
 import sys
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, aclosing, contextmanager, nullcontext, suppress
+from contextlib import aclosing, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final, NamedTuple
@@ -92,7 +92,12 @@ GROUP_RECORDS: Final = 500
 
 @click.command()
 @topic_name
-@click.option("--file", type=click.Path(path_type=Path), help="Read this file instead of stdin.")
+@click.option(
+    "--file",
+    type=click.File("rb", lazy=False),
+    default="-",
+    help="Read this file instead of stdin.",
+)
 @click.option("--raw", is_flag=True, help="The whole input is one record.")
 @click.option("--key-separator", help="The text between key and value in each line.")
 @click.option("--partition", type=click.IntRange(0), help="Write to this partition only.")
@@ -107,7 +112,7 @@ GROUP_RECORDS: Final = 500
 async def produce(
     target: Target,
     topic: str,
-    file: Path | None,
+    file: IO[bytes],
     raw: bool,
     key_separator: str | None,
     partition: int | None,
@@ -122,25 +127,15 @@ async def produce(
         raise click.UsageError("--raw has no lines, and so no --key-separator")
     from admin.client.producer import Acks, Producer
 
-    with _input(file) as stream:
-        separator = None if key_separator is None else key_separator.encode()
-        groups = _whole(stream) if raw else _lines(stream, separator)
-        chosen = Acks.ALL if acks == "all" else Acks.LEADER
-        async with Producer(servers, acks=chosen, delivery_ms=target.timeout_ms) as producer:
-            written = await _send_all(producer, topic, groups, partition)
+    separator = None if key_separator is None else key_separator.encode()
+    groups = _whole(file) if raw else _lines(file, separator)
+    chosen = Acks.ALL if acks == "all" else Acks.LEADER
+    async with Producer(servers, acks=chosen, delivery_ms=target.timeout_ms) as producer:
+        written = await _send_all(producer, topic, groups, partition)
     parts = [f"{count} to partition {number}" for number, count in sorted(written.items())]
     say(
         f"{written.total()} records are written to {topic}: {', '.join(parts) or 'there were none'}"
     )
-
-
-def _input(file: Path | None) -> AbstractContextManager[IO[bytes]]:
-    if file is None:
-        return nullcontext(sys.stdin.buffer)
-    try:
-        return file.open("rb")
-    except OSError as error:
-        raise BadInput(f"{file} cannot be read: {error.strerror}") from None
 
 
 async def _send_all(

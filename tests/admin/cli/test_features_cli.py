@@ -2,14 +2,16 @@
 
 import json
 from collections.abc import Sequence
+from dataclasses import asdict
 from datetime import timedelta
 from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
 
-from admin.cli.features import described, features_data
+from admin.cli.features import described
 from admin.cli.main import group
+from admin.cli.options import show
 from admin.client.admin_client import read_features, update_features
 from admin.client.channels import Form
 from admin.model import (
@@ -46,8 +48,9 @@ def test_every_feature_is_shown_with_the_names_of_releases() -> None:
     ]
 
 
-def test_features_are_data_too() -> None:
-    data = json.loads(json.dumps(features_data(FOUND)))
+def test_features_are_data_too(capsys: pytest.CaptureFixture[str]) -> None:
+    show(FOUND, "json", described, asdict)
+    data = json.loads(capsys.readouterr().out)
     assert data["epoch"] == 77
     assert data["features"][1] == {"name": "metadata.version", "supported": [15, 29], "level": 21}
     assert data["features"][2]["supported"] is None

@@ -113,7 +113,10 @@ def test_reassigning_wrongly(arguments: tuple[str, ...], message: str) -> None:
         (("consume", "t", "--bootstrap-controller", "h:1"), "records are read from brokers"),
         (("produce", "t", "--raw", "--key-separator", "=", *SERVER), "--raw has no lines"),
         (("consume", "t", "--raw", "--key-separator", "=", *SERVER), "--raw prints values alone"),
-        (("produce", "t", "--file", "no-such-file", *SERVER), "no-such-file cannot be read"),
+        (
+            ("produce", "t", "--file", "no-such-file", *SERVER),
+            "'no-such-file': No such file or directory",
+        ),
         (("consume", "t", "--file", "no/such/file", *SERVER), "no/such/file cannot be written"),
         (("consume", "t", "--max-records", "0", *SERVER), "0 is not in the range x>=1"),
         (("topics", "create", "t", "--config", "retention", *SERVER), "'retention' is not name=v"),
