@@ -16,8 +16,8 @@ from typing import Any, Final, NoReturn
 from admin.capabilities.moves import PRIORITY_MAX, PRIORITY_MIN
 from admin.capabilities.plan_steps import PLAN_FILE_VERSION
 from admin.capabilities.reassignments import BeginMove
-from admin.excerpts import excerpt
 from admin.model import Assignment, PartitionId, TopicDescription
+from admin.units import excerpt
 from controller.move_requests import wrong_name
 from statemachine.limits import THROTTLE_BYTES_PER_S_MAX
 

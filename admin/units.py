@@ -1,9 +1,11 @@
-"""Times and sizes as people write and read them. Pure functions over text and numbers."""
+"""Values as people write and read them: times, sizes, excerpts of JSON. Pure functions."""
 
+import json
 import re
 from collections.abc import Mapping
+from itertools import islice
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
 _DURATIONS_MS: Final[Mapping[str, int]] = MappingProxyType(
     {"ms": 1, "s": 1_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
@@ -61,3 +63,15 @@ def show_size(size_bytes: int) -> str:
         if size_bytes >= _SIZES_BYTES[unit]:
             return f"{size_bytes / _SIZES_BYTES[unit]:.1f} {unit}"
     return f"{size_bytes} B"
+
+
+SHOWN_CHARACTERS_MAX: Final = 60
+
+_ENCODER: Final = json.JSONEncoder()
+
+
+def excerpt(value: Any) -> str:
+    """The value as JSON, cut to `SHOWN_CHARACTERS_MAX` characters; no more of it is encoded."""
+    # Each piece is a character or more; encoding everything would follow every nesting.
+    text = "".join(islice(_ENCODER.iterencode(value), SHOWN_CHARACTERS_MAX + 1))
+    return text if len(text) <= SHOWN_CHARACTERS_MAX else f"{text[: SHOWN_CHARACTERS_MAX - 3]}..."

@@ -10,10 +10,10 @@ from aiohttp import web
 
 from admin.capabilities import CAPABILITIES
 from admin.capabilities.schema import Request, Route, json_of
-from admin.excerpts import SHOWN_CHARACTERS_MAX
 from admin.faults import Refused
 from admin.http.gateway import Gateway
 from admin.http.problems import HAS_KEY, REPEATED, Problem
+from admin.units import SHOWN_CHARACTERS_MAX
 from controller.move_requests import wrong_key
 
 GATEWAY: Final = web.AppKey("gateway", Gateway)

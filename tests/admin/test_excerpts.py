@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from admin.excerpts import SHOWN_CHARACTERS_MAX, excerpt
+from admin.units import SHOWN_CHARACTERS_MAX, excerpt
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
