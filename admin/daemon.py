@@ -17,7 +17,6 @@ from uuid import UUID
 from aiohttp import web
 
 from admin.capabilities import handle
-from admin.collecting import Collecting
 from admin.config import Config
 from admin.formatted import formatted
 from admin.http.app import make_app
@@ -137,7 +136,7 @@ async def _listen(
 
 def _later(loop: asyncio.AbstractEventLoop, fail: Callable[[Exception], None]) -> Later:
     """Return a scheduler of slices; `fail` is told of an error of our own."""
-    collecting = Collecting(loop)
+    collector = GarbageCollector(loop)
 
     def go_on(call: Callable[[], None]) -> None:
         try:
@@ -146,10 +145,51 @@ def _later(loop: asyncio.AbstractEventLoop, fail: Callable[[Exception], None]) -
             fail(failure)
 
     def later(call: Callable[[], None]) -> None:
-        collecting.hold()
+        collector.pause()
         loop.call_soon(go_on, call)
 
     return later
+
+
+GC_PAUSE_SECONDS: Final = 1.0
+"""Pause after the last slice, until its objects are committed and freed."""
+GC_PAUSE_SECONDS_MAX: Final = 10.0
+"""Longest pause, while one long decision follows another."""
+
+
+class GarbageCollector:
+    """The garbage collector of this process, paused during long decisions.
+
+    A decision about a hundred thousand partitions creates half a million objects, which are freed
+    when it is committed. Each collection before that would stop the event loop for a tenth of a
+    second. The collector is paused until they are freed, but never for long.
+    """
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, *, after_seconds: float = GC_PAUSE_SECONDS
+    ) -> None:
+        self._loop = loop
+        self._after_seconds = after_seconds
+        self._began = 0.0
+        self._timer: asyncio.TimerHandle | None = None
+
+    def pause(self) -> None:
+        """Pause the collector: a long decision is under way."""
+        now = self._loop.time()
+        if self._timer is None:
+            self._began = now
+            gc.disable()
+        elif now >= self._began + GC_PAUSE_SECONDS_MAX:
+            # The pause ends now, and is not extended again.
+            return
+        else:
+            self._timer.cancel()
+        end = min(now + self._after_seconds, self._began + GC_PAUSE_SECONDS_MAX)
+        self._timer = self._loop.call_at(end, self._resume)
+
+    def _resume(self) -> None:
+        self._timer = None
+        gc.enable()
 
 
 def _controller(

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from admin import collecting
-from admin.collecting import Collecting
+from admin import daemon
+from admin.daemon import GarbageCollector
 
 
 @pytest.fixture(autouse=True)
@@ -28,23 +28,23 @@ async def enabled() -> bool:
 
 
 async def test_it_rests_until_some_time_after_the_last_slice() -> None:
-    held = Collecting(asyncio.get_running_loop(), after_seconds=0.02)
+    held = GarbageCollector(asyncio.get_running_loop(), after_seconds=0.02)
     for _ in range(5):
-        held.hold()
+        held.pause()
         await asyncio.sleep(0)
         assert not gc.isenabled()
     assert await enabled()
-    held.hold()
+    held.pause()
     assert not gc.isenabled()
     assert await enabled()
 
 
 async def test_it_never_rests_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(collecting, "SECONDS_MAX", 0.01)
-    held = Collecting(asyncio.get_running_loop(), after_seconds=1e6)
+    monkeypatch.setattr(daemon, "GC_PAUSE_SECONDS_MAX", 0.01)
+    held = GarbageCollector(asyncio.get_running_loop(), after_seconds=1e6)
     worked = 0
     for _ in range(1_000_000):
-        held.hold()
+        held.pause()
         await asyncio.sleep(0)
         worked += gc.isenabled()
         if worked == 3:
