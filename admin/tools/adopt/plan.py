@@ -17,8 +17,7 @@ Nothing is written here.
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from admin.tools.adopt.history import History, read_history, refusals
-from admin.tools.adopt.source import AdoptError, Source
+from admin.tools.adopt.source import AdoptError, History, Source, read_history, refusals
 from quorum.core.vocabulary import ElectionState, Epoch, ReplicaId, ReplicaKey, uuid_to_text
 from quorum.core.voter_set import Endpoint, Voter, VoterSet
 from quorum.persistent_state import LISTENER_NAME
