@@ -26,7 +26,7 @@ from statemachine.commands import (
 from statemachine.image.image import Image
 from statemachine.queries import Underway, reassigned
 from statemachine.reassignment.copies import Told, partition_copies, untold
-from statemachine.reassignment.progress import position_as_told
+from statemachine.reassignment.progress import position
 from statemachine.slices import Slices, whole
 
 MoveCommand: TypeAlias = (
@@ -174,7 +174,7 @@ def _progress(image: Image, found: Underway, told: Told) -> dict[str, Any]:
     """Return the fields with the progress of a partition."""
     topic = image.topics[found.topic_id]
     partition = topic.partition(found.partition)
-    where = position_as_told(image, topic, found.partition, told)
+    where = position(image, topic, found.partition, told)
     assert partition is not None
     assert where is not None, f"{found.topic}-{found.partition} is listed, and does not move"
     copies = partition_copies(topic.topic_id, found.partition, partition, told)

@@ -106,7 +106,9 @@ def update_features(draft: PendingDecision, command: UpdateFeatures) -> Done:
         return Done(error=Error.INVALID_REQUEST, message="a feature is named more than once")
     changes = []
     for update in command.updates:
-        current = _current(draft.image, command, update.name)
+        current = draft.image.features.get(update.name, 0)
+        if update.name == KRAFT_VERSION:
+            current = command.kraft_version
         reason = _refusal(draft.image, command, update, current, proposed)
         if reason is not None:
             return Done(error=Error.INVALID_UPDATE_VERSION, message=reason)
@@ -146,10 +148,6 @@ def _min_isr(broker: str, value: str | None) -> kafka_records.Config:
     return kafka_records.Config(
         resource_type=BROKER_RESOURCE, resource_name=broker, name=MIN_ISR, value=value
     )
-
-
-def _current(image: Image, command: UpdateFeatures, name: str) -> int:
-    return command.kraft_version if name == KRAFT_VERSION else image.features.get(name, 0)
 
 
 def _refusal(

@@ -37,8 +37,10 @@ class Result(Struct, frozen=True, kw_only=True, gc=False):
     message: str = ""
 
     @classmethod
-    def from_refusal(cls, refusal: Refusal, **fields: Any) -> Self:
-        """Return the result of what is refused; `fields` name the part that it is about."""
+    def from_refusal(cls, refusal: Refusal | None, **fields: Any) -> Self:
+        """Return the result of the part that `fields` name, which may be refused."""
+        if refusal is None:
+            return cls(**fields)
         return cls(error=refusal.error, message=refusal.message, **fields)
 
 

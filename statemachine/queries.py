@@ -131,11 +131,3 @@ def describe_brokers(image: Image) -> tuple[BrokerDescription, ...]:
         for broker_id in sorted(image.brokers)
         if (description := describe_broker(image, broker_id)) is not None
     )
-
-
-def partitions_of(image: Image, broker_id: BrokerId) -> list[tuple[UUID, int]]:
-    """Topic id and number of the partitions that have a replica on the broker, in order."""
-    keys = image.index.replicas_of.get(broker_id)
-    if keys is None:
-        return []
-    return [(topic.topic_id, number) for topic, number in image.index.partitions(keys)]

@@ -50,7 +50,7 @@ from statemachine.reassignment.move_queries import (
     summaries,
     summary_of,
 )
-from statemachine.reassignment.progress import position_as_told
+from statemachine.reassignment.progress import position
 from statemachine.vocabulary import MoveKind, MoveState
 
 A_co = TypeVar("A_co", covariant=True)
@@ -707,7 +707,7 @@ def _move_copies(image: Image, move_id: int, told: Told) -> dict[str, Any]:
 
 
 def _moving(image: Image, topic: Topic, number: int, told: Told) -> MovingPartition:
-    partition, found = topic.partition(number), position_as_told(image, topic, number, told)
+    partition, found = topic.partition(number), position(image, topic, number, told)
     assert partition is not None, f"{topic.name}-{number} is in a move, and does not exist"
     assert found is not None, f"{topic.name}-{number} is in a move, and does not move"
     copies = partition_copies(topic.topic_id, number, partition, told)

@@ -363,9 +363,9 @@ def cordon_brokers(draft: PendingDecision, command: CordonBrokers) -> BrokersCor
     return BrokersCordoned(
         brokers=tuple(
             [
-                BrokerCordoned(broker_id=each)
-                if each in draft.image.brokers
-                else BrokerCordoned.from_refusal(unregistered(each), broker_id=each)
+                BrokerCordoned.from_refusal(
+                    None if each in draft.image.brokers else unregistered(each), broker_id=each
+                )
                 for each in command.broker_ids
             ]
         )

@@ -100,16 +100,12 @@ def _altered(
             if counts[each.resource] == 1
             else Refusal(Error.INVALID_REQUEST, "the resource is named more than once")
         )
-        answers[each.resource] = _answer(each.resource, refusal)
+        kind, name = each.resource
+        answers[each.resource] = commands.ConfigAltered.from_refusal(
+            refusal, resource_type=kind, resource_name=name
+        )
     _take_effect(draft, draft.records[before:])
     return commands.ConfigsAltered(resources=tuple(answers.values()))
-
-
-def _answer(resource: Resource, refusal: Refusal | None) -> commands.ConfigAltered:
-    kind, name = resource
-    if refusal is None:
-        return commands.ConfigAltered(resource_type=kind, resource_name=name)
-    return commands.ConfigAltered.from_refusal(refusal, resource_type=kind, resource_name=name)
 
 
 def _set(draft: PendingDecision, asked: _Asked) -> Refusal | None:
@@ -143,13 +139,11 @@ def _set(draft: PendingDecision, asked: _Asked) -> Refusal | None:
 def _tell_moves(
     draft: PendingDecision, asked: _Asked, current: Mapping[str, str], values: _Values
 ) -> None:
-    """Release configurations that a user sets from the moves that had set them; adding to a list
-    does not.
-    """
+    """Leave configurations that a user sets to him; adding to a list leaves it with its moves."""
     held = {
-        name: throttle.previous(draft, key)
+        name: owned.previous
         for name in values
-        if throttle.is_held(draft, key := (asked.resource, name))
+        if (owned := draft.owned((asked.resource, name))) is not None and owned.holders
     }
     if not held:
         return

@@ -69,11 +69,7 @@ def alter_client_quotas(draft: PendingDecision, command: AlterClientQuotas) -> C
         if holder in answers:
             continue
         refusal = _alter(draft, holder, change, counts[holder])
-        answers[holder] = (
-            QuotaAltered(entity=change.entity)
-            if refusal is None
-            else QuotaAltered.from_refusal(refusal, entity=change.entity)
-        )
+        answers[holder] = QuotaAltered.from_refusal(refusal, entity=change.entity)
     return ClientQuotasAltered(entities=tuple(answers.values()))
 
 

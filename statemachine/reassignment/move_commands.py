@@ -497,9 +497,8 @@ def alter_move(
 
 
 def _move_altered(move_id: MoveId, outcome: Move | Refusal | None) -> commands.MoveAltered:
-    if isinstance(outcome, Refusal):
-        return commands.MoveAltered.from_refusal(outcome, move_id=move_id)
-    return commands.MoveAltered(move_id=move_id)
+    refusal = outcome if isinstance(outcome, Refusal) else None
+    return commands.MoveAltered.from_refusal(refusal, move_id=move_id)
 
 
 def _running(draft: PendingDecision, move_id: MoveId) -> Move | Refusal:

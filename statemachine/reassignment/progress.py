@@ -10,14 +10,13 @@ from enum import Enum
 from typing import Final
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from statemachine.configs.effective import configured_min_isr, min_isr
 from statemachine.image.image import Image
 from statemachine.image.partition_table import Topic
 from statemachine.partitions.registration import PartitionRegistration
 from statemachine.reassignment.completion import completes, missing, needed, staying_in_sync
-from statemachine.reassignment.copies import Told, partition_copies
+from statemachine.reassignment.copies import Told, partition_copies, untold
 from statemachine.reassignment.scheduler.queue import is_under_min_isr
 from statemachine.reassignment.settings import CompletionRule, Limits, completion_rule, limits
 from statemachine.reassignment.step import Blocked, Reason, Step, step, steps_left
@@ -70,13 +69,16 @@ class Position(Struct, frozen=True, kw_only=True, gc=False):
     removing: Replicas
 
 
-def position(image: Image, topic: Topic, number: int) -> Position | None:
-    """Return the progress of the partition; None if it is not being reassigned."""
+def position(image: Image, topic: Topic, number: int, told: Told = untold) -> Position | None:
+    """Return the progress of the partition; None if it is not being reassigned.
+
+    `told` are the brokers' reports of their copies, which tell whether replicas fall behind.
+    """
     partition = topic.partition(number)
     if partition is None or not partition.moving:
         return None
     begun = partition.stage.step
-    reasons = _under_way(image, topic, partition)
+    reasons = _under_way(image, topic, number, partition, told)
     if partition.waits:
         begun += 1
         reasons = _waiting(image, topic, partition)
@@ -191,7 +193,9 @@ def _full(image: Image, found: Step, in_force: Limits) -> Iterator[Why]:
         yield Why(reason=Reason.LIMIT_REPLICA_MOVEMENTS, detail=f"{detail}{len(found.adding)}")
 
 
-def _under_way(image: Image, topic: Topic, partition: PartitionRegistration) -> Iterator[Why]:
+def _under_way(
+    image: Image, topic: Topic, number: int, partition: PartitionRegistration, told: Told
+) -> Iterator[Why]:
     if partition.leader == NO_LEADER:
         yield Why(reason=Reason.NO_LEADER, detail="no replica that could lead is alive")
     behind = tuple(each for each in partition.adding if each not in partition.isr)
@@ -201,6 +205,14 @@ def _under_way(image: Image, topic: Topic, partition: PartitionRegistration) -> 
     rule = completion_rule(image)
     configured = min_isr(image, topic.name, partition)
     if behind:
+        copies = partition_copies(topic.topic_id, number, partition, told)
+        if copies is not None and copies.behind:
+            listed = _listed(copies.behind)
+            detail = f"more is written than is copied, so that it never is in sync: {listed}"
+            rate = rate_of(image.moves.get(partition.stage.move))
+            if rate:
+                detail += f"; the move is throttled to {rate} bytes/s"
+            yield Why(reason=Reason.FALLING_BEHIND, detail=detail, brokers=copies.behind)
         detail = f"not in sync yet: {_listed(behind)}"
         yield Why(reason=Reason.CATCHING_UP, detail=detail, brokers=behind)
     elif completes(partition, configured, rule):
@@ -216,22 +228,3 @@ def _under_way(image: Image, topic: Topic, partition: PartitionRegistration) -> 
 
 def _listed(brokers: Replicas) -> str:
     return ", ".join(map(str, brokers))
-
-
-def position_as_told(image: Image, topic: Topic, number: int, told: Told) -> Position | None:
-    """As `position`, and where replicas fall behind, with that as the reason."""
-    found = position(image, topic, number)
-    if found is None or found.reason is not Reason.CATCHING_UP:
-        return found
-    partition = topic.partition(number)
-    assert partition is not None
-    copies = partition_copies(topic.topic_id, number, partition, told)
-    if copies is None or not copies.behind:
-        return found
-    detail = (
-        f"more is written than is copied, so that it never is in sync: {_listed(copies.behind)}"
-    )
-    rate = rate_of(image.moves.get(partition.stage.move))
-    if rate:
-        detail += f"; the move is throttled to {rate} bytes/s"
-    return replace(found, reason=Reason.FALLING_BEHIND, detail=detail, brokers=copies.behind)

@@ -7,7 +7,6 @@ The active controller issues the command from time to time; replay never reads a
 from collections.abc import Iterator
 from itertools import islice
 
-from statemachine.brokers.registration import BrokerRegistration
 from statemachine.commands import Done, ForgetMoves
 from statemachine.image.image import Image
 from statemachine.limits import (
@@ -34,23 +33,17 @@ def forget_moves(draft: PendingDecision, _command: ForgetMoves) -> Done:
 
 
 def _records(image: Image, now_ms: int) -> Iterator[Record]:
-    for broker in _gone(image):
-        yield UnregisterBroker(broker_id=broker.broker_id, broker_epoch=broker.epoch)
+    index = image.index
+    for broker in image.brokers.values():
+        is_to_go = broker.leaving and broker.fenced
+        if is_to_go and not index.count(index.replicas_of, broker.broker_id):
+            yield UnregisterBroker(broker_id=broker.broker_id, broker_epoch=broker.epoch)
     through = _last_to_forget(image, now_ms)
     if through is not None:
         yield own_records.MovesForgotten(through=through)
     through_ms = _latest_to_forget(image, now_ms)
     if through_ms is not None:
         yield own_records.KeysForgotten(through_ms=through_ms)
-
-
-def _gone(image: Image) -> Iterator[BrokerRegistration]:
-    """The brokers that were to be unregistered once they have no replicas and are fenced."""
-    index = image.index
-    for broker in image.brokers.values():
-        is_to_go = broker.leaving and broker.fenced
-        if is_to_go and not index.count(index.replicas_of, broker.broker_id):
-            yield broker
 
 
 def _last_to_forget(image: Image, now_ms: int) -> MoveId | None:

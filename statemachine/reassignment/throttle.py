@@ -129,12 +129,6 @@ def is_left(image: Image) -> bool:
     return any(not rate_of(image.moves.get(move_id)) for move_id in image.owners)
 
 
-def is_held(draft: PendingDecision, key: OwnedKey) -> bool:
-    """Return True if a move has set the configuration."""
-    owned = draft.owned(key)
-    return owned is not None and bool(owned.holders)
-
-
 def leave_to_user(draft: PendingDecision, key: OwnedKey) -> None:
     """A user sets it himself, or removes it: from here on it is his."""
     owned = draft.owned(key)
@@ -147,12 +141,6 @@ def amend(draft: PendingDecision, key: OwnedKey, value: str | None) -> None:
     owned = draft.owned(key)
     assert owned is not None, f"{key} is amended, and no move has it"
     draft.own(config_owned(key, owned.holders[0], Ownership.OWNED, value))
-
-
-def previous(draft: PendingDecision, key: OwnedKey) -> str | None:
-    """Return the users' value of a configuration that a move has overwritten."""
-    owned = draft.owned(key)
-    return None if owned is None else owned.previous
 
 
 def rate_of(move: Move | None, ended: Iterable[MoveId] = ()) -> int:

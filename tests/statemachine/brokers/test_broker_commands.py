@@ -7,7 +7,7 @@ import pytest
 from statemachine import commands
 from statemachine.commands import BrokerHeartbeat, HeartbeatAnswered
 from statemachine.errors import Error
-from statemachine.queries import describe_broker, describe_brokers, partitions_of
+from statemachine.queries import describe_broker, describe_brokers
 from statemachine.records import kafka_records
 from statemachine.replay import replay
 from statemachine.vocabulary import NO_LEADER, RECOVERING
@@ -286,5 +286,3 @@ def test_brokers_are_described_with_what_they_carry() -> None:
         (d.broker.broker_id, d.replica_count, d.in_sync_count, d.leader_count) for d in described
     ] == [(1, 2, 2, 1), (2, 2, 1, 1), (3, 0, 0, 0)]
     assert describe_broker(world.image, 9) is None
-    assert [number for _, number in partitions_of(world.image, 2)] == [0, 1]
-    assert partitions_of(world.image, 3) == []
