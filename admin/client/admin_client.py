@@ -11,8 +11,8 @@ from admin.capabilities import schema
 from admin.capabilities.reassignments import AssignedPartition, BeginMove, BegunMove
 from admin.capabilities.schema import Request, with_key
 from admin.client import reassignments
-from admin.client.asking import Answer, Asker, Question, Verdict, ask_anybody, whole
-from admin.client.channels import Form
+from admin.client.asking import Asker, Question, Verdict, ask_anybody, whole
+from admin.client.channels import Form, Response
 from admin.client.cluster import (
     describe_quorum,
     metadata,
@@ -111,7 +111,7 @@ class AdminClient:
         """Close the connections."""
         await self._asker.close()
 
-    async def _ask(self, question: Question) -> Answer:
+    async def _ask(self, question: Question) -> Response:
         return await self._asker.ask(question, within_ms=self._timeout_ms)
 
     async def ask(self, request: Request[A], *, stale: bool = False) -> A:
@@ -131,7 +131,7 @@ class AdminClient:
             )
         )
         try:
-            return schema.decode_answer(type(request), answer.response.body)
+            return schema.decode_answer(type(request), answer.value.body)
         except msgspec.MsgspecError as error:
             raise Incompatible(f"the answer to {request.NAME} cannot be read: {error}") from None
 
@@ -147,7 +147,7 @@ class AdminClient:
         """
         answer = await self._ask(_fit(describe_quorum(patient=patient), stale=stale))
         cluster = await self.describe_cluster()
-        return read_quorum(answer.response, cluster.cluster_id)
+        return read_quorum(answer.value, cluster.cluster_id)
 
     async def discover_brokers(self) -> Whereabouts:
         """List the nodes that the node which answers has heard of; it needs no leader (KIP-595)."""
@@ -158,7 +158,7 @@ class AdminClient:
                 failing="the nodes cannot be discovered",
             )
         )
-        found = answer.response
+        found = answer.value
         nodes = (
             NodePlace(
                 id=each.replica_id,
@@ -216,8 +216,6 @@ class AdminClient:
                 api_key=api_key,
                 fill=lambda form: form.request(cluster_id=None, **values),
                 judge=_of_voters,
-                # Kafka's form of this request alone has no field for the time.
-                tells_patience=api_key is ApiKey.REMOVE_RAFT_VOTER,
                 failing=failing,
                 done_before=done_before,
                 look=STATUS,
@@ -236,10 +234,10 @@ class AdminClient:
                 failing="the cluster cannot be described",
             )
         )
-        nodes = (node_of(each.broker_id, each) for each in answer.response.brokers)
+        nodes = (node_of(each.broker_id, each) for each in answer.value.brokers)
         return ClusterDescription(
-            cluster_id=answer.response.cluster_id,
-            controller_id=answer.response.controller_id,
+            cluster_id=answer.value.cluster_id,
+            controller_id=answer.value.controller_id,
             nodes=tuple(sorted(nodes, key=lambda node: node.id)),
         )
 
@@ -250,7 +248,7 @@ class AdminClient:
             return cluster.nodes
         controllers = {node.id for node in cluster.nodes}
         answer = await self._ask(metadata(()))
-        nodes = read_brokers(answer.response)
+        nodes = read_brokers(answer.value)
         return tuple(node for node in nodes if node.id not in controllers)
 
     async def unregister_broker(self, broker_id: int) -> None:
@@ -279,7 +277,7 @@ class AdminClient:
     async def topics(self, names: Sequence[str] | None = None, *, stale: bool = False) -> Topics:
         """As `describe_topics`, with what it is as of."""
         answer = await self._ask(_fit(metadata(names), stale=stale))
-        return Topics(found=read_topics(answer.response), as_of=answer.as_of)
+        return Topics(found=read_topics(answer.value), as_of=answer.as_of)
 
     async def create_topic(
         self,
@@ -361,7 +359,7 @@ class AdminClient:
                 value=each.value,
                 source=_SOURCES.get(each.config_source, f"source {each.config_source}"),
             )
-            for each in answer.response.results[0].configs
+            for each in answer.value.results[0].configs
         )
         return tuple(sorted(found, key=lambda each: each.name))
 
@@ -401,7 +399,7 @@ class AdminClient:
                 failing="the features cannot be described",
             )
         )
-        return read_features(answer.response)
+        return read_features(answer.value)
 
     async def update_features(
         self, levels: Mapping[str, int], *, upgrade_type: int, dry_run: bool = False
@@ -420,7 +418,7 @@ class AdminClient:
         It has a key, its own or a new one: after a lost answer nothing is carried out again.
         """
         question = reassignments.begin_move(with_key(asked))
-        return reassignments.read_begun(asked, await self._ask(question))
+        return reassignments.read_begun(asked, (await self._ask(question)).value)
 
     async def alter_reassignments(
         self, assignments: Sequence[Assignment]
@@ -439,7 +437,7 @@ class AdminClient:
     ) -> Reassignments:
         """As `list_reassignments`, with what it is as of; any node answers a `stale` one."""
         answer = await self._ask(_fit(reassignments.list_reassignments(wanted), stale=stale))
-        found = reassignments.read_reassignments(answer.response)
+        found = reassignments.read_reassignments(answer.value)
         return Reassignments(moves=found, as_of=answer.as_of)
 
 

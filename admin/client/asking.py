@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from admin.client.channels import Channels, Fill, Form, NoResponse
+from admin.client.channels import Channels, Fill, Form, NoResponse, Response
 from admin.faults import Incompatible, Refused, Unreachable, explained
 from quorum.core.vocabulary import NO_REPLICA
 from quorum.protocol.apis import ApiKey
@@ -110,20 +110,8 @@ class Question:
     """Of a change: what shows whether it was made, where that is not known."""
     wanted: Consistency | None = None
     """The consistency of the answer; None is what is usual for the request."""
-    tells_patience: bool = False
-    """True if to tell how long we wait: Kafka's form of a change has no field for it. Then the node
-    gives it up before we go away."""
     asks_who_leads: bool = False
     """True if that nobody does is an answer, as soon as no node knows a leader."""
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """An answer without an error as a whole."""
-
-    response: Any
-    as_of: int | None = None
-    """The offset of the metadata log that it is as of, if the node says it."""
 
 
 @dataclass(slots=True)
@@ -186,7 +174,7 @@ class Asker:
         """Close the connections."""
         await self._channels.close()
 
-    async def ask(self, question: Question, *, within_ms: int) -> Answer:
+    async def ask(self, question: Question, *, within_ms: int) -> Response:
         """The answer. Raises `Refused`, `Unreachable` when time is up, or `Incompatible`."""
         now = asyncio.get_running_loop().time
         began = now()
@@ -200,13 +188,8 @@ class Asker:
             address = self.bootstrap[self._turn % len(self.bootstrap)]
             attempt_ms = min(left_ms, self._attempt_ms(attempt, left_ms))
             try:
-                response, as_of = await self._channels.read(
-                    address,
-                    question.api_key,
-                    question.fill,
-                    question.wanted,
-                    timeout_ms=attempt_ms,
-                    tells_patience=question.tells_patience,
+                response = await self._channels.read(
+                    address, question.api_key, question.fill, question.wanted, timeout_ms=attempt_ms
                 )
             except NoResponse as error:
                 repeated = repeated or error.may_be_done
@@ -215,9 +198,9 @@ class Asker:
                     heard.last[address] = str(error)
                     heard.answered.discard(address)
             else:
-                verdict = question.judge(response)
+                verdict = question.judge(response.value)
                 if not verdict.code or (repeated and verdict.code == question.done_before):
-                    return Answer(response, as_of)
+                    return response
                 if verdict.code not in TRANSIENT:
                     raise Refused(question.failing, verdict.code, verdict.message)
                 repeated |= verdict.code == REQUEST_TIMED_OUT and not verdict.is_undone

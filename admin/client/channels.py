@@ -9,7 +9,7 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from admin.faults import Incompatible
 from quorum.clocks import monotonic_ms
@@ -21,6 +21,9 @@ from quorum.transport.address import Address
 from quorum.transport.channel import Channel
 from quorum.transport.outcomes import ConnectionLost, Loss, NotServed, RequestFailed, Unsendable
 from quorum.transport.sweeper import Sweeper
+
+_TIMELESS_CHANGES: Final = frozenset({ApiKey.REMOVE_RAFT_VOTER})
+"""Changes without a field for the time-out: a tag tells it, so that the node gives up in time."""
 
 
 class NoResponse(Exception):
@@ -82,17 +85,13 @@ class Channels:
         wanted: Consistency | None,
         *,
         timeout_ms: int,
-        tells_patience: bool = False,
     ) -> Response:
-        """As `ask`, of the consistency that is `wanted`, and with what the answer is as of.
-
-        With `tells_patience` the node is told how long it has, though the request has no field.
-        """
+        """As `ask`, of the consistency that is `wanted`, and with what the answer is as of."""
 
         def write(version: int) -> bytes:
             payload = fill(Form(api_key, version, timedelta(milliseconds=timeout_ms)))
             body = encode_request_body(api_key, version, payload)
-            if tells_patience:
+            if api_key in _TIMELESS_CHANGES:
                 return with_patience(api_key, version, body, timeout_ms)
             return body if wanted is None else with_consistency(api_key, version, body, wanted)
 

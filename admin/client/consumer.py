@@ -10,8 +10,8 @@ from enum import IntEnum
 from functools import partial
 from typing import Any, Final, NamedTuple
 
-from admin.client.channels import Channels, Fill, Form, NoResponse
-from admin.client.routes import PAUSE_MS, PAUSE_MS_MAX, RETRIABLE, Route, Routes
+from admin.client.channels import Channels, Fill, NoResponse
+from admin.client.routes import RETRIABLE, Patience, Route, Routes
 from admin.faults import AdminError, Refused, explained
 from quorum.protocol.apis import ApiKey
 from quorum.records.batch import CorruptBatch, check_crc, headers, whole_bytes
@@ -85,7 +85,7 @@ class Consumer:
         """The first offset that is held, or the end of what may be read, of each partition."""
         offsets: dict[int, int] = {}
         wanted = set(partitions)
-        patience = _Patience(self._timeout_ms, f"offsets of topic {self.topic} cannot be had")
+        patience = Patience(self._timeout_ms)
         route = await self._routes.find(self.topic)
         while wanted:
             fill = partial(self._list, at=at)
@@ -93,7 +93,9 @@ class Consumer:
             offsets.update({number: found.offset for number, found in looked.found.items()})
             wanted -= looked.found.keys()
             if wanted:
-                await patience.wait(looked.trouble or "no answer about some partitions")
+                if not await patience.pause():
+                    reason = looked.trouble or "no answer about some partitions"
+                    raise self._given_up(f"offsets of topic {self.topic} cannot be had", reason)
                 route = await self._routes.look_again(self.topic, seen=route)
         return offsets
 
@@ -106,7 +108,7 @@ class Consumer:
         """
         at = dict(start)
         route = await self._routes.find(self.topic)
-        patience = _Patience(self._timeout_ms, f"topic {self.topic} cannot be read")
+        patience = Patience(self._timeout_ms)
         while wanted := {n for n in at if end is None or at[n] < end[n]}:
             fill = partial(self._fetch, route=route, at=at)
             looked = await self._ask_leaders(ApiKey.FETCH, route, wanted, fill)
@@ -119,8 +121,12 @@ class Consumer:
             if looked.trouble is None:
                 patience.renew()
                 continue
-            await patience.wait(looked.trouble)
+            if not await patience.pause():
+                raise self._given_up(f"topic {self.topic} cannot be read", looked.trouble)
             route = await self._routes.look_again(self.topic, seen=route)
+
+    def _given_up(self, failing: str, reason: str) -> AdminError:
+        return AdminError(f"{failing} for {self._timeout_ms} ms: {reason}")
 
     async def _ask_leaders(
         self,
@@ -167,72 +173,37 @@ class Consumer:
         return [each for topic in topics for each in topic.partitions]
 
     def _list(self, part: Sequence[int], at: Position) -> Fill:
-        def fill(form: Form) -> Any:
-            partitions = tuple(
-                {
-                    "partition_index": number,
-                    "current_leader_epoch": NO_EPOCH,
-                    "timestamp": at.value,
-                }
-                for number in part
-            )
-            topic = {"name": self.topic, "partitions": partitions}
-            return form.request(replica_id=CONSUMER, isolation_level=0, topics=(topic,))
-
-        return fill
+        partitions = [
+            {"partition_index": each, "current_leader_epoch": NO_EPOCH, "timestamp": at.value}
+            for each in part
+        ]
+        topic = {"name": self.topic, "partitions": partitions}
+        return lambda form: form.request(replica_id=CONSUMER, isolation_level=0, topics=[topic])
 
     def _fetch(self, part: Sequence[int], route: Route, at: Mapping[int, int]) -> Fill:
-        def fill(form: Form) -> Any:
-            partitions = tuple(
-                {
-                    "partition": number,
-                    "current_leader_epoch": NO_EPOCH,
-                    "fetch_offset": at[number],
-                    "last_fetched_epoch": NO_EPOCH,
-                    "log_start_offset": -1,
-                    "partition_max_bytes": PARTITION_BYTES,
-                }
-                for number in part
-            )
-            topic = {
-                "topic": self.topic,
-                "topic_id": route.topic_id,
-                "partitions": partitions,
+        partitions = [
+            {
+                "partition": number,
+                "current_leader_epoch": NO_EPOCH,
+                "fetch_offset": at[number],
+                "last_fetched_epoch": NO_EPOCH,
+                "log_start_offset": -1,
+                "partition_max_bytes": PARTITION_BYTES,
             }
-            return form.request(
-                replica_id=CONSUMER,
-                max_wait=timedelta(milliseconds=WAIT_MS),
-                min_bytes=1,
-                max_bytes=FETCH_BYTES,
-                isolation_level=0,
-                session_id=0,
-                session_epoch=-1,
-                topics=(topic,),
-                forgotten_topics_data=(),
-            )
-
-        return fill
-
-
-class _Patience:
-    """Longer and longer pauses, until nothing has been heard for too long."""
-
-    def __init__(self, timeout_ms: int, failing: str) -> None:
-        self._timeout_ms = timeout_ms
-        self._failing = failing
-        self.renew()
-
-    def renew(self) -> None:
-        """All is well: the time begins anew."""
-        self._deadline = asyncio.get_running_loop().time() + self._timeout_ms / 1_000
-        self._pause_ms = PAUSE_MS
-
-    async def wait(self, reason: str) -> None:
-        """Pause, or raise `AdminError` when time is up."""
-        if asyncio.get_running_loop().time() >= self._deadline:
-            raise AdminError(f"{self._failing} for {self._timeout_ms} ms: {reason}")
-        await asyncio.sleep(self._pause_ms / 1_000)
-        self._pause_ms = min(2 * self._pause_ms, PAUSE_MS_MAX)
+            for number in part
+        ]
+        topic = {"topic": self.topic, "topic_id": route.topic_id, "partitions": partitions}
+        return lambda form: form.request(
+            replica_id=CONSUMER,
+            max_wait=timedelta(milliseconds=WAIT_MS),
+            min_bytes=1,
+            max_bytes=FETCH_BYTES,
+            isolation_level=0,
+            session_id=0,
+            session_epoch=-1,
+            topics=[topic],
+            forgotten_topics_data=(),
+        )
 
 
 def _chunk(partition: int, found: Any, at: int, end: int | None) -> tuple[Chunk, int]:

@@ -1,18 +1,19 @@
-"""The sizes of partitions, asked of every live broker, for each knows its own logs only.
+"""The sizes of partitions, as live brokers report them.
 
-Each is asked once. Who does not answer is done without: what that one alone has is unknown then,
-and it is said who has kept silent.
+Every broker is asked once, for each knows only its own logs. The sizes that only a silent broker
+knows are unknown, and the reason names that broker.
 """
 
 import asyncio
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from operator import itemgetter
 from typing import Any, Final, TypeAlias
 
 from admin.capabilities.plan_steps import BytesMoved, PlanResult
 from admin.client.admin_client import AdminClient, Incompatible
-from admin.client.channels import Channels, Fill, Form, NoResponse
+from admin.client.channels import Channels, Form, NoResponse
 from quorum.protocol.apis import ApiKey
 from quorum.transport.address import Address
 
@@ -85,19 +86,27 @@ async def _sizes(brokers: Sequence[Address], wanted: Collection[Place]) -> _Size
     largest: dict[Place, int] = {}
     silent: list[str] = []
     channels, room = Channels("metaquorum-admin"), asyncio.Semaphore(ASKED_AT_ONCE_MAX)
+    topics = [
+        {"topic": topic, "partitions": [number for _, number in found]}
+        for topic, found in groupby(sorted(wanted), key=itemgetter(0))
+    ]
+
+    def fill(form: Form) -> Any:
+        return form.request(topics=topics)
 
     async def ask(address: Address) -> None:
         async with room:
             try:
                 response = await channels.ask(
-                    address, ApiKey.DESCRIBE_LOG_DIRS, named(wanted), timeout_ms=PATIENCE_MS
+                    address, ApiKey.DESCRIBE_LOG_DIRS, fill, timeout_ms=PATIENCE_MS
                 )
             except (NoResponse, Incompatible) as error:
                 # It is no reason to refuse a plan: the size is told as unknown.
                 silent.append(str(error))
                 return
-        for place, size_bytes in read_sizes(response).items():
-            largest[place] = max(size_bytes, largest.get(place, 0))
+        for topic, each in _logs(response):
+            place = topic, each.partition_index
+            largest[place] = max(each.partition_size, largest.get(place, 0))
 
     try:
         async with asyncio.TaskGroup() as group:
@@ -108,27 +117,11 @@ async def _sizes(brokers: Sequence[Address], wanted: Collection[Place]) -> _Size
     return _Sizes(largest, silent)
 
 
-def named(wanted: Collection[tuple[str, int]]) -> Fill:
-    """The logs of these partitions at the broker that is asked; each broker tells of its own."""
-
-    def fill(form: Form) -> Any:
-        return form.request(
-            topics=tuple(
-                {"topic": topic, "partitions": tuple(number for _, number in found)}
-                for topic, found in groupby(sorted(wanted), key=lambda each: each[0])
-            )
-        )
-
-    return fill
-
-
-def read_sizes(response: Any) -> Mapping[tuple[str, int], int]:
-    """Bytes of each partition that the broker has; a log that will take another's place aside."""
-    return {
-        (topic.name, each.partition_index): each.partition_size
-        for directory in response.results
-        if int(directory.error_code) == 0
-        for topic in directory.topics
-        for each in topic.partitions
-        if not each.is_future_key
-    }
+def _logs(response: Any) -> Iterator[tuple[str, Any]]:
+    """The logs of a broker by topic, without those that will take the place of others."""
+    for directory in response.results:
+        if int(directory.error_code) == 0:
+            for topic in directory.topics:
+                yield from (
+                    (topic.name, each) for each in topic.partitions if not each.is_future_key
+                )

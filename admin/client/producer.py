@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 
 from admin.client.asking import Asker, Question
 from admin.client.channels import Channels, Form, NoResponse
-from admin.client.routes import PAUSE_MS, PAUSE_MS_MAX, RETRIABLE, Route, Routes
+from admin.client.routes import RETRIABLE, Patience, Route, Routes
 from admin.faults import AdminError, Refused, explained
 from admin.model import PartitionId
 from quorum.protocol.apis import ApiKey
@@ -124,9 +124,16 @@ class Producer:
 
     async def __aenter__(self) -> "Producer":
         if self._acks is Acks.ALL:
-            answer = await self._asker.ask(_init_producer_id(), within_ms=self._delivery_ms)
-            self._producer_id = answer.response.producer_id
-            self._producer_epoch = answer.response.producer_epoch
+            question = Question(
+                api_key=ApiKey.INIT_PRODUCER_ID,
+                fill=lambda form: form.request(
+                    transactional_id=None, transaction_timeout=form.patience
+                ),
+                failing="a producer id cannot be had",
+            )
+            answer = await self._asker.ask(question, within_ms=self._delivery_ms)
+            self._producer_id = answer.value.producer_id
+            self._producer_epoch = answer.value.producer_epoch
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -207,9 +214,7 @@ class Producer:
                 base_sequence=lane.sequence if numbered else -1,
             )
         )
-        now = asyncio.get_running_loop().time
-        deadline = now() + self._delivery_ms / 1_000
-        pause_ms = PAUSE_MS
+        patience = Patience(self._delivery_ms)
         route: Route | None = None
         while True:
             route = await (
@@ -221,13 +226,11 @@ class Producer:
             if isinstance(outcome, int):
                 lane.sequence = (lane.sequence + len(records)) & SEQUENCE_MASK
                 return outcome
-            if now() >= deadline:
+            if not await patience.pause():
                 raise DeliveryFailed(
                     f"{len(records)} records for {lane.id} could not be written within "
                     f"{self._delivery_ms} ms: {outcome}"
                 )
-            await asyncio.sleep(pause_ms / 1_000)
-            pause_ms = min(2 * pause_ms, PAUSE_MS_MAX)
 
     async def _attempt(self, id: PartitionId, batch: bytes, route: Route) -> int | str:
         """The offset of the batch, or why it must be tried again; raises `Refused`."""
@@ -235,14 +238,14 @@ class Producer:
         if leader is None:
             return "it has no leader"
 
+        data = {"index": id.partition, "records": batch}
+
         def fill(form: Form) -> Any:
-            data = {"index": id.partition, "records": batch}
-            topic = {"name": id.topic, "partition_data": (data,)}
             return form.request(
                 transactional_id=None,
                 acks=self._acks.value,
                 timeout=timedelta(milliseconds=REPLICATION_MS),
-                topic_data=(topic,),
+                topic_data=[{"name": id.topic, "partition_data": [data]}],
             )
 
         try:
@@ -285,15 +288,6 @@ def _resolve(id: PartitionId, parcels: Sequence[_Parcel], offset: int) -> None:
 
 def _size_bytes(record: ClientRecord) -> int:
     return len(record.key or b"") + len(record.value or b"") + RECORD_OVERHEAD_BYTES
-
-
-def _init_producer_id() -> Question:
-    def fill(form: Form) -> Any:
-        return form.request(transactional_id=None, transaction_timeout=form.patience)
-
-    return Question(
-        api_key=ApiKey.INIT_PRODUCER_ID, fill=fill, failing="a producer id cannot be had"
-    )
 
 
 _M: Final = 0x5BD1E995

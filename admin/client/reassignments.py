@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from admin.capabilities.moves import LOOK
 from admin.capabilities.reassignments import AssignedPartition, BeginMove, BegunMove, command_of
-from admin.client.asking import Answer, Question
+from admin.client.asking import Question
 from admin.client.channels import Form
 from admin.faults import Incompatible
 from admin.model import Reassignment
@@ -59,9 +59,8 @@ def begin_move(asked: BeginMove) -> Question:
     )
 
 
-def read_begun(asked: BeginMove, answer: Answer) -> BegunMove:
+def read_begun(asked: BeginMove, response: Any) -> BegunMove:
     """Return the results, one for each partition; raises `Incompatible`."""
-    response = answer.response
     results = [
         _result(topic.name, partition)
         for topic in response.responses

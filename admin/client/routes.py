@@ -40,6 +40,27 @@ class Route:
         return self.leaders[partition]
 
 
+class Patience:
+    """Longer and longer pauses between attempts, until nothing has succeeded for too long."""
+
+    def __init__(self, timeout_ms: int) -> None:
+        self._timeout_ms = timeout_ms
+        self.renew()
+
+    def renew(self) -> None:
+        """Begin the time anew: an attempt has succeeded."""
+        self._deadline = asyncio.get_running_loop().time() + self._timeout_ms / 1_000
+        self._pause_ms = PAUSE_MS
+
+    async def pause(self) -> bool:
+        """Pause and return True, or return False if the time is up."""
+        if asyncio.get_running_loop().time() >= self._deadline:
+            return False
+        await asyncio.sleep(self._pause_ms / 1_000)
+        self._pause_ms = min(2 * self._pause_ms, PAUSE_MS_MAX)
+        return True
+
+
 class Routes:
     """The routes of any number of topics. Several askers share one look."""
 
@@ -69,8 +90,8 @@ class Routes:
 
     async def _ask(self, topic: str, version: int) -> Route:
         answer = await self._asker.ask(cluster.metadata([topic]), within_ms=self._timeout_ms)
-        brokers = {each.id: each.address for each in cluster.read_brokers(answer.response)}
-        found = cluster.read_topics(answer.response).get(topic)
+        brokers = {each.id: each.address for each in cluster.read_brokers(answer.value)}
+        found = cluster.read_topics(answer.value).get(topic)
         if found is None:
             raise UnknownTopic(f"there is no topic {topic}")
         return Route(

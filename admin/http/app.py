@@ -66,7 +66,6 @@ from admin.http.problems import (
     refused,
     refused_part,
 )
-from admin.model import Assignment
 from admin.plan_file import PLAN_BYTES_MAX, InvalidPlan, parse_move, render_plan
 from statemachine.errors import Error
 from statemachine.limits import PLANNED_STEPS_SHOWN_MAX
@@ -118,7 +117,8 @@ async def post_plan(request: web.Request) -> web.Response:
     if len(found.refused) == len(found.results):
         raise refused(400, found.refused, len(found.refused))
     if asked.dry_run:
-        moved = await request.app[GATEWAY].bytes_of_move(asked.assignments, found.refused)
+        plan = {each.id: each.replicas or () for each in asked.assignments}
+        moved = await request.app[GATEWAY].bytes_of_move(plan, found.refused)
         return as_json({**_foreseen_data(found), **json_of(moved)})
     return _begun(_begun_data(found), found.move_id)
 
@@ -192,11 +192,7 @@ async def rolled_back(
     if not asked.dry_run:
         return _begun(body, answer.begun_move_id)
     plan = await whole_plan(lambda part: ask(request, part), asked.move_id)
-    back = [
-        Assignment(topic=each.topic, partition=each.partition, replicas=tuple(replicas))
-        for each, replicas in plan.originals.items()
-    ]
-    moved = await request.app[GATEWAY].bytes_of_move(back, _refused(answer))
+    moved = await request.app[GATEWAY].bytes_of_move(plan.originals, _refused(answer))
     return as_json({"dry_run": True, **body, **json_of(moved)})
 
 

@@ -11,7 +11,7 @@ from admin.capabilities.plan_steps import PARTITIONS_TOLD_MAX, BytesMoved, PlanR
 from admin.capabilities.schema import Request, with_key
 from admin.client.log_sizes import Place, bytes_at, copied, copies_of
 from admin.faults import Refused
-from admin.model import Assignment
+from admin.model import PartitionId
 from controller.apis.request import ANONYMOUS, KafkaRequest
 from controller.apis.router import NoActiveController, Router
 from controller.service import NotActive, Service
@@ -107,22 +107,21 @@ class Gateway:
         return await self._bytes(copies_of(found))
 
     async def bytes_of_move(
-        self, assignments: Sequence[Assignment], refused: Sequence[PartitionError]
+        self, plan: Mapping[PartitionId, Sequence[int]], refused: Sequence[PartitionError]
     ) -> BytesMoved:
-        """The bytes that a move of all but those refused would copy."""
-        if len(assignments) > PARTITIONS_TOLD_MAX:
+        """The bytes that a move to these replicas would copy, without the partitions refused."""
+        if len(plan) > PARTITIONS_TOLD_MAX:
             return await self._bytes(None)
-        wanted = {
-            (each.topic, each.partition): each.replicas for each in assignments if each.replicas
-        }
-        for each in refused:
-            wanted.pop(each.id, None)
+        left_out = {each.id for each in refused}
+        wanted = {each: replicas for each, replicas in plan.items() if each not in left_out}
         current: dict[Place, Replicas] = {}
-        places = list(wanted)
+        places: list[Place] = list(wanted)
         for start in range(0, len(places), _PIECE):
             reading = _replicas(places[start : start + _PIECE])
             current.update((await self._service.read(reading, stale=True)).value)
-        return await self._bytes(copied(current, {each: wanted[each] or () for each in current}))
+        return await self._bytes(
+            copied(current, {each: wanted[PartitionId(*each)] for each in current})
+        )
 
     async def _bytes(self, copies: Mapping[Place, int] | None) -> BytesMoved:
         """The bytes of so many copies of each partition; None is more than can be told.

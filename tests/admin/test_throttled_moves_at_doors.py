@@ -182,7 +182,7 @@ def test_a_controller_that_does_not_know_the_field_is_noticed() -> None:
     whither = Assignment(topic="a", partition=0, replicas=(101, 103))
     asked_for = BeginMove(assignments=[whither], throttle_bytes_per_s=1_000)
     with pytest.raises(Incompatible, match="the move has begun, and is not throttled"):
-        read_begun(asked_for, _Said(response=response))  # type: ignore[arg-type]
+        read_begun(asked_for, response)
 
 
 @pytest.mark.parametrize("value", [True, 1.5, None, 2**63])
