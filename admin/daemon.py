@@ -135,7 +135,7 @@ async def _listen(
 
 
 def _later(loop: asyncio.AbstractEventLoop, fail: Callable[[Exception], None]) -> Later:
-    """Return a scheduler of slices; `fail` is told of an error of our own."""
+    """Return a scheduler of slices; `fail` gets an unexpected error."""
     collector = GarbageCollector(loop)
 
     def go_on(call: Callable[[], None]) -> None:
@@ -195,7 +195,7 @@ class GarbageCollector:
 def _controller(
     config: Config, ids: random.Random, features: tuple[tuple[str, int], ...], later: Later
 ) -> QuorumController:
-    # What the others are told to find it at; it may listen at every address of its machine.
+    # The advertised address: the listener may be a wildcard.
     host, port = config.advertised
     registration = RegisterController(
         controller_id=config.node_id,

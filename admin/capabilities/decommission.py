@@ -1,7 +1,7 @@
-"""Brokers are emptied by moves of their own kind, and that is undone: decommission, recommission.
+"""Decommission brokers: empty them by moves of a kind of their own, or cancel these moves.
 
-What is begun is in the log, so it goes on whatever becomes of whoever asked for it, and of the
-controller. Asked again, it begins what could not be begun before, and says what is left.
+The moves are in the log, so they go on after a fail-over and after the client has gone. A repeated
+request begins what could not be begun before, and reports what is left.
 """
 
 from collections.abc import Sequence
@@ -70,8 +70,8 @@ EmptiedBrokers = Annotated[
 class DecommissionBrokers(NewMove[PlanResult], PlanRequest, frozen=True, kw_only=True):
     """Cordon brokers and begin moves that take away their replicas; `GET` tells how far that is.
 
-    Repeated, it begins what could not be begun before. A broker that was never registered is
-    refused before anything is done: another one is meant.
+    A repeated request begins what could not be begun before. The request is refused if a broker was
+    never registered.
     """
 
     broker_ids: EmptiedBrokers
@@ -199,7 +199,7 @@ class RecommissionBrokers(PlanRequest, frozen=True, kw_only=True):
 
 
 async def _never_there(context: Context, brokers: Sequence[int]) -> list[int]:
-    """Those of the brokers of which nobody knows; of who was emptied and is forgotten one does."""
+    """The brokers that were never registered, as far as the image and listed moves tell."""
     service = context.service
     left = set((await service.read(lambda image: nowhere(image, brokers))).value)
     moves = (await service.read(drains)).value if left else []
@@ -235,7 +235,7 @@ async def _cordon(
     cordoned: bool,
     unregister: bool = False,
 ) -> list[int]:
-    """Those of the brokers of which it is so now."""
+    """Change the cordon of brokers; return those for which that succeeded."""
     if not brokers:
         return []
     command = CordonBrokers(broker_ids=tuple(brokers), cordoned=cordoned, unregister=unregister)
@@ -244,7 +244,7 @@ async def _cordon(
 
 
 async def _forget(context: Context, brokers: Sequence[int], seen: Ground) -> Ground:
-    """Unregister those that are dead; what is known of the brokers then."""
+    """Unregister the fenced brokers; return the state of the brokers after that."""
     for each in brokers:
         if each in seen.fenced:
             await context.service.carry_out(UnregisterBroker(broker_id=each), Done, who=context.who)

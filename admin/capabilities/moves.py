@@ -545,7 +545,7 @@ def error_of(answer: ReassignmentAltered) -> PartitionError:
 
 
 def described(image: Image, move_id: int, told: Told = untold) -> DescribedMove | Refusal:
-    """A move with its first partitions; `told` is what brokers report of their copies."""
+    """A move with its first partitions; `told` are the reports of brokers."""
     summary = summary_of(image, move_id)
     if summary is None:
         return _not_listed(move_id)

@@ -47,9 +47,9 @@ T = TypeVar("T")
 PLAN_FILE_VERSION: Final = 1
 """Of the JSON files of `reassign-partitions`."""
 PARTITIONS_MAX: Final = 5_000
-"""Of one piece: what needs more is several moves, or several cancels."""
+"""Partitions of one piece; a larger plan becomes several moves or cancels."""
 PARTITIONS_TOLD_MAX: Final = 20_000
-"""Partitions of a plan that an answer tells one by one: about a megabyte."""
+"""Partitions of a plan that an answer lists: about a megabyte."""
 
 _NAME_BYTES: Final = 16
 
@@ -63,16 +63,13 @@ class PlannedPartition(Answer, array_like=True, frozen=True, kw_only=True):
 
 
 class BrokerShare(Answer, frozen=True, kw_only=True, rename={"broker": "broker_id"}):
-    """The share of a broker in the planned partitions, before and after.
-
-    Where brokers are emptied it is of all that there are, and what it leads.
-    """
+    """The share of a broker in the planned partitions; of a decommission, in all partitions."""
 
     broker: int
     replicas_before: int
     replicas_after: int
     leaders_before: int
-    """Of how many it is the preferred leader; where brokers are emptied, how many it leads."""
+    """Partitions of which it is the preferred leader; of a decommission, the leader."""
     leaders_after: int
 
 
@@ -103,19 +100,19 @@ class Emptying(Answer, frozen=True, kw_only=True):
     held: int = 0
     """Partitions that have a replica on any of them."""
     leaving: int = 0
-    """Those of them that were on their way elsewhere before."""
+    """Those that earlier moves take away from them."""
     leaderless: tuple[PartitionId, ...] = ()
-    """Those that nobody leads: there is nobody to copy them from."""
+    """Those without a leader: no replica can be copied."""
     busy: tuple[PartitionId, ...] = ()
-    """Those that are being moved, and keep a replica on the brokers."""
+    """Those that other moves are moving, and that keep a replica on the brokers."""
     cordoned: tuple[int, ...] = ()
-    """Brokers that get no new replicas from now on, or again."""
+    """Brokers that the request has cordoned, or uncordoned."""
     to_be_unregistered: tuple[int, ...] = ()
-    """Brokers that are unregistered once they have nothing and are stopped, by whoever leads."""
+    """Brokers that the active controller unregisters once they are empty and stopped."""
     strange: tuple[int, ...] = ()
-    """Brokers that are not registered, or not any more."""
+    """Brokers that are not registered."""
     alive: tuple[int, ...] = ()
-    """Those that are, and live."""
+    """Brokers that are registered and not fenced."""
 
 
 class PlanResult(
@@ -135,14 +132,14 @@ class PlanResult(
     reason: str | None = None
     """The reason why there is no plan."""
     moves: tuple[int, ...] = ()
-    """That were begun, and of a drain those that empty the brokers already."""
+    """The moves of the plan; of a decommission also those that empty the brokers already."""
     planned: int = 0
-    """Partitions that are to be changed."""
+    """The number of planned partitions."""
     partitions: tuple[PlannedPartition, ...] = ()
-    """As many of them as there is room for."""
+    """The first of them."""
     accepted: int = 0
     refused: tuple[PartitionError, ...] = ()
-    """The first of those that could not be begun, or cancelled."""
+    """The first partitions whose move could not be begun or cancelled."""
     refused_count: int = 0
     foreseen: Foreseen = msgspec.field(default_factory=Foreseen)
     emptying: Emptying = msgspec.field(default_factory=Emptying)
@@ -157,7 +154,7 @@ class PlanRequest(Request[PlanResult], frozen=True, kw_only=True):
         raise NotImplementedError
 
     async def carry_out(self, context: Context) -> PlanResult | Refusal:
-        """Plan and begin. That there is nothing to plan is no refusal: the result says so."""
+        """Plan and begin the moves. Without a plan the result has the reason: no refusal."""
         raise NotImplementedError
 
     async def answer(self, context: Context) -> PlanResult:
@@ -185,11 +182,11 @@ class BytesMoved(Answer, frozen=True):
 
 
 UNTRIED: Final = BytesMoved(None, "brokers are asked for it when a plan is tried (dry run)")
-"""Of what begins at once: what is left to copy is told with its moves."""
+"""Of a plan that begins at once: its moves report the bytes that are left."""
 
 
 def plan_data(found: PlanResult, moved: BytesMoved = UNTRIED) -> dict[str, Any]:
-    """A plan in the form of `reassign-partitions`, the one that leads back, and what it does."""
+    """The JSON of a plan and its rollback, as for `reassign-partitions`, and of the outcome."""
     return {
         "partitions_planned": found.planned,
         "plan": _file((each.id, each.target) for each in found.partitions),
@@ -209,11 +206,11 @@ def begun_data(found: PlanResult) -> dict[str, Any]:
 
 
 def emptying_data(found: PlanResult) -> dict[str, Any]:
-    """The progress of brokers towards having no replicas."""
+    """The JSON of the progress of a decommission."""
     emptying = found.emptying
-    # Of what had begun before, those that are on their way still.
+    # A repeated answer counts partitions that may have been moved since.
     leaving = emptying.leaving + (0 if found.repeated else found.accepted)
-    # Waiting: something cannot be moved, or is not asked for.
+    # Waiting: some partitions cannot be moved, or the request is a dry run.
     going = "moving" if emptying.held <= leaving else "waiting"
     return {
         "state": going if emptying.held else "empty",
@@ -237,11 +234,11 @@ def _file(assigned: Iterable[tuple[PartitionId, Sequence[int]]]) -> dict[str, An
 
 
 class Pieces:
-    """The pieces of one request, and which of them an attempt before this one has done."""
+    """The pieces of one request, and which of them an earlier attempt has done."""
 
     def __init__(self, context: Context, request: PlanRequest, key: str) -> None:
         self.is_over = False
-        """True if all of it was done before; known once `done_before` was asked."""
+        """True if an earlier attempt has done all pieces; known after `done_before`."""
         self.who = context.who
         self._service = context.service
         self._key = "" if request.only_reads() else key
@@ -249,14 +246,14 @@ class Pieces:
         self._count = 0
 
     def starts(self, count: int) -> range:
-        """The beginnings of the pieces of so many partitions.
+        """The places where the pieces of so many partitions begin.
 
-        With a key it is remembered as well that there was nothing to do, by a piece of none.
+        With a key there is at least one piece, which records that the request is done.
         """
         return range(0, count or bool(self._key), PARTITIONS_MAX)
 
     async def done_before(self, nothing: BeginMove | CancelMoves) -> list[reassignments.MoveAnswer]:
-        """The answers of the pieces that were done before; `nothing` is a piece without partitions.
+        """The answers of the pieces that an earlier attempt has done, each repeated for `nothing`.
 
         Raises `Refused` if the key belongs to another request.
         """
@@ -269,7 +266,7 @@ class Pieces:
     async def carry_out(
         self, pieces: Sequence[BeginMove | CancelMoves]
     ) -> list[reassignments.MoveAnswer]:
-        """Their answers, one after the other; with a key there is at least one piece."""
+        """Carry out the pieces one after the other; with a key there is at least one."""
         assert pieces or not self._key, "nothing would be remembered"
         keys = [self._key_of(self._count + place) for place in range(len(pieces) - 1)]
         keys = [*keys, self._key] if self._key else [""] * len(pieces)
@@ -282,7 +279,7 @@ class Pieces:
         return count, self._key in image.keys
 
     def _key_of(self, place: int) -> str:
-        """Of a piece that is not the last one; whoever has the same key has the same."""
+        """The key of a piece that is not the last one."""
         name = blake2b(self._key.encode(), digest_size=_NAME_BYTES).hexdigest()
         return f"{name}.{place}"
 
@@ -293,7 +290,7 @@ class Pieces:
 
 
 async def in_pieces(work: Generator[None, None, T]) -> T:
-    """Return the result of the work; others have their turn between its slices."""
+    """Return the result of the work; other tasks run between its slices."""
     while True:
         try:
             next(work)
@@ -331,7 +328,7 @@ class Begun:
         self.refused: list[PartitionError] = []
 
     async def begin(self, pieces: Pieces, plan: Assignment, command: BeginMove) -> None:
-        """Begin moves as `command` says, of all that is planned."""
+        """Begin moves with the options of `command` for all planned partitions."""
         asked = tuple(
             [
                 Reassignment(topic=topic, partition=number, replicas=replicas)
@@ -345,7 +342,7 @@ class Begun:
         self.take(await pieces.carry_out(wishes))
 
     def take(self, answers: Sequence[reassignments.MoveAnswer]) -> None:
-        """Take the answers of pieces, from now or an attempt before this one."""
+        """Add the answers of pieces, from this attempt or an earlier one."""
         for answer in answers:
             assert isinstance(answer, MoveStarted)
             self.moves += [answer.move_id] if answer.move_id else []
@@ -380,9 +377,9 @@ def planned(current: Assignment, plan: Assignment) -> tuple[PlannedPartition, ..
 async def foreseen(current: Assignment, plan: Assignment, racks: Racks) -> Foreseen:
     """Return the outcome of carrying out the plan."""
     if not current:
-        # That nobody has anything of nothing would be taken for what the brokers have.
+        # Shares of zero would be taken for the brokers' shares.
         return Foreseen()
-    # In a thread: it looks at every partition in one go.
+    # In a thread: it takes every partition in one go.
     found = await asyncio.to_thread(outcome, current, plan, racks)
     return Foreseen(
         replicas_added=found.replicas_added,

@@ -170,7 +170,7 @@ def begun(answer: ReassignmentsAltered) -> BegunMove:
 
 
 def reassignment_of(one: OngoingReassignment) -> PartitionReassignment:
-    """A partition under reassignment, as far as the node has told of it."""
+    """The answer that describes a partition, with the fields that the node has sent."""
     there = bool(one.target)
     has_step = bool(one.step)
     return PartitionReassignment(

@@ -71,20 +71,19 @@ class Request(Struct, Generic[A_co], frozen=True, kw_only=True, forbid_unknown_f
     """True if it changes the cluster; if not, a stale answer may be asked for."""
     ROUTES: ClassVar[tuple[Route, ...]] = ()
     ASKS_WHO_LEADS: ClassVar[bool] = False
-    """True if "nobody leads" is an answer, once that is more than a short election."""
+    """True if the absence of a leader is an answer, once it lasts longer than an election."""
     LOCAL: ClassVar[bool] = False
-    """True if any node answers from what it has, unasked."""
+    """True if the node that is asked always answers from its own state."""
     STALE: ClassVar[bool] = True
-    """True if any node may answer it from what it has, if it changes nothing."""
+    """True if a client may ask any node for a stale answer, if it changes nothing."""
     ERRORS: ClassVar[tuple[Error, ...]] = ()
-    """Errors that it is refused with as a whole, beside INVALID_REQUEST."""
+    """Errors that refuse the request as a whole, besides INVALID_REQUEST."""
     LOOK: ClassVar[str | None] = None
     """The command that shows whether a change was made, when its answer was lost."""
     DONE_BEFORE: ClassVar[int | None] = None
     """The error of a repeated attempt that means that an earlier one succeeded."""
     KEYED: ClassVar[bool] = True
-    """True if a change with a field `key` gets a new key if it has none: asked twice, it would be
-    carried out twice."""
+    """True if a change without a `key` gets a new one, so that a retry is not carried out twice."""
     FAILING: ClassVar[str]
     """The beginning of the sentence that says that the request failed; {0} is the request."""
 
@@ -144,9 +143,9 @@ class Context:
 
     service: "Service"
     who: str
-    """The principal that asks."""
+    """The principal of the request."""
     stale: bool = False
-    """True if this node may answer from what it has."""
+    """True if this node may answer from its own state."""
     timeout_ms: int
     """The patience of the client."""
 
@@ -188,12 +187,12 @@ def answer_type(kind: type[Request[A]]) -> type[A]:
 
 
 def known(number: int) -> int | None:
-    """None for a number that nobody knows."""
+    """The number, or None if it is unknown."""
     return None if number == UNKNOWN else number
 
 
 def json_of(answer: Answer) -> dict[str, Any]:
-    """The plain values of an answer; that it was given before is said in a header."""
+    """The plain values of an answer, without `repeated`, which HTTP has in a header."""
     data: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(answer))
     data.pop("repeated", None)
     return data

@@ -1,9 +1,9 @@
-"""Patience: one question to a cluster, asked of one node after the other until it is answered.
+"""Send a request to one node after the other until it is answered or the time is up.
 
-Any node takes any request and passes it on to the active controller, so no leader is looked up.
-While an election is under way, a connection is lost, or a node is gone, the next address is asked,
-until time is up; then it is said whom we asked and what each said, and whether anybody leads. Never
-is anything reported as done, or as not done, of which we do not know it.
+Any node forwards a request to the active controller, so the client looks up no leader. It tries the
+next address during an election, or if a connection is lost or a node is down. The final error names
+the nodes, their last answers and the leader, if any. It says that a change was made, or was not
+made, only if that is certain.
 """
 
 import asyncio
@@ -19,20 +19,19 @@ from quorum.protocol.extension_tags import Consistency
 from quorum.transport.address import Address
 
 ATTEMPT_MS: Final = 2_000
-"""The time for an attempt while others can be asked; it doubles with each round through them. A
-silent node must not use up the time of all others, and a busy one needs some. Where there is one
-address, an attempt has three quarters of the time that is left, and at least this."""
+"""The time-out of the first attempts; it doubles with each round through the addresses, so that
+a silent node does not use up the time of the others, and a busy one gets enough. With one address
+an attempt has three quarters of the time that is left, and at least this."""
 LAST_WORD_MS: Final = 1_000
-"""What is kept of the time, a fifth at most, to ask who leads when nobody could answer."""
+"""The time that is reserved, a fifth at most, to ask for the leader if no node has answered."""
 PAUSE_MS: Final = 25
 PAUSE_MS_MAX: Final = 400
 
 REQUEST_TIMED_OUT: Final = 7
 NOT_CONTROLLER: Final = 41
 TRANSIENT: Final = frozenset({6, REQUEST_TIMED_OUT, 14, 15, 16, NOT_CONTROLLER})
-"""What nodes say during an election, or while a broker comes up: NOT_LEADER_OR_FOLLOWER,
-REQUEST_TIMED_OUT, COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR,
-NOT_CONTROLLER."""
+"""Errors during an election, or while a broker starts: NOT_LEADER_OR_FOLLOWER, REQUEST_TIMED_OUT,
+COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR, NOT_CONTROLLER."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +48,7 @@ class KnownLeader:
 
 
 def ask_anybody(form: Form) -> Any:
-    """A client's DiscoverBrokers: it only asks."""
+    """The DiscoverBrokers of a client, which announces no address of its own."""
     return form.request(replica_id=NO_REPLICA, boot_timestamp=-1, host="", port=-1)
 
 
@@ -74,7 +73,7 @@ async def standings(
 
 
 def is_leaderless(found: Iterable[KnownLeader]) -> bool:
-    """True if some tell, and none of them knows a leader."""
+    """True if some nodes have answered, and none knows a leader."""
     leaders = {each.leader_id for each in found}
     return leaders == {NO_REPLICA}
 
@@ -86,7 +85,7 @@ class Verdict:
     code: int = 0
     message: str | None = None
     is_undone: bool = False
-    """True if what was asked for was not done, and will not be, for certain."""
+    """True if the change certainly was not made, and will not be."""
 
 
 def whole(response: Any) -> Verdict:
@@ -104,14 +103,14 @@ class Question:
     failing: str
     """The beginning of the sentence of a failure: "topic a cannot be created"."""
     done_before: int | None = None
-    """The error that means that what we ask for is done already. It is success when an earlier
-    attempt, whose answer was lost, may have done it."""
+    """The error that says that the change was made before. It is a success if an earlier attempt
+    may have made it."""
     look: str | None = None
-    """Of a change: what shows whether it was made, where that is not known."""
+    """Of a change: the command that shows whether it was made."""
     wanted: Consistency | None = None
-    """The consistency of the answer; None is what is usual for the request."""
+    """The consistency of the answer; None is the usual one of the request."""
     asks_who_leads: bool = False
-    """True if that nobody does is an answer, as soon as no node knows a leader."""
+    """True if the absence of a leader is an answer, as soon as no node knows one."""
 
 
 @dataclass(slots=True)
@@ -125,7 +124,7 @@ class _Heard:
     answered: set[Address] = field(default_factory=set)
     """The nodes whose last attempt ended with an error answer."""
     is_undone: bool = False
-    """True if the last answer says that it was not done, and will not be."""
+    """True if the last answer says that the change was not made, and will not be."""
 
     def told(
         self,
@@ -134,7 +133,7 @@ class _Heard:
         *,
         may_be_done: bool,
     ) -> str:
-        """All of it in a sentence for a person; `found` is who leads, as some of them say."""
+        """Describe the attempts in a sentence; `found` are the leaders that nodes name."""
         said_why = [each for each in addresses if self._says_more(each, found)]
         no_leader = is_leaderless(found.values()) and not said_why
         words = []
@@ -157,7 +156,7 @@ class _Heard:
         return f"{question.failing}: {what}"
 
     def _says_more(self, node: Address, found: Mapping[Address, KnownLeader]) -> bool:
-        """True if a node has said more than how it stands."""
+        """True if a node has said more than which leader it knows."""
         return node in self.answered and node in found and f"{found[node]}," in self.last[node]
 
 
@@ -193,7 +192,7 @@ class Asker:
                 )
             except NoResponse as error:
                 repeated = repeated or error.may_be_done
-                # What it has said counts for more than that hardly any time was left.
+                # An earlier error answer says more than a time-out of the last moment.
                 if attempt_ms >= ATTEMPT_MS or address not in heard.answered:
                     heard.last[address] = str(error)
                     heard.answered.discard(address)
@@ -218,7 +217,7 @@ class Asker:
             pause_ms = min(2 * pause_ms, PAUSE_MS_MAX)
 
     async def _look_for_leader(self, heard: "_Heard", after_ms: int) -> None:
-        """Raise `Unreachable` if none of those who tell know a leader; it has taken `after_ms`."""
+        """Raise `Unreachable` if no node that answers knows a leader, after `after_ms`."""
         timeout_ms = _last_word_ms(heard.within_ms)
         found = await standings(self._channels, self.bootstrap, timeout_ms=timeout_ms)
         if is_leaderless(found.values()):

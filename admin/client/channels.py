@@ -1,7 +1,7 @@
-"""One channel per address, and requests as kio values: what both clients stand on.
+"""Connections of a client to nodes, one per address, and requests from plain values.
 
-A question is asked once, of one node, and ends with its answer or with `NoResponse`. The clients
-ask again, elsewhere or later.
+A request is sent once, to one node, and ends with the answer or with `NoResponse`; the clients
+retry it.
 """
 
 import asyncio

@@ -1,5 +1,1 @@
-"""Front door 2: HTTP with JSON. It translates, and decides nothing.
-
-The same capabilities as the Kafka door, in the words of JSON: snake_case, Kafka's terms, errors
-as `application/problem+json` (RFC 9457).
-"""
+"""The HTTP listener: the capabilities as JSON, with errors as problem details (RFC 9457)."""

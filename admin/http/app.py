@@ -280,7 +280,7 @@ def _foreseen_data(found: BegunMove) -> dict[str, Any]:
 
 
 async def generated(request: web.Request, _asked: GeneratePlan, answer: PlanResult) -> web.Response:
-    """The plan, to be asked for as it is told; 409 if there is none."""
+    """The plan, in the form that begins a move; 409 if there is none."""
     _check_planned(answer)
     return as_json(plan_data(answer, await request.app[GATEWAY].bytes_of_plan(answer)))
 

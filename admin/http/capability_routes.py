@@ -38,7 +38,7 @@ def add_routes(
     responses: Mapping[type[Request[Any]], Respond],
     refusals: Mapping[type[Request[Any]], Refuse],
 ) -> None:
-    """Add the routes of every capability, as they are told unless these tables say otherwise."""
+    """Add the routes of every capability; its answer is the response unless a table has another."""
     for kind in CAPABILITIES.values():
         for route in kind.ROUTES:
             respond, refuse = responses.get(kind, as_it_is), refusals.get(kind)

@@ -1,4 +1,4 @@
-"""Capabilities as HTTP asks for them: the private request, answered by whichever node can."""
+"""Requests of the HTTP listener, sent through the router of the node as its Kafka listener's."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
@@ -33,7 +33,7 @@ A = TypeVar("A")
 
 
 class NoAnswer(Exception):
-    """No controller answered in time. `may_be_done` unless it was not carried out for certain."""
+    """No controller answered in time; `may_be_done` unless the request certainly was not done."""
 
     def __init__(self, reason: str, leader_id: int | None, *, may_be_done: bool) -> None:
         """`leader_id` is the last known leader."""
@@ -53,9 +53,9 @@ class Gateway:
         self._wait_seconds = wait_seconds
 
     async def ask(self, request: Request[A], *, stale: bool = False) -> A:
-        """The answer of the active controller, or of this node if it may be `stale`.
+        """Return the answer of the active controller, or of this node if it may be `stale`.
 
-        Raises `Refused`, or `NoAnswer`. A request with a key is repeated until time is up.
+        Raises `Refused` or `NoAnswer`. A request with a key is retried until the time is up.
         """
         request = with_key(request)
         has_key = bool(getattr(request, "key", ""))
@@ -124,9 +124,9 @@ class Gateway:
         )
 
     async def _bytes(self, copies: Mapping[Place, int] | None) -> BytesMoved:
-        """The bytes of so many copies of each partition; None is more than can be told.
+        """The bytes of so many copies of each partition; None is more than can be listed.
 
-        This node's image, which may be a little late, says which brokers are alive.
+        The live brokers are those of this node's image, which may be a little behind.
         """
         try:
             brokers = (await self._service.read(_live_brokers, stale=True)).value

@@ -1,4 +1,4 @@
-"""Errors as RFC 9457 has them: one shape for all that HTTP answers."""
+"""Errors of the HTTP listener as problem details (RFC 9457)."""
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -31,12 +31,11 @@ _STATUS: Final[Mapping[int, int]] = MappingProxyType(
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: 404,
     }
 )
-"""What a refusal is in HTTP where the request is not wrong: the time was up, the state such, or
-the key that of another one."""
+"""The HTTP status of a refusal that is not the fault of the request: 400 for all others."""
 
 HAS_KEY: Final = web.RequestKey("has_key", bool)
 REPEATED: Final = web.RequestKey("repeated", bool)
-"""Under which a handler notes that the request has a key, and that its answer was given before."""
+"""Notes of a handler: the request has a key; the answer was given before."""
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -99,7 +98,7 @@ async def as_problems(request: web.Request, handler: Handler) -> web.StreamRespo
 
 
 async def _answered(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """The answer, be it a problem; what nobody foresaw is logged with its cause."""
+    """The response, or a problem; an unexpected error is logged."""
     try:
         return await handler(request)
     except Problem as problem:
@@ -159,7 +158,7 @@ def _detail(request: web.Request, error: web.HTTPException) -> str:
 
 
 def _takers(request: web.Request) -> str:
-    """Paths of the same kind that take the method: an action that there is not looks like an id."""
+    """Paths of the same kind that take the method: an unknown action looks like an id."""
     kind = request.path.split("/")[:3]
     takers = {
         route.resource.canonical
