@@ -228,7 +228,18 @@ class QuorumNode:
     def step(self, event: Event, *, now_ms: int) -> list[Effect]:
         """Advance by one event and return what must be done about it, in order."""
         state, remembered = self._state, self._state.election
-        HANDLERS[type(event)](state, event, now_ms)
+        # A commit consists of these: compiled, a direct call takes a fraction of one by the table.
+        match event:
+            case RequestReceived():
+                _on_request(state, event, now_ms)
+            case Flushed():
+                _on_flushed(state, event, now_ms)
+            case Proposed():
+                leader.on_proposed(state, event, now_ms)
+            case ResponseReceived():
+                _on_response(state, event, now_ms)
+            case _:
+                HANDLERS[type(event)](state, event, now_ms)
         follower.fetch_if_due(state, now_ms)
         effects, state.effects = state.effects, []
         if state.election is not remembered and state.election != remembered:
@@ -271,7 +282,11 @@ def _role_after_restart(state: State, now_ms: int) -> Role:
 
 
 def _on_request(state: State, event: RequestReceived, now_ms: int) -> None:
-    REQUEST_HANDLERS[type(event.request)](state, event.asker, event.request, now_ms)
+    request = event.request
+    if isinstance(request, FetchRequest):
+        _on_fetch(state, event.asker, request, now_ms)
+    else:
+        REQUEST_HANDLERS[type(request)](state, event.asker, request, now_ms)
 
 
 def _on_fetch(state: State, asker: Asker, request: FetchRequest, now_ms: int) -> None:
