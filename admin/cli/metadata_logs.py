@@ -23,16 +23,16 @@ if TYPE_CHECKING:
     type=click.Choice(["table", "json"]),
     default="table",
     show_default=True,
-    help="How to print; json is one object a line.",
+    help="Output format; json is one object a line.",
 )
 @click.pass_context
 def dump_log(ctx: click.Context, files: Sequence[Path], output: str) -> None:
     """Print the records of metadata log segments (.log) and checkpoints (.checkpoint), or when
     they were appended on that node (.appendtime).
 
-    Kafka's files and ours are alike. Names of types and fields are Kafka's, and a field that a
-    record's version does not have is absent. A record that is not understood is printed as bytes;
-    a damaged batch ends its file. Either makes the exit code 1.
+    Kafka's files and ours have the same format. Names of types and fields are Kafka's; fields that
+    a record's version lacks are omitted. A record that is not understood is printed as bytes; a
+    damaged batch ends its file. Either makes the exit code 1.
     """
     sound = [_dump_file(file, output, titled=len(files) > 1) for file in files]
     ctx.exit(Exit.DONE if all(sound) else Exit.FAILED)
@@ -73,12 +73,12 @@ def _voters(text: str) -> "Mapping[ReplicaId, Address]":
     "folder",
     type=click.Path(path_type=Path, file_okay=False),
     required=True,
-    help="Where the folders of the new controllers are made: new, or empty.",
+    help="The folder for those of the new controllers: new, or empty.",
 )
 @click.option(
     "--voters",
     type=Parsed("id@host:port,...", _voters),
-    help="Who votes, where the log does not say; or new addresses for those whom it names.",
+    help="The voters, if the log does not name them; or new addresses of its voters.",
 )
 def adopt(
     sources: Sequence[Path], folder: Path, voters: "Mapping[ReplicaId, Address] | None"
@@ -86,9 +86,9 @@ def adopt(
     """Take over the metadata of a stopped KRaft controller set.
 
     Each SOURCE is the metadata folder of one controller, with its meta.properties; together they
-    have to be a majority of the voters. They are read and never changed. What is found is checked
-    and told; DIR gets a folder for each controller, and the commands to start them are printed.
-    A log with something that cannot be honoured, access control entries for example, is refused.
+    must be a majority of the voters. They are read and never changed. The command checks and
+    reports their contents, makes a folder for each controller in DIR, and prints the commands to
+    start them. A log with unsupported contents, access control entries for example, is refused.
     """
     from admin.tools.adopt.plan import make_plan
     from admin.tools.adopt.report import commands, report
@@ -107,4 +107,4 @@ def adopt(
         raise click.ClickException(str(error)) from None
     write(text)
     write("")
-    write(commands(command_line(), [settings_file(folder, heir) for heir in plan.heirs]))
+    write(commands(command_line(), [settings_file(folder, new) for new in plan.new_controllers]))

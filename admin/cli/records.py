@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import aclosing, contextmanager, suppress
 from functools import partial
+from io import BufferedReader
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final, NamedTuple
 
@@ -112,7 +113,7 @@ GROUP_RECORDS: Final = 500
 async def produce(
     target: Target,
     topic: str,
-    file: IO[bytes],
+    file: BufferedReader,
     raw: bool,
     key_separator: str | None,
     partition: int | None,
@@ -174,13 +175,16 @@ async def _send_all(
     return written
 
 
-async def _lines(stream: IO[bytes], separator: bytes | None) -> AsyncIterator[Sequence[KeyValue]]:
+async def _lines(
+    stream: BufferedReader, separator: bytes | None
+) -> AsyncIterator[Sequence[KeyValue]]:
     """Yield the records of `stream` as they arrive, in groups; a wrong line ends the program."""
     from asyncio import to_thread
 
     splitter = LineSplitter()
     try:
-        while data := await to_thread(_read, stream):
+        # Whatever is available, so that a slow pipe is passed on at once.
+        while data := await to_thread(stream.read1, READ_BYTES):
             records = [parse(line, separator) for line in splitter.feed(data)]
             for first in range(0, len(records), GROUP_RECORDS):
                 yield records[first : first + GROUP_RECORDS]
@@ -197,13 +201,6 @@ async def _whole(stream: IO[bytes]) -> AsyncIterator[Sequence[KeyValue]]:
     if len(data) > LINE_BYTES_MAX:
         raise click.ClickException(f"the input has more than {LINE_BYTES_MAX} bytes")
     yield [KeyValue(None, data)]
-
-
-def _read(stream: IO[bytes]) -> bytes:
-    """Read the bytes that are available, so that a slow pipe is passed on at once."""
-    read1 = getattr(stream, "read1", stream.read)
-    data: bytes = read1(READ_BYTES)
-    return data
 
 
 @click.command()

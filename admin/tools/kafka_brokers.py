@@ -1,11 +1,11 @@
-"""The files that a broker of Kafka is started with, on a cluster of this machine.
+"""The files of Apache Kafka's brokers in a local cluster: settings, logging, formatted storage.
 
-Storage is formatted as Kafka's own `kafka-storage format` leaves it: the folder names its cluster,
-its node and itself.
+Storage is formatted as `kafka-storage format` does it: the folder names its cluster, its node and
+its directory id.
 """
 
 import random
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
@@ -54,23 +54,24 @@ def broker_settings(
     voters_in_log: bool,
     more: Mapping[str, str],
 ) -> dict[str, str]:
-    """The broker_settings of one of `brokers` brokers.
+    """The settings of one of `brokers` brokers.
 
-    A log that names its voters needs but one address to begin with; else all are configured.
+    If the log names the voters, any of their addresses is enough; else all voters are configured.
     """
     replicas = min(_REPLICAS_MAX, brokers)
     address = f"PLAINTEXT://{listener}"
     if voters_in_log:
-        where = {"controller.quorum.bootstrap.servers": _joined(controllers.values())}
+        name = "controller.quorum.bootstrap.servers"
+        voters = [str(each) for each in controllers.values()]
     else:
-        voters = [f"{each}@{at}" for each, at in sorted(controllers.items())]
-        where = {"controller.quorum.voters": _joined(voters)}
+        name = "controller.quorum.voters"
+        voters = [f"{id}@{each}" for id, each in sorted(controllers.items())]
     return {
         **_FIXED,
         "node.id": str(node_id),
         "listeners": address,
         "advertised.listeners": address,
-        **where,
+        name: ",".join(voters),
         "log.dirs": str(log_dir),
         **dict.fromkeys(_INTERNAL_TOPICS, str(replicas)),
         **dict.fromkeys(_INTERNAL_MIN_ISR, str(max(1, replicas - 1))),
@@ -79,19 +80,15 @@ def broker_settings(
 
 
 def format_storage(log_dir: Path, cluster_id: str, node_id: int, rng: random.Random) -> None:
-    """Make `log_dir` the storage of this node of this cluster; one that is so already stays."""
+    """Format the storage of a node of this cluster, unless that is done already."""
     log_dir.mkdir(parents=True, exist_ok=True)
     load_or_create(log_dir, cluster_id, ReplicaId(node_id), rng=rng)
 
 
 def as_text(values: Mapping[str, str]) -> str:
-    """A properties file; the values here need no escape but that of a backslash."""
+    """A properties file; of what can stand in the values here, only backslashes are escaped."""
     lines = (f"{name}={value}".replace("\\", "\\\\") for name, value in values.items())
     return "\n".join(["# Written once by `metaquorum local`; it may be edited.", *lines, ""])
-
-
-def _joined(values: Iterable[object]) -> str:
-    return ",".join(map(str, values))
 
 
 SETTINGS_FILE: Final = "server.properties"
@@ -105,11 +102,17 @@ def write_files(
     settings: Mapping[str, str],
     rng: random.Random,
 ) -> None:
-    """Format the storage of every broker and write its files; what is there already stays.
+    """Format the storage of every broker and write its files; existing ones stay.
 
-    `settings` are those of the cluster; the level of its metadata says who names the voters.
+    `settings` are those of the cluster; its metadata.version says whether the log names the voters.
     """
     level = SETTINGS[METADATA_VERSION].parse(settings[METADATA_VERSION])
+    # Kafka has the same names as our brokers, but no units.
+    of_brokers = {
+        name: str(SETTINGS[name].parse(text))
+        for name, text in settings.items()
+        if Role.BROKER in SETTINGS[name].roles
+    }
     for node in plan.brokers:
         home = folder / node.name
         storage = log_dir(folder, node)
@@ -121,7 +124,7 @@ def write_files(
             controllers={each.id: each.kafka for each in plan.controllers},
             brokers=len(plan.brokers),
             voters_in_log=level >= LEVEL_KRAFT_VERSION,
-            more=_in_kafkas_words(settings),
+            more=of_brokers,
         )
         for name, text in (
             (SETTINGS_FILE, as_text(values)),
@@ -135,12 +138,3 @@ def command(folder: Path, node: NodePlan, runtime: Runtime) -> list[str]:
     """The command line of a broker whose files are written."""
     home = folder / node.name
     return runtime.broker(home / SETTINGS_FILE, home / LOGGING_FILE)
-
-
-def _in_kafkas_words(settings: Mapping[str, str]) -> dict[str, str]:
-    """Settings of our brokers for Kafka's: the names are the same, but it knows no units."""
-    return {
-        name: str(SETTINGS[name].parse(text))
-        for name, text in settings.items()
-        if Role.BROKER in SETTINGS[name].roles
-    }

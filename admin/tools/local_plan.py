@@ -1,8 +1,7 @@
 """The plan of a cluster on this machine, and its files.
 
-A folder belongs to one cluster for good: `local.json` in it keeps the cluster id, the nodes and
-their ports, and each node has a folder with the settings it is started with. Everything here is
-about files; no process is started.
+A folder belongs to one cluster for good: its `local.json` keeps the cluster id, the nodes and their
+ports, and each node has a folder with its settings and data. No process is started here.
 """
 
 import json
@@ -47,12 +46,12 @@ assert FIRST_BROKER_ID + BROKERS_MAX <= PORTS_SPANNED
 
 
 class LocalError(Exception):
-    """The cluster cannot be set up or started; one sentence says why and what would be right."""
+    """The cluster cannot be set up or started; one sentence says why, and how to proceed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodePlan:
-    """One node: what it is and where it listens. Controllers alone have an HTTP listener."""
+    """One node: its role and its listeners. Only controllers have an HTTP listener."""
 
     role: Role
     id: int
@@ -72,7 +71,7 @@ class NodePlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterPlan:
-    """A cluster of this machine; the order of `nodes` is the order in which they are started."""
+    """A cluster of this machine; its nodes are started in this order."""
 
     cluster_id: str
     nodes: Sequence[NodePlan]
@@ -112,9 +111,9 @@ class Wanted:
 
 
 def settle(folder: Path, wanted: Wanted, rng: random.Random) -> ClusterPlan:
-    """The plan that `folder` holds, or a new one written into it; raises `LocalError`.
+    """Read the plan of `folder`, or make a new one and write it there; raises `LocalError`.
 
-    `rng` draws the cluster id, and the ports where free ones are asked for.
+    `rng` draws the cluster id, and the ports if free ones are wanted.
     """
     path = folder / PLAN_FILE
     if path.exists():
@@ -135,7 +134,7 @@ def settle(folder: Path, wanted: Wanted, rng: random.Random) -> ClusterPlan:
 
 
 def write_settings(folder: Path, plan: ClusterPlan, more: Mapping[str, str]) -> None:
-    """Write the settings file of every node that has none yet; a file that is there stays.
+    """Write the settings file of every node that has none; an existing file stays.
 
     `more` are further settings, each for the roles that it applies to.
     """
@@ -166,7 +165,7 @@ def log_dir(folder: Path, node: NodePlan) -> Path:
 
 
 def check_ports(plan: ClusterPlan, *, remedy: str = "stop what holds it") -> None:
-    """Raise `LocalError` that names the first port which somebody else holds, and who wanted it."""
+    """Raise `LocalError` for the first port that another process holds."""
     for node in plan.nodes:
         for address, purpose in ((node.kafka, "the Kafka protocol"), (node.http, "HTTP")):
             if address is not None and not _is_free(address):
@@ -177,7 +176,7 @@ def check_ports(plan: ClusterPlan, *, remedy: str = "stop what holds it") -> Non
 
 
 def write_atomically(path: Path, text: str) -> None:
-    """Replace the content of `path`: a reader sees the old text or the new one, never half."""
+    """Replace the content of `path` at once: a reader sees the old text or the new one."""
     temporary = path.with_name(f".{path.name}.new")
     temporary.write_text(text, encoding="utf-8")
     temporary.replace(path)
@@ -220,7 +219,7 @@ def _free_base_port(ids: Sequence[int], rng: random.Random) -> int:
 
 def _is_free(address: Address) -> bool:
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
-        # As servers do it: what only lingers after a connection does not hold a port.
+        # As servers do it: a connection that lingers after its end does not hold a port.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind(address)

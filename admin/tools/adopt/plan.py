@@ -1,17 +1,15 @@
-"""From the folders of a controller set to the plan of its successor, or why there is none.
+"""Plan the new controllers from the folders of a stopped controller set. Nothing is written here.
 
-Which log is taken over: of the folders given, the one whose log ends furthest, in Raft's order of
-epoch, then offset. The folders have to be of a majority of the voters, and then that log holds
-every committed record (Raft §5.4.1): it is the log that would win an election among them. Every
-controller gets a copy of it, as if it had followed the winner up to there; so none lies behind
-where another begins. Each keeps its own vote, and is at least in the epoch of the log.
+The plan takes over the log that ends furthest, in Raft's order of epoch, then offset. The folders
+must be those of a majority of the voters; then this log holds every committed record (Raft §5.4.1),
+since it would win an election among them. Every controller gets a copy of it, as if it had followed
+the winner up to its end, so that none has to fetch from another. Each keeps its own vote, in the
+epoch of the log or a later one.
 
-A log that names its voters names their addresses too, and Kafka's brokers go by that. Where the
-voters are to listen elsewhere, the log has to say so: an election is held beforehand, by the rules.
-In an epoch that nobody has heard of, all controllers vote for one of them; it opens the epoch with
-LeaderChange and Voters, and all copy that. When they are started, they find it behind them.
-
-Nothing is written here.
+A log that names its voters names their addresses too, and Kafka's brokers use these. If the voters
+are to listen elsewhere, the log must say so, and the plan holds an election in advance: in a new
+epoch all controllers vote for one of them, and every log gets the LeaderChange and Voters records
+that open the epoch.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -25,29 +23,27 @@ from quorum.transport.address import Address
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Heir:
-    """A controller of ours that takes the place of one of theirs."""
+class NewController:
+    """A controller that replaces one of Kafka's, with its id and its vote."""
 
     source: Source
     address: Address
     election: ElectionState
-    """What it remembers of elections."""
 
     @property
     def node_id(self) -> int:
-        """The id that it keeps."""
+        """The id, which stays."""
         return self.source.node_id
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Move:
-    """The voters listen elsewhere than the log says, so an epoch is opened that says where."""
+class NewEpoch:
+    """An epoch that opens with new addresses of the voters."""
 
     epoch: Epoch
     leader: ReplicaKey
-    """Whom all vote for."""
     voters: VoterSet
-    """As the log is to name them."""
+    """The voters as the log will name them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,21 +55,21 @@ class Plan:
     """The folder whose log is taken over."""
     history: History
     voters: Mapping[ReplicaId, Address]
-    """Who votes from now on, and where each listens."""
+    """The voters with their addresses from now on."""
     recorded: Mapping[ReplicaId, Voter]
-    """The same as the log says it; empty where it does not."""
-    move: Move | None
-    """None where they listen where the log says, or where it says nothing."""
-    heirs: Sequence[Heir]
+    """The voters of the log; empty if it names none."""
+    new_epoch: NewEpoch | None
+    """None if the addresses of the log stay, or it has none."""
+    new_controllers: Sequence[NewController]
     left_out: Sequence[Source]
-    """Folders of controllers that do not vote any more."""
+    """Folders of former voters."""
 
 
 def make_plan(sources: Sequence[Source], given: Mapping[ReplicaId, Address] | None) -> Plan:
     """Make the plan for these folders; `given` are the addresses of the voters, or the voters.
 
-    Raises `AdoptError` where there is nothing that guarantees the committed records, or where the
-    log says something that cannot be honoured.
+    Raises `AdoptError` if nothing guarantees the committed records, or the log has unsupported
+    contents.
     """
     cluster_id = _one_cluster(sources)
     _check_ids(sources)
@@ -95,19 +91,19 @@ def make_plan(sources: Sequence[Source], given: Mapping[ReplicaId, Address] | No
         raise AdoptError("\n".join(f"this cannot be honoured: {each}" for each in refused))
     by_id = sorted(sources, key=lambda each: each.node_id)
     voting = [each for each in by_id if each.meta.node_id in voters]
-    move = _move(voting, recorded, voters)
+    new_epoch = _new_epoch(voting, recorded, voters)
     return Plan(
         cluster_id=cluster_id,
         best=best,
         history=history,
         voters=voters,
         recorded=recorded,
-        move=move,
-        heirs=tuple(
-            Heir(
+        new_epoch=new_epoch,
+        new_controllers=tuple(
+            NewController(
                 source=source,
                 address=voters[source.meta.node_id],
-                election=_election(source.election, best, move),
+                election=_election(source.election, best, new_epoch),
             )
             for source in voting
         ),
@@ -115,30 +111,30 @@ def make_plan(sources: Sequence[Source], given: Mapping[ReplicaId, Address] | No
     )
 
 
-def _election(election: ElectionState, best: Source, move: Move | None) -> ElectionState:
+def _election(election: ElectionState, best: Source, new_epoch: NewEpoch | None) -> ElectionState:
     """The election state of a controller with this log: its own vote, or that of a later epoch.
 
-    An epoch that it has not heard of is one in which it has not voted.
+    In an epoch that it has not seen, it has not voted.
     """
-    if move is not None:
-        return ElectionState(move.epoch, move.leader, move.leader.id)
+    if new_epoch is not None:
+        return ElectionState(new_epoch.epoch, new_epoch.leader, new_epoch.leader.id)
     if election.epoch >= best.log_end.epoch:
         return election
     return ElectionState(best.log_end.epoch)
 
 
-def _move(
+def _new_epoch(
     voting: Sequence[Source],
     recorded: Mapping[ReplicaId, Voter],
     voters: Mapping[ReplicaId, Address],
-) -> Move | None:
+) -> NewEpoch | None:
     moved = VoterSet(tuple(_at(voter, voters[id_]) for id_, voter in recorded.items()))
     if all(voter == recorded[voter.id] for voter in moved):
         return None
     first = voting[0].meta
-    # Of all that vote: an epoch of which none of them has heard has no leader yet.
+    # An epoch that no voter has seen has no leader yet.
     heard = max(max(each.election.epoch, each.log_end.epoch) for each in voting)
-    return Move(
+    return NewEpoch(
         epoch=Epoch(heard + 1),
         leader=ReplicaKey(first.node_id, first.directory_id),
         voters=moved,
@@ -146,7 +142,7 @@ def _move(
 
 
 def _at(voter: Voter, address: Address) -> Voter:
-    """The voter, listening there and nowhere else; itself, if the log says so already."""
+    """Return the voter with this address alone, or unchanged if it has it already."""
     if any((each.host, each.port) == tuple(address) for each in voter.endpoints):
         return voter
     name = voter.endpoints[0].name if voter.endpoints else LISTENER_NAME
@@ -219,9 +215,8 @@ def _check_directories(sources: Sequence[Source], recorded: Mapping[ReplicaId, V
 def _check_majority(sources: Sequence[Source], voters: Collection[ReplicaId]) -> None:
     """Raise unless these folders are those of a majority.
 
-    Those whom the log has replaced need not be asked, even if nobody knows whether that change was
-    committed: voters change by one at a time, and then any majority of the new ones and any of the
-    old ones have a voter in common (KIP-853).
+    Replaced voters do not matter, even if nobody knows whether the change was committed: voters
+    change one at a time, so that majorities of the old and the new voters overlap (KIP-853).
     """
     present = {source.meta.node_id for source in sources}
     there = [each for each in voters if each in present]

@@ -17,7 +17,7 @@ from statemachine.vocabulary import BROKER_RESOURCE, TOPIC_RESOURCE
 
 
 def report(plan: Plan, sources: Sequence[Source]) -> str:
-    """The whole of it, over several lines."""
+    """The whole report."""
     image = plan.history.image
     return "\n".join(
         [
@@ -37,7 +37,7 @@ def report(plan: Plan, sources: Sequence[Source]) -> str:
 
 
 def _voters(plan: Plan) -> str:
-    folders = {heir.node_id: heir.source.folder for heir in plan.heirs}
+    folders = {new.node_id: new.source.folder for new in plan.new_controllers}
 
     def directory(id_: ReplicaId) -> str:
         voter = plan.recorded.get(id_)
@@ -114,16 +114,16 @@ def _notes_on_folders(plan: Plan, sources: Sequence[Source]) -> Iterator[str]:
             )
         for problem in source.passed_over:
             yield f"A checkpoint of node {source.node_id} was passed over: {problem}"
-    for heir in plan.heirs:
-        if plan.move is None and heir.election != heir.source.election:
+    for new in plan.new_controllers:
+        if plan.new_epoch is None and new.election != new.source.election:
             yield (
-                f"Node {heir.node_id} is put into epoch {heir.election.epoch}, in which it has not "
+                f"Node {new.node_id} is put into epoch {new.election.epoch}, in which it has not "
                 "voted: the log that it gets has records of it."
             )
 
 
 def _notes_on_voters(plan: Plan) -> Iterator[str]:
-    absent = sorted(plan.voters.keys() - {ReplicaId(heir.node_id) for heir in plan.heirs})
+    absent = sorted(plan.voters.keys() - {ReplicaId(new.node_id) for new in plan.new_controllers})
     if absent:
         shown = ", ".join(map(str, absent))
         yield f"Voters {shown} were not given: they count, but nothing takes their place."
@@ -132,11 +132,12 @@ def _notes_on_voters(plan: Plan) -> Iterator[str]:
             "The voters are those of the log; `metaquorum metadata-quorum alter --voters` names "
             "others, add-controller and remove-controller change one."
         )
-    if plan.move is not None:
+    if plan.new_epoch is not None:
         yield (
             "The log names other addresses. A Voters record with the new ones is added, in epoch "
-            f"{plan.move.epoch}, led by node {plan.move.leader.id}: brokers that run find them "
-            "there; one that starts needs one of them in controller.quorum.bootstrap.servers."
+            f"{plan.new_epoch.epoch}, led by node {plan.new_epoch.leader.id}: brokers that run "
+            "find them there; one that starts needs one of them in "
+            "controller.quorum.bootstrap.servers."
         )
     elif not plan.recorded:
         yield "The log does not say who votes: brokers need the same in controller.quorum.voters."

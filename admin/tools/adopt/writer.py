@@ -1,7 +1,7 @@
-"""A plan put into a folder: for each controller its data and its settings.
+"""Write a plan into a folder: the data and the settings of each controller.
 
-Everything is made in a folder of work and moved into place at the end, so that what a broken-off
-run leaves cannot be started by mistake.
+Everything is made in a work folder and moved into place at the end, so that nobody can start what
+an interrupted run has left.
 """
 
 import shutil
@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from admin.tools.adopt.plan import Heir, Plan
+from admin.tools.adopt.plan import NewController, Plan
 from admin.tools.adopt.source import AdoptError, Source, copy_file
 from quorum.core.voter_set import VoterAssignment
 from quorum.log.checkpoint import checkpoint_id
@@ -27,21 +27,21 @@ DATA: Final = "data"
 SETTINGS_FILE: Final = "node.properties"
 
 
-def node_folder(folder: Path, heir: Heir) -> Path:
+def node_folder(folder: Path, new: NewController) -> Path:
     """The folder of a new controller: its settings file and its data."""
-    return folder / f"controller-{heir.node_id}"
+    return folder / f"controller-{new.node_id}"
 
 
-def settings_file(folder: Path, heir: Heir) -> Path:
+def settings_file(folder: Path, new: NewController) -> Path:
     """The settings file for `metaquorum start --config`."""
-    return node_folder(folder, heir) / SETTINGS_FILE
+    return node_folder(folder, new) / SETTINGS_FILE
 
 
 @contextmanager
 def work_folder(folder: Path, sources: tuple[Path, ...]) -> Iterator[Path]:
-    """A new folder in `folder`, which has to be new or empty; gone at the end.
+    """Make a work folder in `folder`, which must be new or empty; it is removed at the end.
 
-    Raises `AdoptError` for a folder that holds something, or that lies in one of `sources`.
+    Raises `AdoptError` for a folder that is not empty, or lies in one of `sources`.
     """
     target = folder.resolve()
     for source in sources:
@@ -65,46 +65,46 @@ def work_folder(folder: Path, sources: tuple[Path, ...]) -> Iterator[Path]:
 
 
 def write(plan: Plan, folder: Path, work: Path, *, now_ms: int) -> None:
-    """Make the folders of the controllers; raises `AdoptError` where the disk does not let us.
+    """Make the folders of the controllers; raises `AdoptError` if the disk fails.
 
-    `now_ms` is the time of day, for what is written into the log.
+    `now_ms` is the timestamp of the records that open a new epoch.
     """
     try:
-        for heir in plan.heirs:
-            _make(plan, heir, work / f"controller-{heir.node_id}", node_folder(folder, heir))
-        # Only now: until here, all copy from one of them.
-        for heir in plan.heirs:
-            _open_epoch(plan, work / f"controller-{heir.node_id}" / DATA / LOG_FOLDER, now_ms)
-        for heir in plan.heirs:
-            (work / f"controller-{heir.node_id}").rename(node_folder(folder, heir))
+        for new in plan.new_controllers:
+            _make(plan, new, work / f"controller-{new.node_id}", node_folder(folder, new))
+        # All logs are copied from one of them before any is changed.
+        for new in plan.new_controllers:
+            _open_epoch(plan, work / f"controller-{new.node_id}" / DATA / LOG_FOLDER, now_ms)
+        for new in plan.new_controllers:
+            (work / f"controller-{new.node_id}").rename(node_folder(folder, new))
         sync_folder(folder)
     except OSError as error:
         raise AdoptError(f"{folder} cannot be written: {error.strerror or error}") from error
 
 
-def _make(plan: Plan, heir: Heir, made: Path, final: Path) -> None:
+def _make(plan: Plan, new: NewController, made: Path, final: Path) -> None:
     data = made / DATA
     made.mkdir()
-    heir.source.copy.rename(data)
-    if heir.source is not plan.best:
+    new.source.copy.rename(data)
+    if new.source is not plan.best:
         _replace_log(plan, data / LOG_FOLDER)
     elections = QuorumStateFile(data / LOG_FOLDER, cluster_id=plan.cluster_id)
-    if elections.read() != heir.election:
-        elections.write(heir.election)
-    replace_file(made / SETTINGS_FILE, _settings(plan, heir, final / DATA).encode())
+    if elections.read() != new.election:
+        elections.write(new.election)
+    replace_file(made / SETTINGS_FILE, _settings(plan, new, final / DATA).encode())
     for each in (data / LOG_FOLDER, data, made):
         sync_folder(each)
 
 
 def _open_epoch(plan: Plan, folder: Path, now_ms: int) -> None:
-    """Let the log go on with the epoch that says where the voters listen, if there is to be one."""
-    if plan.move is not None:
+    """Append the records that open the new epoch, if there is one."""
+    if plan.new_epoch is not None:
         log = SegmentedLog(folder)
         try:
             ids = tuple(sorted(plan.voters))
-            granting = tuple(sorted(heir.source.meta.node_id for heir in plan.heirs))
-            change = LeaderChange(leader=plan.move.leader.id, voters=ids, granting=granting)
-            voters = encode_voters(VoterAssignment(plan.move.voters), plan.cluster_id)
+            granting = tuple(sorted(new.source.meta.node_id for new in plan.new_controllers))
+            change = LeaderChange(leader=plan.new_epoch.leader.id, voters=ids, granting=granting)
+            voters = encode_voters(VoterAssignment(plan.new_epoch.voters), plan.cluster_id)
             batch = encode_control(
                 [
                     (ControlType.LEADER_CHANGE, change.encode()),
@@ -112,7 +112,7 @@ def _open_epoch(plan: Plan, folder: Path, now_ms: int) -> None:
                 ],
                 timestamp_ms=now_ms,
             )
-            stamp(batch, log.end.offset, plan.move.epoch)
+            stamp(batch, log.end.offset, plan.new_epoch.epoch)
             log.append(batch)
         finally:
             log.close()
@@ -121,7 +121,7 @@ def _open_epoch(plan: Plan, folder: Path, now_ms: int) -> None:
 
 
 def _replace_log(plan: Plan, target: Path) -> None:
-    """Put the log that is taken over, and its checkpoints, in place of the controller's own."""
+    """Replace the log and the checkpoints of a controller by those that are taken over."""
     for path in target.iterdir():
         if _is_log(path.name):
             path.unlink()
@@ -142,14 +142,14 @@ def _is_log(name: str) -> bool:
     return segment_base(name) is not None or checkpoint_id(name) is not None
 
 
-def _settings(plan: Plan, heir: Heir, data: Path) -> str:
+def _settings(plan: Plan, new: NewController, data: Path) -> str:
     voters = ",".join(f"{id_}@{address}" for id_, address in sorted(plan.voters.items()))
     lines = [
         "# Written once by `metaquorum adopt`; it may be edited.",
         "process.roles=controller",
-        f"node.id={heir.node_id}",
+        f"node.id={new.node_id}",
         f"cluster.id={plan.cluster_id}",
-        f"listeners={heir.address}",
+        f"listeners={new.address}",
         f"log.dir={data.absolute()}",
         f"quorum.voters={voters}",
     ]
