@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 from uuid import UUID
 
-from controller.reassignments import OngoingReassignment
+from controller.move_requests import OngoingReassignment
 from quorum.transport.address import Address
 
 NO_LEADER: Final = -1

@@ -1,14 +1,17 @@
-"""Names and idempotency keys of requests about moves: checked, made, and put around a command.
+"""Values of requests about moves that listeners and clients share: options, names, keys, progress.
 
 The state machine carries out a request with a key once (`statemachine.reassignment.idempotency`).
 """
 
 import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Final
 
 import msgspec
 
+from controller.quorum_description import UNKNOWN
 from statemachine.commands import (
     AlterReassignments,
     CancelMoves,
@@ -33,6 +36,37 @@ class MoveOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """Without its partitions, which are those of Kafka's request, unless it is a dry run."""
     key: str = ""
     """The idempotency key."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OngoingReassignment:
+    """A partition under reassignment (KIP-455); of the first ones in a list also the progress.
+
+    Controllers of Kafka's say no more of it than its replicas.
+    """
+
+    topic: str
+    partition: int
+    replicas: Sequence[int]
+    adding: Sequence[int]
+    removing: Sequence[int]
+    target: Sequence[int] = ()
+    """The replicas in the end, in order; empty if the node does not say."""
+    move_id: int = 0
+    """The move that it belongs to; 0 for none."""
+    step: int = 0
+    """The step under way or the next one, from 1 on; 0 without progress."""
+    step_count: int = 0
+    state: str = ""
+    reason: str | None = None
+    """The reason why it waits, as a word for programs."""
+    detail: str = ""
+    reason_brokers: Sequence[int] = ()
+    since_ms: int = 0
+    """0 if nobody noted it."""
+    bytes_left: int = UNKNOWN
+    """To be copied for this step, as brokers report."""
+    bytes_per_s: int = UNKNOWN
 
 
 def encode_options(options: MoveOptions) -> bytes:

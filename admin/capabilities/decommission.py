@@ -30,7 +30,7 @@ from admin.capabilities.plan_steps import (
 )
 from admin.capabilities.schema import BrokerId, Context, IdempotencyKey, Route, names_of
 from admin.model import PartitionId
-from controller.reassignments import MoveAnswer
+from controller.apis.reassignments import MoveAnswer
 from statemachine.commands import (
     BeginMove,
     BrokersCordoned,

@@ -23,7 +23,7 @@ from admin.capabilities.schema import (
     unless_refused,
 )
 from admin.model import PartitionId
-from controller.reassignments import PARTITIONS_SHOWN_MAX, MoveAnswer, MoveCommand, alter_moves
+from controller.apis.reassignments import PARTITIONS_SHOWN_MAX, MoveAnswer, MoveCommand, alter_moves
 from statemachine.commands import AlterMove as AlterCommand
 from statemachine.commands import CancelMoves as CancelCommand
 from statemachine.commands import (

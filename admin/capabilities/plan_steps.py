@@ -26,7 +26,7 @@ from admin.capabilities.schema import (
 )
 from admin.faults import Refused
 from admin.model import PartitionId
-from controller import reassignments
+from controller.apis import reassignments
 from controller.move_requests import fingerprint
 from controller.service import Service
 from statemachine.commands import (

@@ -25,9 +25,8 @@ from admin.capabilities.schema import (
     refused,
 )
 from admin.model import Assignment
-from controller import reassignments
-from controller.move_requests import refusal_of, with_idempotency_key
-from controller.reassignments import OngoingReassignment
+from controller.apis.reassignments import read_reassignments
+from controller.move_requests import OngoingReassignment, refusal_of, with_idempotency_key
 from statemachine.commands import AlterReassignments, ReassignmentsAltered
 from statemachine.commands import Reassignment as Wish
 
@@ -125,9 +124,7 @@ class ListReassignments(Request[Reassignments], frozen=True, kw_only=True):
     FAILING = "reassignments cannot be listed"
 
     async def answer(self, context: Context) -> Reassignments:
-        found = await reassignments.list_reassignments(
-            context.service, self.partitions, stale=context.stale
-        )
+        found = await read_reassignments(context.service, self.partitions, stale=context.stale)
         return Reassignments(
             as_of_offset=found.offset,
             reassignments=tuple([reassignment_of(each) for each in found.value]),

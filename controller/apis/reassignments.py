@@ -1,15 +1,17 @@
-"""AlterPartitionReassignments (45), ListPartitionReassignments (46), ElectLeaders (43)."""
+"""Reassignments and leader elections, as Kafka's requests and as the service's functions.
+
+AlterPartitionReassignments (45), ListPartitionReassignments (46), ElectLeaders (43).
+"""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import groupby
 from operator import attrgetter
 from struct import Struct
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
 from msgspec.structs import replace
 
-from controller import reassignments
 from controller.apis.request import (
     KafkaRequest,
     bounded,
@@ -19,21 +21,56 @@ from controller.apis.request import (
     outcome,
     refuse,
 )
-from controller.move_requests import MoveOptions, decode_options, refusal_of, with_idempotency_key
-from controller.reassignments import OngoingReassignment
+from controller.move_requests import (
+    MoveOptions,
+    OngoingReassignment,
+    decode_options,
+    refusal_of,
+    with_idempotency_key,
+)
 from controller.service import AsOf, Service
 from quorum.protocol.errors import ErrorCode
 from quorum.records.varint import uvarint
 from statemachine.commands import (
+    AlterMove,
     AlterReassignments,
+    BeginMove,
+    CancelMoves,
     ElectionType,
     ElectLeaders,
     LeadersElected,
+    MovesAltered,
+    MovesCancelled,
+    MoveStarted,
+    PauseMoves,
     Reassignment,
     ReassignmentAltered,
     ReassignmentsAltered,
+    ResumeMoves,
+    RollBackMove,
 )
 from statemachine.errors import Refusal
+from statemachine.image.image import Image
+from statemachine.queries import Underway, reassigned
+from statemachine.reassignment.copies import Told, partition_copies, untold
+from statemachine.reassignment.progress import position
+from statemachine.slices import Slices, whole
+
+MoveCommand: TypeAlias = (
+    BeginMove | PauseMoves | ResumeMoves | CancelMoves | RollBackMove | AlterMove
+)
+MoveAnswer: TypeAlias = MovesAltered | MovesCancelled | MoveStarted
+
+LISTED_AT_ONCE_MAX: Final = 500
+"""Partitions that are listed without a pause; a longer list waits for its turn among decisions."""
+
+PARTITIONS_SHOWN_MAX: Final = 200
+"""Partitions of a list with their progress. Each holds up the controller's loop: by 50 µs, or on a
+busy machine, if it waits behind limits, by 280 µs."""
+_LISTED_US: Final = 10
+"""To list one."""
+_PROGRESS_US: Final = 100
+"""To list one with its progress."""
 
 _OWN_FIELDS: Final = (
     *("target", "move_id", "step", "step_count", "state", "since_ms"),
@@ -126,7 +163,7 @@ async def list_reassignments(request: KafkaRequest, service: Service) -> Any:
         for topic in request.message.topics:
             wanted.setdefault(topic.name, []).extend(topic.partition_indexes)
     # Who says what the answer must be is none of Kafka's clients, and may want to know more.
-    found = await reassignments.list_reassignments(
+    found = await read_reassignments(
         service, wanted, detailed=request.consistency is not None, stale=request.stale
     )
     body = await offload(lambda: _listed(request, found.value), len(found.value))
@@ -135,11 +172,11 @@ async def list_reassignments(request: KafkaRequest, service: Service) -> Any:
 
 def _listed(request: KafkaRequest, ongoing: Sequence[OngoingReassignment]) -> bytes:
     names = () if request.extension is None else _OWN_FIELDS
-    topics = _by_topic(ongoing, partial(_ongoing, names=names))
+    topics = _by_topic(ongoing, partial(_ongoing_fields, names=names))
     return encode_body(request, request.respond(**error_fields(0, "", topics=topics)))
 
 
-def _ongoing(found: OngoingReassignment, names: Sequence[str]) -> Mapping[str, Any]:
+def _ongoing_fields(found: OngoingReassignment, names: Sequence[str]) -> Mapping[str, Any]:
     return {
         "partition_index": found.partition,
         "adding_replicas": found.adding,
@@ -195,6 +232,120 @@ def refuse_elect(request: KafkaRequest, error: int, message: str) -> Any:
         for topic in request.message.topic_partitions or ()
     ]
     return request.respond(error_code=error, replica_election_results=results)
+
+
+async def alter_moves(
+    service: Service,
+    who: str,
+    command: MoveCommand,
+    key: str = "",
+    of_request: bytes | None = None,
+) -> MoveAnswer:
+    """Begin, pause, resume, cancel, roll back or alter moves.
+
+    `of_request` is the fingerprint of the request that the command is a part of, if it is not all.
+    """
+    command_with_key = with_idempotency_key(command, key, of_request)
+    answer = await service.carry_out(command_with_key, object, who=who)
+    assert isinstance(answer, MovesAltered | MovesCancelled | MoveStarted), (
+        f"{answer} answers {command}"
+    )
+    return answer
+
+
+async def read_reassignments(
+    service: Service,
+    wanted: Mapping[str, Sequence[int]] | None,
+    *,
+    detailed: bool = True,
+    stale: bool = False,
+) -> AsOf[tuple[OngoingReassignment, ...]]:
+    """List all partitions under reassignment or those wanted; `detailed` adds their progress."""
+    told = service.controller.reported_copies()
+    moving = service.controller.image.index.moving
+    read = partial(listing, wanted=wanted, detailed=detailed, told=told)
+    count = len(moving) if wanted is None else sum(map(len, wanted.values()))
+    if count < LISTED_AT_ONCE_MAX:
+        return await service.read(lambda image: whole(read(image)), stale=stale)
+    return await service.read_long(read, stale=stale)
+
+
+def listing(
+    image: Image,
+    wanted: Mapping[str, Sequence[int]] | None,
+    *,
+    detailed: bool,
+    told: Told = untold,
+) -> Slices[tuple[OngoingReassignment, ...]]:
+    """List all partitions under reassignment or those wanted, in order.
+
+    With `detailed`, each has its current step, and the first ones have their progress, which costs
+    the controller time. Without it, they are as Kafka's tools expect, which know of no steps.
+    `told` are the brokers' reports of their copies.
+    """
+    named = None
+    if wanted is not None:
+        named = [(name, number) for name, numbers in wanted.items() for number in numbers]
+    listed: list[OngoingReassignment] = []
+    for each in reassigned(image, named):
+        if detailed and len(listed) < PARTITIONS_SHOWN_MAX:
+            listed.append(_ongoing(each, **_progress(image, each, told)))
+            yield _PROGRESS_US
+        else:
+            listed.append(_ongoing(each if detailed else _whole(each)))
+            yield _LISTED_US
+    return tuple(listed)
+
+
+def _whole(found: Underway) -> Underway:
+    """Describe a reassignment as if all the rest of it were one step, as it is with Kafka.
+
+    Kafka's `--cancel` takes back what adds or removes a replica (4.2.0), or what adds none or
+    removes one (3.9.1): one of them would pass over a partition that waits or a step that only
+    adds.
+    """
+    replicas, target = found.replicas, found.target
+    coming = tuple([each for each in target if each not in replicas])
+    return replace(
+        found,
+        replicas=replicas + coming,
+        adding=tuple([each for each in target if each in coming or each in found.adding]),
+        removing=tuple([each for each in replicas if each not in target]),
+    )
+
+
+def _ongoing(found: Underway, **progress: Any) -> OngoingReassignment:
+    return OngoingReassignment(
+        topic=found.topic,
+        partition=found.partition,
+        replicas=found.replicas,
+        adding=found.adding,
+        removing=found.removing,
+        target=found.target,
+        move_id=found.move_id,
+        **progress,
+    )
+
+
+def _progress(image: Image, found: Underway, told: Told) -> dict[str, Any]:
+    """Return the fields with the progress of a partition."""
+    topic = image.topics[found.topic_id]
+    partition = topic.partition(found.partition)
+    where = position(image, topic, found.partition, told)
+    assert partition is not None
+    assert where is not None, f"{found.topic}-{found.partition} is listed, and does not move"
+    copies = partition_copies(topic.topic_id, found.partition, partition, told)
+    return {
+        "step": where.step,
+        "step_count": where.of,
+        "state": where.state.value,
+        "reason": None if where.reason is None else where.reason.value,
+        "detail": where.detail,
+        "reason_brokers": where.brokers,
+        "since_ms": where.since_ms,
+        "bytes_left": -1 if copies is None else copies.bytes_left,
+        "bytes_per_s": -1 if copies is None else copies.bytes_per_s,
+    }
 
 
 _MAY_CHANGE_FROM: Final = 1

@@ -220,7 +220,7 @@ def _reassignment_response(schema: Schema) -> Schema:
 
 
 def _ongoing_response(schema: Schema) -> Schema:
-    # Of `controller.reassignments.OngoingReassignment`; step 0 says that what follows it is not
+    # Of `controller.move_requests.OngoingReassignment`; step 0 says that what follows it is not
     # told, and -1 bytes that they are not known.
     return _extended(
         schema,

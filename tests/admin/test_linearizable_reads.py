@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from admin.client.admin_client import AdminClient, Unreachable
-from controller import reassignments
+from controller.apis import reassignments
 from controller.ports import Unavailable
 from controller.service import NotActive
 from quorum.protocol import codec
@@ -87,13 +87,13 @@ async def test_a_follower_answers_what_may_be_stale_and_says_as_of_when(
     monkeypatch.setattr(reassignments, "LISTED_AT_ONCE_MAX", at_once_max)
     async with a_scene(tmp_path) as scene:
         leader = scene.leader
-        found = await reassignments.list_reassignments(leader.service, None, detailed=False)
+        found = await reassignments.read_reassignments(leader.service, None, detailed=False)
         assert [(each.topic, each.adding) for each in found.value] == [("a", (102,))]
         assert found.offset == leader.controller.committed
         follower = scene.followers[0]
         with pytest.raises(NotActive):
-            await reassignments.list_reassignments(follower.service, None)
-        found = await reassignments.list_reassignments(follower.service, None, stale=True)
+            await reassignments.read_reassignments(follower.service, None)
+        found = await reassignments.read_reassignments(follower.service, None, stale=True)
         assert [each.topic for each in found.value] == ["a"]
         assert found.offset == follower.controller.committed
         quorum = await follower.service.describe_quorum(stale=True)

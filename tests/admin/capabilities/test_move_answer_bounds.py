@@ -7,7 +7,7 @@ from admin.capabilities.moves import (
     changed,
     described,
 )
-from controller.reassignments import PARTITIONS_SHOWN_MAX
+from controller.apis.reassignments import PARTITIONS_SHOWN_MAX
 from statemachine.commands import MovesCancelled, ReassignmentAltered
 from statemachine.errors import Error
 from statemachine.limits import COPIES_LOOKED_AT_MAX

@@ -19,7 +19,7 @@ from admin.capabilities.moves import (
 from admin.cli.main import group
 from admin.cli.moves_text import cancelled, listed, move_details, refused, rolled_back
 from admin.plan_file import parse_plan
-from controller.reassignments import PARTITIONS_SHOWN_MAX
+from controller.apis.reassignments import PARTITIONS_SHOWN_MAX
 from statemachine import commands
 from tests.controller.controller_commands import asked, isr, join, move, topic
 from tests.support.controllers import Node, a_controller

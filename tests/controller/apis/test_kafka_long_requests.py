@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from controller import reassignments
-from controller.apis import admin_apis, controller_apis, request
+from controller.apis import admin_apis, controller_apis, reassignments, request
 from controller.apis.controller_apis import OFFERED
 from controller.apis.request import LONG_PARTS, offload
 from quorum.protocol import headers
