@@ -1,6 +1,5 @@
 """Requests of the HTTP listener, sent through the router of the node as its Kafka listener's."""
 
-import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any, Final, TypeVar
@@ -26,7 +25,6 @@ WAIT_SECONDS_MAX: Final = 10.0
 """The longest wait of a request for an active controller."""
 _PIECE: Final = 1_000
 """Partitions that are looked up in one go."""
-_POLL_SECONDS: Final = 0.05
 _VERSION: Final = 0
 
 A = TypeVar("A")
@@ -58,25 +56,15 @@ class Gateway:
         Raises `Refused` or `NoAnswer`. A request with a key is retried until the time is up.
         """
         request = with_key(request)
-        has_key = bool(getattr(request, "key", ""))
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + self._wait_seconds
-        is_lost = False
-        while True:
-            wrapped = self._wrapped(request, deadline - loop.time(), stale=stale or request.LOCAL)
-            try:
-                response = await self._router.answer(wrapped)
-                break
-            except NoActiveController as error:
-                if error.error == ErrorCode.REQUEST_TIMED_OUT and not request.only_reads():
-                    is_lost = True
-                if not (is_lost and has_key and loop.time() < deadline):
-                    leader = self._service.quorum.leader
-                    reason = (
-                        f"{error}; an attempt before may have done it" if is_lost else str(error)
-                    )
-                    raise NoAnswer(reason, leader, may_be_done=is_lost) from error
-            await self._service.quorum.leader_changed(within_seconds=_POLL_SECONDS)
+        try:
+            response = await self._router.answer(
+                self._wrapped(request, stale=stale or request.LOCAL)
+            )
+        except NoActiveController as error:
+            is_lost = error.error == ErrorCode.REQUEST_TIMED_OUT and not request.only_reads()
+            reason = f"{error}; an attempt before may have done it" if is_lost else str(error)
+            leader = self._service.quorum.leader
+            raise NoAnswer(reason, leader, may_be_done=is_lost) from error
         if isinstance(response, bytes):
             response = decode_response(ApiKey.CAPABILITY, _VERSION, response)
         code = int(response.error_code)
@@ -84,10 +72,10 @@ class Gateway:
             raise Refused(request.failing(), code, response.error_message)
         return schema.decode_answer(type(request), response.body)
 
-    def _wrapped(self, request: Request[Any], seconds: float, *, stale: bool) -> KafkaRequest:
+    def _wrapped(self, request: Request[Any], *, stale: bool) -> KafkaRequest:
         message = make_known(
             request_schema(ApiKey.CAPABILITY, _VERSION),
-            timeout=timedelta(seconds=max(0.0, seconds)),
+            timeout=timedelta(seconds=self._wait_seconds),
             name=request.NAME,
             stale=stale,
             asks_who_leads=request.ASKS_WHO_LEADS,
@@ -100,6 +88,7 @@ class Gateway:
             principal=ANONYMOUS,
             message=message,
             body=encode_request_body(ApiKey.CAPABILITY, _VERSION, message),
+            has_key=bool(getattr(request, "key", "")),
         )
 
     async def bytes_of_plan(self, found: PlanResult) -> BytesMoved:

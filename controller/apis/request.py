@@ -58,6 +58,8 @@ class KafkaRequest:
     """Our tagged field; only our own clients send one."""
     envelope_id: int | None = None
     """The correlation id inside the envelope that the request came in, if it did."""
+    has_key: bool = False
+    """True if it has an idempotency key and may be repeated."""
 
     @property
     def consistency(self) -> Consistency | None:

@@ -53,8 +53,8 @@ _NOT_ENVELOPED: Final = frozenset({ErrorCode.UNSUPPORTED_VERSION, ErrorCode.INVA
 take this request from other nodes. A repetition would change nothing."""
 
 
-class NotForwarded(Exception):
-    """There is no response of the active controller.
+class NotAnswered(Exception):
+    """One attempt brought no response of the active controller.
 
     `may_be_done` is False if it never received the request; `refusal` is the error to answer with
     at once, where a further attempt on this node would be useless.
@@ -100,21 +100,17 @@ class Router:
         while True:
             try:
                 if api.answers_here(request) or self._service.controller.is_active:
-                    return await self.answer_here(request)
+                    return await self._try_here(request)
                 return await self._forward(request, api, deadline)
-            except NotActive as not_active:
-                reason = str(not_active)
-                if not_active.reason.may_be_done:
-                    raise NoActiveController(ErrorCode.REQUEST_TIMED_OUT, reason) from None
-            except NotForwarded as not_forwarded:
-                reason = str(not_forwarded)
-                logger.debug("%s was not forwarded: %s", request.api_key, reason)
-                if not_forwarded.may_be_done:
+            except NotAnswered as not_answered:
+                reason = str(not_answered)
+                logger.debug("%s was not answered: %s", request.api_key, reason)
+                if not_answered.may_be_done:
                     # From now on nobody can say for certain that it was not carried out.
                     error = ErrorCode.REQUEST_TIMED_OUT
-                if not_forwarded.refusal is not None:
+                if not_answered.refusal is not None:
                     if error == ErrorCode.NOT_CONTROLLER:
-                        error = not_forwarded.refusal
+                        error = not_answered.refusal
                     raise NoActiveController(error, reason) from None
             left_seconds = max(0.0, deadline - loop.time())
             await self._quorum.leader_changed(within_seconds=min(RETRY_SECONDS, left_seconds))
@@ -122,6 +118,16 @@ class Router:
                 # No further attempt: nobody would hear its outcome.
                 message = f"this node could not reach the active controller in time: {reason}"
                 raise NoActiveController(error, message)
+
+    async def _try_here(self, request: KafkaRequest) -> Any:
+        """Return this node's response; raises `NotAnswered`."""
+        try:
+            return await self.answer_here(request)
+        except NotActive as not_active:
+            may_be_done = not_active.reason.may_be_done
+            is_over = may_be_done and not request.has_key
+            refusal = ErrorCode.REQUEST_TIMED_OUT if is_over else None
+            raise NotAnswered(str(not_active), may_be_done=may_be_done, refusal=refusal) from None
 
     async def answer_here(self, request: KafkaRequest) -> Any:
         """Return this node's response; raises `NotActive`."""
@@ -139,7 +145,7 @@ class Router:
             return api.refuse(request, ErrorCode.UNKNOWN_SERVER_ERROR, message)
 
     async def _forward(self, request: KafkaRequest, api: AdminApi, deadline: float) -> bytes:
-        """Return the body of the active controller's response; raises `NotForwarded`.
+        """Return the body of the active controller's response; raises `NotAnswered`.
 
         `deadline` is in seconds of the running loop's clock.
         """
@@ -147,7 +153,7 @@ class Router:
         if leader is None:
             raise self._leaderless(request, api)
         if leader == self._quorum.node.me.id:
-            raise NotForwarded(f"node {leader} is about to be active", may_be_done=False)
+            raise NotAnswered(f"node {leader} is about to be active", may_be_done=False)
         channel = self._channel_to(leader)
         body = envelope.wrap(
             Forwarded(
@@ -174,16 +180,16 @@ class Router:
                 )
             return _response_in(leader, request, reply)
         except TimeoutError:
-            raise NotForwarded(
+            raise NotAnswered(
                 f"node {leader} leads, and did not answer", may_be_done=True
             ) from None
         except RequestFailed as error:
             may_be_done = _may_have_arrived(error.failure)
-            raise NotForwarded(f"node {leader}: {error}", may_be_done=may_be_done) from error
+            raise NotAnswered(f"node {leader}: {error}", may_be_done=may_be_done) from error
         except Malformed as error:
-            raise NotForwarded(f"node {leader}: {error}", may_be_done=True) from error
+            raise NotAnswered(f"node {leader}: {error}", may_be_done=True) from error
 
-    def _leaderless(self, request: KafkaRequest, api: AdminApi) -> NotForwarded:
+    def _leaderless(self, request: KafkaRequest, api: AdminApi) -> NotAnswered:
         """Return the reason why there is no leader, and whether to give up waiting for one."""
         reason = f"node {self._quorum.node.me.id} knows no leader, epoch {self._quorum.node.epoch}"
         is_for_long = False
@@ -194,12 +200,12 @@ class Router:
         elif api.asks_who_leads or getattr(request.message, "asks_who_leads", False):
             is_for_long = self._quorum.leaderless_ms >= LEADERLESS_MS_MAX
         refusal = ErrorCode.NOT_CONTROLLER if is_for_long else None
-        return NotForwarded(reason, may_be_done=False, refusal=refusal)
+        return NotAnswered(reason, may_be_done=False, refusal=refusal)
 
     async def _reply(
         self, leader: ReplicaId, call: Coroutine[Any, Any, Reply], deadline: float
     ) -> Reply:
-        """Return the reply to a call of the leader; raises `NotForwarded` if it leads no more."""
+        """Return the reply to a call of the leader; raises `NotAnswered` if it leads no more."""
         loop = asyncio.get_running_loop()
         calling = loop.create_task(call)
         left_seconds = max(0.0, deadline - loop.time())
@@ -209,7 +215,7 @@ class Router:
             if not calling.done():
                 await asyncio.wait({calling}, timeout=FAREWELL_SECONDS)
             if not calling.done():
-                raise NotForwarded(f"node {leader} led, and does no more", may_be_done=True)
+                raise NotAnswered(f"node {leader} led, and does no more", may_be_done=True)
             return calling.result()
         finally:
             calling.cancel()
@@ -239,7 +245,7 @@ def _response_in(leader: ReplicaId, request: KafkaRequest, reply: Reply) -> byte
     reason = envelope.reason_of(reply.body)
     if error in _NOT_ENVELOPED:
         why = f" ({reason.text})" if reason and error == ErrorCode.INVALID_REQUEST else ""
-        raise NotForwarded(
+        raise NotAnswered(
             f"node {leader} is the active controller, and takes no {request.api_key} version "
             f"{request.version} from other nodes{why}: ask it directly, or when another one leads",
             may_be_done=False,
@@ -247,7 +253,7 @@ def _response_in(leader: ReplicaId, request: KafkaRequest, reply: Reply) -> byte
         )
     if error != 0 or response.response_data is None:
         reason = reason or Reason(f"refused: {response.error_code.name}")
-        raise NotForwarded(f"node {leader}: {reason.text}", may_be_done=reason.may_be_done)
+        raise NotAnswered(f"node {leader}: {reason.text}", may_be_done=reason.may_be_done)
     return envelope.unwrap_response(request.api_key, request.version, response.response_data)
 
 
