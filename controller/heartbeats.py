@@ -19,61 +19,56 @@ NEVER_HEARD: int = -1
 class BrokerHeartbeatManager:
     """Last contact, metadata offset and copies of each broker."""
 
-    __slots__ = ("_heard_ms", "_offsets", "_timeout_ms", "copies")
+    __slots__ = ("_heard_ms", "_image", "_offsets", "_timeout_ms", "copies")
 
     def __init__(
         self, image: Image, now_ms: int, timeout_ms: int = BROKER_SESSION_TIMEOUT_MS
     ) -> None:
+        self._image = image
         self._timeout_ms = timeout_ms
         self._heard_ms: dict[BrokerId, int] = dict.fromkeys(image.brokers, now_ms)
         self._offsets: dict[BrokerId, int] = {}
         self.copies = Copies()
         """Their copies under way, and how fast they are."""
 
-    def touch(self, broker_id: BrokerId, metadata_offset: int, now_ms: int) -> None:
-        """Note a registration (NEVER_HEARD) or a heartbeat."""
+    def touch(self, broker_id: BrokerId, now_ms: int, metadata_offset: int = NEVER_HEARD) -> None:
+        """Note a registration, or a heartbeat with its metadata offset."""
         self._heard_ms[broker_id] = now_ms
         self._offsets[broker_id] = metadata_offset
 
     def heard(
-        self,
-        image: Image,
-        heartbeat: BrokerHeartbeat,
-        copies: tuple[CopyReport, ...],
-        now_ms: int,
+        self, heartbeat: BrokerHeartbeat, copies: tuple[CopyReport, ...], now_ms: int
     ) -> BrokerHeartbeat:
         """Note a heartbeat of a registered incarnation; return it with the lowest live offset."""
-        broker = image.brokers.get(heartbeat.broker_id)
+        broker = self._image.brokers.get(heartbeat.broker_id)
         if broker is not None and broker.epoch == heartbeat.broker_epoch:
-            self.touch(heartbeat.broker_id, heartbeat.metadata_offset, now_ms)
+            self.touch(heartbeat.broker_id, now_ms, heartbeat.metadata_offset)
             self.copies.reported(heartbeat.broker_id, copies, now_ms)
-        return replace(heartbeat, lowest_live_offset=self.lowest_live_offset(image))
+        return replace(heartbeat, lowest_live_offset=self.lowest_live_offset())
 
-    def expired(self, image: Image, now_ms: int) -> tuple[BrokerId, ...]:
+    def expired(self, now_ms: int) -> tuple[BrokerId, ...]:
         """Return the unfenced brokers whose session has expired, in order of id."""
         return tuple(
-            sorted(
-                broker.broker_id
-                for broker in image.brokers.values()
-                if not broker.fenced
-                and now_ms - self._heard_ms.setdefault(broker.broker_id, now_ms) >= self._timeout_ms
-            )
+            broker_id
+            for broker_id, broker in sorted(self._image.brokers.items())
+            if not broker.fenced
+            and now_ms - self._heard_ms.setdefault(broker_id, now_ms) >= self._timeout_ms
         )
 
-    def next_expiry_ms(self, image: Image) -> int | None:
+    def next_expiry_ms(self) -> int | None:
         """Return the next expiry of a session; None if no broker is unfenced."""
         heard = [
-            self._heard_ms[broker.broker_id]
-            for broker in image.brokers.values()
-            if not broker.fenced and broker.broker_id in self._heard_ms
+            self._heard_ms[broker_id]
+            for broker_id, broker in self._image.brokers.items()
+            if not broker.fenced and broker_id in self._heard_ms
         ]
         return min(heard) + self._timeout_ms if heard else None
 
-    def lowest_live_offset(self, image: Image) -> int | None:
+    def lowest_live_offset(self) -> int | None:
         """Return the lowest metadata offset of a live broker; None if no broker is live."""
         offsets = [
-            self._offsets.get(broker.broker_id, NEVER_HEARD)
-            for broker in image.brokers.values()
+            self._offsets.get(broker_id, NEVER_HEARD)
+            for broker_id, broker in self._image.brokers.items()
             if broker.live
         ]
-        return min(offsets) if offsets else None
+        return min(offsets, default=None)

@@ -19,7 +19,7 @@ from controller.deferred import DeferredEventQueue
 from controller.event_queue import SLICE_US, ControllerEventQueue, Later
 from controller.heartbeats import BrokerHeartbeatManager
 from controller.ports import RaftClient, Unavailable
-from controller.record_appender import Batch, RecordAppender, batches_of, batching, records_asked
+from controller.record_appender import Batch, RecordAppender, batching, records_asked
 from quorum.core.events import EndpointsUpdated
 from quorum.core.vocabulary import Epoch, Offset, ReplicaId, ReplicaKey
 from quorum.core.voter_set import Endpoint
@@ -79,7 +79,7 @@ ReadCallback = Callable[[T | Unavailable], None]
 class PendingCommand:
     """A command in the event queue and its callback."""
 
-    __slots__ = ("command", "done", "is_over", "is_proposed", "proved")
+    __slots__ = ("command", "done", "is_proposed", "proved")
 
     def __init__(self, command: Command, done: Done, *, proved: bool) -> None:
         self.command = command
@@ -88,13 +88,10 @@ class PendingCommand:
         """True if an answer without records must be linearizable."""
         self.is_proposed = False
         """True once its records are proposed: it may take effect whatever happens here."""
-        self.is_over = False
-        """True once its answer was handed on."""
 
     def lose(self) -> None:
         """Answer that the lead is lost."""
-        if not self.is_over:
-            self.done(Unavailable.LEAD_LOST if self.is_proposed else Unavailable.NOT_ACTIVE)
+        self.done(Unavailable.LEAD_LOST if self.is_proposed else Unavailable.NOT_ACTIVE)
 
 
 class QuorumController:
@@ -219,7 +216,6 @@ class QuorumController:
         """Decide, append and replay, and let the answer wait for its commit."""
         outcome = yield from self._execute(pending)
         self._submitted.discard(type(pending.command))
-        pending.is_over = True
         if pending.is_proposed:
             self._deferred.settle(outcome, pending.done)
         elif isinstance(outcome, Unavailable):
@@ -259,7 +255,7 @@ class QuorumController:
         if image.end_offset != end and isinstance(command, RegisterBroker):
             # The quorum has put something into the log, and the epoch would not be the offset.
             decision = decide(image, command, now_ms=now_ms, scheduler=self._scheduler)
-            batches = batches_of(decision.records, level)
+            batches = whole(batching(decision.records, level))
         return decision, batches
 
     def _reason_to_refuse(self) -> Unavailable:
@@ -355,13 +351,13 @@ class QuorumController:
         if self.heartbeats is None:
             return self._session_timeout_ms
         now_ms = self._clock()
-        silent = self.heartbeats.expired(self.image, now_ms)
+        silent = self.heartbeats.expired(now_ms)
         if silent:
             logger.warning("Fencing brokers %s: no heartbeat in time", list(silent))
             self._submit_internal(FenceBrokers(broker_ids=silent))
         if has_too_much(self.image, self._wall_clock()):
             self._submit_internal(ForgetMoves())
-        next_ms = self.heartbeats.next_expiry_ms(self.image)
+        next_ms = self.heartbeats.next_expiry_ms()
         if next_ms is None:
             return self._session_timeout_ms
         return max(SESSION_SWEEP_MS_MIN, next_ms - now_ms)

@@ -46,7 +46,7 @@ from statemachine.records.kafka_records import (
     RemoveTopic,
 )
 from statemachine.replay import replay_decided
-from statemachine.slices import Slices, whole
+from statemachine.slices import Slices
 
 REPLAYED_US: Final = 6
 """Cost of replaying one record."""
@@ -126,18 +126,11 @@ class Batch(NamedTuple):
     values: list[bytes]
 
 
-def batches_of(records: Sequence[Record], level: int) -> list[Batch] | None:
-    """Return the batches for `records` at this level of metadata.version; None if too large."""
-    return whole(batching(records, level))
-
-
 def batching(records: Sequence[Record], level: int) -> Slices[list[Batch] | None]:
-    """Return `batches_of`, in slices."""
+    """Return the batches for `records` at this level of metadata.version; None if too large."""
     values, has_broker = yield from _written(records, level)
     if not values:
         return []
-    if len(values) == 1 and len(values[0]) <= BATCH_BYTES_MAX:
-        return [Batch(records, values)]
     if len(values) <= BATCH_RECORDS_MAX and sum(map(len, values)) <= BATCH_BYTES_MAX:
         return [Batch(records, values)]
     if len(values) > TRANSACTION_RECORDS_MAX or max(map(len, values)) > BATCH_BYTES_MAX:

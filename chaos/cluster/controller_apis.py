@@ -10,7 +10,6 @@ from msgspec.structs import replace
 
 from chaos.cluster.process import ControllerProcess
 from chaos.cluster.rpc import Respond, Serve, Server
-from controller.heartbeats import NEVER_HEARD
 from controller.ports import Unavailable
 from statemachine import commands
 from statemachine.reassignment.copies import CopyReport
@@ -49,7 +48,7 @@ def _registered(node: ControllerProcess, broker_id: int, respond: Respond, answe
     sessions = node.controller.heartbeats
     is_done = isinstance(answer, commands.BrokerRegistered) and not answer.error.code
     if sessions is not None and is_done:
-        sessions.touch(broker_id, NEVER_HEARD, node.now_ms())
+        sessions.touch(broker_id, node.now_ms())
     respond(answer)
 
 
@@ -58,10 +57,10 @@ def heartbeat(asked: commands.BrokerHeartbeat, copies: tuple[CopyReport, ...] = 
 
     def serve(process: Server, respond: Respond) -> None:
         node = _controller(process)
-        controller, sessions = node.controller, node.controller.heartbeats
+        sessions = node.controller.heartbeats
         if sessions is None:
             respond(Unavailable.NOT_ACTIVE)
             return
-        node.submit(sessions.heard(controller.image, asked, copies, node.now_ms()), respond)
+        node.submit(sessions.heard(asked, copies, node.now_ms()), respond)
 
     return serve

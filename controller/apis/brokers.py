@@ -13,9 +13,10 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple, assert_never
 from uuid import UUID
 
+from msgspec import convert
+
 from controller.apis import alter_partition
 from controller.apis.request import KafkaRequest, decode_inbound, encode, refuse
-from controller.heartbeats import NEVER_HEARD
 from controller.ports import Unavailable
 from controller.quorum_controller import QuorumController
 from quorum.cluster_id import ClusterIdentity
@@ -47,33 +48,6 @@ _NOT_DONE: Final = "the active controller did not do it; ask again"
 _ZERO: Final = UUID(int=0)
 
 
-class RegistrationRefusals:
-    """The last refusal of each broker: a broker repeats its request, and the log tells it once."""
-
-    __slots__ = ("_last",)
-
-    def __init__(self) -> None:
-        self._last: OrderedDict[int, tuple[Error, str]] = OrderedDict()
-
-    def note(self, broker_id: int, error: Error, reason: str) -> None:
-        """Log the answer to a registration if it is a new refusal."""
-        if error is Error.NONE:
-            self._last.pop(broker_id, None)
-            return
-        if self._last.get(broker_id) != (error, reason):
-            logger.warning(
-                "Registration of broker %d refused: %s (%s %d)",
-                broker_id,
-                reason,
-                error.name,
-                error.code,
-            )
-        self._last[broker_id] = (error, reason)
-        self._last.move_to_end(broker_id)
-        if len(self._last) > BROKERS_REMEMBERED_MAX:
-            self._last.popitem(last=False)
-
-
 class BrokerApis:
     """Answers nodes from one controller; each request is submitted at once, without a task."""
 
@@ -83,7 +57,7 @@ class BrokerApis:
         self._controller = controller
         self._cluster = cluster
         self._clock = clock
-        self._refusals = RegistrationRefusals()
+        self._refusals: OrderedDict[int, tuple[Error, str]] = OrderedDict()
 
     def alter_partition(self, inbound: InboundRequest) -> None:
         """Change ISRs as a leader proposes (KIP-497, KIP-903)."""
@@ -99,7 +73,7 @@ class BrokerApis:
             cluster_id=message.cluster_id,
             our_cluster_id=self._cluster.id or "",
             incarnation_id=message.incarnation_id or _ZERO,
-            endpoints=_endpoints(message),
+            endpoints=convert(message.listeners, tuple[Endpoint, ...], from_attributes=True),
             features=_features(message),
             rack=message.rack,
             log_dirs=tuple(each or _ZERO for each in getattr(message, "log_dirs", ())),
@@ -109,20 +83,36 @@ class BrokerApis:
 
         def answer(registered: Any) -> Mapping[str, Any]:
             heartbeats = self._controller.heartbeats
-            self._refusals.note(message.broker_id, registered.error, registered.message)
-            if registered.error is Error.NONE and heartbeats is not None:
-                heartbeats.touch(message.broker_id, NEVER_HEARD, self._clock())
+            if registered.error is not Error.NONE:
+                self._note_refusal(message.broker_id, registered.error, registered.message)
+                return {"broker_epoch": registered.broker_epoch}
+            self._refusals.pop(message.broker_id, None)
+            if heartbeats is not None:
+                heartbeats.touch(message.broker_id, self._clock())
             return {"broker_epoch": registered.broker_epoch}
 
         self._submit(inbound, request, command, answer)
+
+    def _note_refusal(self, broker_id: int, error: Error, reason: str) -> None:
+        """Log a refusal once: a broker repeats its request."""
+        if self._refusals.pop(broker_id, None) != (error, reason):
+            logger.warning(
+                "Registration of broker %d refused: %s (%s %d)",
+                broker_id,
+                reason,
+                error.name,
+                error.code,
+            )
+        self._refusals[broker_id] = (error, reason)
+        if len(self._refusals) > BROKERS_REMEMBERED_MAX:
+            self._refusals.popitem(last=False)
 
     def heartbeat(self, inbound: InboundRequest) -> None:
         """Take note that a broker lives, of the state that it wants and of its copies (KIP-631)."""
         request = decode_inbound(inbound)
         reports = reports_of(request.version, inbound.body, CopyReport)
         message = request.message
-        image, heartbeats = self._controller.image, self._controller.heartbeats
-
+        heartbeats = self._controller.heartbeats
         if heartbeats is None:
             inbound.respond(encode(request, refuse(request, ErrorCode.NOT_CONTROLLER, "")))
             return
@@ -136,7 +126,7 @@ class BrokerApis:
                 each or _ZERO for each in getattr(message, "offline_log_dirs", ())
             ),
         )
-        heard = heartbeats.heard(image, command, reports, self._clock())
+        heard = heartbeats.heard(command, reports, self._clock())
         self._submit(
             inbound,
             request,
@@ -219,7 +209,7 @@ class BrokerApis:
         command = RegisterController(
             controller_id=message.controller_id,
             incarnation_id=message.incarnation_id or _ZERO,
-            endpoints=_endpoints(message),
+            endpoints=convert(message.listeners, tuple[Endpoint, ...], from_attributes=True),
             features=_features(message),
         )
 
@@ -283,18 +273,6 @@ def _answer_altered(inbound: InboundRequest, outcome: PartitionsAltered | Unavai
         inbound.respond(alter_partition.write_refusal(_error_of(outcome)))
     else:
         inbound.respond(alter_partition.write_answer(outcome))
-
-
-def _endpoints(message: Any) -> tuple[Endpoint, ...]:
-    return tuple(
-        Endpoint(
-            name=each.name,
-            host=each.host,
-            port=each.port,
-            security_protocol=each.security_protocol,
-        )
-        for each in message.listeners
-    )
 
 
 def _features(message: Any) -> tuple[FeatureRange, ...]:

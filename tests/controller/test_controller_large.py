@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from controller.ports import Unavailable
-from controller.record_appender import CUT_RECORDS_MAX, TRANSACTION_RECORDS_MAX, batches_of
+from controller.record_appender import CUT_RECORDS_MAX, TRANSACTION_RECORDS_MAX, batching
 from quorum.core.limits import BATCH_BYTES_MAX, BATCH_RECORDS_MAX
 from quorum.records.batch import outlines
 from quorum.records.decode import decode as decode_records
@@ -17,6 +17,7 @@ from statemachine.errors import Error
 from statemachine.limits import LEAVING_PARTITIONS_MAX
 from statemachine.records import kafka_records
 from statemachine.records.codec import decode, encode
+from statemachine.slices import whole
 from tests.controller.controller_commands import (
     asked,
     busy,
@@ -225,9 +226,9 @@ def test_a_registration_is_never_part_of_a_transaction() -> None:
         features=(),
         rack=None,
     )
-    assert batches_of([*filling[1:], registered], 29) is not None
+    assert whole(batching([*filling[1:], registered], 29)) is not None
     with pytest.raises(AssertionError):
-        batches_of([*filling, registered], 29)
+        whole(batching([*filling, registered], 29))
 
 
 def test_what_fits_is_one_batch_and_the_rest_is_cut_into_whole_ones() -> None:
@@ -235,7 +236,7 @@ def test_what_fits_is_one_batch_and_the_rest_is_cut_into_whole_ones() -> None:
         return [kafka_records.ClearElr(topic_name="n" * name_bytes) for _ in range(count)]
 
     def sizes(appended: list[kafka_records.Record]) -> list[int] | None:
-        batches = batches_of(appended, 29)
+        batches = whole(batching(appended, 29))
         if batches is None:
             return None
         for batch in batches:

@@ -143,38 +143,38 @@ def test_the_topics_setting_comes_before_the_clusters() -> None:
 def test_a_silent_broker_expires_after_the_session_timeout() -> None:
     world = World(broker_count=2)
     sessions = BrokerHeartbeatManager(world.image, now_ms=1_000, timeout_ms=9_000)
-    assert sessions.next_expiry_ms(world.image) == 10_000
+    assert sessions.next_expiry_ms() == 10_000
     sessions.touch(2, metadata_offset=7, now_ms=4_000)
-    assert sessions.expired(world.image, 9_999) == ()
-    assert sessions.expired(world.image, 10_000) == (1,)
-    assert sessions.expired(world.image, 13_000) == (1, 2)
+    assert sessions.expired(9_999) == ()
+    assert sessions.expired(10_000) == (1,)
+    assert sessions.expired(13_000) == (1, 2)
     world.fence(1)
-    assert sessions.expired(world.image, 13_000) == (2,)
-    assert sessions.next_expiry_ms(world.image) == 13_000
+    assert sessions.expired(13_000) == (2,)
+    assert sessions.next_expiry_ms() == 13_000
     world.fence(2)
-    assert sessions.next_expiry_ms(world.image) is None
+    assert sessions.next_expiry_ms() is None
 
 
 def test_a_broker_that_was_never_heard_of_gets_a_full_session() -> None:
     world = World(broker_count=1)
     sessions = BrokerHeartbeatManager(world.image, now_ms=0, timeout_ms=9_000)
     world.join(2)
-    assert sessions.expired(world.image, 9_000) == (1,)
-    assert sessions.expired(world.image, 17_999) == (1,)
-    assert sessions.expired(world.image, 18_000) == (1, 2)
+    assert sessions.expired(9_000) == (1,)
+    assert sessions.expired(17_999) == (1,)
+    assert sessions.expired(18_000) == (1, 2)
 
 
 def test_a_broker_not_heard_of_since_holds_a_controlled_shutdown_up() -> None:
     world = World(broker_count=2)
     sessions = BrokerHeartbeatManager(world.image, now_ms=0)
     sessions.touch(1, metadata_offset=50, now_ms=1)
-    assert sessions.lowest_live_offset(world.image) == NEVER_HEARD
+    assert sessions.lowest_live_offset() == NEVER_HEARD
     sessions.touch(2, metadata_offset=40, now_ms=2)
-    assert sessions.lowest_live_offset(world.image) == 40
+    assert sessions.lowest_live_offset() == 40
     world.fence(2)
-    assert sessions.lowest_live_offset(world.image) == 50
+    assert sessions.lowest_live_offset() == 50
     world.fence(1)
-    assert sessions.lowest_live_offset(world.image) is None
+    assert sessions.lowest_live_offset() is None
 
 
 # Elections.
