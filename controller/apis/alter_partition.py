@@ -54,13 +54,20 @@ _FORMS_MAX: Final = 64
 
 def read_request(version: int, body: Data) -> AlterPartition:
     """The command that a request of this version carries; raises `Malformed`."""
+    proposals: list[IsrProposal] = []
     try:
-        command, at = _command(version, body)
+        broker_id, broker_epoch = _SENDER.unpack_from(body)
+        count, at = _count(body, _SENDER.size)
+        for _ in range(count):
+            at = _read_topic(version, body, at, proposals)
+        at = _past_tags(body, at)
         if at != len(body):
             raise ValueError(f"{len(body) - at} bytes too many at the end")
     except (IndexError, ValueError, struct.error) as error:
         raise Malformed(ApiKey.ALTER_PARTITION, version, str(error)) from error
-    return command
+    return AlterPartition(
+        broker_id=broker_id, broker_epoch=broker_epoch, proposals=tuple(proposals)
+    )
 
 
 def write_answer(answer: PartitionsAltered) -> bytes:
@@ -80,18 +87,6 @@ def write_answer(answer: PartitionsAltered) -> bytes:
 def write_refusal(error: int) -> bytes:
     """The body of a response that says this error of the whole request."""
     return b"".join((_ANSWER_HEAD.pack(0, error), *_counted([]), _NO_TAGS))
-
-
-def _command(version: int, body: Data) -> tuple[AlterPartition, int]:
-    broker_id, broker_epoch = _SENDER.unpack_from(body)
-    proposals: list[IsrProposal] = []
-    count, at = _count(body, _SENDER.size)
-    for _ in range(count):
-        at = _read_topic(version, body, at, proposals)
-    command = AlterPartition(
-        broker_id=broker_id, broker_epoch=broker_epoch, proposals=tuple(proposals)
-    )
-    return command, _past_tags(body, at)
 
 
 def _read_topic(version: int, body: Data, at: int, proposals: list[IsrProposal]) -> int:

@@ -7,6 +7,8 @@ DescribeClientQuotas (48, KIP-546), UpdateFeatures (57, KIP-584).
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from msgspec import convert
+
 from controller.apis.request import KafkaRequest, outcome, refuse_each
 from controller.service import Service
 from quorum.protocol.codec import response_schema
@@ -122,10 +124,7 @@ async def alter_quotas(request: KafkaRequest, service: Service) -> Any:
         changes=tuple(
             QuotaChange(
                 entity=_entity(entry),
-                ops=tuple(
-                    QuotaOp(key=each.key, value=each.value, remove=each.remove)
-                    for each in entry.ops
-                ),
+                ops=convert(entry.ops, tuple[QuotaOp, ...], from_attributes=True),
             )
             for entry in request.message.entries
         ),
