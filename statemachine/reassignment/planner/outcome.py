@@ -1,11 +1,11 @@
 """The outcome of a plan: moves, and the balance of replicas and leaders before and after."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from msgspec import Struct
 
-from statemachine.reassignment.planner.placing import Assignment, Named, Racks, bounds, rack_names
+from statemachine.reassignment.planner.placing import Assignment, Racks, bounds, rack_names
 from statemachine.reassignment.planner.survey import Ground, Held, Stay
 from statemachine.vocabulary import NO_LEADER, BrokerId, Replicas
 
@@ -108,40 +108,21 @@ def _loads(
 class Outcome(Struct, frozen=True, kw_only=True):
     """The moves of a plan, and the balance before and after."""
 
-    partitions: int
-    """Partitions that would not be as they are."""
     replicas_added: int
     """Copies that would be made."""
     replicas_removed: int
     leaders_moved: int
     """Partitions that would have another preferred leader."""
-    bytes_moved: int | None
-    """Of all the copies made; None where the size of any partition that is copied is not known."""
     before: Balance
     after: Balance
 
 
-def outcome(
-    current: Assignment,
-    plan: Assignment,
-    racks: Racks,
-    sizes_bytes: Mapping[Named, int] | None = None,
-) -> Outcome:
+def outcome(current: Assignment, plan: Assignment, racks: Racks) -> Outcome:
     """Return the outcome of a plan on `current`, which has all the planned partitions."""
-    added = {named: len(set(plan[named]) - set(current[named])) for named in plan}
-    removed = sum(len(set(current[named]) - set(plan[named])) for named in plan)
-    copied = {named: count for named, count in added.items() if count}
-    sizes = sizes_bytes or {}
     return Outcome(
-        partitions=sum(plan[named] != current[named] for named in plan),
-        replicas_added=sum(added.values()),
-        replicas_removed=removed,
+        replicas_added=sum(len(set(plan[named]) - set(current[named])) for named in plan),
+        replicas_removed=sum(len(set(current[named]) - set(plan[named])) for named in plan),
         leaders_moved=sum(plan[named][0] != current[named][0] for named in plan),
-        bytes_moved=(
-            sum(sizes[named] * count for named, count in copied.items())
-            if all(named in sizes for named in copied)
-            else None
-        ),
         before=balance(current, racks),
         after=balance({**current, **plan}, racks),
     )
