@@ -23,7 +23,7 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
         "brokers": ("brokers", "List, cordon and decommission brokers."),
         "topics": ("topics", "Create, list, describe, alter and delete topics."),
         "configs": ("configs", "Describe and alter configurations of topics, brokers."),
-        "features": ("features", "Describe and change the levels of features."),
+        "features": ("configs:features", "Describe and change the levels of features."),
         "produce": ("records:produce", "Write the lines of a file into a topic."),
         "consume": ("records:consume", "Read the records of a topic as lines."),
         "dump-log": (

@@ -180,7 +180,7 @@ async def await_successor(
         await asyncio.gather(*probes, return_exceptions=True)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Outcome:
     """The measurements."""
 
@@ -219,19 +219,12 @@ class Story:
                 stream = tasks.create_task(workload.stream(RECORDS_PER_SECOND, stop))
                 # A producer that gives up ends the story at once: the group cancels the rest.
                 stack.callback(stop.set)
-                succession, moving, move_ms, copied = await self._move()
+                move = await self._move()
                 stop.set()
                 await stream
             result = await self._read_back(workload)
             await self._bring_back()
-        return Outcome(
-            succession=succession,
-            moving_when_killed=moving,
-            move_ms=move_ms,
-            copied_bytes=copied,
-            longest_wait_ms=workload.longest_wait_ms,
-            balance=result,
-        )
+        return Outcome(*move, longest_wait_ms=workload.longest_wait_ms, balance=result)
 
     async def _prepare(self, producer: Producer) -> Workload:
         self._screen.step(

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from admin.cli.features import described
+from admin.cli.configs import described
 from admin.cli.main import group
 from admin.cli.options import show
 from admin.client.admin_client import read_features, update_features
