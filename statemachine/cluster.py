@@ -99,7 +99,7 @@ def founding_levels(command: FoundCluster) -> dict[str, int] | str:
 
 
 def update_features(draft: PendingDecision, command: UpdateFeatures) -> Done:
-    """Put every feature in force as asked, or say of the first that cannot be why."""
+    """Change the levels of all features, or return the reason for the first that cannot change."""
     proposed = dict(draft.image.features)
     proposed |= {update.name: update.level for update in command.updates}
     if len({update.name for update in command.updates}) != len(command.updates):

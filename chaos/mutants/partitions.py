@@ -137,8 +137,8 @@ _DECISIONS: Final = (
     Mutant(
         name="another incarnation of a broker keeps its epoch",
         module="statemachine.brokers.lifecycle",
-        old="broker_epoch=before.epoch if before is not None and same else",
-        new="broker_epoch=before.epoch if before is not None else",
+        old="broker_epoch=next_offset if known is None else known.epoch,",
+        new="broker_epoch=next_offset if before is None else before.epoch,",
         caught_by=("P11",),
         directed="moves_incarnations",
     ),

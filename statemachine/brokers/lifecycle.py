@@ -58,32 +58,30 @@ def register_broker(draft: PendingDecision, command: RegisterBroker) -> Slices[B
     refusal = _registration_refusal(draft, command)
     if refusal is not None:
         return BrokerRegistered.from_refusal(refusal)
-    image = draft.image
-    before = image.brokers.get(command.broker_id)
-    same = before is not None and before.incarnation_id == command.incarnation_id
-    if not same and not _stopped_cleanly(before, command):
+    before = draft.image.brokers.get(command.broker_id)
+    # The registration of the same incarnation, which only amends what it said.
+    known = before
+    if before is not None and before.incarnation_id != command.incarnation_id:
+        known = None
+    # An incarnation that stopped cleanly has flushed everything to disk.
+    if known is None and (before is None or command.previous_epoch != before.epoch):
         yield from _distrust(draft, command.broker_id)
-    next_offset = image.end_offset + len(draft.records)
+    next_offset = draft.image.end_offset + len(draft.records)
     record = kafka_records.RegisterBroker(
         broker_id=command.broker_id,
         incarnation_id=command.incarnation_id,
-        broker_epoch=before.epoch if before is not None and same else next_offset,
+        broker_epoch=next_offset if known is None else known.epoch,
         endpoints=command.endpoints,
         features=command.features,
         rack=command.rack,
-        fenced=before.fenced if before is not None and same else True,
-        in_controlled_shutdown=before is not None and same and before.stopping_at is not None,
+        fenced=known is None or known.fenced,
+        in_controlled_shutdown=known is not None and known.stopping_at is not None,
         log_dirs=command.log_dirs if draft.level >= LEVEL_DIRECTORIES else (),
     )
     # Recorded last: by then it has left every ISR and ELR that it may no longer be in.
-    if draft.is_complete and (before is None or not same or not _as_registered(before, record)):
+    if draft.is_complete and (known is None or not _as_registered(known, record)):
         draft.register(record)
     return BrokerRegistered(broker_epoch=record.broker_epoch)
-
-
-def _stopped_cleanly(before: BrokerRegistration | None, command: RegisterBroker) -> bool:
-    """Return True if the previous incarnation flushed everything to disk before it ended."""
-    return before is not None and command.previous_epoch == before.epoch
 
 
 def _as_registered(broker: BrokerRegistration, record: kafka_records.RegisterBroker) -> bool:
@@ -265,7 +263,7 @@ def _amend(draft: PendingDecision, broker: BrokerRegistration, **fields: Any) ->
 
 
 def _unfence(draft: PendingDecision, broker: BrokerRegistration) -> Slices[None]:
-    """The broker may lead again, and at once leads what nobody led for want of it."""
+    """Unfence the broker, and let it lead the partitions that had no leader without it."""
     index = draft.image.index
     _amend(draft, broker, fenced=_END)
     draft.set_live(broker.broker_id, broker.stopping_at is None)
@@ -274,7 +272,7 @@ def _unfence(draft: PendingDecision, broker: BrokerRegistration) -> Slices[None]
 
 
 def _lead_the_rest(draft: PendingDecision, broker: BrokerRegistration) -> Slices[None]:
-    """Elect for what nobody leads though this live broker may: there was too much for one time."""
+    """Elect leaders for partitions that an earlier, bounded decision left without one."""
     index = draft.image.index
     if broker.live and index.leader_of.get(NO_LEADER):
         of_it = (broker.broker_id,)
@@ -349,7 +347,7 @@ def cordon_refusal(image: Image, newcomers: Replicas, *, where: str = "") -> Ref
 
 
 def cordon_brokers(draft: PendingDecision, command: CordonBrokers) -> BrokersCordoned:
-    """Cordon the brokers or end that, each on its own; what is so already is no error."""
+    """Cordon the brokers or end their cordon, each on its own; no change is no error."""
     word = _BEGIN if command.cordoned else _END
     for broker_id in dict.fromkeys(command.broker_ids):
         broker = draft.image.brokers.get(broker_id)

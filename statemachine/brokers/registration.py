@@ -29,7 +29,7 @@ class BrokerRegistration(Struct, frozen=True, kw_only=True, gc=False):
     leaving: bool = False
     """Whether it is unregistered once it has no replicas and is fenced; as above."""
     fenced_at_ms: int | None = None
-    """Since when it has been fenced, where somebody noted it."""
+    """Since when it has been fenced, if that is known."""
 
     @property
     def live(self) -> bool:

@@ -79,7 +79,7 @@ def judging(image: Image, broker_ids: Collection[BrokerId]) -> Slices[Safety | T
     shown = []
     count = 0
     for topic, number in in_order(index, keys):
-        # Each is looked at once: to remember it would push out what is soon asked for again.
+        # A scan must not evict partitions from the cache of rows.
         partition = topic.partitions.peek(number)
         assert partition is not None
         left = tuple([replica for replica in partition.isr if replica in live])

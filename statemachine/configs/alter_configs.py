@@ -109,7 +109,7 @@ def _altered(
 
 
 def _set(draft: PendingDecision, asked: _Asked) -> Refusal | None:
-    """Record what is asked of one resource, all of it or nothing."""
+    """Record the changes of one resource, all of them or none."""
     resource = asked.resource
     refusal = resource_refusal(draft.image, resource)
     if refusal is not None:

@@ -45,7 +45,7 @@ class Definition(Struct, frozen=True, gc=False):
     name: str
     type: ConfigType
     default: str | None
-    """What is in force where nobody says anything; None is "no value"."""
+    """The value in force if none is set; None is "no value"."""
     documentation: str
     expected: str = "any text"
     """What a valid value is, in words."""

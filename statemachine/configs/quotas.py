@@ -59,7 +59,7 @@ _OF_HOSTS: Final[_Rates] = MappingProxyType({"connection_creation_rate": INT_MAX
 
 
 def alter_client_quotas(draft: PendingDecision, command: AlterClientQuotas) -> ClientQuotasAltered:
-    """Change the quotas of each entity, all that is asked of it or nothing."""
+    """Change the quotas of each entity, all of its changes or none."""
     if command.validate_only:
         draft = draft.scratch()
     counts = Counter(quota_holder(change.entity) for change in command.changes)
@@ -174,7 +174,7 @@ class QuotaFilter(Struct, frozen=True, kw_only=True, gc=False):
 
     type: str
     match: int
-    """A `Match`, or any other number that somebody sent."""
+    """A `Match`, or any other number in the request."""
     name: str | None = None
 
 

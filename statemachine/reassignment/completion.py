@@ -68,7 +68,7 @@ def missing(partition: PartitionRegistration) -> Replicas:
 def completed(
     partition: PartitionRegistration, min_isr: int, now_ms: int = 0
 ) -> PartitionRegistration:
-    """The partition once its step is over; who leads it is for an election to say.
+    """Return the partition after its step; an election decides on its leader.
 
     Before the last step it keeps its target, and waits for the next one from `now_ms` on. It also
     keeps whom the step was to remove, if too few would be in sync without them: brokers have died

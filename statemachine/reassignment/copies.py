@@ -31,7 +31,7 @@ class CopyReport(Struct, frozen=True, kw_only=True, gc=False):
     topic_id: UUID
     partition: int
     bytes_left: int
-    """Until it has what the leader had committed, as far as that can be told from what came."""
+    """An estimate of what it lacks of the records that the leader had committed."""
     bytes_per_s: int
     """Of what came in the last ten seconds."""
     behind_ms: int = 0

@@ -117,7 +117,7 @@ def _shortened(answer: commands.KeyedAnswer) -> _Kept:
 def refused_first(
     parts: Sequence[commands.ReassignmentAltered],
 ) -> tuple[commands.ReassignmentAltered, ...]:
-    """These parts, so that those that somebody has to look at come first; else in their order."""
+    """Return these parts with the refused ones first, otherwise in their order."""
     return tuple(sorted(parts, key=lambda each: each.error is Error.NONE))
 
 

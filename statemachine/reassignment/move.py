@@ -65,7 +65,7 @@ class Move(Struct, frozen=True, kw_only=True, gc=False):
     reason: str = ""
     detail: str = ""
     who: str = ""
-    """Who wanted that state, if anyone did."""
+    """The principal who asked for that state, if anyone did."""
     options: MoveOptions
     """The options in force."""
     left: Left = NOBODY_LEFT
@@ -73,7 +73,7 @@ class Move(Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def id(self) -> MoveId:
-        """Its id, by which it is asked about."""
+        """Its id."""
         return self.begun.id
 
 
@@ -161,7 +161,7 @@ class Owned(Struct, frozen=True, kw_only=True, gc=False):
     """The moves that have set one configuration, or had."""
 
     previous: str | None = None
-    """What its users have set, who have it again once nobody holds it; None is "nothing"."""
+    """The users' value, which is restored once no move holds the configuration; None is none."""
     holders: tuple[MoveId, ...] = ()
     """The moves that need it, in the order in which they took it."""
     lost: tuple[MoveId, ...] = ()

@@ -48,7 +48,7 @@ class MoveBuilder:
     def __init__(self, draft: PendingDecision) -> None:
         self.move_id = draft.image.next_move_id
         self.under_way = NO_MOVE
-        """A move that is there already and brings what was asked for."""
+        """A running move that already has the targets of the request."""
         self._draft = draft
         draft.hold_back()
         self._joined = 0
@@ -91,7 +91,7 @@ class MoveBuilder:
     def _plan(
         self, topic: Topic, number: int, before: PartitionRegistration, target: Replicas
     ) -> None:
-        """The partition belongs to the move, in the place where it was asked for first."""
+        """Put the partition into the plan, in the place of its first occurrence in the request."""
         key = topic.keys[number]
         place = self._places.get(key)
         original = before.base if place is None else self._planned[place].original
@@ -145,7 +145,7 @@ def _by_topic(
 def alter_reassignments(
     draft: PendingDecision, command: commands.AlterReassignments
 ) -> Slices[commands.ReassignmentsAltered]:
-    """Begin, redirect or cancel, each part on its own and in the order asked (KIP-455)."""
+    """Begin, redirect or cancel reassignments, each on its own and in order (KIP-455)."""
     refusal = throttle.rate_refusal(command)
     if refusal is not None:
         parts = tuple([_refused(asked, refusal) for asked in command.reassignments])
@@ -174,7 +174,7 @@ def alter_reassignments(
 
 
 def _steps(draft: PendingDecision, asked: commands.Reassignment) -> tuple[Replicas, ...]:
-    """The replicas after each step; none where the partition has what is asked for."""
+    """Return the replicas after each step; none if the partition has its target replicas."""
     topic = draft.image.topic_named(asked.topic)
     assert topic is not None, f"{asked.topic} is gone amid a request"
     before, after = topic.partition(asked.partition), draft.partition(topic, asked.partition)

@@ -27,13 +27,13 @@ class MoveSummary(Struct, frozen=True, kw_only=True, gc=False):
     stepping: int
     """Those that have one."""
     completed: int
-    """Those that have what was asked for; they do not belong to it any more."""
+    """Those that have their target replicas; they have left the move."""
     left: Left
     """Those that have left it otherwise, by how."""
     outcome: MoveOutcome | None
     """How it has ended; None while it runs."""
     lost: tuple[OwnedKey, ...] = ()
-    """What its throttle had set and users have set since, who keep it."""
+    """Configurations that its throttle had set until users set them."""
 
 
 class PlannedMove(Struct, frozen=True, kw_only=True, gc=False):
@@ -99,7 +99,7 @@ def partitions_of_move(
 
 
 def plan_part(image: Image, move: Move, part: int) -> tuple[PlannedMove, ...]:
-    """A part of what the move asked for, in the order asked; the originals are the way back.
+    """Return a part of the plan of the move, in order; the originals are the way back.
 
     It is read from the log's own bytes: a plan may have 100,000 partitions.
     """

@@ -30,7 +30,7 @@ class State(Enum):
     GROWING = "growing"
     """Its step has begun, and none of those that it adds is in sync yet."""
     CATCHING_UP = "catching-up"
-    """Some are, or the step adds nobody; it is not complete yet."""
+    """Some are in sync, or the step adds no replica; it is not complete yet."""
     WAITING = "waiting"
     """For its first or its next step."""
     PAUSED = "paused"
@@ -64,7 +64,7 @@ class Position(Struct, frozen=True, kw_only=True, gc=False):
     detail: str
     brokers: Replicas
     since_ms: int
-    """Since when it is like this; 0 where nobody noted it."""
+    """Since when it is in this state; 0 if that is unknown."""
     adding: Replicas
     removing: Replicas
 

@@ -16,7 +16,7 @@ from statemachine.vocabulary import NO_LEADER, BrokerId, Replicas
 
 
 class Reason(Enum):
-    """In the order in which they are looked for: the first that holds is the one that is told."""
+    """The reasons why a partition waits, in order of precedence: the first that holds is shown."""
 
     ALL_PAUSED = "all-paused"
     """Somebody has paused all moves."""
@@ -25,7 +25,7 @@ class Reason(Enum):
     HURT = "hurt"
     """A partition of its move lacks replicas that it may not lack; the move rests meanwhile."""
     NO_LEADER = "no-leader"
-    """Nobody leads the partition, so nobody can say who is in sync."""
+    """The partition has no leader, so its ISR cannot change."""
     NO_LIVE_TARGET = "no-live-target"
     """None of the brokers that are to get a replica is alive."""
     NOT_REGISTERED = "not-registered"
@@ -151,7 +151,7 @@ def steps_left(
     live: Live,
     limits: Limits,
 ) -> tuple[Step, ...]:
-    """The steps from here on if every live broker catches up, and who is dead returns at last.
+    """Return the remaining steps if every live broker catches up and dead ones return at last.
 
     A partition that nobody leads is taken to be led by the first of its replicas.
     """

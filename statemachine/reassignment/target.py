@@ -76,7 +76,7 @@ def attached(
     removing = tuple(replica for replica in partition.removing if replica not in target)
     before = partition.base
     at_least = min(len(before), len(target))
-    # Without what it was to make budget for, nobody goes.
+    # A step that adds nothing removes nothing.
     removing = removing[: max(0, len(kept) - at_least)] if adding else ()
     return replace(
         partition,

@@ -55,11 +55,11 @@ Named = tuple[str, int]
 """A partition: its topic and its number."""
 
 Assignment = Mapping[Named, Replicas]
-"""Where the replicas of partitions are or shall be, the preferred leader first."""
+"""The replicas of partitions, the preferred leader first."""
 
 
 class Question(Struct, frozen=True, kw_only=True, gc=False):
-    """One partition: what it keeps, how many it gets besides, from whom, and whom it has now."""
+    """The choice for one partition: `count` brokers of the candidates besides those kept."""
 
     kept: Replicas
     count: int

@@ -68,7 +68,7 @@ class Stay(StrEnum):
     BUSY = "busy"
     """It moves, and keeps a replica on one of them."""
     LEADERLESS = "leaderless"
-    """Nobody leads it: there is nobody to copy it from."""
+    """It has no leader to copy it from."""
 
 
 class Held(Struct, frozen=True, kw_only=True, gc=False):
@@ -80,7 +80,7 @@ class Held(Struct, frozen=True, kw_only=True, gc=False):
     before: Replicas
     """Those of before the step under way, if there is one."""
     final: Replicas
-    """Those that it will have once all that is asked of it is done."""
+    """Its replicas at the end of its reassignment."""
     leader: BrokerId
     stay: Stay
     move: MoveId

@@ -102,7 +102,7 @@ def budget_of(draft: PendingDecision, limits: Limits) -> Slices[Budget]:
 
 
 _NO_POSITION_YET: Final = 1 << 62
-"""Behind every position there is: of those that this decision has attached, in the order asked."""
+"""Behind every position in the queue: of partitions that this decision attaches, in order."""
 
 
 class _Candidate(NamedTuple):

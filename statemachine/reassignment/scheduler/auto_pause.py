@@ -79,7 +79,7 @@ def _cause(
 
 
 def resting(draft: PendingDecision, queue: ReassignmentQueue) -> BitMap:
-    """The queue that pauses hold up. Where all moves are paused, that is not asked."""
+    """Return the positions that pauses of single moves hold up."""
     held = BitMap()
     for move_id in queue.of_move:
         state = _state(draft, move_id)
