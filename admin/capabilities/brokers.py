@@ -16,13 +16,13 @@ from admin.capabilities.schema import (
     names_of,
     unless_refused,
 )
+from statemachine.brokers.registration import BrokerRegistration
 from statemachine.brokers.safety import Safety as Judgement
 from statemachine.brokers.safety import TooMany, judging
 from statemachine.commands import BrokersCordoned, Done, UnregisterBroker
 from statemachine.commands import CordonBrokers as CordonCommand
 from statemachine.errors import Error, Refusal
 from statemachine.image.image import Image
-from statemachine.queries import BrokerDescription, describe_brokers
 from statemachine.slices import Slices
 
 LOOK: Final = "metaquorum brokers list"
@@ -71,7 +71,9 @@ class ListBrokers(Request[Brokers], frozen=True, kw_only=True):
             self,
             lambda image: Brokers(
                 as_of_offset=image.end_offset,
-                brokers=tuple([Broker(**_fields(each)) for each in describe_brokers(image)]),
+                brokers=tuple(
+                    [Broker(**_fields(image, each)) for _, each in sorted(image.brokers.items())]
+                ),
             ),
         )
 
@@ -224,8 +226,8 @@ async def _cordon(broker_ids: Sequence[int], context: Context, *, cordoned: bool
     )
 
 
-def _fields(found: BrokerDescription) -> dict[str, Any]:
-    broker = found.broker
+def _fields(image: Image, broker: BrokerRegistration) -> dict[str, Any]:
+    index = image.index
     running = "alive" if broker.stopping_at is None else "stopping"
     return {
         "broker_id": broker.broker_id,
@@ -234,17 +236,17 @@ def _fields(found: BrokerDescription) -> dict[str, Any]:
         "cordoned": broker.cordoned,
         "to_be_unregistered": broker.leaving,
         "rack": broker.rack,
-        "replicas": found.replica_count,
-        "in_sync": found.in_sync_count,
-        "leaders": found.leader_count,
+        "replicas": index.count(index.replicas_of, broker.broker_id),
+        "in_sync": index.count(index.isr_of, broker.broker_id),
+        "leaders": index.count(index.leader_of, broker.broker_id),
     }
 
 
 def _one(image: Image, broker_id: int) -> DescribedBroker | Refusal:
-    for each in describe_brokers(image):
-        if each.broker.broker_id == broker_id:
-            return DescribedBroker(as_of_offset=image.end_offset, **_fields(each))
-    return _unknown(broker_id)
+    broker = image.brokers.get(broker_id)
+    if broker is None:
+        return _unknown(broker_id)
+    return DescribedBroker(as_of_offset=image.end_offset, **_fields(image, broker))
 
 
 def _judged(image: Image, broker_ids: Sequence[int]) -> Slices[Judgement | Refusal]:

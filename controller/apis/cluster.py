@@ -18,11 +18,12 @@ from quorum.transport.address import Address
 from statemachine.commands import Done, UnregisterBroker
 from statemachine.image.image import Image
 from statemachine.partitions.registration import PartitionRegistration
-from statemachine.queries import TopicDescription, describe_topic
 from statemachine.vocabulary import NO_LEADER
 
 BROKERS: Final = 1
 CONTROLLERS: Final = 2
+
+_NO_ID: Final = UUID(int=0)
 
 
 async def metadata(request: KafkaRequest, service: Service) -> Any:
@@ -151,19 +152,21 @@ def _unnamed(request: KafkaRequest, asked: Any) -> Mapping[str, Any] | None:
 
 
 def _topic(image: Image, name: str | None, topic_id: UUID | None) -> Mapping[str, Any]:
-    topic = describe_topic(image, name if name is not None else (topic_id or UUID(int=0)))
+    topic = image.topic_named(name) if name is not None else image.topics.get(topic_id or _NO_ID)
     if topic is None:
         is_named = name is not None
         error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_named else ErrorCode.UNKNOWN_TOPIC_ID
         return _topic_error(error, name, topic_id)
     return {
         **_topic_error(ErrorCode.NONE, topic.name, topic.topic_id),
-        "partitions": _partitions(image, topic),
+        "partitions": _partitions(image, tuple(topic.existing())),
     }
 
 
-def _partitions(image: Image, topic: TopicDescription) -> Iterable[Mapping[str, Any]]:
-    for number, partition in topic.partitions:
+def _partitions(
+    image: Image, partitions: Iterable[tuple[int, PartitionRegistration]]
+) -> Iterable[Mapping[str, Any]]:
+    for number, partition in partitions:
         has_leader = partition.leader != NO_LEADER
         yield {
             "error_code": ErrorCode.NONE if has_leader else ErrorCode.LEADER_NOT_AVAILABLE,

@@ -51,8 +51,8 @@ from statemachine.commands import (
 )
 from statemachine.errors import Refusal
 from statemachine.image.image import Image
-from statemachine.queries import Underway, reassigned
 from statemachine.reassignment.copies import Told, partition_copies, untold
+from statemachine.reassignment.move_queries import Underway, reassigned
 from statemachine.reassignment.progress import position
 from statemachine.slices import Slices, whole
 

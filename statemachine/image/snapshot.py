@@ -12,6 +12,8 @@ from itertools import islice
 from typing import Any, Final, TypeAlias
 from uuid import UUID
 
+from msgspec.structs import asdict
+
 from statemachine.brokers.registration import BrokerRegistration
 from statemachine.features.features import LEVEL_ELR
 from statemachine.image.bulk_replay import load_values
@@ -245,21 +247,11 @@ def _singles(past: ReadView) -> Iterator[kafka_records.Record]:
 def _registration(
     _id: BrokerId, broker: BrokerRegistration
 ) -> Iterator[kafka_records.RegisterBroker]:
+    fields = asdict(broker)
     yield kafka_records.RegisterBroker(
-        broker_id=broker.broker_id,
-        incarnation_id=broker.incarnation_id,
-        broker_epoch=broker.epoch,
-        endpoints=broker.endpoints,
-        features=broker.features,
-        rack=broker.rack,
-        fenced=broker.fenced,
+        broker_epoch=fields.pop("epoch"),
         in_controlled_shutdown=broker.stopping_at is not None,
-        log_dirs=broker.log_dirs,
-        registered_at=broker.registered_at,
-        stopping_at=broker.stopping_at,
-        cordoned=broker.cordoned,
-        leaving=broker.leaving,
-        fenced_at_ms=broker.fenced_at_ms,
+        **fields,
     )
 
 

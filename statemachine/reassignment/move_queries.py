@@ -1,18 +1,20 @@
-"""Queries about moves for the other packages. They return frozen values.
+"""Queries about moves and the reassignments under way. They return frozen values.
 
-How far a single partition has come is told by its own fields; here are the moves that partitions
-belong to, those that run and those that have ended and are not forgotten yet.
+The moves are those that run and those that have ended and are not forgotten yet.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 from operator import attrgetter
 from uuid import UUID
 
 from msgspec import Struct
 from pyroaring import BitMap
 
+from statemachine.configs.effective import min_isr
 from statemachine.image.image import Image
+from statemachine.image.partition_index import in_order
 from statemachine.image.partition_table import Topic
+from statemachine.partitions.registration import PartitionRegistration
 from statemachine.reassignment.move import Left, Move, OwnedKey
 from statemachine.records.codec import plan_of
 from statemachine.vocabulary import MoveId, MoveOutcome, Replicas
@@ -45,6 +47,24 @@ class PlannedMove(Struct, frozen=True, kw_only=True, gc=False):
     partition: int
     target: Replicas
     original: Replicas
+
+
+class Underway(Struct, frozen=True, kw_only=True, gc=False):
+    """A partition whose replicas are being reassigned."""
+
+    topic: str
+    topic_id: UUID
+    partition: int
+    replicas: Replicas
+    adding: Replicas
+    removing: Replicas
+    target: Replicas
+    """The replicas that it will have, in order."""
+    move_id: MoveId
+    """The move that it belongs to; NO_MOVE where a controller of Kafka's has begun it."""
+    isr: Replicas
+    min_isr: int
+    """In sync must be at least these many, and every adding replica, for the move to complete."""
 
 
 def summary_of(image: Image, move_id: MoveId) -> MoveSummary | None:
@@ -118,3 +138,45 @@ def plan_part(image: Image, move: Move, part: int) -> tuple[PlannedMove, ...]:
             for each in planned.partitions
         ]
     return tuple(found)
+
+
+def reassigned(
+    image: Image, partitions: Collection[tuple[str, int]] | None = None
+) -> Iterator[Underway]:
+    """Yield the reassignments under way (api 46), all or among these, by topic and number.
+
+    The image must not change meanwhile.
+    """
+    if partitions is None:
+        found = in_order(image.index, image.index.moving)
+    else:
+        found = _named(image, partitions)
+    return (
+        _underway(image, topic, number, partition)
+        for topic, number in found
+        if (partition := topic.partition(number)) is not None and partition.moving
+    )
+
+
+def _named(image: Image, partitions: Collection[tuple[str, int]]) -> Iterator[tuple[Topic, int]]:
+    for name, number in sorted(set(partitions)):
+        topic = image.topic_named(name)
+        if topic is not None:
+            yield topic, number
+
+
+def _underway(
+    image: Image, topic: Topic, number: int, partition: PartitionRegistration
+) -> Underway:
+    return Underway(
+        topic=topic.name,
+        topic_id=topic.topic_id,
+        partition=number,
+        replicas=partition.replicas,
+        adding=partition.adding,
+        removing=partition.removing,
+        target=partition.final,
+        move_id=partition.stage.move,
+        isr=partition.isr,
+        min_isr=min_isr(image, topic.name, partition),
+    )

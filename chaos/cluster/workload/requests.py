@@ -18,9 +18,8 @@ from controller.ports import Unavailable
 from statemachine import commands
 from statemachine.errors import Error
 from statemachine.image.image import Image
-from statemachine.queries import reassignments
 from statemachine.reassignment.copies import move_copies
-from statemachine.reassignment.move_queries import summary_of
+from statemachine.reassignment.move_queries import reassigned, summary_of
 from statemachine.vocabulary import TOPIC_RESOURCE, MoveState, Replicas
 
 MOVE_ERRORS: Final = frozenset(
@@ -117,8 +116,8 @@ def list_partition(topic: str, number: int) -> Request:
     """List the reassignment of a partition."""
 
     def read(image: Image) -> Hashable:
-        found = reassignments(image, ((topic, number),))
-        return said.UnderWay(found[0].target) if found else said.NothingUnderWay()
+        found = next(reassigned(image, ((topic, number),)), None)
+        return said.NothingUnderWay() if found is None else said.UnderWay(found.target)
 
     return _query(("partition", topic, str(number)), said.List(), read)
 

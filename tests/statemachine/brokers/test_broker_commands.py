@@ -7,7 +7,6 @@ import pytest
 from statemachine import commands
 from statemachine.commands import BrokerHeartbeat, HeartbeatAnswered
 from statemachine.errors import Error
-from statemachine.queries import describe_broker, describe_brokers
 from statemachine.records import kafka_records
 from statemachine.replay import replay
 from statemachine.vocabulary import NO_LEADER, RECOVERING
@@ -277,12 +276,12 @@ def test_a_move_to_a_broker_that_is_unregistered_waits_and_can_be_cancelled() ->
     assert world.partition().replicas == (1, 2)
 
 
-def test_brokers_are_described_with_what_they_carry() -> None:
+def test_the_index_counts_what_brokers_carry() -> None:
     world = World(broker_count=3)
     world.given(replicas=(1, 2), isr=(1,), leader=1)
     world.given(replicas=(2, 1), isr=(2, 1), leader=2)
-    described = describe_brokers(world.image)
-    assert [
-        (d.broker.broker_id, d.replica_count, d.in_sync_count, d.leader_count) for d in described
-    ] == [(1, 2, 2, 1), (2, 2, 1, 1), (3, 0, 0, 0)]
-    assert describe_broker(world.image, 9) is None
+    index = world.image.index
+    parts = index.replicas_of, index.isr_of, index.leader_of
+    counts = [tuple(index.count(part, each) for part in parts) for each in (1, 2, 3, 9)]
+    assert counts == [(2, 2, 1), (2, 1, 1), (0, 0, 0), (0, 0, 0)]
+    assert [number for _, number in index.partitions(index.replicas_of[2])] == [0, 1]

@@ -6,7 +6,7 @@ import pytest
 
 from statemachine import commands
 from statemachine.errors import Error
-from statemachine.queries import reassignments
+from statemachine.reassignment.move_queries import reassigned
 from statemachine.vocabulary import RECOVERING
 from tests.statemachine.support.world import TOPIC_ID, World
 
@@ -341,18 +341,18 @@ def test_directories_follow_their_replicas(world: World) -> None:
 
 def test_what_is_under_way_is_listed(world: World) -> None:
     world.given(replicas=(1, 2), isr=(1, 2), leader=1)
-    assert reassignments(world.image) == ()
+    assert tuple(reassigned(world.image)) == ()
     world.reassign(3, 1, 4)
-    (listed,) = reassignments(world.image)
+    (listed,) = tuple(reassigned(world.image))
     assert (listed.topic, listed.topic_id, listed.partition) == ("t", TOPIC_ID, 0)
     assert listed.replicas == (1, 2, 3, 4)
     assert (listed.adding, listed.removing, listed.target) == ((4,), (2,), (3, 1, 4))
     assert (listed.isr, listed.min_isr) == ((1, 2, 3), 2)
     asked = [("t", 0), ("t", 1), ("t", 7), ("nope", 0)]
-    assert reassignments(world.image, asked) == (listed,)
-    assert reassignments(world.image, [("t", 1)]) == ()
+    assert tuple(reassigned(world.image, asked)) == (listed,)
+    assert tuple(reassigned(world.image, [("t", 1)])) == ()
     world.ask(commands.DeleteTopics(topics=("t",)))
-    assert reassignments(world.image) == ()
+    assert tuple(reassigned(world.image)) == ()
 
 
 def test_a_request_can_forbid_another_number_of_replicas(world: World) -> None:

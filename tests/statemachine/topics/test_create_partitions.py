@@ -8,7 +8,6 @@ from statemachine import commands
 from statemachine.commands import MorePartitions, PartitionsAdded
 from statemachine.errors import Error
 from statemachine.limits import CREATED_PARTITIONS_MAX, PARTITION_NUMBER_MAX
-from statemachine.queries import describe_topic
 from tests.statemachine.support.world import World, directory
 from tests.statemachine.topics.test_topic_commands import create, new
 
@@ -32,9 +31,9 @@ def grow(
 
 def replicas(world: World, name: str = "n") -> list[tuple[int, ...]]:
     """Those of each partition of a topic."""
-    described = describe_topic(world.image, name)
-    assert described is not None
-    return [partition.replicas for _, partition in described.partitions]
+    topic = world.image.topic_named(name)
+    assert topic is not None
+    return [partition.replicas for _, partition in topic.existing()]
 
 
 def test_new_partitions_go_where_they_would_have_gone_from_the_beginning() -> None:

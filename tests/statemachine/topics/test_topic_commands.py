@@ -14,10 +14,10 @@ from statemachine.commands import NewTopic, TopicCreated
 from statemachine.configs.topic_configs import GONE_WITH_KAFKA_4, TOPIC_CONFIGS, topic_value_refusal
 from statemachine.errors import Error
 from statemachine.limits import CREATED_PARTITIONS_MAX
-from statemachine.queries import describe_topic
 from statemachine.records import kafka_records
 from statemachine.topics import placement
 from statemachine.topics.placement import place
+from statemachine.vocabulary import TOPIC_RESOURCE
 from tests.statemachine.support.world import LEVEL, World, directory
 
 
@@ -41,17 +41,17 @@ def test_a_topic_is_created_with_its_configuration_and_its_partitions() -> None:
     assert answer == TopicCreated(
         name="n", topic_id=UUID(int=1 << 80), partition_count=2, replication_factor=2
     )
-    described = describe_topic(world.image, "n")
+    described = world.image.topic_named("n")
     assert described is not None
-    assert described == describe_topic(world.image, UUID(int=1 << 80))
-    assert described.configs == (("min.insync.replicas", "2"),)
-    for _, partition in described.partitions:
+    assert described is world.image.topics[UUID(int=1 << 80)]
+    assert world.image.configs[(TOPIC_RESOURCE, "n")] == {"min.insync.replicas": "2"}
+    for _, partition in described.existing():
         assert len(partition.replicas) == 2
         assert partition.isr == partition.replicas
         assert partition.leader == partition.replicas[0]
         assert (partition.leader_epoch, partition.partition_epoch) == (0, 0)
         assert partition.directories == tuple(directory(b) for b in partition.replicas)
-    assert describe_topic(world.image, "other") is None
+    assert world.image.topic_named("other") is None
 
 
 def test_a_broker_with_several_directories_is_to_choose_and_one_with_none_has_one() -> None:
@@ -71,27 +71,27 @@ def test_a_broker_with_several_directories_is_to_choose_and_one_with_none_has_on
     )
     world.replay(old)
     create(world, new(assignments=((0, (1, 2, 3)),)))
-    described = describe_topic(world.image, "n")
+    described = world.image.topic_named("n")
     assert described is not None
     unassigned, migrating = UUID(int=1), UUID(int=0)
-    assert described.partitions[0][1].directories == (unassigned, directory(2), migrating)
+    assert next(described.existing())[1].directories == (unassigned, directory(2), migrating)
 
 
 def test_below_level_17_no_directories_are_written() -> None:
     world = World(broker_count=2, level=15)
     create(world, new())
-    described = describe_topic(world.image, "n")
+    described = world.image.topic_named("n")
     assert described is not None
-    assert described.partitions[0][1].directories == ()
+    assert next(described.existing())[1].directories == ()
 
 
 def test_an_assignment_is_taken_as_it_is() -> None:
     world = World(broker_count=3)
     world.fence(3)
     create(world, new(assignments=((1, (2, 1)), (0, (3, 1)))))
-    described = describe_topic(world.image, "n")
+    described = world.image.topic_named("n")
     assert described is not None
-    assert [(p.replicas, p.isr, p.leader) for _, p in described.partitions] == [
+    assert [(p.replicas, p.isr, p.leader) for _, p in described.existing()] == [
         ((3, 1), (1,), 1),
         ((2, 1), (2, 1), 2),
     ]
