@@ -98,8 +98,7 @@ class DecommissionBrokers(NewMove[PlanResult], PlanRequest, frozen=True, kw_only
         return twice(self.broker_ids)
 
     async def carry_out(self, context: Context) -> PlanResult | Refusal:
-        service = context.service
-        brokers = self.broker_ids
+        service, brokers = context.service, self.broker_ids
         pieces, begun = Pieces(context, self, self.key), Begun()
         begun.take(await pieces.done_before(BeginMove(reassignments=())))
         unknown = [] if pieces.is_over else await _never_there(context, brokers)
@@ -169,8 +168,7 @@ class RecommissionBrokers(PlanRequest, frozen=True, kw_only=True):
         return twice(self.broker_ids)
 
     async def carry_out(self, context: Context) -> PlanResult | Refusal:
-        service = context.service
-        brokers = self.broker_ids
+        service, brokers = context.service, self.broker_ids
         pieces = Pieces(context, self, self.key)
         answers = await pieces.done_before(CancelMoves())
         seen = (await service.read(ground)).value

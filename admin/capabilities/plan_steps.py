@@ -8,6 +8,7 @@ what is under way already is found, and only what is missing is begun.
 import asyncio
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import suppress
+from functools import partial
 from hashlib import blake2b
 from typing import Annotated, Any, Final, TypeVar
 
@@ -309,13 +310,9 @@ async def held_now(
     keys = (await service.read(lambda image: keys_of(image, brokers))).value
     found: list[Held] = []
     for start in range(0, len(keys), PIECE_PARTITIONS):
-        piece = keys[start : start + PIECE_PARTITIONS]
-        found += (await service.read(_held(piece, brokers), stale=True)).value
+        reading = partial(held, keys=keys[start : start + PIECE_PARTITIONS], brokers=brokers)
+        found += (await service.read(reading, stale=True)).value
     return found
-
-
-def _held(keys: Sequence[int], brokers: Sequence[BrokerId]) -> Callable[[Image], list[Held]]:
-    return lambda image: held(image, keys, brokers)
 
 
 class Begun:

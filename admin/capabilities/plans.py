@@ -1,8 +1,8 @@
 """Plans for topics: spread them over brokers, or change their replication factor."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Annotated, Final
+from collections.abc import Sequence
+from functools import partial
+from typing import Annotated, Final, TypeAlias
 
 from msgspec import Meta
 
@@ -23,11 +23,10 @@ from admin.capabilities.schema import BrokerId, Context, Route, names_of
 from controller.service import Service
 from statemachine.commands import BeginMove
 from statemachine.errors import Error, Refusal
-from statemachine.image.image import Image
 from statemachine.limits import PLANNED_PARTITIONS_MAX
 from statemachine.reassignment.planner.placing import Assignment, Racks
 from statemachine.reassignment.planner.plans import Unplanned, generate, with_factor
-from statemachine.reassignment.planner.survey import Ground, NoTopic, Piece, ground, topics_piece
+from statemachine.reassignment.planner.survey import Ground, NoTopic, ground, topics_piece
 from statemachine.vocabulary import Replicas
 
 FACTOR_MAX: Final = 32_767
@@ -37,6 +36,7 @@ Takers = Annotated[
     tuple[BrokerId, ...] | None,
     Meta(description="Brokers that may get replicas; null: all that take them"),
 ]
+Standing: TypeAlias = tuple[dict[tuple[str, int], Replicas], list[tuple[str, int]]]
 RackAware = Annotated[bool, Meta(description="Whether to spread replicas over racks")]
 
 
@@ -68,9 +68,9 @@ class GeneratePlan(PlanRequest, frozen=True, kw_only=True):
         standing = await _standing(service, self.topics)
         if isinstance(standing, Refusal):
             return standing
-        if standing.moving:
-            return PlanResult(reason=_moving(standing.moving))
-        current = standing.replicas
+        current, moving = standing
+        if moving:
+            return PlanResult(reason=_moving(moving))
         closed = [each for each in onto if each not in seen.takers]
         plan = await in_pieces(generate(current, racks, closed=closed))
         if isinstance(plan, Unplanned):
@@ -116,8 +116,9 @@ class ChangeReplicationFactor(NewMove[PlanResult], PlanRequest, frozen=True, kw_
         standing = await _standing(service, self.topics)
         if isinstance(standing, Refusal):
             return standing
-        left = {each: had for each, had in standing.replicas.items() if each not in plan}
-        moving = [each for each in standing.moving if each in left]
+        current, underway = standing
+        left = {each: had for each, had in current.items() if each not in plan}
+        moving = [each for each in underway if each in left]
         if moving:
             return PlanResult(reason=_moving(moving))
         takers = [each for each in onto if each in seen.takers]
@@ -195,21 +196,17 @@ def _racks(seen: Ground, onto: Sequence[int], *, heeded: bool) -> Racks | Refusa
     return racks
 
 
-@dataclass(slots=True)
-class _Standing:
-    """The partitions that are planned for."""
-
-    replicas: dict[tuple[str, int], Replicas]
-    moving: list[tuple[str, int]]
-
-
-async def _standing(service: Service, topics: Sequence[str] | None) -> _Standing | Refusal:
+async def _standing(service: Service, topics: Sequence[str] | None) -> Standing | Refusal:
+    """Return the replicas of the partitions to plan for, and those under reassignment."""
     names = topics
     if names is None:
         names = (await service.read(lambda image: sorted(image.topic_ids))).value
-    standing, at = _Standing({}, []), (0, 0)
-    while at[0] < len(names) and len(standing.replicas) <= PLANNED_PARTITIONS_MAX:
-        piece = (await service.read(_piece(names, at), stale=True)).value
+    replicas: dict[tuple[str, int], Replicas] = {}
+    moving: list[tuple[str, int]] = []
+    at = 0, 0
+    while at[0] < len(names) and len(replicas) <= PLANNED_PARTITIONS_MAX:
+        reading = partial(topics_piece, names=names, at=at)
+        piece = (await service.read(reading, stale=True)).value
         if isinstance(piece, NoTopic):
             if topics is not None:
                 reason = f"there is no topic {piece.name}"
@@ -217,14 +214,10 @@ async def _standing(service: Service, topics: Sequence[str] | None) -> _Standing
             # It has been deleted since.
             at = at[0] + 1, 0
             continue
-        standing.replicas |= piece.replicas
-        standing.moving += piece.moving
+        replicas |= piece.replicas
+        moving += piece.moving
         at = piece.next
-    return standing
-
-
-def _piece(names: Sequence[str], at: tuple[int, int]) -> Callable[[Image], Piece | NoTopic]:
-    return lambda image: topics_piece(image, names, at)
+    return replicas, moving
 
 
 def _moving(moving: Sequence[tuple[str, int]]) -> str:

@@ -1,7 +1,8 @@
 """Requests of the HTTP listener, sent through the router of the node as its Kafka listener's."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
+from functools import partial
 from typing import Any, Final, TypeVar
 
 from admin.capabilities import schema
@@ -106,7 +107,7 @@ class Gateway:
         current: dict[Place, Replicas] = {}
         places: list[Place] = list(wanted)
         for start in range(0, len(places), _PIECE):
-            reading = _replicas(places[start : start + _PIECE])
+            reading = partial(_replicas, places=places[start : start + _PIECE])
             current.update((await self._service.read(reading, stale=True)).value)
         return await self._bytes(
             copied(current, {each: wanted[PartitionId(*each)] for each in current})
@@ -132,14 +133,11 @@ def _live_brokers(image: Image) -> list[Address]:
     ]
 
 
-def _replicas(places: Sequence[Place]) -> Callable[[Image], dict[Place, Replicas]]:
-    def read(image: Image) -> dict[Place, Replicas]:
-        found: dict[Place, Replicas] = {}
-        for name, number in places:
-            topic = image.topic_named(name)
-            partition = None if topic is None else topic.partition(number)
-            if partition is not None:
-                found[name, number] = partition.replicas
-        return found
-
-    return read
+def _replicas(image: Image, places: Sequence[Place]) -> dict[Place, Replicas]:
+    found: dict[Place, Replicas] = {}
+    for name, number in places:
+        topic = image.topic_named(name)
+        partition = None if topic is None else topic.partition(number)
+        if partition is not None:
+            found[name, number] = partition.replicas
+    return found
