@@ -8,7 +8,7 @@ class AdminError(Exception):
 
 
 class Unreachable(AdminError):
-    """Nobody could answer in time; says whom we asked, for how long, and what each said last."""
+    """No node answered in time; the message names the nodes, the time and their last errors."""
 
     def __init__(self, message: str, *, may_be_done: bool) -> None:
         """`may_be_done` unless no attempt can have brought about what was asked for."""

@@ -191,7 +191,7 @@ def _time_as_text(entry: AppendTime) -> str:
 
 
 def _time_as_json(entry: AppendTime, file: Path) -> str:
-    """One line of JSON; epoch and time are null where nobody knows."""
+    """One line of JSON; an unknown epoch or time is null."""
     return compact_json(
         {
             "file": str(file),

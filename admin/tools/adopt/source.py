@@ -46,7 +46,7 @@ from statemachine.records.primitives import MalformedRecord
 from statemachine.replay import replay
 
 _COPIED_BYTES: Final = 1024 * 1024
-_FOLDER_FILES: Final = frozenset({"partition.metadata", quorum_state.FILE_NAME})
+_OTHERS: Final = frozenset({"partition.metadata", quorum_state.FILE_NAME})
 
 
 class AdoptError(Exception):
@@ -64,15 +64,15 @@ class Source:
     election: ElectionState
     log_start: Offset
     log_end: OffsetAndEpoch
-    """With the epoch of the checkpoint, where the log holds no batch."""
+    """With the epoch of the checkpoint if the log holds no batch."""
     checkpoint: Checkpoint | None
-    """What the log goes on from; None if it begins at 0."""
+    """The checkpoint that the log continues; None if it begins at 0."""
     checkpoint_ids: tuple[OffsetAndEpoch, ...]
     """Of every checkpoint beside the log, the newest first."""
     cut: Cut | None
-    """What was left half-written at the end of the log; the copy is without it."""
+    """The half-written end of the log, which the copy lacks."""
     passed_over: tuple[str, ...]
-    """What is wrong with checkpoints that are newer than the one used."""
+    """The errors of checkpoints newer than the one used."""
 
     @property
     def node_id(self) -> int:
@@ -120,12 +120,12 @@ def _meta_of(folder: Path) -> MetaProperties:
 
 @contextmanager
 def _at_rest(folder: Path) -> Iterator[None]:
-    """Raise `AdoptError` where another process has the folder, or changes it meanwhile."""
+    """Raise `AdoptError` if another process uses the folder or changes it meanwhile."""
     path = folder / LOCK_NAME
     before = _state_of(folder)
     if path.exists():
         with opened(path, os.O_RDONLY) as fd:
-            # Java's lock of a file, in the kind that a reader may ask for.
+            # Java locks files by lockf; a reader may take only a shared lock.
             try:
                 fcntl.lockf(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
             except OSError as error:
@@ -139,23 +139,19 @@ def _at_rest(folder: Path) -> Iterator[None]:
 
 def _state_of(folder: Path) -> list[tuple[str, int, int]]:
     """Name, size and time of every file that is copied."""
-    return [(str(path), *_size_and_time(path)) for path in _files(folder)]
-
-
-def _size_and_time(path: Path) -> tuple[int, int]:
-    found = path.stat()
-    return found.st_size, found.st_mtime_ns
+    found = [(path, path.stat()) for path in _files(folder)]
+    return [(str(path), stat.st_size, stat.st_mtime_ns) for path, stat in found]
 
 
 def _files(folder: Path) -> list[Path]:
     log = folder / LOG_FOLDER
-    found = [path for path in sorted(log.iterdir()) if _is_copied(path.name)]
+    found = [each for each in sorted(log.iterdir()) if is_log(each.name) or each.name in _OTHERS]
     return [folder / meta_properties.FILE_NAME, *found]
 
 
-def _is_copied(name: str) -> bool:
-    is_log = segment_base(name) is not None or checkpoint_id(name) is not None
-    return is_log or name in _FOLDER_FILES
+def is_log(name: str) -> bool:
+    """Check whether a file is a segment or a checkpoint."""
+    return segment_base(name) is not None or checkpoint_id(name) is not None
 
 
 def _copy_folder(folder: Path, copy: Path) -> None:
@@ -167,7 +163,7 @@ def _copy_folder(folder: Path, copy: Path) -> None:
 
 
 def copy_file(source: Path, target: Path) -> None:
-    """Copy what a file holds, and nothing else of it; durable but for its name."""
+    """Copy the content of a file and nothing else; its name is not synced yet."""
     with source.open("rb") as reading, target.open("xb") as writing:
         shutil.copyfileobj(reading, writing, _COPIED_BYTES)
         writing.flush()
@@ -228,7 +224,7 @@ class History:
 
 
 def read_history(folder: Path, checkpoint: Checkpoint | None) -> History:
-    """Read the log in `folder`, which is a copy of ours; raises `AdoptError`."""
+    """Read the log in `folder`, which must be a copy; raises `AdoptError`."""
     history = History()
     if checkpoint is not None:
         _begin(history, checkpoint)

@@ -11,12 +11,10 @@ from pathlib import Path
 from typing import Final
 
 from admin.tools.adopt.plan import NewController, Plan
-from admin.tools.adopt.source import AdoptError, Source, copy_file
+from admin.tools.adopt.source import AdoptError, copy_file, is_log
 from quorum.core.voter_set import VoterAssignment
-from quorum.log.checkpoint import checkpoint_id
 from quorum.log.filesystem import LOCK_NAME, make_folder, replace_file, sync_folder
 from quorum.log.quorum_state import QuorumStateFile
-from quorum.log.segment import segment_base
 from quorum.log.segmented_log import SegmentedLog
 from quorum.persistent_state import LOG_FOLDER
 from quorum.records.control import ControlType, LeaderChange, encode_control, encode_voters
@@ -123,23 +121,19 @@ def _open_epoch(plan: Plan, folder: Path, now_ms: int) -> None:
 def _replace_log(plan: Plan, target: Path) -> None:
     """Replace the log and the checkpoints of a controller by those that are taken over."""
     for path in target.iterdir():
-        if _is_log(path.name):
+        if is_log(path.name):
             path.unlink()
     for path in _log_of(plan).iterdir():
-        if _is_log(path.name):
+        if is_log(path.name):
             copy_file(path, target / path.name)
 
 
 def _log_of(plan: Plan) -> Path:
     """The present path of the log that is taken over; its folder may have been moved."""
-    best: Source = plan.best
+    best = plan.best
     if best.copy.exists():
         return best.log_folder
     return best.copy.parent / f"controller-{best.node_id}" / DATA / LOG_FOLDER
-
-
-def _is_log(name: str) -> bool:
-    return segment_base(name) is not None or checkpoint_id(name) is not None
 
 
 def _settings(plan: Plan, new: NewController, data: Path) -> str:

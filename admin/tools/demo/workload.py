@@ -1,4 +1,4 @@
-"""A producer at a bounded rate, beside whatever else goes on, and the reading back of it all."""
+"""A producer at a bounded rate, and a consumer that compares what was acknowledged and read."""
 
 import asyncio
 from collections.abc import Iterable, Sequence
@@ -20,14 +20,14 @@ RECORD_BYTES_MIN: Final = _HEAD_BYTES
 
 
 def content(partition: int, number: int, size_bytes: int) -> bytes:
-    """The record of this number: it names itself, over and over, in exactly `size_bytes`."""
+    """The record of this number: partition and number, repeated up to exactly `size_bytes`."""
     assert size_bytes >= RECORD_BYTES_MIN
     head = (_HEAD % (partition, number)).encode()
     return (head * (size_bytes // _HEAD_BYTES + 1))[:size_bytes]
 
 
 def number_of(value: bytes, partition: int) -> int | None:
-    """Return the number of this record, or None if its content is not one of ours."""
+    """Return the number of this record, or None if its content is not as written."""
     head = value[:_HEAD_BYTES]
     try:
         number = int(head[6:-1])
@@ -66,7 +66,7 @@ class Read:
     _last: int = -1
 
     def note(self, offset: int, number: int | None) -> None:
-        """A record was read; `number` is None if its content is not one of ours."""
+        """Count a record that was read; `number` is None if its content is not as written."""
         if number is None:
             self.foreign += 1
             return
@@ -86,9 +86,9 @@ class Balance:
     acknowledged: int
     read: int
     lost: int
-    """Acknowledged, but not there."""
+    """Acknowledged, but not read."""
     elsewhere: int
-    """Acknowledged at another offset than the one where they are."""
+    """Acknowledged at another offset than the one where they were read."""
     duplicated: int
     foreign: int
     disordered: int
@@ -108,7 +108,7 @@ class Balance:
 
 
 def balance(pairs: Iterable[tuple[Written, Read]]) -> Balance:
-    """All partitions compared."""
+    """Compare what was written and read in all partitions."""
     both = list(pairs)
     return Balance(
         acknowledged=sum(len(written.acknowledged) for written, _ in both),
@@ -137,7 +137,7 @@ READ_AGAIN_MS: Final = 100
 
 
 class Workload:
-    """Writes to every partition of a topic, and keeps account of what was acknowledged."""
+    """Writes to every partition of a topic, and records what was acknowledged."""
 
     def __init__(self, producer: Producer, topic: str, partitions: int) -> None:
         self._producer = producer
@@ -152,9 +152,9 @@ class Workload:
         return sum(len(written.acknowledged) for written in self.written)
 
     async def load(self, *, for_ms: int, bytes_max: int) -> int:
-        """Write to all partitions as fast as it goes, for a time; how many bytes it was.
+        """Write to all partitions at full speed, for a time, but no more than `bytes_max`.
 
-        No more than `bytes_max` in all. Returns when everything is acknowledged.
+        Returns the bytes written, once everything is acknowledged.
         """
         loaded_bytes = 0
         begun_ms = monotonic_ms()
@@ -162,7 +162,7 @@ class Workload:
             for partition in range(len(self.written)):
                 await self._send(partition, LOADED_GROUP_RECORDS, LOADED_RECORD_BYTES)
                 loaded_bytes += LOADED_GROUP_RECORDS * LOADED_RECORD_BYTES
-                # Encoding keeps this task busy; what was sent must be able to leave meanwhile.
+                # Encoding keeps this task busy; the producer must be able to send meanwhile.
                 await asyncio.sleep(0)
         await self._producer.flush()
         self.longest_wait_ms = 0
@@ -204,10 +204,10 @@ class Workload:
 async def read_back(
     bootstrap: Sequence[Address], topic: str, written: Sequence[Written], within_ms: int
 ) -> list[Read]:
-    """Everything in the topic up to, at least, the last acknowledged record.
+    """Read everything in the topic, at least up to the last acknowledged record.
 
-    A new leader learns only from its followers' next fetch how much it may show; so the end of
-    what can be read is waited for, at most `within_ms`.
+    A new leader learns its high watermark only from its followers' next fetches, so this waits up
+    to `within_ms` until all acknowledged records can be read.
     """
     partitions = range(len(written))
     found = [Read() for _ in partitions]
