@@ -91,7 +91,10 @@ def from_environment(environ: Mapping[str, str]) -> Iterator[Given]:
 
 def from_file(path: Path) -> Iterator[Given]:
     """The settings of a `.toml` or `.properties` file."""
-    text = _read(path)
+    try:
+        text = read_text(path, FILE_BYTES_MAX)
+    except ValueError as error:
+        raise InvalidSetting(str(error)) from None
     match path.suffix:
         case ".toml":
             yield from _from_toml(text, path)
@@ -102,18 +105,19 @@ def from_file(path: Path) -> Iterator[Given]:
             raise InvalidSetting(f"{path} has {shown}; a configuration is .toml or .properties")
 
 
-def _read(path: Path) -> str:
+def read_text(path: Path, bytes_max: int) -> str:
+    """Return the text of a file that a person has written; raises `ValueError`."""
     try:
         with path.open("rb") as file:
-            content = file.read(FILE_BYTES_MAX + 1)
+            content = file.read(bytes_max + 1)
     except OSError as error:
-        raise InvalidSetting(f"{path} cannot be read: {error.strerror}") from None
-    if len(content) > FILE_BYTES_MAX:
-        raise InvalidSetting(f"{path} is larger than {FILE_BYTES_MAX} bytes: no configuration is")
+        raise ValueError(f"{path} cannot be read: {error.strerror}") from None
+    if len(content) > bytes_max:
+        raise ValueError(f"{path} is larger than {bytes_max} bytes")
     try:
         return content.decode()
     except UnicodeDecodeError as error:
-        raise InvalidSetting(f"{path} is not UTF-8 text: byte {error.start} is wrong") from None
+        raise ValueError(f"{path} is not UTF-8 text: byte {error.start} is wrong") from None
 
 
 def _from_toml(text: str, path: Path) -> Iterator[Given]:

@@ -353,18 +353,3 @@ def run(work: Coroutine[Any, Any, T]) -> T:
         if isinstance(error, AdminError | InvalidPlan | OSError):
             raise click.ClickException(str(error)) from None
         raise
-
-
-def read_text(path: Path, bytes_max: int) -> str:
-    """Return the text of a file named by an option; raises `BadInput` if it cannot be read."""
-    try:
-        with path.open("rb") as file:
-            content = file.read(bytes_max + 1)
-    except OSError as error:
-        raise BadInput(f"{path} cannot be read: {error.strerror}") from None
-    if len(content) > bytes_max:
-        raise BadInput(f"{path} is larger than {bytes_max} bytes")
-    try:
-        return content.decode()
-    except UnicodeDecodeError as error:
-        raise BadInput(f"{path} is not UTF-8 text: byte {error.start} is wrong") from None

@@ -9,11 +9,11 @@ import click
 from admin.cli.options import (
     BROKERS,
     PRIORITY,
+    BadInput,
     Exit,
     Target,
     key_option,
     output_option,
-    read_text,
     stale_option,
     throttle_option,
     with_target,
@@ -114,12 +114,15 @@ async def command(target: Target, **options: Any) -> Exit:
 
 
 def _read(file: Path, parse: Callable[[str], T]) -> T:
+    from admin.config import read_text
     from admin.plan_file import PLAN_BYTES_MAX, InvalidPlan
 
     try:
         return parse(read_text(file, PLAN_BYTES_MAX))
     except InvalidPlan as error:
         raise click.ClickException(f"{file}: {error}") from None
+    except ValueError as error:
+        raise BadInput(str(error)) from None
 
 
 def _action(options: dict[str, Any]) -> str:
