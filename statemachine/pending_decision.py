@@ -77,11 +77,11 @@ class PendingDecision:
         self.image = image
         self.scheduler = scheduler or Scheduler()
         self.now_ms = now_ms
-        """The wall clock, for what is recorded to be shown; 0 where nobody knows."""
+        """The wall clock, recorded for display only; 0 if unknown."""
         self.level = image.level
         self.has_elr = elr_in_force(image.features)
         self.configs: Mapping[Resource, Mapping[str, str]] = image.configs
-        """What is set, after the records so far."""
+        """The configurations after the records so far."""
         self.records: list[kafka_records.Record] = []
         self._recorded: list[kafka_records.Record] | None = None
         self.isr_changes = None
@@ -109,7 +109,7 @@ class PendingDecision:
         self.has_freed_configs = False
         """Whether a move that runs is not throttled any more, with the records so far."""
         self.all_paused = image.all_paused
-        """Who has paused all moves, after the records so far; or None."""
+        """The pause of all moves after the records so far, or None."""
         self.has_waiting = False
 
     def scratch(self) -> "PendingDecision":
@@ -195,7 +195,7 @@ class PendingDecision:
         return self.image.moves.get(move_id) if began is None else begun(began)
 
     def change_move(self, record: own_records.MoveChanged) -> None:
-        """Record what changes about a move."""
+        """Record a change of a move."""
         move = self.move(record.id)
         assert move is not None, f"move {record.id} is changed before it exists"
         self._moves[record.id] = changed(move, record)
@@ -236,7 +236,7 @@ class PendingDecision:
         return min(partitions, count_max)
 
     def register(self, record: kafka_records.RegisterBroker) -> None:
-        """Record what a broker says of itself; a new incarnation has its epoch by the record."""
+        """Record a registration; the record's offset is the epoch of a new incarnation."""
         known = self.image.brokers.get(record.broker_id)
         if known is None or known.incarnation_id != record.incarnation_id:
             self.registered = record

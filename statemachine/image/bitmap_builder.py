@@ -42,7 +42,7 @@ _Keys: TypeAlias = "array[int]"
 
 
 class BitmapBuilder:
-    """The keys of rows that have been added, by what their brokers are to them."""
+    """The keys of added rows, by the parts that brokers play for them."""
 
     __slots__ = ("_held", "_in_sync", "_is_empty", "_isr", "_last", "_leaders", "_led")
 
@@ -54,7 +54,7 @@ class BitmapBuilder:
         self._leaders = _Sorting(leader_of)
         self._is_empty = True
         self._last: _Stretch | None = None
-        """What has been gathered last, and is not passed on yet: more of it may follow."""
+        """The stretch gathered last, which may still grow."""
 
     def gather(self, rows: Rows, places: slice, keys: _Keys, *, rise: bool) -> None:
         """The partitions at these places of the rows have these keys.
@@ -92,7 +92,7 @@ class BitmapBuilder:
         self._leaders.gather(rows.leaders[places], keys, rise=rise)
 
     def settle(self) -> bool:
-        """Put some keys where they belong, which takes a few milliseconds; whether that was all."""
+        """Add some keys to the bitmaps within a few milliseconds; return True if none is left."""
         if not self._is_empty:
             self._pass_on_last()
             room = SETTLED_AT_ONCE
@@ -139,7 +139,7 @@ class _Sorting:
         """The upper half of each of these."""
 
     def gather(self, brokers: _Keys, keys: _Keys, *, rise: bool) -> None:
-        """These brokers have these keys, one each; whether the keys rise."""
+        """Gather a key for each broker; `rise` is True if each key is one above the last."""
         upper = keys[0] >> HALF_BITS
         if not rise or keys[-1] >> HALF_BITS != upper:
             self._take(brokers, keys)

@@ -167,7 +167,7 @@ def _follow(topic: Topic, rows: Rows, begin: int, end: int) -> bool:
 
 
 def _replay_changes(image: Image, values: Sequence[bytes], offset: int, step: int) -> None:
-    """Replay changes of the ISRs of one topic together, and what is between them in its place."""
+    """Replay consecutive ISR changes of one topic together, and all others in their place."""
     if len(values) < _ALIKE_MIN:
         _replay_others(image, values, offset, step)
         return
@@ -184,7 +184,7 @@ def _replay_changes(image: Image, values: Sequence[bytes], offset: int, step: in
 
 
 def _change_isrs(image: Image, changes: IsrsOfTopic, offset: int) -> bool:
-    """Give the partitions these ISRs if each has a row and is named once; return whether it is."""
+    """Change the ISRs if each partition has a row and is named once; otherwise return False."""
     topic = image.topics.get(changes.topic_id)
     if topic is None or len(set(changes.numbers)) < len(changes.numbers):
         return False
@@ -193,7 +193,7 @@ def _change_isrs(image: Image, changes: IsrsOfTopic, offset: int) -> bool:
 
 
 def _replay_others(image: Image, values: Sequence[bytes], offset: int, step: int) -> None:
-    """Replay each by itself; what changes of partitions have in common is decoded once."""
+    """Replay each by itself; equal content of partition changes is decoded once."""
     raw_id, topic = b"", None
     for at, value in zip(count(offset, step), values, strict=False):
         if value.startswith(CHANGE_FRAMES):

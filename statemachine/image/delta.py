@@ -1,4 +1,4 @@
-"""The changes of an image since its follower last asked, for brokers and for the scheduler.
+"""The changes of an image since they were last taken, for brokers and for the scheduler.
 
 The image writes a delta, its follower reads and empties it.
 """
@@ -61,32 +61,23 @@ class SchedulerDelta:
         """Forget all changes. Without a queue none is kept from here on."""
         self._is_kept = is_kept
         self.partitions: dict[int, None] = {}
-        """Keys of the index."""
+        """Keys, in the index, of partitions that are being reassigned, or were."""
         self.brokers: dict[BrokerId, None] = {}
+        """Brokers whose registration changed."""
         self.moves: dict[MoveId, None] = {}
         """Moves whose priority changed."""
         self.has_limits = False
         """Whether configurations changed that every partition of the queue depends on."""
 
     def lose(self) -> None:
-        """The changes do not tell what the image is now."""
+        """Note that the changes do not lead to the present image."""
         self.clear(is_kept=False)
         self.is_lost = True
 
-    def add_partition(self, key: int) -> None:
-        """Add a partition that is being reassigned, or was."""
+    def add(self, changed: dict[int, None], key: int) -> None:
+        """Add an entry to one of the collections of this delta."""
         if self._is_kept:
-            self.partitions[key] = None
-
-    def add_broker(self, broker_id: BrokerId) -> None:
-        """Add a broker whose registration changed."""
-        if self._is_kept:
-            self.brokers[broker_id] = None
-
-    def add_move(self, move_id: MoveId) -> None:
-        """Add a move whose priority changed."""
-        if self._is_kept:
-            self.moves[move_id] = None
+            changed[key] = None
 
     def add_configs(self, before: Mapping[str, str], after: Mapping[str, str]) -> None:
         """Add a change of the configurations of a topic or of the cluster."""

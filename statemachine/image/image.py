@@ -24,11 +24,11 @@ from statemachine.records.row_codec import Rows
 from statemachine.vocabulary import METADATA_VERSION, BrokerId, MoveId, Resource
 
 QuotaHolder = tuple[kafka_records.QuotaEntity, ...]
-"""Whom quotas are for: one part of each type, in the order of the types."""
+"""The entity of a quota: one part of each type, in the order of the types."""
 
 
 def quota_holder(entity: Iterable[kafka_records.QuotaEntity]) -> QuotaHolder:
-    """The entity as the key of its quotas: who wrote a record may have had another order."""
+    """Return the entity as a key; a record may list its parts in another order."""
     by_type = {part.type: part for part in entity}
     return tuple(by_type[kind] for kind in sorted(by_type))
 
@@ -78,13 +78,13 @@ class Image:
         self.moves: dict[MoveId, Move] = {}
         """Those that run, and those that have ended and are not forgotten yet."""
         self.keys: dict[str, own_records.Remembered] = {}
-        """Requests that were asked with a key, and what they were answered."""
+        """The stored answers to requests with an idempotency key."""
         self.owned: dict[OwnedKey, Owned] = {}
-        """Configurations that moves have set, and what they were before."""
+        """Configurations that moves have set, with their values before."""
         self.owners: dict[MoveId, int] = {}
         """The number of entries of `owned` that name each move."""
         self.singles: dict[str, Any] = {}
-        """What there is one of, by the name of the property that tells it."""
+        """Single values, by the name of their property."""
         self.transaction: Transaction | None = None
         self.index = PartitionIndex()
         self.common = SharedState()
@@ -126,7 +126,7 @@ class Image:
     # What the owner of an image asks of it.
 
     def begin_undo_log(self, offset: int) -> None:
-        """From here on keep what it takes to undo: all below `offset` is committed.
+        """Begin to keep undo entries; everything below `offset` is committed.
 
         For the active controller, before it replays anything that is not committed.
         """
@@ -171,7 +171,7 @@ class Image:
         self.end_offset = end_offset
 
     def begin_read_view(self, end: int) -> ReadView:
-        """From here on keep what the image was when it ended at `end`; until `end_read_view`.
+        """Begin a view of the image as it was at `end`, which `end_read_view` ends.
 
         Nothing below `end` will be undone. What has been replayed since can be: it is left out.
         """
@@ -194,7 +194,7 @@ class Image:
             self._read_view = None
 
     def become(self, other: "Image") -> None:
-        """Be what `other` is, which has just been loaded and is nobody else's.
+        """Take the content of `other`, which has just been loaded and has no other owner.
 
         For whoever watches, all that was and all that is counts as touched. A past goes on being
         read from what there was.
@@ -219,7 +219,7 @@ class Image:
                 delta.deleted[topic_id] = topic
 
     def watch(self) -> None:
-        """From here on remember what is touched, for `drain`."""
+        """Begin to collect changes for `drain`."""
         self._delta = MetadataDelta()
 
     def drain(self) -> MetadataDelta:
@@ -262,7 +262,7 @@ class Image:
         after: PartitionRegistration | None,
         known: PartitionRegistration | None = None,
     ) -> None:
-        """The partition is `after`; None is "does not exist". Before it was what is `known`."""
+        """Set a partition; None removes it. `known` is the value before, if the caller has it."""
         before = topic.partition(number) if known is None else known
         if before is None:
             if after is None:
@@ -281,7 +281,7 @@ class Image:
         self._overwrote(topic, number, before)
 
     def add_rows(self, topic: Topic, rows: Rows, places: slice, offset: int) -> None:
-        """The topic has these partitions more; the index is to be settled before it is asked."""
+        """Append these partitions to the topic; the index must be settled before it is read."""
         first = len(topic.partitions)
         self.index.add_rows(topic, rows, places)
         if self._read_view is not None:
@@ -334,7 +334,7 @@ class Image:
         """Set the registration of a broker; None removes it."""
         self.put(self.brokers, broker_id, broker)
         if self.index.delta is not None:
-            self.index.delta.add_broker(broker_id)
+            self.index.delta.add(self.index.delta.brokers, broker_id)
         if self._delta is not None:
             self._delta.brokers[broker_id] = None
 
@@ -348,13 +348,10 @@ class Image:
 
     def set_move(self, move_id: MoveId, move: Move | None) -> None:
         """Set a move; None removes it."""
-        before = self.moves.get(move_id)
-        if (
-            before is not None
-            and move is not None
-            and before.options.priority != move.options.priority
-        ):
-            self.index.change_priority(move_id)
+        before, delta = self.moves.get(move_id), self.index.delta
+        priorities = {each.options.priority for each in (before, move) if each is not None}
+        if delta is not None and len(priorities) > 1:
+            delta.add(delta.moves, move_id)
         self.put(self.moves, move_id, move)
 
     def begin_transaction(self, offset: int) -> None:
@@ -386,7 +383,7 @@ class Image:
             self._delta.partitions[(topic.topic_id, number)] = None
 
     def _restore(self, past: ReadView, undo: Callable[..., None], arguments: list[Any]) -> None:
-        """Let the past be as it was before the change that this call undoes."""
+        """Note in the view the value before the change that this call undoes."""
         if undo in (Image.set_partition, Image._set_row):
             past.partitions.restore(*arguments)
         elif undo is Image.put:

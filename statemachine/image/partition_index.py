@@ -69,11 +69,6 @@ class PartitionIndex:
         self.delta: SchedulerDelta | None = None
         """The changes that the scheduler of an active controller follows."""
 
-    def change_priority(self, move_id: MoveId) -> None:
-        """Tell the scheduler that the move has another priority."""
-        if self.delta is not None:
-            self.delta.add_move(move_id)
-
     def lose_delta(self) -> None:
         """Tell the scheduler that the image was rewound or replaced."""
         if self.delta is not None:
@@ -108,12 +103,12 @@ class PartitionIndex:
         self._gathering.gather(rows, places, keys, rise=rise)
 
     def settle(self) -> None:
-        """Let the bitmaps know of all rows that have been added."""
+        """Add the keys of all added rows to the bitmaps."""
         while not self._gathering.settle():
             pass
 
     def settle_some(self) -> bool:
-        """As `settle`, for a few milliseconds; whether they know of all."""
+        """Settle for a few milliseconds; return True if nothing is left."""
         return self._gathering.settle()
 
     def take_key(self, key: int) -> None:
@@ -176,7 +171,7 @@ class PartitionIndex:
     ) -> None:
         """Update the entries about moves; one of the two is moving."""
         if self.delta is not None:
-            self.delta.add_partition(key)
+            self.delta.add(self.delta.partitions, key)
         was, now = _moving(before), _moving(after)
         if was.steps is not now.steps:
             _mark(self.moving, key, now.steps is not None)

@@ -141,13 +141,13 @@ class PartitionTable:
         self._made = {}
 
     def make_room(self, count: int) -> None:
-        """Let there be places for so many."""
+        """Extend the table to at least so many places."""
         if count > self._count:
             self._rows += bytes((count - self._count) * self._form.size)
             self._count = count
 
     def trim(self) -> None:
-        """Let there be no places behind the last partition."""
+        """Remove the places behind the last partition."""
         size, count = self._form.size, self._count
         while count and not self._rows[(count - 1) * size] and count - 1 not in self._others:
             count -= 1
@@ -155,7 +155,7 @@ class PartitionTable:
         del self._rows[count * size :]
 
     def copy(self) -> "PartitionTable":
-        """The same partitions; what changes in one of the two does not change in the other."""
+        """Return an independent copy."""
         other = PartitionTable(self.common)
         other._count, other._form = self._count, self._form
         other._rows = bytearray(self._rows)
@@ -244,7 +244,7 @@ class PartitionTable:
         return UpdatedRows(form.isr_of(fields, replicas), isr, places, [])
 
     def row(self, number: int) -> bytes | None:
-        """The row itself, which says the same whatever becomes of it; None where it is none."""
+        """A copy of the row, or None if the partition has none."""
         if not 0 <= number < self._count:
             return None
         size = self._form.size
@@ -252,14 +252,14 @@ class PartitionTable:
         return row if row[0] else None
 
     def said_by(self, row: bytes) -> PartitionRegistration:
-        """The partition that a row says which these columns have, or had."""
+        """Decode a row that this table has, or had."""
         form = form_of(row)
         return self._value(form, form.whole.unpack(row))
 
     def encoded(
         self, number: int, topic_id: bytes, version: int, row: bytes | None = None
     ) -> bytes | None:
-        """The value of the record that says the row; None where it is none, or the version cannot.
+        """Encode the row as a Partition record; None if there is none or `version` cannot.
 
         `topic_id` is that of the topic; `row` is given where it is what the columns had once.
         """
@@ -287,7 +287,7 @@ class PartitionTable:
         )
 
     def _value(self, form: Form, fields: Fields) -> PartitionRegistration:
-        """The partition that a row says. What `Form` says of its fields is said again for speed."""
+        """Decode the fields of a row. Repeats methods of `Form` inline for speed."""
         count = fields[0]
         replicas = fields[FIRST_REPLICA : FIRST_REPLICA + count]
         directories: Directories = ()
@@ -346,7 +346,7 @@ class PartitionTable:
             return False
 
     def _place(self, row_at: int, replicas: Replicas, directories: Directories) -> bool:
-        """Let the row have these replicas in these directories; whether those have numbers."""
+        """Write the replicas and directories; return False if a directory has no number."""
         numbers, form = self.common.directories.of(directories), self._form
         if numbers is None:
             return False
@@ -387,12 +387,12 @@ class Topic:
         return [number for number, key in enumerate(self.keys) if key != NO_KEY]
 
     def make_room(self, number: int) -> None:
-        """Let there be a place for the partition of this number."""
+        """Extend the table to the partition of this number."""
         self.partitions.make_room(number + 1)
         self.keys.extend(repeat(NO_KEY, len(self.partitions) - len(self.keys)))
 
     def trim(self) -> None:
-        """Let there be no places behind the last partition."""
+        """Remove the places behind the last partition."""
         self.partitions.trim()
         del self.keys[len(self.partitions) :]
 

@@ -18,7 +18,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 Kept = bytes | PartitionRegistration | None
-"""A row, or what was none, or None where nothing was."""
+"""A row, a value that has no row, or None if there was no partition."""
 
 TABLES: Final = (
     "brokers",
@@ -40,7 +40,7 @@ LISTED_AT_ONCE: Final = 10_000
 
 
 class TableView(Generic[K, V]):
-    """One table of an image as it was; what it held is kept as it is overwritten."""
+    """One table of an image as it was; overwritten entries are kept."""
 
     __slots__ = ("_gone", "_kept", "_keys", "_live", "_unlisted")
 
@@ -150,7 +150,7 @@ class PartitionsView:
 
 
 class ReadView:
-    """All of an image as it was when it ended at `end`. The image says what it overwrites."""
+    """All of an image as it was at `end`. The image hands in what it overwrites."""
 
     __slots__ = ("_by_id", "end", "partitions", "tables", "transaction")
 

@@ -37,7 +37,7 @@ LOADED_AT_ONCE: Final = 2_000
 """Records that are loaded before anyone else gets a turn: a few milliseconds."""
 
 UNCOMMITTED_RECORDS_MAX: Final = 10_000
-"""What is not committed has to be looked through when a snapshot begins: a few milliseconds."""
+"""Uncommitted records that are searched when a snapshot begins: a few milliseconds."""
 
 LEVEL_STOPPING_BROKERS: Final = 7
 """From here on a registration can say that its broker is stopping; no level of ours is lower."""
@@ -138,7 +138,7 @@ class Loading:
 
 
 def load(image: Image, values: Iterable[bytes], end_offset: int) -> None:
-    """Let an empty image be what these records say, all at once; raises as `Loading`."""
+    """Load these records into an empty image at once; raises as `Loading`."""
     loading = Loading(image, values, end_offset)
     while not loading.go_on():
         pass

@@ -31,13 +31,13 @@ FIRST_REPLICA: Final = 6
 """Where the replicas begin among the fields of a row."""
 
 DoesNotFit = error
-"""What a row has no room for is answered with this."""
+"""Raised for a value that does not fit into a row."""
 
 Fields = tuple[Any, ...]
-"""What `Form.whole` unpacks."""
+"""The fields that `Form.whole` unpacks."""
 
 Split = tuple[bytes, int, int, bytes]
-"""What `Form.split` unpacks."""
+"""The fields that `Form.split` unpacks."""
 
 
 class Form:
@@ -73,9 +73,9 @@ class Form:
         """The replicas and the numbers, from `replicas_at` on."""
         self.replicas_at = self.head.size
         self.isr = Struct(f">i{width}s")
-        """What changes with the ISR alone."""
+        """The fields that change with the ISR alone."""
         self.split = Struct(f">{_EPOCHS_AT}sii{self.size - _PLACES_AT}s")
-        """The two epochs, and what stands before and behind them: many rows have the same."""
+        """The two epochs, with the bytes before and behind them, which many rows share."""
         self.in_order = [bytes(range(count)).ljust(width, _FILLING) for count in range(width + 1)]
         """The places of an ISR of all replicas in their order, by how many they are."""
 
@@ -91,18 +91,18 @@ class Form:
             return None
 
     def replicas_of(self, fields: Fields) -> Replicas:
-        """The replicas that a row says; none where it is no row."""
+        """The replicas of a row; none if it is void."""
         return fields[FIRST_REPLICA : FIRST_REPLICA + fields[0]]
 
     def isr_of(self, fields: Fields, replicas: Replicas) -> Replicas:
-        """The ISR that it says."""
+        """The ISR of a row."""
         places = fields[_PLACES]
         if places == self.in_order[len(replicas)]:
             return replicas
         return tuple([replicas[place] for place in places if place != NO_PLACE])
 
     def numbers_of(self, fields: Fields) -> Fields:
-        """The numbers of the directories that it says; none where they are not known."""
+        """The directory numbers of a row; none if they are not known."""
         first = self.first_number
         return fields[first : first + fields[0]] if fields[2] else ()
 
@@ -121,7 +121,7 @@ _FORMS_BY_SIZE: Final = {form.size: form for form in FORMS}
 
 
 def form_of(row: bytes) -> Form:
-    """The form of a row by itself, which its size tells."""
+    """The form of a row, by its size."""
     return _FORMS_BY_SIZE[len(row)]
 
 
@@ -271,7 +271,7 @@ def _blank(form: Form, alike: SameShapeRecords) -> bytearray:
 
 
 def _number(rows: bytearray, form: Form, alike: SameShapeRecords, directories: Numbers) -> bool:
-    """Let the rows have the directories of their records; whether all have numbers."""
+    """Write the directories of the records; return False if one has no number."""
     try:
         raw = b"".join(map(directories.__getitem__, alike.directories()))
     except LookupError:
@@ -289,7 +289,7 @@ def _say_isr(
     isr: list["array[int]"],
     leaders: "array[int]",
 ) -> bool:
-    """Let the rows have the ISRs and leaders of their records; whether they can."""
+    """Write the ISRs and leaders of the records; return False if one does not fit."""
     isrs = zip(*isr, strict=True) if isr else repeat((), len(leaders))
     for at, (members, in_sync, leader) in enumerate(
         zip(zip(*replicas, strict=True), isrs, leaders, strict=True)

@@ -75,7 +75,7 @@ def _shape(version: int, replicas: int, in_sync: int, *, has_directories: bool) 
 
 
 def shape_of(value: bytes, replicas_max: int) -> Shape | None:
-    """The shape of a record that says an ordinary partition, which this may not be."""
+    """The shape of a record of an ordinary partition, or None for any other record."""
     if not value.startswith(PARTITION_FRAMES) or len(value) <= _REPLICAS_AT:
         return None
     version, replicas = value[2], value[_REPLICAS_AT] - 1
@@ -98,7 +98,7 @@ class SameShapeRecords:
     __slots__ = ("_columns", "count", "data", "shape")
 
     def __init__(self, shape: Shape, values: list[bytes]) -> None:
-        """All of them are as long as the shape says, and no more is known of them."""
+        """All values have the size of the shape; nothing more is checked."""
         self.shape = shape
         self.data = b"".join(values)
         self.count = len(values)
