@@ -10,11 +10,9 @@ from uuid import UUID
 from msgspec import Struct
 from pyroaring import BitMap
 
-from statemachine.configs.effective import min_isr
 from statemachine.image.image import Image
 from statemachine.image.partition_index import in_order
 from statemachine.image.partition_table import Topic
-from statemachine.partitions.registration import PartitionRegistration
 from statemachine.reassignment.move import Left, Move, OwnedKey
 from statemachine.records.codec import plan_of
 from statemachine.vocabulary import MoveId, MoveOutcome, Replicas
@@ -50,7 +48,7 @@ class PlannedMove(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Underway(Struct, frozen=True, kw_only=True, gc=False):
-    """A partition whose replicas are being reassigned."""
+    """A partition under reassignment."""
 
     topic: str
     topic_id: UUID
@@ -59,12 +57,9 @@ class Underway(Struct, frozen=True, kw_only=True, gc=False):
     adding: Replicas
     removing: Replicas
     target: Replicas
-    """The replicas that it will have, in order."""
+    """The final replicas, in order."""
     move_id: MoveId
     """The move that it belongs to; NO_MOVE where a controller of Kafka's has begun it."""
-    isr: Replicas
-    min_isr: int
-    """In sync must be at least these many, and every adding replica, for the move to complete."""
 
 
 def summary_of(image: Image, move_id: MoveId) -> MoveSummary | None:
@@ -152,7 +147,16 @@ def reassigned(
     else:
         found = _named(image, partitions)
     return (
-        _underway(image, topic, number, partition)
+        Underway(
+            topic=topic.name,
+            topic_id=topic.topic_id,
+            partition=number,
+            replicas=partition.replicas,
+            adding=partition.adding,
+            removing=partition.removing,
+            target=partition.final,
+            move_id=partition.stage.move,
+        )
         for topic, number in found
         if (partition := topic.partition(number)) is not None and partition.moving
     )
@@ -163,20 +167,3 @@ def _named(image: Image, partitions: Collection[tuple[str, int]]) -> Iterator[tu
         topic = image.topic_named(name)
         if topic is not None:
             yield topic, number
-
-
-def _underway(
-    image: Image, topic: Topic, number: int, partition: PartitionRegistration
-) -> Underway:
-    return Underway(
-        topic=topic.name,
-        topic_id=topic.topic_id,
-        partition=number,
-        replicas=partition.replicas,
-        adding=partition.adding,
-        removing=partition.removing,
-        target=partition.final,
-        move_id=partition.stage.move,
-        isr=partition.isr,
-        min_isr=min_isr(image, topic.name, partition),
-    )
