@@ -17,7 +17,7 @@ from tests.controller.sliced_controller import Sliced
 
 pytestmark = pytest.mark.interpreted
 
-CALLS_MAX: Final = 88
+CALLS_MAX: Final = 83
 """From the command to its record among the proposals, and the image that says it."""
 
 
