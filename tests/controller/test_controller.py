@@ -164,9 +164,9 @@ async def test_a_broker_that_falls_silent_is_fenced_and_its_partitions_get_new_l
         sessions = controller.heartbeats
         assert sessions is not None
         for broker_id in (101, 102):
-            sessions.touch(broker_id, 0, clock())
+            sessions.touch(broker_id, clock(), 0)
         clock.ms += SESSION_TIMEOUT_MS - 1
-        sessions.touch(102, 0, clock())
+        sessions.touch(102, clock(), 0)
         assert controller.sweep() == SESSION_SWEEP_MS_MIN, "a moment before the first one ends"
         assert not controller.image.brokers[101].fenced
         clock.ms += 1

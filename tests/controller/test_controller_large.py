@@ -82,9 +82,9 @@ async def test_a_broker_with_more_partitions_than_a_batch_holds_is_fenced(tmp_pa
         await join(controller, 101, 102)
         await asked(controller, many("large", 25_000))
         assert controller.heartbeats is not None
-        controller.heartbeats.touch(101, 0, clock())
+        controller.heartbeats.touch(101, clock(), 0)
         clock.ms += SESSION_TIMEOUT_MS
-        controller.heartbeats.touch(102, 0, clock())
+        controller.heartbeats.touch(102, clock(), 0)
         controller.sweep()
         # The work of one decision is bounded; that it is not over shows: the broker is not fenced.
         image = controller.image

@@ -286,7 +286,7 @@ def test_a_controller_asks_itself_once_for_what_waits_for_its_turn(
     monkeypatch.setattr(event_queue, "SLICE_US", 1)
     lone.ask(moves("a", MANY, 103, 104))
     assert lone.controller.heartbeats is not None
-    lone.controller.heartbeats.touch(101, 0, lone.now_ms - SESSION_TIMEOUT_MS)
+    lone.controller.heartbeats.touch(101, lone.now_ms - SESSION_TIMEOUT_MS, 0)
     for _ in range(50):
         lone.controller.sweep()
         lone.controller.advance_moves()
