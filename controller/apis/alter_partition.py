@@ -43,17 +43,17 @@ _ANSWER_HEAD: Final = Struct(">ih")
 _NO_TAGS: Final = b"\x00"
 _CONTINUED: Final = 0x80
 """A varint whose first byte is below this has no other."""
-_ALIKE_MIN: Final = 2
-"""Partitions of one topic that are read together."""
-_REMEMBERED_MEMBERS_MAX: Final = 30
-_REMEMBERED_MAX: Final = 1 << 10
-"""ISRs that are remembered as they are asked for, and how large they are: half a megabyte."""
+_UNIFORM_MIN: Final = 2
+"""The fewest partitions of one topic that are read together."""
+_CACHED_MEMBERS_MAX: Final = 30
+_CACHED_ISRS_MAX: Final = 1 << 10
+"""Encoded ISRs in the cache, and the members of one: half a megabyte."""
 _FORMS_MAX: Final = 64
-"""Lengths of an ISR whose packing is remembered; real ones are a handful."""
+"""Lengths of an ISR whose packer is in the cache; real ones are a handful."""
 
 
 def read_request(version: int, body: Data) -> AlterPartition:
-    """The command that a request of this version carries; raises `Malformed`."""
+    """Return the command in a request of this version; raises `Malformed`."""
     proposals: list[IsrProposal] = []
     try:
         broker_id, broker_epoch = _SENDER.unpack_from(body)
@@ -71,7 +71,7 @@ def read_request(version: int, body: Data) -> AlterPartition:
 
 
 def write_answer(answer: PartitionsAltered) -> bytes:
-    """The body of the response, the same in every version."""
+    """Encode the response, which is the same in every version."""
     if len(answer.partitions) == 1:
         (altered,) = answer.partitions
         head, topic_id = _ANSWER_HEAD.pack(0, answer.error.code), altered.topic_id.bytes
@@ -85,7 +85,7 @@ def write_answer(answer: PartitionsAltered) -> bytes:
 
 
 def write_refusal(error: int) -> bytes:
-    """The body of a response that says this error of the whole request."""
+    """Encode a response with this error for the whole request."""
     return b"".join((_ANSWER_HEAD.pack(0, error), *_counted([]), _NO_TAGS))
 
 
@@ -93,9 +93,9 @@ def _read_topic(version: int, body: Data, at: int, proposals: list[IsrProposal])
     raw_id = bytes(body[at : at + _UUID_BYTES])
     count, at = _count(body, at + _UUID_BYTES)
     topic_id = uuid_of(raw_id)
-    if count >= _ALIKE_MIN:
+    if count >= _UNIFORM_MIN:
         read = len(proposals)
-        end = _read_alike(version, body, at, count, topic_id, proposals)
+        end = _read_uniform(version, body, at, count, topic_id, proposals)
         if end is not None:
             return _past_tags(body, end)
         del proposals[read:]
@@ -116,15 +116,15 @@ def _read_topic(version: int, body: Data, at: int, proposals: list[IsrProposal])
     return _past_tags(body, at)
 
 
-def _read_alike(
+def _read_uniform(
     version: int, body: Data, at: int, count: int, topic_id: UUID, proposals: list[IsrProposal]
 ) -> int | None:
-    """Read so many partitions, and return where they end; None if not all are laid out alike.
+    """Read `count` partitions of one layout and return their end; None if their layouts differ.
 
-    A request about a thousand partitions mostly has ISRs of one size, and no tagged fields.
+    A request about a thousand partitions mostly has ISRs of one size and no tagged fields.
     """
     claimed = body[at + _PARTITION_HEAD.size]
-    if not 0 < claimed <= _REMEMBERED_MEMBERS_MAX + 1:
+    if not 0 < claimed <= _CACHED_MEMBERS_MAX + 1:
         return None
     form = _item(version, claimed - 1)
     size = form.size
@@ -139,10 +139,10 @@ def _read_alike(
     for partition, leader_epoch, raw, recovery, partition_epoch in form.iter_unpack(items):
         isr = known.get(raw)
         if isr is None:
-            remembered = _members(version, raw)
-            if remembered is None:
+            cached = _members(version, raw)
+            if cached is None:
                 return None
-            isr = known[raw] = remembered
+            isr = known[raw] = cached
         proposals.append(
             IsrProposal(
                 topic_id=topic_id,
@@ -158,20 +158,20 @@ def _read_alike(
 
 @lru_cache
 def _item(version: int, members: int) -> Struct:
-    """A partition with an ISR of this size, in which nothing has tagged fields."""
+    """Return the layout of a partition with an ISR of this size and no tagged fields."""
     return Struct(f">ii{1 + members * _member_bytes(version)}sbix")
 
 
 def _member_bytes(version: int) -> int:
-    """Of a member without tagged fields, and of the end of these where there may be any."""
+    """Return the size of a member without tagged fields, with their count if it has one."""
     return _ID.size if version < _BROKER_EPOCHS_FROM else _MEMBER.size + len(_NO_TAGS)
 
 
-@lru_cache(_REMEMBERED_MAX)
+@lru_cache(_CACHED_ISRS_MAX)
 def _members(version: int, raw: bytes) -> tuple[IsrMember, ...] | None:
-    """The members that these bytes say, with their count; None where they have tagged fields.
+    """Decode a count and its members; None if they have tagged fields.
 
-    The same few members come again and again, for brokers seldom start.
+    The same few members come again and again, because brokers seldom restart.
     """
     if version < _BROKER_EPOCHS_FROM:
         return tuple([IsrMember(broker_id) for (broker_id,) in _ID.iter_unpack(raw[1:])])
@@ -182,13 +182,13 @@ def _members(version: int, raw: bytes) -> tuple[IsrMember, ...] | None:
 
 
 def _isr(version: int, body: Data, at: int) -> tuple[tuple[IsrMember, ...], int]:
-    """The members from `at` on; before version 3 nobody says with which epoch they fetched."""
+    """Decode the members at `at`; before version 3 they have no broker epochs."""
     claimed = body[at]
     end = at + 1 + (claimed - 1) * _member_bytes(version)
-    if 0 < claimed <= _REMEMBERED_MEMBERS_MAX + 1 and end <= len(body):
-        remembered = _members(version, bytes(body[at:end]))
-        if remembered is not None:
-            return remembered, end
+    if 0 < claimed <= _CACHED_MEMBERS_MAX + 1 and end <= len(body):
+        cached = _members(version, bytes(body[at:end]))
+        if cached is not None:
+            return cached, end
     members: list[IsrMember] = []
     count, at = _count(body, at)
     for _ in range(count):
@@ -214,7 +214,7 @@ def _count(body: Data, at: int) -> tuple[int, int]:
 
 
 def _past_tags(body: Data, at: int) -> int:
-    """Past the tagged fields at `at`: there is none that we know, and unknown ones are allowed."""
+    """Return the position after the tagged fields at `at`, all of which are unknown."""
     if not body[at]:
         return at + 1
     count, at = read_uvarint(body, at)
@@ -228,7 +228,7 @@ def _past_tags(body: Data, at: int) -> int:
 
 
 def _counted(items: list[bytes]) -> list[bytes]:
-    """The items of a compact array, behind their count."""
+    """Return the parts of a compact array: its count and its items."""
     return [uvarint(len(items) + 1), *items]
 
 

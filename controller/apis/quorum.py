@@ -23,9 +23,6 @@ from quorum.core.voter_set import Endpoint, Voter
 from quorum.protocol.errors import ErrorCode
 from quorum.protocol.raft_types import METADATA_PARTITION, METADATA_TOPIC
 
-TARGET_FROM = 2
-"""The version of the answer that says who is to vote."""
-
 
 async def describe_quorum(request: KafkaRequest, service: Service) -> Any:
     asked = [
@@ -64,7 +61,7 @@ async def describe_quorum(request: KafkaRequest, service: Service) -> Any:
 
 def _target(request: KafkaRequest, found: QuorumDescription) -> dict[str, Any]:
     """Fields of ours, for a client of ours: the target voters, and full disks."""
-    if request.version < TARGET_FROM or request.extension is None:
+    if request.extension is None:
         return {}
     target = found.target_voters or ()
     return {
