@@ -156,7 +156,7 @@ class Rival:
 
     def _write(self, node: NodePlan, settings: Mapping[str, str]) -> None:
         (self.folder / node.name).mkdir(parents=True, exist_ok=True)
-        write_atomically(self._file(node, SETTINGS_FILE), kafka_brokers.as_text(settings))
+        write_atomically(self._file(node, SETTINGS_FILE), local_plan.as_properties(settings))
         write_atomically(self._file(node, LOGGING_FILE), self.runtime.release.logging_file)
 
     def _file(self, node: NodePlan, name: str) -> Path:

@@ -11,7 +11,13 @@ from typing import Final
 
 from admin.settings import SETTINGS, Role
 from admin.tools.kafka_runtime import Runtime
-from admin.tools.local_plan import ClusterPlan, NodePlan, log_dir, write_atomically
+from admin.tools.local_plan import (
+    ClusterPlan,
+    NodePlan,
+    as_properties,
+    log_dir,
+    write_atomically,
+)
 from quorum.core.vocabulary import ReplicaId
 from quorum.log.meta_properties import load_or_create
 from quorum.transport.address import Address
@@ -85,12 +91,6 @@ def format_storage(log_dir: Path, cluster_id: str, node_id: int, rng: random.Ran
     load_or_create(log_dir, cluster_id, ReplicaId(node_id), rng=rng)
 
 
-def as_text(values: Mapping[str, str]) -> str:
-    """A properties file; of what can stand in the values here, only backslashes are escaped."""
-    lines = (f"{name}={value}".replace("\\", "\\\\") for name, value in values.items())
-    return "\n".join(["# Written once by `metaquorum local`; it may be edited.", *lines, ""])
-
-
 SETTINGS_FILE: Final = "server.properties"
 LOGGING_FILE: Final = "logging.properties"
 
@@ -127,7 +127,7 @@ def write_files(
             more=of_brokers,
         )
         for name, text in (
-            (SETTINGS_FILE, as_text(values)),
+            (SETTINGS_FILE, as_properties(values)),
             (LOGGING_FILE, runtime.release.logging_file),
         ):
             if not (home / name).exists():

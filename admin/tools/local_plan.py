@@ -145,18 +145,22 @@ def write_settings(folder: Path, plan: ClusterPlan, more: Mapping[str, str]) -> 
             continue
         path.parent.mkdir(parents=True, exist_ok=True)
         settings = {
-            "process.roles": node.role.value,
-            "node.id": str(node.id),
+            "process.roles": node.role,
+            "node.id": node.id,
             "cluster.id": plan.cluster_id,
-            "listeners": str(node.kafka),
-            **({} if node.http is None else {"http.listener": str(node.http)}),
-            "log.dir": str(log_dir(folder, node)),
+            "listeners": node.kafka,
+            **({} if node.http is None else {"http.listener": node.http}),
+            "log.dir": log_dir(folder, node),
             "quorum.voters": voters,
             **{name: value for name, value in more.items() if node.role in SETTINGS[name].roles},
         }
-        lines = [f"{name}={value}" for name, value in settings.items()]
-        text = "\n".join(["# Written once by `metaquorum local`; it may be edited.", *lines, ""])
-        write_atomically(path, text)
+        write_atomically(path, as_properties(settings))
+
+
+def as_properties(values: Mapping[str, object], command: str = "local") -> str:
+    """A properties file; of what can stand in the values here, only backslashes are escaped."""
+    lines = (f"{name}={value}".replace("\\", "\\\\") for name, value in values.items())
+    return "\n".join([f"# Written once by `metaquorum {command}`; it may be edited.", *lines, ""])
 
 
 def log_dir(folder: Path, node: NodePlan) -> Path:

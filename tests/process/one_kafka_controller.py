@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 
-from admin.tools.kafka_brokers import as_text
 from admin.tools.kafka_runtime import Runtime
+from admin.tools.local_plan import as_properties
 from quorum.log.segment import TORN_BYTES_MAX
 from quorum.log.segment_reader import batches_of
 from quorum.persistent_state import LOG_FOLDER
@@ -84,7 +84,7 @@ class KafkaController:
             # It takes snapshots of its own all the time.
             "metadata.log.max.record.bytes.between.snapshots": "2048",
         }
-        self.settings.write_text(as_text(values), encoding="utf-8")
+        self.settings.write_text(as_properties(values), encoding="utf-8")
         logging = self.home / "logging.properties"
         logging.write_text(self.runtime.release.logging_file, encoding="utf-8")
         said = tools.run(FORMAT, ("format", "-t", cluster_id, "-c", str(self.settings), *how))

@@ -14,6 +14,7 @@ from typing import Final
 import pytest
 
 from admin.tools import kafka_brokers
+from admin.tools.local_plan import as_properties
 from quorum.transport.address import Address
 from tests.admin.tools.old_controllers import fingerprint
 from tests.process.local_process import metaquorum
@@ -176,7 +177,7 @@ def test_a_broker_of_that_cluster_leads_again_what_it_led(adopted: Adopted, tmp_
         voters_in_log=True,
         more={},
     )
-    properties.write_text(kafka_brokers.as_text(settings))
+    properties.write_text(as_properties(settings))
     logging.write_text(kafka.release.logging_file)
     with (
         running(adopted.starts, tmp_path / "said.log"),

@@ -18,6 +18,7 @@ from typing import Final
 
 from admin.tools import kafka_brokers
 from admin.tools.kafka_runtime import Runtime
+from admin.tools.local_plan import as_properties
 from quorum.transport.address import Address
 from tests.support.ports import free_ports
 
@@ -64,7 +65,7 @@ def _make(runtime: Runtime, home: Path, archive: Path) -> None:
         voters_in_log=False,
         more={"process.roles": "broker,controller", "listeners": listeners},
     )
-    settings.write_text(kafka_brokers.as_text(values), encoding="utf-8")
+    settings.write_text(as_properties(values), encoding="utf-8")
     logging.write_text(runtime.release.logging_file, encoding="utf-8")
     java, *rest = runtime.broker(settings, logging)
     log = home / "broker.log"

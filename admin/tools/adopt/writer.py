@@ -12,6 +12,7 @@ from typing import Final
 
 from admin.tools.adopt.plan import NewController, Plan
 from admin.tools.adopt.source import AdoptError, copy_file, is_log
+from admin.tools.local_plan import as_properties
 from quorum.core.voter_set import VoterAssignment
 from quorum.log.filesystem import LOCK_NAME, make_folder, replace_file, sync_folder
 from quorum.log.quorum_state import QuorumStateFile
@@ -138,13 +139,12 @@ def _log_of(plan: Plan) -> Path:
 
 def _settings(plan: Plan, new: NewController, data: Path) -> str:
     voters = ",".join(f"{id_}@{address}" for id_, address in sorted(plan.voters.items()))
-    lines = [
-        "# Written once by `metaquorum adopt`; it may be edited.",
-        "process.roles=controller",
-        f"node.id={new.node_id}",
-        f"cluster.id={plan.cluster_id}",
-        f"listeners={new.address}",
-        f"log.dir={data.absolute()}",
-        f"quorum.voters={voters}",
-    ]
-    return "\n".join([*lines, ""])
+    settings = {
+        "process.roles": "controller",
+        "node.id": new.node_id,
+        "cluster.id": plan.cluster_id,
+        "listeners": new.address,
+        "log.dir": data.absolute(),
+        "quorum.voters": voters,
+    }
+    return as_properties(settings, "adopt")
