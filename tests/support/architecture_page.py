@@ -20,6 +20,7 @@ REQUEST_PATH: Final[Mapping[str, tuple[str, ...]]] = {
         "quorum/transport/inbound.py",
         "controller/apis/controller_apis.py",
         "controller/apis/request.py",
+        "controller/apis/router.py",
         "controller/apis/reassignments.py",
         "controller/service.py",
         "controller/quorum_controller.py",
