@@ -9,6 +9,7 @@ from statemachine import commands
 from statemachine.decide import decide
 from statemachine.image.image import Image
 from statemachine.reassignment.scheduler import advance as step_starter
+from statemachine.reassignment.scheduler.state import Scheduler
 from statemachine.reassignment.settings import PARALLEL_PARTITIONS, PARALLEL_REPLICAS
 from statemachine.reassignment.step import step
 from statemachine.replay import replay
@@ -37,9 +38,9 @@ class Work:
         return counting
 
 
-def carried_out(image: Image, command: commands.Command) -> int:
+def carried_out(image: Image, command: commands.Command, scheduler: Scheduler) -> int:
     """Decide and replay without the checks of `World`, which look at everything each time."""
-    decision = decide(image, command)
+    decision = decide(image, command, scheduler=scheduler)
     for record in decision.records:
         replay(image, record, image.end_offset)
     return len(decision.records)
@@ -59,13 +60,13 @@ def moved(count: int, monkeypatch: pytest.MonkeyPatch) -> Work:
     topic = image.topics[TOPIC_ID]
     for number in range(1, count):
         image.set_partition(topic, number, world.partition())
-    work = Work()
+    scheduler, work = Scheduler(image), Work()
     monkeypatch.setattr(step_starter, "step", work.counted(step))
     asked = tuple(
         commands.Reassignment(topic="t", partition=number, replicas=(1, 3))
         for number in range(count)
     )
-    work.records = carried_out(image, commands.AlterReassignments(reassignments=asked))
+    work.records = carried_out(image, commands.AlterReassignments(reassignments=asked), scheduler)
     while image.index.stepping:
         numbers = [number for _, number in image.index.partitions(image.index.stepping)]
         assert len(numbers) <= AT_ONCE
@@ -74,7 +75,7 @@ def moved(count: int, monkeypatch: pytest.MonkeyPatch) -> Work:
             broker_epoch=world.epoch(1),
             proposals=tuple(world.proposal((1, 2, 3), number) for number in numbers),
         )
-        work.records += carried_out(image, caught_up)
+        work.records += carried_out(image, caught_up, scheduler)
     assert not image.index.moving
     monkeypatch.undo()
     return work
