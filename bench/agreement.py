@@ -1,4 +1,4 @@
-"""Compare the state of the cluster with the answers: figures without a check prove nothing."""
+"""Check that the state of the cluster matches the answers; otherwise the figures are worthless."""
 
 import asyncio
 from collections.abc import Sequence
@@ -6,22 +6,22 @@ from typing import Any, Final
 
 from admin.client.admin_client import AdminClient
 from admin.client.channels import Channels, Form
-from bench.asker import Claim
 from bench.brokers import TIMEOUT_MS
 from bench.faults import RunFailed
+from bench.isr_connection import Claim
 from quorum.protocol.apis import ApiKey
 from quorum.transport.address import Address
 
 TRIES: Final = 100
 PAUSE_MS: Final = 20
-"""Followers learn of the last commits a moment later than the leader answers them."""
+"""The time limit for followers to apply the last commits, after the leader has answered them."""
 
 
 async def check(
     topic: str, controllers: Sequence[Address], leader: Address, claims: Sequence[Claim]
 ) -> None:
-    """Raise `RunFailed` unless every controller has the ISRs, and the leader the epochs, of
-    `claims`."""
+    """Raise `RunFailed` unless every controller has the ISRs of `claims` and the leader has their
+    epochs."""
     await check_epochs(leader, claims)
     for controller in controllers:
         async with AdminClient([controller], is_controller=True) as admin:
@@ -49,7 +49,8 @@ async def _check_isrs(
 async def check_epochs(leader: Address, claims: Sequence[Claim]) -> None:
     """Raise `RunFailed` unless the leader has the ISRs and the epochs of `claims`.
 
-    It asks for each ISR as it is: that changes nothing, and is refused unless all epochs are right.
+    It requests the ISR that each partition already has. The request changes nothing, and the leader
+    refuses it if an epoch is wrong.
     """
     channels = Channels("bench-check")
     try:

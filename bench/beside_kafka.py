@@ -1,8 +1,8 @@
-"""Our controllers beside Kafka's own, with the same brokers of Kafka and the same clients.
+"""Compare our controllers with Kafka's, with the same Kafka brokers and the same clients.
 
-In each round a cluster with three of our controllers goes through all steps, then one with three of
-Kafka's, each with three brokers and alone on the machine. Medians are compared; the table says
-what the controllers must reach.
+Each round runs all steps on a cluster with three of our controllers, then on one with three of
+Kafka's controllers. Each cluster has three brokers and runs alone on the machine. The table
+compares the medians and gives the targets.
 """
 
 import random
@@ -35,7 +35,7 @@ Values = dict[Side, dict[str, list[float]]]
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class RunOptions:
     """The steps to measure, and the number of rounds."""
 
     rounds: int
@@ -46,18 +46,18 @@ class Wish:
         return f"python -m bench.beside_kafka --rounds {self.rounds}{only}"
 
 
-async def measure(folder: Path, wish: Wish, runtime: Runtime) -> Values:
-    """Every value of both sides, in clusters that are made in `folder` and thrown away."""
+async def measure(folder: Path, options: RunOptions, runtime: Runtime) -> Values:
+    """Measure both sides, in temporary clusters in `folder`; return every value."""
     values: Values = {side: {} for side in Side}
-    for turn in range(wish.rounds):
+    for turn in range(options.rounds):
         for side in Side:
             rng = random.Random()
             home = folder / f"{side.name.lower()}-{turn}"
             plan = settle(home, Wanted(controllers=3, brokers=4, base_port=0), rng)
             rival = Rival(side=side, folder=home, plan=replace(plan, kafka=KAFKA), runtime=runtime)
-            click.echo(f"round {turn + 1} of {wish.rounds}, {side} controllers", err=True)
+            click.echo(f"round {turn + 1} of {options.rounds}, {side} controllers", err=True)
             async with RivalCluster(rival, rng) as cluster:
-                await _round(cluster, wish.steps, values[side])
+                await _round(cluster, options.steps, values[side])
     return values
 
 
@@ -73,7 +73,7 @@ async def _round(
 
 
 def facts(folder: Path, runtime: Runtime) -> dict[str, str]:
-    """The facts that a reader needs to compare."""
+    """The facts that a reader needs to compare the figures."""
     p50_ms, p99_ms = machine.fdatasync_ms(folder)
     return {
         **machine.facts(),
@@ -98,19 +98,19 @@ def facts(folder: Path, runtime: Runtime) -> dict[str, str]:
 @document_option
 def command(rounds: int, only: tuple[str, ...], folder: Path | None, document: Path | None) -> None:
     """Compare our controllers with Kafka's on this machine."""
-    wish = Wish(rounds, only or tuple(STEPS))
+    options = RunOptions(rounds, only or tuple(STEPS))
     try:
         machine.check()
         section = None if document is None else Section(document, SECTION)
         runtime = find_runtime(KAFKA, click.echo)
         with workplace(folder) as (place, runner):
             known = facts(place, runtime)
-            values = runner.run(measure(place, wish, runtime))
+            values = runner.run(measure(place, options, runtime))
     except* (RunFailed, LocalError, AdminError, NoResponse, Unavailable) as failures:
         raise click.ClickException("; ".join(map(str, failures.exceptions))) from None
     click.echo(table(values))
     if section is not None:
-        section.write(described(str(wish), known, values))
+        section.write(described(str(options), known, values))
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
-"""Our controllers beside other replicated logs: etcd, Kafka's controllers and PySyncObj, in turns.
+"""Compare our controllers with other replicated logs: etcd, Kafka's controllers and PySyncObj.
 
-In each round every side goes through the same step, one after the other, in a cluster of its own
-and alone on the machine; then the next step. Medians are compared; the table says what ours must
-reach. The clients are as cheap as we could make them for each protocol: AlterPartition by patched
-frames for ours and for Kafka's, Put by patched gRPC frames for etcd, calls inside the leader for
+Each round runs one step on every side in sequence, each in its own cluster and alone on the
+machine, then the next step. The table compares the medians and gives our targets. For each protocol
+the client uses as little processor time as possible: patched AlterPartition frames for our
+controllers and Kafka's, patched gRPC frames with a Put for etcd, calls inside the leader for
 PySyncObj.
 """
 
@@ -17,12 +17,12 @@ import click
 
 from admin.tools.kafka_runtime import Runtime, Unavailable, find_runtime
 from bench import machine
-from bench.asker import check_patching
 from bench.faults import RunFailed
+from bench.isr_connection import check_patching
 from bench.options import document_option, folder_option, only_option, side_option, workplace
 from bench.peers import downloads
 from bench.peers.figures import KAFKA, SIDES, described, table
-from bench.peers.steps import STEPS, Wish
+from bench.peers.steps import STEPS, RunOptions
 from bench.report import Section
 from bench.rivals import version_of
 from bench.turns import measured, rounds_option, seconds_option
@@ -40,14 +40,14 @@ class Run:
     rounds: int
     seconds: float
     kills: int
-    """In all rounds together."""
+    """The number of kills in all rounds together."""
     steps: Sequence[str]
     sides: Sequence[str]
 
     @property
-    def wish(self) -> Wish:
-        """The loads of each round."""
-        return Wish(self.seconds, math.ceil(self.kills / self.rounds))
+    def options(self) -> RunOptions:
+        """The options of each round."""
+        return RunOptions(self.seconds, math.ceil(self.kills / self.rounds))
 
     def __str__(self) -> str:
         words = [f"--rounds {self.rounds} --seconds {self.seconds:g} --kills {self.kills}"]
@@ -57,7 +57,7 @@ class Run:
 
 
 def facts(folder: Path, kafka: Runtime | None) -> dict[str, str]:
-    """The facts that a reader needs to compare, including `kafka` if it is measured."""
+    """The facts that a reader needs to compare the figures, including `kafka` if it is measured."""
     p50_ms, p99_ms = machine.fdatasync_ms(folder)
     java = {} if kafka is None else {"Java": version_of(kafka.java)}
     return {
@@ -69,7 +69,7 @@ def facts(folder: Path, kafka: Runtime | None) -> dict[str, str]:
 
 
 def without_kafka(sides: Sequence[str]) -> tuple[Runtime | None, dict[str, str]]:
-    """The programs that run Kafka, or the reason to leave it out."""
+    """The programs that run Kafka, or the reason that it is left out."""
     if KAFKA not in sides:
         return None, {}
     try:
@@ -87,7 +87,7 @@ def without_kafka(sides: Sequence[str]) -> tuple[Runtime | None, dict[str, str]]
     type=click.IntRange(1, KILLS_MAX),
     default=KILLS,
     show_default=True,
-    help="Of our leader, in all rounds together; others are killed less often.",
+    help="Kills of our leader, in all rounds together; other leaders are killed less often.",
 )
 @only_option(STEPS)
 @side_option(SIDES)
@@ -113,7 +113,7 @@ def command(
         with workplace(folder) as (place, runner):
             known = facts(place, kafka)
             steps = {name: STEPS[name] for name in run.steps}
-            values = runner.run(measured(place, rounds, steps, wanted, run.wish))
+            values = runner.run(measured(place, rounds, steps, wanted, run.options))
     except* (RunFailed, NetworkFault) as failures:
         raise click.ClickException("; ".join(map(str, failures.exceptions))) from None
     click.echo(table(values, left_out))

@@ -1,7 +1,7 @@
-"""Brokers as the controllers see them: registered, unfenced, kept alive by heartbeats.
+"""Simulated brokers: registered, unfenced, and kept alive by heartbeats.
 
-There is no broker behind them: no data, no listener. What they say to the controllers is what a
-broker says (KIP-631), in the same requests.
+They have no data and no listener. They send the controllers the same requests as a real broker
+(KIP-631).
 """
 
 import asyncio
@@ -20,14 +20,14 @@ TIMEOUT_MS: Final = 30_000
 """The time limit of a request, which may wait behind a hundred thousand partitions."""
 UNFENCE_TRIES: Final = 100
 
-# Incarnations and directories need ids that are told apart, and above those that are reserved.
+# Incarnations and directories need distinct ids above the reserved ones.
 _INCARNATION_BASE: Final = 0xBE_0000 << 64
 _DIRECTORY_BASE: Final = 0xD1_0000 << 64
 _ANY_PORT: Final = 9_092
 
 
 class Brokers:
-    """Asks the active controller at `leader`; use `beat` as a task while they are to live."""
+    """Brokers registered at the active controller `leader`; the task `beat` keeps them alive."""
 
     def __init__(self, leader: Address, cluster_id: str) -> None:
         self._leader = leader
@@ -37,7 +37,7 @@ class Brokers:
         """The broker epoch of each broker, by id."""
 
     async def register(self, broker_ids: Sequence[int]) -> None:
-        """Register the brokers, which read every level of every feature, and unfence them."""
+        """Register the brokers with support for every level of every feature, and unfence them."""
         for broker_id in broker_ids:
             fill = self._registration(broker_id)
             answer = await self._ask(ApiKey.BROKER_REGISTRATION, fill)
@@ -55,7 +55,7 @@ class Brokers:
         """Keep the brokers alive until cancelled; raises `RunFailed` if one is fenced."""
         while True:
             await asyncio.sleep(HEARTBEAT_MS / 1_000)
-            # All at once: where each takes its time, the last one would come too late.
+            # Concurrently: in sequence, the last heartbeat could be late if each one is slow.
             broker_ids = tuple(self.epochs)
             answers = await asyncio.gather(*map(self._heartbeat, broker_ids))
             for broker_id, answer in zip(broker_ids, answers, strict=True):
@@ -73,7 +73,7 @@ class Brokers:
             return form.request(
                 broker_id=broker_id,
                 broker_epoch=epoch,
-                # It has applied its own registration, which is all that a heartbeat must show.
+                # The broker must show only that it has applied its own registration.
                 current_metadata_offset=epoch,
                 want_fence=False,
                 want_shut_down=False,

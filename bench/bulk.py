@@ -1,7 +1,7 @@
-"""Requests about many partitions at once, written before the clock runs and read after it stops.
+"""Bulk requests: encoded before the measurement starts and decoded after it ends.
 
-Both kinds of controllers get the same bytes. The client shares the processor with those it
-measures: while it is timed it only hands over bytes, and takes note of the answer's.
+Both kinds of controllers get the same bytes. The client shares the processor with the measured
+controllers, so during the measurement it only sends bytes and stores those of the response.
 """
 
 import asyncio
@@ -34,21 +34,21 @@ VERSIONS: Final = {
 _CLIENT_ID: Final = "bench"
 _CORRELATION_BYTES: Final = 4
 _NO_TAGS_BYTES: Final = 1
-"""Of the header of an answer; every version here is a flexible one."""
+"""The size of a response header; every version used here is flexible."""
 
 
 def form_of(api_key: ApiKey) -> Form:
-    """The form of the requests of this kind."""
+    """The message builder for requests of this API."""
     return Form(api_key, VERSIONS[api_key], PATIENCE)
 
 
 def framed(form: Form, payload: Any) -> bytes:
-    """The request as it goes over the wire."""
+    """Encode the request as a frame."""
     return frames.encode_request(form.api_key, form.version, 0, _CLIENT_ID, payload)
 
 
 def read(api_key: ApiKey, frame: bytes) -> Any:
-    """kio's value of the answer in a frame; raises `RunFailed` for what cannot be read."""
+    """Decode the response in a frame with kio; raises `RunFailed` if that fails."""
     try:
         body = frame[_CORRELATION_BYTES + _NO_TAGS_BYTES :]
         return codec.decode_response(api_key, VERSIONS[api_key], body)
@@ -57,7 +57,7 @@ def read(api_key: ApiKey, frame: bytes) -> Any:
 
 
 class Bulk(asyncio.Protocol):
-    """One connection to the leader, with one request under way."""
+    """A connection to the leader with one request in flight."""
 
     def __init__(self) -> None:
         self._splitter = FrameSplitter(frame_bytes_max=1 << 30)
@@ -78,7 +78,7 @@ class Bulk(asyncio.Protocol):
             self._answer.set_exception(RunFailed(f"the connection ended: {exc}"))
 
     async def ask(self, frame: bytes) -> bytes:
-        """The frame of the answer; raises `RunFailed` if there is none."""
+        """Send the request and return the frame of the response; raises `RunFailed` without one."""
         assert self._transport is not None
         self._answer = asyncio.get_running_loop().create_future()
         self._transport.write(frame)
@@ -97,7 +97,7 @@ class Bulk(asyncio.Protocol):
 
 @asynccontextmanager
 async def connected(leader: Address) -> AsyncIterator[Bulk]:
-    """A connection to the leader, closed at the end."""
+    """Connect to the leader for the duration of the context."""
     bulk = Bulk()
     await asyncio.get_running_loop().create_connection(lambda: bulk, *leader)
     try:
@@ -107,7 +107,7 @@ async def connected(leader: Address) -> AsyncIterator[Bulk]:
 
 
 async def timed(leader: Address, frames: Sequence[bytes]) -> tuple[float, list[bytes]]:
-    """Seconds from the first request to the last answer, one after the other; and the answers."""
+    """Send the requests in sequence; return the seconds that this took, and the responses."""
     async with connected(leader) as bulk:
         begun = perf_counter()
         answers = [await bulk.ask(frame) for frame in frames]
@@ -115,7 +115,7 @@ async def timed(leader: Address, frames: Sequence[bytes]) -> tuple[float, list[b
 
 
 def check(api_key: ApiKey, answers: Iterable[bytes]) -> list[Any]:
-    """kio's values of the answers; raises `RunFailed` unless each says that all was done."""
+    """Decode the responses with kio; raises `RunFailed` if one has an error."""
     values = [read(api_key, each) for each in answers]
     for value in values:
         for error, what in _errors(value):

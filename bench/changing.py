@@ -1,8 +1,8 @@
-"""ISRs of a thousand partitions that shrink and grow, request after request.
+"""Shrink and expand the ISRs of a thousand partitions, request after request.
 
-Both requests are written once by kio. From one to the next only the partition epochs change: they
-stand at equal distances, as the partitions are of one topic, so that their bytes are patched a
-thousand at a time.
+kio encodes both requests once. From one request to the next only the partition epochs change. All
+partitions are in one topic, so the epochs are at equal distances, and the client patches a thousand
+of them at a time.
 """
 
 from collections.abc import Mapping
@@ -21,8 +21,8 @@ _EPOCH_BYTES: Final = 4
 _MARK: Final = 0x01_01_01_01
 
 
-class Wishes:
-    """One ISR for all partitions of a population, of one leader and in one topic."""
+class IsrRequests:
+    """Requests for one ISR size, for all partitions of a population with one leader and topic."""
 
     def __init__(self, population: Population, isr_size: int, epochs: Mapping[int, int]) -> None:
         held = [replace(each, isr=each.replicas[:isr_size]) for each in population.held]
@@ -40,15 +40,16 @@ class Wishes:
         self._answer_bytes: int | None = None
 
     def frame(self, epoch: int) -> bytes:
-        """The request while all partitions have this epoch."""
+        """Encode the request for partitions that all have this epoch."""
         for part, byte in zip(self._slices, epoch.to_bytes(_EPOCH_BYTES, "big"), strict=True):
             self._frame[part] = bytes((byte,)) * self.count
         return bytes(self._frame)
 
     def check(self, answer: bytes) -> None:
-        """Raise `RunFailed` unless it is that of a change.
+        """Raise `RunFailed` unless the response confirms the change.
 
-        The first one is read; where one has another length, a partition has another answer.
+        The first response is decoded. Later ones must have the same length: a different length
+        means a different result for some partition.
         """
         if self._answer_bytes != len(answer):
             check(ApiKey.ALTER_PARTITION, [answer])
@@ -65,24 +66,24 @@ class Wishes:
 async def changes_each_second(
     leader: Address, population: Population, epochs: Mapping[int, int], seconds: float
 ) -> float:
-    """Changes of partitions in a second, after a second of warm-up; all partitions are new."""
+    """Return the partition changes per second after a second of warm-up; all partitions are new."""
     full = len(population.held[0].replicas)
-    wishes = [Wishes(population, full - 1, epochs), Wishes(population, full, epochs)]
+    requests = [IsrRequests(population, full - 1, epochs), IsrRequests(population, full, epochs)]
     async with connected(leader) as bulk:
-        epoch = await _change(bulk, wishes, 0, WARM_UP_SECONDS)
+        epoch = await _change(bulk, requests, 0, WARM_UP_SECONDS)
         begun, first = perf_counter(), epoch
-        epoch = await _change(bulk, wishes, epoch, seconds)
+        epoch = await _change(bulk, requests, epoch, seconds)
         rate = (epoch - first) * len(population.held) / (perf_counter() - begun)
-        # It is as it was answered, or this would be refused; and it changes nothing.
-        wishes[epoch % 2 - 1].check(await bulk.ask(wishes[epoch % 2 - 1].frame(epoch)))
+        # It changes nothing. The leader refuses it unless its state matches the responses.
+        requests[epoch % 2 - 1].check(await bulk.ask(requests[epoch % 2 - 1].frame(epoch)))
     return rate
 
 
-async def _change(bulk: Bulk, wishes: list[Wishes], epoch: int, seconds: float) -> int:
-    """Change ISRs for so long, and return the epoch that the partitions then have."""
+async def _change(bulk: Bulk, requests: list[IsrRequests], epoch: int, seconds: float) -> int:
+    """Change ISRs for this duration, and return the final epoch of the partitions."""
     end = perf_counter() + seconds
     while perf_counter() < end:
-        wish = wishes[epoch % 2]
-        wish.check(await bulk.ask(wish.frame(epoch)))
+        request = requests[epoch % 2]
+        request.check(await bulk.ask(request.frame(epoch)))
         epoch += 1
     return epoch

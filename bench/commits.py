@@ -1,10 +1,10 @@
 """Commits per second of three controllers, and their latency.
 
-Three controller processes on this machine, each with its own folder and with fsync, three
-registered brokers, one topic. Each connection speaks for the leader of one partition, which loses
-a member of its ISR and gets it back, again and again: one AlterPartition after the other, each of
-them a record that a majority has on disk before it is answered. At the end, what the last answers
-said is compared with what every controller says.
+Three controller processes run on this machine, each with its own folder and with fsync, with three
+registered brokers and one topic. Each connection acts as the leader of one partition and repeatedly
+removes a member from its ISR and adds it again. Each AlterPartition request writes one record,
+which a majority has on disk before the response. At the end, the state of every controller is
+compared with the last responses.
 """
 
 import asyncio
@@ -22,9 +22,9 @@ from admin.client.channels import NoResponse
 from admin.tools.local_cluster import LocalCluster
 from admin.tools.local_plan import LocalError, Wanted, settle
 from bench import agreement, machine
-from bench.asker import Asker, Claim, check_patching
 from bench.brokers import Brokers
 from bench.faults import RunFailed
+from bench.isr_connection import Claim, IsrConnection, check_patching
 from bench.load import Load
 from bench.options import document_option, folder_option, workplace
 from bench.report import Processes, Row, Section, described, table
@@ -40,8 +40,8 @@ SECTION: Final = "commits"
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
-    """The loads to measure, how often and how long."""
+class RunOptions:
+    """The loads to measure, and the number and duration of their runs."""
 
     loads: Sequence[int]
     seconds: float
@@ -53,8 +53,8 @@ class Wish:
         return f"python -m bench.commits --seconds {self.seconds:g}{best_of}{''.join(loads)}"
 
 
-async def measure(cluster: LocalCluster, wish: Wish) -> tuple[dict[str, str], list[Row]]:
-    """Facts about the machine, and a row for each number of requests outstanding."""
+async def measure(cluster: LocalCluster, options: RunOptions) -> tuple[dict[str, str], list[Row]]:
+    """Return facts about the machine, and a row for each number of outstanding requests."""
     plan = cluster.plan
     async with AdminClient(cluster.controllers, is_controller=True) as admin:
         leader_id = (await admin.describe_quorum()).leader_id
@@ -66,16 +66,16 @@ async def measure(cluster: LocalCluster, wish: Wish) -> tuple[dict[str, str], li
     disk = f"{p50_ms:.2f} ms median, {p99_ms:.2f} ms p99, before the load"
     brokers = Brokers(leader.kafka, plan.cluster_id)
     await brokers.register(BROKER_IDS)
-    claims = await claim_partitions(leader.kafka, brokers, max(wish.loads))
+    claims = await claim_partitions(leader.kafka, brokers, max(options.loads))
     rows = []
     async with asyncio.TaskGroup() as tasks:
         beating = tasks.create_task(brokers.beat())
-        for outstanding in wish.loads:
+        for outstanding in options.loads:
             runs = []
-            for _ in range(wish.best_of):
-                makes = [partial(Asker, claim) for claim in claims[:outstanding]]
+            for _ in range(options.best_of):
+                makes = [partial(IsrConnection, claim) for claim in claims[:outstanding]]
                 load = Load(leader.kafka, makes, processes)
-                runs.append(await load.run(wish.seconds))
+                runs.append(await load.run(options.seconds))
                 click.echo(table(runs[-1:]).splitlines()[-1], err=True)
             rows.append(min(runs, key=lambda row: row.others))
         await agreement.check(TOPIC, cluster.controllers, leader.kafka, claims)
@@ -85,13 +85,13 @@ async def measure(cluster: LocalCluster, wish: Wish) -> tuple[dict[str, str], li
 
 
 async def claim_partitions(leader: Address, brokers: Brokers, count: int) -> list[Claim]:
-    """Create the topic, its leaders spread over the brokers, and take hold of each partition."""
-    # Of the leader alone: another node may not have heard of the topic when it is asked.
+    """Create the topic with leaders on all brokers, and return a claim for each partition."""
+    # Only the leader: another node may not have applied the record of the topic yet.
     async with AdminClient([leader], is_controller=True) as admin:
         await admin.create_topic(TOPIC, assignments=turns_of(count))
         topic = (await admin.describe_topics([TOPIC]))[TOPIC]
     if topic.topic_id is None:
-        raise RunFailed("the controllers do not say the id of a topic")
+        raise RunFailed("the response of the controllers has no topic id")
     return [
         Claim(
             number=found.partition,
@@ -106,21 +106,21 @@ async def claim_partitions(leader: Address, brokers: Brokers, count: int) -> lis
 
 
 def turns_of(count: int) -> dict[int, tuple[int, ...]]:
-    """The replicas of so many partitions, their leaders spread over the brokers."""
+    """The replicas of `count` partitions, with leaders on all brokers."""
     turns = [BROKER_IDS[at:] + BROKER_IDS[:at] for at in range(len(BROKER_IDS))]
     return {number: turns[number % len(turns)] for number in range(count)}
 
 
-async def run(folder: Path, wish: Wish) -> tuple[dict[str, str], list[Row]]:
-    """As `measure`, with a cluster of its own in `folder`."""
+async def run(folder: Path, options: RunOptions) -> tuple[dict[str, str], list[Row]]:
+    """Run `measure` on a new cluster in `folder`."""
     check_patching()
     plan = settle(folder, Wanted(controllers=3, brokers=0, base_port=0), random.Random())
     async with LocalCluster(folder, plan) as cluster:
-        return await measure(cluster, wish)
+        return await measure(cluster, options)
 
 
 def section_name() -> str:
-    """The section of the table; compiled and interpreted modules have one each."""
+    """The name of the document section: compiled and interpreted modules have separate ones."""
     return SECTION if machine.is_compiled() else f"{SECTION}-interpreted"
 
 
@@ -132,14 +132,14 @@ def section_name() -> str:
     multiple=True,
     default=OUTSTANDING,
     show_default=True,
-    help="Requests under way, each on a connection of its own; may be given again.",
+    help="Requests in flight, each on its own connection; repeatable.",
 )
 @click.option(
     "--best-of",
     type=click.IntRange(1, RUNS_MAX),
     default=1,
     show_default=True,
-    help="Runs of each load; the one that others disturbed least is told.",
+    help="Runs of each load; the one least disturbed by other processes is shown.",
 )
 @folder_option
 @document_option
@@ -151,18 +151,18 @@ def command(
     document: Path | None,
 ) -> None:
     """Measure commits of three controllers on this machine."""
-    wish = Wish(outstanding, seconds, best_of)
+    options = RunOptions(outstanding, seconds, best_of)
     try:
         machine.check()
         section = None if document is None else Section(document, section_name())
         with workplace(folder) as (place, runner):
-            facts, rows = runner.run(run(place, wish))
+            facts, rows = runner.run(run(place, options))
     except* (RunFailed, LocalError, AdminError, NoResponse) as failures:
         raise click.ClickException("; ".join(map(str, failures.exceptions))) from None
     if section is None:
         click.echo(table(rows))
     else:
-        section.write(described(str(wish), facts, rows))
+        section.write(described(str(options), facts, rows))
 
 
 if __name__ == "__main__":

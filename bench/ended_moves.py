@@ -1,9 +1,9 @@
 """The cost of one ISR change after many moves have ended, as a ratio to a fresh cluster.
 
 Two clusters of three controllers run side by side. In one of them every partition is moved and
-completed. Then their leaders take turns with AlterPartition for a single partition, and what is
-compared is the processor time of the leader's process. `--in-process` compares one controller's
-share of it (decide, encode, replay, commit) on two images in this process.
+completed. Then the two leaders alternately process AlterPartition requests for a single partition,
+and the benchmark compares the processor time of their processes. `--in-process` compares only the
+work of a controller (decide, encode, replay, commit), on two images in this process.
 """
 
 import asyncio
@@ -17,10 +17,10 @@ from typing import Final
 import click
 
 from bench import machine
-from bench.asker import check_patching
 from bench.bulk import check, timed
 from bench.faults import RunFailed
 from bench.growth import LEVEL, Moved
+from bench.isr_connection import check_patching
 from bench.options import folder_option, workplace
 from bench.partition_steps import (
     BROKER_IDS,
@@ -43,12 +43,12 @@ PARTITIONS: Final = 100_000
 CHANGES: Final = 5_000
 ROUNDS: Final = 9
 SINGLE_CHANGES: Final = 2_000
-"""In a round, of each cluster: a few tenths of a second of the leader's processor time."""
+"""The changes per round and cluster: a few tenths of a second of the leader's processor time."""
 MUST: Final = 1.05
 
 
 class IsrChanges:
-    """Single ISR changes on an image: each partition shrinks by one replica and grows again."""
+    """Single ISR changes on an image: each ISR loses one replica and gets it back."""
 
     def __init__(self, moved: Moved) -> None:
         self._image, self._scheduler = moved.image, moved.scheduler
@@ -57,7 +57,7 @@ class IsrChanges:
         self._next = 0
 
     def change(self, count: int) -> float:
-        """Change so many; microseconds of processor time for each."""
+        """Make `count` changes; return the microseconds of processor time per change."""
         spent = 0.0
         for _ in range(count):
             self._next = (self._next + 1) % len(self._topic.partitions)
@@ -111,7 +111,7 @@ def ratio_of_images(partitions: int) -> float:
 
 
 async def ratio_of_controllers(folder: Path, partitions: int) -> float:
-    """The same of the processor time of leaders, with controllers as processes."""
+    """The same ratio for the processor time of leaders, with controllers as processes."""
     async with (
         subject_of(OURS, folder / "fresh") as fresh,
         subject_of(OURS, folder / "moved") as moved,
@@ -126,13 +126,13 @@ async def ratio_of_controllers(folder: Path, partitions: int) -> float:
             before = await change(fresh, populations[0].held)
             after = await change(moved, populations[1].held)
             click.echo(f"  {before:.1f} and {after:.1f} µs a change", err=True)
-            # The first round warms both up.
+            # The first round is the warm-up of both.
             ratios += [after / before] if turn else []
         return median(ratios)
 
 
 async def change(subject: Subject, held: Sequence[Held]) -> float:
-    """Shrink and grow ISRs one by one; microseconds of the leader's processor time for each."""
+    """Shrink and expand ISRs one by one; return the leader's processor time per change in µs."""
     frames = await asyncio.to_thread(_single_changes, held, subject.brokers.epochs)
     before = machine.used([subject.pid])
     _, answers = await timed(subject.address, frames)
@@ -142,7 +142,7 @@ async def change(subject: Subject, held: Sequence[Held]) -> float:
 
 
 def _single_changes(held: Sequence[Held], epochs: dict[int, int]) -> list[bytes]:
-    """AlterPartition for one partition each: the ISR shrinks, and grows again with the next one."""
+    """AlterPartition requests for one partition each: the ISR shrinks and expands alternately."""
     frames = []
     step = max(1, 2 * len(held) // SINGLE_CHANGES)
     for each in islice(held, 0, None, step):
@@ -155,7 +155,7 @@ def _single_changes(held: Sequence[Held], epochs: dict[int, int]) -> list[bytes]
 
 @click.command()
 @click.option("--partitions", default=PARTITIONS, show_default=True, help="Partitions to move.")
-@click.option("--in-process", is_flag=True, help="Compare images in this process alone.")
+@click.option("--in-process", is_flag=True, help="Compare two images in this process only.")
 @folder_option
 def main(partitions: int, in_process: bool, folder: Path | None) -> None:
     """Compare ISR changes after a move of all partitions with those on a fresh cluster."""

@@ -1,5 +1,5 @@
-"""The one way in which a run ends early."""
+"""The exception that ends a run early."""
 
 
 class RunFailed(Exception):
-    """The run is worthless, or cannot begin; the message says why."""
+    """The run cannot start, or its figures are invalid; the message gives the reason."""

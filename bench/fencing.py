@@ -1,8 +1,8 @@
 """The cost for a controller of fencing a broker with thousands of partitions.
 
-One controller's share of it, in this process and in the slices in which the product does it:
-decide, write, replay. No quorum and no disk are in it; with them it is the step `fence` of
-`bench.partitions`, in a cluster that has no other partitions.
+The benchmark does the work of one controller (decide, write, replay) in this process, in the same
+slices as the product, without quorum and disk. The step `fence` of `bench.partitions` measures the
+same with both, in a cluster that has no other partitions.
 """
 
 from collections.abc import Callable
@@ -27,37 +27,37 @@ class Fenced(NamedTuple):
     stop_ms: float
     """The longest slice."""
     held: int
-    """Partitions that had a replica on the broker."""
+    """The number of partitions that had a replica on the broker."""
     led: int
-    """Those of them that it led."""
+    """The number of those that it led."""
 
 
 class _Turns:
-    """The callbacks that are due, and the time that each took."""
+    """A queue of callbacks, and the time that each took."""
 
     def __init__(self) -> None:
         self._due: list[Callable[[], None]] = []
         self.seconds: list[float] = []
 
     def take(self) -> None:
-        """Call one after the other, until nothing is due."""
+        """Run the callbacks in order until the queue is empty."""
         while self._due:
             call = self._due.pop()
             self.timed(call)
 
     def later(self, call: Callable[[], None]) -> None:
-        """Call it when it is due."""
+        """Add a callback to the queue."""
         self._due.append(call)
 
     def timed(self, call: Callable[[], None]) -> None:
-        """Call it now."""
+        """Call it now and record its time."""
         begun = process_time()
         call()
         self.seconds.append(process_time() - begun)
 
 
 def fence(image: Image, broker_id: BrokerId) -> Fenced:
-    """Fence the broker; raises `RunFailed` unless others lead then all that it led."""
+    """Fence the broker; raises `RunFailed` unless all its partitions have a new leader."""
     index = image.index
     held, led = index.count(index.replicas_of, broker_id), index.count(index.leader_of, broker_id)
     image.begin_undo_log(image.end_offset)
@@ -69,7 +69,7 @@ def fence(image: Image, broker_id: BrokerId) -> Fenced:
     image.end_undo_log()
     left = index.count(index.leader_of, broker_id) + index.count(index.leader_of, NO_LEADER)
     if left:
-        raise RunFailed(f"{left} partitions have no leader, now that broker {broker_id} is fenced")
+        raise RunFailed(f"{left} partitions have no leader after broker {broker_id} was fenced")
     return Fenced(sum(turns.seconds), max(turns.seconds) * 1e3, held, led)
 
 
@@ -84,4 +84,4 @@ def _fencing(image: Image, broker_id: BrokerId) -> Slices[None]:
 
 
 def _never_lost() -> None:
-    raise AssertionError("nobody else can come to lead")
+    raise AssertionError("no other broker can become leader")

@@ -8,15 +8,15 @@ from typing import Final
 from bench.rivals import Side
 
 NONE_MS: Final = 100.0
-"""A silence up to this counts as none."""
+"""A silence no longer than this counts as none."""
 AS_KAFKA: Final = 1.1
-"""Medians of the same thing differ by as much from one run to the next."""
+"""The tolerance: medians of the same figure differ by this much between runs."""
 FASTER: Final = 0.9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bound:
-    """A limit of ours: a share of Kafka's median, or a value. `words` are the issue's."""
+    """A target: a share of Kafka's median, or a value. `words` describe it in the table."""
 
     words: str
     share: float | None = None
@@ -32,7 +32,7 @@ class Bound:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
-    """One line of the table. Without bounds it only helps to read the others."""
+    """One line of the table. A figure without bounds is for information only."""
 
     what: str
     unit: str
@@ -111,7 +111,7 @@ FIGURES: Final[Mapping[str, Figure]] = {
 
 
 def table(measured: Measured) -> str:
-    """One line per figure that was measured on both sides: medians, and lowest to highest."""
+    """One line per figure that was measured on both sides: medians, lowest and highest values."""
     lines = [
         "| what | unit | ours | Kafka's | ratio | must | aim | met |",
         "| --- | --- | ---: | ---: | ---: | --- | --- | --- |",
@@ -128,7 +128,7 @@ def table(measured: Measured) -> str:
 
 
 def met(figure: Figure, ours: Samples, kafkas: Samples) -> str:
-    """The best that was reached: the aim, what it must be, or neither."""
+    """The better target that was met: `aim`, `must`, or neither."""
     if figure.must is None or figure.aim is None or not ours.values or not kafkas.values:
         return ""
     if figure.aim.is_met(ours.median, kafkas.median):
@@ -137,7 +137,7 @@ def met(figure: Figure, ours: Samples, kafkas: Samples) -> str:
 
 
 def described(command: str, facts: Mapping[str, str], measured: Measured) -> str:
-    """All that a run writes into the document."""
+    """The text that a run writes into the document."""
     listed = "\n".join(f"- {name}: {value}" for name, value in facts.items())
     return f"`{command}`\n\n{listed}\n\n{table(measured)}\n"
 

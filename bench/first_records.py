@@ -1,8 +1,8 @@
-"""The first record of every partition of a new topic, written as soon as it can be.
+"""Write the first record to every partition of a new topic as early as possible.
 
-One request to each leader holds the records of all of its partitions, as a client that gathers
-them would send it. What a broker cannot write yet is tried again after a pause that is short
-beside what is measured.
+One request to each leader holds the records of all its partitions, like that of a client that
+batches records. Records that a broker cannot write yet are retried after a pause that is short
+compared with the measured time.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ VALUE: Final = b"first"
 
 
 class FirstRecords:
-    """Writes with acks=all through its own connections; `aclose` it."""
+    """A writer with acks=all and its own connections; close it with `aclose`."""
 
     def __init__(self) -> None:
         self._channels = Channels("bench-first-records")
@@ -56,7 +56,7 @@ class FirstRecords:
     async def _try(
         self, topic: TopicDescription, leader: Address, partitions: Collection[int]
     ) -> set[int]:
-        """The partitions that have acknowledged."""
+        """Try to write; return the partitions that acknowledged."""
         record = ClientRecord(timestamp_ms=wall_ms(), key=None, value=VALUE)
         batch = bytes(encode_client([record], producer_id=-1, producer_epoch=-1, base_sequence=-1))
 
@@ -81,5 +81,5 @@ class FirstRecords:
             if code == 0:
                 done.add(found.index)
             elif code not in RETRIABLE:
-                raise RunFailed(f"{topic.name}-{found.index} was answered {found.error_code.name}")
+                raise RunFailed(f"{topic.name}-{found.index} failed with {found.error_code.name}")
         return done

@@ -1,11 +1,11 @@
-"""The cost of consecutive commits without any computation: wake-ups and disks alone.
+"""The cost of consecutive commits without any computation: only wake-ups and disk writes.
 
     python -m bench.floor [--seconds 3] [--write docs/performance.md]
 
-Three processes and a client in this one pass on as many bytes as a commit has, on the same loop as
-the product and over the same sockets; followers write and sync before they acknowledge, and the
-leader answers when it and one of them, or both of them, have the bytes on disk. There is no epoch,
-no offset, no check, no record. What this reaches is what a Python process could reach here at most.
+Three processes, and a client in this one, send as many bytes as a commit has, on the same event
+loop and the same kind of sockets as the product. Followers write and sync before they acknowledge.
+The leader answers when two of the three have the bytes on disk. There are no epochs, offsets,
+checks or records. The result is the upper limit for a Python process on this machine.
 """
 
 import asyncio
@@ -27,24 +27,24 @@ WARM_UP_SECONDS: Final = 1.0
 
 
 class Client(asyncio.Protocol):
-    """Asks again upon each answer, and counts them."""
+    """Sends the next request upon each answer, and counts the answers."""
 
     def __init__(self) -> None:
         self.answered = 0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begin."""
+        """Send the first request."""
         self._leader = cast("asyncio.Transport", transport)
         self._leader.write(REQUEST)
 
     def data_received(self, data: bytes) -> None:
-        """Answers are so short that they come whole."""
+        """Count the answer and send the next request; answers are so short that none is split."""
         self.answered += 1
         self._leader.write(REQUEST)
 
 
 async def measure(folder: Path, seconds: float) -> float:
-    """Answers a second."""
+    """Return the answers per second."""
     loop = asyncio.get_running_loop()
     async with AsyncExitStack() as parts:
         ports = [await _start(parts, folder / f"follower-{number}") for number in (1, 2)]
@@ -56,12 +56,12 @@ async def measure(folder: Path, seconds: float) -> float:
         await asyncio.wait({loop.create_future()}, timeout=seconds)
         answered, passed = client.answered - before, loop.time() - begun
     if not answered:
-        raise RunFailed("nothing was answered while it was measured")
+        raise RunFailed("no answer arrived during the measurement")
     return answered / passed
 
 
 async def _start(parts: AsyncExitStack, path: Path, *ports: int) -> int:
-    """The port of a process that ends with `parts`."""
+    """Start a process that ends with `parts`; return its port."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "bench.floor_parts", str(path), *map(str, ports)),
         stdin=asyncio.subprocess.PIPE,
@@ -73,12 +73,12 @@ async def _start(parts: AsyncExitStack, path: Path, *ports: int) -> int:
     parts.callback(process.stdin.close)
     said = await process.stdout.readline()
     if not said:
-        raise RunFailed("a process of the chain has ended before it listened")
+        raise RunFailed("a process ended before it listened")
     return int(said)
 
 
 def described(command: str, facts: dict[str, str], per_second: float) -> str:
-    """The text for the document."""
+    """The text that a run writes into the document."""
     lines = [f"`{command}`", "", *(f"- {name}: {fact}" for name, fact in facts.items()), ""]
     return "\n".join([*lines, f"{per_second:,.0f} a second, {1e6 / per_second:,.0f} µs each.", ""])
 
@@ -88,7 +88,7 @@ def described(command: str, facts: dict[str, str], per_second: float) -> str:
 @folder_option
 @document_option
 def command(seconds: float, folder: Path | None, document: Path | None) -> None:
-    """Measure the least that a commit takes on this machine."""
+    """Measure the minimum time of a commit on this machine."""
     try:
         section = None if document is None else Section(document, SECTION)
         with workplace(folder) as (place, runner):

@@ -1,9 +1,9 @@
-"""The processes of `bench.floor`: a leader and followers that pass bytes on and do nothing else.
+"""The processes of `bench.floor`: a leader and followers that only forward bytes.
 
     python -m bench.floor_parts FILE [PORT...]
 
-Whoever is given ports leads those who listen there. Each says the port that it has taken, and ends
-with its standard input.
+A process that gets ports is the leader of the followers that listen there. Each process prints the
+port on which it listens, and ends at the end of its standard input.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from quorum.process import loop_factory
 
 HOST: Final = "127.0.0.1"
 
-# As long as the messages of one commit are, with their frames.
+# As long as the messages of one commit with their frames.
 REQUEST: Final = bytes(106)
 RECORDS: Final = bytes(228)
 ACKNOWLEDGEMENT: Final = bytes(169)
@@ -26,7 +26,7 @@ ANSWER: Final = bytes(64)
 BATCH: Final = bytes(107)
 
 MAJORITY: Final = 2
-"""Of three, the leader among them."""
+"""The majority of three processes, including the leader."""
 
 
 class Disk:
@@ -37,23 +37,23 @@ class Disk:
         self._at = 0
 
     def append(self) -> None:
-        """Return when it is durable."""
+        """Append one batch and return when it is durable."""
         self._at += os.pwrite(self._fd, BATCH, self._at)
         os.fdatasync(self._fd)
 
 
 class Follower(asyncio.Protocol):
-    """Appends what it is sent, and acknowledges it."""
+    """Appends and acknowledges every message."""
 
     def __init__(self, disk: Disk) -> None:
         self._disk = disk
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """It is the leader's."""
+        """Accept the connection of the leader."""
         self._leader = cast("asyncio.Transport", transport)
 
     def data_received(self, data: bytes) -> None:
-        """Records have come; they are so few that they come whole."""
+        """Append one message, which is so short that it is never split, and acknowledge it."""
         self._disk.append()
         self._leader.write(ACKNOWLEDGEMENT)
 
@@ -65,36 +65,36 @@ class Acknowledged(asyncio.Protocol):
         self._on_acknowledged = on_acknowledged
 
     def data_received(self, data: bytes) -> None:
-        """The follower has one more on disk."""
+        """Count one more batch on the follower's disk."""
         self._on_acknowledged()
 
 
 class Leader(asyncio.Protocol):
-    """Tells followers first and appends then; answers when a majority has it."""
+    """Sends each batch to the followers, then appends it; answers when a majority has it."""
 
     def __init__(self, disk: Disk, followers: int) -> None:
         self._disk = disk
         self._asked = 0
         self._have = [0] * (1 + followers)
-        """The number that each has on disk, the leader first."""
+        """The number of batches that each has on disk, the leader first."""
         self.followers: list[asyncio.Transport] = []
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """It is the client's."""
+        """Accept the connection of the client."""
         self._client = cast("asyncio.Transport", transport)
 
     def data_received(self, data: bytes) -> None:
-        """One request has come."""
+        """Replicate and append the batch of one request."""
         self._asked += 1
         for follower in self.followers:
             follower.write(RECORDS)
         asyncio.get_running_loop().call_soon(self._append)
 
     def has_one_more(self, who: int) -> None:
-        """It answers for the one that completes the majority, and for no later one."""
+        """Count a batch on disk; answer when it completes the majority, and not again later."""
         self._have[who] += 1
         have_it = self._have.count(self._asked) if self._have[who] == self._asked else 0
-        # The client goes in the middle of a commit.
+        # The client may disconnect in the middle of a commit.
         if have_it == MAJORITY and not self._client.is_closing():
             self._client.write(ANSWER)
 
@@ -104,7 +104,7 @@ class Leader(asyncio.Protocol):
 
 
 async def serve(path: Path, ports: list[int]) -> None:
-    """Until standard input ends."""
+    """Serve until standard input ends."""
     loop, disk = asyncio.get_running_loop(), Disk(path)
     protocol: asyncio.Protocol = Follower(disk)
     if ports:

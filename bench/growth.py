@@ -1,8 +1,8 @@
 """The cost per partition of a batched move, by the number of its partitions.
 
-One controller's share of it, in this process: decide, write, replay. The move is one from three
-brokers to three others with at most two replicas a step and 500 partitions at a time (KIP-435), and
-every replica that is added is in sync as soon as its leader is asked.
+The benchmark does the work of one controller in this process: decide, write, replay. The partitions
+move from three brokers to three others, with at most two replicas per step and 500 partitions at a
+time (KIP-435). Every added replica is in sync at once.
 """
 
 from collections.abc import Sequence
@@ -35,7 +35,7 @@ _NAME: Final = "moved"
 
 
 class Moved:
-    """An image with so many partitions, and what it has cost to decide on it."""
+    """An image with `count` partitions, and the cost of the decisions on it."""
 
     def __init__(self, count: int) -> None:
         self.image = Image()
@@ -48,7 +48,7 @@ class Moved:
         self._create()
 
     def move(self) -> float:
-        """Move all partitions; seconds of processor time for each of them."""
+        """Move all partitions; return the seconds of processor time per partition."""
         begun = process_time()
         asked = tuple(
             commands.Reassignment(topic=_NAME, partition=number, replicas=_NEW)
@@ -133,6 +133,6 @@ class Moved:
 
 
 def growth() -> float:
-    """The cost of a partition in a large move, divided by that in a small one."""
+    """The cost per partition in a large move, divided by that in a small one."""
     few = Moved(FEW).move()
     return Moved(MANY).move() / few

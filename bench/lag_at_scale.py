@@ -1,9 +1,10 @@
-"""A year's logs of 1,000 nodes, read by 100 executors: worked out from what was measured.
+"""An estimate for a year's logs of 1,000 nodes, read by 100 executors, from measured figures.
 
     python -m bench.lag_at_scale docs/lag.md [--write docs/lag_scale.md]
 
-Nothing is measured here. What two cores did is read from the tables of the document, and multiplied
-by what is assumed below; every line says by what. A test compares the page with the document.
+This module measures nothing. It reads the figures of two cores from the tables of the document and
+multiplies them by the assumptions below; every line names its assumptions. A test compares the page
+with the document.
 """
 
 from collections.abc import Mapping
@@ -26,7 +27,7 @@ CORES_AN_EXECUTOR: Final = 2
 SPLIT_MIB: Final = 32
 LARGE_SPLIT_MIB: Final = 1_024
 INDEX_BYTES: Final = 24
-"""Of the append time of a commit."""
+"""The size of the append time of a commit."""
 _MEASURED_REPLICAS: Final = 3
 _GROWS: Final = 8
 _DAY_S: Final = 86_400
@@ -38,34 +39,34 @@ class Figures:
     """The measured figures, per core except for memory."""
 
     headers_mb_s: float
-    """Log that a core reads in a second of its own time, one record a batch."""
+    """MB of log that a core reads per second of processor time, with one record per batch."""
     records_thousand_s: float
-    """Typed records likewise."""
+    """Thousands of typed records per second likewise."""
     commits: float
-    """Of the whole report, in each of three replicas;"""
+    """The commits of the whole report, in each of three replicas,"""
     cpu_s: float
     """its processor time,"""
     large_cpu_s: float
     """and that of eight times as much."""
     shuffled_mb: float
     log_mb: float
-    """One log of that report."""
+    """The size of one log of that report."""
     worker_mb: float
     java_mb: float
     split_us: float
-    """To plan a split,"""
+    """The time to plan a split,"""
     split_bytes: float
-    """and what it is to Spark."""
+    """and its size in Spark's plan."""
 
     @property
     def row_us(self) -> float:
-        """The cost of a commit per replica in a report, without the fixed cost."""
+        """The cost of a report per commit and replica, without the fixed cost."""
         more = self.commits * (_GROWS - 1) * _MEASURED_REPLICAS
         return max(0.0, self.large_cpu_s - self.cpu_s) / more * 1e6
 
     @property
     def commit_bytes(self) -> float:
-        """Of the log."""
+        """The size of a commit in the log."""
         return self.log_mb * 1e6 / self.commits
 
 
@@ -109,7 +110,7 @@ def _named(cells: Mapping[str, list[str]], document: Path, name: str) -> list[st
 
 
 def _following(document: Path, name: str) -> float:
-    """The figure below that of this name: its processor time."""
+    """The line below the figure of this name: its processor time."""
     lines = document.read_text(encoding="utf-8").splitlines()
     at = next(at for at, line in enumerate(lines) if line.startswith(f"| {name} |"))
     return _number(_cells(lines[at + 1])[2])
@@ -189,7 +190,7 @@ def _time(seconds: float) -> str:
 )
 @document_option
 def command(figures: Path, document: Path | None) -> None:
-    """Work out what a year's logs of 1,000 nodes come to."""
+    """Estimate the cost of reports on a year's logs of 1,000 nodes."""
     try:
         section = None if document is None else Section(document, SECTION)
         found = table(figures_of(figures))

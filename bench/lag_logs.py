@@ -1,9 +1,10 @@
-"""Logs of a quorum of three, as its controllers would have written them, without running them.
+"""Write the logs of a quorum of three, like those of real controllers, without running any.
 
-Every commit is a batch of its own with one record, which is the most work that a log can be. First
-brokers register and partitions are created; then every partition in turn loses a replica from its
-ISR and gets it back, and in a tenth of the records is moved to another broker, three records a
-move. The second voter leads from the middle on. Each voter has an index of append times.
+Every commit is a separate batch with one record, which is the most expensive form of a log. First
+brokers register and partitions are created. Then every partition in turn loses a replica from its
+ISR and gets it back; a tenth of the records belong to moves to another broker, with three records
+per move. The second voter is the leader from the middle on. Each voter has an index of append
+times.
 """
 
 import shutil
@@ -27,13 +28,13 @@ from statemachine.vocabulary import BrokerId
 
 VOTERS: Final = (1, 2, 3)
 RATE: Final = 1_000
-"""Commits a second, by the clocks of the logs."""
+"""Commits per second, by the clocks of the logs."""
 BEGIN_MS: Final = 1_795_236_537_000
 BROKERS: Final = 40
 TOPIC_PARTITIONS: Final = 100
 COMMITS_A_PARTITION: Final = 100
 MOVED_EVERY: Final = 25
-"""Of its changes so many begin no move."""
+"""The changes of a partition before each move."""
 LEVEL: Final = 29
 CLUSTER: Final = "bench"
 _WRITE_BYTES: Final = 1 << 22
@@ -105,7 +106,7 @@ class Partitions:
 
 
 def write_quorum(folder: Path, commits: int) -> int:
-    """The folders of three voters with so many commits; the bytes of one of the logs."""
+    """Write the folders of three voters with `commits` commits; return the size of one log."""
     for voter in VOTERS:
         load_or_create(folder / f"c{voter}", CLUSTER, ReplicaId(voter), rng=Random(voter))
     logs = [folder / f"c{voter}" / "__cluster_metadata-0" for voter in VOTERS]
@@ -138,7 +139,7 @@ def _write_segment(path: Path, commits: int) -> None:
 
 
 def _opening(epoch: int, at_ms: int) -> tuple[bytearray, int]:
-    """The batch with which an epoch begins, and how many records are in it."""
+    """The first batch of an epoch, and its number of records."""
     voters = tuple(ReplicaId(voter) for voter in VOTERS)
     change = LeaderChange(leader=ReplicaId(epoch), voters=voters, granting=voters[:2])
     if epoch > 1:
@@ -149,8 +150,9 @@ def _opening(epoch: int, at_ms: int) -> tuple[bytearray, int]:
 
 
 def _write_index(path: Path, voter: int, commits: int) -> None:
-    """The append time of each commit at this voter: 1 ms after the request at a leader, later
-    elsewhere."""
+    """Write the append time of each commit at this voter.
+
+    It is 1 ms after the request at the leader, and later at a follower."""
     election = commits // 2
     with path.open("wb", buffering=_WRITE_BYTES) as file:
         file.write(encode_header())

@@ -2,13 +2,13 @@
 
     python -m bench.lag_report [--commits N] [--write docs/lag.md]
 
-Logs of three voters (`bench.lag_logs`) are reported on as `metaquorum lag report` does it, with
-all tables as rows in the end, each time in a process of its own with a Spark of its own. The clock
-starts when Spark has. The same is done of eight times the commits, and with one task at a time:
-where Spark's own threads and the Python process of that task have the other core beside it, and
-where all share one core. Files are read from the page cache; of a million commits they take 3.5 GB.
-Processor time is that of the command, of Java and of all workers: what else runs on the machine
-does not show in it.
+Each measurement makes a report of the logs of three voters (`bench.lag_logs`) with the code of
+`metaquorum lag report`, up to the rows of all tables, in a new process with a new Spark session.
+The clock starts once Spark has started. Further measurements have eight times the commits, or one
+task at a time: either with a second core for Spark's own threads and the Python worker, or with
+everything on one core. Files are read from the page cache; a million commits take 3.5 GB. Processor
+time is that of the command, of Java and of all workers, so other load on the machine is not part of
+it.
 """
 
 import os
@@ -44,25 +44,25 @@ GROWS: Final = 8
 
 
 class Report(msgspec.Struct, kw_only=True):
-    """One report, as the process found it that made it."""
+    """The measurements of one report, by the process that made it."""
 
     commits: int
     master: str
     cores: int
-    """Those that it may use."""
+    """The number of cores that it may use."""
     starts_s: float
-    """Until Spark has started."""
+    """Time until Spark has started."""
     seconds: float
     cpu_s: float
-    """Of processor time within these."""
+    """Processor time within these."""
     java_mb: float
-    """The most that Spark's Java process ever had resident: driver, executor and cache in one."""
+    """Peak resident memory of Spark's Java process, which is driver, executor and cache in one."""
     worker_mb: float
-    """The most of any Python worker."""
+    """Peak resident memory of any Python worker."""
     shuffled_mb: float
-    """The bytes that its stages wrote for each other."""
+    """The shuffled bytes: those that its stages wrote for each other."""
     rows: int
-    """Of all tables that were made."""
+    """The number of rows in all tables."""
 
 
 class Planned(msgspec.Struct, kw_only=True):
@@ -71,9 +71,9 @@ class Planned(msgspec.Struct, kw_only=True):
     files: int
     splits: int
     seconds: float
-    """Of processor time, until the splits are bytes that go to Spark."""
+    """Processor time, including the serialization of the splits for Spark."""
     bytes: int
-    """Of these."""
+    """The size of the serialized splits."""
 
 
 class Line(msgspec.Struct):
@@ -85,10 +85,10 @@ class Line(msgspec.Struct):
     must: float | None = None
     aim: float | None = None
     is_least: bool = False
-    """True if more is better."""
+    """True if a larger value is better."""
 
     def met(self) -> str:
-        """The best that was reached: the aim, what it must be, or neither."""
+        """The better target that was met: `aim`, `must`, or neither."""
         if self.must is None or self.aim is None:
             return ""
         sign = -1 if self.is_least else 1
@@ -126,7 +126,7 @@ def lines(
 
 
 def table(found: list[Line]) -> str:
-    """All lines, each beside what it must be."""
+    """All lines with their targets."""
     head = [
         "| what | unit | measured | must | aim | met |",
         "| --- | --- | ---: | ---: | ---: | --- |",
@@ -180,7 +180,7 @@ def _cpu_seconds() -> float:
 
 
 def planning(place: Path) -> Planned:
-    """Plan the reading of segments that are as large as the product makes them, and empty."""
+    """Plan the reading of empty (sparse) segments of the size that the product uses."""
     log = place / METADATA
     log.mkdir(parents=True)
     for number in range(PLANNED_FILES):
@@ -193,7 +193,7 @@ def planning(place: Path) -> Planned:
     dumps: Any = CPickleSerializer().dumps
     options = options_of({"path": str(place)})
     began = time.process_time()
-    # As Spark's own planning worker hands them over, one by one.
+    # Spark's own planning worker serializes them one by one as well.
     splits = [dumps(TaskPartition(task, options)) for task in plan(options)]
     seconds = time.process_time() - began
     return Planned(
@@ -202,7 +202,7 @@ def planning(place: Path) -> Planned:
 
 
 def measured(folder: Path, commits: int, master: str, *, is_bound: bool = False) -> Report:
-    """One report, made by a process of its own; with `is_bound` on one core, whatever it starts."""
+    """Make one report in a new process; with `is_bound`, all its processes share one core."""
     argv = [sys.executable, "-m", "bench.lag_report", "--commits", str(commits)]
     argv += ["--of", str(folder), "--master", master, *(["--bound"] if is_bound else [])]
     click.echo(f"{commits:,} commits on {master}{' and one core' if is_bound else ''}", err=True)
@@ -235,7 +235,7 @@ def run(place: Path, commits: int) -> str:
     "--of",
     "made",
     type=click.Path(path_type=Path, file_okay=False, exists=True),
-    help="Only report on these logs, and print what was found as JSON.",
+    help="Only make the report of these logs, and print the measurements as JSON.",
     hidden=True,
 )
 @click.option("--master", default="local[2]", hidden=True)
@@ -250,7 +250,7 @@ def command(
     folder: Path | None,
     document: Path | None,
 ) -> None:
-    """Measure what a whole lag report costs."""
+    """Measure the cost of a whole lag report."""
     if made is not None:
         if is_bound:
             os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})

@@ -2,11 +2,11 @@
 
     python -m bench.lag_scan [--megabytes N] [--records N] [--spark] [--write docs/lag.md]
 
-Logs are written as a controller writes changes of partitions, then read twice: by the readers alone
-in two processes, and with `--spark` through a session on `local[2]`, where a query adds up what it
-is given. Files are read from the page cache. The time that counts is the wall's, of the whole
-machine: what else runs shows. Beside it stands what one core reads in a second of its own time,
-where it does not.
+The benchmark writes logs with partition changes in a controller's format. Two processes read them
+with the readers alone; with `--spark` a session on `local[2]` reads them too, in a query that sums
+a column. Files are read from the page cache. The main figures use wall-clock time of the whole
+machine, so they include the effect of other load. The amount that one core reads per second of
+processor time does not include it.
 """
 
 import multiprocessing
@@ -42,7 +42,7 @@ MEGABYTES: Final = 512
 RECORDS: Final = 1_000_000
 WORKERS: Final = 2
 DIFFERENT: Final = 2_000
-"""Batches that are encoded; each is stamped anew wherever it stands again."""
+"""The batches that are encoded; the log repeats them with new offsets and times."""
 LEVEL: Final = 29
 EPOCH: Final = 7
 _TOPIC: Final = UUID(int=0x1A6 << 100)
@@ -86,7 +86,7 @@ def change(number: int) -> bytes:
 
 
 def write_log(folder: Path, records_a_batch: int, *, size: int | None, count: int | None) -> int:
-    """A segment of so many bytes, or records; its size."""
+    """Write a segment of `size` bytes, or `count` records; return its size."""
     folder.mkdir()
     made = []
     for at in range(DIFFERENT):
@@ -105,7 +105,7 @@ def write_log(folder: Path, records_a_batch: int, *, size: int | None, count: in
 
 
 def work(tasks: Sequence[Task], options: Options) -> Done:
-    """In a process of its own: all rows of these tasks."""
+    """Read all rows of these tasks; runs in a new process."""
     began = time.process_time()
     rows = sum(batch.num_rows for task in tasks for batch in read(task, options))
     peak_kb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -113,7 +113,7 @@ def work(tasks: Sequence[Task], options: Options) -> Done:
 
 
 def alone(pool: ProcessPoolExecutor, options: Options) -> tuple[float, list[Done]]:
-    """The readers without Spark: seconds by the wall, and what each worker did."""
+    """Run the readers without Spark; return wall-clock seconds and the result of each worker."""
     began = time.perf_counter()
     tasks = plan(options)
     shares = [tasks[at::WORKERS] for at in range(WORKERS)]
@@ -122,7 +122,7 @@ def alone(pool: ProcessPoolExecutor, options: Options) -> tuple[float, list[Done
 
 
 def session() -> Any:
-    """A Spark session on as many cores."""
+    """A Spark session on the same number of cores."""
     from pyspark.sql import SparkSession
 
     os.environ["PYSPARK_PYTHON"] = sys.executable
@@ -138,7 +138,7 @@ def session() -> Any:
 
 
 def through_spark(spark: Any, folder: Path, case: Case) -> float:
-    """Seconds by the wall of a query that adds up a column, all columns being read."""
+    """Return the wall-clock seconds of a query that reads all columns and sums one of them."""
     began = time.perf_counter()
     rows = spark.read.format("quorumlog").option("table", case.table).load(str(folder))
     rows.selectExpr(_ADDED_UP[case.table], "count(*)").collect()
@@ -149,7 +149,7 @@ def measured(case: Case, folder: Path, size: int, count: int, spark: Any | None)
     """One line of the table."""
     options = options_of({"path": str(folder), "table": case.table})
     amount = size / 1e6 if case.unit == "MB/s" else count / 1e3
-    # Processes as Spark has them: started anew, and used again.
+    # Processes like Spark's workers: newly started, then reused.
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(WORKERS, mp_context=context) as pool:
         alone(pool, options_of({"path": str(folder), "table": case.table, "to_offset": "100"}))
@@ -204,13 +204,15 @@ def _records_of(folder: Path) -> int:
 @click.command()
 @click.option("--megabytes", type=click.IntRange(1), default=MEGABYTES, show_default=True)
 @click.option("--records", "count", type=click.IntRange(1_000), default=RECORDS, show_default=True)
-@click.option("--spark/--no-spark", "with_spark", default=True, help="Measure through Spark too.")
+@click.option(
+    "--spark/--no-spark", "with_spark", default=True, help="Also measure reading through Spark."
+)
 @folder_option
 @document_option
 def command(
     megabytes: int, count: int, with_spark: bool, folder: Path | None, document: Path | None
 ) -> None:
-    """Measure how fast logs become tables."""
+    """Measure the speed of reading logs as tables."""
     try:
         section = None if document is None else Section(document, SECTION)
     except RunFailed as failure:

@@ -1,11 +1,11 @@
-"""The time from an append until it is in the table of `metaquorum lag watch`.
+"""The time from an append until the table of `metaquorum lag watch` shows it.
 
     python -m bench.lag_watch [--times N] [--write docs/lag.md]
 
-The command runs as a user starts it, over the logs of three replicas that are written here by the
-class that nodes write with. An append is committed to all three, at moments that have nothing to do
-with the moments at which the command looks; it is there when the table that shows it in all three
-rows has been read from the command's output.
+The command runs as a user starts it, on the logs of three replicas. This process writes the logs
+with the class that nodes use. It commits each append to all three logs, at moments that do not
+depend on the command's polling. The measurement of an append ends when the command's output has a
+table that shows it in all three rows.
 """
 
 import os
@@ -37,17 +37,17 @@ SECTION: Final = "lag-watch"
 TIMES: Final = 20
 REPLICAS: Final = ("1", "2", "3")
 WARM_UP: Final = 5
-"""So many appends are not counted: Java compiles what it runs often."""
+"""The first appends, which are not counted: Java still compiles hot code."""
 PAUSE_SECONDS: Final = (0.3, 1.3)
-"""Between two appends: from and to."""
+"""The range of the interval between two appends."""
 SECONDS_MAX: Final = 300.0
-"""The time after which the command is given up."""
+"""The time limit for the command."""
 MUST_SECONDS: Final = 5.0
 AIM_SECONDS: Final = 2.0
 
 
 def commit(log: SegmentedLog) -> int:
-    """Append a record, in the first epoch; the end of the log."""
+    """Append a record in the first epoch; return the end of the log."""
     if log.end.offset:
         made = encode([b"a record of metadata"] * 3, timestamp_ms=wall_ms())
     else:
@@ -64,7 +64,7 @@ def _placed(made: bytes, base: int) -> bytes:
 
 
 def shown(lines: Iterator[str], end: int) -> None:
-    """Read tables until all replicas stand there; raises `RunFailed` if there are no more."""
+    """Read tables until all replicas have this end; raises `RunFailed` if the output ends."""
     there: set[str] = set()
     for line in lines:
         cells = line.split()
@@ -74,11 +74,11 @@ def shown(lines: Iterator[str], end: int) -> None:
             there.add(cells[0])
         if there == set(REPLICAS):
             return
-    raise RunFailed("the command ended before it showed what was appended")
+    raise RunFailed("the command ended before it showed the append")
 
 
 def measured(folder: Path, times: int) -> tuple[float, list[float]]:
-    """Seconds until the first table, and from each append to its table."""
+    """Return the seconds until the first table, and from each append to its table."""
     chance = random.Random(7)
     with ExitStack() as parts:
         logs = [
@@ -131,7 +131,7 @@ def table(first_s: float, found: list[float]) -> str:
 @folder_option
 @document_option
 def command(times: int, folder: Path | None, document: Path | None) -> None:
-    """Measure how soon `metaquorum lag watch` shows what is appended."""
+    """Measure the time until `metaquorum lag watch` shows an append."""
     try:
         section = None if document is None else Section(document, SECTION)
         load = os.getloadavg()[0]

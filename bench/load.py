@@ -1,4 +1,4 @@
-"""Many connections at work for a while, and what was measured of it."""
+"""Run a load on many connections and measure it."""
 
 import asyncio
 from array import array
@@ -14,21 +14,21 @@ WARM_UP_SECONDS: Final = 1.0
 
 
 class Connection(Protocol):
-    """Asks for one commit after the other, from `go` to `halt`."""
+    """A client that requests commits in sequence, from `go` to `halt`."""
 
     latencies: "array[float] | None"
-    """The list for latencies, in seconds; None if nothing is measured."""
+    """The measured latencies in seconds; None during the warm-up."""
 
     def itself(self) -> asyncio.Protocol:
         """The factory for the protocol of a connection."""
         ...
 
     def go(self) -> None:
-        """Ask, and ask again upon each answer."""
+        """Send the first request; each answer triggers the next one."""
         ...
 
     def halt(self) -> "asyncio.Future[None]":
-        """Ask no more; done when the answer under way has come."""
+        """Send no further requests; the result is done when the outstanding answer has arrived."""
         ...
 
     def close(self) -> None:
@@ -37,36 +37,36 @@ class Connection(Protocol):
 
 
 Make = Callable[[Callable[[str], None]], Connection]
-"""Makes a connection, which tells by the call that it is given what has gone wrong."""
+"""Makes a connection, which reports an error by calling the function that it gets."""
 
 
 class Load:
-    """Connections to `leader`, one of each of `makes`. Call `run` once."""
+    """One connection to `leader` for each item of `makes`. Call `run` once."""
 
     def __init__(self, leader: Address, makes: Sequence[Make], processes: Processes) -> None:
         self._leader = leader
         self._processes = processes
         self._failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._askers = [make(self._fail) for make in makes]
+        self._connections = [make(self._fail) for make in makes]
 
     async def run(self, seconds: float) -> Row:
-        """Warm up, measure, and return once nothing is under way; raises `RunFailed`."""
+        """Warm up, measure, and return once no request is outstanding; raises `RunFailed`."""
         loop = asyncio.get_running_loop()
-        for asker in self._askers:
-            await loop.create_connection(asker.itself, *self._leader)
-        for asker in self._askers:
-            asker.go()
+        for connection in self._connections:
+            await loop.create_connection(connection.itself, *self._leader)
+        for connection in self._connections:
+            connection.go()
         await self._pass(WARM_UP_SECONDS)
         latencies: array[float] = array("d")
         used, begun = machine.used(self._processes.all), loop.time()
-        for asker in self._askers:
-            asker.latencies = latencies
+        for connection in self._connections:
+            connection.latencies = latencies
         await self._pass(seconds)
-        for asker in self._askers:
-            asker.latencies = None
+        for connection in self._connections:
+            connection.latencies = None
         passed, spent = loop.time() - begun, machine.used(self._processes.all).since(used)
         await self._halt()
-        return Row.of(latencies, len(self._askers), passed, self._processes, spent)
+        return Row.of(latencies, len(self._connections), passed, self._processes, spent)
 
     async def _pass(self, seconds: float) -> None:
         await asyncio.wait({self._failure}, timeout=seconds)
@@ -74,13 +74,13 @@ class Load:
             self._failure.result()
 
     async def _halt(self) -> None:
-        """Let what is under way be answered, so that every partition's last change is known."""
-        for halted in [asker.halt() for asker in self._askers]:
+        """Wait for the outstanding answers, so that the last change of every partition is known."""
+        for halted in [connection.halt() for connection in self._connections]:
             await asyncio.wait({halted, self._failure}, return_when=asyncio.FIRST_COMPLETED)
             if self._failure.done():
                 self._failure.result()
-        for asker in self._askers:
-            asker.close()
+        for connection in self._connections:
+            connection.close()
 
     def _fail(self, reason: str) -> None:
         if not self._failure.done():

@@ -1,4 +1,4 @@
-"""The machine of a run, and its use: cores, speed of the disk, processor time.
+"""The machine of a run: cores, speed of the disk, and processor time used.
 
 Linux only: the time of a process, and that of the whole machine, are read from /proc.
 """
@@ -19,18 +19,18 @@ from quorum.core import node
 
 PROBES: Final = 400
 PROBE_BYTES: Final = 250
-"""About what one commit appends."""
+"""The approximate size of one commit."""
 
 _TICKS_PER_SECOND: Final = os.sysconf("SC_CLK_TCK")
 _IDLE: Final = slice(3, 5)
-"""Of the columns in /proc/stat: idle, and waiting for a disk."""
+"""The columns in /proc/stat for idle time and for waiting for a disk."""
 _GUESTS: Final = 8
-"""From here on the columns repeat what others hold."""
+"""From this column on, /proc/stat repeats time that other columns include."""
 
 
 @dataclass(frozen=True, slots=True)
 class Used:
-    """Seconds of processor time used so far: by each process, and by all of the machine."""
+    """Seconds of processor time used so far: by each process, and by the whole machine."""
 
     by_pid: Mapping[int, float]
     machine: float
@@ -42,13 +42,13 @@ class Used:
 
 
 def check() -> None:
-    """Raise `RunFailed` where the figures could not be had."""
+    """Raise `RunFailed` if this system does not provide the figures."""
     if not Path("/proc/stat").exists():
         raise RunFailed("processor time is read from /proc, which only Linux has")
 
 
 def used(pids: list[int]) -> Used:
-    """As of now; a process is counted with all its threads."""
+    """The current use; a process includes all its threads."""
     return Used({pid: _process_seconds(pid) for pid in pids}, _machine_seconds())
 
 
@@ -70,7 +70,7 @@ def fdatasync_ms(folder: Path) -> tuple[float, float]:
 
 
 def facts() -> dict[str, str]:
-    """The facts that a reader needs to compare two runs: the machine and the build."""
+    """The facts about the machine and the build, for the comparison of two runs."""
     return {
         "Processor": f"{_processor()}, {os.cpu_count()} cores",
         "System": f"{platform.system()} {platform.release()}",
@@ -81,7 +81,7 @@ def facts() -> dict[str, str]:
 
 
 def is_compiled() -> bool:
-    """True if this process, and those that it starts, run the modules of `make compiled`."""
+    """True if this process and its children run the modules of `make compiled`."""
     return not str(node.__file__).endswith(".py")
 
 
@@ -102,7 +102,7 @@ class _Appender:
 
 
 def _process_seconds(pid: int) -> float:
-    # The name in parentheses may hold anything; user and system time are the 14th and 15th column.
+    # The name in parentheses may have any characters. User and system time are columns 14 and 15.
     after_name = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(after_name[11]) + int(after_name[12])) / _TICKS_PER_SECOND
 

@@ -1,4 +1,4 @@
-"""A connection that asks for one commit after the other: all but what it asks for."""
+"""The base of connections that request commits in sequence, without the requests."""
 
 import asyncio
 from array import array
@@ -7,24 +7,24 @@ from typing import Self, cast
 
 
 class OneConnection(asyncio.Protocol):
-    """Asks from `go`, which is left to others, to `halt`; see `bench.load.Connection`."""
+    """The base of `bench.load.Connection`s; a subclass adds `go`."""
 
     def __init__(self, name: str, fail: Callable[[str], None]) -> None:
-        """`fail` is told what has gone wrong with the connection of this name."""
+        """`fail` is called with the description of an error of this connection."""
         self._name = name
         self._fail = fail
         self._transport: asyncio.Transport | None = None
         self._asked_at = 0.0
         self._halted: asyncio.Future[None] | None = None
         self.latencies: array[float] | None = None
-        """The list for latencies, in seconds; None if nothing is measured."""
+        """The measured latencies in seconds; None during the warm-up."""
 
     def itself(self) -> Self:
         """The factory for the protocol of a connection."""
         return self
 
     def halt(self) -> "asyncio.Future[None]":
-        """Ask no more; done when the answer under way has come."""
+        """Send no further requests; the result is done when the outstanding answer has arrived."""
         self._halted = asyncio.get_running_loop().create_future()
         return self._halted
 

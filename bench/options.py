@@ -1,4 +1,4 @@
-"""The common part of the commands that measure: options, and the folder to run in."""
+"""The common options of the benchmark commands, and the folder for their files."""
 
 import asyncio
 import tempfile
@@ -16,13 +16,13 @@ F = TypeVar("F", bound=Callable[..., Any])
 folder_option = click.option(
     "--folder",
     type=click.Path(path_type=Path, file_okay=False, exists=True),
-    help="Where the folders of the nodes are made, that is, on which disk.",
+    help="Folder for the data of the nodes; it determines the disk.",
 )
 document_option = click.option(
     "--write",
     "document",
     type=click.Path(path_type=Path, dir_okay=False, exists=True),
-    help="Put the figures into this document, between its markers.",
+    help="Write the figures into this document, between its markers.",
 )
 
 
@@ -32,7 +32,7 @@ def only_option(steps: Iterable[str]) -> Callable[[F], F]:
         "--only",
         type=click.Choice(list(steps)),
         multiple=True,
-        help="This step alone; may be given again.",
+        help="Run only this step; repeatable.",
     )
 
 
@@ -43,13 +43,13 @@ def side_option(sides: Iterable[str]) -> Callable[[F], F]:
         "sides",
         type=click.Choice(list(sides)),
         multiple=True,
-        help="This side alone; may be given again.",
+        help="Run only this side; repeatable.",
     )
 
 
 @contextmanager
 def workplace(folder: Path | None) -> Iterator[tuple[Path, asyncio.Runner]]:
-    """A folder in `folder` that is thrown away, and the loop that is measured."""
+    """A temporary folder in `folder`, and a runner with the event loop of the product."""
     with (
         tempfile.TemporaryDirectory(prefix="bench-", dir=folder) as temporary,
         asyncio.Runner(loop_factory=loop_factory()) as runner,

@@ -17,7 +17,7 @@ def _times(times: float) -> Bound:
 
 
 def _seconds(what: str) -> Figure:
-    """Half of Kafka's time, better a fifth."""
+    """A duration in seconds: must be half of Kafka's, aims at a fifth."""
     return Figure(what=what, unit="s", step="bulk", must=_share(2), aim=_share(5))
 
 

@@ -1,7 +1,7 @@
 """The steps of a round with many partitions: each measures some figures of one side.
 
-Requests are made before the clock runs and go to the leader, one after the other, over one
-connection. What was answered is read afterwards, and anything but success ends the run.
+Requests are encoded before the measurement and go to the leader in sequence over one connection.
+Responses are decoded afterwards; an error ends the run.
 """
 
 import asyncio
@@ -38,38 +38,38 @@ FENCED_ID: Final = 113
 CHANGING_CONNECTIONS: Final = 4
 FOLLOWING: Final = 4
 WARM_UP_SHARE: Final = 10
-"""Of the partitions, one in so many is created, moved and forgotten before anything is timed: for a
-Java virtual machine to find out what to compile, and for both sides alike."""
+"""One in this many partitions is created and moved before the measurement, on both sides: a warm-up
+for the compiler of a Java virtual machine."""
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
-    """The number of partitions, and the duration of each load."""
+class RunOptions:
+    """The number of partitions and the duration of each load."""
 
     partitions: int
     seconds: float
 
 
 class WatchedOurs(Ours):
-    """Controllers of ours that take note of how long their loops stand still."""
+    """Our controllers with a record of the stalls of their event loops."""
 
     def command(self, node: int) -> list[str]:
         python, _, _, *rest = super().command(node)
         return [python, "-m", "bench.stops", str(self.file(node)), *rest]
 
     def file(self, node: int) -> Path:
-        """The file in which a node writes its notes."""
+        """The file to which a node writes the stalls."""
         return self.folder / f"stops-{node}"
 
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """A cluster under test with living brokers, as the client of its leader sees it."""
+    """A cluster under test with live brokers, seen by the client of its leader."""
 
     kind: Kind
     leader: int
     pid: int
-    """The process of the leader."""
+    """The process id of the leader."""
     brokers: Brokers
 
     @property
@@ -78,7 +78,7 @@ class Subject:
         return self.kind.client_address(self.leader)
 
     def stops(self, begun: float, ended: float) -> list[Stop]:
-        """The stops of the leader's loop in this time; known of ours only."""
+        """The stalls of the leader's event loop in this time; known only for our controllers."""
         if not isinstance(self.kind, WatchedOurs):
             return []
         return list(stops_in(self.kind.file(self.leader), begun, ended))
@@ -86,7 +86,7 @@ class Subject:
 
 @asynccontextmanager
 async def subject_of(side: str, folder: Path) -> AsyncIterator[Subject]:
-    """A cluster in `folder`, with brokers that are registered and live."""
+    """Start a cluster in `folder` with registered, live brokers."""
     kind: Kind = WatchedOurs() if side == OURS else steps.kind_of(side)
     async with one_of(kind, folder) as cluster:
         leader = await cluster.leader()
@@ -100,20 +100,22 @@ async def subject_of(side: str, folder: Path) -> AsyncIterator[Subject]:
         await _still_leads(cluster, leader)
 
 
-async def bulk(side: str, folder: Path, wish: Wish) -> Found:
-    """Create, move and complete many partitions, and have leaders elected for all of them."""
+async def bulk(side: str, folder: Path, options: RunOptions) -> Found:
+    """Create many partitions, move them, complete the moves, and elect leaders for all of them."""
     async with subject_of(side, folder) as subject:
-        warm_up = Population.spread(wish.partitions // WARM_UP_SHARE, BROKER_IDS, prefix="warm-up")
+        warm_up = Population.spread(
+            options.partitions // WARM_UP_SHARE, BROKER_IDS, prefix="warm-up"
+        )
         await create(subject, warm_up)
         await move(subject, warm_up, MOVED_AT_ONCE)
         await complete(subject, warm_up)
         begun = perf_counter()
-        many = Population.spread(wish.partitions, BROKER_IDS, prefix="many")
+        many = Population.spread(options.partitions, BROKER_IDS, prefix="many")
         yield "create", await create(subject, many)
         yield "move", await move(subject, many, MOVED_AT_ONCE)
         yield "complete", await complete(subject, many)
-        # More records than 10,000 are refused by Kafka's controllers.
-        at_once = wish.partitions if side == OURS else MOVED_AT_ONCE
+        # Kafka's controllers refuse a request that needs more than 10,000 records.
+        at_once = options.partitions if side == OURS else MOVED_AT_ONCE
         yield "move-whole", await move(subject, many, at_once)
         yield "complete-whole", await complete(subject, many)
         for key, value in _longest(subject.stops(begun, perf_counter())):
@@ -124,8 +126,8 @@ async def bulk(side: str, folder: Path, wish: Wish) -> Found:
             yield key, value
 
 
-async def changes(side: str, folder: Path, wish: Wish) -> Found:
-    """ISRs that shrink and grow, a thousand partitions in each request."""
+async def changes(side: str, folder: Path, options: RunOptions) -> Found:
+    """Shrink and expand ISRs, a thousand partitions in each request."""
     async with subject_of(side, folder) as subject:
         leaders, followers = BROKER_IDS[:CHANGING_CONNECTIONS], BROKER_IDS[CHANGING_CONNECTIONS:]
         groups = [
@@ -137,20 +139,22 @@ async def changes(side: str, folder: Path, wish: Wish) -> Found:
         epochs = subject.brokers.epochs
         async with asyncio.TaskGroup() as tasks:
             rates = [
-                tasks.create_task(changes_each_second(subject.address, group, epochs, wish.seconds))
+                tasks.create_task(
+                    changes_each_second(subject.address, group, epochs, options.seconds)
+                )
                 for group in groups
             ]
         yield "changes", sum(rate.result() for rate in rates)
 
 
-async def fence(side: str, folder: Path, _: Wish) -> Found:
-    """A broker asks to be fenced; it is answered when all that it led is led by others."""
+async def fence(side: str, folder: Path, _: RunOptions) -> Found:
+    """A broker requests to be fenced; the answer comes when all its partitions have new leaders."""
     async with subject_of(side, folder) as subject:
         await subject.brokers.register([FENCED_ID])
         followers = BROKER_IDS[:FOLLOWING]
         population = Population.led_by(FENCED_ID, FENCED_PARTITIONS, followers, prefix="fenced")
         await create(subject, population)
-        # From here on it is heard of no more but by its wish.
+        # From here on it sends only the request to be fenced.
         epoch = subject.brokers.epochs.pop(FENCED_ID)
         form = form_of(ApiKey.BROKER_HEARTBEAT)
         leaving = form.request(
@@ -164,29 +168,29 @@ async def fence(side: str, folder: Path, _: Wish) -> Found:
         seconds, answers = await timed(subject.address, [framed(form, leaving)])
         (answer,) = check(ApiKey.BROKER_HEARTBEAT, answers)
         if not answer.is_fenced:
-            raise RunFailed(f"broker {FENCED_ID} was not fenced, as it had asked to be")
+            raise RunFailed(f"broker {FENCED_ID} was not fenced, although it requested that")
         yield "fence", seconds
         for key, value in _longest(subject.stops(begun, perf_counter()), "stop-fence"):
             yield key, value
         await _led_by_others(subject, population)
 
 
-async def single(side: str, folder: Path, wish: Wish) -> Found:
-    """One change after the other on each of many connections, and on one."""
-    async for key, value in steps.commits(side, folder, steps.Wish(wish.seconds, 0)):
+async def single(side: str, folder: Path, options: RunOptions) -> Found:
+    """Changes in sequence on each of many connections, and on one."""
+    async for key, value in steps.commits(side, folder, steps.RunOptions(options.seconds, 0)):
         name, _, connections = key.partition("-")
         if name == "commits":
             yield f"single-{connections}", value
 
 
-async def grown(_side: str, _folder: Path, _wish: Wish) -> Found:
-    """The cost of a partition in a long move against a short one; of ours only."""
+async def grown(_side: str, _folder: Path, _options: RunOptions) -> Found:
+    """The cost of a partition in a long move relative to a short one; only for our controllers."""
     yield "growth", await asyncio.to_thread(growth.growth)
 
 
 async def create(subject: Subject, population: Population) -> float:
-    """Create the partitions; return the seconds that it took, as `move` and `complete` do."""
-    # In a thread, here and below: the brokers must be heard meanwhile.
+    """Create the partitions; like `move` and `complete`, return the seconds that it took."""
+    # In a thread, here and below, so that the brokers can send heartbeats meanwhile.
     frames = await asyncio.to_thread(population.creations, CREATED_AT_ONCE)
     seconds, answers = await timed(subject.address, frames)
     await asyncio.to_thread(population.created, answers)
@@ -194,7 +198,7 @@ async def create(subject: Subject, population: Population) -> float:
 
 
 async def move(subject: Subject, population: Population, at_once: int) -> float:
-    """Begin to move each partition to other followers, so many in one request."""
+    """Begin to move each partition to other followers, `at_once` partitions in one request."""
     targets = population.others(BROKER_IDS)
     frames = await asyncio.to_thread(population.moves, at_once, targets)
     seconds, answers = await timed(subject.address, frames)
@@ -204,7 +208,7 @@ async def move(subject: Subject, population: Population, at_once: int) -> float:
 
 
 async def complete(subject: Subject, population: Population) -> float:
-    """Request the ISRs with which the moves end."""
+    """Request the ISRs that complete the moves."""
     epochs = subject.brokers.epochs
     frames = await asyncio.to_thread(population.isrs, ALTERED_AT_ONCE, epochs)
     seconds, answers = await timed(subject.address, frames)
@@ -220,7 +224,7 @@ async def _elected(subject: Subject) -> None:
 
 
 async def _led_by_others(subject: Subject, population: Population) -> None:
-    """Raise `RunFailed` unless the first follower leads each, which its epochs tell."""
+    """Raise `RunFailed` unless the first follower leads each partition, by its epochs."""
     for each in population.held:
         each.replicas = each.isr = each.replicas[1:]
         each.leader_epoch += 1
@@ -245,12 +249,12 @@ def _cluster_id(kind: Kind) -> str:
 
 
 async def _still_leads(cluster: Cluster, leader: int) -> None:
-    """Raise `RunFailed` if another one leads by now: then others were asked than was thought."""
+    """Raise `RunFailed` if another node is leader now, which invalidates the measurement."""
     if await cluster.leader() != leader:
-        raise RunFailed(f"node {leader} ceased to lead during the run")
+        raise RunFailed(f"node {leader} lost the leadership during the run")
 
 
-STEPS: Final[Mapping[str, Step[Wish]]] = MappingProxyType(
+STEPS: Final[Mapping[str, Step[RunOptions]]] = MappingProxyType(
     {
         "bulk": Step(bulk, (OURS, KAFKA)),
         "changes": Step(changes, (OURS, KAFKA)),

@@ -1,7 +1,7 @@
-"""Partitions by the ten thousand, spread over brokers, and the requests that speak of them.
+"""Tens of thousands of partitions on several brokers, and the requests about them.
 
-Who asks for an ISR is the leader of the partition, so that every request about ISRs is of one
-broker. What was answered last is what is known of a partition.
+The leader of a partition requests its ISR, so every AlterPartition request comes from one broker.
+The state of a partition is that of the last response.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -28,7 +28,7 @@ class Held:
     topic: str
     number: int
     replicas: tuple[int, ...]
-    """The first one leads."""
+    """The first replica is the leader."""
     isr: tuple[int, ...]
     """The ISR that its leader requests next."""
     topic_id: UUID = _NOBODY
@@ -40,7 +40,7 @@ class Population:
     """Topics of one prefix, with their partitions."""
 
     def __init__(self, prefix: str, replicas: Iterable[tuple[int, ...]]) -> None:
-        """A partition with each of these replicas, all in sync, a thousand in a topic."""
+        """One partition per item of `replicas`, with all replicas in sync; a thousand per topic."""
         self.held = [
             Held(
                 topic=f"{prefix}-{place // TOPIC_PARTITIONS}",
@@ -53,19 +53,19 @@ class Population:
 
     @classmethod
     def spread(cls, count: int, broker_ids: Sequence[int], *, prefix: str) -> "Population":
-        """So many partitions, their leaders and followers spread over the brokers."""
+        """`count` partitions with leaders and followers on all brokers."""
         return cls(prefix, (_turn(broker_ids, place, FACTOR) for place in range(count)))
 
     @classmethod
     def led_by(
         cls, leader: int, count: int, followers: Sequence[int], *, prefix: str
     ) -> "Population":
-        """So many partitions that one broker leads."""
+        """`count` partitions that one broker leads."""
         turns = (_turn(followers, place, FACTOR - 1) for place in range(count))
         return cls(prefix, ((leader, *turn) for turn in turns))
 
     def creations(self, at_once: int) -> list[bytes]:
-        """CreateTopics, of so many partitions each, or of as many as one topic has."""
+        """CreateTopics requests of `at_once` partitions each, or of a whole topic."""
         form = form_of(ApiKey.CREATE_TOPICS)
         topics = [list(group) for _, group in groupby(self.held, key=_topic)]
         frames = []
@@ -88,7 +88,7 @@ class Population:
         return frames
 
     def created(self, answers: Iterable[bytes]) -> None:
-        """Take in what CreateTopics was answered with."""
+        """Apply the responses to CreateTopics."""
         ids = {
             topic.name: topic.topic_id
             for answer in check(ApiKey.CREATE_TOPICS, answers)
@@ -98,7 +98,7 @@ class Population:
             each.topic_id = ids[each.topic]
 
     def moves(self, at_once: int, targets: Sequence[tuple[int, ...]]) -> list[bytes]:
-        """AlterPartitionReassignments, of so many partitions each, to these replicas."""
+        """AlterPartitionReassignments requests of `at_once` partitions each, to these replicas."""
         form = form_of(ApiKey.ALTER_PARTITION_REASSIGNMENTS)
         frames = []
         for some in _cut(list(zip(self.held, targets, strict=True)), at_once):
@@ -116,14 +116,14 @@ class Population:
         return frames
 
     def moving_to(self, targets: Sequence[tuple[int, ...]]) -> None:
-        """All of it is under way: the replicas that are added are about to be in sync."""
+        """Record that the moves have begun: the next ISRs contain the added replicas."""
         for each, target in zip(self.held, targets, strict=True):
             each.isr = (*each.replicas, *(new for new in target if new not in each.replicas))
             each.replicas = target
             each.partition_epoch += 1
 
     def others(self, broker_ids: Sequence[int]) -> list[tuple[int, ...]]:
-        """For each the same leader, and followers that are none of its replicas."""
+        """For each partition its leader, and followers that are not among its replicas."""
         found = []
         for each in self.held:
             leader = each.replicas[0]
@@ -134,7 +134,7 @@ class Population:
         return found
 
     def isrs(self, at_once: int, epochs: Mapping[int, int]) -> list[bytes]:
-        """AlterPartition, of so many partitions each: the leaders ask for the ISRs."""
+        """AlterPartition requests of `at_once` partitions each, for the next ISRs."""
         by_leader: dict[int, list[Held]] = {}
         for each in self.held:
             by_leader.setdefault(each.replicas[0], []).append(each)
@@ -145,7 +145,7 @@ class Population:
         ]
 
     def answered(self, answers: Iterable[bytes]) -> None:
-        """Take in what AlterPartition was answered with: the epochs as they are now."""
+        """Apply the responses to AlterPartition: the new epochs."""
         by_key = {(each.topic_id, each.number): each for each in self.held}
         for answer in check(ApiKey.ALTER_PARTITION, answers):
             for topic in answer.topics:
@@ -156,7 +156,7 @@ class Population:
 
 
 def isr_request(leader: int, held: Sequence[Held], epochs: Mapping[int, int]) -> bytes:
-    """One AlterPartition: the leader of all of these asks for their ISRs."""
+    """An AlterPartition request of the leader of all these partitions, for their next ISRs."""
     form = form_of(ApiKey.ALTER_PARTITION)
     topics = tuple(
         {"topic_id": topic_id, "partitions": tuple(_proposed(form, each, epochs) for each in group)}
@@ -187,7 +187,7 @@ def _topic(held: Held) -> str:
 
 
 def _cut(items: Sequence[T], at_once: int) -> Iterator[list[T]]:
-    """The items in order, so many at a time."""
+    """The items in order, in lists of `at_once`."""
     left = iter(items)
     while some := list(islice(left, at_once)):
         yield some

@@ -1,8 +1,8 @@
 """The use of a process and its descendants: processor time, and peak memory.
 
-Linux only, from /proc. Memory is VmHWM, the most that was ever resident at once; pages that
-processes share count in each of them. A process that ends before it is looked at is not seen, and
-its time is that of whoever waited for it.
+Linux only, from /proc. Memory is VmHWM, the peak resident set; shared pages count in each process.
+A process that ends between two polls is not seen; its time counts for the process that waited for
+it.
 """
 
 import os
@@ -15,22 +15,22 @@ from typing import Final, NamedTuple, Self
 _TICKS_PER_SECOND: Final = os.sysconf("SC_CLK_TCK")
 _PARENT: Final = 1
 _TIMES: Final = slice(11, 15)
-"""Of the columns behind the name: user and system, its own and of children waited for."""
+"""The columns after the name: user and system time, of the process and of reaped children."""
 LOOK_EVERY_SECONDS: Final = 0.2
 
 
 class Process(NamedTuple):
-    """One process, as of now."""
+    """The present state of a process."""
 
     pid: int
     name: str
-    """Of its program, as the kernel has it: at most 15 characters."""
+    """The kernel's name of its program, at most 15 characters."""
     seconds: float
-    """Of processor time, with that of children that have ended."""
+    """Processor time, including that of children that have ended."""
 
 
 def below(root: int) -> list[Process]:
-    """All that a process started, and what these started."""
+    """All descendants of a process."""
     children: dict[int, list[Process]] = {}
     for parent, process in _all():
         children.setdefault(parent, []).append(process)
@@ -50,8 +50,8 @@ def _all() -> Iterator[tuple[int, Process]]:
         try:
             text = (entry / "stat").read_text()
         except OSError:
-            continue  # It has ended meanwhile.
-        # A name may hold anything, parentheses too.
+            continue  # The process has ended meanwhile.
+        # A name may have any characters, including parentheses.
         opening, closing = text.index("("), text.rindex(")")
         columns = text[closing + 1 :].split()
         seconds = sum(map(int, columns[_TIMES])) / _TICKS_PER_SECOND
@@ -59,7 +59,7 @@ def _all() -> Iterator[tuple[int, Process]]:
 
 
 def peak_mb(pid: int) -> float:
-    """The most memory that the process ever had resident, in MB; 0 if it has ended."""
+    """The peak resident memory of the process, in MB; 0 if it has ended."""
     try:
         lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     except OSError:
@@ -69,11 +69,11 @@ def peak_mb(pid: int) -> float:
 
 
 class Watch:
-    """The highest memory of everything below this process, while the context lasts."""
+    """The peak memory of all descendants of this process while the context lasts."""
 
     def __init__(self) -> None:
         self.peaks: dict[tuple[int, str], float] = {}
-        """By process id and name, in MB."""
+        """Peak memory in MB, by process id and name."""
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._look, name="process tree", daemon=True)
 
@@ -92,7 +92,7 @@ class Watch:
         self.look()
 
     def highest(self, name: str) -> float:
-        """Of the processes whose program is called so; 0 if there was none."""
+        """The peak memory of the processes with this program name; 0 if there was none."""
         own = [peak for (_, each), peak in self.peaks.items() if each.startswith(name)]
         return max(own, default=0.0)
 
@@ -101,7 +101,7 @@ class Watch:
             self.look()
 
     def look(self) -> None:
-        """Look now."""
+        """Poll the processes once."""
         for process in below(os.getpid()):
             key = (process.pid, process.name)
             self.peaks[key] = max(self.peaks.get(key, 0.0), peak_mb(process.pid))

@@ -13,19 +13,19 @@ from bench.faults import RunFailed
 FOLLOWERS: Final = 2
 _CORES_BUSY: Final = 0.9
 _THREAD_BUSY: Final = 0.85
-"""A process that uses this share of a core has no more to give: it has one thread that matters."""
+"""A process that uses this share of a core is saturated: only one of its threads does the work."""
 
 
 @dataclass(frozen=True, slots=True)
 class Processes:
-    """The servers by their process ids; the client is this process."""
+    """The process ids of the servers; the client is this process."""
 
     leader: int
     followers: tuple[int, ...]
 
     @property
     def all(self) -> list[int]:
-        """Those of the run, the client's too."""
+        """The process ids of the run, including the client."""
         return [os.getpid(), self.leader, *self.followers]
 
 
@@ -41,7 +41,7 @@ class Row:
     followers: float
     client: float
     others: float
-    """Used by whatever else ran on the machine."""
+    """Used by all other processes on the machine."""
     cores: int
 
     @classmethod
@@ -53,9 +53,9 @@ class Row:
         processes: Processes,
         used: machine.Used,
     ) -> "Row":
-        """Of what was committed in `passed` seconds; raises `RunFailed` if that is nothing."""
+        """The row for the commits of `passed` seconds; raises `RunFailed` if there were none."""
         if not latencies:
-            raise RunFailed("nothing was committed while it was measured")
+            raise RunFailed("nothing was committed during the measurement")
         leader = used.by_pid[processes.leader] / passed
         followers = sum(used.by_pid[pid] for pid in processes.followers) / passed
         client = used.by_pid[os.getpid()] / passed
@@ -83,7 +83,7 @@ class Row:
 
     @property
     def follower_us(self) -> float:
-        """The same of one follower."""
+        """The same for one follower."""
         return self.followers / FOLLOWERS / self.commits_per_second * 1e6
 
     @property
@@ -115,7 +115,7 @@ def table(rows: Sequence[Row]) -> str:
 
 
 def described(command: str, facts: Mapping[str, str], rows: Sequence[Row]) -> str:
-    """All that a run writes into the document."""
+    """The text that a run writes into the document."""
     listed = "\n".join(f"- {name}: {value}" for name, value in facts.items())
     return f"`{command}`\n\n{listed}\n\n{table(rows)}\n"
 
@@ -124,7 +124,7 @@ class Section:
     """The part of a document between `<!-- name -->` and `<!-- /name -->`."""
 
     def __init__(self, path: Path, name: str) -> None:
-        """Raises `RunFailed` if the document does not have it, once."""
+        """Raises `RunFailed` unless the document has the section exactly once."""
         self._path = path
         self._opening, self._closing = f"<!-- {name} -->\n", f"<!-- /{name} -->\n"
         text = path.read_text(encoding="utf-8")
@@ -135,7 +135,7 @@ class Section:
             )
 
     def write(self, text: str) -> None:
-        """Put `text` there; all around it stays."""
+        """Replace the content of the section with `text`."""
         document = self._path.read_text(encoding="utf-8")
         before, opening, rest = document.partition(self._opening)
         _, closing, after = rest.partition(self._closing)

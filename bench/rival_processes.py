@@ -1,7 +1,7 @@
-"""The processes of a cluster that lives for one round: started, killed, thrown away with it.
+"""The processes of a cluster that exists for one round.
 
-Only processes that were started here are signalled, by their ids. What a node keeps is of no worth
-afterwards, so the end of a round kills all of them.
+It signals only processes that it started, by their ids. The data of the nodes is not needed after
+the round, so the end of a round kills all of them.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ _ROOT: Final = Path(__file__).parents[1]
 async def until(
     is_so: Callable[[], Awaitable[bool]], what: str, *, within_ms: int, poll_ms: int = POLL_MS
 ) -> None:
-    """Ask again and again, and return once it is so; raises `RunFailed` when time is up."""
+    """Poll a condition until it is true; raises `RunFailed` after `within_ms`."""
     try:
         async with asyncio.timeout(within_ms / 1_000):
             while True:
@@ -46,7 +46,7 @@ async def until(
 
 
 class RivalCluster:
-    """One cluster; use it as an async context. The last of its brokers is a spare one."""
+    """A cluster as an async context. The last of its brokers is a spare one."""
 
     def __init__(self, rival: Rival, rng: random.Random) -> None:
         self.rival = rival
@@ -70,7 +70,7 @@ class RivalCluster:
 
     @property
     def brokers(self) -> tuple[NodePlan, ...]:
-        """Those that run from the beginning."""
+        """The brokers that run from the beginning."""
         return tuple(self.rival.plan.brokers[:-1])
 
     @property
@@ -83,7 +83,7 @@ class RivalCluster:
         return tuple(node.kafka for node in self.brokers)
 
     def pid(self, node: NodePlan) -> int:
-        """The process id of a node that runs; raises `RunFailed` if it ended."""
+        """The process id of a running node; raises `RunFailed` if it has ended."""
         process = self._processes[node.name]
         if process.returncode is not None:
             said = last_line(self._home(node) / LOG_FILE)
@@ -94,20 +94,20 @@ class RivalCluster:
         return process.pid
 
     async def spawn(self, node: NodePlan) -> float:
-        """Start the process of a node; return the moment before, by `perf_counter`."""
+        """Start the process of a node; return the time before, by `perf_counter`."""
         begun = perf_counter()
         await self._run(self.rival.command(node), node)
         return begun
 
     async def kill(self, node: NodePlan) -> float:
-        """End a node as a loss of power would; return when, by `perf_counter`."""
+        """Kill a node without a shutdown; return the time, by `perf_counter`."""
         self.pid(node)
         begun = perf_counter()
         await self._end(node, signal.SIGKILL)
         return begun
 
     async def stop(self, node: NodePlan) -> None:
-        """End a node as its operator would."""
+        """Stop a node cleanly, as its operator would."""
         try:
             async with asyncio.timeout(STOP_MS / 1_000):
                 await self._end(node, signal.SIGTERM)
@@ -115,18 +115,18 @@ class RivalCluster:
             raise RunFailed(f"{node.name} did not stop within {STOP_MS} ms") from None
 
     async def wait_for_brokers(self, wanted: set[int], *, poll_ms: int = POLL_MS) -> None:
-        """Return once every broker that runs from the beginning knows exactly these as alive."""
+        """Wait until every broker of `brokers` regards exactly these brokers as alive."""
         for node in self.brokers:
             await self._wait_for(node, lambda known: known == wanted, poll_ms)
 
     async def wait_until_it_serves(self, node: NodePlan) -> None:
-        """Return once this broker answers its clients."""
+        """Wait until this broker answers its clients."""
         await self._wait_for(node, lambda known: node.id in known, POLL_MS)
 
     async def _wait_for(
         self, node: NodePlan, is_it: Callable[[set[int]], bool], poll_ms: int
     ) -> None:
-        """Ask one broker whom it knows as alive until the answer is what is waited for."""
+        """Poll one broker for the live brokers until they meet the condition."""
         async with AdminClient([node.kafka], is_controller=False, timeout_ms=PROBE_MS) as client:
 
             async def ask() -> bool:
@@ -136,7 +136,9 @@ class RivalCluster:
                 except AdminError:
                     return False
 
-            await until(ask, f"{node.name} knows who is alive", within_ms=START_MS, poll_ms=poll_ms)
+            await until(
+                ask, f"{node.name} knows the live brokers", within_ms=START_MS, poll_ms=poll_ms
+            )
 
     async def _start(self) -> None:
         self.rival.write_files(self._rng)
@@ -198,7 +200,7 @@ class RivalCluster:
 
 
 def _environment() -> dict[str, str]:
-    """That of this process without settings of ours, which would be those of every node."""
+    """The environment of this process without our settings, which would apply to every node."""
     return {
         name: value for name, value in os.environ.items() if not name.startswith(ENVIRONMENT_PREFIX)
     }

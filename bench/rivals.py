@@ -1,9 +1,9 @@
-"""Controllers of either kind, ours or Kafka's, with the same brokers of Kafka: files and commands.
+"""Files and commands of clusters with our controllers or Kafka's, and with Kafka brokers.
 
-Nothing is started here. The brokers get the same files and the same command line on both sides;
-so do the controllers of a side in every round. Ours are as `metaquorum local` sets them up. Kafka's
-have the flags of its own start script, its heap or half of it, and a quorum whose log names the
-voters (KIP-853), as ours does.
+This module starts nothing. The brokers get the same files and the same command line on both sides;
+so do the controllers of a side in every round. Our controllers have the settings of `metaquorum
+local`. Kafka's have the flags of its start script, its heap or half of it, and a quorum with the
+voters in the log (KIP-853), like ours.
 """
 
 import random
@@ -24,13 +24,13 @@ from quorum.core.vocabulary import uuid_to_text
 
 SESSION_MS: Final = 9_000
 HEARTBEAT_MS: Final = 2_000
-"""The moment between two of them at which a broker dies is random, on both sides alike."""
+"""A broker is killed at a random moment between two of them, on both sides."""
 SETTINGS_FILE: Final = "server.properties"
 LOGGING_FILE: Final = "logging.properties"
 FORMAT_TOOL: Final = "kafka.tools.StorageTool"
 
 HEAP: Final = ("-Xmx1G", "-Xms1G")
-"""Of Kafka's start script."""
+"""The heap of Kafka's start script."""
 HALF_HEAP: Final = ("-Xmx512m", "-Xms256m")
 """The heap if brokers share the machine."""
 
@@ -53,24 +53,24 @@ class Side(StrEnum):
 
 
 def version_of(java: Path) -> str:
-    """The version that a Java reports."""
+    """The version that this Java reports."""
     asked = subprocess.run([java, "-version"], capture_output=True, text=True, check=True)
     return asked.stderr.splitlines()[0]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rival:
-    """One cluster: its folder, its nodes, whose controllers it has, and what runs Kafka."""
+    """A cluster: its folder, nodes, kind of controllers, and the programs that run Kafka."""
 
     side: Side
     folder: Path
     plan: ClusterPlan
     runtime: Runtime
     heap: tuple[str, ...] = HALF_HEAP
-    """Of a controller of Kafka's."""
+    """The heap of a Kafka controller."""
 
     def write_files(self, rng: random.Random) -> None:
-        """All that the nodes are started with, but for `format_commands`."""
+        """Write the files that the nodes need, before `format_commands` run."""
         if self.side is Side.OURS:
             level = str(self.runtime.release.metadata_version)
             more = {"metadata.version": level, "broker.session.timeout.ms": str(SESSION_MS)}
@@ -110,7 +110,7 @@ class Rival:
         ]
 
     def command(self, node: NodePlan) -> list[str]:
-        """The command line of a node whose files are written."""
+        """The command line of a node."""
         settings, logging = self._file(node, SETTINGS_FILE), self._file(node, LOGGING_FILE)
         if node.role is Role.BROKER:
             return self.runtime.broker(settings, logging)

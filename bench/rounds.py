@@ -1,7 +1,7 @@
 """The steps of a round on one cluster, one for each figure, and their times.
 
-The clients are ours and see only the listeners of the brokers, so that nothing but the controllers
-differs between the two sides.
+The clients are ours and use only the listeners of the brokers, so the two sides differ only in
+their controllers.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ from bench.silence import SteadyProducer
 
 TOPIC_PARTITIONS: Final = 100
 TOPICS: Final = 3
-"""Created one after the other in each round, after one that is not counted."""
+"""The topics that are created in sequence in each round, after a warm-up topic."""
 STEADY_PARTITIONS: Final = 6
 MOVED_PARTITIONS: Final = 200
 SETTLE_SECONDS: Final = 5.0
@@ -47,8 +47,8 @@ class Subject:
 async def broker_start(subject: Subject) -> Found:
     """From the start of a fourth broker's process until the others know it as unfenced.
 
-    Then the same for a broker that comes back at once: Kafka's controller refuses it until the
-    session of its former life has run out, even after a controlled shutdown.
+    Then the same for a broker that restarts at once: Kafka's controller refuses it until the
+    session of its former incarnation has expired, even after a controlled shutdown.
     """
     cluster = subject.cluster
     running = {node.id for node in cluster.brokers}
@@ -57,7 +57,7 @@ async def broker_start(subject: Subject) -> Found:
         begun = await cluster.spawn(cluster.spare)
         await cluster.wait_for_brokers({*running, cluster.spare.id})
         found.append(_since(begun))
-        # A broker of Kafka that is told to stop before it serves leaves without a word.
+        # A Kafka broker that is stopped before it serves skips the controlled shutdown.
         await cluster.wait_until_it_serves(cluster.spare)
         await cluster.stop(cluster.spare)
         await cluster.wait_for_brokers(running)
@@ -78,7 +78,7 @@ async def topics(subject: Subject) -> Found:
 
 
 async def idle(subject: Subject) -> Found:
-    """Processor time of the controllers while nothing is asked of them but what brokers ask."""
+    """Processor time of the controllers with no requests except those of the brokers."""
     await asyncio.sleep(SETTLE_SECONDS)
     pids = [subject.cluster.pid(node) for node in subject.cluster.controllers]
     before, begun = machine.used(pids), perf_counter()
@@ -88,7 +88,7 @@ async def idle(subject: Subject) -> Found:
 
 
 async def reassignment(subject: Subject) -> Found:
-    """From the request to move every partition to where no move is left and all are in place."""
+    """Time from the request to move every partition until all are in place and no move is left."""
     ids = [node.id for node in subject.cluster.brokers]
     turns = [ids[at:] + ids[:at] for at in range(len(ids))]
     now = {number: turns[number % 3] for number in range(MOVED_PARTITIONS)}
@@ -117,14 +117,14 @@ async def reassignment(subject: Subject) -> Found:
             for each, wanted in zip(topic.partitions, plan, strict=True)
         )
 
-    await until(in_place, "every partition is where it shall be", within_ms=WITHIN_MS)
+    await until(in_place, "every partition is in place", within_ms=WITHIN_MS)
     return {"reassignment": [_since(begun)], "reassignment-answered": [answered_ms]}
 
 
 async def controller_killed(subject: Subject) -> Found:
-    """A producer's longest silence around the death of the active controller, and the next topic.
+    """A producer's longest silence around a kill of the active controller, and the next topic.
 
-    The controller is brought back before the step ends.
+    The step restarts the controller before it ends.
     """
     cluster = subject.cluster
     async with Producer(cluster.listeners) as producer, asyncio.TaskGroup() as tasks:
@@ -149,7 +149,7 @@ async def controller_killed(subject: Subject) -> Found:
 
 
 async def broker_killed(subject: Subject) -> Found:
-    """A producer's longest silence around the death of a broker, which stays dead."""
+    """A producer's longest silence around a kill of a broker, which is not restarted."""
     cluster = subject.cluster
     dies = cluster.brokers[-1]
     async with Producer(cluster.listeners[:-1]) as producer, asyncio.TaskGroup() as tasks:
@@ -162,7 +162,7 @@ async def broker_killed(subject: Subject) -> Found:
         async def heard() -> bool:
             return steady.heard_since(perf_counter() - AFTER_SECONDS / 2)
 
-        await until(heard, "every partition is written to again", within_ms=WITHIN_MS)
+        await until(heard, "every partition acknowledges writes again", within_ms=WITHIN_MS)
         await asyncio.sleep(AFTER_SECONDS)
         silence_ms = steady.silence_ms(killed, perf_counter())
         await _stop(writing)
@@ -177,7 +177,7 @@ STEPS: Final[Mapping[str, Callable[[Subject], Awaitable[Found]]]] = {
     "controller-killed": controller_killed,
     "broker-killed": broker_killed,
 }
-"""In the order in which a round goes through them; the last leaves a broker dead."""
+"""The steps in the order of a round; after the last one a broker is dead."""
 
 
 async def _topic(subject: Subject, records: FirstRecords, name: str) -> tuple[float, float, float]:
@@ -191,7 +191,7 @@ async def _topic(subject: Subject, records: FirstRecords, name: str) -> tuple[fl
 
 
 async def _until_led(subject: Subject, name: str, partitions: int) -> TopicDescription:
-    """The topic, once every broker knows a leader of every partition."""
+    """Wait until every broker knows a leader of every partition; return the topic."""
     found = await asyncio.gather(
         *(_led_on(node, name, partitions) for node in subject.cluster.brokers)
     )
@@ -218,12 +218,12 @@ async def _steady(subject: Subject, producer: Producer, topic: str) -> SteadyPro
 
 
 async def _quiet(steady: SteadyProducer) -> float:
-    """Let it write for a while; return since when it has been heard in every partition."""
+    """Let the producer write for a while; return when it began in all partitions."""
 
     async def heard() -> bool:
         return steady.heard_since(0.0)
 
-    await until(heard, "every partition is written to", within_ms=WITHIN_MS)
+    await until(heard, "every partition acknowledges writes", within_ms=WITHIN_MS)
     await asyncio.sleep(AFTER_SECONDS)
     since = perf_counter()
     await asyncio.sleep(QUIET_SECONDS)
@@ -237,7 +237,7 @@ async def _active(subject: Subject) -> NodePlan:
 
 
 async def _follows(subject: Subject, node: NodePlan) -> bool:
-    """True if a controller that was away when the epoch began has caught up with the leader."""
+    """True if a restarted controller has caught up with the leader."""
     try:
         quorum = await subject.admin.describe_quorum()
     except AdminError:

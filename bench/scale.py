@@ -2,12 +2,12 @@
 
     python -m bench.scale [--partitions N] [--brokers N] [--write docs/performance.md]
 
-A snapshot is written whose partitions are placed as the product places them, three replicas each,
-without racks. A process that has imported a controller then loads it from the file, as after a
-restart, is asked who is in sync with each broker, fences one (`bench.fencing`), and takes a
-snapshot of its own while partitions change (`bench.snapshot_pauses`). Memory is that of this
-process as Linux counts it. Times are those of the processor, so that what else runs does not show;
-the disk is read from the page cache.
+The benchmark writes a snapshot with partitions of three replicas, placed by the product without
+racks. A process that has imported a controller then loads the snapshot, as after a restart, queries
+the partitions in sync on several brokers, fences one broker (`bench.fencing`), and takes a snapshot
+while partitions change (`bench.snapshot_pauses`). Memory is that of this process as Linux counts
+it. Times are processor time, so other load on the machine is not part of them; files are read from
+the page cache.
 """
 
 import gc
@@ -50,7 +50,7 @@ BROKERS: Final = 1_000
 TOPIC_PARTITIONS: Final = 100
 REPLICATION_FACTOR: Final = 3
 ASKED: Final = 100
-"""Brokers that are asked about."""
+"""The brokers that are queried."""
 WRITE_BYTES: Final = 8 * 1024 * 1024
 _DIRECTORY: Final = 0xD17 << 100
 
@@ -59,28 +59,28 @@ class Measured(msgspec.Struct, kw_only=True):
     """The results of the process that loaded the snapshot."""
 
     imported_mb: float
-    """Its memory before it loaded anything."""
+    """Memory before the load."""
     rss_mb: float
     peak_mb: float
     checked_s: float
     loaded_s: float
-    """Without the check of the file, which comes first."""
+    """Time to load, without the preceding check of the file."""
     slice_ms: float
-    """The longest stop of everything else while it loaded."""
+    """The longest pause of other work during the load."""
     pause_ms: float
-    """The longest one while a snapshot was written."""
+    """The longest pause of other work during a snapshot."""
     snapshot_s: float
     isr_ms: float
-    """Of the slowest broker."""
+    """Time of the query for the slowest broker."""
     isr_count: int
-    """Its partitions."""
+    """The number of its partitions."""
     fence_s: float
-    """To fence one broker, until all that it led is led by others."""
+    """The cost of fencing one broker, until all its partitions have new leaders."""
     fence_stop_ms: float
     fence_held: int
     fence_led: int
     rss_after_mb: float
-    """With the snapshot written, and what had changed meanwhile."""
+    """Memory after the snapshot, including the changes meanwhile."""
 
 
 class Row(msgspec.Struct):
@@ -128,7 +128,7 @@ def table(measured: Measured) -> str:
 
 
 def met(row: Row, value: float) -> str:
-    """The best that was reached."""
+    """The better target that was met: `aim`, `must`, or neither."""
     if row.must is None or row.aim is None:
         return ""
     return "aim" if value <= row.aim else "must" if value <= row.must else "no"
@@ -141,14 +141,14 @@ def _shown(value: float | None) -> str:
 
 
 def a_cluster(partitions: int, brokers: int) -> Iterator[bytes]:
-    """The records of a snapshot of so many partitions, placed on so many brokers."""
+    """The records of a snapshot with this number of partitions and brokers."""
     yield encode(kafka_records.FeatureLevel(name="metadata.version", level=LEVEL), LEVEL)
     for broker_id in range(brokers):
         yield encode(_registration(broker_id), LEVEL)
     directories = [UUID(int=_DIRECTORY | each) for each in range(brokers)]
     registered = [_broker(each) for each in range(brokers)]
     for topic in range(-(-partitions // TOPIC_PARTITIONS)):
-        # As of a random id: the upper half differs, and decides where the ring is entered.
+        # Like a random id: the upper half differs, and determines the start of the placement.
         topic_id = UUID(int=(topic + 1) * 0x9E3779B97F4A7C15F39CC0605CEDC835 % (1 << 128))
         yield encode(kafka_records.Topic(name=f"topic-{topic}", topic_id=topic_id), LEVEL)
         count = min(TOPIC_PARTITIONS, partitions - topic * TOPIC_PARTITIONS)
@@ -199,7 +199,7 @@ def _registration(broker_id: int) -> kafka_records.RegisterBroker:
 
 
 def write_snapshot(values: Iterator[bytes], folder: Path) -> Path:
-    """A snapshot of these records, as the product lays it out."""
+    """Write a snapshot of these records in the product's format."""
     store, id_ = FileSnapshotStore(folder), OffsetAndEpoch(Epoch(1), Offset(1 << 32))
     batches = SnapshotBatches(id_.epoch, 1)
     buffer, position = batches.opening(None, None), 0
@@ -215,7 +215,7 @@ def write_snapshot(values: Iterator[bytes], folder: Path) -> Path:
 
 
 def measured(path: Path) -> Measured:
-    """In a process of its own: load the snapshot, and try what there is to try."""
+    """Load the snapshot and make all measurements; runs in a new process."""
     __import__("admin.daemon")
     imported_mb = memory_mb("VmRSS")
     at = time.process_time()
@@ -258,14 +258,14 @@ def measured(path: Path) -> Measured:
 
 
 class _NoLog:
-    """Behind a snapshot that is all there is nothing is read."""
+    """An empty log after the snapshot."""
 
     def read_committed(self, start: Offset, max_bytes: int) -> bytes:
         raise AssertionError(f"there is nothing at {start}")
 
 
 def _asked(image: Image) -> tuple[float, int]:
-    """The time of the slowest answer in ms, and its size."""
+    """The time in ms of the slowest query, and the size of its result."""
     index, slowest = image.index, (0.0, 0)
     for broker_id in islice(sorted(index.isr_of), ASKED):
         at = time.process_time()
@@ -289,7 +289,7 @@ def memory_mb(name: str) -> float:
 
 
 def run(partitions: int, brokers: int, folder: Path) -> Measured:
-    """Write the snapshot, and have it measured."""
+    """Write the snapshot, and measure it in a new process."""
     click.echo(f"writing a snapshot of {partitions:,} partitions on {brokers:,} brokers", err=True)
     path = write_snapshot(a_cluster(partitions, brokers), folder)
     click.echo(f"{path.stat().st_size / 1e6:,.0f} MB; loading it", err=True)
@@ -306,7 +306,7 @@ def run(partitions: int, brokers: int, folder: Path) -> Measured:
 @click.option(
     "--load",
     type=click.Path(path_type=Path, dir_okay=False, exists=True),
-    help="Only load this snapshot, and print what was found as JSON.",
+    help="Only load this snapshot, and print the measurements as JSON.",
     hidden=True,
 )
 @folder_option
@@ -314,7 +314,7 @@ def run(partitions: int, brokers: int, folder: Path) -> Measured:
 def command(
     partitions: int, brokers: int, load: Path | None, folder: Path | None, document: Path | None
 ) -> None:
-    """Measure what a very large cluster costs a controller."""
+    """Measure the cost of a very large cluster for a controller."""
     if load is not None:
         click.echo(msgspec.json.encode(measured(load)))
         return

@@ -1,7 +1,7 @@
 """The longest time without an acknowledgement for a producer that writes continuously.
 
-Acknowledgements are told apart by partition: while one partition is silent, others go on, and
-they must not hide it.
+It is measured per partition, so that acknowledgements of other partitions cannot hide the silence
+of one.
 """
 
 import asyncio
@@ -17,9 +17,9 @@ from quorum.clocks import wall_ms
 from quorum.records.encode import ClientRecord
 
 INTERVAL_MS: Final = 20
-"""Between two records to the same partition."""
+"""The interval between two records to the same partition."""
 OUTSTANDING_MAX: Final = 5_000
-"""Records to one partition that wait for their acknowledgement; one more is not sent."""
+"""The limit of unacknowledged records per partition."""
 _VALUE: Final = b"x" * 64
 
 
@@ -31,7 +31,7 @@ def longest_silence(moments: Sequence[float], begin: float, end: float) -> float
 
 
 class SteadyProducer:
-    """Writes to every partition of a topic at a steady pace, with acks=all; run `run` as a task."""
+    """A producer with acks=all and a steady rate for every partition; `run` is its task."""
 
     def __init__(self, producer: Producer, topic: str, partitions: int) -> None:
         self._producer = producer
@@ -53,11 +53,11 @@ class SteadyProducer:
             await asyncio.sleep(max(0.0, next_at - perf_counter()))
 
     def silence_ms(self, begin: float, end: float) -> float:
-        """The longest silence of any partition between two moments of `perf_counter`."""
+        """The longest silence of any partition between two times of `perf_counter`."""
         return 1_000 * max(longest_silence(each, begin, end) for each in self._acknowledged)
 
     def heard_since(self, moment: float) -> bool:
-        """True if every partition has been acknowledged after `moment`."""
+        """True if every partition has acknowledged a record since `moment`."""
         return all(len(each) > 0 and each[-1] > moment for each in self._acknowledged)
 
     async def _send(self, partition: int) -> None:

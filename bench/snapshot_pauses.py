@@ -2,15 +2,14 @@
 
     python -m bench.snapshot_pauses [PARTITIONS] [TOPICS]
 
-The image, the snapshot, the batches and the files are the product's. A slice is what
-`quorum.snapshotting` does between two turns of everything else; the disk is written inline here, so
-its time is reported apart. Slices are counted in time of the processor, so that what else runs on
-the machine does not show.
+The image, the snapshot, the batches and the files are the product's. A slice is the work of
+`quorum.snapshotting` between two turns of other work. The benchmark writes to the disk inline, so
+it reports that time separately. Slices are measured in processor time, so other load on the machine
+is not part of them.
 """
 
 import gc
 import resource
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -35,11 +34,11 @@ TOPICS: Final = 20_000
 BROKERS: Final = 100
 LEVEL: Final = 29
 CHANGES_EVERY_SLICE: Final = 20
-"""Partitions that change between two slices, so that what they were has to be kept."""
+"""Partitions that change between two slices, so that their former state has to be kept."""
 
 
 def an_image(partitions: int, topics: int) -> Image:
-    """So many partitions of three replicas, evenly in so many topics."""
+    """An image with partitions of three replicas, evenly divided among the topics."""
     image = Image()
     replay(image, kafka_records.FeatureLevel(name="metadata.version", level=LEVEL), 0)
     directories = [UUID(int=0xD17 << 100 | broker) for broker in range(BROKERS)]
@@ -63,7 +62,7 @@ def an_image(partitions: int, topics: int) -> Image:
 
 
 def changes(image: Image) -> Iterator[None]:
-    """One partition after the other loses a replica from its ISR, and gets it back."""
+    """Remove a replica from the ISR of one partition after the other; later add it again."""
     while True:
         for topic_id, topic in image.topics.items():
             for number, partition in list(topic.existing()):
@@ -76,7 +75,7 @@ def changes(image: Image) -> Iterator[None]:
 
 
 def sliced(snapshot: Snapshot, batches: SnapshotBatches, buffer: bytearray) -> bool:
-    """The work of one slice; returns whether there is more."""
+    """Do the work of one slice; return True if there is more."""
     for _ in range(SLICE_GROUPS):
         group = next(snapshot, None)
         if group is None:
@@ -90,7 +89,10 @@ def sliced(snapshot: Snapshot, batches: SnapshotBatches, buffer: bytearray) -> b
 
 
 def written(image: Image, folder: Path) -> tuple[OffsetAndEpoch, list[float], float, float]:
-    """Take a snapshot while the image changes: its id, then slices, beginning and disk in s."""
+    """Take a snapshot while the image changes.
+
+    Return its id, then the seconds of each slice, of the start, and of the disk.
+    """
     store, changing = FileSnapshotStore(folder), changes(image)
     id_ = OffsetAndEpoch(Epoch(1), Offset(image.end_offset))
     begun = time.thread_time()
@@ -115,8 +117,11 @@ def written(image: Image, folder: Path) -> tuple[OffsetAndEpoch, list[float], fl
     return id_, slices, beginning, disk
 
 
-def main(partitions: int = PARTITIONS, topics: int = TOPICS) -> None:
-    """Print the figures."""
+@click.command()
+@click.argument("partitions", type=click.IntRange(min=1), default=PARTITIONS)
+@click.argument("topics", type=click.IntRange(min=1), default=TOPICS)
+def main(partitions: int, topics: int) -> None:
+    """Measure the pauses of a snapshot of PARTITIONS partitions in TOPICS topics."""
     at = time.perf_counter()
     image = an_image(partitions, topics)
     click.echo(
@@ -130,9 +135,9 @@ def main(partitions: int = PARTITIONS, topics: int = TOPICS) -> None:
         path = Path(name) / checkpoint_name(id_)
         median, p99 = slices[len(slices) // 2], slices[len(slices) * 99 // 100]
         click.echo(
-            f"in processor time: begun in {beginning * 1e3:.1f} ms; {len(slices)} slices: median"
+            f"in processor time: started in {beginning * 1e3:.1f} ms; {len(slices)} slices: median"
             f" {median * 1e3:.2f} ms, p99 {p99 * 1e3:.2f} ms, longest {slices[-1] * 1e3:.2f} ms,"
-            f" together {sum(slices):.1f} s; disk {disk:.1f} s;"
+            f" total {sum(slices):.1f} s; disk {disk:.1f} s;"
             f" {path.stat().st_size / 1e6:.0f} MB"
         )
         del image
@@ -146,8 +151,8 @@ def main(partitions: int = PARTITIONS, topics: int = TOPICS) -> None:
             f" loaded in {time.thread_time() - checked:.1f} s"
         )
     peak_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    click.echo(f"memory at its highest: {peak_kib / 1024:.0f} MiB")
+    click.echo(f"peak memory: {peak_kib / 1024:.0f} MiB")
 
 
 if __name__ == "__main__":
-    main(*map(int, sys.argv[1:]))
+    main()

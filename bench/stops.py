@@ -1,9 +1,9 @@
-"""A controller that takes note of how long its event loop stands still.
+"""A controller that records the stalls of its event loop.
 
 `python -m bench.stops FILE start --config SETTINGS` is `metaquorum start --config SETTINGS`, with a
-timer in its loop that is due every millisecond. When it comes late, something else had the loop, or
-the processor: what the loop's own thread computed meanwhile tells the two apart. Moments are those
-of the clock that all processes of a machine share.
+timer in its event loop that is due every millisecond. A late timer means that other work used the
+loop or the processor; the processor time of the loop's thread distinguishes the two. Times are
+those of the clock that all processes of a machine share.
 """
 
 import asyncio
@@ -20,22 +20,22 @@ from quorum.process import loop_factory
 
 TICK_SECONDS: Final = 0.001
 NOTED_SECONDS: Final = 0.003
-"""Shorter ones are nobody's concern: a timer is a millisecond late as a rule."""
+"""Shorter stalls are not recorded: a timer is often late by a millisecond."""
 _STOP: Final = Struct(">ddd")
 
 
 class Stop(NamedTuple):
-    """A time in which the loop of a controller had no turn for anybody else."""
+    """A stall of the event loop of a controller."""
 
     ended: float
-    """By `perf_counter`."""
+    """The time by `perf_counter`."""
     seconds: float
     computed: float
-    """Of these, what its own thread used of a processor."""
+    """The processor time of the loop's thread within these."""
 
 
 class Watch:
-    """The timer in one loop, and the file that it writes to."""
+    """The timer in an event loop, and the file to which it writes."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, file: Path) -> None:
         self._loop = loop
@@ -55,7 +55,7 @@ class Watch:
 
 
 def stops_in(file: Path, begun: float, ended: float) -> Iterator[Stop]:
-    """Those that were noted between two moments of `perf_counter`."""
+    """The recorded stalls between two times of `perf_counter`."""
     data = file.read_bytes() if file.exists() else b""
     for at in range(0, len(data) - _STOP.size + 1, _STOP.size):
         stop = Stop(*_STOP.unpack_from(data, at))
@@ -64,7 +64,7 @@ def stops_in(file: Path, begun: float, ended: float) -> Iterator[Stop]:
 
 
 def watch(file: Path) -> None:
-    """Let the controller of this process run in a loop that is watched."""
+    """Run the controller of this process in an event loop with the timer."""
     make = loop_factory() or asyncio.new_event_loop
 
     def make_watched() -> asyncio.AbstractEventLoop:

@@ -1,6 +1,6 @@
-"""Rounds in which every side has its turn: a step, in a cluster of its own, alone on the machine.
+"""Run rounds: each step on every side in sequence, in a new cluster and alone on the machine.
 
-What the steps measure, and what is compared with what, is not known here.
+This module does not depend on the steps or on the comparison of the sides.
 """
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -17,14 +17,14 @@ ROUNDS_MAX: Final = 50
 SECONDS: Final = 4.0
 
 Found = AsyncIterator[tuple[str, float]]
-"""The key of a figure and a value of it."""
+"""The key of a figure and one of its values."""
 
 W = TypeVar("W")
 
 
 @dataclass(frozen=True, slots=True)
 class Step(Generic[W]):
-    """A step, which does as it is wished, and those it is for."""
+    """A step: its function, and the sides that it measures."""
 
     measure: Callable[[str, Path, W], Found]
     sides: tuple[str, ...]
@@ -38,21 +38,21 @@ seconds_option = click.option(
     type=click.FloatRange(0.5, 600),
     default=SECONDS,
     show_default=True,
-    help="Of each load, after a second of warm-up.",
+    help="Duration of each load, after a second of warm-up.",
 )
 
 
 async def measured(
-    folder: Path, rounds: int, steps: Mapping[str, Step[W]], sides: Sequence[str], wish: W
+    folder: Path, rounds: int, steps: Mapping[str, Step[W]], sides: Sequence[str], options: W
 ) -> Measured:
-    """Every value of these sides, in clusters that are made in `folder` and thrown away."""
+    """Measure these sides in temporary clusters in `folder`; return every value."""
     values: dict[str, dict[str, list[float]]] = {side: {} for side in sides}
     for turn in range(rounds):
         for name, step in steps.items():
             for side in (each for each in step.sides if each in sides):
                 click.echo(f"round {turn + 1} of {rounds}, {name}, {side}", err=True)
                 home = folder / f"{side}-{name}-{turn}".lower()
-                async for key, value in step.measure(side, home, wish):
+                async for key, value in step.measure(side, home, options):
                     values[side].setdefault(key, []).append(value)
                     click.echo(f"  {key}: {value:.4g}", err=True)
     return values

@@ -1,1 +1,1 @@
-"""Other replicated logs beside our controllers: started as their own documentation says."""
+"""Other replicated logs to compare with, configured according to their own documentation."""

@@ -1,6 +1,6 @@
-"""Three nodes of one kind as processes: started, killed, started again, thrown away.
+"""A temporary cluster of three processes that can be started, killed and restarted.
 
-Only processes that were started here are signalled, by their ids. A `Kind` says what a node is.
+It signals only processes that it started, by their ids. A `Kind` defines the nodes.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ class Kind(Protocol):
     name: str
 
     def prepare(self, folder: Path, addresses: Sequence[Address]) -> None:
-        """Write the files that nodes at these addresses are started with."""
+        """Write the files that nodes at these addresses need to start."""
         ...
 
     def command(self, node: int) -> list[str]:
@@ -60,16 +60,16 @@ class Kind(Protocol):
         ...
 
     async def write(self, node: int) -> None:
-        """Ask a node for one small change, and return when it is committed; raises `NotDone`."""
+        """Request one small change from a node; return when it is committed. Raises `NotDone`."""
         ...
 
 
 class NotDone(Exception):
-    """The change is not known to be committed."""
+    """The change may not be committed."""
 
 
 class Cluster:
-    """Use it as an async context; leaving it kills every node."""
+    """An async context; its exit kills every node."""
 
     def __init__(
         self,
@@ -78,7 +78,7 @@ class Cluster:
         *,
         placed: Callable[[int, Sequence[str]], Sequence[str]] = lambda _, command: command,
     ) -> None:
-        """`placed` makes of the command of a node the one that runs it where it is to run."""
+        """`placed` wraps the command of a node, for example to run it in a network namespace."""
         self.kind = kind
         self._folder = folder
         self._placed = placed
@@ -98,7 +98,7 @@ class Cluster:
         await self._end_all()
 
     async def start(self, node: int) -> float:
-        """Start the process of a node; return the moment before, by `perf_counter`."""
+        """Start the process of a node; return the time before, by `perf_counter`."""
         home = self._folder / f"node-{node}"
         home.mkdir(parents=True, exist_ok=True)
         environment = {
@@ -119,7 +119,7 @@ class Cluster:
         return begun
 
     async def kill(self, node: int) -> float:
-        """End a node as a loss of power would; return when, by `perf_counter`."""
+        """Kill a node without a shutdown; return the time, by `perf_counter`."""
         process = self._processes[node]
         begun = perf_counter()
         process.send_signal(signal.SIGKILL)
@@ -127,7 +127,7 @@ class Cluster:
         return begun
 
     async def leader(self) -> int:
-        """The leader, as soon as there is one; raises `RunFailed`."""
+        """Wait for a leader and return it; raises `RunFailed`."""
         leader: int | None = None
 
         async def is_led() -> bool:
@@ -141,7 +141,7 @@ class Cluster:
         return leader
 
     async def until_whole(self, node: int) -> None:
-        """Return once a node that was away has everything; raises `RunFailed`."""
+        """Wait until a restarted node has caught up; raises `RunFailed`."""
 
         async def is_whole() -> bool:
             self._check()
@@ -150,7 +150,7 @@ class Cluster:
         await until(is_whole, f"{self.kind.name}: node {node} has everything", within_ms=UP_MS)
 
     def pids(self, leader: int) -> Processes:
-        """The processes, told apart as loads want them."""
+        """The process ids of the leader and the followers."""
         self._check()
         others = tuple(self._processes[each].pid for each in NODES if each != leader)
         return Processes(self._processes[leader].pid, others)
@@ -178,10 +178,10 @@ async def one_of(
     prefix: Sequence[str] = (),
     before: Callable[[], None] = lambda: None,
 ) -> AsyncIterator[Cluster]:
-    """A cluster at free ports, with its files in a folder of its own, which is not there yet.
+    """A cluster at free ports, with its files in a new folder.
 
-    `prefix` is put before the command of each node. `before` is called when the files are
-    written and no node has started.
+    `prefix` precedes the command of each node. `before` is called after the files are written and
+    before a node starts.
     """
     kind.prepare(folder, free_addresses(len(NODES)))
     before()

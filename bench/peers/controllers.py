@@ -1,4 +1,4 @@
-"""The requests to controllers of either kind, ours or Kafka's."""
+"""The common requests to our controllers and Kafka's."""
 
 import asyncio
 import contextlib
@@ -24,9 +24,9 @@ WRITE_MS: Final = 10_000
 
 
 def plan_of(addresses: Sequence[Address]) -> ClusterPlan:
-    """A new cluster of controllers alone, at these addresses."""
+    """The plan of a new cluster with only controllers, at these addresses."""
     return ClusterPlan(
-        # Kafka's tools would take an id that begins with a dash for an option.
+        # Kafka's tools would parse an id that begins with a dash as an option.
         cluster_id=uuid_to_text(new_directory_id(random.SystemRandom())),
         nodes=[
             NodePlan(role=Role.CONTROLLER, id=node, kafka=address)
@@ -36,7 +36,7 @@ def plan_of(addresses: Sequence[Address]) -> ClusterPlan:
 
 
 class Controllers:
-    """Three of them, of either kind: what is asked of both alike."""
+    """Three controllers of either kind, with the queries that both answer."""
 
     def __init__(self) -> None:
         self._plan: ClusterPlan | None = None
@@ -52,7 +52,7 @@ class Controllers:
         return [node.kafka for node in self.plan.controllers]
 
     def node(self, node: int) -> NodePlan:
-        """The planned part of it."""
+        """The plan of a node."""
         return self.plan.controllers[NODES.index(node)]
 
     def client_address(self, node: int) -> Address:
@@ -68,7 +68,7 @@ class Controllers:
 
 
 async def quorum_of(controllers: Sequence[Address]) -> QuorumDescription | None:
-    """The leader's description of the quorum, if it can be asked."""
+    """The leader's description of the quorum; None if the leader does not answer."""
     try:
         async with AdminClient(controllers, is_controller=True, timeout_ms=PROBE_MS) as admin:
             return await admin.describe_quorum()
@@ -78,7 +78,7 @@ async def quorum_of(controllers: Sequence[Address]) -> QuorumDescription | None:
 
 @contextlib.asynccontextmanager
 async def living_brokers(leader: Address, cluster_id: str) -> AsyncIterator[Brokers]:
-    """Brokers that are registered and kept alive; their topic is deleted when they leave."""
+    """Registered brokers that send heartbeats; the exit of the context deletes their topic."""
     brokers = Brokers(leader, cluster_id)
     await brokers.register(BROKER_IDS)
     async with asyncio.TaskGroup() as tasks:

@@ -1,7 +1,7 @@
-"""Three nodes in network namespaces, so that a leader can be cut off without a word.
+"""Three nodes in network namespaces, so that the leader can be isolated without closed connections.
 
-`outages` runs this module as a program in a network namespace of its own, which sees nothing of the
-machine's network: what the nodes are made of must be there before. It prints an outage a line.
+`outages` runs this module as a program in a separate network namespace, without access to the
+machine's network, so all programs must be downloaded before. It prints one outage per line.
 """
 
 import asyncio
@@ -22,16 +22,16 @@ from chaos.processes.network import Namespaces, NetworkFault, inside
 from quorum.process import loop_factory
 
 TIMEOUT_MS: Final = 1_000
-"""After which a follower takes its leader for lost."""
+"""The time without the leader after which a follower starts an election."""
 _ROOT: Final = Path(__file__).parents[2]
 
 
 async def outages(side: str, folder: Path, count: int) -> AsyncIterator[float]:
-    """Seconds without a commit after each of so many cuts; raises `RunFailed`."""
+    """Isolate the leader `count` times; yield the seconds without a commit. Raises `RunFailed`."""
     kind_of(side)
     found = inside("bench.peers.cut_off", [side, str(folder), str(count)])
     if found is None:
-        raise RunFailed("links cannot be cut: this machine allows no network namespaces")
+        raise RunFailed("links cannot be cut: this machine does not permit network namespaces")
     process = await asyncio.create_subprocess_exec(
         *found.command, stdin=DEVNULL, stdout=PIPE, env=found.environment, cwd=_ROOT
     )
@@ -44,11 +44,11 @@ async def outages(side: str, folder: Path, count: int) -> AsyncIterator[float]:
             process.terminate()
         code = await process.wait()
     if code:
-        raise RunFailed(f"{side}: no leader could be cut off")
+        raise RunFailed(f"{side}: no leader could be isolated")
 
 
 def kind_of(side: str) -> Kind:
-    """The nodes of a side, with these time-outs; raises `RunFailed` if they cannot be had."""
+    """The nodes of a side with these timeouts; raises `RunFailed` if they are not available."""
     if side == ETCD:
         return Etcd(downloads.etcd(), [f"--election-timeout={TIMEOUT_MS}"])
     timeouts = ("quorum.election.timeout.ms", "quorum.fetch.timeout.ms")
@@ -56,7 +56,7 @@ def kind_of(side: str) -> Kind:
 
 
 async def measure(side: str, folder: Path, count: int) -> None:
-    """Print each outage as soon as it is over."""
+    """Print each outage when it ends."""
     kind = kind_of(side)
     network = await Namespaces.open(NODES)
     try:
@@ -73,7 +73,7 @@ async def measure(side: str, folder: Path, count: int) -> None:
 @click.argument("folder", type=click.Path(path_type=Path))
 @click.argument("count", type=int)
 def command(side: str, folder: Path, count: int) -> None:
-    """The program that `outages` starts."""
+    """Run the program that `outages` starts."""
     try:
         with asyncio.Runner(loop_factory=loop_factory()) as runner:
             runner.run(measure(side, folder, count))

@@ -1,8 +1,8 @@
-"""Download the other systems into a folder that git ignores, once, by their own package clients.
+"""Download the other systems once, with their package clients, into a folder that git ignores.
 
-etcd is Debian's package, taken apart and not installed; PySyncObj comes from PyPI into an
-environment of its own, Kafka from Maven into the cache that `metaquorum local --kafka` uses. The
-fsync that is slower is compiled from the file beside this one.
+etcd is Debian's package, unpacked but not installed. PySyncObj comes from PyPI into a separate
+virtual environment, Kafka from Maven into the cache that `metaquorum local --kafka` uses. The
+program for a slower fsync is compiled from slow_fsync.c in this folder.
 """
 
 import shutil
@@ -25,7 +25,7 @@ SECONDS_MAX: Final = 300
 
 
 def etcd() -> Path:
-    """The program `etcd`; raises `RunFailed`."""
+    """The path of the program `etcd`; raises `RunFailed`."""
     installed = shutil.which("etcd")
     if installed is not None:
         return Path(installed)
@@ -40,7 +40,7 @@ def etcd() -> Path:
 
 
 def pysyncobj() -> Path:
-    """A Python that has PySyncObj; raises `RunFailed`."""
+    """The path of a Python with PySyncObj; raises `RunFailed`."""
     environment = CACHE / "pysyncobj"
     python = environment / "bin" / "python"
     if not (environment / "ready").exists():
@@ -53,21 +53,21 @@ def pysyncobj() -> Path:
 
 
 def kafka() -> Runtime:
-    """Kafka's jars, and a Java that runs them; raises `RunFailed`."""
+    """Kafka's jars and a Java to run them; raises `RunFailed`."""
     try:
         return find_runtime(KAFKA, click.echo)
     except Unavailable as error:
-        raise RunFailed(f"Kafka cannot be had: {error.lacks}") from None
+        raise RunFailed(f"Kafka is not available: {error.lacks}") from None
 
 
 def slow_fsync() -> Path:
-    """The program that makes every fsync of another one slower; raises `RunFailed`."""
+    """The path of the program that slows down every fsync of another one; raises `RunFailed`."""
     source = Path(__file__).with_suffix("").parent / "slow_fsync.c"
     program = CACHE / "slow_fsync"
     if not program.exists() or program.stat().st_mtime < source.stat().st_mtime:
         CACHE.mkdir(exist_ok=True)
         command = ["cc", "-O2", "-pthread", "-o", str(program), str(source)]
-        _run(command, "the slower fsync", CACHE)
+        _run(command, "the program for a slower fsync", CACHE)
     return program
 
 
@@ -77,7 +77,7 @@ def _run(command: Sequence[str], what: str, folder: Path) -> None:
             command, cwd=folder, capture_output=True, text=True, timeout=SECONDS_MAX, check=False
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise RunFailed(f"{what} cannot be had: {error}") from None
+        raise RunFailed(f"{what} is not available: {error}") from None
     if ran.returncode:
         said = (ran.stderr or ran.stdout).strip().splitlines()[-1:]
         raise RunFailed(f"{what} cannot be had: {' '.join(command[:3])}... said {said}")

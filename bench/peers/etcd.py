@@ -1,4 +1,4 @@
-"""etcd as "Clustering Guide: Static" starts it, on plain HTTP; what is committed is a Put."""
+"""An etcd cluster according to "Clustering Guide: Static", on plain HTTP; each commit is a Put."""
 
 import asyncio
 import contextlib
@@ -12,7 +12,7 @@ import aiohttp
 from bench.faults import RunFailed
 from bench.load import Connection, Make
 from bench.peers.cluster import NODES, NotDone
-from bench.peers.etcd_asker import EtcdAsker
+from bench.peers.etcd_connection import EtcdConnection
 from chaos.processes.proxies import free_addresses
 from quorum.transport.address import Address
 
@@ -21,12 +21,12 @@ WRITE_SECONDS: Final = 10.0
 
 
 class Etcd:
-    """Three members; their clients speak gRPC, and the JSON gateway where it is not measured."""
+    """Three members. Measured clients use gRPC; all other requests use the JSON gateway."""
 
     name = "etcd"
 
     def __init__(self, program: Path, flags: Sequence[str] = ()) -> None:
-        """`flags` are added to those of the guide."""
+        """`flags` are additional to those of the guide."""
         self._program = program
         self._flags = list(flags)
         self._folder = Path()
@@ -86,10 +86,10 @@ class Etcd:
     @contextlib.asynccontextmanager
     async def work(self, leader: int, connections: int) -> AsyncIterator[Sequence[Make]]:
         before = await self._revision(leader)
-        made: list[EtcdAsker] = []
+        made: list[EtcdConnection] = []
 
         def make(number: int, fail: Any) -> Connection:
-            made.append(EtcdAsker(number, fail))
+            made.append(EtcdConnection(number, fail))
             return made[-1]
 
         yield [partial(make, number) for number in range(connections)]

@@ -1,7 +1,7 @@
-"""The time without commits after the leader is lost: killed, or cut off from the network.
+"""The time without commits after the loss of the leader: it is killed, or loses its network.
 
-From then on a small change is asked for every few milliseconds, of the survivors in turn, each on
-a connection of its own; none waits for another. The first one that is committed ends the outage.
+From then on a client requests a small change every few milliseconds from the survivors in turn,
+concurrently and each on its own connection. The first commit ends the outage.
 """
 
 import asyncio
@@ -16,11 +16,11 @@ from chaos.processes.network import Namespaces
 PROBE_SECONDS: Final = 0.02
 OUTAGE_SECONDS_MAX: Final = 30.0
 CALM_SECONDS: Final = 1.0
-"""Between two losses, once the node that was lost is whole again."""
+"""The pause between two losses, after the lost node has caught up again."""
 
 
 async def outages_by_kill(cluster: Cluster, count: int) -> AsyncIterator[float]:
-    """Kill the leader so many times; yield each outage in seconds."""
+    """Kill the leader `count` times; yield each outage in seconds."""
     for _ in range(count):
         leader = await cluster.leader()
         lost = await cluster.kill(leader)
@@ -31,7 +31,7 @@ async def outages_by_kill(cluster: Cluster, count: int) -> AsyncIterator[float]:
 
 
 async def outages_by_cut(cluster: Cluster, network: Namespaces, count: int) -> AsyncIterator[float]:
-    """Let nothing pass between the leader and the others, so many times; yield each outage."""
+    """Isolate the leader from the other nodes `count` times; yield each outage in seconds."""
     for _ in range(count):
         leader = await cluster.leader()
         others = [node for node in NODES if node != leader]
@@ -45,7 +45,7 @@ async def outages_by_cut(cluster: Cluster, network: Namespaces, count: int) -> A
 
 
 async def outage(cluster: Cluster, gone: int, since: float) -> float:
-    """Seconds from `since` until a change is committed without the node that is gone."""
+    """Return the seconds from `since` until the nodes other than `gone` commit a change."""
     survivors = [node for node in NODES if node != gone]
     done: asyncio.Future[float] = asyncio.get_running_loop().create_future()
 
@@ -61,7 +61,9 @@ async def outage(cluster: Cluster, gone: int, since: float) -> float:
         probes: list[asyncio.Task[None]] = []
         while not done.done():
             if perf_counter() - since > OUTAGE_SECONDS_MAX:
-                raise RunFailed(f"{cluster.kind.name} commits nothing after its leader is lost")
+                raise RunFailed(
+                    f"{cluster.kind.name} committed nothing after the loss of its leader"
+                )
             probes.append(tasks.create_task(probe(survivors[len(probes) % len(survivors)])))
             await asyncio.wait({done}, timeout=PROBE_SECONDS)
         for each in probes:

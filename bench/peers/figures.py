@@ -11,14 +11,14 @@ KAFKA: Final = "Kafka"
 PYSYNCOBJ: Final = "PySyncObj"
 SIDES: Final = (OURS, ETCD, KAFKA, PYSYNCOBJ)
 COMPARED: Final = (ETCD, KAFKA)
-"""Those that have a column of ratios."""
+"""The sides that have a column of ratios."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bound:
-    """A limit of ours: a factor of the medians of others, or a value.
+    """A target: a factor of the medians of others, or a value.
 
-    A factor above 1 is for what is to be large.
+    A factor above 1 is for figures where larger is better.
     """
 
     words: str
@@ -39,7 +39,7 @@ class Bound:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
-    """One line of the table. `step` is what `--only` names to measure it."""
+    """One line of the table. `step` is the step that measures it, for `--only`."""
 
     what: str
     unit: str
@@ -48,12 +48,12 @@ class Figure:
     must: Bound | None = None
     aim: Bound | None = None
     worst_of: str | None = None
-    """Of the values of this figure the highest is shown, not the median of its own."""
+    """The table shows the highest of the values of this figure instead of a median."""
     counted: bool = False
-    """True if the table gives the number of values behind a median, which may differ by side."""
+    """True if the table gives the number of values, which may differ between the sides."""
 
     def of(self, values: Sequence[float]) -> float:
-        """The one value that stands for all."""
+        """The value that represents all."""
         return median(values) if self.worst_of is None else max(values)
 
     def shown(self, values: Sequence[float]) -> str:
@@ -144,9 +144,9 @@ def table(
     sides: Sequence[str] = SIDES,
     compared: Sequence[str] = COMPARED,
 ) -> str:
-    """One line per figure that was measured: medians, and lowest to highest.
+    """One line per figure that was measured: medians, lowest and highest values.
 
-    `left_out` are sides that could not be measured here; `compared` have a column of ratios.
+    `left_out` are the sides that could not be measured; `compared` have a column of ratios.
     """
     heads = [*sides, *(f"to {side}" for side in compared)]
     lines = [
@@ -168,7 +168,7 @@ def table(
 
 
 def met(figure: Figure, samples: Mapping[str, Sequence[float]]) -> str:
-    """The best that was reached: the aim, what it must be, or neither."""
+    """The better target that was met: `aim`, `must`, or neither."""
     ours = samples[OURS]
     others = {side: figure.of(found) for side, found in samples.items() if found and side != OURS}
     if not ours or figure.must is None or figure.aim is None:
@@ -183,7 +183,7 @@ def met(figure: Figure, samples: Mapping[str, Sequence[float]]) -> str:
 def described(
     command: str, facts: Mapping[str, str], shown: str, left_out: Mapping[str, str]
 ) -> str:
-    """All that a run writes into the document; `left_out` are sides, and why."""
+    """The text that a run writes into the document; `left_out` has the reason for each side."""
     noted = {**facts, **{f"{side} is left out": why for side, why in left_out.items()}}
     listed = "\n".join(f"- {name}: {value}" for name, value in noted.items())
     return f"`{command}`\n\n{listed}\n\n{shown}\n"

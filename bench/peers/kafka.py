@@ -1,7 +1,7 @@
-"""Kafka's controllers, formatted and started as its own documentation does, asked as ours are.
+"""Kafka's controllers, formatted and started according to its documentation, under the same load.
 
-The load is that of ours, request for request. Kafka's controllers do not answer Metadata, so what a
-topic is like is known from its creation, and what the followers hold is read from their logs.
+Kafka's controllers do not answer Metadata, so the description of a topic comes from the response to
+its creation, and the records on the followers are read from their logs.
 """
 
 import asyncio
@@ -19,10 +19,10 @@ from admin.client.channels import Channels, Form
 from admin.tools.kafka_runtime import Runtime
 from admin.tools.local_plan import log_dir
 from bench import agreement
-from bench.asker import Asker, Claim
 from bench.brokers import TIMEOUT_MS, Brokers
 from bench.commits import TOPIC, turns_of
 from bench.faults import RunFailed
+from bench.isr_connection import Claim, IsrConnection
 from bench.load import Make
 from bench.peers import controllers
 from bench.peers.controllers import Controllers
@@ -40,11 +40,11 @@ from statemachine.records.kafka_records import PartitionChange
 FORMAT_SECONDS_MAX: Final = 60
 
 Committed = dict[int, tuple[int, tuple[int, ...]]]
-"""By partition: how often its ISR was changed, and what it is."""
+"""By partition: the number of ISR changes, and the ISR."""
 
 
 class Kafka(Controllers):
-    """Three controllers of Kafka's, each a process with the heap and flags of its start script."""
+    """Three Kafka controllers, each a process with the heap and flags of its start script."""
 
     name = KAFKA
 
@@ -85,7 +85,7 @@ class Kafka(Controllers):
         at = self.client_address(leader)
         async with controllers.living_brokers(at, self.plan.cluster_id) as brokers:
             claims = await _claims(at, brokers, connections)
-            yield [partial(Asker, claim) for claim in claims]
+            yield [partial(IsrConnection, claim) for claim in claims]
             await agreement.check_epochs(at, claims)
             for node in self.plan.controllers:
                 await _check_log(log_dir(self.rival.folder, node) / LOG_FOLDER, claims)
@@ -97,14 +97,14 @@ def _format(command: Sequence[str]) -> None:
             command, capture_output=True, text=True, timeout=FORMAT_SECONDS_MAX, check=False
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise RunFailed(f"Kafka's storage tool cannot be run: {error}") from None
+        raise RunFailed(f"Kafka's storage tool cannot be started: {error}") from None
     if ran.returncode:
         said = (ran.stderr or ran.stdout).strip().splitlines()[-1:]
         raise RunFailed(f"Kafka's storage tool failed: {said}")
 
 
 async def _claims(leader: Address, brokers: Brokers, count: int) -> list[Claim]:
-    """Create the topic and take hold of each partition: as it was created, it is."""
+    """Create the topic and return a claim for each partition, from the response."""
     turns = turns_of(count)
     assignments = [
         {"partition_index": number, "broker_ids": turn} for number, turn in sorted(turns.items())
@@ -127,7 +127,7 @@ async def _claims(leader: Address, brokers: Brokers, count: int) -> list[Claim]:
         await channels.close()
     (topic,) = answer.topics
     if topic.error_code.value:
-        raise RunFailed(f"the topic was answered with {topic.error_code.name}")
+        raise RunFailed(f"CreateTopics failed: {topic.error_code.name}")
     return [
         Claim(
             number=number,
@@ -159,7 +159,7 @@ def changes_held(folder: Path, claims: Sequence[Claim]) -> Committed:
     """The log's records about the partitions of `claims`, which belong to one topic."""
     held: Committed = {each.number: (0, each.replicas) for each in claims}
     for segment in sorted(folder.glob("*.log")):
-        # Its end may be written just now.
+        # The end of the log may be incomplete while Kafka writes to it.
         with contextlib.suppress(CorruptBatch):
             for batch in batches_of(segment):
                 for change in _changes(batch.data, claims[0].topic_id):
@@ -169,7 +169,7 @@ def changes_held(folder: Path, claims: Sequence[Claim]) -> Committed:
 
 
 def _changes(batch: bytes, topic_id: UUID) -> Iterator[PartitionChange]:
-    # Earlier loads on the same cluster were of other topics; whoever has the id is decoded.
+    # Earlier loads used other topics. Only records that contain the topic id are decoded.
     if topic_id.bytes not in batch:
         return
     for record in decode_records(batch):

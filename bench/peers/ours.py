@@ -1,4 +1,4 @@
-"""Our controllers: what is committed is an ISR, asked for as the leader of a partition does."""
+"""Our controllers: each commit is an ISR change, requested like by the leader of a partition."""
 
 import contextlib
 import sys
@@ -10,8 +10,8 @@ from typing import Final
 from admin.client.admin_client import AdminClient, AdminError
 from admin.tools import local_plan
 from bench import agreement
-from bench.asker import Asker
 from bench.commits import TOPIC, claim_partitions
+from bench.isr_connection import IsrConnection
 from bench.load import Make
 from bench.peers import controllers
 from bench.peers.controllers import Controllers
@@ -21,12 +21,12 @@ PROBE_MS: Final = controllers.PROBE_MS
 
 
 class Ours(Controllers):
-    """Three controllers of ours, with the settings that `metaquorum local` gives them."""
+    """Three of our controllers with the settings of `metaquorum local`."""
 
     name = "metaquorum"
 
     def __init__(self, more: dict[str, str] | None = None) -> None:
-        """`more` settings than those of every local cluster."""
+        """`more` are settings in addition to those of every local cluster."""
         super().__init__()
         self._more = more or {}
         self.folder = Path()
@@ -58,5 +58,5 @@ class Ours(Controllers):
         at = self.client_address(leader)
         async with controllers.living_brokers(at, self.plan.cluster_id) as brokers:
             claims = await claim_partitions(at, brokers, connections)
-            yield [partial(Asker, claim) for claim in claims]
+            yield [partial(IsrConnection, claim) for claim in claims]
             await agreement.check(TOPIC, self.addresses, at, claims)

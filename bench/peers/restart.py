@@ -1,4 +1,4 @@
-"""A log of a million records, as controllers would have left it, for a restart to be timed."""
+"""Write a log of a million records, in the format of our controllers, to time a restart."""
 
 import itertools
 import random
@@ -34,17 +34,17 @@ NO_SNAPSHOTS: Final = {
     "metadata.log.max.record.bytes.between.snapshots": str(1 << 30),
     "metadata.log.max.snapshot.interval.ms": "0",
 }
-"""Or what is timed would be a log that begins where a snapshot ends."""
+"""Snapshots are off, so that the restart replays the whole log."""
 _TOPIC: Final = UUID(int=0x70 << 100)
 
 
 def since(begun: float) -> float:
-    """Seconds from a moment of `perf_counter` until now."""
+    """The seconds since a time of `perf_counter`."""
     return perf_counter() - begun
 
 
 def fill(ours: Ours) -> None:
-    """Give every node of a cluster that has not begun the same log: a topic, then its ISRs."""
+    """Write the same log for every node of a cluster before its start: a topic and ISR changes."""
     batches = _batches()
     for node in ours.plan.controllers:
         folder = log_dir(ours.folder, node)
@@ -60,12 +60,12 @@ def fill(ours: Ours) -> None:
 
 @cache
 def _batches() -> list[bytes]:
-    """The log of every round, made once: it is the same for every cluster."""
+    """The log for all rounds and clusters, encoded once."""
     return list(_made())
 
 
 def _made() -> Iterator[bytes]:
-    """The log in batches: who leads, the levels, a topic, then one ISR after the other."""
+    """The batches of the log: leader change, feature levels, a topic, then ISR changes."""
     voters = tuple(map(ReplicaId, NODES))
     change = LeaderChange(leader=voters[0], voters=voters, granting=voters)
     opening = encode_leader_change(change, timestamp_ms=TIMESTAMP_MS)

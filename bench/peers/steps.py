@@ -1,4 +1,4 @@
-"""The steps of a round: each measures some figures of one side, in a cluster of its own."""
+"""The steps of a round: each measures some figures of one side, in a new cluster."""
 
 import asyncio
 from collections.abc import Mapping
@@ -23,63 +23,64 @@ SLOWER_MICROSECONDS: Final = 1_000
 IDLE_SECONDS: Final = 10.0
 SETTLE_SECONDS: Final = 2.0
 KILLS_OF_OTHERS_MAX: Final = 3
-"""In each round: a kill of theirs takes several times as long as one of ours."""
+"""The limit per round: a kill of another leader takes several times as long as one of ours."""
 CUTS_MAX: Final = 3
-"""In each round, on either side."""
+"""The limit per round, on both sides."""
 COMPILING_CONNECTIONS: Final = 512
 COMPILING_SECONDS: Final = 10.0
-"""Before it Kafka's figures are a third of what they are later."""
+"""The warm-up: without it, Kafka's figures are a third of the later ones."""
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class RunOptions:
     """The duration of each load, and the number of kills of our leader per round."""
 
     seconds: float
     kills: int
 
 
-async def commits(side: str, folder: Path, wish: Wish) -> Found:
-    """Commits a second with fsync, many at a time and one.
+async def commits(side: str, folder: Path, options: RunOptions) -> Found:
+    """Commits per second with fsync: many at a time, then one.
 
-    The most come first: what a Java virtual machine has not compiled by then, it has afterwards.
+    The largest load is first, so that a Java virtual machine has compiled its code before the
+    smaller ones.
     """
     async with one_of(kind_of(side), folder) as cluster:
         await compiled(cluster)
         for outstanding in (128,) if side == PYSYNCOBJ else (512, 128, 1):
-            row = await loaded(cluster, outstanding, wish.seconds)
+            row = await loaded(cluster, outstanding, options.seconds)
             yield f"commits-{outstanding}", row.commits_per_second
             if outstanding == 128:
                 yield "p99-128", row.p99_ms
                 yield "cpu-128", row.server_seconds
 
 
-async def slow_fsync(side: str, folder: Path, wish: Wish) -> Found:
-    """The same where every fsync takes a millisecond longer."""
+async def slow_fsync(side: str, folder: Path, options: RunOptions) -> Found:
+    """The same with every fsync slowed down by a millisecond."""
     prefix = [str(downloads.slow_fsync()), str(SLOWER_MICROSECONDS)]
     async with one_of(kind_of(side), folder, prefix=prefix) as cluster:
         await compiled(cluster)
         for outstanding in (128, 1):
-            row = await loaded(cluster, outstanding, wish.seconds)
+            row = await loaded(cluster, outstanding, options.seconds)
             yield f"slow-{outstanding}", row.commits_per_second
 
 
-async def killed(side: str, folder: Path, wish: Wish) -> Found:
-    """Outages after the leader was killed, everything at its default."""
+async def killed(side: str, folder: Path, options: RunOptions) -> Found:
+    """Outages after a kill of the leader, with default settings."""
     async with one_of(kind_of(side), folder) as cluster:
-        kills = wish.kills if side == OURS else min(wish.kills, KILLS_OF_OTHERS_MAX)
+        kills = options.kills if side == OURS else min(options.kills, KILLS_OF_OTHERS_MAX)
         async for seconds in failover.outages_by_kill(cluster, kills):
             yield "killed", seconds
 
 
-async def cut(side: str, folder: Path, wish: Wish) -> Found:
-    """Outages after the leader's links fell silent, with time-outs of a second."""
-    async for seconds in cut_off.outages(side, folder, min(wish.kills, CUTS_MAX)):
+async def cut(side: str, folder: Path, options: RunOptions) -> Found:
+    """Outages after the isolation of the leader, with timeouts of one second."""
+    async for seconds in cut_off.outages(side, folder, min(options.kills, CUTS_MAX)):
         yield "cut-off", seconds
 
 
-async def idle(side: str, folder: Path, _: Wish) -> Found:
-    """Processor time of the busiest node while nobody asks for anything."""
+async def idle(side: str, folder: Path, _: RunOptions) -> Found:
+    """Processor time of the busiest node without requests."""
     async with one_of(kind_of(side), folder) as cluster:
         processes = cluster.pids(await cluster.leader())
         await asyncio.sleep(SETTLE_SECONDS)
@@ -90,8 +91,8 @@ async def idle(side: str, folder: Path, _: Wish) -> Found:
         yield "idle", max(used[pid] for pid in servers) / IDLE_SECONDS * 100
 
 
-async def restarted(side: str, folder: Path, _: Wish) -> Found:
-    """From the start of a node's process to when it has replayed its log of a million records."""
+async def restarted(side: str, folder: Path, _: RunOptions) -> Found:
+    """Time from the start of a node's process until it has replayed a log of a million records."""
     ours = Ours(restart.NO_SNAPSHOTS)
     async with one_of(ours, folder, before=lambda: restart.fill(ours)) as cluster:
         leader = await cluster.leader()
@@ -104,13 +105,13 @@ async def restarted(side: str, folder: Path, _: Wish) -> Found:
 
 
 async def compiled(cluster: Cluster) -> None:
-    """Give a Java virtual machine the work by which it finds out what to compile."""
+    """Run a load for the warm-up of a Java virtual machine's compiler."""
     if isinstance(cluster.kind, Kafka):
         await loaded(cluster, COMPILING_CONNECTIONS, COMPILING_SECONDS)
 
 
 async def loaded(cluster: Cluster, outstanding: int, seconds: float) -> Row:
-    """A load on the leader, and what was answered checked afterwards."""
+    """Run a load on the leader, then check the answers."""
     leader = await cluster.leader()
     processes = cluster.pids(leader)
     kind = cluster.kind
@@ -133,7 +134,7 @@ def kind_of(side: str) -> Kind:
             return Ours()
 
 
-STEPS: Final[Mapping[str, Step[Wish]]] = MappingProxyType(
+STEPS: Final[Mapping[str, Step[RunOptions]]] = MappingProxyType(
     {
         "commits": Step(commits, (OURS, ETCD, KAFKA, PYSYNCOBJ)),
         "slow-fsync": Step(slow_fsync, (OURS, ETCD, KAFKA)),

@@ -1,7 +1,7 @@
-"""PySyncObj as its documentation starts it, with a journal; what is committed is a replicated call.
+"""PySyncObj with a journal, according to its documentation; each commit is a replicated call.
 
-Clients are part of its nodes, so there are no connections: a number of calls is under way at the
-leader, and the processor time of the client is that of the leader.
+Its clients are part of its nodes, so there are no connections: the leader has a number of
+outstanding calls, and the client's processor time is part of the leader's.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ class PySyncObj:
     name = "PySyncObj"
 
     def __init__(self, python: Path) -> None:
-        """`python` has the library."""
+        """`python` is a Python with the library."""
         self._python = python
         self._folder = Path()
         self._peers: list[Address] = []
@@ -77,7 +77,7 @@ class PySyncObj:
     async def load(
         self, leader: int, outstanding: int, seconds: float, processes: Processes
     ) -> Row:
-        """As `bench.load.Load.run`."""
+        """Run a load; see `bench.load.Load.run`."""
         loop = asyncio.get_running_loop()
         asking = loop.create_task(self._order(leader, f"load {outstanding} {seconds}"))
         await asyncio.sleep(WARM_UP_SECONDS)

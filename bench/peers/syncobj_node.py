@@ -1,8 +1,8 @@
-"""One node of PySyncObj, run by a Python that has it; it is told what to do on a control port.
+"""One node of PySyncObj, run by a Python with that library; commands arrive on a control port.
 
-PySyncObj is a library: who writes is in the process of a node, so the load is made here, on the
-leader, with as many changes under way as are asked for. The journal is on disk, as the library's
-documentation sets it up for data that must survive; everything else is its default.
+PySyncObj is a library, so its clients are in the processes of nodes. The leader's process therefore
+generates the load, with the requested number of outstanding changes. The journal is on disk, as the
+library's documentation recommends for durable data; all other settings have their defaults.
 """
 
 import json
@@ -15,7 +15,7 @@ from pysyncobj import SyncObj, SyncObjConf, replicated  # type: ignore[import-no
 
 WARM_UP_SECONDS = 1.0
 PAUSE = threading.Event()
-"""Never set: who waits for it waits for its time."""
+"""Never set; a wait for it is a pause."""
 
 
 class Store(SyncObj):  # type: ignore[misc]
@@ -27,13 +27,13 @@ class Store(SyncObj):  # type: ignore[misc]
 
     @replicated  # type: ignore[untyped-decorator]
     def put(self, key: str, value: str) -> int:
-        """Keep a value; the number of those that are kept."""
+        """Store a value; return the number of stored values."""
         self._values[key] = value
         return len(self._values)
 
 
 class Load:
-    """As many changes under way as are wanted, each followed by another one."""
+    """A constant number of outstanding changes: each completed one triggers the next."""
 
     def __init__(self, store: Store, outstanding: int) -> None:
         self._store = store
@@ -43,7 +43,7 @@ class Load:
         self._failures: list[str] = []
 
     def run(self, seconds: float) -> dict[str, object]:
-        """Warm up, measure, and say what came of it."""
+        """Warm up, measure, and return the results."""
         for number in range(self._outstanding):
             self._ask(number)
         PAUSE.wait(WARM_UP_SECONDS)

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from uuid import UUID
 
-from bench.asker import VERSION, Asker, Claim, check_patching
+from bench.isr_connection import VERSION, Claim, IsrConnection, check_patching
 from controller.apis import alter_partition
 from quorum.clocks import monotonic_ms
 from quorum.protocol.apis import ApiKey, VersionRange
@@ -75,16 +75,16 @@ async def run(answering: Answering, *, changes: int) -> tuple[Claim, list[str], 
             ended.set_result(None)
         return answering(command)
 
-    asker = Asker(held, fail)
-    asker.latencies = array("d")
+    connection = IsrConnection(held, fail)
+    connection.latencies = array("d")
     async with controller(answer) as port:
-        await asyncio.get_running_loop().create_connection(asker.itself, "127.0.0.1", port)
-        asker.go()
+        await asyncio.get_running_loop().create_connection(connection.itself, "127.0.0.1", port)
+        connection.go()
         await ended
         if not failures:
-            await asker.halt()
-        asker.close()
-    return held, failures, len(asker.latencies)
+            await connection.halt()
+        connection.close()
+    return held, failures, len(connection.latencies)
 
 
 def test_patched_frames_are_those_that_kio_would_have_written() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from bench import frames
 from bench.bulk import VERSIONS, check
-from bench.changing import Wishes
+from bench.changing import IsrRequests
 from bench.faults import RunFailed
 from bench.partition_figures import FIGURES, SIDES
 from bench.partition_steps import STEPS
@@ -72,7 +72,7 @@ def test_what_is_patched_is_what_kio_would_have_written(count: int, epoch: int) 
     population = Population.led_by(1, count, BROKERS[1:], prefix="t")
     for each in population.held:
         each.topic_id = UUID(int=7 << 64)
-    patched = Wishes(population, 2, EPOCHS).frame(epoch)
+    patched = IsrRequests(population, 2, EPOCHS).frame(epoch)
     for each in population.held:
         each.isr, each.partition_epoch = each.replicas[:2], epoch
     assert patched == isr_request(1, population.held, EPOCHS)

@@ -6,11 +6,11 @@ from uuid import UUID
 
 import pytest
 
-from bench.asker import Claim
 from bench.beside_others import without_kafka
-from bench.peers.etcd_asker import (
+from bench.isr_connection import Claim
+from bench.peers.etcd_connection import (
     PREFACE,
-    EtcdAsker,
+    EtcdConnection,
     frame,
     number,
     opening,
@@ -53,7 +53,7 @@ def answered(revision: bytes = b"\xac\x02", *, data: bool = True) -> bytes:
 
 
 class Wire(asyncio.Transport):
-    """What an asker writes."""
+    """What a connection writes."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -63,12 +63,12 @@ class Wire(asyncio.Transport):
         self.written.append(bytes(data))
 
 
-def asking() -> tuple[EtcdAsker, Wire, list[str]]:
+def asking() -> tuple[EtcdConnection, Wire, list[str]]:
     failures: list[str] = []
-    asker, wire = EtcdAsker(3, failures.append), Wire()
-    asker.connection_made(wire)
-    asker.go()
-    return asker, wire, failures
+    connection, wire = EtcdConnection(3, failures.append), Wire()
+    connection.connection_made(wire)
+    connection.go()
+    return connection, wire, failures
 
 
 def test_the_revision_of_an_answer_is_read() -> None:
@@ -87,31 +87,31 @@ def test_requests_differ_in_the_stream_alone() -> None:
 
 
 async def test_a_put_follows_upon_each_answer_however_it_is_cut() -> None:
-    asker, wire, failures = asking()
+    connection, wire, failures = asking()
     assert wire.written[0] == opening()
     assert wire.written[0].startswith(PREFACE)
     answer = answered() + answered(b"\xad\x02")
     for at in range(len(answer)):
-        asker.data_received(answer[at : at + 1])
-    assert (asker.answered, failures) == (2, [])
+        connection.data_received(answer[at : at + 1])
+    assert (connection.answered, failures) == (2, [])
     assert len(wire.written) == 4
 
 
 async def test_settings_and_pings_are_acknowledged() -> None:
-    asker, wire, _ = asking()
-    asker.data_received(frame(SETTINGS, 0, 0, b"") + frame(PING, 0, 0, b"12345678"))
+    connection, wire, _ = asking()
+    connection.data_received(frame(SETTINGS, 0, 0, b"") + frame(PING, 0, 0, b"12345678"))
     assert wire.written[2:] == [frame(SETTINGS, 1, 0, b""), frame(PING, 1, 0, b"12345678")]
-    asker.data_received(frame(SETTINGS, 1, 0, b""))
+    connection.data_received(frame(SETTINGS, 1, 0, b""))
     assert len(wire.written) == 4
 
 
 @pytest.mark.parametrize("answer", [answered(data=False), answered() + answered()])
 async def test_an_answer_that_proves_nothing_ends_the_run(answer: bytes) -> None:
     """A failed call has no data, and a revision that does not rise is of no new change."""
-    asker, _, failures = asking()
-    asker.data_received(answer)
+    connection, _, failures = asking()
+    connection.data_received(answer)
     assert failures
-    assert "was not done" in failures[0]
+    assert "has no newer revision" in failures[0]
 
 
 def test_the_table_says_what_was_reached() -> None:

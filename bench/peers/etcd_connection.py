@@ -1,9 +1,9 @@
-"""One connection that asks etcd for one Put after the other, as cheaply as its protocol lets it.
+"""A connection that sends Puts to etcd in sequence, at the least cost for the client.
 
-gRPC by hand: the frames of a request (HTTP/2, RFC 9113) are made once, and from one to the next
-only the number of the stream is patched. Of the answer nothing is decoded but what proves it: a
-failed call has trailers only, so an answer counts when its data came, with a revision of the store
-above the last one. A client made of a library would spend the cores that the servers need.
+It implements gRPC by hand: the frames of a request (HTTP/2, RFC 9113) are encoded once, and from
+one request to the next only the stream number is patched. Only the proof of success is decoded: a
+failed call has only trailers, so a response counts if it has data with a higher revision of the
+store than the last one. A client library would use the processor time that the servers need.
 """
 
 import asyncio
@@ -34,20 +34,20 @@ _REVISION_KEY: Final = 0x18
 
 
 def frame(kind: int, flags: int, stream: int, payload: bytes) -> bytes:
-    """One frame of HTTP/2."""
+    """Encode an HTTP/2 frame."""
     size = len(payload)
     return _HEAD.pack(size >> 8, size & 0xFF, kind, flags, stream) + payload
 
 
 def put(key: bytes, value: bytes) -> bytes:
-    """A PutRequest: field 1 is the key, field 2 the value; both are shorter than 128 bytes."""
+    """Encode a PutRequest: field 1 is the key, field 2 the value, both shorter than 128 bytes."""
     assert len(key) < 128, key
     assert len(value) < 128, value
     return b"".join((b"\x0a", bytes((len(key),)), key, b"\x12", bytes((len(value),)), value))
 
 
 def opening() -> bytes:
-    """The first bytes of a client: all windows at their maximum, so that none is updated later."""
+    """The first bytes of a client: all windows have their maximum, so no update is necessary."""
     return b"".join(
         (
             PREFACE,
@@ -58,7 +58,7 @@ def opening() -> bytes:
 
 
 def request(path: bytes, message: bytes) -> bytearray:
-    """The two frames of a unary call, as of stream 0; `number` says of which it is."""
+    """Encode the two frames of a unary call, for stream 0; `number` sets the stream."""
     headers = b"".join(
         (
             b"\x83\x86",  # POST, http
@@ -73,14 +73,14 @@ def request(path: bytes, message: bytes) -> bytearray:
 
 
 def number(request: bytearray, stream: int) -> None:
-    """Make it the request of this stream, which is odd and above every earlier one."""
+    """Set the stream of the request; it is odd and greater than every earlier one."""
     _STREAM.pack_into(request, _STREAM_AT, stream)
     second = (request[0] << 16 | request[1] << 8 | request[2]) + _HEAD.size
     _STREAM.pack_into(request, second + _STREAM_AT, stream)
 
 
 def revision_of(body: bytes) -> int | None:
-    """The revision in the header of a response; None if the bytes are none."""
+    """The revision in the header of a response; None if the bytes are not a response."""
     # A gRPC prefix of five bytes, then field 1: ResponseHeader, shorter than 128 bytes.
     if len(body) < 7 or body[0] != 0 or body[5] != 0x0A:
         return None
@@ -103,8 +103,8 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
             return value, at
 
 
-class EtcdAsker(OneConnection):
-    """Asks from `go` to `halt`, one Put at a time."""
+class EtcdConnection(OneConnection):
+    """Sends Puts from `go` to `halt`, one at a time."""
 
     def __init__(self, number: int, fail: Callable[[str], None]) -> None:
         super().__init__(f"put-{number}", fail)
@@ -114,10 +114,10 @@ class EtcdAsker(OneConnection):
         self._revision = 0
         self._proved = False
         self.answered = 0
-        """Puts that were answered, measured or not."""
+        """The number of answered Puts, including those of the warm-up."""
 
     def go(self) -> None:
-        """Ask, and ask again upon each answer."""
+        """Send the first Put; each response triggers the next one."""
         self._ask()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -151,11 +151,11 @@ class EtcdAsker(OneConnection):
             payload = data[start:end] if kind == _PING else b""
             self._transport.write(frame(kind, _ACK, 0, payload))
         elif kind in (_RST_STREAM, _GOAWAY):
-            self._fail(f"{self._name}: the server gave up the call: {data[start:end]!r}")
+            self._fail(f"{self._name}: the server ended the call: {data[start:end]!r}")
 
     def _answered(self) -> None:
         if not self._proved:
-            self._fail(f"{self._name}, put {self.answered + 1}, was not done")
+            self._fail(f"{self._name}, put {self.answered + 1}: the response has no newer revision")
             return
         self._proved = False
         self.answered += 1

@@ -1,8 +1,8 @@
-"""One connection that asks for one ISR after the other, as cheaply as the protocol lets it.
+"""A connection that sends AlterPartition requests in sequence, at the least cost for the client.
 
-Request and answer are made once by kio; from one to the next only the correlation id and the
-partition epoch change, so these bytes are patched. The answer must be, byte by byte, the one that
-the change has when it is committed; any other one ends the run.
+kio encodes the request and the expected response once. From one request to the next only the
+correlation id and the partition epoch change, so the client patches these bytes. Each response must
+equal, byte for byte, the response to a committed change; any other response ends the run.
 """
 
 from collections.abc import Callable
@@ -27,7 +27,7 @@ _CLIENT_ID: Final = "bench"
 
 _NUMBER: Final = Struct(">i")
 _REQUEST_CORRELATION_AT: Final = 8
-"""Behind the length of the frame, the API key and its version."""
+"""The position of the correlation id, after the frame length, the API key and its version."""
 _ANSWER_CORRELATION_AT: Final = 4
 # Both messages end with the partition epoch and the tagged fields of three nested structures.
 _EPOCH_FROM_END: Final = _NUMBER.size + 3
@@ -35,12 +35,12 @@ _EPOCH_FROM_END: Final = _NUMBER.size + 3
 
 @dataclass(slots=True, kw_only=True)
 class Claim:
-    """A partition as its leader knows it: what was last answered, and so is committed."""
+    """A partition as its leader knows it: the committed state from the last response."""
 
     number: int
     topic_id: UUID
     replicas: tuple[int, ...]
-    """The first one leads."""
+    """The first replica is the leader."""
     broker_epochs: dict[int, int]
     leader_epoch: int = 0
     partition_epoch: int = 0
@@ -49,11 +49,11 @@ class Claim:
 
     @property
     def leader(self) -> int:
-        """The broker that asks for the changes."""
+        """The broker that requests the changes."""
         return self.replicas[0]
 
     def frames(self, isr: tuple[int, ...], epoch: int) -> tuple[bytearray, bytearray]:
-        """The request for `isr`, and the answer once it is committed, by kio."""
+        """Encode with kio the request for `isr`, and the response to the committed change."""
         schema = codec.request_schema(_API, VERSION)
         partition = codec.make(
             codec.nested(schema, "PartitionData"),
@@ -99,26 +99,26 @@ class Claim:
 
 
 def member(claim: Claim, broker_id: int) -> Any:
-    """A replica as it is proposed for an ISR, with the epoch that its broker has (KIP-903)."""
+    """A proposed member of an ISR, with its broker epoch (KIP-903)."""
     of_broker = codec.nested(codec.request_schema(_API, VERSION), "BrokerState")
     return codec.make(of_broker, broker_id=broker_id, broker_epoch=claim.broker_epochs[broker_id])
 
 
-class Asker(OneConnection):
-    """Asks from `go` to `halt`, one request at a time."""
+class IsrConnection(OneConnection):
+    """Sends requests from `go` to `halt`, one at a time."""
 
     def __init__(self, claim: Claim, fail: Callable[[str], None]) -> None:
         super().__init__(f"partition {claim.number}", fail)
         self._claim = claim
         self._splitter = FrameSplitter()
-        self._wishes = (claim.replicas[:-1], claim.replicas)
-        self._frames = [claim.frames(isr, claim.partition_epoch) for isr in self._wishes]
+        self._isrs = (claim.replicas[:-1], claim.replicas)
+        self._frames = [claim.frames(isr, claim.partition_epoch) for isr in self._isrs]
         self._correlation_id = 0
-        self._wish = 0
+        self._next = 0
 
     def go(self) -> None:
-        """Ask, and ask again upon each answer."""
-        self._wish = int(len(self._claim.isr) < len(self._claim.replicas))
+        """Send the first request; each response triggers the next one."""
+        self._next = int(len(self._claim.isr) < len(self._claim.replicas))
         self._ask()
 
     def data_received(self, data: bytes) -> None:
@@ -128,7 +128,7 @@ class Asker(OneConnection):
         if frame is None:
             return
         claim = self._claim
-        _, answer = self._frames[self._wish]
+        _, answer = self._frames[self._next]
         if frame != answer[_NUMBER.size :]:
             self._fail(_explained(claim, frame))
             return
@@ -136,8 +136,8 @@ class Asker(OneConnection):
             self.latencies.append(now - self._asked_at)
         claim.partition_epoch += 1
         claim.changes += 1
-        claim.isr = self._wishes[self._wish]
-        self._wish = 1 - self._wish
+        claim.isr = self._isrs[self._next]
+        self._next = 1 - self._next
         if self._halted is None:
             self._ask()
         else:
@@ -145,7 +145,7 @@ class Asker(OneConnection):
 
     def _ask(self) -> None:
         assert self._transport is not None
-        request, answer = self._frames[self._wish]
+        request, answer = self._frames[self._next]
         epoch = self._claim.partition_epoch
         self._correlation_id += 1
         _NUMBER.pack_into(request, _REQUEST_CORRELATION_AT, self._correlation_id)
@@ -157,7 +157,7 @@ class Asker(OneConnection):
 
 
 def _explained(claim: Claim, frame: bytes) -> str:
-    """The message of an unexpected answer."""
+    """Describe an unexpected response."""
     what = f"partition {claim.number}, change {claim.changes + 1}"
     try:
         body = frame[_NUMBER.size + 1 :]
@@ -167,7 +167,7 @@ def _explained(claim: Claim, frame: bytes) -> str:
 
 
 def check_patching() -> None:
-    """Raise `RunFailed` unless patched frames are those that kio would have written."""
+    """Raise `RunFailed` unless a patched frame equals the frame that kio encodes."""
     claim = Claim(number=7, topic_id=UUID(int=77), replicas=(1, 2), broker_epochs={1: 5, 2: 6})
     patched = claim.frames((1, 2), 0)
     for frame, epoch in zip(patched, (1_000_000, 1_000_001), strict=True):
