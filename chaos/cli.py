@@ -164,7 +164,7 @@ def run_mutants(seeds: int, jobs: int | None, only: str, kind: str, document: Pa
         document.write_text(text, encoding="utf-8")
     missed = [each for each in verdicts if not each.is_caught]
     for each in missed:
-        click.echo(f"\n{each.mutant}:\n{each.said}", err=True)
+        click.echo(f"\n{each.mutant}:\n{each.output}", err=True)
     if missed:
         raise click.ClickException(f"{len(missed)} of {len(verdicts)} mutants are not caught")
 

@@ -1,7 +1,6 @@
-"""Faults that we plant in the product, each of a line or two and by name, to see them found.
+"""Named faults of a line or two, planted in the product to prove that the tests find them.
 
-A harness that finds nothing may be one that cannot. Nothing here is in force unless a process was
-started to plant it (`python -m chaos.mutants`), and only in that process. The lists are in
-`elections`, `logs` and `storage`; this package imports nothing of the product, for what has been
-imported can no longer be changed.
+A harness that finds nothing may be unable to find anything. A fault is active only in a process
+that was started to plant it (`python -m chaos.mutants`). `catalogue` collects the lists. This
+package imports nothing of the product, because a module cannot be changed after its import.
 """

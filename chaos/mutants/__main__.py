@@ -1,8 +1,8 @@
 """`python -m chaos.mutants NAME FIRST COUNT` runs the directed test of a mutant, and then seeds.
 
-A process for each mutant: it plants the fault before anything of the product is imported. Seeds run
-until one fails with an invariant that is expected. What came of it is the last line, as JSON.
-Without one nothing was tested: an error of our own must not pass for a test that fails.
+Each mutant has its own process, which plants the fault before the first import of the product.
+Seeds run until one violates an expected invariant. The last line of the output is the result, as
+JSON. Without that line nothing was tested: an error of the harness must not count as a failed test.
 """
 
 import json
@@ -25,7 +25,7 @@ def run_seeds(mutant: Mutant, first: int, count: int) -> dict[str, Any]:
         try:
             failure = run(drawn(seed, mutant.kind)).failure
         except AssertionError as noticed:
-            # The product has noticed by itself; another seed may get past that.
+            # An assertion of the product detected the fault; another seed may reach an invariant.
             others.append(f"{seed} {noticed!r}"[:200])
             continue
         if failure is None:
@@ -37,9 +37,9 @@ def run_seeds(mutant: Mutant, first: int, count: int) -> dict[str, Any]:
 
 
 def run_directed(mutant: Mutant) -> int:
-    """Run the test that is to show the fault; pytest's word for what came of it.
+    """Run the directed test and return pytest's exit code.
 
-    Before anything else is imported: pytest, and hypothesis with it, want to be the first.
+    Call this before other imports: pytest and hypothesis must be imported first.
     """
     import pytest
 
@@ -47,7 +47,7 @@ def run_directed(mutant: Mutant) -> int:
 
 
 def main() -> None:
-    """See the module."""
+    """Run the mutant that the command line names (see the module)."""
     name, first, count = sys.argv[1:]
     mutant = named(name)
     plant(mutant)

@@ -1,4 +1,4 @@
-"""Faults in how much is kept for whoever asks."""
+"""Faults in the limits of queues and of pending requests."""
 
 from typing import Final
 
@@ -6,7 +6,7 @@ from chaos.mutants.mutant import Mutant
 
 BOUNDS: Final = (
     Mutant(
-        name="records are taken however many are not committed",
+        name="the limit of uncommitted records is not checked",
         module="quorum.core.node",
         old="        return held + waiting + count <= state.bounds.uncommitted_records\n",
         new="        return True\n",
@@ -15,7 +15,7 @@ BOUNDS: Final = (
         seed=5,
     ),
     Mutant(
-        name="of records that are not committed one too many is taken",
+        name="the limit of uncommitted records is one too high",
         module="quorum.core.node",
         old="held + waiting + count <= state.bounds.uncommitted_records",
         new="held + waiting + count <= state.bounds.uncommitted_records + 1",
@@ -24,7 +24,7 @@ BOUNDS: Final = (
         seed=5,
     ),
     Mutant(
-        name="records are taken however many bytes of them are not committed",
+        name="the limit of uncommitted bytes is not checked",
         module="quorum.accumulator",
         old="        return self._held_bytes < node.bounds.uncommitted_bytes\n",
         new="        return True\n",
@@ -35,7 +35,7 @@ BOUNDS: Final = (
         ),
     ),
     Mutant(
-        name="fetches are kept waiting however many do",
+        name="the limit of parked fetches is not checked",
         module="quorum.core.replica_progress",
         old="full = len(self._parked) >= self._bounds.parked_fetches\n",
         new="full = False\n",
@@ -44,7 +44,7 @@ BOUNDS: Final = (
         seed=5,
     ),
     Mutant(
-        name="observers are remembered however many there are",
+        name="the limit of observers is not checked",
         module="quorum.core.replica_progress",
         old="        while len(self._observers) + count > self._bounds.observers:\n",
         new="        while False:\n",
@@ -52,7 +52,7 @@ BOUNDS: Final = (
         directed="quorum_bounds",
     ),
     Mutant(
-        name="reads wait however many do",
+        name="the limit of pending reads is not checked",
         module="quorum.applier",
         old="        if len(self._reads) >= self._reads_max:\n",
         new="        if False:\n",
@@ -62,7 +62,7 @@ BOUNDS: Final = (
         ),
     ),
     Mutant(
-        name="requests for other voters wait however many do",
+        name="the limit of voter requests is not checked",
         module="quorum.core.reconfiguration",
         old="    elif len(leader.changes.requests) >= state.bounds.voter_requests:\n",
         new="    elif False:\n",
@@ -70,7 +70,7 @@ BOUNDS: Final = (
         directed="quorum_bounds",
     ),
     Mutant(
-        name="requests for another leader wait however many do",
+        name="the limit of leadership transfer requests is not checked",
         module="quorum.core.leadership_transfer",
         old="    elif len(transfer.askers) >= state.bounds.transfer_askers:\n",
         new="    elif False:\n",

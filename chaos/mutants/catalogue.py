@@ -1,4 +1,4 @@
-"""All mutants, by name. Those of `MUTANTS` are caught by seeds, too."""
+"""All mutants, by name. Seeds catch those of `MUTANTS`; only directed tests catch `UNSEEN`."""
 
 from typing import Final
 
@@ -32,5 +32,5 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
 
 
 def named(name: str) -> Mutant:
-    """The mutant of this name, seen by seeds or not; raises `KeyError`."""
+    """Return the mutant with this name, from either list; raises `KeyError`."""
     return {each.name: each for each in (*MUTANTS, *UNSEEN)}[name]

@@ -1,6 +1,6 @@
-"""Faults in controllers and brokers as processes that whole clusters in virtual time must show.
+"""Faults in controller and broker processes that simulations of whole clusters must detect.
 
-What the controller decides wrongly of partitions is in `chaos.mutants.partitions`.
+`chaos.mutants.partitions` has the faults in the controller's decisions about partitions.
 """
 
 from typing import Final
@@ -9,7 +9,7 @@ from chaos.mutants.mutant import Mutant
 
 CLUSTERS: Final = (
     Mutant(
-        name="a broker lets go of what it is not in sync with",
+        name="a broker deletes replicas that are not in the ISR",
         module="broker.partition.assignment",
         old="found is None or broker_id not in found.replicas:",
         new="found is None or broker_id not in (*found.isr, *found.adding):",
@@ -28,7 +28,7 @@ CLUSTERS: Final = (
         seed=1,
     ),
     Mutant(
-        name="a controller that has lost the lead keeps what was not committed",
+        name="a controller that lost the leadership keeps uncommitted changes",
         module="controller.record_appender",
         old="        image.rewind(self._loader.end)\n",
         new="",
@@ -41,7 +41,7 @@ CLUSTERS: Final = (
         seed=1,
     ),
     Mutant(
-        name="answers leave before what they rest on is committed",
+        name="responses are sent before their records are committed",
         module="controller.deferred",
         old="        if image_end <= self._loader.end:\n            done(answer)\n",
         new="        if image_end:\n            done(answer)\n",
@@ -64,7 +64,7 @@ CLUSTERS: Final = (
         seed=1,
     ),
     Mutant(
-        name="the preferred leader does not come first",
+        name="a move does not add the preferred leader first",
         module="statemachine.reassignment.step",
         old="    alone = limits.parallel_replicas != UNLIMITED and target[0] in addable\n",
         new="    alone = limits.parallel_replicas == 0 and target[0] in addable\n",
@@ -74,7 +74,7 @@ CLUSTERS: Final = (
         seed=1,
     ),
     Mutant(
-        name="a query is answered without a proof that its controller leads",
+        name="a query is answered without confirming the leadership",
         module="controller.deferred",
         old="        quorum.read_index(proved)\n",
         new="        proved(Offset(read_end))\n",

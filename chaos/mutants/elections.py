@@ -1,4 +1,4 @@
-"""Faults in how an epoch gets its leader, and in how long that one stays."""
+"""Faults in elections, and in how long a leader stays."""
 
 from typing import Final
 
@@ -54,7 +54,7 @@ ELECTIONS: Final = (
         seed=1,
     ),
     Mutant(
-        name="an answer that nobody waits for any more counts as a vote",
+        name="a response to a request that is no longer pending counts as a vote",
         module="quorum.core.elections",
         old="if voter is None or (is_vote and response.epoch != state.election.epoch):\n",
         new="voter = voter or (None if not response.granted else min(\n"
@@ -64,7 +64,7 @@ ELECTIONS: Final = (
         directed="quorum_repeated_answers",
     ),
     Mutant(
-        name="an answer that comes twice is two votes",
+        name="a duplicate response counts as a second vote",
         module="quorum.core.elections",
         old="    voter = poll.asked.pop(correlation, None)\n    is_vote",
         new="    voter = poll.asked.get(correlation)\n"
@@ -84,7 +84,7 @@ ELECTIONS: Final = (
         directed="quorum_two_voters",
     ),
     Mutant(
-        name="votes are given by the length of the log only",
+        name="a voter compares only the lengths of the logs",
         module="quorum.core.votes",
         old="return candidate_end < own_end",
         new="return candidate_end.offset < own_end.offset",
@@ -93,7 +93,7 @@ ELECTIONS: Final = (
         seed=12,
     ),
     Mutant(
-        name="votes are given whatever the candidate's log holds",
+        name="a voter ignores the candidate's log",
         module="quorum.core.votes",
         old="return candidate_end < own_end",
         new="return False",
@@ -117,7 +117,7 @@ ELECTIONS: Final = (
         seed=1,
     ),
     Mutant(
-        name="pre-votes are taken for votes",
+        name="pre-votes count as votes",
         module="quorum.core.elections",
         old="_poll(state, Candidate(), cause, now_ms)",
         new="_poll(state, Candidate(votes={**getattr(state.role, 'votes', {})}), cause, now_ms)",
@@ -125,7 +125,7 @@ ELECTIONS: Final = (
         directed="quorum_pre_vote",
     ),
     Mutant(
-        name="a pre-vote is remembered like a vote",
+        name="a pre-vote is persisted like a vote",
         module="quorum.core.elections",
         old="    _let_go_first(state, request, now_ms)\n    return",
         new="    state.election = ElectionState(state.election.epoch, request.candidate)\n"
@@ -134,7 +134,7 @@ ELECTIONS: Final = (
         directed="quorum_pre_vote",
     ),
     Mutant(
-        name="who is answered by its leader would vote for another",
+        name="a follower with a live leader grants a pre-vote",
         module="quorum.core.elections",
         old="            return now_ms < heard_ms + state.timeouts.fetch_timeout_ms\n",
         new="            return False\n",
@@ -143,7 +143,7 @@ ELECTIONS: Final = (
         seed=1,
     ),
     Mutant(
-        name="a leader would vote for another",
+        name="a leader grants a pre-vote",
         module="quorum.core.elections",
         old="        case Leader():\n            return True\n",
         new="        case Leader():\n            return False\n",
@@ -152,7 +152,7 @@ ELECTIONS: Final = (
         seed=5,
     ),
     Mutant(
-        name="a pre-vote is granted whoever leads",
+        name="a voter grants a pre-vote although its leader is alive",
         module="quorum.core.votes",
         old="    if leader_lives:\n",
         new="    if False:\n",
@@ -161,7 +161,7 @@ ELECTIONS: Final = (
         seed=1,
     ),
     Mutant(
-        name="who would lose stands all the same",
+        name="a prospective that lost the pre-vote becomes a candidate",
         module="quorum.core.elections",
         old="        case Tally.LOST:\n            _lose(state, poll, now_ms)\n",
         new="        case Tally.LOST if isinstance(poll, Prospective):\n"
@@ -172,7 +172,7 @@ ELECTIONS: Final = (
         seed=1,
     ),
     Mutant(
-        name="a voter that would have the promises of a half stands",
+        name="half of the pre-votes are enough to become a candidate",
         module="quorum.core.elections",
         old="        case Tally.PENDING if not poll.asked and not all(poll.votes.values()):\n",
         new="        case Tally.PENDING if isinstance(poll, Prospective) and any(\n"
@@ -183,7 +183,7 @@ ELECTIONS: Final = (
         directed="quorum_pre_vote",
     ),
     Mutant(
-        name="a leader is taken to be alive because others say so",
+        name="a follower counts a leader named by others as heard from",
         module="quorum.core.state",
         old="self.become(Follower(leader, self.next_fetch_timeout_ms(now_ms)), Cause.LEADER_FOUND)",
         new="self.become(Follower(leader, self.next_fetch_timeout_ms(now_ms), heard_ms=now_ms),\n"
@@ -193,7 +193,7 @@ ELECTIONS: Final = (
         seed=15,
     ),
     Mutant(
-        name="a leader that nobody fetches from leads on",
+        name="a leader without fetches does not resign",
         module="quorum.core.leader",
         old="heard_ms + state.timeouts.check_quorum_ms",
         new="heard_ms + 100 * state.timeouts.check_quorum_ms",
@@ -202,7 +202,7 @@ ELECTIONS: Final = (
         seed=6,
     ),
     Mutant(
-        name="a vote is kept only together with a new epoch",
+        name="a vote is persisted only together with a new epoch",
         module="quorum.core.node",
         old="state.election is not remembered and state.election != remembered:",
         new="state.election.epoch != remembered.epoch:",
@@ -211,7 +211,7 @@ ELECTIONS: Final = (
         seed=1,
     ),
     Mutant(
-        name="a leader counts itself twice where it looks who still fetches",
+        name="check quorum counts the leader twice",
         module="quorum.core.leader",
         old="others_needed = state.voters.majority - state.is_voter\n",
         new="others_needed = max(0, state.voters.majority - 2 * state.is_voter)\n",
@@ -220,7 +220,7 @@ ELECTIONS: Final = (
         seed=20,
     ),
     Mutant(
-        name="a leader that began alone never looks whether others fetch",
+        name="a leader that began as the only voter never checks its quorum",
         module="quorum.core.leader",
         old="    if leader.announce_ms is not None:\n        _announce(state, leader, now_ms)\n",
         new="    _announce(state, leader, now_ms)\n",
@@ -229,7 +229,7 @@ ELECTIONS: Final = (
         seed=212,
     ),
     Mutant(
-        name="observers that fetch keep a leader from resigning",
+        name="fetches of observers count for check quorum",
         module="quorum.core.leader",
         old="each.last_fetch_ms\n            for each in leader.serving.voters.values()",
         new=(
@@ -241,7 +241,7 @@ ELECTIONS: Final = (
         seed=47,
     ),
     Mutant(
-        name="the resignation of an earlier epoch is taken for one of this",
+        name="a resignation of an earlier epoch counts for the current one",
         module="quorum.core.elections",
         old="    if request.epoch < state.election.epoch:\n        return Error.FENCED",
         new="    if request.epoch < state.election.epoch and isinstance(request, "
@@ -251,7 +251,7 @@ ELECTIONS: Final = (
         seed=4,
     ),
     Mutant(
-        name="the vote of one epoch is taken along into the next",
+        name="the vote of one epoch is kept in the next",
         module="quorum.core.state",
         old="        self.election = ElectionState(epoch)\n",
         new="        self.election = ElectionState(epoch, self.election.voted_for)\n",
@@ -259,7 +259,7 @@ ELECTIONS: Final = (
         directed="quorum_backoff",
     ),
     Mutant(
-        name="who is asked for the vote of another directory gives it",
+        name="a voter grants a vote that was requested from another directory id",
         module="quorum.core.elections",
         old="    if not is_meant(request.voter, state.me):\n        state.answer(asker, _response(",
         new="    if False:\n        state.answer(asker, _response(",
@@ -268,7 +268,7 @@ ELECTIONS: Final = (
         seed=5,
     ),
     Mutant(
-        name="who is asked for a pre-vote and knows none is waited for",
+        name="a candidate waits for a voter that does not support pre-votes",
         module="quorum.core.elections",
         old="    if not is_vote and response.error is Error.UNSUPPORTED_VERSION:\n",
         new="    if False:\n",

@@ -1,4 +1,4 @@
-"""Faults in who is believed to be where, and in how a cluster is founded."""
+"""Faults in discovery: the addresses of nodes, and the founding of a cluster."""
 
 from typing import Final
 
@@ -6,7 +6,7 @@ from chaos.mutants.mutant import Mutant
 
 GOSSIP: Final = (
     Mutant(
-        name="a boot timestamp is the time of day and nothing else",
+        name="a boot timestamp is only the time of day",
         module="quorum.log.meta_properties",
         old="boot = max(0, wall_ms, _last_boot(path, fs) + 1)",
         new="boot = max(0, wall_ms)",
@@ -18,7 +18,7 @@ GOSSIP: Final = (
         seed=1,
     ),
     Mutant(
-        name="a boot timestamp is told before it is durable",
+        name="a boot timestamp is sent before it is durable",
         module="quorum.log.meta_properties",
         old="        replace_file(path, _written_boot(boot), fs)\n    return boot",
         new="        pass\n    return boot",
@@ -30,7 +30,7 @@ GOSSIP: Final = (
         seed=1,
     ),
     Mutant(
-        name="what was said at an earlier boot replaces what was said at a later one",
+        name="an address of an earlier boot replaces one of a later boot",
         module="quorum.discovery.gossip",
         old="            return self.boot_timestamp > known.boot_timestamp\n",
         new="            return True\n",
@@ -39,7 +39,7 @@ GOSSIP: Final = (
         seed=2,
     ),
     Mutant(
-        name="who is taken for an earlier boot of itself does not say again where it is",
+        name="a node does not correct an address of its earlier boot",
         module="quorum.discovery.schedule",
         old="        if rival is None or self._is_saying:\n",
         new="        if True:\n",
@@ -51,7 +51,7 @@ GOSSIP: Final = (
         seed=32,
     ),
     Mutant(
-        name="who asks from another cluster is believed",
+        name="discovery learns addresses from another cluster",
         module="quorum.cluster_id",
         old="        return other == (self._id or self._learning)\n\n"
         "    def refusal(self, other: str | None) -> str | None:\n",
@@ -63,7 +63,7 @@ GOSSIP: Final = (
         directed="tests/quorum/discovery/test_discovery_schedule.py::test_nothing_is_learned_from_another_cluster",
     ),
     Mutant(
-        name="a node founds a cluster without asking whether there is one",
+        name="a node founds a cluster without a search for an existing one",
         module="quorum.core.leader_discovery",
         old="if state.log.end.offset == 0 and (not beginning.has_surveyed or beginning.has_found):",
         new="if False:",
@@ -75,7 +75,7 @@ GOSSIP: Final = (
         seed=1,
     ),
     Mutant(
-        name="a node founds a cluster although it has heard of one",
+        name="a node founds a cluster although it knows of one",
         module="quorum.core.leader_discovery",
         old="(not beginning.has_surveyed or beginning.has_found)",
         new="not beginning.has_surveyed",

@@ -1,4 +1,4 @@
-"""Faults in how logs grow together, and in what is taken for committed."""
+"""Faults in replication, and in what counts as committed."""
 
 from typing import Final
 
@@ -14,7 +14,7 @@ LOGS: Final = (
         directed="quorum_high_watermark_of_a_new_leader",
     ),
     Mutant(
-        name="what half of the disks hold is committed",
+        name="records on half of the disks count as committed",
         module="quorum.core.high_watermark",
         old="falling[len(falling) // 2]",
         new="falling[(len(falling) - 1) // 2]",
@@ -22,7 +22,7 @@ LOGS: Final = (
         directed="quorum_two_voters",
     ),
     Mutant(
-        name="what follows from an election does not wait for its file",
+        name="effects after an election change do not wait for quorum-state",
         module="quorum.replica",
         old="self._hold_up(step, effect, partial(self._elections.write, election))\n"
         "                    return\n",
@@ -52,7 +52,7 @@ LOGS: Final = (
         directed="quorum_election",
     ),
     Mutant(
-        name="a follower whose log has parted does not cut it",
+        name="a follower does not truncate a diverging log",
         module="quorum.core.follower",
         old="        _truncate(state, response.diverging)\n",
         new="",
@@ -60,7 +60,7 @@ LOGS: Final = (
         directed="quorum_divergence",
     ),
     Mutant(
-        name="a follower cuts its log one epoch too late",
+        name="a follower truncates a diverging log one epoch too late",
         module="quorum.core.raft_log",
         old="        return min(own.offset, diverging.offset)\n",
         new="        return own.offset\n",
@@ -68,7 +68,7 @@ LOGS: Final = (
         directed="quorum_divergence",
     ),
     Mutant(
-        name="a follower cuts its log at the beginning of the diverging epoch",
+        name="a follower truncates its log at the start of the diverging epoch",
         module="quorum.core.raft_log",
         old="    own = history.end_of(diverging.epoch, log_end)\n",
         new="    own = history.end_of(Epoch(max(0, diverging.epoch - 1)), log_end)\n",
@@ -101,7 +101,7 @@ LOGS: Final = (
         directed="quorum_high_watermark_beyond_the_log",
     ),
     Mutant(
-        name="a leader says nothing of a voter that has forgotten what it acknowledged",
+        name="a leader does not report a voter that lost acknowledged records",
         module="quorum.core.leader",
         old="    if forgotten is not None:\n",
         new="    if False:\n",
@@ -109,7 +109,7 @@ LOGS: Final = (
         directed="quorum_old_copy",
     ),
     Mutant(
-        name="observers are served what is not committed",
+        name="observers receive uncommitted records",
         module="quorum.core.replica_progress",
         old="return Offset(0) if view.high_watermark is None else view.high_watermark",
         new="return view.log_end",
@@ -117,7 +117,7 @@ LOGS: Final = (
         directed="quorum_long_poll",
     ),
     Mutant(
-        name="an answer to a fetch of an earlier epoch is appended",
+        name="a response to a fetch of an earlier epoch is appended",
         module="quorum.core.follower",
         old="    if correlation != state.fetching.pending:\n        return",
         new="    if False:\n        return",
@@ -126,7 +126,7 @@ LOGS: Final = (
         seed=51,
     ),
     Mutant(
-        name="a leader commits what is below the first record of its epoch",
+        name="a leader commits records below the first one of its epoch",
         module="quorum.core.high_watermark",
         old="    if reached <= epoch_start:\n",
         new="    if reached < epoch_start:\n",
@@ -134,7 +134,7 @@ LOGS: Final = (
         directed="quorum_announcement",
     ),
     Mutant(
-        name="an epoch whose records are all cut stays in the history",
+        name="an epoch without records stays in the epoch cache after a truncation",
         module="quorum.core.raft_log",
         old="self._starts[-1] >= end:",
         new="self._starts[-1] > end:",
@@ -143,7 +143,7 @@ LOGS: Final = (
         seed=3,
     ),
     Mutant(
-        name="what observers hold counts for a commit",
+        name="observers count for commits",
         module="quorum.core.leader",
         old="for each in leader.serving.voters.values()]\n    if state.is_voter:",
         new="for each in (*leader.serving.voters.values(), *leader.serving.observers)]\n"
@@ -152,7 +152,7 @@ LOGS: Final = (
         directed="quorum_observer",
     ),
     Mutant(
-        name="a lead is handed over before all that was proposed is committed",
+        name="a leader hands over the leadership with uncommitted records",
         module="quorum.core.leadership_transfer",
         old="    if state.high_watermark != state.log.end.offset:\n        return\n",
         new="",

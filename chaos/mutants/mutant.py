@@ -1,7 +1,7 @@
-"""A mutant: one planted fault, put into a program before the product is imported.
+"""A mutant: one fault, planted in the product during its import.
 
-It replaces a piece of text in the source of one module while that module is imported. The text
-must be there exactly once: a mutant that no longer applies is an error and not a silent success.
+It replaces a piece of the source of one module while Python imports that module. The text must
+occur exactly once: a mutant that no longer applies is an error and not a silent success.
 """
 
 import sys
@@ -12,11 +12,11 @@ from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from types import CodeType, ModuleType
 from typing import Final
 
-TRANSCRIPTS: Final = (
+QUORUM_TRANSCRIPTS: Final = (
     "tests/quorum/core/test_quorum_transcripts.py::"
     "test_the_quorum_tells_the_story_as_it_is_recorded"
 )
-STORIES_OF_MOVES: Final = (
+MOVE_TRANSCRIPTS: Final = (
     "tests/statemachine/reassignment/test_moves_transcripts.py::"
     "test_a_partition_tells_the_story_as_it_is_recorded"
 )
@@ -27,27 +27,27 @@ class Mutant:
     """A fault to plant."""
 
     name: str
-    """The fault in words."""
+    """A description of the fault."""
     module: str
     old: str
-    """A piece of its source that is there exactly once."""
+    """A text that occurs exactly once in the source of the module."""
     new: str
     caught_by: tuple[str, ...]
-    """The invariants of which one must fail in some seed."""
+    """The expected invariants: some seed must violate one of them."""
     directed: str
-    """The test that shows it at once: a transcript (of the quorum, or one of moves, whose names say
-    so), or a test by path and name."""
+    """The test that detects the fault directly: the name of a transcript (`quorum_…` or `moves_…`),
+    or the path and name of a test."""
 
     seed: int = 0
-    """One that caught it when this was written, to be tried first by those who are in a hurry."""
+    """A seed that caught the fault before; quick runs try it first."""
     log_seed: int = 0
-    """The same of random logs that are decided without any process."""
+    """The same for random logs, which are decided without any process."""
     kind: str = "quorum"
-    """Of what the seeds are runs: quorums, or whole clusters."""
+    """The kind of run of the seeds: "quorum" or "cluster"."""
     is_checked: bool = False
-    """Whether the product would notice by itself: its own checks are then put out of the way."""
+    """True if the product detects the fault itself: the run then disables the product's checks."""
     unseen: str = ""
-    """Why no seed can catch it, where that is so: then nothing is expected of `caught_by`."""
+    """The reason why no seed can catch the fault; `caught_by` is then empty."""
 
     def __str__(self) -> str:
         return self.name
@@ -57,8 +57,10 @@ class Mutant:
         """The directed test, for pytest."""
         if "/" in self.directed:
             return [self.directed]
-        told = STORIES_OF_MOVES if self.directed.startswith("moves_") else TRANSCRIPTS
-        return [f"{told}[{self.directed}]"]
+        transcript_test = (
+            MOVE_TRANSCRIPTS if self.directed.startswith("moves_") else QUORUM_TRANSCRIPTS
+        )
+        return [f"{transcript_test}[{self.directed}]"]
 
     def planted_in(self, source: str) -> str:
         """The source with the fault. Raises `DoesNotApply`."""
@@ -69,17 +71,17 @@ class Mutant:
 
 
 class DoesNotApply(Exception):
-    """The text that a mutant replaces is not, or not only, where it was."""
+    """The text that a mutant replaces does not occur exactly once."""
 
     def __init__(self, mutant: Mutant, found: int) -> None:
         super().__init__(
-            f'the mutant "{mutant}" does not apply: its text is {found} times in {mutant.module}, '
-            f"and must be there once. Say in chaos/mutants what is to be replaced:\n{mutant.old}"
+            f'the mutant "{mutant}" does not apply: its text occurs {found} times in '
+            f"{mutant.module}, and must occur once. Adapt `old` in chaos/mutants:\n{mutant.old}"
         )
 
 
 class _Loader(SourceFileLoader):
-    """Compiles one module from its source with the fault, past every cache."""
+    """Compile one module from its source with the fault; bypass every cache."""
 
     def __init__(self, name: str, path: str, mutant: Mutant) -> None:
         super().__init__(name, path)
@@ -92,7 +94,7 @@ class _Loader(SourceFileLoader):
 
 
 class _Finder(MetaPathFinder):
-    """Finds the one module, and leaves all others to those who come after."""
+    """Find the module of the mutant, and leave all others to the next finders."""
 
     def __init__(self, mutant: Mutant) -> None:
         self._mutant = mutant
@@ -113,14 +115,14 @@ class _Finder(MetaPathFinder):
 
 
 def plant(mutant: Mutant) -> None:
-    """Let this process run the product with the fault; nothing of that module is imported yet."""
+    """Plant the fault in this process. The module must not be imported yet."""
     assert mutant.module not in sys.modules, f"{mutant.module} is imported already"
     sys.meta_path.insert(0, _Finder(mutant))
 
 
 def disable_product_checks() -> None:
     """Disable the product's own assertions about decisions, so that the checkers must notice."""
-    # Not at the top: a fault is planted before anything of the product is imported.
+    # Not at the top: the fault must be planted before the first import of the product.
     from statemachine.partitions import change_builder
     from statemachine.pending_decision import PendingDecision
 

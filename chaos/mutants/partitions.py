@@ -1,7 +1,7 @@
-"""Faults in what the controller decides about partitions and brokers: one for each of the P rules.
+"""Faults in the controller's decisions about partitions and brokers: one for each P rule.
 
-Seeds of whole clusters show all of them. `tests/chaos/cluster` lets random logs be decided
-with each, without any process, and the model must complain.
+Seeds of whole clusters show all of them. `tests/chaos/cluster` also decides random logs with each
+fault, without any process; the model must report a violation.
 """
 
 from dataclasses import replace
@@ -11,7 +11,7 @@ from chaos.mutants.mutant import Mutant
 
 _DECISIONS: Final = (
     Mutant(
-        name="replicas stay eligible though enough are in sync",
+        name="the ELR is not cleared when enough replicas are in sync",
         module="statemachine.partitions.elr",
         old="        return desired if not desired.elr else replace(desired, elr=())",
         new="        return desired",
@@ -20,7 +20,7 @@ _DECISIONS: Final = (
         seed=2,
     ),
     Mutant(
-        name="what was before a move is not forgotten when it is over",
+        name="the original replicas stay recorded after a move",
         module="statemachine.partitions.registration",
         old='"adding", "removing", "target", "original", "directories"):',
         new='"adding", "removing", "target", "directories"):',
@@ -28,7 +28,7 @@ _DECISIONS: Final = (
         directed="moves_grow_and_complete",
     ),
     Mutant(
-        name="a completion begins no leader epoch",
+        name="a completion does not raise the leader epoch",
         module="statemachine.partitions.change_builder",
         old="finished or leader != before.leader or loses_any(before, desired)",
         new="leader != before.leader",
@@ -36,7 +36,7 @@ _DECISIONS: Final = (
         directed="moves_completion_rules",
     ),
     Mutant(
-        name="a replica goes without a leader epoch",
+        name="the removal of a replica does not raise the leader epoch",
         module="statemachine.partitions.change_builder",
         old=" or loses_any(before, desired)\n",
         new="\n",
@@ -45,7 +45,7 @@ _DECISIONS: Final = (
         seed=2,
     ),
     Mutant(
-        name="a partition grows at the front",
+        name="an added replica comes first in the replica list",
         module="statemachine.reassignment.target",
         old="        replicas=kept + added,",
         new="        replicas=added + kept,",
@@ -72,7 +72,7 @@ _DECISIONS: Final = (
         seed=2,
     ),
     Mutant(
-        name="a step waits for who is to go",
+        name="a step waits for the replicas that it removes",
         module="statemachine.reassignment.completion",
         old="has_grown = bool(partition.adding) and not is_last(partition)",
         new="has_grown = False",
@@ -81,7 +81,7 @@ _DECISIONS: Final = (
         seed=246,
     ),
     Mutant(
-        name="a step drops whom min ISR needs",
+        name="a step drops replicas that min ISR needs",
         module="statemachine.reassignment.completion",
         old="    if not is_last(partition) and staying_in_sync(partition)",
         new="    if False and staying_in_sync(partition)",
@@ -90,7 +90,7 @@ _DECISIONS: Final = (
         seed=246,
     ),
     Mutant(
-        name="the last in the order leads",
+        name="leaders are elected in reverse replica order",
         module="statemachine.partitions.leader_election",
         old="return tuple(replica for replica in aimed if replica in partition.replicas) + rest",
         new="return tuple(each for each in aimed[::-1] if each in partition.replicas) + rest",
@@ -99,7 +99,7 @@ _DECISIONS: Final = (
         seed=2,
     ),
     Mutant(
-        name="what only removes is never complete",
+        name="a move that only removes replicas never completes",
         module="statemachine.reassignment.completion",
         old="    match rule:\n        case CompletionRule.MIN_ISR:",
         new="    if not partition.adding:\n        return False\n"
@@ -108,7 +108,7 @@ _DECISIONS: Final = (
         directed="moves_smaller",
     ),
     Mutant(
-        name="a cancel asks for no min ISR",
+        name="a cancel does not require min ISR",
         module="statemachine.reassignment.target",
         old="    if len(desired.isr) < needed and not unclean:",
         new="    if not desired.isr and not unclean:",
@@ -117,7 +117,7 @@ _DECISIONS: Final = (
         seed=2,
     ),
     Mutant(
-        name="with one that is eligible all come into the ISR",
+        name="an election from the ELR takes all its members into the ISR",
         module="statemachine.partitions.elr",
         old="    return replace(partition, isr=(leader,), elr=others if min_isr > 1 else ())",
         new="    return replace(partition, isr=(leader, *others), elr=())",
@@ -126,7 +126,7 @@ _DECISIONS: Final = (
         seed=2,
     ),
     Mutant(
-        name="a fenced broker comes into the ISR",
+        name="a fenced broker joins the ISR",
         module="statemachine.partitions.isr",
         old="        elif broker.fenced:",
         new="        elif broker.fenced and broker.stopping_at is not None:",
@@ -135,7 +135,7 @@ _DECISIONS: Final = (
         seed=5,
     ),
     Mutant(
-        name="another incarnation of a broker keeps its epoch",
+        name="a new incarnation of a broker keeps the broker epoch",
         module="statemachine.brokers.lifecycle",
         old="broker_epoch=next_offset if known is None else known.epoch,",
         new="broker_epoch=next_offset if before is None else before.epoch,",
@@ -160,7 +160,7 @@ _DECISIONS: Final = (
         seed=1,
     ),
     Mutant(
-        name="limits of partitions are counted per request",
+        name="partition limits apply per request only",
         module="statemachine.reassignment.scheduler.advance",
         old="self.partitions = len(index.stepping)",
         new="self.partitions = 0",
@@ -169,7 +169,7 @@ _DECISIONS: Final = (
         seed=2,
     ),
     Mutant(
-        name="one step of many replicas passes their limit",
+        name="one step may exceed the limit of replicas",
         module="statemachine.reassignment.scheduler.advance",
         old="self.adding + len(step.adding) <= self.limits.replica_movements",
         new="self.adding < self.limits.replica_movements",
@@ -179,7 +179,7 @@ _DECISIONS: Final = (
         seed=17,
     ),
     Mutant(
-        name="a step forgets the last of those it is to add",
+        name="a step omits the last replica to add",
         module="statemachine.reassignment.target",
         old="    added = tuple(replica for replica in target if replica not in kept)\n",
         new="    added = tuple(replica for replica in target if replica not in kept)\n"
@@ -189,7 +189,7 @@ _DECISIONS: Final = (
         seed=5,
     ),
     Mutant(
-        name="a move to brokers that do not exist begins",
+        name="a move to unknown brokers begins",
         module="statemachine.reassignment.target",
         old="    refusal = assignment_refusal(target, draft.image.brokers)\n",
         new="    refusal = None if target else assignment_refusal(target, draft.image.brokers)\n",
@@ -198,7 +198,7 @@ _DECISIONS: Final = (
         seed=1,
     ),
     Mutant(
-        name="the ISR takes a stale broker epoch",
+        name="AlterPartition accepts a stale broker epoch",
         module="statemachine.partitions.isr",
         old="        elif member.broker_epoch not in (NO_EPOCH, broker.epoch):",
         new="        elif member.broker_epoch > broker.epoch:",
@@ -216,7 +216,7 @@ _DECISIONS: Final = (
         directed="moves_checks",
     ),
     Mutant(
-        name="a move that is redirected forgets whom it has brought in",
+        name="a redirected move does not remove the replicas that it added",
         module="statemachine.reassignment.target",
         old="        removing=tuple(replica for replica in kept if replica not in target),",
         new="        removing=tuple(\n"
@@ -229,4 +229,5 @@ _DECISIONS: Final = (
 )
 
 PARTITIONS: Final = tuple(replace(each, kind="cluster", is_checked=True) for each in _DECISIONS)
-"""The product would notice many of them by itself: it is the judges who are to."""
+"""The product detects many of these faults itself. Its checks are off: the invariants must detect
+them."""

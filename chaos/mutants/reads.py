@@ -1,4 +1,4 @@
-"""Faults in when a read is answered, and in what proves that its leader still leads."""
+"""Faults in linearizable reads: when the leader answers, and how it confirms its leadership."""
 
 from typing import Final
 
@@ -6,7 +6,7 @@ from chaos.mutants.mutant import Mutant
 
 READS: Final = (
     Mutant(
-        name="a read is answered before the state machine has what it must see",
+        name="a read is answered before the state machine has reached its offset",
         module="quorum.core.node",
         old="effects, state.effects = state.effects, []",
         new="effects, state.effects = state.effects, []\n"
@@ -15,7 +15,7 @@ READS: Final = (
         directed="quorum_reads_of_a_lone_voter",
     ),
     Mutant(
-        name="a leader answers reads without asking whether it still leads",
+        name="a leader answers reads without confirming its leadership",
         module="quorum.core.read_index",
         old="while leader.reads and _is_proved(state, leader, leader.reads.oldest):",
         new="while leader.reads:",
@@ -33,7 +33,7 @@ READS: Final = (
         seed=1,
     ),
     Mutant(
-        name="a fetch that was under way when the read came proves it",
+        name="a fetch sent before a read confirms the read",
         module="quorum.core.read_index",
         old="return voter.round >= group.round or",
         new="return voter.round >= group.round - 1 or",
@@ -42,7 +42,7 @@ READS: Final = (
         seed=12,
     ),
     Mutant(
-        name="a read shares a round whose answers have left before it came",
+        name="a read joins a round whose responses were sent before it",
         module="quorum.core.read_index",
         old="    if serving.round_sent == serving.round:\n",
         new="    if serving.round == 0:\n",
@@ -51,7 +51,7 @@ READS: Final = (
         seed=222,
     ),
     Mutant(
-        name="what was appended before the read came proves it",
+        name="an append before a read confirms the read",
         module="quorum.core.read_index",
         old="(voter.log_end or Offset(0)) > group.log_end",
         new="(voter.log_end or Offset(0)) >= group.log_end",
@@ -60,7 +60,7 @@ READS: Final = (
         seed=273,
     ),
     Mutant(
-        name="a removed leader counts itself for the proof of a read",
+        name="a removed leader counts itself when it confirms a read",
         module="quorum.core.read_index",
         old="return shown + state.is_voter >= state.voters.majority",
         new="return shown + 1 >= state.voters.majority",

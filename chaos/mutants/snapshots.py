@@ -1,4 +1,4 @@
-"""Faults in what a snapshot says, where it ends, and what goes once it is there."""
+"""Faults in snapshots: their contents, their end, and the cut of the log below them."""
 
 from typing import Final
 
@@ -10,7 +10,7 @@ _CORE: Final = "tests/quorum/core/test_core_snapshots.py::"
 
 SNAPSHOTS: Final = (
     Mutant(
-        name="a snapshot is taken for one of all that was appended",
+        name="a snapshot is named after the log end offset",
         module="quorum.snapshotting",
         old="        id_ = OffsetAndEpoch(self._node.epoch_at(Offset(state.end - 1)), state.end)\n",
         new="        id_ = self._node.log_end\n",
@@ -26,7 +26,7 @@ SNAPSHOTS: Final = (
         directed=_SAY + "test_it_is_called_after_its_last_record_and_names_who_voted_then",
     ),
     Mutant(
-        name="a snapshot names the voters of today, and not those at its end",
+        name="a snapshot names the current voters, and not those at its end",
         module="quorum.snapshotting",
         old="self._node.voters_at(state.end)",
         new="self._node.voters_at(self._node.log_end.offset)",
@@ -43,7 +43,7 @@ SNAPSHOTS: Final = (
         "test_a_snapshot_being_taken_never_costs_a_record",
     ),
     Mutant(
-        name="a snapshot that was received is not synced before it gets its name",
+        name="a received snapshot is not synced before it gets its name",
         module="quorum.log.snapshot_store",
         old="            sync_file(fd, self._fs)\n            size_bytes",
         new="            size_bytes",
@@ -52,7 +52,7 @@ SNAPSHOTS: Final = (
         "test_a_snapshot_being_installed_leaves_the_old_log_or_the_new_one",
     ),
     Mutant(
-        name="a snapshot is installed without a look at what has come",
+        name="a received snapshot is installed unchecked",
         module="quorum.log.snapshot_store",
         old="            checkpoint = read_checkpoint(path, self._fs, id_=id_)\n",
         new="            from quorum.log.checkpoint import Checkpoint\n"
@@ -72,7 +72,7 @@ SNAPSHOTS: Final = (
         directed=_SAY + "test_a_part_of_it_is_what_the_file_has_there",
     ),
     Mutant(
-        name="the log goes before its snapshot is received and durable",
+        name="the log is deleted before its snapshot is durable",
         module="quorum.snapshotting",
         old="        received = self._store.install(",
         new="        self._log.begin_anew(effect.snapshot.offset)\n"
@@ -99,7 +99,7 @@ SNAPSHOTS: Final = (
         seed=5,
     ),
     Mutant(
-        name="a snapshot that is damaged is not passed over",
+        name="a damaged snapshot is not skipped",
         module="quorum.persistent_state",
         old="            if is_apart:\n",
         new="            if True:\n",
@@ -109,7 +109,7 @@ SNAPSHOTS: Final = (
         seed=4,
     ),
     Mutant(
-        name="a snapshot that was installed is kept from the state machine",
+        name="an installed snapshot is not loaded into the state machine",
         module="quorum.snapshotting",
         old="                outcome.records(), outcome.id.offset, outcome.id.epoch\n",
         new="                [b'0', *[b''] * 8], outcome.id.offset, outcome.id.epoch\n",
@@ -118,7 +118,7 @@ SNAPSHOTS: Final = (
         + "test_one_that_is_installed_replaces_the_log_and_the_older_ones_and_is_loaded",
     ),
     Mutant(
-        name="a log goes on from a snapshot without its voters",
+        name="a log after a snapshot ignores the voters of the snapshot",
         module="quorum.persistent_state",
         old="        return VoterSetHistory(later, base=checkpoint.voters)\n",
         new="        return VoterSetHistory(later)\n",
@@ -127,7 +127,7 @@ SNAPSHOTS: Final = (
         seed=1,
     ),
     Mutant(
-        name="a leader gives away records from before a cut without comparing epochs",
+        name="a leader serves fetches at the log start without comparing epochs",
         module="quorum.core.raft_log",
         old="other_end.offset >= self.start and other_end.epoch >= self.history.first",
         new="other_end.offset >= self.start",
@@ -147,7 +147,7 @@ SNAPSHOTS: Final = (
         seed=2,
     ),
     Mutant(
-        name="the voters of a snapshot that was installed are forgotten",
+        name="the voters of an installed snapshot are lost",
         module="quorum.core.raft_log",
         old="        self.assignments = VoterSetHistory(base=voters)\n",
         new="        self.assignments = VoterSetHistory()\n",

@@ -1,4 +1,4 @@
-"""Faults in what is on the disk when, and in what is believed of it after a crash."""
+"""Faults in storage: the order of writes and syncs, and recovery after a crash."""
 
 from typing import Final
 
@@ -74,7 +74,7 @@ STORAGE: Final = (
         ),
     ),
     Mutant(
-        name="damage in the middle is cut like a torn tail",
+        name="damage in the middle of the log is truncated like a torn tail",
         module="quorum.log.recovery",
         old="        if not self._synced:\n            return bad.reason\n        if not is_last:",
         new="        return bad.reason\n        if not is_last:",
@@ -86,7 +86,7 @@ STORAGE: Final = (
         seed=1,
     ),
     Mutant(
-        name="what a dead process wrote and did not sync is believed",
+        name="recovery trusts unsynced bytes of an earlier process",
         module="quorum.log.recovery",
         old="                _write_again(fd, fs)\n                sync_file(fd, fs)\n",
         new="                pass\n",
@@ -98,7 +98,7 @@ STORAGE: Final = (
         seed=1,
     ),
     Mutant(
-        name="what a sync failed to keep is believed because it still shows",
+        name="recovery trusts readable bytes of a failed sync",
         module="quorum.log.recovery",
         old="                _write_again(fd, fs)\n",
         new="",
@@ -110,7 +110,7 @@ STORAGE: Final = (
         seed=1,
     ),
     Mutant(
-        name="recovery does not look at checksums",
+        name="recovery does not verify checksums",
         module="quorum.log.recovery",
         old="                    self._take(segment, file, crc=index >= self._crc_from)\n",
         new="                    self._take(segment, file, crc=False)\n",
@@ -122,7 +122,7 @@ STORAGE: Final = (
         seed=1,
     ),
     Mutant(
-        name="what is written to quorum-state is not synced before it has its name",
+        name="quorum-state is not synced before its rename",
         module="quorum.log.filesystem",
         old="        write_all(fd, data, 0, fs)\n        sync_file(fd, fs)\n",
         new="        write_all(fd, data, 0, fs)\n",
@@ -133,7 +133,7 @@ STORAGE: Final = (
         ),
     ),
     Mutant(
-        name="append times are kept of what was cut from the log",
+        name="append times of truncated records are kept",
         module="quorum.log.segmented_log",
         old="                    self._times.truncate(segment, end, later)\n",
         new="                    pass\n",
@@ -157,7 +157,7 @@ STORAGE: Final = (
         seed=2,
     ),
     Mutant(
-        name="append times of what a disk has lost come back",
+        name="append times of lost records come back",
         module="quorum.log.append_times",
         old="                if has_cut or end == segments[-1].base:\n",
         new="                if False:\n",
@@ -169,7 +169,7 @@ STORAGE: Final = (
         seed=7,
     ),
     Mutant(
-        name="append times that are damaged are believed",
+        name="damaged append times are accepted",
         module="quorum.log.append_times",
         old="    if crc32c(facts) != crc:\n",
         new="    if False:\n",
@@ -205,7 +205,7 @@ STORAGE: Final = (
         seed=1,
     ),
     Mutant(
-        name="what is cut from the log on disk is still read from memory",
+        name="truncated records are still read from memory",
         module="quorum.log.segmented_log",
         old="            self._tail.truncate(end)\n",
         new="            self._tail.end = end\n",

@@ -1,4 +1,4 @@
-"""Faults in how the voters are changed."""
+"""Faults in changes of the voter set."""
 
 from typing import Final
 
@@ -24,7 +24,7 @@ VOTERS: Final = (
         seed=5,
     ),
     Mutant(
-        name="a truncation does not take back the voters that it cuts",
+        name="a truncation does not revert truncated voter sets",
         module="quorum.core.raft_log",
         old="        self.assignments.truncate(end)\n",
         new="",
@@ -33,7 +33,7 @@ VOTERS: Final = (
         seed=34,
     ),
     Mutant(
-        name="voters that were cut by a hair stay",
+        name="a truncation keeps a voter set one offset after its end",
         module="quorum.core.voter_set",
         old="        while self._entries and self._entries[-1][0] > end:\n",
         new="        while self._entries and self._entries[-1][0] > end + 1:\n",
@@ -42,7 +42,7 @@ VOTERS: Final = (
         seed=34,
     ),
     Mutant(
-        name="other voters count only once they are committed",
+        name="a new voter set takes effect only when it is committed",
         module="quorum.core.state",
         old="        assignment = self.log.assignments.last\n        self.voters",
         new="        assignment = self.log.assignments.at(self.high_watermark or Offset(0))\n"
@@ -52,7 +52,7 @@ VOTERS: Final = (
         seed=1,
     ),
     Mutant(
-        name="a leader that is removed counts itself",
+        name="a removed leader counts itself for commits",
         module="quorum.core.leader",
         old="    if state.is_voter:\n        # The leader counts itself",
         new="    if True:\n        # The leader counts itself",
@@ -61,7 +61,7 @@ VOTERS: Final = (
         seed=49,
     ),
     Mutant(
-        name="who votes no more still counts",
+        name="a former voter still counts for commits",
         module="quorum.core.replica_progress",
         old="        self.voters, self._observers = {}, {}\n",
         new="        self.voters, self._observers = dict(self.voters), {}\n",
@@ -70,7 +70,7 @@ VOTERS: Final = (
         seed=1,
     ),
     Mutant(
-        name="a leader goes on below the epoch of who was removed",
+        name="a leader ignores the higher epoch of a removed voter",
         module="quorum.core.elections",
         old="    if epoch <= state.election.epoch or not isinstance(state.role, Leader):\n",
         new="    if True:\n",
@@ -79,7 +79,7 @@ VOTERS: Final = (
         seed=43,
     ),
     Mutant(
-        name="a leader goes on below the epoch of a removed voter that would stand",
+        name="a leader ignores the higher epoch in the pre-vote of a removed voter",
         module="quorum.core.elections",
         old="        outgrow(state, request.epoch, now_ms)\n",
         new="",
@@ -88,7 +88,7 @@ VOTERS: Final = (
         seed=87,
     ),
     Mutant(
-        name="a leader that hears of a higher epoch stands without asking",
+        name="a leader that learns of a higher epoch skips the pre-vote",
         module="quorum.core.elections",
         old="        prospect(state, Cause.OUTGROWN, now_ms)\n",
         new="        campaign(state, Cause.SUCCESSION, now_ms)\n",
@@ -105,7 +105,7 @@ VOTERS: Final = (
         seed=6,
     ),
     Mutant(
-        name="all voters of the target come at once",
+        name="all voters of the target are added at once",
         module="quorum.core.reconfiguration",
         old="        if isinstance(found, Voter):\n            return found\n",
         new="        if isinstance(found, Voter):\n"
@@ -119,7 +119,7 @@ VOTERS: Final = (
         seed=1,
     ),
     Mutant(
-        name="a voter counts for a new set until it has been silent for long",
+        name="a voter counts as live for a new set although it has not fetched since",
         module="quorum.core.reconfiguration",
         old="(WaitReason.NOT_HEARD, situation.is_present)",
         new="(WaitReason.NOT_HEARD, situation.is_live)",
@@ -128,7 +128,7 @@ VOTERS: Final = (
         seed=1,
     ),
     Mutant(
-        name="who has fetched before voters are asked for counts for what is asked",
+        name="a fetch before the request counts as one after it",
         module="quorum.core.reconfiguration",
         old="        leader.changes.roll = None\n        leader.changes.look_soon(now_ms)\n",
         new="        leader.changes.look_soon(now_ms)\n",
@@ -137,7 +137,7 @@ VOTERS: Final = (
         seed=5,
     ),
     Mutant(
-        name="who has fetched for one set of voters counts for the next one",
+        name="a fetch for one voter set counts for the next one",
         module="quorum.core.reconfiguration",
         old="    leader.changes.wait, leader.changes.roll = Wait(WaitReason.UNCOMMITTED), None\n",
         new="    leader.changes.wait = Wait(WaitReason.UNCOMMITTED)\n",
@@ -146,7 +146,7 @@ VOTERS: Final = (
         seed=131,
     ),
     Mutant(
-        name="who is removed counts its own vote",
+        name="a removed voter counts its own vote",
         module="quorum.core.elections",
         old="    if state.is_voter:\n        # A node that stands",
         new="    if True:\n        # A node that stands",
@@ -155,7 +155,7 @@ VOTERS: Final = (
         seed=12,
     ),
     Mutant(
-        name="another directory under a voter's id takes itself for the voter",
+        name="another directory under a voter's id acts as the voter",
         module="quorum.core.state",
         old="self.is_voter = self.voters.has(self.me)",
         new="self.is_voter = self.me.id in self.voters",
@@ -164,7 +164,7 @@ VOTERS: Final = (
         seed=9,
     ),
     Mutant(
-        name="a log that is cut at its start forgets the voters of before",
+        name="a cut at the start of the log loses the earlier voter set",
         module="quorum.core.voter_set",
         old="            self._base = self._entries.pop(0)[1]\n",
         new="            self._entries.pop(0)\n",

@@ -1,4 +1,4 @@
-"""Faults in what is believed of the bytes that come from others."""
+"""Faults in the checks of bytes that arrive from other nodes."""
 
 from typing import Final
 
@@ -6,7 +6,7 @@ from chaos.mutants.mutant import Mutant
 
 WIRE: Final = (
     Mutant(
-        name="a replica of another cluster is heard",
+        name="requests of a replica of another cluster are accepted",
         module="quorum.protocol.raft_types",
         old="    if cluster_id is None or cluster_id == here.cluster_id:\n",
         new="    if True:\n",
@@ -18,7 +18,7 @@ WIRE: Final = (
         seed=1,
     ),
     Mutant(
-        name="who refuses a replica as one of another cluster is believed",
+        name="a response with INCONSISTENT_CLUSTER_ID is accepted",
         module="quorum.raft_rpc",
         old="    if response.error is Error.INCONSISTENT_CLUSTER_ID:\n",
         new="    if False:\n",
@@ -30,7 +30,7 @@ WIRE: Final = (
         seed=1,
     ),
     Mutant(
-        name="a frame may be as long as it says",
+        name="the length of a frame is not limited",
         module="quorum.protocol.frames",
         old="        if length < 0 or length > self._frame_bytes_max:\n",
         new="        if length < 0:\n",
@@ -42,7 +42,7 @@ WIRE: Final = (
         seed=11,
     ),
     Mutant(
-        name="a request that cannot be read leaves its connection open",
+        name="a malformed request leaves its connection open",
         module="quorum.transport.inbound",
         old="            self._terms.handler(request)\n"
         "        except Malformed as malformed:\n"
@@ -58,7 +58,7 @@ WIRE: Final = (
         seed=27,
     ),
     Mutant(
-        name="an answer that cannot be read is an error in who asked",
+        name="a malformed response is an internal error of the client",
         module="quorum.raft_rpc",
         old="        except (Malformed, CorruptBatch,",
         new="        except (CorruptBatch,",
@@ -69,7 +69,7 @@ WIRE: Final = (
         seed=27,
     ),
     Mutant(
-        name="records are taken in without a look at their checksums",
+        name="received records are appended without a checksum test",
         module="quorum.records.batch",
         old="        check_crc(header, position, batch)\n        outline",
         new="        outline",

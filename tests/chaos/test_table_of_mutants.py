@@ -9,7 +9,7 @@ ONE, OTHER = MUTANTS[:2]
 
 
 def verdict(seed: int) -> Verdict:
-    return Verdict(mutant=OTHER, seed=seed, rule="R2", directed_fails=True, said="")
+    return Verdict(mutant=OTHER, seed=seed, rule="R2", directed_fails=True, output="")
 
 
 def test_a_row_is_replaced_by_what_came_of_the_run_and_others_stay() -> None:

@@ -13,7 +13,7 @@ from tests.support.tree import ROOT
 
 pytestmark = pytest.mark.interpreted
 
-FAULT = "the ISR takes a stale broker epoch"
+FAULT = "AlterPartition accepts a stale broker epoch"
 
 
 @pytest.mark.parametrize("level", [NO_DIRECTORIES, LEVEL])

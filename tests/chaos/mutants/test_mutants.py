@@ -56,16 +56,16 @@ def test_mutants_have_names_of_their_own() -> None:
 
 def test_a_mutant_that_applies_no_more_says_what_to_do() -> None:
     mutant = MUTANTS[0]
-    with pytest.raises(DoesNotApply, match=r"its text is 0 times in quorum\.core\.node"):
+    with pytest.raises(DoesNotApply, match=r"its text occurs 0 times in quorum\.core\.node"):
         mutant.planted_in("")
-    with pytest.raises(DoesNotApply, match="its text is 2 times"):
+    with pytest.raises(DoesNotApply, match="its text occurs 2 times"):
         mutant.planted_in(mutant.old * 2)
 
 
 def test_a_seed_that_must_fail_does_fail(monkeypatch: pytest.MonkeyPatch) -> None:
     show_hypothesis(monkeypatch)
     verdict = judge(named("a vote leaves before it is durable"), seeds=1)
-    assert (verdict.seed, verdict.rule) == (0, "R3"), verdict.said
+    assert (verdict.seed, verdict.rule) == (0, "R3"), verdict.output
 
 
 @pytest.mark.process
@@ -116,9 +116,9 @@ def test_the_table_of_mutants_names_those_that_there_are_in_their_order() -> Non
 
 def test_a_verdict_without_a_seed_or_without_a_test_is_no_catch() -> None:
     mutant = MUTANTS[0]
-    caught = Verdict(mutant=mutant, seed=3, rule="R3", directed_fails=True, said="")
-    unseen = Verdict(mutant=mutant, seed=None, rule="not caught", directed_fails=True, said="")
-    untested = Verdict(mutant=mutant, seed=3, rule="R3", directed_fails=False, said="")
+    caught = Verdict(mutant=mutant, seed=3, rule="R3", directed_fails=True, output="")
+    unseen = Verdict(mutant=mutant, seed=None, rule="not caught", directed_fails=True, output="")
+    untested = Verdict(mutant=mutant, seed=3, rule="R3", directed_fails=False, output="")
     assert [each.is_caught for each in (caught, unseen, untested)] == [True, False, False]
 
 
