@@ -36,56 +36,25 @@ ReadDone = Callable[[Offset | ReadRefusal], None]
 """Called with the offset that a read is good for, or why it is not."""
 
 
-class LocalRequests:
-    """The callbacks of reads and changes requested on this node; each is called exactly once."""
-
-    def __init__(self, reads_max: int) -> None:
-        self._reads_max = reads_max
-        self._reads: dict[ReadToken, ReadDone] = {}
-        self._last_read = 0
-        self._changes: dict[Asker, ChangeDone] = {}
-        self._last_asker = 0
-
-    def read(self, done: ReadDone) -> ReadIndex | None:
-        """Return the event that requests a read; None if too many wait, and `done` was called."""
-        if len(self._reads) >= self._reads_max:
-            done(ReadRefusal.TOO_MANY)
-            return None
-        self._last_read += 1
-        token = ReadToken(self._last_read)
-        self._reads[token] = done
-        return ReadIndex(token)
-
-    def change(self, request: VoterRequest | TransferRequest, done: ChangeDone) -> ChangeRequested:
-        """Return the event that requests a change; the core bounds how many may wait."""
-        self._last_asker += 1
-        asker = Asker(self._last_asker)
-        self._changes[asker] = done
-        return ChangeRequested(asker, request)
-
-    def answer(self, effect: AnswerReads | AnswerChange) -> None:
-        match effect:
-            case AnswerChange(asker, response):
-                self._changes.pop(asker)(response)
-            case AnswerReads(tokens, outcome):
-                for token in tokens:
-                    self._reads.pop(token)(outcome)
-
-
 class Applier:
-    """Between one node and its state machine."""
+    """Between one node and those who use it here: its state machine, reads and requested changes.
+
+    Each callback of a read or a change is called exactly once.
+    """
 
     __slots__ = (
-        "_askers",
+        "_changes",
         "_clock",
         "_cluster",
         "_gather_until_ms",
         "_is_behind",
+        "_last_id",
         "_lead_pending",
         "_log",
         "_node",
         "_put_off",
         "_reads",
+        "_reads_delayed",
         "_state_machine",
         "_told",
         "due",
@@ -97,7 +66,6 @@ class Applier:
         log: Log,
         state_machine: StateMachine,
         cluster: ClusterIdentity | None,
-        askers: LocalRequests,
         clock: Clock,
     ) -> None:
         self._node = node
@@ -105,10 +73,12 @@ class Applier:
         self._log = log
         self._state_machine = state_machine
         self._cluster = cluster
-        self._askers = askers
+        self._reads: dict[ReadToken, ReadDone] = {}
+        self._changes: dict[Asker, ChangeDone] = {}
+        self._last_id = 0
         self._lead_pending: Epoch | None = None
-        self._reads: list[AnswerReads] = []
-        """The reads that wait until the state machine has caught up."""
+        self._reads_delayed: list[AnswerReads] = []
+        """The answers to reads that wait until the state machine has caught up."""
         self._put_off = 0
         # Asked for twice a turn: looked up where it may have changed. At first nobody knows.
         self._is_behind = True
@@ -189,17 +159,33 @@ class Applier:
         if self._lead_pending is None:
             self._state_machine.on_control(end)
 
+    def read(self, done: ReadDone) -> ReadIndex | None:
+        """Return the event that requests a read; None if too many wait, and `done` was called."""
+        if len(self._reads) >= self._node.bounds.reads:
+            done(ReadRefusal.TOO_MANY)
+            return None
+        self._last_id += 1
+        token = ReadToken(self._last_id)
+        self._reads[token] = done
+        return ReadIndex(token)
+
+    def change(self, request: VoterRequest | TransferRequest, done: ChangeDone) -> ChangeRequested:
+        """Return the event that requests a change; the core bounds how many may wait."""
+        self._last_id += 1
+        asker = Asker(self._last_id)
+        self._changes[asker] = done
+        return ChangeRequested(asker, request)
+
     def answer(self, effect: AnswerReads | AnswerChange) -> None:
-        """Answer those who asked here; a read once what it is to show has been taken in."""
-        if (
-            isinstance(effect, AnswerReads)
-            and not isinstance(effect.outcome, ReadRefusal)
-            and self._state_machine.is_behind
-        ):
+        """Answer requests of this node; a read once the state that it is to show is applied."""
+        if isinstance(effect, AnswerChange):
+            self._changes.pop(effect.asker)(effect.response)
+        elif not isinstance(effect.outcome, ReadRefusal) and self._state_machine.is_behind:
             self._is_behind = True
-            self._reads.append(effect)
+            self._reads_delayed.append(effect)
         else:
-            self._askers.answer(effect)
+            for token in effect.tokens:
+                self._reads.pop(token)(effect.outcome)
 
     def on_installed(self) -> None:
         """A snapshot has taken the place of the log, and the state machine was given it."""
@@ -210,9 +196,9 @@ class Applier:
         self._is_behind = self._state_machine.is_behind
         if self._is_behind:
             return
-        reads, self._reads = self._reads, []
-        for each in reads:
-            self._askers.answer(each)
+        delayed, self._reads_delayed = self._reads_delayed, []
+        for each in delayed:
+            self.answer(each)
         start, high_watermark = self._node.epoch_start, self._node.high_watermark
         if self._lead_pending is None or start is None or (high_watermark or 0) <= start:
             return

@@ -20,7 +20,7 @@ from functools import partial
 from typing import Any, Final, assert_never
 
 from quorum.accumulator import BatchAccumulator
-from quorum.applier import Applier, ChangeDone, LocalRequests, ReadDone
+from quorum.applier import Applier, ChangeDone, ReadDone
 from quorum.cluster_id import ClusterIdentity
 from quorum.core.effects import (
     AdvanceLogStart,
@@ -132,8 +132,7 @@ class Replica:
         self._wake = wake
         self._inbox: deque[Event] = deque()
         self._fetched: dict[Correlation, bytes] = {}
-        self._askers = LocalRequests(node.bounds.reads)
-        self._committing = Applier(node, log, state_machine, cluster, self._askers, clock)
+        self._committing = Applier(node, log, state_machine, cluster, clock)
         self._proposals = BatchAccumulator(log, cluster, wall_clock)
         self._is_silent = True
         self._held_up: Step | None = None
@@ -189,7 +188,7 @@ class Replica:
         The state machine has then applied everything below the offset that `done` is called
         with, and the offset is at least that of every answer given anywhere before this call.
         """
-        event = self._askers.read(done)
+        event = self._committing.read(done)
         if event is not None:
             self._put(event)
 
@@ -199,7 +198,7 @@ class Replica:
         `done` is called, later, once the voters are committed, the lead is given up, or the
         request is refused.
         """
-        self._put(self._askers.change(request, done))
+        self._put(self._committing.change(request, done))
 
     # What the owner hands in.
 

@@ -54,7 +54,7 @@ BOUNDS: Final = (
     Mutant(
         name="the limit of pending reads is not checked",
         module="quorum.applier",
-        old="        if len(self._reads) >= self._reads_max:\n",
+        old="        if len(self._reads) >= self._node.bounds.reads:\n",
         new="        if False:\n",
         caught_by=("R24",),
         directed=(
