@@ -5,27 +5,24 @@ another node's. Errors are `StorageError`s that say what to do.
 """
 
 import asyncio
+import logging
 import random
 from dataclasses import dataclass, replace
 from uuid import UUID
 
 from quorum.cluster_id import ClusterIdentity
 from quorum.core.node import QuorumNode
+from quorum.core.state import DiscoveryState
 from quorum.core.vocabulary import ReplicaKey
 from quorum.core.voter_set import Endpoint, Voter, VoterSet
-from quorum.discovery.address_book import AddressBook
+from quorum.discovery.address_book import AddressBook, pseudo_ids
 from quorum.discovery.discover_brokers import DiscoverBrokersService
-from quorum.discovery.wiring import (
-    DiscoveryConfig,
-    address_book,
-    beginning_of,
-    cluster_of,
-    discovery_of,
-    standing_of,
-)
+from quorum.discovery.gossip import Advertisement, Gossip
+from quorum.discovery.wiring import cluster_of, discovery_of, standing_of
 from quorum.driver import Quorum
 from quorum.log.disk_thread import DiskLatency, DiskThread
 from quorum.log.filesystem import OS, FileSystem
+from quorum.log.meta_properties import next_boot
 from quorum.log.segmented_log import SegmentedLog
 from quorum.persistent_state import (
     PersistentState,
@@ -41,6 +38,8 @@ from quorum.transport.limits import ChannelLimits
 from quorum.transport.peers import Peers
 from quorum.transport.refusal_log import RefusalLog
 from quorum.transport.sweeper import Sweeper
+
+logger = logging.getLogger("quorum")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +83,7 @@ def open_quorum(
     past = load_persistent_state(config, rng=rng, wall_clock=wall_clock, fs=fs)
     past.tell(state_machine)
     node = make_node(config, past, rng=_fork(rng), now_ms=clock())
-    addresses = address_book(past.key, whereabouts(config), wall_ms=wall_clock(), fs=fs)
+    addresses = address_book(config, past.key, wall_ms=wall_clock(), fs=fs)
     addresses.voters = lambda: node.voters
     sweeper = Sweeper(clock)
     peers = Peers(
@@ -205,11 +204,10 @@ def make_node(
 ) -> QuorumNode:
     """The node that goes on from there, or begins with the voters that its folder names."""
     has_log = past.view.end.offset > 0
-    where = whereabouts(config)
     founders, level = configured_voters(config), config.kraft_version
     if past.founders is not None and past.founding is not None:
         founders, level = past.founders, past.founding.kraft_version
-        where = replace(where, configured={})
+        config = replace(config, voters={})
     return QuorumNode(
         past.key,
         founders,
@@ -220,18 +218,55 @@ def make_node(
         rng=rng,
         now_ms=now_ms,
         records_voters=level >= KRAFT_VERSION,
-        beginning=beginning_of(where, me=config.node_id, has_log=has_log),
+        beginning=beginning_of(config, has_log=has_log),
         received=past.store.partial,
     )
 
 
-def whereabouts(config: QuorumConfig) -> DiscoveryConfig:
-    """The address of this replica and the servers that it may ask for the others."""
-    return DiscoveryConfig(
-        folder=config.folder,
-        place=config.place,
-        configured=config.voters,
+def address_book(
+    config: QuorumConfig, me: ReplicaKey, *, wall_ms: int, fs: FileSystem = OS
+) -> AddressBook:
+    """Return the address book of this node as it boots, with a boot timestamp of its own.
+
+    Raises `StorageError`.
+    """
+    sighting = None
+    if config.place is not None:
+        host, port = config.place
+        sighting = Advertisement(
+            id=me.id,
+            boot_timestamp=next_boot(config.folder, wall_ms, fs=fs),
+            host=host,
+            port=port,
+            directory_id=me.directory_id,
+        )
+    return AddressBook(
+        Gossip(sighting),
+        configured={
+            each: address for each, address in config.voters.items() if address is not None
+        },
         bootstrap=config.bootstrap,
+    )
+
+
+def beginning_of(config: QuorumConfig, *, has_log: bool) -> DiscoveryState:
+    """Return the discovery state of the node before it has heard of any other."""
+    unlocated = frozenset(
+        each
+        for each, address in config.voters.items()
+        if address is None and each != config.node_id
+    )
+    if 2 * len(unlocated) >= len(config.voters) > 0 and not has_log and not config.bootstrap:
+        logger.warning(
+            "where voters %s are is not known, and there are no servers to ask: this node founds "
+            "nothing before they have found it; name bootstrap.servers, or write quorum.voters "
+            "as id@host:port",
+            ", ".join(map(str, sorted(unlocated))),
+        )
+    return DiscoveryState(
+        unlocated=unlocated,
+        bootstrap=pseudo_ids(len(config.bootstrap)),
+        has_surveyed=has_log or not config.bootstrap,
     )
 
 

@@ -20,12 +20,12 @@ from chaos.network.virtual_network import Network
 from chaos.simulation.machine import Machine
 from chaos.simulation.profile import FOREIGN, VIP
 from chaos.violation import Violation
-from quorum.bootstrap import whereabouts
+from quorum.bootstrap import address_book
 from quorum.cluster_id import ClusterIdentity
 from quorum.core.vocabulary import Epoch, ReplicaId, ReplicaKey
 from quorum.discovery.address_book import HostPort
 from quorum.discovery.gossip import Advertisement, DiscoverBrokersRequest, DiscoverBrokersResponse
-from quorum.discovery.wiring import address_book, cluster_of, discovery_of, standing_of
+from quorum.discovery.wiring import cluster_of, discovery_of, standing_of
 from quorum.persistent_state import PersistentState
 from quorum.ports import Disk
 from quorum.replica import Replica
@@ -243,7 +243,7 @@ class Gossiper:
         self._directory = directory
         self._note = note
         self._book = book = address_book(
-            past.key, whereabouts(config), wall_ms=process.now_wall_ms(), fs=process.machine.disk
+            config, past.key, wall_ms=process.now_wall_ms(), fs=process.machine.disk
         )
         book.voters = lambda: node.voters
         self._discovery = discovery_of(

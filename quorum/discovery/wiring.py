@@ -1,13 +1,10 @@
-"""The parts of discovery, wired together for one replica.
-
-The address book, the cluster's id and the gossip, with the files of the folder behind them;
+"""The cluster's id and the gossip of one replica, with the files of the folder behind them;
 `quorum.bootstrap` calls it.
 """
 
 import logging
 import random
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from uuid import UUID
@@ -15,75 +12,18 @@ from uuid import UUID
 from quorum.cluster_id import ClusterIdentity
 from quorum.core.events import DiscoveryDone, EndpointsUpdated
 from quorum.core.node import QuorumNode
-from quorum.core.state import DiscoveryState
-from quorum.core.vocabulary import ReplicaId, ReplicaKey, uuid_to_text
+from quorum.core.vocabulary import ReplicaKey, uuid_to_text
 from quorum.core.voter_set import Endpoint
-from quorum.discovery.address_book import AddressBook, HostPort, pseudo_ids
-from quorum.discovery.gossip import Advertisement, Gossip
+from quorum.discovery.address_book import AddressBook
+from quorum.discovery.gossip import Advertisement
 from quorum.discovery.schedule import DiscoveryCallbacks, DiscoverySchedule, QuorumStatus
 from quorum.log.errors import FolderUnusable
 from quorum.log.filesystem import OS, FileSystem, is_full
-from quorum.log.meta_properties import load_or_create, next_boot, raise_boot
+from quorum.log.meta_properties import load_or_create, raise_boot
 from quorum.log.quorum_state import QuorumStateFile
 from quorum.ports import Clock, Disk, DiskFull
 
 logger = logging.getLogger("quorum")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DiscoveryConfig:
-    """The address of one replica and the servers that it may ask for the others."""
-
-    folder: Path
-    place: HostPort | None
-    """The advertised address of this node; None if it only asks."""
-    configured: Mapping[ReplicaId, HostPort | None]
-    bootstrap: Sequence[HostPort] = field(default=())
-
-
-def address_book(
-    me: ReplicaKey, where: DiscoveryConfig, *, wall_ms: int, fs: FileSystem = OS
-) -> AddressBook:
-    """Return the address book of this node as it boots, with a boot timestamp of its own.
-
-    Raises `StorageError`.
-    """
-    sighting = None
-    if where.place is not None:
-        host, port = where.place
-        sighting = Advertisement(
-            id=me.id,
-            boot_timestamp=next_boot(where.folder, wall_ms, fs=fs),
-            host=host,
-            port=port,
-            directory_id=me.directory_id,
-        )
-    return AddressBook(
-        Gossip(sighting),
-        configured={
-            each: address for each, address in where.configured.items() if address is not None
-        },
-        bootstrap=where.bootstrap,
-    )
-
-
-def beginning_of(where: DiscoveryConfig, *, me: ReplicaId, has_log: bool) -> DiscoveryState:
-    """Return the discovery state of the node before it has heard of any other."""
-    unlocated = frozenset(
-        each for each, address in where.configured.items() if address is None and each != me
-    )
-    if 2 * len(unlocated) >= len(where.configured) > 0 and not has_log and not where.bootstrap:
-        logger.warning(
-            "where voters %s are is not known, and there are no servers to ask: this node founds "
-            "nothing before they have found it; name bootstrap.servers, or write quorum.voters "
-            "as id@host:port",
-            ", ".join(map(str, sorted(unlocated))),
-        )
-    return DiscoveryState(
-        unlocated=unlocated,
-        bootstrap=pseudo_ids(len(where.bootstrap)),
-        has_surveyed=has_log or not where.bootstrap,
-    )
 
 
 def cluster_of(

@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from quorum.bootstrap import beginning_of
 from quorum.core.vocabulary import ReplicaId
 from quorum.discovery.address_book import HostPort
-from quorum.discovery.wiring import DiscoveryConfig, beginning_of
+from quorum.persistent_state import QuorumConfig
 
 ME = ReplicaId(1)
 SERVER: HostPort = ("127.0.0.1", 9093)
@@ -20,15 +21,16 @@ def warned(
     bootstrap: tuple[HostPort, ...] = (),
     has_log: bool = False,
 ) -> str:
-    where = DiscoveryConfig(
+    config = QuorumConfig(
+        node_id=ME,
         folder=Path("/data"),
-        place=SERVER,
-        configured={ReplicaId(each): place for each, place in voters.items()},
+        advertised=SERVER,
+        voters={ReplicaId(each): place for each, place in voters.items()},
         bootstrap=bootstrap,
     )
     caplog.clear()
     with caplog.at_level(logging.WARNING, "quorum"):
-        beginning_of(where, me=ME, has_log=has_log)
+        beginning_of(config, has_log=has_log)
     return caplog.text
 
 
