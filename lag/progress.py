@@ -53,11 +53,11 @@ def progress(*, live: bool) -> Iterator[Steps]:
 
 
 @contextmanager
-def watched(told: Steps, spark: Any) -> Iterator[None]:
+def watched(steps: Steps, spark: Any) -> Iterator[None]:
     """Report the progress of Spark's active tasks while the context lasts."""
     over = threading.Event()
     thread = threading.Thread(
-        target=_watch, args=(told.work, spark, over), name="lag progress", daemon=True
+        target=_watch, args=(steps.work, spark, over), name="lag progress", daemon=True
     )
     thread.start()
     try:

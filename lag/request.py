@@ -94,5 +94,5 @@ def folders(named: Sequence[str]) -> tuple[str, ...]:
             f"{name} does not exist: name the folder of a log, such as .../__cluster_metadata-0, "
             "or one above it"
         )
-    # Workers need not have our working directory.
+    # The working directory of a worker may differ from ours.
     return tuple(dict.fromkeys(str(Path(name).absolute()) for name in named))

@@ -56,7 +56,7 @@ def sort_rows(rows: "pa.Table", columns: Sequence[str]) -> list[dict[str, Any]]:
     """
     import numpy as np
 
-    # Of several keys numpy takes the last for the first.
+    # numpy's lexsort takes the last key as the primary one.
     ranks = [_ranks(rows[column].combine_chunks()) for column in reversed(columns)]
     found: list[dict[str, Any]] = rows.take(np.lexsort(ranks)).to_pylist()
     return found

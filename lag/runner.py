@@ -53,7 +53,7 @@ class NothingToRead(Exception):
 
 
 def make(
-    asked: ReportRequest,
+    request: ReportRequest,
     master: str,
     *,
     live: bool,
@@ -65,15 +65,15 @@ def make(
     logs.
     """
     check()
-    look_for_logs(asked.paths)
-    with progress(live=live) as told:
-        told.step("Starting Spark")
+    check_for_logs(request.paths)
+    with progress(live=live) as steps:
+        steps.step("Starting Spark")
         session = spark_session(master, scratch_bytes_max=scratch_bytes_max)
-        with session as spark, watched(told, spark):
-            return collect(spark, asked, told)
+        with session as spark, watched(steps, spark):
+            return collect(spark, request, steps)
 
 
-def look_for_logs(paths: tuple[str, ...]) -> None:
+def check_for_logs(paths: tuple[str, ...]) -> None:
     """Raise `NothingToRead` if none of the folders has a log."""
     from lag.source.folders import find
 
@@ -84,37 +84,39 @@ def look_for_logs(paths: tuple[str, ...]) -> None:
     raise NothingToRead(f"there is no log to read: {'; '.join(reasons) or ', '.join(paths)}")
 
 
-def collect(spark: "SparkSession", asked: ReportRequest, told: Steps) -> Results:
+def collect(spark: "SparkSession", request: ReportRequest, steps: Steps) -> Results:
     """Compute all tables of the report. The source must be registered in the session."""
     from lag.reports.dataframes import run_concurrently
     from lag.reports.schemas import RESULTS
     from lag.source.folders import find
 
     with spark_failures():
-        told.step("Reading headers")
-        folders = find(asked.paths).folders
+        steps.step("Reading headers")
+        folders = find(request.paths).folders
         # Setting up the reading of records takes a second, in parallel with the headers.
         walked, records = run_concurrently(
-            spark, lambda: _walk(spark, asked, folders), lambda: _records(spark, asked, folders)
+            spark, lambda: _walk(spark, request, folders), lambda: _records(spark, request, folders)
         )
-        tables = {name: _said(walked, name) for name in ("replicas", "problems")}
-        told.step("Reading records")
-        made = _made(spark, asked, walked, records)
-        if made is None:
+        tables = {name: _table_rows(walked, name) for name in ("replicas", "problems")}
+        steps.step("Reading records")
+        report = _report(spark, request, walked, records)
+        if report is None:
             reasons = [f"{row['path']}: {row['reason']}" for row in tables["problems"]]
-            raise NothingToRead(f"the logs hold no batch: {'; '.join(reasons[:5]) or asked.paths}")
-        _check_scope(asked, made.scope)
-        told.step("Computing tables")
+            raise NothingToRead(
+                f"the logs hold no batch: {'; '.join(reasons[:5]) or request.paths}"
+            )
+        _check_scope(request, report.scope)
+        steps.step("Computing tables")
         names = [result.name for result in RESULTS]
-        asked_for = (partial(_rows, made, name) for name in names)
-        tables |= zip(names, run_concurrently(spark, *asked_for), strict=True)
-        made.release()
+        queries = (partial(_rows, report, name) for name in names)
+        tables |= zip(names, run_concurrently(spark, *queries), strict=True)
+        report.release()
         walked.whole.unpersist()
     return Results(
-        paths=asked.paths,
-        since_ms=made.scope.start_ms,
-        until_ms=made.scope.end_ms,
-        window_ms=made.scope.window_ms,
+        paths=request.paths,
+        since_ms=report.scope.start_ms,
+        until_ms=report.scope.end_ms,
+        window_ms=report.scope.window_ms,
         tables=tables,
     )
 
@@ -123,18 +125,18 @@ class _Walked(NamedTuple):
     """The result of one pass over all files."""
 
     whole: "DataFrame"
-    """Persisted by Spark."""
+    """All rows, persisted by Spark."""
     few: Mapping[str, Rows]
     """The rows of all tables but the batches."""
 
 
-def _walk(spark: "SparkSession", asked: ReportRequest, folders: "Sequence[LogFolder]") -> _Walked:
+def _walk(spark: "SparkSession", request: ReportRequest, folders: "Sequence[LogFolder]") -> _Walked:
     from pyspark import StorageLevel
     from pyspark.sql import functions as F
 
     from lag.source.batches import chunk_offsets
 
-    whole = read(spark, asked, "walk", chunk_offsets=str(chunk_offsets(len(folders)))).persist(
+    whole = read(spark, request, "walk", chunk_offsets=str(chunk_offsets(len(folders)))).persist(
         StorageLevel.MEMORY_AND_DISK
     )
     few: dict[str, list[dict[str, Any]]] = {}
@@ -143,7 +145,7 @@ def _walk(spark: "SparkSession", asked: ReportRequest, folders: "Sequence[LogFol
     return _Walked(whole, few)
 
 
-def _said(walked: _Walked, name: str) -> Rows:
+def _table_rows(walked: _Walked, name: str) -> Rows:
     """The rows of one table, with all its columns and in order."""
     from lag.reports.dataframes import typed
     from lag.source.schemas import TABLES
@@ -157,13 +159,13 @@ def _said(walked: _Walked, name: str) -> Rows:
 
 
 def _records(
-    spark: "SparkSession", asked: ReportRequest, folders: "Sequence[LogFolder]"
+    spark: "SparkSession", request: ReportRequest, folders: "Sequence[LogFolder]"
 ) -> "DataFrame":
     """The records in packs; Spark reads them lazily."""
     # If the session pushes filters down, only one of several copies is read.
     return read(
         spark,
-        asked,
+        request,
         "packs",
         json="few",
         shares=spark.conf.get("spark.sql.shuffle.partitions", "1"),
@@ -173,8 +175,10 @@ def _records(
 
 
 def _split_bytes(spark: "SparkSession", folders: "Sequence[LogFolder]") -> int:
-    """Bytes of a log per task: small enough that each core has several tasks of one replica, so
-    that none works on alone at the end, and no more than the default."""
+    """Bytes of a log per task, at most the default.
+
+    Each core gets several tasks of one replica, so that all cores finish at about the same time.
+    """
     from lag.source.options import PARTITION_BYTES
 
     sizes: list[int] = [sum(each.size_bytes for each in log.segments) for log in folders]
@@ -182,8 +186,8 @@ def _split_bytes(spark: "SparkSession", folders: "Sequence[LogFolder]") -> int:
     return min(PARTITION_BYTES, max(SPLIT_BYTES_MIN, max(sizes, default=0) // tasks))
 
 
-def _made(
-    spark: "SparkSession", asked: ReportRequest, walked: _Walked, records: "DataFrame"
+def _report(
+    spark: "SparkSession", request: ReportRequest, walked: _Walked, records: "DataFrame"
 ) -> "Report | None":
     from lag.reports.arrivals import PACKS
     from lag.reports.dataframes import frame
@@ -193,54 +197,56 @@ def _made(
     from lag.source.batches import merged
     from lag.source.schemas import TABLES
 
-    _check_window(spark, asked)
+    _check_window(spark, request)
     few = {
-        name: frame(spark, TABLES[name].columns, _said(walked, name))
+        name: frame(spark, TABLES[name].columns, _table_rows(walked, name))
         for name in ("epochs", "assignments", "replicas")
     }
     batches = walked.whole.where("kind = 'batches'").select(*(name for name, _ in PACKS))
     held = [Span(**span) for span in merged(walked.few.get("spans", ()))]
     logs = Logs(batches=batches, records=records, held=held, **few)
-    return report(logs, since_ms=asked.since_ms, until_ms=asked.until_ms, window_ms=asked.window_ms)
+    return report(
+        logs, since_ms=request.since_ms, until_ms=request.until_ms, window_ms=request.window_ms
+    )
 
 
-def read(spark: "SparkSession", asked: ReportRequest, table: str, **options: str) -> "DataFrame":
+def read(spark: "SparkSession", request: ReportRequest, table: str, **options: str) -> "DataFrame":
     """Read a table of the source from the folders of the request."""
     reader = spark.read.format("quorumlog").option("table", table)
     for name, value in options.items():
         reader = reader.option(name, value)
-    return reader.option("paths", json.dumps(asked.paths)).load()
+    return reader.option("paths", json.dumps(request.paths)).load()
 
 
-def _check_window(spark: "SparkSession", asked: ReportRequest) -> None:
+def _check_window(spark: "SparkSession", request: ReportRequest) -> None:
     """Raise `InvalidRequest` if the requested window is too short for the time of the logs.
 
     The time is queried first, because Spark would compute all windows at once.
     """
-    if asked.window_ms is None:
+    if request.window_ms is None:
         return
     from pyspark.sql import functions as F
 
-    times = read(spark, asked, "batches", columns="leader_append_ms", source="log")
+    times = read(spark, request, "batches", columns="leader_append_ms", source="log")
     row = times.agg(F.min("leader_append_ms").alias("low"), F.max("leader_append_ms").alias("high"))
     found = row.first()
     if found is None or found["low"] is None:
         return
-    since_ms = found["low"] if asked.since_ms is None else asked.since_ms
-    until_ms = found["high"] if asked.until_ms is None else asked.until_ms
-    check_windows(since_ms, until_ms, asked.window_ms)
+    since_ms = found["low"] if request.since_ms is None else request.since_ms
+    until_ms = found["high"] if request.until_ms is None else request.until_ms
+    check_windows(since_ms, until_ms, request.window_ms)
 
 
-def _check_scope(asked: ReportRequest, scope: "Scope") -> None:
-    if asked.since_ms is not None and scope.end_ms <= asked.since_ms:
+def _check_scope(request: ReportRequest, scope: "Scope") -> None:
+    if request.since_ms is not None and scope.end_ms <= request.since_ms:
         raise InvalidRequest(
-            f"the logs hold nothing after --since {as_iso(asked.since_ms)}: use an earlier time"
+            f"the logs hold nothing after --since {as_iso(request.since_ms)}: use an earlier time"
         )
-    if asked.until_ms is not None and scope.start_ms >= asked.until_ms:
+    if request.until_ms is not None and scope.start_ms >= request.until_ms:
         raise InvalidRequest(
-            f"the logs hold nothing before --until {as_iso(asked.until_ms)}: use a later time"
+            f"the logs hold nothing before --until {as_iso(request.until_ms)}: use a later time"
         )
 
 
-def _rows(made: "Report", name: str) -> Rows:
-    return sort_rows(made.table(name), ORDER[name])
+def _rows(report: "Report", name: str) -> Rows:
+    return sort_rows(report.table(name), ORDER[name])

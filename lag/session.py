@@ -34,8 +34,9 @@ LOOK_EVERY_SECONDS: Final = 1.0
 END_SECONDS_MAX: Final = 20
 
 _SHORT_LIVED: Final = "-XX:+UseParallelGC -XX:TieredStopAtLevel=1"
-"""Options for a Java process that lives for one report: only the quick compiler. Workers do the
-work per record; compiling Spark's planning code well took as long as all tasks.
+"""Options for a short-lived Java process: only the quick compiler.
+
+Workers do the work per record, and the optimizing compiler took as long as all tasks.
 """
 
 _LOGGING: Final = """\
@@ -79,7 +80,7 @@ def _is_installed(name: str) -> bool:
     try:
         return importlib.util.find_spec(name) is not None
     except ValueError:
-        # Somebody put None in its place.
+        # The entry in sys.modules is None.
         return False
 
 
@@ -102,7 +103,7 @@ def spark_session(
                 with _Guard(spark, scratch, scratch_bytes_max):
                     yield spark
             finally:
-                # A Java process that has died is not asked to stop.
+                # A dead Java process cannot execute `stop`.
                 with suppress(Exception):
                     spark.stop()
     finally:
@@ -111,7 +112,7 @@ def spark_session(
 
 @contextmanager
 def _signals() -> Iterator[None]:
-    """End the command on SIGTERM as on Ctrl-C, with all that it started; restore handlers."""
+    """End the command and its children on SIGTERM as on Ctrl-C; restore the handlers afterwards."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -129,7 +130,7 @@ def _signals() -> Iterator[None]:
 
 
 def _own_interrupts() -> None:
-    """Keep Ctrl-C away from Spark, which would begin a call to Java in the middle of another."""
+    """Disable Spark's handler of Ctrl-C, which would call Java in the middle of another call."""
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -153,7 +154,7 @@ def is_local(master: str) -> bool:
 
 def settings(master: str, scratch: Path) -> dict[str, str]:
     """Spark's settings, without master and application name."""
-    told = {
+    values = {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.log.level": "ERROR",
@@ -165,25 +166,25 @@ def settings(master: str, scratch: Path) -> dict[str, str]:
         ),
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
-        # A row may be a pack of thousands of records: a worker takes no more of them at once.
+        # A row may be a pack of thousands of records, so the number of rows does not bound a batch.
         "spark.sql.execution.arrow.maxBytesPerBatch": "8m",
-        # Without it Spark refuses a data source that takes over filters.
+        # Without it Spark refuses a data source with `pushFilters`.
         "spark.sql.python.filterPushdown.enabled": "true",
         "spark.sql.streaming.stopTimeout": "10s",
         "spark.sql.streaming.checkpointLocation": str(scratch / "checkpoints"),
-        # Of a stream that goes on for days, its last steps alone are kept.
+        # A stream may run for days; Spark keeps only its last steps.
         "spark.sql.streaming.minBatchesToRetain": "2",
-        # What is kept is looked at a few times: to look for a better form of it costs more.
+        # Cached data is read only a few times, so compression would cost more than it saves.
         "spark.sql.inMemoryColumnarStorage.compressed": "false",
     }
     if is_local(master):
-        # Nothing has to reach us from outside. Two hundred shuffle files serve no laptop.
-        told["spark.driver.bindAddress"] = told["spark.driver.host"] = "127.0.0.1"
-        told["spark.sql.shuffle.partitions"] = str(os.cpu_count() or 2)
-        # It plans anew between stages, which here costs more than it finds.
-        told["spark.sql.adaptive.enabled"] = "false"
-        told["spark.driver.extraJavaOptions"] += f" {_SHORT_LIVED}"
-    return told
+        # No other machine connects to us. The default of 200 shuffle partitions is too many.
+        values["spark.driver.bindAddress"] = values["spark.driver.host"] = "127.0.0.1"
+        values["spark.sql.shuffle.partitions"] = str(os.cpu_count() or 2)
+        # Planning again between stages costs more here than it saves.
+        values["spark.sql.adaptive.enabled"] = "false"
+        values["spark.driver.extraJavaOptions"] += f" {_SHORT_LIVED}"
+    return values
 
 
 def zip_packages(target: Path) -> Path:
@@ -206,9 +207,9 @@ def _gateway(master: str, name: str, scratch: Path) -> Iterator[tuple[Any, Any]]
     conf = SparkConf().setMaster(master).setAppName(name)
     for key, value in settings(master, scratch).items():
         conf.set(key, value)
-    with _environment(master, scratch), (scratch / "spark.log").open("wb") as said:
+    with _environment(master, scratch), (scratch / "spark.log").open("wb") as output:
         try:
-            gateway = launch(conf, {"stdout": said, "stderr": said})
+            gateway = launch(conf, {"stdout": output, "stderr": output})
         except PySparkException:
             raise SparkFailed(f"Spark did not start: {last_words(scratch)}") from None
         try:
@@ -243,8 +244,8 @@ def _environment(master: str, scratch: Path) -> Iterator[None]:
 def _home_without_zips(home: Path) -> Path:
     """A Spark home like that of the installed package, without its zips of Python code.
 
-    Spark's Python processes prefer the code in those zips, which has no compiled form. Each of the
-    five processes that a report waits for in sequence would spend half a second compiling it.
+    Spark's Python processes prefer the code in those zips, which has no bytecode cache. A report
+    waits for five processes in sequence, and each would spend half a second on compilation.
     """
     import pyspark
 
@@ -263,7 +264,7 @@ def _start(conf: Any, gateway: Any, scratch: Path) -> "SparkSession":
     try:
         return SparkSession(SparkContext(conf=conf, gateway=gateway))
     except (Py4JError, TypeError, AttributeError) as error:
-        # A master that does not answer leaves a context that is half made, hence the other types.
+        # A master that does not answer leaves an incomplete context, hence the other types.
         reason = first_sentence(error) if isinstance(error, Py4JError) else last_words(scratch)
         raise SparkFailed(f"Spark did not start on {conf.get('spark.master')}: {reason}") from None
 
@@ -274,7 +275,7 @@ def _equip(spark: "SparkSession", master: str, scratch: Path) -> None:
     if not is_local(master):
         spark.sparkContext.addPyFile(str(zip_packages(scratch / "metaquorum.zip")))
     spark.dataSource.register(QuorumLogSource)
-    # Where Java's side of the connection closes first, it would print a traceback when all is done.
+    # If Java closes the connection first, py4j would print a traceback at the end.
     accumulators: Any = getattr(spark.sparkContext, "_accumulatorServer", None)
     if accumulators is not None:
         accumulators.handle_error = lambda *_: None
@@ -295,8 +296,8 @@ def spark_failures() -> Iterator[None]:
 def first_sentence(error: BaseException) -> str:
     """The message of a Java error without its stack."""
     java = getattr(error, "java_exception", None)
-    said = str(java.getMessage() or java.toString()) if java is not None else str(error)
-    line = next((line.strip() for line in said.splitlines() if line.strip()), "it says nothing")
+    text = str(java.getMessage() or java.toString()) if java is not None else str(error)
+    line = next((line.strip() for line in text.splitlines() if line.strip()), "no message")
     return line[:400]
 
 
@@ -306,7 +307,7 @@ def last_words(scratch: Path) -> str:
         file.seek(max(0, file.seek(0, os.SEEK_END) - 4_096))
         written = file.read().decode(errors="replace").splitlines()
     lines = [line.strip() for line in written if line.strip() and not line.startswith("\tat ")]
-    return lines[-1][:400] if lines else "it wrote nothing"
+    return lines[-1][:400] if lines else "no output"
 
 
 def bytes_in(folder: Path) -> int:
@@ -317,7 +318,7 @@ def bytes_in(folder: Path) -> int:
             try:
                 total += os.lstat(os.path.join(root, name)).st_size
             except OSError:
-                # Spark removes its own files meanwhile.
+                # Spark may have removed the file meanwhile.
                 continue
     return total
 
@@ -331,7 +332,7 @@ class _Guard:
         self._bytes_max = bytes_max
         self._over = threading.Event()
         self._exceeded = False
-        self._thread = threading.Thread(target=self._look, name="lag scratch", daemon=True)
+        self._thread = threading.Thread(target=self._poll, name="lag scratch", daemon=True)
 
     def __enter__(self) -> None:
         self._thread.start()
@@ -346,7 +347,7 @@ class _Guard:
                 f"({SCRATCH_VARIABLE}=64GiB)"
             ) from None
 
-    def _look(self) -> None:
+    def _poll(self) -> None:
         while not self._over.wait(LOOK_EVERY_SECONDS):
             if bytes_in(self._scratch) > self._bytes_max:
                 self._exceeded = True

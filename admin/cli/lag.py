@@ -194,13 +194,13 @@ def watch(
         raise BadInput("--every 0ms is too short: use 100ms or more")
     from lag.request import folders
     from lag.watch.display import Table
-    from lag.watch.stream import WatchRequest, look
+    from lag.watch.stream import WatchRequest, check_watch
     from lag.watch.stream import watch as follow
 
     with _expected_errors(if_interrupted=Exit.DONE):
         watched = WatchRequest(paths=folders(logs), every_ms=every_ms, for_ms=for_ms)
         require_spark()
-        look(watched)
+        check_watch(watched)
         with Table(live=sys.stdout.isatty()) as table:
             follow(
                 watched,

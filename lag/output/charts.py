@@ -154,7 +154,7 @@ def _time_axis(x: Scale, span: tuple[int, int], width: int, at: float) -> list[S
     shapes = []
     for moment, label in time_ticks(*span, max(2, width // 130)):
         left = x.at(moment)
-        # The label of the last tick would leave the picture.
+        # The label of the last tick would exceed the picture.
         anchor = "end" if left > width - 30 else "mid"
         shapes.append(_vertical(left, at, at + 4, "tick"))
         shapes.append(_text(label, left, at + 17, anchor))
@@ -166,7 +166,7 @@ def _marks(marks: Sequence[Mark], x: Scale, top: int, bottom: int) -> list[Shape
     for mark in sorted(marks, key=lambda mark: mark.at_ms):
         at = x.at(mark.at_ms)
         parts = [_vertical(at, top - 4, bottom, "mark")]
-        # A label that would overlap the one before is left out; its title stays.
+        # A label that would overlap the previous one is omitted; its title remains.
         half = len(mark.label) * _CHARACTER_PX / 2
         if at - half >= free:
             parts.append(_text(mark.label, at, top - 8, "mid marked"))

@@ -221,15 +221,15 @@ def _activity(results: Results) -> list[Heat]:
         Heat(
             f"broker {id_}",
             [float(sum(cell.values())) for cell in row],
-            [_told(cell, results.since_ms + place * width_ms) for place, cell in enumerate(row)],
+            [_hint(cell, results.since_ms + place * width_ms) for place, cell in enumerate(row)],
         )
         for id_, row in sorted(sums.items())[:LANES_MAX]
     ]
 
 
-def _told(cell: dict[str, int], at_ms: int) -> str:
-    told = ", ".join(f"{cell[name]} {title}" for name, title in ACTIVITY if cell[name])
-    return f"{show_time(at_ms)}: {told}"
+def _hint(cell: dict[str, int], at_ms: int) -> str:
+    counts = ", ".join(f"{cell[name]} {title}" for name, title in ACTIVITY if cell[name])
+    return f"{show_time(at_ms)}: {counts}"
 
 
 def problems(results: Results) -> View:

@@ -60,14 +60,14 @@ def _json(results: Results, folder: Path) -> list[Path]:
 
 def as_json(results: Results) -> bytes:
     """The whole report as one object: its scope, and the rows of each table under `tables`."""
-    told = {
+    report = {
         "paths": results.paths,
         "since_ms": results.since_ms,
         "until_ms": results.until_ms,
         "window_ms": results.window_ms,
         "tables": {shape.name: [dict(row) for row in results.rows(shape.name)] for shape in SHAPES},
     }
-    return orjson.dumps(told, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+    return orjson.dumps(report, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
 
 
 def _csv(results: Results, folder: Path) -> list[Path]:

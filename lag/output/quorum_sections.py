@@ -81,7 +81,7 @@ def _chart(
     series = [
         Series(
             replica,
-            # The value of a window stands where the window ends: no line runs ahead of its cause.
+            # The value of a window is drawn at its end, so that no line rises before its cause.
             [(row["window_end_ms"], row[name]) for row in windows.get(replica, ())],
             place,
         )

@@ -84,7 +84,7 @@ def number_ticks(high: float, count_max: int) -> list[float]:
     while power > rough:
         power /= 10
     step = next(power * factor for factor in (1, 2, 5, 10) if power * factor >= rough * 0.999)
-    # Nothing that is counted here comes in halves.
+    # Counts are whole numbers, so a step is at least 1.
     step = max(1.0, step)
     ticks = [0.0]
     while ticks[-1] < high:

@@ -133,14 +133,14 @@ def brokers(events: Sequence[Row], counts: Iterable[Count]) -> list[Row]:
         found.setdefault(event["broker_id"], dict.fromkeys(_COUNTS, 0))
     return [
         {
-            name: {**row, "broker_id": broker, **_told(of_broker.get(broker, []))}.get(name)
+            name: {**row, "broker_id": broker, **_history(of_broker.get(broker, []))}.get(name)
             for name in BROKERS.names
         }
         for broker, row in sorted(found.items())
     ]
 
 
-def _told(events: Sequence[Row]) -> Row:
+def _history(events: Sequence[Row]) -> Row:
     """The columns that come from the events of one broker."""
     if not events:
         return {}

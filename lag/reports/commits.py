@@ -150,7 +150,7 @@ def _majority_at_ms(base: Any, came: Sequence[tuple[str, Arrivals]], seats: Sequ
                 np.minimum.at(durable[:, seat.seat - 1], place[sits], each.durable_ms[sits])
     if not durable.size:
         return np.full(len(base), _UNKNOWN)
-    # Who is needed last for a majority is the (n // 2 + 1)th; seats that nobody has come last.
+    # The (n // 2 + 1)th voter completes the majority; seats without the batch are last.
     in_order = np.sort(durable, axis=1)
     needed = np.minimum(voters // 2, in_order.shape[1] - 1)
     found = np.where(

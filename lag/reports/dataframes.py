@@ -71,23 +71,23 @@ def _beside_last(made: Any, schema: Any, count: int) -> Any:
 AGAIN_SECONDS: Final = 0.2
 
 
-def run_concurrently(session: SparkSession, *asked: Callable[[], Any]) -> list[Any]:
+def run_concurrently(session: SparkSession, *queries: Callable[[], Any]) -> list[Any]:
     """Run the queries concurrently and return their results in order; the first failure cancels
     all.
 
     A session runs one job after the other for one thread, and planning a query takes the driver as
     long as the workers need for a small log.
     """
-    with ThreadPoolExecutor(len(asked), thread_name_prefix="lag") as pool:
-        underway = [pool.submit(each) for each in asked]
+    with ThreadPoolExecutor(len(queries), thread_name_prefix="lag") as pool:
+        underway = [pool.submit(each) for each in queries]
         try:
             done, _ = wait(underway, return_when=FIRST_EXCEPTION)
             for each in done:
                 each.result()
             return [each.result() for each in underway]
         except BaseException:
-            # Nobody waits for the others any more, whether it was one of them or Ctrl-C. Their jobs
-            # are ended, also those that are still being planned and only begin thereafter.
+            # The results of the others are not needed after a failure or Ctrl-C. Their jobs
+            # are cancelled, including those that are still being planned and start later.
             while wait(underway, timeout=AGAIN_SECONDS).not_done:
                 with suppress(Exception):
                     session.sparkContext.cancelAllJobs()

@@ -233,7 +233,7 @@ def last_append_ms(spans: Iterable[Span], known: Parts) -> int | None:
         for span, part in _with_parts(spans, known)
         if span.last_here_ms is not None
     ]
-    # The last, and not the greatest: an earlier leader's clock may have been ahead.
+    # The last, not the greatest: the clock of an earlier leader may have been ahead.
     return max(times)[1] if times else None
 
 

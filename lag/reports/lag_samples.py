@@ -129,10 +129,10 @@ def _buckets(replica: str | None, came: Arrivals, t_ms: Any, is_known: Any, scop
     """The end of the arrivals at these times, by the sample that follows each."""
     step, beyond = scope.step_ms, scope.samples + 1
     due = -((scope.grid_ms - t_ms) // step)
-    # The last sample stands for less than a step, where the end is none of the others.
+    # The last sample is less than a step after the one before, unless the end is on the grid.
     is_there = is_known & (t_ms <= scope.end_ms)
     sample = np.where(is_there, np.maximum(due, 0), beyond)
-    # The greatest first, and of those the earliest: one number, which is as great as that is.
+    # One number per peak orders by the greatest lag, then by the earliest time.
     left_of_step = sample * step - (t_ms - scope.grid_ms)
     late_ms = np.where(came.is_timed, np.maximum(0, t_ms - came.leader_append_ms), 0)
     is_peak = is_known & (sample >= 1) & (sample <= scope.samples)

@@ -78,12 +78,12 @@ def _why(epoch: EpochSpan, after: EpochSpan | None, evidence: Evidence) -> tuple
     if after is None:
         return "leading", "no later epoch is in the log"
     if leader is None:
-        return "unknown", "the log does not tell who led it"
+        return "unknown", "the log does not have the leader of the epoch"
     return (
         _removed(epoch, leader, evidence)
         or _restarted(epoch, after, leader, evidence)
         or _seen_again(epoch, after, leader, evidence)
-        or ("unknown", "neither voters, nor registrations, nor append times tell")
+        or ("unknown", "neither voters, nor registrations, nor append times show the reason")
     )
 
 
@@ -132,7 +132,7 @@ def _seen_again(
         if span.first_here_ms is not None
     ]
     if not times:
-        # It goes on, and this part of its index is lost.
+        # Its log continues, but this part of its index is lost.
         return None
     later_ms = max(0, min(times) - after.first_ms)
     if later_ms > FOLLOWED_MS:

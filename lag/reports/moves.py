@@ -56,7 +56,7 @@ def with_steps(history: DataFrame) -> DataFrame:
         {
             "under_way": under_way,
             "step": F.sum(begins.cast("bigint")).over(so_far),
-            # Of a partition that is still moved, the next record about it is such a row as well.
+            # While a partition moves, its next record is such a row as well.
             "next_ms": F.lead("append_ms").over(in_order),
         }
     )
@@ -76,8 +76,8 @@ def steps(stepped: DataFrame, topics_: DataFrame) -> DataFrame:
             F.min_by("adding", "offset").alias("adding"),
             F.min_by("removing", "offset").alias("removing"),
             F.min(F.when(~F.col("under_way"), F.col("append_ms"))).alias("over_ms"),
-            # What puts an end to it otherwise is the record behind its last one: it begins another
-            # step, or another reassignment, be it one that has to wait for its first step.
+            # Otherwise the record after its last one ends it, which begins another step or another
+            # reassignment, possibly one that waits for its first step.
             F.max_by("next_ms", "offset").alias("next_ms"),
         )
     )

@@ -45,7 +45,7 @@ def operations(
                 operation.end(said)
             else:
                 operation.pause(said["sinceMs"], of_itself=said["state"] != RUNNING)
-    return [found[move_id].told(end_ms) for move_id in sorted(found)]
+    return [found[move_id].row(end_ms) for move_id in sorted(found)]
 
 
 class _Operation:
@@ -79,7 +79,7 @@ class _Operation:
         self._ended = said
         self.pause(said["atMs"])
 
-    def told(self, end_ms: int) -> dict[str, Any]:
+    def row(self, end_ms: int) -> dict[str, Any]:
         """The row of a report that ends at `end_ms`."""
         said, ended, paused_ms = self._begun, self._ended, self._paused_ms
         if ended is not None:

@@ -172,11 +172,11 @@ class Histories:
         self._names: list[str | None] = []
         self._old: _Rows | None = None
 
-    def told(self, packs: Iterable[Any]) -> Any:
+    def process(self, packs: Iterable[Any]) -> Any:
         """The history rows of further packs, as a `pyarrow.RecordBatch` of `SCHEMA`."""
-        return joined(self._told(packs), SCHEMA)
+        return joined(self._process(packs), SCHEMA)
 
-    def _told(self, packs: Iterable[Any]) -> Iterator[Any]:
+    def _process(self, packs: Iterable[Any]) -> Iterator[Any]:
         gathered: list[_Rows] = []
         count = 0
         for pack in packs:
@@ -205,14 +205,14 @@ class Histories:
             times.fill_null(0).to_numpy(),
             times.is_valid().to_numpy(zero_copy_only=False),
             created,
-            {name: column[codes] for name, column in self._said(said).items()},
+            {name: column[codes] for name, column in self._contents(said).items()},
             np.zeros(len(rows), np.int64),
         )
 
     def _in_order(self, gathered: list[_Rows]) -> _Rows:
         """These records by partition, after the earlier state of each."""
         both = _joined(gathered if self._old is None else [self._old, *gathered])
-        # What was there before stands in front, and records of one offset stay in their order.
+        # The earlier state comes first, and records with equal offsets keep their order.
         order = np.lexsort((both.offset, ~both.is_old, both.of))
         both = _taken(both, order)
         is_first = np.ones(len(both.of), np.bool_)
@@ -240,17 +240,17 @@ class Histories:
         of_topic = np.array(known, np.int64)[topics.indices.to_numpy()]
         return of_topic << 32 | rows["partition"].to_numpy().astype(np.int64)
 
-    def _said(self, said: Any) -> dict[str, Any]:
+    def _contents(self, said: Any) -> dict[str, Any]:
         found: dict[str, Any] = {
             name: np.array([self.lists.number(each) for each in said[name].to_pylist()], np.int64)
             for name in LISTS
         }
-        # Who speaks of adding or removing and names no target does not know targets: it falls away.
+        # A record with adding or removing replicas but no target (as Kafka writes it) clears it.
         is_mute = (found["target"] == UNKNOWN) & (
             (found["adding"] != UNKNOWN) | (found["removing"] != UNKNOWN)
         )
         found["target"] = np.where(is_mute, EMPTY, found["target"])
-        # A partition without a target is in no move, whatever it was in before.
+        # A partition without a target is in no move, regardless of its earlier state.
         move_id = said["move_id"].fill_null(NO_MOVE).to_numpy()
         found["move_id"] = np.where(found["target"] == EMPTY, 0, move_id)
         return found
@@ -281,26 +281,26 @@ class Histories:
         number = _summed(rows.begun + begins, is_first)
         self._old = _last(rows, carried, number)
         yield from self._isr_changes(rows, now["isr"], before["isr"])
-        told = (begins | was_moving) & (number > 0) & ~rows.is_old
-        if told.any():
+        is_shown = (begins | was_moving) & (number > 0) & ~rows.is_old
+        if is_shown.any():
             columns = {
                 **{name: now[name] for name in ("replicas", "isr", "adding", "removing")},
                 "planned": now["planned"],
                 **{f"{name}_before": before[name] for name in ("replicas", "adding", "removing")},
             }
-            made = {name: lists.column(column[told]) for name, column in columns.items()}
-            move_id = carried["move_id"][told]
-            names = np.array(self._names, object)[rows.of[told] >> 32]
+            made = {name: lists.column(column[is_shown]) for name, column in columns.items()}
+            move_id = carried["move_id"][is_shown]
+            names = np.array(self._names, object)[rows.of[is_shown] >> 32]
             yield _batch(
                 {
                     "topic_id": pa.array(names, pa.string()),
-                    "partition": pa.array((rows.of[told] & 0xFFFFFFFF).astype(np.int32)),
-                    "offset": pa.array(rows.offset[told]),
-                    "append_ms": pa.array(rows.append_ms[told], mask=~rows.is_timed[told]),
-                    "number": pa.array(number[told]),
+                    "partition": pa.array((rows.of[is_shown] & 0xFFFFFFFF).astype(np.int32)),
+                    "offset": pa.array(rows.offset[is_shown]),
+                    "append_ms": pa.array(rows.append_ms[is_shown], mask=~rows.is_timed[is_shown]),
+                    "number": pa.array(number[is_shown]),
                     "move_id": pa.array(move_id, mask=move_id <= 0),
-                    "begins": pa.array(begins[told]),
-                    "moving": pa.array(moving[told]),
+                    "begins": pa.array(begins[is_shown]),
+                    "moving": pa.array(moving[is_shown]),
                     **made,
                 }
             )
@@ -341,7 +341,7 @@ def _begins(now: dict[str, Any], before: dict[str, Any], moving: Any, was_moving
     """A mask of the records that begin a reassignment."""
 
     def differs(name: str) -> Any:
-        # Where the log begins later than the partition, what it had before is not known.
+        # If the log begins later than the partition, the earlier state is unknown.
         known = (now[name] != UNKNOWN) & (before[name] != UNKNOWN)
         return known & (now[name] != before[name])
 
@@ -403,7 +403,7 @@ _PACK: Final = ("replica", "path", "source", "rows", "said")
 
 def partition_history(packs: DataFrame, ranges: Sequence[Range], scope: Scope) -> DataFrame:
     """The history, from packs; `ranges` select the records of the quorum's log."""
-    # What was there before the log begins comes before all of it.
+    # The state from before the log comes first.
     place = F.when(F.col("source") == "log", F.col("low")).otherwise(-1)
     in_order = (
         packs.where(F.col("share").isNotNull())
@@ -417,7 +417,7 @@ def partition_history(packs: DataFrame, ranges: Sequence[Range], scope: Scope) -
 def _histories(ranges: Sequence[Range], scope: Scope, batches: Iterator[Any]) -> Iterator[Any]:
     histories = Histories(scope, ranges)
     for batch in batches:
-        yield histories.told(_each(batch))
+        yield histories.process(_each(batch))
 
 
 def _each(packs: Any) -> Iterator[dict[str, Any]]:

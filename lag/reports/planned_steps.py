@@ -86,7 +86,7 @@ def steps_needed(
         if not added and not dropped:
             return steps
         kept = {*current, *added}.difference(dropped)
-        # Final replicas first and in their final order, then those that go later.
+        # Final replicas first and in their final order, then those that are removed later.
         old = [each for each in current if each in kept and each not in planned]
         current = [each for each in planned if each in kept] + old
     return steps
@@ -100,13 +100,13 @@ def _step(
     old = [each for each in current if each not in planned]
     parallel, movements = limits
     if parallel != UNLIMITED and planned[0] in new:
-        # A new preferred leader comes alone and takes over first.
+        # A new preferred leader is added alone and becomes leader first.
         dropped, count = [], 1
     else:
         dropped = old[:parallel]
         count = min(parallel, max(0, len(planned) - len(current) + len(dropped)))
     added = new[: min(count, movements)]
-    # Never fewer replicas than before or than planned, whichever is less.
+    # Never fewer replicas than the smaller of the previous and the planned number.
     at_least = min(len(current), len(planned))
     return added, dropped[: len(current) + len(added) - at_least]
 

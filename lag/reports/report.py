@@ -269,7 +269,7 @@ def _packed(records: DataFrame) -> DataFrame:
 def _slim(records: DataFrame) -> DataFrame:
     """The records about no partition that reports use, and their columns."""
     wanted = (*_OF_TOPICS, *_FEW)
-    # Of configurations there may be many: throttles are set by moves.
+    # There may be many configuration records, because moves set throttles.
     is_limit = (F.col("type") == planned_steps.CONFIG) & F.col("name").isin(*planned_steps.LIMITS)
     return records.where(F.col("type").isin(*wanted) | is_limit).select("place", *RECORDS)
 

@@ -135,7 +135,7 @@ def status(
     found = []
     for row in replica_lag:
         if row["records_behind"] is None:
-            # Over before its log is, of which nobody knows what it held by then; or an empty log.
+            # The log is empty, or its end at the end of the report is unknown.
             continue
         last = row["last_append_ms"]
         recent = lags.get(row["replica"], [])[-LOOKED_AT:]
@@ -165,7 +165,7 @@ def status(
 def _facts(it: Figures, rule: Rule) -> str:
     """A sentence with its missing records, its last append, and the trend of its lag."""
     records = "record" if it.behind == 1 else "records"
-    waited = "nobody knows since when" if it.lag_ms is None else f"for {it.lag_ms} ms"
+    waited = "the start of the wait is unknown" if it.lag_ms is None else f"for {it.lag_ms} ms"
     said = [f"it lacks {it.behind} {records}, {waited}" if it.behind else "it lacks no record"]
     if it.idle_ms is None:
         said.append("it has no append times")

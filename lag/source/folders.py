@@ -27,7 +27,7 @@ METADATA: Final = "__cluster_metadata-0"
 _NOBODYS: Final = "lost+found"
 """A folder at the root of a file system."""
 
-# Kafka's and our own; what is being removed or written is nobody's.
+# Known files of Kafka and metaquorum, including those that are being removed or written.
 _OTHERS: Final = re.compile(
     r"(\.lock|\.kafka_cleanshutdown|boot-timestamp|bootstrap\.checkpoint|meta\.properties"
     r"|quorum-state|leader-epoch-checkpoint|partition\.metadata|(log-start|cleaner|recovery-point|"
@@ -78,24 +78,24 @@ def find(paths: Sequence[str], known: dict[str, str] | None = None) -> Found:
     problems: list[tuple[str, Problem]] = []
     for path in paths:
         try:
-            there = list(_log_folders(Path(path)))
-            empty = list(_empty_beside(Path(path), there))
+            logs = list(_log_folders(Path(path)))
+            empty = list(_empty_beside(Path(path), logs))
         except OSError as error:
             problems.append(("", unreadable(path, error)))
             continue
-        if not there:
+        if not logs:
             problems.append(("", _no_log(path)))
         problems += [("", _empty(each)) for each in empty]
-        for folder in there:
+        for folder in logs:
             if str(folder) in folders:
                 continue
-            log, wrong = _look(folder)
+            log, wrong = _read_folder(folder)
             folders[log.path] = log
             problems += [(log.path, each) for each in wrong]
     labelled = _labelled(list(folders.values()), known or {})
     labels = {log.path: log.replica for log in labelled}
-    told = tuple((labels.get(path, ""), problem) for path, problem in problems)
-    return Found(tuple(labelled), told)
+    named = tuple((labels.get(path, ""), problem) for path, problem in problems)
+    return Found(tuple(labelled), named)
 
 
 def _no_log(path: str) -> Problem:
@@ -114,7 +114,7 @@ def _empty_beside(path: Path, there: Sequence[Path]) -> Iterator[Path]:
     if not there or there[0] in (path, path / METADATA):
         return
     for below in sorted(path.iterdir()):
-        with suppress(PermissionError):  # Reported with the logs.
+        with suppress(PermissionError):  # The log folders themselves report this problem.
             if below.is_dir() and below.name != _NOBODYS and not any(below.iterdir()):
                 yield below
 
@@ -134,7 +134,7 @@ def unreadable(path: str, error: OSError) -> Problem:
 def _log_folders(path: Path) -> Iterator[Path]:
     """The log folders at `path`, with nodes up to two levels below it, in order."""
     if not path.is_dir():
-        # Raises where the way there is barred, and not where it leads nowhere.
+        # It raises if a parent folder is not accessible, but not if the path does not exist.
         if path.exists():
             return
         path.parent.stat() if path.parent.exists() else None
@@ -160,7 +160,7 @@ def _log_folders(path: Path) -> Iterator[Path]:
                 continue
             yield from _data_folders(below / each for each in inside)
         except PermissionError:
-            yield below  # Looked into once more, it becomes a problem.
+            yield below  # The next read of this folder reports it as a problem.
 
 
 def _data_folders(folders: Iterable[Path]) -> Iterator[Path]:
@@ -178,7 +178,7 @@ def _is_log(path: Path, names: Sequence[str]) -> bool:
     return is_of_log or (path.name == METADATA and "quorum-state" in names)
 
 
-def _look(folder: Path) -> tuple[LogFolder, list[Problem]]:
+def _read_folder(folder: Path) -> tuple[LogFolder, list[Problem]]:
     """The content of a log folder."""
     problems: list[Problem] = []
     segments: list[Segment] = []
@@ -222,7 +222,7 @@ def _identity(folder: Path, problems: list[Problem]) -> LogFolder:
         try:
             if not (where / META_NAME).exists():
                 continue
-            # Kafka's own had none before 3.7; a report needs to know the node.
+            # Kafka's file has no directory id before 3.7; a report needs only the node id.
             meta = look(where, needs_directory=False)
         except OSError as error:
             problems.append(unreadable(str(where / META_NAME), error))

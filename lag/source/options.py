@@ -160,7 +160,7 @@ def _paths(found: Mapping[str, str]) -> tuple[str, ...]:
         try:
             more = json.loads(found["paths"])
         except ValueError as error:
-            raise ValueError(f"the option paths is no JSON: {error}") from error
+            raise ValueError(f"the option paths is not JSON: {error}") from error
         if not isinstance(more, list) or not all(isinstance(each, str) for each in more):
             raise ValueError('the option paths is a JSON list of strings, as ["/a", "/b"]')
         paths += more
@@ -215,7 +215,7 @@ def _time_ms(text: str) -> int:
         moment = datetime.fromisoformat(text)
     except ValueError as error:
         raise ValueError("expected ms since 1970, or a time as 2026-11-22T14:30:00Z") from error
-    # A time without a zone is UTC, as every time that is shown here.
+    # A time without a zone is UTC, like every time in the output.
     moment = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
     return round(moment.timestamp() * 1_000)
 
@@ -257,7 +257,7 @@ def _narrowed(options: Options, kind: str, column: str, value: Any) -> Options:
         return options
     if column == _TIMES.get(table):
         return _times(options, kind, value)
-    # A snapshot has offsets of its own: bounds leave its rows alone.
+    # Bounds do not apply to the rows of a snapshot, which have their own offsets.
     if column == _LAST.get(table) and kind in ("GreaterThan", "GreaterThanOrEqual", "EqualTo"):
         first = value + (kind == "GreaterThan")
         options = replace(options, from_offset=max(first, options.from_offset or 0))

@@ -28,7 +28,7 @@ def plan(options: Options) -> list[Task]:
     if options.table.name == "walk":
         tasks += [_replica(log) for log in found.folders]
     if options.table.name in ("problems", "walk"):
-        tasks.append(FoundProblems(problems=told_of(found)))
+        tasks.append(FoundProblems(problems=planning_problems(found)))
     for log in found.folders:
         if options.replica not in (None, log.replica):
             continue
@@ -40,12 +40,12 @@ def plan(options: Options) -> list[Task]:
     return tasks
 
 
-def told_of(found: Found) -> tuple[tuple[str, Problem], ...]:
+def planning_problems(found: Found) -> tuple[tuple[str, Problem], ...]:
     """The problems of folders and small files."""
-    told = list(found.problems)
+    problems = list(found.problems)
     for log in found.folders:
-        told += [(log.replica, problem) for problem in _folder_problems(log)]
-    return tuple(told)
+        problems += [(log.replica, problem) for problem in _folder_problems(log)]
+    return tuple(problems)
 
 
 def _folder_problems(log: LogFolder) -> Iterator[Problem]:
@@ -75,7 +75,7 @@ def slices_of(
 ) -> list[Slice]:
     """Divide the bytes [`low`, `high`) of a segment; an empty file is one slice too."""
     index = str(index_of(Path(segment.path)))
-    # The index of a segment that has just begun comes a moment later, where the log has others.
+    # If the log has indexes, that of a new segment is created a moment later.
     is_awaited = span is not None and segment.next_base is None and bool(log.indexes)
     high = segment.size_bytes if high is None else high
     cuts = [*range(low, high, partition_bytes), high] if high > low else [low, high]
@@ -104,7 +104,7 @@ def _snapshot(log: LogFolder, path: str, options: Options) -> list[Slice]:
     try:
         size = Path(path).stat().st_size
     except OSError:
-        size = 0  # Whoever reads it says why it cannot be read.
+        size = 0  # The task that reads it reports the reason.
     cuts = [*range(0, size, options.partition_bytes), size] if size else [0, 0]
     return [
         Slice(
@@ -164,8 +164,8 @@ def _first_time_ms(path: str) -> int | None:
     if len(head) < HEADER_BYTES:
         return None
     header = header_at(head)
-    is_told = header.magic == MAGIC and header.max_timestamp_ms > 0
-    return header.max_timestamp_ms if is_told else None
+    has_time = header.magic == MAGIC and header.max_timestamp_ms > 0
+    return header.max_timestamp_ms if has_time else None
 
 
 def _replica(log: LogFolder) -> ReplicaFolder:

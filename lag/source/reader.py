@@ -108,7 +108,7 @@ def read_runs(task: Task, options: Options) -> Iterator[Any]:
             yield rows_batch(options.shown, rows)
         case ReplicaFolder():
             row = replica_row(task, options.settle_ms)
-            yield rows_batch(options.shown, [_said("replicas", task.replica, row)])
+            yield rows_batch(options.shown, [_walk_row("replicas", task.replica, row)])
         case Slice():
             yield from _walk_slice(task, options)
         case _:
@@ -135,7 +135,7 @@ def _walk_slice(part: Slice, options: Options) -> Iterator[Any]:
         if rows:
             yield rows_batch(options.shown, rows)
     rows = [_problem(part.replica, problem) for problem in end_problems(part, end)]
-    rows += [_said(SPANS_KIND, part.replica, span) for span in spans]
+    rows += [_walk_row(SPANS_KIND, part.replica, span) for span in spans]
     if rows:
         yield rows_batch(options.shown, rows)
 
@@ -155,14 +155,14 @@ def _walk_control(
 ) -> Iterator[Row]:
     rows, _ = control_rows(table, part, sound, headers)
     for row in [] if rows is None else rows.to_pylist():
-        yield _said(table.name, part.replica, row)
+        yield _walk_row(table.name, part.replica, row)
 
 
 def _problem(replica: str, problem: Problem) -> Row:
-    return _said("problems", replica, {"replica": replica or None, **problem._asdict()})
+    return _walk_row("problems", replica, {"replica": replica or None, **problem._asdict()})
 
 
-def _said(table: str, replica: str, row: Row) -> Row:
+def _walk_row(table: str, replica: str, row: Row) -> Row:
     return {"kind": table, "replica": replica, "said": msgspec.json.encode(row).decode()}
 
 
@@ -195,8 +195,8 @@ def _slice(part: Slice, options: Options) -> Iterator[Any]:
         case "epochs" | "assignments":
             yield from _control(part, options)
         case "problems":
-            told = ((part.replica, problem) for problem in problems_of(part, options))
-            yield from _problem_batches(options, told)
+            found = ((part.replica, problem) for problem in problems_of(part, options))
+            yield from _problem_batches(options, found)
         case name:
             raise AssertionError(f"the table {name} has no slices")
 
@@ -227,7 +227,7 @@ def _pieces(part: Slice, options: Options) -> Iterator[tuple[ValidBatches, Heade
                         generation=part.generation,
                     )
             case Problem() if found.kind == UNREADABLE and part.span is not None:
-                # A stream that went on would never tell what is in there.
+                # If the stream continued, it would never return these offsets.
                 raise OSError(f"{found.path}: {found.reason}")
             case _:
                 pass

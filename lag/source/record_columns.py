@@ -136,7 +136,7 @@ def _of_partition(
     if isinstance(record, kafka_records.Partition):
         columns |= {"leader_epoch": record.leader_epoch, "partition_epoch": record.partition_epoch}
         if not record.move:
-            # No move, and none that is over: a partition as such says nothing of moves.
+            # Null: a PartitionRecord neither begins nor ends a move.
             columns |= dict.fromkeys(("target", "original", "move_id", "step", "since_ms"))
     return columns
 

@@ -127,7 +127,7 @@ def _shares(records: Any, places: Any, shares: int) -> Any:
 def to_bytes(rows: Any) -> bytes:
     """These rows as an Arrow stream."""
     sink = pa.BufferOutputStream()
-    # What follows each other is much alike: a tenth is left of it, for Spark to keep and to move.
+    # Consecutive rows are similar: compression leaves a tenth for Spark to store and move.
     options = pa.ipc.IpcWriteOptions(compression="zstd")
     with pa.ipc.new_stream(sink, rows.schema, options=options) as stream:
         stream.write_batch(rows)

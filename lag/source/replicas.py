@@ -65,7 +65,7 @@ def _end(task: ReplicaFolder, settle_ms: int) -> tuple[int | None, int | None]:
     segments = list(zip(task.segments, task.sizes, strict=True))
     for at in range(len(segments) - 1, -1, -1):
         path, size = segments[at]
-        # The last batches are as a rule near the end of the file.
+        # The last batches are usually near the end of the file.
         for low in dict.fromkeys((max(0, size - TAIL_BYTES), 0)):
             part = Slice(
                 replica=task.replica,
@@ -81,7 +81,7 @@ def _end(task: ReplicaFolder, settle_ms: int) -> tuple[int | None, int | None]:
             last = None
             for found in scan(part, settle_ms=settle_ms):
                 if isinstance(found, Problem) and found.kind == UNREADABLE:
-                    return None, None  # Where it ends, only what may not be read could tell.
+                    return None, None  # The end of the log is in a file that cannot be read.
                 last = found.headers if isinstance(found, BatchRun) else last
             if last is not None:
                 return int(last.last_offset[-1]) + 1, int(last.epoch[-1])

@@ -251,7 +251,7 @@ class _Scan:
             )
             where, base = int(headers.position[at]), int(headers.base_offset[at])
             yield Problem(self._part.path, where, base, FORMAT, reason)
-        yield from self._more(len(wrong), "have other numbers of records than of offsets")
+        yield from self._more(len(wrong), "have record counts that differ from their offset ranges")
 
     def _more(self, count: int, what: str) -> Iterator[Problem]:
         rest = count - PROBLEMS_AT_ONCE_MAX
@@ -283,7 +283,7 @@ class _Scan:
         assert damage is not None
         reason, due = damage.reason, self._due
         if damage.next_sound is not None:
-            reason += f"; the next sound batch is at byte {damage.next_sound}"
+            reason += f"; the next valid batch is at byte {damage.next_sound}"
         if due is not None and following is not None and following > due:
             reason += f"; offsets {due} to {following - 1} are lost"
         yield Problem(self._part.path, damage.position, due, self._kind(damage), reason)

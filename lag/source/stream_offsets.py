@@ -181,7 +181,7 @@ def _pieces(log: LogFolder, segment: Segment, low: int) -> Iterator[BatchRun]:
     if low >= segment.size_bytes:
         return
     (part,) = slices_of(log, segment, segment.size_bytes, low=low)
-    # What is not whole yet is left for the next look: nothing is waited for.
+    # An incomplete batch is left for the next call, without a wait.
     for found in scan(part, settle_ms=0):
         if isinstance(found, BatchRun):
             yield found

@@ -43,7 +43,7 @@ class Slice:
         """The expected offset at the start of the slice; None if unknown."""
         if self.low == 0:
             return self.base
-        # Of a stream's slices the first goes on where the batches before it were told.
+        # The first slice of a stream continues after the batches already returned.
         return self.span.low if self.span is not None and self.is_continued else None
 
     @property

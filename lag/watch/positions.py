@@ -80,13 +80,13 @@ class Positions:
         come = list(appended)
         if not come:
             return
-        # What is older than all that came stays as it is: mostly that is nearly everything.
+        # Entries older than the new ones stay in place; usually that is nearly all of them.
         kept = bisect_left(self._times_ms, min(at_ms for at_ms, _ in come))
         known = dict(zip(self._times_ms[kept:], self._offsets[kept:], strict=True))
         for at_ms, offset in come:
             known[at_ms] = min(offset, known.get(at_ms, offset))
         del self._times_ms[kept:], self._offsets[kept:]
-        # Offsets rise with time, but for a leader whose clock was behind that of the one before.
+        # Offsets rise with time, unless a leader's clock was behind that of the previous leader.
         highest = self._offsets[-1] if self._offsets else -1
         for at_ms in sorted(known):
             highest = max(highest, known[at_ms])

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from lag.runner import look_for_logs
+from lag.runner import check_for_logs
 from lag.session import SCRATCH_BYTES_MAX, check, spark_failures, spark_session
 from lag.source.folders import find
 from lag.watch.positions import GRAIN_MS, RATE_MS, Position, Positions
@@ -72,10 +72,10 @@ class _Seen:
             return self._standings.at(now_ms)
 
 
-def look(watched: WatchRequest) -> None:
+def check_watch(watched: WatchRequest) -> None:
     """Raise `NoSpark`, or `NothingToRead` if there is no log."""
     check()
-    look_for_logs(watched.paths)
+    check_for_logs(watched.paths)
 
 
 def watch(
@@ -90,7 +90,7 @@ def watch(
     """Follow the logs and show them; `ready` is called once Spark has started, `now_ms` is the
     wall clock.
 
-    Returns after Ctrl-C. Raises `NoSpark` and `SparkFailed`; before, call `look`.
+    Returns after Ctrl-C. Raises `NoSpark` and `SparkFailed`; before, call `check_watch`.
     """
     seen = _Seen(now_ms)
 
@@ -130,7 +130,7 @@ def _show(
     while seen.interrupted is None:
         seen.wait()
         if not query.isActive and seen.interrupted is None:
-            query.awaitTermination(0)  # It raises what the query failed of.
+            query.awaitTermination(0)  # It raises the exception that ended the query.
             return
         now_ms = seen.now_ms()
         shown = seen.at(now_ms)
@@ -165,14 +165,14 @@ COLUMNS: Final = (
 _UNKNOWN: Final = -1
 
 
-def reduce_batch(told: Any) -> tuple[list[dict[str, Any]], list[tuple[int, int]]]:
+def reduce_batch(batch: Any) -> tuple[list[dict[str, Any]], list[tuple[int, int]]]:
     """Reduce a `pyarrow.Table` with these columns to one row per replica with its log end, and to
     pairs of a time in ms and the first offset that a leader appended in that tenth of a second."""
     from lag.source.schemas import MARK_TRUNCATED
 
-    rows = told.filter(told["mark"].is_null())
+    rows = batch.filter(batch["mark"].is_null())
     cuts: dict[str, int] = {}
-    for row in told.filter(told["mark"].is_valid()).to_pylist():
+    for row in batch.filter(batch["mark"].is_valid()).to_pylist():
         if row["mark"] == MARK_TRUNCATED:
             low = row["base_offset"]
             cuts[row["replica"]] = min(low, cuts.get(row["replica"], low))
@@ -190,12 +190,12 @@ def _ends(rows: Any) -> list[dict[str, Any]]:
         return []
     names = rows["replica"].combine_chunks().dictionary_encode()
     codes = names.indices.to_numpy()
-    # By the generation first: what was read after a truncation counts, whatever was there before.
+    # By generation first: rows after a truncation replace all earlier ones.
     by = [rows[name].to_numpy() for name in ("last_offset", "epoch", "generation")]
     order = np.lexsort(by)
     last = np.zeros(len(names.dictionary), dtype=np.int64)
-    last[codes[order]] = order  # Of several, the one that comes last stays.
-    # History that is read at once is no rate: what counts was appended in the last seconds of it.
+    last[codes[order]] = order  # Of several entries with one key, the last remains.
+    # Only records of the last seconds count for the rate, not older history read at once.
     times = rows["leader_append_ms"].fill_null(_UNKNOWN).to_numpy()
     recent = rows["records"].to_numpy() * (times > times.max() - RATE_MS)
     counts = np.bincount(codes, weights=recent, minlength=len(last))

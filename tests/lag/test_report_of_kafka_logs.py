@@ -12,7 +12,7 @@ from lag.output.summary import problems, summary
 from lag.progress import Steps
 from lag.request import InvalidRequest, ReportRequest
 from lag.results import Results
-from lag.runner import NothingToRead, collect, look_for_logs, read
+from lag.runner import NothingToRead, check_for_logs, collect, read
 from lag.watch.positions import Positions
 from tests.lag.copied_logs import CUT_BYTES, copy_of
 
@@ -70,10 +70,10 @@ def test_folders_without_a_log_are_each_named(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     (tmp_path / "b").mkdir()
     with pytest.raises(NothingToRead) as caught:
-        look_for_logs((str(tmp_path / "a"), str(tmp_path / "b")))
+        check_for_logs((str(tmp_path / "a"), str(tmp_path / "b")))
     assert str(tmp_path / "a") in str(caught.value)
     assert str(tmp_path / "b") in str(caught.value)
-    look_for_logs((str(copy_of(tmp_path, 1)),))
+    check_for_logs((str(copy_of(tmp_path, 1)),))
 
 
 def test_a_micro_batch_comes_down_to_a_row_for_each_replica(spark: Any, tmp_path: Path) -> None:

@@ -121,7 +121,7 @@ def test_packs_tell_what_the_definition_says_however_they_are_cut(
     ]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(partition_history, "ROWS_AT_ONCE", at_once)
-        told = Histories(SCOPE, [Range("1", None)]).told(packed(records, sizes)).to_pylist()
+        told = Histories(SCOPE, [Range("1", None)]).process(packed(records, sizes)).to_pylist()
     wanted, counts = slowly(records)
     rows = sorted((row for row in told if row["number"] is not None), key=lambda row: row["offset"])
     assert [row["offset"] for row in rows] == [row["offset"] for row in wanted]
@@ -184,5 +184,5 @@ def test_what_a_range_leaves_out_is_not_told() -> None:
         *packed([{**grown, **log, "offset": at} for at in (8, 10, 12)], [3]),
     ]
     ranges = [Range("1", "9.checkpoint", stands_at=9), Range("2", None, 10, 12)]
-    (row,) = Histories(SCOPE, ranges).told(packs).to_pylist()
+    (row,) = Histories(SCOPE, ranges).process(packs).to_pylist()
     assert (row["offset"], row["replicas"], row["planned"]) == (10, [1, 2], [1, 2])
