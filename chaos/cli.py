@@ -49,7 +49,7 @@ class Totals:
             self.counts += outcome.report.counts
 
     def line(self, seconds: float, jobs: int) -> str:
-        """The one line at the end; `seconds` are what everybody's clock says."""
+        """Return the summary line of a run that took `seconds` of real time."""
         virtual = self.virtual_ms / 1_000
         used = [getrusage(who) for who in (RUSAGE_SELF, RUSAGE_CHILDREN)]
         busy = sum(each.ru_utime + each.ru_stime for each in used)
@@ -70,10 +70,12 @@ KINDS = ("quorum", "cluster", "both")
 
 
 @main.command("crashes")
-@click.option("--images", type=click.IntRange(1, IMAGES_MAX), default=10_000, help="How many.")
-@click.option("--base", type=click.IntRange(min=0), default=0, help="The seed of the first life.")
+@click.option(
+    "--images", type=click.IntRange(1, IMAGES_MAX), default=10_000, help="The number of images."
+)
+@click.option("--base", type=click.IntRange(min=0), default=0, help="The first seed.")
 def crash(images: int, base: int) -> None:
-    """Lose power at every operation of a node's disk, and recover what may be left."""
+    """Cut the power at every disk operation of a node, and recover each possible disk image."""
     tally = Tally()
     with Progress(console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task("crash images", total=images)
@@ -86,19 +88,21 @@ def crash(images: int, base: int) -> None:
 
 
 @main.command("run")
-@click.option("--seed", type=click.IntRange(min=0), help="This one alone.")
-@click.option("--seeds", type=click.IntRange(1, SEEDS_MAX), default=200, help="How many.")
-@click.option("--base", type=click.IntRange(min=0), default=0, help="The first of them.")
+@click.option("--seed", type=click.IntRange(min=0), help="Run this seed only.")
+@click.option(
+    "--seeds", type=click.IntRange(1, SEEDS_MAX), default=200, help="The number of seeds."
+)
+@click.option("--base", type=click.IntRange(min=0), default=0, help="The first seed.")
 @click.option("--jobs", type=click.IntRange(1, 1_000), default=None, help="Processes at a time.")
 @click.option(
     "--kind",
     type=click.Choice(KINDS),
     default="quorum",
     show_default=True,
-    help="A quorum alone, a whole cluster, or both in turn.",
+    help="Simulate a quorum alone, a whole cluster, or both in turn.",
 )
-@click.option("--strikes", help="Of one seed: only the strikes at these places.")
-@click.option("--rates", help="Of one seed: only these of what is wrong all the time.")
+@click.option("--strikes", help="With --seed: run only the strikes at these positions.")
+@click.option("--rates", help="With --seed: keep only these background fault rates.")
 def run_seeds(
     seed: int | None,
     seeds: int,
@@ -108,12 +112,12 @@ def run_seeds(
     strikes: str | None,
     rates: str | None,
 ) -> None:
-    """Run one seed, or many; exits with 1 if any of them fails."""
+    """Run one seed, or many; exit with 1 if a seed fails."""
     if seed is not None:
         tell_one(profile_of(seed, strikes, rates, kind), shrinks=strikes is None and rates is None)
         return
     if strikes is not None or rates is not None:
-        raise click.UsageError("--strikes and --rates are those of one --seed")
+        raise click.UsageError("--strikes and --rates need --seed")
     jobs = jobs or os.cpu_count() or 1
     totals = Totals()
     with Progress(console=Console(stderr=True), transient=True) as progress:
@@ -135,18 +139,18 @@ def run_seeds(
     "--seeds", type=click.IntRange(1, SEEDS_MAX), default=MUTANT_SEEDS_MAX, show_default=True
 )
 @click.option("--jobs", type=click.IntRange(1, 1_000), default=None, help="Processes at a time.")
-@click.option("--only", default="", help="Those with this in their name.")
+@click.option("--only", default="", help="Run only mutants with this text in their name.")
 @click.option(
-    "--kind", type=click.Choice(KINDS), default="both", help="Those whose seeds are runs of these."
+    "--kind", type=click.Choice(KINDS), default="both", help="Run only mutants of this kind of run."
 )
 @click.option(
     "--write",
     "document",
     type=click.Path(path_type=Path, dir_okay=False, writable=True),
-    help="Put what comes of them into the table of this document.",
+    help="Write the results into the table of this document.",
 )
 def run_mutants(seeds: int, jobs: int | None, only: str, kind: str, document: Path | None) -> None:
-    """Plant each mutant in a process of its own; exits with 1 if one is not caught."""
+    """Run each mutant in its own process; exit with 1 if one is not caught."""
     mutants = [each for each in MUTANTS if only in each.name and kind in ("both", each.kind)]
     if not mutants:
         raise click.UsageError(f"no mutant of {kind} has {only!r} in its name")
@@ -159,7 +163,7 @@ def run_mutants(seeds: int, jobs: int | None, only: str, kind: str, document: Pa
         try:
             text = table(verdicts, before, [each.name for each in MUTANTS])
         except KeyError as missing:
-            text_missing = f"{missing} was not run, and {document} has no row of it"
+            text_missing = f"{missing} was not run, and {document} has no row for it"
             raise click.ClickException(text_missing) from missing
         document.write_text(text, encoding="utf-8")
     missed = [each for each in verdicts if not each.is_caught]
@@ -185,7 +189,7 @@ def run_seed(seed: int, kind: str = "quorum") -> Outcome:
 
 
 def profile_of(seed: int, strikes: str | None, rates: str | None, kind: str = "quorum") -> Profile:
-    """The profile of a seed, or what is to be left of it."""
+    """Return the profile of a seed, reduced to the given strikes and rates."""
     profile = drawn(seed, kind)
     if strikes is None and rates is None:
         return profile

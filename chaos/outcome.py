@@ -48,14 +48,14 @@ class Outcome:
 
 def run(profile: Profile) -> Outcome:
     """Run a profile; a violated invariant is an outcome, any other error is raised."""
-    # What a run makes lives as long as the run: to look for garbage meanwhile is a tenth of it.
+    # Objects live as long as the run; the garbage collector would take a tenth of the time.
     collects = gc.isenabled()
     gc.disable()
     try:
         return _run(profile)
     finally:
-        # A controller that loads its image lets the collector pass over all that there is, for its
-        # process has nothing else to do. Here that ends with the run, or no run would ever go.
+        # A controller freezes all objects after it has loaded its image. Unfreeze them here:
+        # otherwise the memory of a finished run is never released.
         if gc.get_freeze_count():
             gc.unfreeze()
             gc.collect()
@@ -71,7 +71,7 @@ def simulation_of(profile: Profile) -> Simulation:
 
 
 def drawn(seed: int, kind: str) -> Profile:
-    """The profile of this seed and kind; of "both", every other seed is a whole cluster."""
+    """The profile of this seed and kind; with "both", every other seed is a whole cluster."""
     is_cluster = kind == "cluster" or (kind == "both" and seed % 2 == 1)
     return ClusterProfile.drawn(seed) if is_cluster else Profile.drawn(seed)
 
@@ -97,18 +97,18 @@ def _run(profile: Profile) -> Outcome:
 
 @cache
 def commit() -> str:
-    """The commit of the code that runs, or what is known of it."""
+    """Return the commit of this code, or the reason why it is unknown."""
     here = Path(__file__).parent
-    asked = ["git", "describe", "--always", "--dirty", "--abbrev=12"]
+    command = ["git", "describe", "--always", "--dirty", "--abbrev=12"]
     try:
-        told = subprocess.run(asked, cwd=here, capture_output=True, text=True, check=False)
+        described = subprocess.run(command, cwd=here, capture_output=True, text=True, check=False)
     except OSError:
         return "unknown: there is no git"
-    return told.stdout.strip() or f"unknown: {told.stderr.strip()}"
+    return described.stdout.strip() or f"unknown: {described.stderr.strip()}"
 
 
 def silence() -> None:
-    """Drop the product's log output; a failing run tells what happened."""
+    """Drop the product's log output; the trace of a failing run has the events."""
     for name in ("quorum", "broker", "controller"):
         logging.getLogger(name).addHandler(logging.NullHandler())
         logging.getLogger(name).propagate = False

@@ -21,27 +21,27 @@ class Kept:
     """The part of a profile that is kept."""
 
     strikes: tuple[int, ...]
-    """DirectoryAssignments in the profile's list."""
+    """Positions in the profile's list of strikes."""
     rates: tuple[str, ...]
-    """Names of what is still wrong all the time."""
+    """The names of the background fault rates that stay."""
 
     @classmethod
     def all_of(cls, profile: Profile) -> "Kept":
-        """The profile as it was drawn."""
+        """Keep all of the profile."""
         wrong = [each.name for each in fields(Rates) if _differs(profile.rates, each.name)]
         return cls(tuple(range(len(profile.strikes))), tuple(wrong))
 
     def of(self, profile: Profile) -> Profile:
-        """The profile with nothing but this."""
+        """Return the profile, reduced to these strikes and rates."""
         rates = replace(CALM, **{name: getattr(profile.rates, name) for name in self.rates})
         strikes = tuple(profile.strikes[each] for each in self.strikes)
         return replace(profile, strikes=strikes, rates=rates, faults=())
 
     def command(self, seed: int, kind: str = "quorum") -> str:
-        """The command that runs it again."""
+        """Return the command that repeats the run."""
         strikes, rates = ",".join(map(str, self.strikes)), ",".join(self.rates)
-        told = "" if kind == "quorum" else f" --kind {kind}"
-        return f"python -m chaos run --seed {seed}{told} --strikes '{strikes}' --rates '{rates}'"
+        option = "" if kind == "quorum" else f" --kind {kind}"
+        return f"python -m chaos run --seed {seed}{option} --strikes '{strikes}' --rates '{rates}'"
 
 
 def _differs(rates: Rates, name: str) -> bool:
@@ -49,7 +49,7 @@ def _differs(rates: Rates, name: str) -> bool:
 
 
 def shrink(profile: Profile, fails: Callable[[Profile], bool]) -> Kept:
-    """The least found for which `fails` still holds; it is asked at most `RUNS_MAX` times."""
+    """Return the smallest failing part that at most `RUNS_MAX` calls of `fails` found."""
     runs = 0
 
     def still(kept: Kept) -> bool:
@@ -76,7 +76,7 @@ def _with_rates(kept: Kept, still: Callable[[Kept], bool], rates: tuple[str, ...
 
 
 def _fewer(items: Sequence[T], still: Callable[[tuple[T, ...]], bool]) -> tuple[T, ...]:
-    """Leave out stretches, long ones first, as long as the run still fails."""
+    """Drop ranges of items, long ranges first, while the run still fails."""
     left = tuple(items)
     length = len(left)
     while length >= 1:

@@ -11,11 +11,11 @@ class Violation(AssertionError):
 
 
 class HarnessError(AssertionError):
-    """The run proves nothing: too little was committed, or a fault it was to have never came."""
+    """The run proves nothing: too few commits, or a planned fault never took effect."""
 
 
 def require(holds: bool, rule: str, text: str) -> None:
-    """Raise `Violation` unless it holds. Where the text costs something, test before the call."""
+    """Raise `Violation` unless it holds. If the text is expensive, test before the call."""
     if not holds:
         raise Violation(rule, text)
 

@@ -123,7 +123,7 @@ class StorageWorkload:
             self._vote()
         now = self._now
         batch = append(self.log, now.election.epoch, self.rng)
-        # Not asked to be kept, it may be all the same, as soon as something is written.
+        # An unsynced write may be durable as soon as it is written.
         self._will(batches=(*now.batches, batch))
         self._done()
 
@@ -374,7 +374,7 @@ def _fail_sync(
     if _content(again) != _content(past):
         raise Lost(f"{where}: what the restarted node had kept is not what is there after a crash")
     if (again.election, again.key) != (election, past.key):
-        raise Lost(f"{where}: the restarted node forgot a vote, or who it is, in a crash")
+        raise Lost(f"{where}: the restarted node forgot a vote, or its identity, in a crash")
 
 
 def _crashed_again(image: VirtualDisk, where: str, rng: random.Random) -> VirtualDisk:

@@ -13,10 +13,10 @@ from enum import Enum
 from typing import Any, Final, NamedTuple, TypeAlias
 
 STEPS_MAX: Final = 1_000_000
-"""Of one key: questions to its model."""
+"""The limit of model calls for one key."""
 
 Key: TypeAlias = tuple[str, ...]
-"""What an operation is about: the name of a kind, and which one of it."""
+"""The subject of an operation: the name of a kind, and the identity of one object."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +47,7 @@ class Model(NamedTuple):
     start: Hashable
     """The state before all operations."""
     after: Callable[[Any, Any, Any], Sequence[Hashable]]
-    """(state, asked, answer) to the states it may then be in; none if the answer would be wrong.
+    """Maps (state, request, answer) to the possible next states; none if the answer is wrong.
 
     The answer is None where it is not known.
     """
@@ -63,15 +63,15 @@ class Verdict(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """The verdict on one key, and how far it went: for who has to find out why."""
+    """The verdict on one key, and the progress of the search, for diagnosis."""
 
     key: Key
     verdict: Verdict
     steps: int
     state: Hashable = None
-    """Where most operations had their place, the state after them."""
+    """The state after the longest sequence of operations found."""
     stuck: tuple[Operation, ...] = ()
-    """Of which none could come next there."""
+    """The candidates for the next operation in that state; none of them fits."""
 
     def __str__(self) -> str:
         lines = [f"{'/'.join(self.key)} is {self.verdict.value}, after {self.steps} steps"]
@@ -116,7 +116,7 @@ class _Configuration(NamedTuple):
     """A position of the search."""
 
     done: int
-    """The operations that have happened, a bit for each."""
+    """The operations in the sequence so far, one bit for each."""
     state: Hashable
 
 
@@ -136,7 +136,7 @@ class _Search:
         )
 
     def run(self) -> Finding:
-        """Search depth first: what returned early most likely took effect early."""
+        """Search depth first: an operation that returned early most likely took effect early."""
         start = _Configuration(0, self._model.start)
         ahead, seen, best = [start], {start}, start
         while ahead:
@@ -159,7 +159,7 @@ class _Search:
         return (one.done & answered).bit_count() > (other.done & answered).bit_count()
 
     def _next(self, done: int) -> list[int]:
-        """The operations that may come next: no other one returned before they were called."""
+        """Return the operations that may be next: no remaining one returned before their call."""
         found: list[int] = []
         first_return: int | None = None
         unanswered: set[Hashable] = set()
@@ -174,7 +174,7 @@ class _Search:
                 if first_return is None or operation.returned < first_return:
                     first_return = operation.returned
             elif operation.asked in unanswered:
-                # One of two that are alike and may both happen at any time: it is no other case.
+                # An equal unanswered operation was tried already; this one gives the same result.
                 continue
             else:
                 unanswered.add(operation.asked)
@@ -192,7 +192,7 @@ class _Search:
         return [
             _Configuration(here.done | 1 << place, state)
             for state in self._model.after(here.state, operation.asked, operation.answer)
-            # What nobody was told and what changes nothing may as well never have happened.
+            # Skip an unanswered operation that changes nothing: no answer depends on it.
             if operation.returned is not None or state != here.state
         ]
 

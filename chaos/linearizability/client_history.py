@@ -13,7 +13,7 @@ from chaos.linearizability.models import Describe, Get, List, Look, Refused, mod
 from chaos.violation import Violation
 
 STEPS_MAX: Final = 100_000
-"""Of one key. What takes more is counted as not decided."""
+"""The limit for one key; a search that exceeds it counts as undecided."""
 READS: Final = (Describe, Get, List, Look)
 
 
@@ -37,14 +37,14 @@ class ClientHistory:
         self._answers: dict[str, Any] = {}
 
     def calls(self, key: Key, asked: Hashable) -> PendingCall:
-        """A client sends a request now."""
+        """Record that a client sends a request now."""
         self._now += 1
         found = PendingCall(key, asked, self._now)
         self._open[found.called] = found
         return found
 
     def returns(self, asked: PendingCall, answer: Hashable) -> None:
-        """The client gets this answer."""
+        """Record that the client gets this answer."""
         self._now += 1
         del self._open[asked.called]
         self.operations.append(
@@ -58,7 +58,7 @@ class ClientHistory:
         )
 
     def forgets(self, asked: PendingCall) -> None:
-        """The request was certainly refused, by a node that knows nothing of its subject."""
+        """Drop a request that a node certainly refused without effect."""
         del self._open[asked.called]
 
     def answers(self, key: str, answer: Any) -> None:
@@ -67,7 +67,7 @@ class ClientHistory:
             raise Violation("L3", f"{key} was answered {self._answers[key]} before, now {answer}")
 
     def closes(self) -> None:
-        """Only final reads follow from now on."""
+        """Mark the end of the workload: only final reads follow."""
         self._closed_at = self._now
 
     def check(self) -> int:

@@ -1,7 +1,7 @@
-"""Sequential models of what clients may be told, one for each kind of key.
+"""Sequential models of the responses that clients may get, one for each kind of key.
 
-Input of `chaos.linearizability.checker`. A model maps a state, a request and its answer (None: not
-known) to the states that may follow; there is none if the answer is impossible.
+Input of `chaos.linearizability.checker`. A model maps a state, a request and its answer (None if
+unknown) to the possible next states; there are none if the answer is impossible.
 """
 
 from collections.abc import Callable
@@ -68,7 +68,7 @@ class PartitionState(NamedTuple):
     """The replicas of a partition, and the target of its reassignment."""
 
     replicas: Replicas | None
-    """While nothing is under way; None where nobody has said what they are."""
+    """The replicas while no reassignment is under way; None if unknown."""
     target: Replicas | None = None
 
 
@@ -98,14 +98,14 @@ def after_partition(
 
 
 def _at_rest(state: PartitionState) -> PartitionState:
-    """A reassignment under way may have ended just before."""
+    """Return the state after the reassignment under way has ended."""
     return state if state.target is None else PartitionState(state.target)
 
 
 def _directed(state: PartitionState, replicas: Replicas) -> tuple[PartitionState, ...]:
     resting = _at_rest(state)
     if replicas in (state.target, resting.replicas):
-        # It changes nothing, whether what is under way is over by then or not.
+        # The request changes nothing, even if the reassignment has ended by then.
         return (state,)
     return (PartitionState(None, replicas),)
 
@@ -133,7 +133,7 @@ class Exists:
     """The topic exists, with this id."""
 
     topic_id: str | None
-    """None where the answer does not say it."""
+    """None if the answer does not contain it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +158,7 @@ class TopicState(NamedTuple):
 
     exists: bool
     topic_id: str | None = None
-    """None where nobody was told it."""
+    """None if no answer contained it."""
 
 
 def after_topic(
@@ -210,7 +210,7 @@ class Get:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """It was done."""
+    """The request succeeded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,7 +235,7 @@ def after_config(
             return ()
 
 
-# One move: pause, resume, and what it is doing.
+# One move: pause, resume and status.
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ RECEIVED: Final = ".received.part"
 
 
 def damage(world: World, operator: Operator, victim: ReplicaId, fault: Fault, size: int) -> None:
-    """Damage the disk of a replica, if the damage can be told from what a crash may leave."""
+    """Damage the disk of a replica, unless a crash could leave the same bytes."""
     machine = world.machines[victim]
     if victim not in world.processes or machine.rotten is not None or machine.partner is not None:
         return
@@ -40,7 +40,7 @@ def damage(world: World, operator: Operator, victim: ReplicaId, fault: Fault, si
 
 
 def _from(world: World, victim: ReplicaId) -> list[ReplicaId]:
-    """The victim, and then the others who run."""
+    """The victim, then the other running replicas."""
     place = world.everyone.index(victim)
     ordered = (*world.everyone[place:], *world.everyone[:place])
     return [each for each in ordered if each in world.processes]
@@ -69,7 +69,7 @@ def _rot_somewhere(world: World, operator: Operator, victim: ReplicaId) -> None:
 
 
 def _rot_at_end(machine: Machine) -> None:
-    """Flip a bit of the last batch; that looks like a torn write."""
+    """Flip a bit of the last batch, which then resembles a torn write."""
     last = machine.durable.batches[-1]
     path, at = machine.durable.place_of(last, machine.disk)
     machine.turn_over(path, at + machine.rng.randrange(COVERED_FROM, len(last.data)))

@@ -1,7 +1,7 @@
 """Execution of the strikes of a profile, one method for each group of faults.
 
-The profile decides which fault strikes when and whom, so that a run with one strike less is the
-same run otherwise. A fault is counted where it takes effect, which may be later than the strike.
+The profile fixes the fault, time and victim of each strike: a run without one strike is otherwise
+the same run. A fault is counted when it takes effect, which may be later than the strike.
 """
 
 from functools import partial
@@ -119,8 +119,8 @@ class Nemesis:
                 assert_never(strike.fault)
 
     def _victim(self, strike: Strike) -> ReplicaId:
-        """The victim of a strike, or the next replica that lives; the leader only while it is
-        known."""
+        """Return the victim of a strike, or the next running replica. A strike at the leader hits
+        the leader only while one is known."""
         world = self._world
         everyone, leader = world.everyone, world.invariants.leader
         if strike.victim is None and leader in world.processes:
@@ -187,7 +187,7 @@ class Nemesis:
                 world.note(Fault.RESET)
             return
         if strike.fault is Fault.MISLEAD:
-            # Of the leader, all others think so; the connections to it are at fault.
+            # With the leader as victim, all other replicas lose their connections to it.
             misled = world.everyone if strike.victim is None else [victim]
             found = [world.processes[each] for each in misled if each in world.processes]
             if sum(each.mislead() for each in found):
@@ -338,7 +338,7 @@ class Nemesis:
                 disk, machine.is_at_fault = machine.disk, True
                 disk.hold(disk.used_bytes + strike.size % FULL_BYTES_MAX)
                 full_ms = FULL_MS_MIN + strike.size * FULL_MS_MAX // 1_000
-                # There is room on this disk then, whoever may have it by that time.
+                # The limit belongs to this disk, which another machine may have by then.
                 world.timeline.after(full_ms, partial(disk.hold, None))
             case Fault.FSYNC_FAILS:
                 machine.sync_fails = True
@@ -378,9 +378,9 @@ def _between(here: set[ReplicaId], there: set[ReplicaId]) -> set[tuple[ReplicaId
 
 
 STRANGERS: Final = range(500, 540)
-"""Replicas that ask for records, and are nowhere."""
+"""Replica ids that fetch records but have no process."""
 UNKNOWN: Final = ReplicaId(700)
-"""A requested voter that never comes."""
+"""A requested voter that never starts."""
 TIMES: Final = 3
 """The factor by which requests exceed the bounds."""
 FETCH_WAIT_MS: Final = 100
@@ -389,7 +389,7 @@ VALUE: Final = b"7 flood"
 
 
 def flood(process: Process) -> bool:
-    """Overload the leader with requests; return False if it dies of them."""
+    """Overload the leader with requests; return False if the overload kills it."""
     bounds = process.world.profile.bounds
     for _ in range(TIMES * bounds.reads):
         clients.read(process)
@@ -398,7 +398,7 @@ def flood(process: Process) -> bool:
         voter = Voter(key, (Endpoint(LISTENER_NAME, "nowhere", 1),))
         timeout_ms = process.world.profile.timeouts.request_timeout_ms
         clients.want_voters(process, AddVoterRequest(voter=voter, timeout_ms=timeout_ms))
-    # Every other time they are so large that fewer fit than are counted.
+    # Every other time the records are so large that the limit of bytes applies first.
     value = VALUE.ljust(2 * bounds.uncommitted_bytes // bounds.uncommitted_records, b".")
     for _ in range(TIMES * bounds.uncommitted_records):
         clients.propose(process, [VALUE if process.world.profile.seed % 2 else value])
@@ -414,8 +414,8 @@ def flood(process: Process) -> bool:
 
 def _look(process: Process) -> None:
     """Describe the replicas that fetch from it, as for an administrator."""
-    told = process.replica.node.replicas()
-    process.queues.remembers(sum(not (each.is_voter or each.is_leader) for each in told))
+    replicas = process.replica.node.replicas()
+    process.queues.remembers(sum(not (each.is_voter or each.is_leader) for each in replicas))
 
 
 def _of_stranger(process: Process, me: ReplicaKey) -> tuple[Request, ...]:

@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from chaos.simulation.world import World
 
 VOTERS_MIN: Final = 3
-"""Of two, none is promised the votes of a majority while the other one leads."""
-LOOKS_EVERY_MS: Final = 100
+"""With two voters, the other voter gets no majority of pre-votes while the leader is alive."""
+CHECK_INTERVAL_MS: Final = 100
 STANDS_WITHIN_MS: Final = 1_500
-"""After that all take the leader for gone once more."""
+"""After this time, all others take the leader for unreachable again."""
 AWAY_MS_MIN: Final = 1_000
 AWAY_MS_MAX: Final = 5_000
 """The time for which a candidate is cut off."""
@@ -56,23 +56,23 @@ class Departure:
             world.timeline.after(STANDS_WITHIN_MS, self.begin)
             return
         if leader in world.processes and sum(each.mislead() for each in others):
-            world.on_vote_kept = self._look
+            world.on_vote_kept = self._on_vote
             world.timeline.after(STANDS_WITHIN_MS, self._try_again)
             return
-        world.timeline.after(LOOKS_EVERY_MS, self.begin)
+        world.timeline.after(CHECK_INTERVAL_MS, self.begin)
 
     @property
     def _timeout_ms(self) -> int:
         return self._world.profile.timeouts.request_timeout_ms
 
     def _try_again(self) -> None:
-        """Try again: no voter stood, since the leader answered them in time."""
-        if self._world.on_vote_kept == self._look:
+        """Try again if no voter became a candidate, because the leader answered in time."""
+        if self._world.on_vote_kept == self._on_vote:
             self._world.on_vote_kept = _nothing
             self.begin()
 
-    def _look(self, process: Process) -> None:
-        """Act once a candidate's vote is on its disk and no other voter has been asked."""
+    def _on_vote(self, process: Process) -> None:
+        """Act when a candidate's vote is on its disk, before it sends any vote request."""
         world, vote = self._world, process.machine.durable.vote
         voters = [each.id for each in world.invariants.voter_set.voters]
         if vote.voted_for != process.id or vote.leader is not None or process.id not in voters:
@@ -82,7 +82,7 @@ class Departure:
             return
         world.on_vote_kept = _nothing
         staying = [each for each in voters if each not in (process.id, leader)]
-        # Half of them stay at least; somebody else may be on the side of those who leave.
+        # At least half of the voters stay; observers may leave together with the candidate.
         also = staying[: self._size % (len(voters) // 2)]
         watching = [e for at, e in enumerate(world.everyone) if e not in voters and self._bit(at)]
         self._leave(process.id, {process.id, *also, *watching}, {*voters} - {process.id, *also})
@@ -103,7 +103,7 @@ class Departure:
         self._remove(first, staying, rest)
 
     def _remove(self, first: ReplicaId, staying: set[ReplicaId], rest: list[ReplicaId]) -> None:
-        """Ask the leader among the others to remove them as voters."""
+        """Request from the leader that it removes the cut-off replicas from the voters."""
         if self._is_mended:
             return
         request: VoterRequest
@@ -117,12 +117,12 @@ class Departure:
             request = AlterQuorumRequest(target=_keys(wanted), timeout_ms=self._timeout_ms)
         if not self._ask(request):
             again = partial(self._remove, first, staying, rest)
-            self._world.timeline.after(LOOKS_EVERY_MS, again)
+            self._world.timeline.after(CHECK_INTERVAL_MS, again)
 
     def _ask(self, request: VoterRequest) -> bool:
         processes = [*self._world.processes.values()]
-        heard = (each for each in processes if each.id not in self._gone)
-        return any(clients.want_voters(each, request) for each in heard)
+        reachable = (each for each in processes if each.id not in self._gone)
+        return any(clients.want_voters(each, request) for each in reachable)
 
     def _mend(self, first: ReplicaId, links: set[tuple[ReplicaId, ReplicaId]]) -> None:
         world = self._world

@@ -1,8 +1,8 @@
 """The calls of one process: each ends once, with an answer or without.
 
-They end as on the product's channels (`quorum.transport.channel`). Where the other side closes or
-refuses the connection, what is under way there fails at once; where it is silent, when time is up.
-Who has asked for records and is closed or refused twice in a row takes the other process for gone.
+They end as on the product's channels (`quorum.transport.channel`): at once if the other side closes
+or refuses the connection, and after the request time-out if it is silent. A replica whose fetches
+are closed or refused twice in a row takes the other process for gone.
 """
 
 from collections.abc import Callable
@@ -18,7 +18,7 @@ GONE_AT: Final = 2
 class _Call(NamedTuple):
     to: ReplicaId
     at: ReplicaId | None
-    """The replica at the believed address."""
+    """The replica at the known address."""
     request: Request
     done: Done
 
@@ -34,7 +34,7 @@ class Calls:
         self._gone = gone
         self._under_way: dict[int, _Call] = {}
         self._votes: dict[int, Done] = {}
-        """Calls for votes that were answered: an answer that comes twice reaches the core twice."""
+        """Answered vote requests: a duplicate response must reach the core, too."""
         self._closed_in_a_row: dict[ReplicaId, int] = {}
         self._last = 0
 
@@ -49,7 +49,7 @@ class Calls:
         return self._last
 
     def answered(self, number: int) -> Done | None:
-        """The callback for an answer; None if nothing waits for it any more."""
+        """Return the callback for a response; None if the call is no longer pending."""
         call = self._under_way.pop(number, None)
         if call is None:
             return self._votes.get(number)

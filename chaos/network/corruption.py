@@ -143,7 +143,8 @@ class WireCorruption:
         asker.enter(partial(_hang_up, asker, packet.call))
 
     def _goes_astray(self, packet: Packet, asker: "Process") -> None:
-        """Let a node of another cluster answer: it must refuse, and must not be believed."""
+        """Deliver the request to a node of another cluster: it must refuse the request, and the
+        caller must ignore its response."""
         here = _side(asker)
         abroad = foreigner(here, ReplicaKey(packet.to))
         told = self._call(here, abroad, packet.request)
@@ -181,7 +182,7 @@ class WireCorruption:
         def flipped(frame: bytes) -> bytes:
             at = frame.find(packet.records)
             if at < 0:
-                return frame  # The records were not asked for like that: it was refused.
+                return frame  # The response has no records: the request was refused.
             spoilt = bytearray(frame)
             spoilt[at + position] ^= bit
             return bytes(spoilt)

@@ -261,12 +261,12 @@ class Gossiper:
         process.later(0, self._look)
 
     def whereabouts(self, replica: ReplicaId) -> ReplicaId | None:
-        """The replica at the believed address of `replica`; None if no address is known."""
+        """Return the replica at the known address of `replica`; None if no address is known."""
         address = self._book.address_of(replica)
         return None if address is None else self._directory.at(address, self._process.id)
 
     def asked(self, request: DiscoverBrokersRequest) -> DiscoverBrokersResponse | None:
-        """The answer to somebody who asks; None where it is refused."""
+        """Return the response to a request; None if it is refused."""
         answer = self._discovery.asked(request, self._process.now_ms())
         if isinstance(answer, DiscoverBrokersResponse):
             return answer

@@ -1,8 +1,8 @@
-"""The network between the replicas: it loses, doubles, delays, holds back and cuts.
+"""The network between the replicas: it loses, duplicates, delays, holds back and cuts messages.
 
-A call is a request and its answer; who asked is told once what became of it, as `ports.Rpc`
-promises: an answer, or none, because time is up or the other end is gone. What travels are the
-messages themselves; the bytes of records travel beside them, and are checked on arrival.
+A call is a request and its response. As `ports.Rpc` promises, each call ends once: with a response,
+or without one after a time-out or when the other end is gone. A packet holds the message as an
+object and the records as bytes, which are checked on arrival.
 """
 
 import random
@@ -26,7 +26,7 @@ Link = tuple[ReplicaId, ReplicaId]
 
 
 class Packet(NamedTuple):
-    """A message under way. `boot` and `call` identify the call that awaits the answer."""
+    """A message in transit. `boot` and `call` identify the call that waits for the response."""
 
     sender: ReplicaId
     to: ReplicaId
@@ -93,7 +93,7 @@ class Network:
         self._cuts: set[Link] = set()
         self._clogged: dict[ReplicaId, list[Packet]] = {}
 
-    # --- what the nemesis does ---------------------------------------------------------------
+    # --- calls of the nemesis ---------------------------------------------------------------
 
     def cut(self, links: set[Link]) -> None:
         """Drop everything on these links from now on."""
@@ -124,12 +124,12 @@ class Network:
         """Close the connections of a process that has ended."""
         for end in [*self.listeners.values()]:
             if end.id != replica and self._rng.random() < REFUSED_SHARE:
-                told = partial(self._tell, end, replica, end.closed)
-                self._timeline.after(self._latency_ms(), told)
+                notify = partial(self._tell, end, replica, end.closed)
+                self._timeline.after(self._latency_ms(), notify)
 
     def dial(self, end: End, to: ReplicaId, at: ReplicaId | None) -> None:
-        """Connect anew to `at`, the believed machine of `to`; a refusal is reported, silence is
-        not."""
+        """Connect again to `at`, the machine at the known address of `to`. The network reports a
+        refusal, but not silence."""
 
         def arrive() -> None:
             if at is None or (at not in self.listeners and at not in self.dark):
@@ -142,7 +142,7 @@ class Network:
         if not links & self._cuts and not {end.id, to} & self._clogged.keys():
             how(to)
 
-    # --- what it carries ---------------------------------------------------------------------
+    # --- messages ---------------------------------------------------------------------
 
     def post(self, packet: Packet) -> None:
         """Send a packet."""

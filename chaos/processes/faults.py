@@ -8,7 +8,7 @@ from typing import Final
 
 
 class Kind(StrEnum):
-    """The kinds of faults; the value is what people write and read."""
+    """The kinds of faults; the value is the name on the command line and in reports."""
 
     KILL_ONE = "kill-one"
     KILL_LEADER = "kill-leader"
@@ -18,11 +18,11 @@ class Kind(StrEnum):
     CUT_LEADER = "cut-leader"
     CUT_ONE = "cut-one"
     CUT_ONE_WAY = "cut-one-way"
-    """What one node sends to another is lost, and nothing else."""
+    """Messages from one node to another are lost, in one direction only."""
 
     @property
     def cuts(self) -> bool:
-        """True if it cuts links and leaves processes alone."""
+        """True if it cuts links and does not touch processes."""
         return self in (Kind.CUT_LEADER, Kind.CUT_ONE, Kind.CUT_ONE_WAY)
 
     @property
@@ -36,13 +36,14 @@ class Kind(StrEnum):
 
 
 Link = tuple[int, int]
-"""From whom to whom."""
+"""Sender and receiver."""
 
 KILLED_MS: Final = (200, 1_500)
-"""How long a node that was killed stays away at least, at random."""
+"""The range of the minimum time for which a killed node stays down."""
 SILENT_MS: Final = (200, 4_500)
-"""How long a node is held up, or a link cut, at least: shorter than others need to notice, or long
-enough for another leader, so that whoever goes on alone is found out."""
+"""The range of the minimum time for which a node is paused or a link is cut: too short for the
+others to notice, or long enough for a new leader, so that a leader that continues alone is
+detected."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

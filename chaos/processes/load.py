@@ -1,4 +1,4 @@
-"""Clients that write all the time and record the answers.
+"""Clients that write continuously and record the answers.
 
 Each writer sends to one node, which forwards the request, and owns one register: the subscription
 `fire-N` to clients' metrics, whose `metrics` are set to n1, n2, n3 ... A number is used once: one
@@ -79,7 +79,7 @@ class Load:
             ended = [end for begun, end in self._successes if begun >= moment]
             if ended:
                 return min(ended)
-            # Older ones are asked for no more: whoever asks goes forward in time.
+            # Drop older entries: `moment` never goes back between calls.
             self._successes = [each for each in self._successes if each[0] >= moment]
             self._progress.clear()
             await self._progress.wait()
@@ -101,7 +101,7 @@ class Load:
                 await asyncio.sleep(PAUSE_MS / 1_000)
 
     async def read_back(self, addresses: Iterable[Address]) -> list[str]:
-        """The errors in the registers as each of these nodes shows them."""
+        """Return the errors in the registers, as read from each of these nodes."""
         problems = []
         for address in addresses:
             async with AdminClient([address], is_controller=True, timeout_ms=READ_MS) as client:

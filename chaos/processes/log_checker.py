@@ -1,7 +1,7 @@
-"""The durable on the disks, after every process has ended: are the logs one, is all in them?
+"""Checks of the logs on disk after every process has ended: logs are equal and complete.
 
-It reads the nodes' folders as `quorum.log` finds them, and believes nothing that a node has said
-but the high watermark, up to which the logs must agree.
+It reads the log directories of the nodes with `quorum.log`. Of the nodes' own reports it uses only
+the high watermark, up to which the logs must agree.
 """
 
 from collections.abc import Collection, Mapping

@@ -7,7 +7,7 @@ from statistics import median
 from typing import Any, Final
 
 RECOVERY_MS_MAX: Final = 3_000.0
-"""How long the cluster may take to go on, in 99 of 100 rounds."""
+"""The recovery time limit, which 99 of 100 rounds must keep."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,12 +38,12 @@ class Report:
     rounds: Sequence[Round]
     acknowledged: int
     unknown: int
-    """Writes that were sent and never answered: they may be there or not."""
+    """Writes without an answer: the log may contain them or not."""
     committed: int
     """Offset up to which the logs were compared."""
     log_bytes: int
     problems: Sequence[str]
-    """What contradicts the promise; nothing in a run as it should be."""
+    """The violations of the promise; empty if the run passed."""
 
     @property
     def recoveries_ms(self) -> list[float]:
@@ -81,7 +81,7 @@ class Report:
 
 
 def percentile(rising: Sequence[float], percent: int) -> float:
-    """The least of these values that at least so many of a hundred do not exceed."""
+    """Return the percentile: the least value that this share of the values does not exceed."""
     return rising[max(0, -(-len(rising) * percent // 100) - 1)]
 
 

@@ -16,13 +16,13 @@ from chaos.processes.nodes import NodeEnded, Nodes
 from chaos.processes.report import Report, Round
 
 GIVE_UP_SECONDS: Final = 60.0
-"""How long a cluster that nothing hurts any more may take to go on, or to be up at first."""
+"""The longest time that a healthy cluster may take to start, or to recover after a fault."""
 POLL_SECONDS: Final = 0.05
 ASK_MS: Final = 1_000
 
 
 class RunFailed(Exception):
-    """The run could not be carried on: the cluster did not come up, or not again."""
+    """The run cannot continue: the cluster did not start, or did not recover."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +94,7 @@ class Run:
     async def _suffer(self, chosen: Fault) -> float:
         """Carry out one fault; return the ms until the cluster went on."""
         await self._inflict(chosen)
-        # Whatever is acknowledged from here on was acknowledged in spite of it.
+        # The cluster acknowledges every later write in spite of the fault.
         begun = _now()
         if chosen.leaves_majority:
             went_on = await self._goes_on(begun)

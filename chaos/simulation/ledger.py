@@ -1,7 +1,7 @@
-"""The state machine that the simulated nodes run, as an embedder would write one.
+"""The state machine of the simulated nodes, written as an embedder would write one.
 
-`quorum.embedding` hands it committed records, and takes and loads its snapshots. What it must come
-to is said once more, independently, by `chaos.invariants.history`.
+`quorum.embedding` applies committed records to it, and takes and loads its snapshots.
+`chaos.invariants.history` computes the expected state independently.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from chaos.invariants.history import CLOSES, OPENS, SLOTS, State
 
 GROUP_RECORDS = 3
-"""So that a snapshot takes several turns."""
+"""Small, so that a snapshot takes several turns."""
 
 
 class Ledger:
@@ -60,7 +60,7 @@ class Ledger:
         """See `quorum.embedding.Machine`."""
         counted, *slots = records
         if len(slots) != SLOTS:
-            raise ValueError(f"{len(slots)} slots, and not {SLOTS}")
+            raise ValueError(f"{len(slots)} slots, not {SLOTS}")
         self._counted, self._slots, self._open = int(counted), slots, None
 
 

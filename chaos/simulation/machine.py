@@ -28,9 +28,9 @@ BOOT: Final = FOLDER / "boot-timestamp"
 """The file with the boot timestamp."""
 
 COVERED_FROM: Final = 21
-"""Behind this byte of a batch everything is covered by its checksum."""
+"""The checksum of a batch covers all bytes from this position on."""
 ROTTEN_BEFORE_END: Final = 4
-"""So many sound batches follow one that is damaged: what lies last could be a torn write."""
+"""The number of sound batches after a damaged one; damage at the end could be a torn write."""
 
 # The vote as an older release writes it: version 0, without the directory id.
 _DIRECTORY: Final = re.compile(rb'"votedDirectoryId":"[^"]*"')
@@ -47,16 +47,16 @@ class VirtualClock:
     _looked: tuple[int, int] = (-1, 0)
     """The last reading and its moment: many readings share a moment."""
     _asked: tuple[int, int] = (-1, 0)
-    """The last answer of `when`: after each turn it is most often the same."""
+    """The last result of `when`, which is most often the same after each turn."""
 
     def at(self, now_ms: int) -> int:
-        """The time that it shows then."""
+        """Return the time that the clock shows at `now_ms`."""
         if self._looked[0] != now_ms:
             self._looked = now_ms, self._shows(now_ms)
         return self._looked[1]
 
     def when(self, shown_ms: int) -> int:
-        """The first moment at which it shows this, or more."""
+        """Return the first moment at which the clock shows `shown_ms` or more."""
         if self._asked[0] != shown_ms:
             moment_ms = int((shown_ms - self.offset_ms) / self.rate)
             while self._shows(moment_ms) < shown_ms:
@@ -77,21 +77,21 @@ class Machine:
     durable: DurableState
     disk: VirtualDisk = field(default_factory=VirtualDisk)
     key: ReplicaKey = field(init=False)
-    """Which copy of the log is on it; the directory is not known before it was first started."""
+    """The replica on this machine; its directory id is unknown before the first start."""
     clock: VirtualClock = field(default_factory=lambda: VirtualClock(0, 1.0))
     wall_offset_ms: int = 0
     wall_offsets_ms: tuple[int, int] = (0, 0)
     """The lowest and the highest of all so far."""
     times_lost: set[str] = field(default_factory=set)
-    """Indexes that its disk has failed to keep as they were given: nothing ends because of that,
-    and what was cut from one may come back in it."""
+    """Indexes that the disk failed to keep: the process continues, and truncated entries may come
+    back in them."""
     times: AppendTimes = field(default_factory=AppendTimes)
     """The checked indexes of append times."""
     slow_until_ms: int = 0
     stopped: bool = False
     """True if it was stopped on purpose."""
     dies_after: int | None = None
-    """So many more operations of the disk, and there is no power, or no process."""
+    """The number of disk operations until the power fails or the process dies."""
     dies_alone: bool = False
     """True if only the process dies, and the power stays on."""
     sync_fails: bool = False
@@ -99,17 +99,17 @@ class Machine:
     rotten: tuple[Path, int, bytes] | None = None
     """The damage: its file, position, and the bytes before."""
     rots_at_end: bool = False
-    """True if the damage is in the last batch of the log and looks like a torn write."""
+    """True if the damage is in the last batch of the log and resembles a torn write."""
     partner: "Machine | None" = None
-    """With whom it has exchanged disks."""
+    """The machine with which it has exchanged disks."""
     copy: VirtualDisk | None = None
-    """Of its disk as it was, as a loss of power might have left it."""
+    """A copy of an earlier state of its disk, as a power loss might have left it."""
     spoiled: set[str] = field(default_factory=set)
     """The names of all snapshots that were damaged."""
     times_spoiled: set[str] = field(default_factory=set)
     """The names of all indexes that were damaged."""
     names_checked: tuple[VirtualDisk, int] | None = None
-    """The disk on which it was looked at what its folder names for good, and of which moment."""
+    """The disk and the moment of the last check of the durable names in its folder."""
     is_old: bool = False
     """True if it runs the older release."""
     upgrades: bool = False
@@ -117,7 +117,7 @@ class Machine:
     sync_failed: bool = False
     """True if a sync has failed under this process."""
     is_at_fault: bool = False
-    """True if the disk may not keep what this process writes beside its log."""
+    """True if the disk may lose what this process writes outside its log."""
     began_at: int = 0
     """The log end when this process began."""
 
@@ -159,7 +159,7 @@ class Machine:
         self.rotten = (path, at + offset, before)
         rest = SECTOR_BYTES - at % SECTOR_BYTES
         if not any(self.disk.content(path)[at : at + rest]):
-            self.repair()  # Nobody could tell this from a sector that was not written.
+            self.repair()  # The product cannot distinguish this from an unwritten sector.
         return self.rotten is not None
 
     def turn_over(self, path: Path, position: int) -> None:

@@ -63,9 +63,9 @@ class Process:
         self.leads = False
         """True if the state machine above may propose."""
         self.wishes: list[VoterRequest] = []
-        """For other voters, that it was asked for and has not answered."""
+        """The pending requests for other voters."""
         self.dies_in: int | None = None
-        """So many more things it does to the world, and it is gone."""
+        """The number of effects until it dies; None if it does not."""
         self.rng = rng
         self.fetch_bytes_max = world.profile.fetch_bytes_max
         self.part_bytes_max = world.profile.part_bytes_max
@@ -116,10 +116,10 @@ class Process:
         """The time of day by its clock."""
         return self.world.wall_ms(self.machine)
 
-    # --- what the world does with it ---------------------------------------------------------
+    # --- calls of the world ---------------------------------------------------------
 
     def enter(self, happen: Callable[[], None]) -> None:
-        """Run this inside, and then what follows from it at once."""
+        """Run this in the process, then the turns that follow at once."""
         if self.is_dead:
             return
         if self.asleep is not None:
@@ -166,7 +166,7 @@ class Process:
         self.dies_in, self.rng.coarse = None, False
         self.fetch_bytes_max = self.part_bytes_max = ALL_BYTES
         self.wake_up()
-        self.timer_ms = None  # One that is late comes in time now.
+        self.timer_ms = None  # Late timers are on time from now on.
         self.enter(self._turn)
 
     def break_connections(self) -> bool:
@@ -265,7 +265,7 @@ class Process:
             self.replica.turn()
         self.world.voter_changes.turned(self.boot)
         self._woken = False
-        if self.replica.deadline_ms is not None:  # It waits for nothing of its disk.
+        if self.replica.deadline_ms is not None:  # It does not wait for its disk.
             self.queues.check()
         self._arm()
 
@@ -298,7 +298,7 @@ class Process:
             self._turn()
 
     def _act(self) -> None:
-        """An effect on the world follows: the last moment to die before it."""
+        """Die before the next effect on the world, if this is due."""
         if self.dies_in is not None:
             self.dies_in -= 1
             if self.dies_in < 0:
@@ -325,7 +325,7 @@ class Process:
         self.world.cross_node.asks(self, to, request, call)
         self.later(timeout_ms, partial(self.calls.give_up, call))
         if at is None:
-            # Its address is not known, or nobody is there any more.
+            # The address is unknown, or no process listens there.
             self.later(1, partial(self.calls.refused, call))
         else:
             self.world.network.post(Packet(self.id, at, self.boot, call, request))
@@ -389,7 +389,7 @@ class Process:
 
     @property
     def claims_to_lead(self) -> bool:
-        """True if it believes to be the leader of the quorum."""
+        """True if it acts as the leader of the quorum."""
         return self.replica.node.epoch_start is not None
 
     def on_lead(self, epoch: Epoch, start: Offset) -> None:

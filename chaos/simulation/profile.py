@@ -92,10 +92,10 @@ APART: Final = (
     *ON_THE_WIRE,
     *ON_DISK,
 )
-"""Drawn by themselves."""
+"""Drawn separately."""
 SOMETIMES: Final = tuple(each for each in Fault if each not in (*ALWAYS, *APART))
 WISHES: Final = frozenset({Fault.ALTER, Fault.ADD, Fault.REMOVE, Fault.TRANSFER})
-"""Those that wait until somebody leads."""
+"""Faults that wait for a leader."""
 EVERYWHERE: Final = frozenset(
     {
         Fault.HEAL,
@@ -109,7 +109,7 @@ EVERYWHERE: Final = frozenset(
         Fault.FLOOD,
     }
 )
-"""Those that have no victim."""
+"""Faults without a victim."""
 
 BETWEEN_TWO: Final = frozenset(
     {
@@ -123,7 +123,7 @@ BETWEEN_TWO: Final = frozenset(
         Fault.EXCHANGED,
     }
 )
-"""Those that mean nothing where there is one replica only; of two, both may come to vote."""
+"""Faults that need two replicas; both may become voters."""
 NEEDS: Final = {
     Fault.OUST: 3,
     Fault.DEPART: 3,
@@ -150,9 +150,9 @@ class Strike:
     """After the beginning of the disturbed part of the run."""
     fault: Fault
     victim: int | None
-    """The place of a replica in the list of all; None means whoever leads then."""
+    """The position of a replica in the list of all; None is the leader at that time."""
     size: int
-    """Between 0 and 999: how long or how hard, as each fault understands it."""
+    """Duration or intensity, from 0 to 999; its meaning depends on the fault."""
 
     def __str__(self) -> str:
         who = "" if self.fault in EVERYWHERE else f"{_who(self.victim)} "
@@ -177,19 +177,20 @@ LITTLE: Final = Bounds(
     voter_requests=4,
     transfer_askers=3,
 )
-"""What a replica keeps for those who ask, where far more is asked for."""
+"""The queue limits of a replica in runs with a flood of requests."""
 
 BYTES_BETWEEN: Final = (400, 1_000, 2_000, 6_000, 1 << 30)
-"""Of records, between two snapshots."""
+"""Bytes of records between two snapshots."""
 
 LOST_AMONG_MAX: Final = 8
-"""Disks are lost in runs of so many kinds of faults: with more, the others seldom find a leader."""
+"""The largest number of kinds of faults in a run that loses disks: with more kinds, the remaining
+replicas seldom elect a leader."""
 
 OUSTED_AFTER_MS: Final = (4, 20)
-"""How soon a leader is cut off that was just removed: before it knows that this is committed."""
+"""The time from the removal of a leader to its isolation: too short to learn of the commit."""
 
 DEPARTED_BEFORE_MS: Final = (1_500, 6_000)
-"""How long before the end of the faults the last voter is removed that was cut off as it stood."""
+"""The time from the last cut-off of a candidate to the end of the faults."""
 
 FAULTS_MS: Final = 20_000
 """The duration of the faults."""
@@ -198,7 +199,7 @@ QUIET_MS: Final = 3_000
 
 
 VIP: Final = ("anybody", 9_000)
-"""An address behind which one of all others that run answers."""
+"""An address at which any one of the other running nodes answers."""
 FOREIGN: Final = ("anybody-else", 9_000)
 """The address of a node of another cluster."""
 
@@ -210,20 +211,20 @@ class Rates:
     lost_requests: float = 0.0
     lost_answers: float = 0.0
     duplicates: float = 0.0
-    """Messages that come twice, the second time up to some seconds later."""
+    """Duplicate messages; the duplicate arrives up to some seconds later."""
     stragglers: float = 0.0
-    """Messages that take up to some seconds, past every time-out."""
+    """Messages that take up to some seconds, longer than every time-out."""
     late_timers: float = 0.0
     """Timers that fire up to 30 s late."""
     coarse_draws: bool = False
-    """Nodes draw one of a few times only: many stand at once, and split the vote."""
+    """Nodes draw from a few times only: many become candidates at once and split the vote."""
     drift: float = 0.0
-    """How much the clocks of nodes run too fast or too slow, at most."""
+    """The largest error of the speed of a clock."""
     flush_ms_max: int = 2
     report_ms_max: int = 0
-    """How long the report of a disk takes to reach the replica, at most."""
+    """The longest delay of a disk's report to the replica."""
     turn_ms_max: int = 0
-    """How long a replica lets things gather before it takes a turn, at most."""
+    """The longest time that a replica collects events before it takes a turn."""
 
     def __str__(self) -> str:
         wrong = {name: getattr(self, name) for name in self.__slots__}
@@ -249,10 +250,10 @@ class Profile:
     strikes: tuple[Strike, ...]
     segment_bytes: int
     fetch_bytes_max: int
-    """A follower asks for no more at once: it gets a large log in slices."""
+    """The limit of one fetch: a follower gets a large log in slices."""
     snapshots: SnapshotLimits
     part_bytes_max: int
-    """A follower asks for no more of a snapshot at once: it gets it in parts."""
+    """The limit of one snapshot fetch: a follower gets a snapshot in parts."""
     proposal_ms_max: int
     value_bytes_max: int
 
@@ -268,7 +269,7 @@ class Profile:
 
     @property
     def asks_around(self) -> bool:
-        """True if nodes know no address but those of the bootstrap servers."""
+        """True if nodes know only the addresses of the bootstrap servers."""
         return self.seed % 3 == 1
 
     @property
@@ -278,7 +279,7 @@ class Profile:
 
     @property
     def is_visited(self) -> bool:
-        """True if a node of another cluster tries to be believed."""
+        """True if a node of another cluster sends requests and responses."""
         return self.names_cluster and self.seed % 2 == 0
 
     @property
@@ -305,7 +306,7 @@ class Profile:
 
     @classmethod
     def drawn(cls, seed: int, *, departs: bool = True) -> "Profile":
-        """The profile of this seed, always the same one; `departs` is whether voters may depart."""
+        """Return the profile of this seed; `departs` allows departures of voters."""
         rng = random.Random(f"{seed}/profile")
         voters = rng.choice((1, 2, 3, 3, 3, 3, 4, 4, 5, 5, 5, 5))
         observers = rng.choice((0, 1, 1, 2))
@@ -327,7 +328,7 @@ class Profile:
         if len(kinds) > LOST_AMONG_MAX or departures:
             kinds = [each for each in kinds if each is not Fault.LOST_DISK]
         elif Fault.LOST_DISK in kinds:
-            # Who is wanted next may be just the one who is lost, and then nobody can go on.
+            # The next requested voter may be the one with the lost disk: the quorum would stop.
             kinds = [each for each in kinds if each not in WISHES]
         faults = _in_order(kinds)
         ousts = _ousts(random.Random(f"{seed}/ousts"), voters, Fault.LOST_DISK not in kinds)
@@ -430,7 +431,7 @@ def _ousts(rng: random.Random, voters: int, may_wish: bool) -> tuple[Strike, ...
         at_ms += rng.randrange(mean_ms // 2, mean_ms * 3 // 2)
         strikes.append(Strike(at_ms, Fault.OUST, None, rng.randrange(1_000)))
         if removes:
-            # Of two voters: who is left leads by himself, and the other knows of nothing.
+            # Of two voters, the remaining one leads alone, and the removed one does not know it.
             two = sum(1 << each for each in rng.sample(range(voters), 2))
             before_ms = rng.randrange(*OUSTED_AFTER_MS)
             strikes.append(Strike(at_ms - before_ms, Fault.REMOVE, None, 0))

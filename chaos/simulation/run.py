@@ -23,7 +23,7 @@ from chaos.violation import HarnessError, Violation
 from quorum.core.vocabulary import ReplicaId
 
 HEALING_MS_MAX: Final = 60_000
-"""Who misses nothing asks one of the others each ten seconds where everyone is."""
+"""A node with complete discovery queries another node every ten seconds."""
 VISIT_EVERY_MS: Final = 2_000
 CUT_OFF_MS: Final = 3_000
 COMMITS_WARM: Final = 4
@@ -33,9 +33,10 @@ TRY_MS: Final = 1_000
 READ_MS_MAX: Final = (100, 400, 10_000)
 """Clients read at random intervals up to one of these."""
 RECORDS_QUICKLY: Final = 200
-"""A log grows half as fast when it has these, then a third as fast, and so on."""
+"""A log with this number of records grows half as fast, with twice the number a third as fast, and
+so on."""
 COMMITTED_MIN: Final = 10
-"""Records; a run that commits fewer has shown nothing."""
+"""The smallest number of committed records in a valid run."""
 
 FIRED_AS: Final = {
     Fault.DIES_IN_TURN: "dies in a turn",
@@ -49,7 +50,7 @@ FIRED_AS: Final = {
     Fault.FULL_DISK: "a disk has no room",
     Fault.FSYNC_FAILS: "ends because of its disk",
 }
-"""The event that shows the effect of a strike, where that comes later."""
+"""The event that counts as the effect of a strike, if the effect is later than the strike."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,10 +104,10 @@ class Simulation:
         for replica in world.everyone:
             world.boot(replica)
         self._commit_more(COMMITS_HEALED, "a cluster that is healed commits nothing")
-        # Whoever still wishes for other voters finds somebody to hear of it.
+        # Give pending voter requests the time to reach a leader.
         self._pass(2 * WISH_EVERY_MS)
         if not WISHES.isdisjoint(self._silent()):
-            # Just then the leader was another one, and nobody served.
+            # The leader just changed, and no replica served.
             self._reach(lambda: WISHES.isdisjoint(self._silent()), "nobody hears of a wish")
         self._proposing = False
         if Fault.PAST in self.profile.faults:
@@ -124,15 +125,15 @@ class Simulation:
         )
 
     def _start_late(self, replica: ReplicaId) -> None:
-        """Start a node that would found a cluster of its own if it did not ask first.
+        """Start a node that would found its own cluster if it did not query other nodes first.
 
-        Every node that it asks knows the cluster by then. Its settings are corrected afterwards.
+        All other nodes know the cluster by then. The settings of the node are corrected later.
         """
         world = self.world
         self._reach(self._all_are_told, "not everybody follows a new cluster")
         leader = world.invariants.leader
         assert leader is not None
-        # It hears of the cluster from others first, and must not take that for an invitation.
+        # The node learns of the cluster from others first, and must not found one after that.
         world.network.cut({(leader, replica), (replica, leader)})
         world.timeline.after(CUT_OFF_MS, world.network.heal)
         world.boot(replica)
@@ -168,14 +169,14 @@ class Simulation:
                 return
             nemesis.begin(tuple(Strike(again, each, again, 800 + again) for each in silent))
             self._pass(TRY_MS)
-        # Some need a leader, or a log of some length: what strikes all the time lets none be. So
-        # they come one by one, each after a longer peace.
+        # Some strikes need a leader or a longer log, which frequent strikes prevent. Therefore
+        # strike one by one, each after a longer calm.
         self.world.disturb(NEARLY_CALM)
         for again in range(TRIES_MAX):
             self.world.network.heal()
             self.operator.repair_at_work()
             if {Fault.OLD_COPY, Fault.PAST} & {*silent}:
-                # One of a time when others voted, or clocks were ahead, is never free to be used.
+                # A copy with other voters or later clocks can never be restored: renew the copies.
                 self.operator.renew_copies()
             self._pass((again + 1) * TRY_MS)
             silent = self._silent_but_wishes()
@@ -195,7 +196,7 @@ class Simulation:
         """The planned kinds of faults that have not taken effect."""
         counts = self.world.trace.counts
         missing = [each for each in self.profile.faults if not counts[FIRED_AS.get(each, each)]]
-        # Behind a cut there may never be as much as can be told from a torn write.
+        # After a cut, the log may stay too short for damage that differs from a torn write.
         excused = (Fault.ROT, Fault.MISDIRECTED) if counts["a log is cut at its start"] else ()
         return [each for each in missing if each not in excused]
 
@@ -223,7 +224,7 @@ class Simulation:
         """Random replicas that are a majority of every voter set that may be in force."""
         world = self.world
         voter_sets = [*world.invariants.possible_voter_sets]
-        # Who is asked to go may have gone in the next moment, by the leave of somebody who is dead.
+        # A pending removal may take effect in the next moment, with the help of a stopped replica.
         for process in world.processes.values():
             voter_sets += [
                 each._replace(voters=tuple(voter for voter in each.voters if voter != gone))
@@ -231,7 +232,7 @@ class Simulation:
                 for each in world.invariants.possible_voter_sets
                 if gone in each.voters and len(each.voters) > 1
             ]
-        # Who is about to be added may be a voter in the next moment, dead or not.
+        # A replica that is about to be added may be a voter in the next moment, even if stopped.
         wanted = {key.id for each in voter_sets for key in each.target or ()}
         wanted |= self.operator.waiting
         for process in world.processes.values():
@@ -277,7 +278,7 @@ class Simulation:
 
     def _propose_again(self) -> None:
         world, profile = self.world, self.profile
-        # A long log grows slowly: what a recovery costs is what the log holds.
+        # A long log grows slowly, because the cost of a recovery grows with the log.
         ms_max = profile.proposal_ms_max * (1 + world.invariants.committed_end // RECORDS_QUICKLY)
         world.timeline.after(self._rng.randrange(1, ms_max), self._propose_again)
         if not self._proposing:
@@ -295,9 +296,9 @@ class Simulation:
                 return
 
     def _read_again(self) -> None:
-        """Read from processes that believe to lead, and now and then from others."""
+        """Read from processes that act as leader, and sometimes from others."""
         rng, world = self._reads, self.world
-        # Seldom at times: what proves a read too easily does so only for the first in a while.
+        # Some runs read rarely: a wrong confirmation may affect only the first read after a pause.
         kind = self.profile.seed % 3
         is_seldom = kind == 0 and Fault.OUST in self.profile.faults
         ms_max = READ_MS_MAX[-1 if is_seldom else kind]
@@ -307,7 +308,7 @@ class Simulation:
                 clients.read(process)
 
     def _read_of_others(self, told: ReplicaId) -> None:
-        """A commit became known: read from processes that believe to lead and do not know of it.
+        """After a commit, read from other processes that act as leader and do not know of it.
 
         Only from those: a read that is under way when one is cut off makes the next harder to
         prove.
