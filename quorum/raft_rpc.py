@@ -44,7 +44,7 @@ from quorum.records.control import BadControlRecord, assignment_in
 from quorum.records.decode import UnsupportedCodec
 from quorum.transport.address import Address
 from quorum.transport.inbound import InboundRequest
-from quorum.transport.outcomes import NotServed, Outcome, Reply
+from quorum.transport.outcomes import Cause, Outcome, Reply
 from quorum.transport.peers import Peers
 from quorum.transport.refusal_log import RefusalLog
 
@@ -167,11 +167,11 @@ class RaftRpc:
     def _ended(self, to: ReplicaId, request: Request, done: Done, outcome: Outcome) -> None:
         if self._closed:
             return
-        if isinstance(outcome, NotServed) and isinstance(request, VoteRequest):
-            # Said for it, as it cannot be asked: a voter of an older release (KIP-996).
-            done(VoteResponse(error=Error.UNSUPPORTED_VERSION, epoch=request.epoch), b"")
-            return
         if not isinstance(outcome, Reply):
+            if outcome.cause is Cause.NOT_SERVED and isinstance(request, VoteRequest):
+                # A voter of an older release would answer this if it knew the request (KIP-996).
+                done(VoteResponse(error=Error.UNSUPPORTED_VERSION, epoch=request.epoch), b"")
+                return
             logger.debug("%s: %s", self._named(to), outcome)
             done(None, b"")
             return

@@ -19,7 +19,7 @@ from quorum.protocol.extension_tags import Consistency, offset_of, with_consiste
 from quorum.protocol.malformed import Malformed
 from quorum.transport.address import Address
 from quorum.transport.channel import Channel
-from quorum.transport.outcomes import ConnectionLost, Loss, NotServed, RequestFailed, Unsendable
+from quorum.transport.outcomes import Cause, Failure, RequestFailed
 from quorum.transport.sweeper import Sweeper
 
 _TIMELESS_CHANGES: Final = frozenset({ApiKey.REMOVE_RAFT_VOTER})
@@ -102,9 +102,9 @@ class Channels:
             return Response(response, offset_of(response))
         except RequestFailed as error:
             match error.failure:
-                case NotServed(reason) | Unsendable(reason):
+                case Failure(Cause.NOT_SERVED | Cause.UNSENDABLE, reason):
                     raise Incompatible(f"{address}: {reason}") from None
-                case ConnectionLost(Loss.REFUSED | Loss.UNREACHABLE | Loss.NO_ADDRESS, reason):
+                case Failure(Cause.REFUSED | Cause.UNREACHABLE | Cause.NO_ADDRESS, reason):
                     raise NoResponse(reason, may_be_done=False) from None
                 case failure:
                     raise NoResponse(f"{address}: {failure}", may_be_done=True) from None

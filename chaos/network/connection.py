@@ -24,7 +24,7 @@ from quorum.raft_rpc import Handed, RaftRpc
 from quorum.transport.connection import BodyWriter, ClientConnection, Exchange, OnDone
 from quorum.transport.inbound import InboundConnection, InboundRequest, Terms
 from quorum.transport.limits import ServerLimits
-from quorum.transport.outcomes import ConnectionLost, Loss, Reply
+from quorum.transport.outcomes import Cause, Failure, Reply
 from quorum.transport.peers import Peers
 from quorum.transport.refusal_log import RefusalLog
 from quorum.transport.sweeper import Sweeper
@@ -138,11 +138,11 @@ class _OnLine(Peers):
         for exchange, reply in replies:
             exchange.on_done(reply)
 
-    def on_lost(self, connection: ClientConnection, loss: Loss, reason: str) -> None:
+    def on_lost(self, connection: ClientConnection, cause: Cause, reason: str) -> None:
         """See `Owner`."""
         self._told.is_lost = True
         for exchange in connection.in_flight:
-            exchange.on_done(ConnectionLost(loss, reason))
+            exchange.on_done(Failure(cause, reason))
 
 
 def call(

@@ -23,16 +23,7 @@ from quorum.protocol.envelope import Forwarded, Reason
 from quorum.protocol.errors import ErrorCode, RequestRefused
 from quorum.protocol.malformed import Malformed
 from quorum.transport.channel import Channel
-from quorum.transport.outcomes import (
-    ConnectionLost,
-    Failure,
-    Loss,
-    NotServed,
-    Overloaded,
-    Reply,
-    RequestFailed,
-    Unsendable,
-)
+from quorum.transport.outcomes import NOT_SENT, Reply, RequestFailed
 from quorum.transport.sweeper import Sweeper
 
 logger = logging.getLogger("kafka")
@@ -184,7 +175,7 @@ class Router:
                 f"node {leader} leads, and did not answer", may_be_done=True
             ) from None
         except RequestFailed as error:
-            may_be_done = _may_have_arrived(error.failure)
+            may_be_done = error.failure.cause not in NOT_SENT
             raise NotAnswered(f"node {leader}: {error}", may_be_done=may_be_done) from error
         except Malformed as error:
             raise NotAnswered(f"node {leader}: {error}", may_be_done=True) from error
@@ -255,13 +246,3 @@ def _response_in(leader: ReplicaId, request: KafkaRequest, reply: Reply) -> byte
         reason = reason or Reason(f"refused: {response.error_code.name}")
         raise NotAnswered(f"node {leader}: {reason.text}", may_be_done=reason.may_be_done)
     return envelope.unwrap_response(request.api_key, request.version, response.response_data)
-
-
-def _may_have_arrived(failure: Failure) -> bool:
-    match failure:
-        case Overloaded() | NotServed() | Unsendable():
-            return False
-        case ConnectionLost(Loss.REFUSED | Loss.UNREACHABLE | Loss.NO_ADDRESS):
-            return False
-        case _:
-            return True

@@ -20,18 +20,7 @@ from quorum.transport.address import REFUSALS, Address, dial, in_words
 from quorum.transport.buffers import parts_of
 from quorum.transport.connection import BodyWriter, ClientConnection, Exchange, OnDone
 from quorum.transport.limits import ChannelLimits
-from quorum.transport.outcomes import (
-    ConnectionLost,
-    Failure,
-    Loss,
-    NotServed,
-    Outcome,
-    Overloaded,
-    Reply,
-    RequestFailed,
-    TimedOut,
-    Unsendable,
-)
+from quorum.transport.outcomes import Cause, Failure, Outcome, Reply, RequestFailed
 from quorum.transport.sweeper import Sweeper
 
 __all__ = ["AddressLookup", "BodyWriter", "Channel", "OnDone"]
@@ -42,7 +31,7 @@ AddressLookup = Callable[[], tuple[str, int] | None]
 """Return the current address, or None while it is unknown."""
 
 
-_CLOSED: Final = frozenset({Loss.CLOSED, Loss.REFUSED})
+_CLOSED: Final = frozenset({Cause.CLOSED, Cause.REFUSED})
 _GONE_AT: Final = 2
 """The number of consecutive connections that the peer must close, reset or refuse."""
 
@@ -82,7 +71,7 @@ class Channel:
         self._open: set[ClientConnection] = set()
         self._attempts: dict[ClientConnection, asyncio.Task[None]] = {}
         self._failed_attempts = 0
-        self._no_connection: ConnectionLost | None = None
+        self._no_connection: Failure | None = None
         """The reason why the last attempt to make one failed, until one succeeds."""
         self._retry_ms = 0
         self._swept_ms: int | None = None
@@ -102,8 +91,8 @@ class Channel:
 
         `body` is written by the caller for `version`; or, without one, it is a function that
         writes it for the highest version that both sides speak, once that is known; one below
-        `lowest` cannot say what is to be said, and the request ends with `NotServed`. A request
-        without an answer after `timeout_ms` ends with `TimedOut`, and its connection is dropped.
+        `lowest` cannot say what is to be said, and the request ends as `NOT_SERVED`. A request
+        without an answer after `timeout_ms` ends as `TIMED_OUT`, and its connection is dropped.
         """
         assert version is not None or callable(body), "for which version is this body?"
         now_ms = self._sweeper.now_ms()
@@ -163,7 +152,7 @@ class Channel:
         """Fail what is under way, and return when every socket is closed."""
         self._is_closed = True
         self._sweeper.forget(self)
-        self._drop(Loss.SHUT, "closed")
+        self._drop(Cause.SHUT, "closed")
         if self._attempts:
             await asyncio.wait(tuple(self._attempts.values()))
         if self._open:
@@ -179,10 +168,11 @@ class Channel:
         for exchange in expired:
             # What waited for a connection was not sent; why there is none says more than how long.
             failure = self._no_connection if connection is None else None
-            self._end_later(exchange, failure or TimedOut(exchange.timeout_ms))
+            timed_out = f"no answer within {exchange.timeout_ms} ms"
+            self._end_later(exchange, failure or Failure(Cause.TIMED_OUT, timed_out))
         if expired and connection is not None:
             names = ", ".join(sorted({api_name(exchange.api_key) for exchange in expired}))
-            self._drop(Loss.SILENT, f"{names} got no answer", expired)
+            self._drop(Cause.SILENT, f"{names} got no answer", expired)
         elif expired:
             self._waiting = deque(e for e in self._waiting if e.deadline_ms > now_ms)
         if self._waiting and self._connection is None:
@@ -203,16 +193,16 @@ class Channel:
         self._undelivered.extend(replies)
         self._deliver()
 
-    def on_lost(self, connection: ClientConnection, loss: Loss, reason: str) -> None:
+    def on_lost(self, connection: ClientConnection, cause: Cause, reason: str) -> None:
         if connection is not self._connection:
             return
         was_asked = bool(connection.in_flight)
         if connection in self._attempts:
-            self._no_connection = ConnectionLost(loss, reason)
-        self._drop(loss, reason)
+            self._no_connection = Failure(cause, reason)
+        self._drop(cause, reason)
         if self._on_gone is None or self._is_closed:
             return
-        self._closed_in_a_row = self._closed_in_a_row + 1 if loss in _CLOSED else 0
+        self._closed_in_a_row = self._closed_in_a_row + 1 if cause in _CLOSED else 0
         if self._closed_in_a_row >= _GONE_AT:
             self._on_gone()
         elif self._closed_in_a_row == 1 and connection.has_replied and was_asked:
@@ -223,16 +213,17 @@ class Channel:
 
     def _leave_old_address(self) -> None:
         if self._connection is not None and self._address() != self._connected_to:
-            self._drop(Loss.SHUT, "another address is known by now")
+            self._drop(Cause.SHUT, "another address is known by now")
 
     def _refusal(self) -> Failure | None:
         if self._is_closed:
-            return ConnectionLost(Loss.SHUT, "the channel is closed")
+            return Failure(Cause.SHUT, "the channel is closed")
         under_way = len(self._waiting)
         if self._connection is not None:
             under_way += len(self._connection.in_flight)
         if under_way >= self._limits.requests_in_flight_max:
-            return Overloaded(f"{under_way} requests without an answer, which is the limit")
+            reason = f"{under_way} requests without an answer, which is the limit"
+            return Failure(Cause.OVERLOADED, reason)
         return None
 
     def _send(self, connection: ClientConnection, exchange: Exchange) -> None:
@@ -240,31 +231,32 @@ class Channel:
         theirs = connection.offered.get(exchange.api_key)
         version = _common_version(exchange, theirs)
         if version is None:
-            self._end_later(exchange, NotServed(_no_common_version(exchange, theirs)))
+            reason = _no_common_version(exchange, theirs)
+            self._end_later(exchange, Failure(Cause.NOT_SERVED, reason))
             return
         body = self._written(exchange, version)
-        if isinstance(body, Unsendable):
+        if isinstance(body, Failure):
             self._end_later(exchange, body)
             return
         parts = parts_of(body)
         size = self._header_bytes + sum(map(len, parts))
         if size > self._limits.frame_bytes_max:
             reason = f"a frame of {size} bytes, at most {self._limits.frame_bytes_max} are allowed"
-            self._end_later(exchange, Unsendable(reason))
+            self._end_later(exchange, Failure(Cause.UNSENDABLE, reason))
         elif connection.unsent_bytes + size > self._limits.outgoing_bytes_max:
             reason = f"{connection.unsent_bytes} bytes have not left yet"
-            self._end_later(exchange, Overloaded(reason))
+            self._end_later(exchange, Failure(Cause.OVERLOADED, reason))
         else:
             connection.send(exchange, version, parts)
 
-    def _written(self, exchange: Exchange, version: int) -> Data | Sequence[Data] | Unsendable:
+    def _written(self, exchange: Exchange, version: int) -> Data | Sequence[Data] | Failure:
         if not callable(exchange.body):
             return exchange.body
         try:
             return exchange.body(version)
         except Exception as error:
             logger.exception("cannot write %s v%d", api_name(exchange.api_key), version)
-            return Unsendable(f"{type(error).__name__}: {error}")
+            return Failure(Cause.UNSENDABLE, f"{type(error).__name__}: {error}")
 
     def _connect_when_due(self, now_ms: int) -> None:
         if now_ms < self._retry_ms:
@@ -273,7 +265,7 @@ class Channel:
         found = self._address()
         if found is None:
             self._attempt_failed(now_ms)
-            self._fail_all(ConnectionLost(Loss.NO_ADDRESS, "looked up without success"))
+            self._fail_all(Failure(Cause.NO_ADDRESS, "looked up without success"))
             return
         connection = ClientConnection(
             self, client_id=self._client_id, frame_bytes_max=self._limits.frame_bytes_max
@@ -290,10 +282,10 @@ class Channel:
         try:
             await dial(lambda: connection, address)
         except REFUSALS as error:
-            self.on_lost(connection, Loss.REFUSED, f"{address}: {in_words(error)}")
+            self.on_lost(connection, Cause.REFUSED, f"{address}: {in_words(error)}")
         except (OSError, OverflowError, ValueError) as error:
             # The last two are how hosts and ports are refused that cannot exist.
-            self.on_lost(connection, Loss.UNREACHABLE, f"{address}: {in_words(error)}")
+            self.on_lost(connection, Cause.UNREACHABLE, f"{address}: {in_words(error)}")
 
     def _attempt_ended(self, connection: ClientConnection) -> None:
         attempt = self._attempts.pop(connection)
@@ -301,7 +293,7 @@ class Channel:
         if not attempt.cancelled():
             attempt.result()
 
-    def _drop(self, loss: Loss, reason: str, expired: Collection[Exchange] = ()) -> None:
+    def _drop(self, cause: Cause, reason: str, expired: Collection[Exchange] = ()) -> None:
         """End the connection, or the attempt, and all that waits for it, `expired` aside."""
         connection, self._connection = self._connection, None
         under_way = [*self._waiting]
@@ -315,7 +307,7 @@ class Channel:
                 self._attempt_failed(self._sweeper.now_ms())
         for exchange in under_way:
             if exchange not in expired:
-                self._end_later(exchange, ConnectionLost(loss, reason))
+                self._end_later(exchange, Failure(cause, reason))
 
     def _fail_all(self, failure: Failure) -> None:
         waiting, self._waiting = self._waiting, deque()

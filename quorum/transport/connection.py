@@ -16,7 +16,7 @@ from quorum.protocol.frames import FrameSplitter
 from quorum.protocol.malformed import BadFrame, Malformed
 from quorum.protocol.shape import Data
 from quorum.transport.buffers import body_of, write_out
-from quorum.transport.outcomes import Loss, Outcome, Reply
+from quorum.transport.outcomes import Cause, Outcome, Reply
 
 OnDone = Callable[[Outcome], None]
 BodyWriter = Callable[[int], Data | Sequence[Data]]
@@ -74,7 +74,7 @@ class Owner(Protocol):
         """These answers came together, in the order of their requests."""
         ...
 
-    def on_lost(self, connection: "ClientConnection", loss: Loss, reason: str) -> None:
+    def on_lost(self, connection: "ClientConnection", cause: Cause, reason: str) -> None:
         """The connection has ended, though not because of `drop`."""
         ...
 
@@ -152,14 +152,14 @@ class ClientConnection(asyncio.Protocol):
             self.has_replied = True
             self._owner.on_replies(replies)
         if reason is not None and not self._is_dropped:
-            self._end(Loss.GARBLED, reason)
+            self._end(Cause.GARBLED, reason)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._set_gone()
         self._out.clear()
         if not self._is_dropped:
             self._is_dropped = True
-            self._owner.on_lost(self, Loss.CLOSED, "end of stream" if exc is None else str(exc))
+            self._owner.on_lost(self, Cause.CLOSED, "end of stream" if exc is None else str(exc))
 
     # Inside.
 
@@ -237,9 +237,9 @@ class ClientConnection(asyncio.Protocol):
         if not self.gone.done():
             self.gone.set_result(None)
 
-    def _end(self, loss: Loss, reason: str) -> None:
+    def _end(self, cause: Cause, reason: str) -> None:
         self.drop()
-        self._owner.on_lost(self, loss, reason)
+        self._owner.on_lost(self, cause, reason)
 
 
 def _check_correlation(frame: bytes, api_key: int, version: int, expected: int) -> None:

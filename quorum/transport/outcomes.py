@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from quorum.protocol.apis import api_name
 from quorum.protocol.codec import decode_response
@@ -22,9 +22,12 @@ class Reply:
         return decode_response(self.api_key, self.version, self.body)
 
 
-class Loss(Enum):
-    """The way a connection was lost. A refused or closed one hints that the other process is gone;
-    a silent one says nothing of it."""
+class Cause(Enum):
+    """The cause of a failed request: of itself, or of the connection that it was sent on.
+
+    A refused or closed connection hints that the other process is gone; a silent one says nothing
+    of it.
+    """
 
     NO_ADDRESS = "no address is known"
     REFUSED = "nobody accepts connections there"
@@ -33,63 +36,39 @@ class Loss(Enum):
     SILENT = "an answer did not come in time"
     GARBLED = "the other side does not speak our protocol"
     SHUT = "this side has closed the channel"
+    TIMED_OUT = "the request timed out"
+    """Its connection is dropped for it (KIP-595), and the requests in flight there end as
+    `SILENT`."""
+    OVERLOADED = "too much under way"
+    NOT_SERVED = "no common version"
+    UNSENDABLE = "cannot be sent"
+    """A further attempt on the same connection fails too."""
+
+
+NOT_SENT: Final = frozenset(
+    {
+        Cause.NO_ADDRESS,
+        Cause.REFUSED,
+        Cause.UNREACHABLE,
+        Cause.OVERLOADED,
+        Cause.NOT_SERVED,
+        Cause.UNSENDABLE,
+    }
+)
+"""The causes that prove that the other side has not seen the request."""
 
 
 @dataclass(frozen=True, slots=True)
-class ConnectionLost:
-    """The connection, or the attempt to make it, ended before the answer came.
+class Failure:
+    """A request without an answer."""
 
-    Whether the other side has seen the request is unknown.
-    """
-
-    loss: Loss
+    cause: Cause
     reason: str
 
     def __str__(self) -> str:
-        return f"{self.loss.value}: {self.reason}"
+        return f"{self.cause.value}: {self.reason}"
 
 
-@dataclass(frozen=True, slots=True)
-class TimedOut:
-    """The answer did not come in time, and the connection has been dropped for it (KIP-595)."""
-
-    timeout_ms: int
-
-    def __str__(self) -> str:
-        return f"no answer within {self.timeout_ms} ms"
-
-
-@dataclass(frozen=True, slots=True)
-class Overloaded:
-    """The request was not sent, because too much is under way on this channel."""
-
-    reason: str
-
-    def __str__(self) -> str:
-        return f"too much under way: {self.reason}"
-
-
-@dataclass(frozen=True, slots=True)
-class NotServed:
-    """The request was not sent: the other side serves no version of it that we could use."""
-
-    reason: str
-
-    def __str__(self) -> str:
-        return f"cannot be sent: {self.reason}"
-
-
-@dataclass(frozen=True, slots=True)
-class Unsendable:
-    """The request was not sent, and would not be if tried again on the same connection."""
-
-    reason: str
-
-    def __str__(self) -> str:
-        return f"cannot be sent: {self.reason}"
-
-
-Failure: TypeAlias = ConnectionLost | TimedOut | Overloaded | NotServed | Unsendable
 Outcome: TypeAlias = Reply | Failure
 
 

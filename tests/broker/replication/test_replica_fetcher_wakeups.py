@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from broker.replication.replica_fetcher import ReplicaFetcher
 from quorum.transport.channel import Channel
-from quorum.transport.outcomes import ConnectionLost, Loss, Outcome
+from quorum.transport.outcomes import Cause, Failure, Outcome
 from tests.broker.embedded_cluster import cluster
 from tests.support.bell import Bell
 
@@ -46,7 +46,7 @@ async def test_an_answer_in_the_turn_in_which_the_wait_ends_is_handled(tmp_path:
         loop = asyncio.get_running_loop()
         # Timers that are due together run in one turn, in the order of their times.
         answered_at = loop.time() + 2 * WAIT_SECONDS
-        loop.call_at(answered_at, line.asked[0], ConnectionLost(Loss.CLOSED, "on purpose"))
+        loop.call_at(answered_at, line.asked[0], Failure(Cause.CLOSED, "on purpose"))
         while loop.time() <= answered_at:
             pass
         await line.bell.until(lambda: len(line.asked) > 1)

@@ -18,7 +18,7 @@ from quorum.protocol.apis import ApiKey, VersionRange
 from quorum.transport.channel import Channel
 from quorum.transport.inbound import InboundRequest
 from quorum.transport.limits import ChannelLimits, ServerLimits
-from quorum.transport.outcomes import ConnectionLost, Loss, Outcome
+from quorum.transport.outcomes import Cause, Failure, Outcome
 from quorum.transport.server import Server
 from quorum.transport.sweeper import Sweeper
 
@@ -270,8 +270,8 @@ def our_warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [r.getMessage() for r in our_records(caplog) if r.levelno >= logging.WARNING]
 
 
-def lost(outcome: Outcome) -> Loss | None:
-    return outcome.loss if isinstance(outcome, ConnectionLost) else None
+def failure_cause(outcome: Outcome) -> Cause | None:
+    return outcome.cause if isinstance(outcome, Failure) else None
 
 
 def refusing_port() -> int:

@@ -6,10 +6,8 @@ import pytest
 from quorum.protocol.apis import ApiKey
 from quorum.transport.limits import ChannelLimits
 from quorum.transport.outcomes import (
-    ConnectionLost,
-    Loss,
-    NotServed,
-    Overloaded,
+    Cause,
+    Failure,
     Reply,
     RequestFailed,
 )
@@ -21,9 +19,9 @@ from tests.quorum.transport.loopback import (
     Outcomes,
     Peer,
     channel_to,
+    failure_cause,
     framed,
     greet,
-    lost,
     next_request,
     scripted,
     serving,
@@ -101,7 +99,7 @@ def test_a_version_that_is_not_common_cannot_be_sent(run: Run) -> None:
                     await channel.call(
                         api_key, lambda v: b"", version=version, timeout_ms=TIMEOUT_MS
                     )
-                assert isinstance(failed.value.failure, NotServed)
+                assert failed.value.failure.cause is Cause.NOT_SERVED
             # The connection is none the worse for it.
             await channel.call(VOTE, b"", version=1, timeout_ms=TIMEOUT_MS)
 
@@ -156,10 +154,11 @@ def test_no_more_requests_are_under_way_than_the_limit(run: Run) -> None:
             for _ in range(4):
                 channel.request(VOTE, b"park", outcomes, version=1, timeout_ms=TIMEOUT_MS)
             (first,) = await outcomes.until(1)
-            assert first == Overloaded("3 requests without an answer, which is the limit")
+            reason = "3 requests without an answer, which is the limit"
+            assert first == Failure(Cause.OVERLOADED, reason)
             await handler.until_parked(3)
             channel.request(VOTE, b"park", outcomes, version=1, timeout_ms=TIMEOUT_MS)
-            assert isinstance((await outcomes.until(2))[1], Overloaded)
+            assert failure_cause((await outcomes.until(2))[1]) is Cause.OVERLOADED
             for request in handler.parked:
                 request.respond(b"")
             assert (await outcomes.until(5))[2:] == [Reply(VOTE, 1, b"")] * 3
@@ -178,7 +177,7 @@ def test_no_more_bytes_wait_to_leave_than_the_limit(run: Run) -> None:
             for _ in range(4):
                 channel.request(VOTE, bytes(2_000), outcomes, version=1, timeout_ms=TIMEOUT_MS)
             everything = await outcomes.until(4)
-            overloaded = [o for o in everything if isinstance(o, Overloaded)]
+            overloaded = [o for o in everything if failure_cause(o) is Cause.OVERLOADED]
             assert len(overloaded) == 2
             assert "bytes have not left yet" in str(overloaded[0])
 
@@ -258,7 +257,7 @@ def test_an_answer_to_another_request_ends_the_connection(
             if answers[0] == 1:
                 assert outcome == Reply(VOTE, 1, b"")
             else:
-                assert outcome == ConnectionLost(Loss.GARBLED, f"Vote v1: {reason}")
+                assert outcome == Failure(Cause.GARBLED, f"Vote v1: {reason}")
             if reason is not None:
                 await peers[0].lost
 
@@ -274,7 +273,7 @@ def test_closing_fails_what_is_under_way_and_what_comes_after(run: Run) -> None:
             channel.request(VOTE, b"park", outcomes, version=1, timeout_ms=TIMEOUT_MS)
             await channel.close()
             channel.request(VOTE, b"", outcomes, version=1, timeout_ms=TIMEOUT_MS)
-            assert [lost(o) for o in await outcomes.until(3)] == [Loss.SHUT] * 3
+            assert [failure_cause(o) for o in await outcomes.until(3)] == [Cause.SHUT] * 3
             await channel.close()
 
     run(test())

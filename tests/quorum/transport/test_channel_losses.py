@@ -12,11 +12,10 @@ from quorum.protocol.apis import ApiKey
 from quorum.transport.channel import Channel
 from quorum.transport.limits import ChannelLimits
 from quorum.transport.outcomes import (
-    ConnectionLost,
-    Loss,
+    Cause,
+    Failure,
     Outcome,
     RequestFailed,
-    TimedOut,
 )
 from quorum.transport.server import Server
 from quorum.transport.sweeper import Sweeper
@@ -29,8 +28,8 @@ from tests.quorum.transport.loopback import (
     Outcomes,
     Peer,
     channel_to,
+    failure_cause,
     greet,
-    lost,
     refusing_port,
     scripted,
     serving,
@@ -56,7 +55,7 @@ def test_a_refused_connection_fails_what_waits_and_delays_the_next_attempt(run: 
         )
         for _ in range(2):
             channel.request(VOTE, b"", outcomes, version=1, timeout_ms=TIMEOUT_MS)
-        assert [lost(o) for o in await outcomes.until(2)] == [Loss.REFUSED] * 2
+        assert [failure_cause(o) for o in await outcomes.until(2)] == [Cause.REFUSED] * 2
         assert str(outcomes.all[0]).startswith(f"nobody accepts connections there: {HOST}:{port}: ")
         shortest_ms, longest_ms = 16, 24
         for attempts in range(2, 10):
@@ -67,7 +66,7 @@ def test_a_refused_connection_fails_what_waits_and_delays_the_next_attempt(run: 
             clock.ms += longest_ms - shortest_ms + 1
             sweeper.sweep()
             assert lookups == attempts
-            assert lost((await outcomes.until(attempts + 1))[-1]) is Loss.REFUSED
+            assert failure_cause((await outcomes.until(attempts + 1))[-1]) is Cause.REFUSED
             shortest_ms, longest_ms = min(2 * shortest_ms, 800), min(2 * longest_ms, 1_200)
         await channel.close()
         sweeper.close()
@@ -124,7 +123,7 @@ def test_a_server_that_comes_back_is_found_without_delay(run: Run) -> None:
             await channel.call(VOTE, b"", version=1, timeout_ms=TIMEOUT_MS)
             channel.request(VOTE, b"park", outcomes, version=1, timeout_ms=TIMEOUT_MS)
             await first.close(within_ms=1)
-            assert [lost(o) for o in await outcomes.until(1)] == [Loss.CLOSED]
+            assert [failure_cause(o) for o in await outcomes.until(1)] == [Cause.CLOSED]
             second = Server(Handler(), offered=OFFERED, name="second", clock_ms=clock)
             await second.listen(HOST, port)
             # The clock stands still: whoever waited for a back-off would wait for ever.
@@ -157,8 +156,8 @@ def test_a_request_without_an_answer_times_out_and_takes_its_connection_along(ru
             clock.ms += 1
             sweeper.sweep()
             assert await outcomes.until(2) == [
-                TimedOut(100),
-                ConnectionLost(Loss.SILENT, "Vote got no answer"),
+                Failure(Cause.TIMED_OUT, "no answer within 100 ms"),
+                Failure(Cause.SILENT, "Vote got no answer"),
             ]
             # On a new connection, at once.
             await channel.call(VOTE, b"", version=1, timeout_ms=TIMEOUT_MS)
@@ -187,7 +186,7 @@ def test_a_server_that_never_greets_is_given_up_like_one_that_never_answers(run:
             await asked
             clock.ms += 100
             sweeper.sweep()
-            assert await outcomes.until(1) == [TimedOut(100)]
+            assert await outcomes.until(1) == [Failure(Cause.TIMED_OUT, "no answer within 100 ms")]
             await peers[0].lost
 
     run(test())
@@ -219,7 +218,9 @@ def test_an_attempt_that_hangs_is_given_up_with_the_request_that_began_it(run: R
                         await asyncio.sleep(0)
                     clock.ms += 100
                     sweeper.sweep()
-                    assert (await outcomes.until(attempt))[-1] == TimedOut(100)
+                    assert (await outcomes.until(attempt))[-1] == Failure(
+                        Cause.TIMED_OUT, "no answer within 100 ms"
+                    )
             # Closing waits for each attempt to end, however long that takes.
 
     run(test())
@@ -239,7 +240,7 @@ def test_an_attempt_that_goes_on_for_too_long_is_given_up(run: Run) -> None:
             clock.ms += 100
             # Before the loop has had a turn: there is no socket yet.
             sweeper.sweep()
-            assert await outcomes.until(1) == [TimedOut(100)]
+            assert await outcomes.until(1) == [Failure(Cause.TIMED_OUT, "no answer within 100 ms")]
             clock.ms += 24
             await channel.call(VOTE, b"", version=1, timeout_ms=TIMEOUT_MS)
 
@@ -254,11 +255,11 @@ def test_a_request_that_waits_for_the_next_attempt_in_vain_is_told_why_the_last_
         limits = ChannelLimits(retry_backoff_ms=1_000)
         async with channel_to(refusing_port(), clock, limits) as (channel, sweeper):
             channel.request(VOTE, b"", outcomes, version=1, timeout_ms=100)
-            assert lost((await outcomes.until(1))[0]) is Loss.REFUSED
+            assert failure_cause((await outcomes.until(1))[0]) is Cause.REFUSED
             channel.request(VOTE, b"", outcomes, version=1, timeout_ms=100)
             clock.ms += 100
             sweeper.sweep()
-            assert lost((await outcomes.until(2))[1]) is Loss.REFUSED
+            assert failure_cause((await outcomes.until(2))[1]) is Cause.REFUSED
 
     run(test())
 
@@ -299,7 +300,7 @@ def test_a_caller_that_raises_does_not_take_the_outcomes_of_others_along() -> No
         async with channel_to(refusing_port(), clock) as (channel, _):
             for on_done in (outcomes, broken, outcomes):
                 channel.request(VOTE, b"", on_done, version=1, timeout_ms=TIMEOUT_MS)
-            assert [lost(o) for o in await outcomes.until(2)] == [Loss.REFUSED] * 2
+            assert [failure_cause(o) for o in await outcomes.until(2)] == [Cause.REFUSED] * 2
         assert raised == ["the cause"]
 
     asyncio.run(test())

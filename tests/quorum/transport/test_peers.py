@@ -4,7 +4,7 @@ from contextlib import asynccontextmanager
 
 from quorum.core.vocabulary import ReplicaId
 from quorum.protocol.apis import ApiKey
-from quorum.transport.outcomes import ConnectionLost, Loss, Reply
+from quorum.transport.outcomes import Cause, Failure, Reply
 from quorum.transport.peers import Lane, Peers
 from quorum.transport.sweeper import Sweeper
 from tests.quorum.transport.conftest import Run
@@ -68,8 +68,8 @@ def test_a_replica_that_has_moved_is_found_at_its_new_address(run: Run) -> None:
 
             ask()
             (unknown,) = await outcomes.until(1)
-            assert isinstance(unknown, ConnectionLost)
-            assert unknown.loss is Loss.NO_ADDRESS
+            assert isinstance(unknown, Failure)
+            assert unknown.cause is Cause.NO_ADDRESS
             clock.ms += 24
             addresses.ports[THREE] = old_port
             ask()
@@ -108,8 +108,8 @@ def test_a_connection_to_an_old_address_is_left_only_if_another_one_is_known(run
             peers.look_up_again(THREE)
             ask()
             lost = (await outcomes.until(3))[2]
-            assert isinstance(lost, ConnectionLost)
-            assert lost.loss is Loss.SHUT
+            assert isinstance(lost, Failure)
+            assert lost.cause is Cause.SHUT
             ask()
             assert (await outcomes.until(4))[3] == Reply(ApiKey.VOTE, 1, b"")
             assert there.seen
@@ -128,8 +128,8 @@ def test_a_forgotten_replica_has_no_connection(run: Run) -> None:
             await handler.until_parked(1)
             await peers.forget(THREE)
             (outcome,) = await outcomes.until(1)
-            assert isinstance(outcome, ConnectionLost)
-            assert outcome.loss is Loss.SHUT
+            assert isinstance(outcome, Failure)
+            assert outcome.cause is Cause.SHUT
             peers.request(THREE, ApiKey.VOTE, lambda v: b"", outcomes, timeout_ms=TIMEOUT_MS)
             assert (await outcomes.until(2))[1] == Reply(ApiKey.VOTE, 1, b"")
             await peers.forget(ReplicaId(9))
