@@ -348,9 +348,7 @@ def _on_tick(state: State, _: Tick, now_ms: int) -> None:
         return
     match state.role:
         case Leader() as role:
-            for on_tick in LEADER_TICKS:
-                if state.role is role:
-                    on_tick(state, role, now_ms)
+            _on_leader_tick(state, role, now_ms)
         case Prospective() | Candidate() as poll:
             follower.on_search_tick(state, now_ms)
             elections.on_poll_tick(state, poll, now_ms)
@@ -361,6 +359,13 @@ def _on_tick(state: State, _: Tick, now_ms: int) -> None:
             elections.on_waiting_tick(state, waiting, now_ms)
         case _:
             assert_never(state.role)
+
+
+def _on_leader_tick(state: State, role: Leader, now_ms: int) -> None:
+    # Not in the match above: compiled, `state.role` there must stay what the case has matched.
+    for on_tick in LEADER_TICKS:
+        if state.role is role:
+            on_tick(state, role, now_ms)
 
 
 def _on_stopping(state: State, _: Stopping, now_ms: int) -> None:
