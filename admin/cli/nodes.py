@@ -113,14 +113,10 @@ def local(ctx: click.Context, /, folder: Path, kafka: str | None, **numbers: int
 
 async def _run(cluster: "LocalCluster") -> Exit:
     """Start the cluster and stay until interrupted; then stop it."""
-    import asyncio
-
     from admin.tools.local_cluster import until_interrupted
 
     try:
         await until_interrupted(_stay(cluster))
-    except asyncio.CancelledError:
-        pass
     finally:
         await _stop(cluster)
     return Exit.DONE

@@ -150,7 +150,10 @@ async def describe(
 async def alter(
     target: Target, voters: str | None, cancel: bool, no_wait: bool, output: str
 ) -> Exit:
-    """Replace the voters; the leader adds and removes them one at a time."""
+    """Replace the voters; the leader adds and removes them one at a time.
+
+    Exit code 0: changed, or recorded with --no-wait; 3: not finished before the time-out.
+    """
     return await _alter(target, voters, cancel=cancel, wait=not no_wait, output=output)
 
 
@@ -254,8 +257,7 @@ async def _alter(
     from admin.cli.quorum_text import altered, status_data
 
     show(found, output, altered, status_data)
-    is_unfinished = output == "table" and found.target_voters and wait
-    return Exit.NOT_FINISHED if is_unfinished else Exit.DONE
+    return Exit.NOT_FINISHED if wait and found.target_voters else Exit.DONE
 
 
 def _parse_voters(text: str) -> "tuple[ReplicaKey, ...]":

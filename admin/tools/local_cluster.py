@@ -292,13 +292,19 @@ class LocalCluster:
         write_atomically(self.folder / CLUSTER_FILE, json.dumps(data, indent=2) + "\n")
 
 
-async def until_interrupted(work: Coroutine[Any, Any, None]) -> None:
-    """Run `work`; SIGINT and SIGTERM cancel it and nothing else, so that clean-up can follow."""
+async def until_interrupted(work: Coroutine[Any, Any, None]) -> bool:
+    """Run `work`, which SIGINT and SIGTERM cancel; return True if they did.
+
+    They cancel nothing else, so that clean-up can follow.
+    """
     loop = asyncio.get_running_loop()
     task = loop.create_task(work)
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, task.cancel)
-    await task
+    await asyncio.wait([task])
+    if not task.cancelled():
+        task.result()
+    return task.cancelled()
 
 
 def last_line(path: Path) -> str:

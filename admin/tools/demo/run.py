@@ -139,13 +139,15 @@ def _show_around(screen: Screen, cluster: LocalCluster) -> None:
     screen.say(f"http://{cluster.plan.controllers[0].http}/v1/quorum")
 
 
-def _end(telling: Telling, folder: Path, error: BaseException | None) -> int:
-    """Print what went wrong, if anything; remove the files of a good run, unless to be kept."""
-    interrupted = isinstance(error, asyncio.CancelledError)
-    if error is not None and not interrupted:
-        reasons = list(_reasons(error))
+def _end(telling: Telling, folder: Path, result: bool | BaseException) -> int:
+    """Print what went wrong, if anything; remove the files of a good run, unless to be kept.
+
+    `result` is an error, or whether the story was interrupted.
+    """
+    if isinstance(result, BaseException):
+        reasons = list(_reasons(result))
         if not all(isinstance(reason, EXPECTED) for reason in reasons):
-            raise error
+            raise result
         for reason in reasons:
             late = f"the story had not ended after {show_duration(telling.deadline_ms)}"
             say(f"Error: {late if isinstance(reason, TimeoutError) else reason}")
@@ -153,7 +155,7 @@ def _end(telling: Telling, folder: Path, error: BaseException | None) -> int:
         return Exit.FAILED
     if telling.folder is None:
         shutil.rmtree(folder)
-    return INTERRUPTED if interrupted else Exit.DONE
+    return INTERRUPTED if result else Exit.DONE
 
 
 def _reasons(error: BaseException) -> Iterator[BaseException]:

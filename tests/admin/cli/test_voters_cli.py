@@ -1,6 +1,7 @@
 """`metadata-quorum alter`, `add-controller`, `remove-controller` against real controllers."""
 
 import asyncio
+import json
 from pathlib import Path
 
 import pytest
@@ -43,6 +44,8 @@ async def test_a_target_that_is_not_reached_in_time_goes_on_and_can_be_cancelled
         assert result.stdout == "CurrentVoters: [1]\nTargetVoters: [1, 7]\n"
         waits = "voters [1], target [1, 7]; waiting for 7: they do not fetch from the leader"
         assert waits in result.stderr
+        plain = await run(nodes[1], "alter", "--voters", "1,7", "--timeout", "1s", "-o", "json")
+        assert (plain.exit_code, json.loads(plain.stdout)["target_voters"]) == (3, [1, 7])
         status = await run(nodes[1], "describe", "--status")
         assert status.stdout.splitlines()[-2:] == [
             "TargetVoters:           [1, 7]",
