@@ -246,11 +246,6 @@ class MovesChanged(Answer, frozen=True, kw_only=True):
     ] = ()
     repeated: Annotated[bool, Meta(description="It was carried out before, with this key")] = False
 
-    @property
-    def has_refusals(self) -> bool:
-        """True if any part of the request was refused."""
-        return bool(self.partitions_refused) or any(each.kafka_error_code for each in self.moves)
-
 
 # --- requests ----------------------------------------------------------------------------------
 

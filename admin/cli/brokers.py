@@ -5,19 +5,19 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from admin.cli.moves_text import refused_parts
 from admin.cli.options import (
     BROKERS,
     Exit,
     Target,
     check_dry_run,
+    finish,
     key_option,
     output_option,
-    say,
     show,
     stale_option,
     throttle_option,
     with_target,
-    write,
 )
 from admin.cli.output import Columns, and_more, columns, ids, named
 
@@ -182,12 +182,8 @@ def listed(brokers: "Sequence[Broker]") -> str:
 def _report(found: "BrokersAltered", done: tuple[str, str]) -> Exit:
     """Print which brokers were changed and which were refused; `done` is of one and of several."""
     changed = [each.broker_id for each in found.brokers if not each.kafka_error_code]
-    refused = [each for each in found.brokers if each.kafka_error_code]
-    if changed:
-        write(f"{named(changed)} {done[len(changed) > 1]}.")
-    for each in refused:
-        say(f"Error: {each.message or each.kafka_error}")
-    return Exit.FAILED if refused else Exit.DONE
+    sentence = f"{named(changed)} {done[len(changed) > 1]}." if changed else ""
+    return finish(sentence, refused_parts(found.brokers))
 
 
 def judged(brokers: Sequence[int], found: "Safety") -> str:

@@ -21,6 +21,7 @@ from admin.cli.options import (
     RATE_OR_NONE,
     Exit,
     Target,
+    finish,
     output_option,
     say,
     show,
@@ -30,7 +31,6 @@ from admin.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from admin.capabilities.moves import MovesChanged
     from admin.model import PartitionId
 
 
@@ -94,7 +94,9 @@ async def pause(target: Target, moves: tuple[int, ...], everything: bool) -> Exi
     from admin.capabilities.moves import PauseMoves
 
     found = await target.ask(PauseMoves(moves=moves, everything=everything))
-    return _report(found, "All moves are paused." if everything else altered(found, "paused"))
+    return finish(
+        "All moves are paused." if everything else altered(found, "paused"), refused(found)
+    )
 
 
 @command.command()
@@ -107,7 +109,9 @@ async def resume(target: Target, moves: tuple[int, ...], everything: bool) -> Ex
     from admin.capabilities.moves import ResumeMoves
 
     found = await target.ask(ResumeMoves(moves=moves, everything=everything))
-    return _report(found, "All moves are resumed." if everything else altered(found, "resumed"))
+    return finish(
+        "All moves are resumed." if everything else altered(found, "resumed"), refused(found)
+    )
 
 
 @command.command()
@@ -154,7 +158,7 @@ async def cancel(
         dry_run=dry_run,
     )
     found = await target.ask(request)
-    return _report(found, cancelled(found, dry_run=dry_run))
+    return finish(cancelled(found, dry_run=dry_run), refused(found))
 
 
 @command.command()
@@ -180,13 +184,12 @@ async def rollback(target: Target, id: int, dry_run: bool) -> Exit:
 
     async with target.client() as client:
         found = await client.ask(RollBackMove(move_id=id, dry_run=dry_run))
-        if not dry_run:
-            return _report(found, rolled_back(id, found))
-        if found.partitions_accepted:
+        done = rolled_back(id, found)
+        if dry_run and found.partitions_accepted:
             write(outcomes(found, "would be rolled back, to these replicas"))
             await foresee_rollback(client, id, found)
-            return _report(found, "")
-        return _report(found, rolled_back(id, found))
+            done = ""
+    return finish(done, refused(found))
 
 
 @command.command("rollback-plan")
@@ -213,7 +216,7 @@ async def priority(target: Target, id: int, priority: int) -> Exit:
     from admin.capabilities.moves import AlterMove
 
     found = await target.ask(AlterMove(move_id=id, priority=priority))
-    return _report(found, altered(found, f"has priority {priority}"))
+    return finish(altered(found, f"has priority {priority}"), refused(found))
 
 
 @command.command(context_settings=_NUMBERS)
@@ -226,7 +229,7 @@ async def throttle(target: Target, id: int, bytes_per_s: int) -> Exit:
 
     found = await target.ask(AlterMove(move_id=id, throttle_bytes_per_s=bytes_per_s))
     done = f"is throttled to {bytes_per_s} bytes/s" if bytes_per_s else "is no longer throttled"
-    return _report(found, altered(found, done))
+    return finish(altered(found, done), refused(found))
 
 
 def _check_named(named: tuple[object, ...], *, everything: bool, more: str = "") -> None:
@@ -234,13 +237,3 @@ def _check_named(named: tuple[object, ...], *, everything: bool, more: str = "")
         raise click.UsageError("--all includes every move; omit the names")
     if not everything and not named:
         raise click.UsageError(f"name moves by ID{more}, or give --all")
-
-
-def _report(found: "MovesChanged", done: str) -> Exit:
-    """Print what was done, if anything, and what was refused."""
-    if done:
-        write(done)
-    if not found.has_refusals:
-        return Exit.DONE
-    say(refused(found))
-    return Exit.FAILED

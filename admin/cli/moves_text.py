@@ -1,7 +1,7 @@
 """The output of `metaquorum moves`: progress while it waits, tables and sentences."""
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         PartitionError,
         PartitionResult,
     )
+    from admin.capabilities.schema import Result
     from admin.client.admin_client import AdminClient
 
 
@@ -216,16 +217,18 @@ def outcomes(found: "MovesChanged", done: str) -> str:
     return "\n".join([*lines, *and_more(found.partitions_accepted - len(named))])
 
 
-def refused(found: "MovesChanged") -> str:
+def refused(found: "MovesChanged") -> Iterator[str]:
     """The errors of a request, one per line."""
-    moves = [each for each in found.moves if each.kafka_error_code]
+    yield from refused_parts(found.moves)
     partitions = [each for each in found.partitions if each.kafka_error_code]
-    return "\n".join(
-        [
-            *(f"Error: {each.message or each.kafka_error}" for each in moves),
-            *refused_partitions(partitions, found.partitions_refused),
-        ]
-    )
+    yield from refused_partitions(partitions, found.partitions_refused)
+
+
+def refused_parts(results: "Iterable[Result]") -> Iterator[str]:
+    """The errors of the parts of a request that were refused."""
+    for each in results:
+        if each.kafka_error_code:
+            yield f"Error: {each.message or each.kafka_error}"
 
 
 def refused_partitions(named: "Sequence[PartitionError]", total: int) -> Iterator[str]:

@@ -5,7 +5,7 @@ keeps its traceback.
 """
 
 import sys
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import wraps
@@ -311,6 +311,17 @@ def write(text: str) -> None:
 def say(text: str) -> None:
     """Print a message to stderr."""
     click.echo(text, err=True)
+
+
+def finish(done: str = "", errors: Iterable[str] = ()) -> Exit:
+    """Print what was done to stdout, and lines about errors, each a failure, to stderr."""
+    if done:
+        write(done)
+    code = Exit.DONE
+    for line in errors:
+        say(line)
+        code = Exit.FAILED
+    return code
 
 
 def write_data(value: Json, output: str) -> None:

@@ -23,7 +23,7 @@ from admin.capabilities.plan_steps import (
 from admin.capabilities.plans import ChangeReplicationFactor
 from admin.capabilities.schema import Request, with_key
 from admin.cli import moves_text, reassign_text
-from admin.cli.options import Exit, Target, say, show, write, write_data
+from admin.cli.options import Exit, Target, finish, say, show, write, write_data
 from admin.cli.output import Columns, and_more, columns, named
 from admin.client.admin_client import AdminClient, Unreachable
 from admin.client.log_sizes import bytes_of
@@ -95,16 +95,14 @@ def _report(
         for line in _decommissioned(request.broker_ids, found, again=again):
             write(line)
     if found.reason is not None:
-        say(f"Error: {found.reason}")
-        return Exit.FAILED
+        return finish(errors=[f"Error: {found.reason}"])
     if not emptying.held:
         if not request.unregister or not emptying.alive:
             return Exit.DONE
         say(f"{named(emptying.alive)} not unregistered: stop them first, and it is done then")
         return Exit.NOT_FINISHED
-    if found.refused_count:
-        say(_refused(found))
-    return Exit.FAILED if found.refused_count or emptying.leaderless else Exit.NOT_FINISHED
+    has_failed = finish(errors=_refused(found)) is Exit.FAILED
+    return Exit.FAILED if has_failed or emptying.leaderless else Exit.NOT_FINISHED
 
 
 def _decommissioned(brokers: Sequence[int], found: PlanResult, *, again: bool) -> Iterator[str]:
@@ -145,11 +143,8 @@ async def recommission(target: Target, request: RecommissionBrokers) -> Exit:
         if found.moves:
             commands = ", ".join(f"`metaquorum moves rollback {id}`" for id in found.moves)
             say(f"To restore replicas that had already moved: {commands}.")
-    if found.refused_count:
-        say(_refused(found))
-    for each in emptying.strange:
-        say(f"Error: Broker ID {each} is not currently registered")
-    return Exit.FAILED if found.refused_count or emptying.strange else Exit.DONE
+    strange = (f"Error: Broker ID {each} is not currently registered" for each in emptying.strange)
+    return finish(errors=[*_refused(found), *strange])
 
 
 async def change_factor(target: Target, request: ChangeReplicationFactor) -> Exit:
@@ -157,8 +152,7 @@ async def change_factor(target: Target, request: ChangeReplicationFactor) -> Exi
     async with target.client() as client:
         found = await ask_with_key(request, client.ask)
         if found.reason is not None:
-            say(f"Error: {found.reason}")
-            return Exit.FAILED
+            return finish(errors=[f"Error: {found.reason}"])
         if request.dry_run:
             moved = await bytes_of(client, found)
             write(effects(found.planned, found.foreseen, moved.bytes_moved))
@@ -166,9 +160,7 @@ async def change_factor(target: Target, request: ChangeReplicationFactor) -> Exi
         if found.accepted:
             write(begun(found))
             await _write_throttle(client, found.moves, request)
-    if found.refused_count:
-        say(_refused(found))
-    return Exit.FAILED if found.refused_count else Exit.DONE
+    return finish(errors=_refused(found))
 
 
 async def ask_with_key(request: AnyRequest, ask: Callable[[AnyRequest], Awaitable[A]]) -> A:
@@ -254,8 +246,8 @@ def effects(
     return "\n".join([*lines, columns(foreseen.shares, cells)])
 
 
-def _refused(found: PlanResult) -> str:
-    return "\n".join(moves_text.refused_partitions(found.refused, found.refused_count))
+def _refused(found: PlanResult) -> Iterator[str]:
+    return moves_text.refused_partitions(found.refused, found.refused_count)
 
 
 def _get(brokers: Sequence[int]) -> str:

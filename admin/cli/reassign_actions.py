@@ -11,7 +11,7 @@ from admin.capabilities.plan_steps import foreseen
 from admin.capabilities.reassignments import BeginMove, BegunMove
 from admin.cli import reassign_text as text
 from admin.cli.moves_text import throttled_as_by_kafka, wait_for
-from admin.cli.options import Exit, Target, say, show, write
+from admin.cli.options import Exit, Target, finish, say, show, write
 from admin.cli.plans import ask_with_key, effects
 from admin.client.admin_client import AdminClient, Incompatible
 from admin.client.log_sizes import bytes_at, copied
@@ -98,8 +98,7 @@ async def generate(
         await _check_moves(client, names)
         plan = whole(generated(dict(current.items()), racks, closed=brokers.cordoned))
         if isinstance(plan, Unplanned):
-            say(f"Error: {plan.message}")
-            return Exit.FAILED
+            return finish(errors=[f"Error: {plan.message}"])
         wanted = {PartitionId(*named): replicas for named, replicas in plan.items()}
         would = await _effects(client, current, wanted, racks)
     write(text.proposed({named: current[named] for named in wanted}, wanted))
@@ -122,12 +121,7 @@ async def foresee(target: Target, plan: Sequence[Assignment]) -> Exit:
         except Incompatible as error:
             say(f"Steps unknown: {error}")
             return Exit.DONE
-    if tried.accepted:
-        write(text.planned(tried))
-    if not tried.refused:
-        return Exit.DONE
-    say(text.not_started(tried.refused))
-    return Exit.FAILED
+    return finish(text.planned(tried) if tried.accepted else "", text.not_started(tried.refused))
 
 
 async def foresee_rollback(client: AdminClient, move_id: int, tried: MovesChanged) -> None:
@@ -199,8 +193,7 @@ async def execute(target: Target, asked: BeginMove, *, additional: bool, wait: b
     async with target.client() as client:
         underway = await client.list_reassignments()
         if underway and not additional and not (asked.key and _is_part_of(underway, asked)):
-            say(text.EXISTING_REASSIGNMENT)
-            return Exit.FAILED
+            return finish(errors=[text.EXISTING_REASSIGNMENT])
         brokers = await _registered(client)
         topics = await client.describe_topics(_topics_of(asked.assignments))
         check_plan(asked.assignments, brokers=brokers.racks, topics=topics)
@@ -247,10 +240,7 @@ def _report(begun: BegunMove) -> Exit:
         say(text.NOTHING_BEGUN)
     if begun.repeated and begun.move_id:
         say(text.original(begun.move_id))
-    if not begun.refused:
-        return Exit.DONE
-    say(text.not_started(begun.refused))
-    return Exit.FAILED
+    return finish(errors=text.not_started(begun.refused))
 
 
 async def cancel(target: Target, plan: Sequence[Assignment]) -> Exit:
@@ -260,10 +250,8 @@ async def cancel(target: Target, plan: Sequence[Assignment]) -> Exit:
         topics = await client.describe_topics(_topics_of(plan))
         done = await _cancel(client, [one.id for one in plan if one.id in active])
     # The rest is cancelled even if a topic was deleted since the plan was made.
-    wrong = missing(plan, _replicas(topics))
-    for sentence in wrong:
-        say(f"Error: {sentence}")
-    return Exit.FAILED if wrong else done
+    errors = [f"Error: {sentence}" for sentence in missing(plan, _replicas(topics))]
+    return max(done, finish(errors=errors))
 
 
 async def cancel_all(target: Target) -> Exit:
@@ -282,10 +270,7 @@ async def _cancel(client: AdminClient, active: Sequence[PartitionId]) -> Exit:
         write(text.cancelled([one.id for one in found.accepted]))
         if any(one.replicas for one in found.accepted):
             say(f"Replicas now:\n{text.replicas(found.accepted, len(found.accepted))}")
-    if not found.refused:
-        return Exit.DONE
-    say(text.not_cancelled(found.refused))
-    return Exit.FAILED
+    return finish(errors=text.not_cancelled(found.refused))
 
 
 VERIFY_ATTEMPTS: Final = 4

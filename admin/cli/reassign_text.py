@@ -4,14 +4,13 @@ Pure functions from requests and answers to text or plain values.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
 from admin.capabilities.moves import PartitionResult
 from admin.capabilities.plan_steps import PLAN_FILE_VERSION, PlannedPartition
 from admin.capabilities.reassignments import BegunMove, reassignment_of
-from admin.capabilities.schema import json_of
+from admin.capabilities.schema import Answer, json_of
 from admin.cli.output import and_more
 from admin.model import Assignment, PartitionId, Reassignment, Reassignments
 from admin.plan_file import render_plan
@@ -32,40 +31,30 @@ class MoveStatus(StrEnum):
     NOT_AS_PLANNED = "not_as_planned"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MoveState:
-    """A planned partition: current replicas, target replicas, and whether it is moving."""
+class MoveState(Answer, frozen=True, kw_only=True):
+    """A planned partition with its current and its target replicas."""
 
-    id: PartitionId
-    current: Sequence[int]
-    target: Sequence[int]
-    active: bool
-
-    @property
-    def status(self) -> MoveStatus:
-        """The status that `--verify` reports."""
-        if self.active:
-            return MoveStatus.IN_PROGRESS
-        if tuple(self.current) == tuple(self.target):
-            return MoveStatus.COMPLETED
-        return MoveStatus.NOT_AS_PLANNED
+    topic: str
+    partition: int
+    status: MoveStatus
+    replicas: tuple[int, ...]
+    target_replicas: tuple[int, ...]
 
     def __str__(self) -> str:
+        id = PartitionId(self.topic, self.partition)
         match self.status:
             case MoveStatus.IN_PROGRESS:
-                return f"Reassignment of partition {self.id} is still in progress."
+                return f"Reassignment of partition {id} is still in progress."
             case MoveStatus.COMPLETED:
-                return f"Reassignment of partition {self.id} is completed."
-            case MoveStatus.NOT_AS_PLANNED if not self.current:
-                return (
-                    f"There is no active reassignment of partition {self.id}, for there is no such"
-                    " partition."
-                )
+                return f"Reassignment of partition {id} is completed."
             case MoveStatus.NOT_AS_PLANNED:
-                return (
-                    f"There is no active reassignment of partition {self.id}, but replica set is "
-                    f"{_ids(self.current)} rather than {_ids(self.target)}."
+                why = (
+                    f"but replica set is {_ids(self.replicas)} rather than"
+                    f" {_ids(self.target_replicas)}"
+                    if self.replicas
+                    else "for there is no such partition"
                 )
+                return f"There is no active reassignment of partition {id}, {why}."
 
 
 def move_states(
@@ -74,16 +63,20 @@ def move_states(
     replicas: Mapping[PartitionId, Sequence[int]],
 ) -> list[MoveState]:
     """The states of the planned partitions, sorted; a missing partition has no replicas."""
-    states = [
-        MoveState(
-            id=one.id,
-            current=replicas.get(one.id, ()),
-            target=one.replicas or (),
-            active=one.id in active,
+    states = []
+    for one in sorted(plan, key=lambda one: one.id):
+        current, target = tuple(replicas.get(one.id, ())), one.replicas or ()
+        status = MoveStatus.COMPLETED if current == target else MoveStatus.NOT_AS_PLANNED
+        states.append(
+            MoveState(
+                topic=one.topic,
+                partition=one.partition,
+                status=MoveStatus.IN_PROGRESS if one.id in active else status,
+                replicas=current,
+                target_replicas=target,
+            )
         )
-        for one in plan
-    ]
-    return sorted(states, key=lambda state: state.id)
+    return states
 
 
 def verified(states: Sequence[MoveState]) -> str:
@@ -93,18 +86,7 @@ def verified(states: Sequence[MoveState]) -> str:
 
 def verified_data(states: Sequence[MoveState]) -> dict[str, Any]:
     """The same as plain values."""
-    return {
-        "partitions": [
-            {
-                "topic": state.id.topic,
-                "partition": state.id.partition,
-                "status": state.status.value,
-                "replicas": list(state.current),
-                "target_replicas": list(state.target),
-            }
-            for state in states
-        ]
-    }
+    return {"partitions": [json_of(state) for state in states]}
 
 
 def rollback(replicas: Mapping[PartitionId, Sequence[int]]) -> str:
@@ -173,9 +155,9 @@ def replicas(partitions: Sequence[PartitionResult] | Sequence[PlannedPartition],
     return "\n".join([*lines, *and_more(total - len(lines))])
 
 
-def not_started(refused: Sequence[PartitionResult]) -> str:
-    """The errors of `--execute`."""
-    return "\n".join(["Error reassigning partition(s):", *_reasons(refused)])
+def not_started(refused: Sequence[PartitionResult]) -> list[str]:
+    """The errors of `--execute`, if any."""
+    return _refused("Error reassigning partition(s):", refused)
 
 
 def cancelled(ids: Sequence[PartitionId]) -> str:
@@ -183,10 +165,9 @@ def cancelled(ids: Sequence[PartitionId]) -> str:
     return f"Successfully cancelled partition reassignment{_s(ids)} for: {_partitions(ids)}"
 
 
-def not_cancelled(refused: Sequence[PartitionResult]) -> str:
-    """The errors of `--cancel`."""
-    opening = f"Error cancelling partition reassignment{_s(refused)} for:"
-    return "\n".join([opening, *_reasons(refused)])
+def not_cancelled(refused: Sequence[PartitionResult]) -> list[str]:
+    """The errors of `--cancel`, if any."""
+    return _refused(f"Error cancelling partition reassignment{_s(refused)} for:", refused)
 
 
 def listed(active: Iterable[Reassignment]) -> str:
@@ -223,9 +204,12 @@ def _waiting(one: Reassignment) -> str:
     return f"{goes} step {one.step} of {one.step_count}, {one.state}{f': {why}' if why else ''}."
 
 
-def _reasons(refused: Sequence[PartitionResult]) -> list[str]:
-    ordered = sorted(refused, key=lambda one: one.id)
-    return [f"{one.id}: {one.message or one.kafka_error}" for one in ordered]
+def _refused(opening: str, refused: Sequence[PartitionResult]) -> list[str]:
+    reasons = [
+        f"{one.id}: {one.message or one.kafka_error}"
+        for one in sorted(refused, key=lambda one: one.id)
+    ]
+    return [opening, *reasons] if reasons else []
 
 
 def _partitions(ids: Iterable[PartitionId]) -> str:

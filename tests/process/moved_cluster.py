@@ -21,6 +21,7 @@ from admin.capabilities.moves import (
     ResumeMoves,
     whole_plan,
 )
+from admin.cli.moves_text import refused
 from admin.client.admin_client import AdminClient
 from admin.client.producer import Producer
 from admin.model import Assignment, TopicDescription
@@ -231,7 +232,7 @@ class MovedCluster(KafkaCluster):
     async def alter(self, request: PauseMoves | ResumeMoves) -> None:
         """Pause the move, or let it go on."""
         changed = await self.client.ask(request)
-        assert not changed.has_refusals, changed
+        assert not list(refused(changed)), changed
 
     async def until_at_rest(self, move: int) -> DescribedMove:
         """Return once no step of the move, which is paused, is under way."""

@@ -287,7 +287,7 @@ def test_what_there_was_no_room_for_is_counted() -> None:
     )
     found = MovesChanged(partitions=(bad, done), partitions_accepted=3, partitions_refused=2)
     assert cancelled(found, dry_run=False).splitlines()[-1] == "and 2 more"
-    assert refused(found) == "Error: b-1: no\nand 1 more"
+    assert list(refused(found)) == ["Error: b-1: no", "and 1 more"]
     assert cancelled(MovesChanged(), dry_run=True) == "Nothing would be cancelled."
     assert rolled_back(1, MovesChanged(partitions_refused=1)) == ""
     assert rolled_back(1, MovesChanged()) == (

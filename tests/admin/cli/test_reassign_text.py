@@ -58,13 +58,17 @@ def test_what_was_not_started_is_listed_with_the_reason() -> None:
             topic="a", partition=0, kafka_error_code=3, kafka_error="U", message="no such"
         ),
     ]
-    assert (
-        not_started(refused) == "Error reassigning partition(s):\na-0: no such\norders-2: INVALID"
-    )
-    assert not_cancelled(refused).splitlines()[0] == "Error cancelling partition reassignments for:"
-    assert not_cancelled(refused[:1]) == (
-        "Error cancelling partition reassignment for:\norders-2: INVALID"
-    )
+    assert not_started(refused) == [
+        "Error reassigning partition(s):",
+        "a-0: no such",
+        "orders-2: INVALID",
+    ]
+    assert not_started([]) == []
+    assert not_cancelled(refused)[0] == "Error cancelling partition reassignments for:"
+    assert not_cancelled(refused[:1]) == [
+        "Error cancelling partition reassignment for:",
+        "orders-2: INVALID",
+    ]
 
 
 def test_the_status_of_every_planned_partition_is_told() -> None:
