@@ -10,110 +10,101 @@ for they are mostly misspelt.
 
 import difflib
 import json
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final, NoReturn
+from typing import Annotated, Any, Final, TypeVar
 
-from admin.capabilities.moves import PRIORITY_MAX, PRIORITY_MIN
+import msgspec
+from msgspec import Meta, Struct
+
+from admin.capabilities.moves import DryRun, Priority, Throttle
 from admin.capabilities.plan_steps import PLAN_FILE_VERSION
 from admin.capabilities.reassignments import BeginMove
+from admin.capabilities.schema import BrokerId, Partition
 from admin.model import Assignment, PartitionId, TopicDescription
-from admin.units import excerpt
+from admin.units import invalid_field
 from controller.move_requests import wrong_name
-from statemachine.limits import THROTTLE_BYTES_PER_S_MAX
 
 PLAN_BYTES_MAX: Final = 64 * 1024 * 1024
 ANY_LOG_DIR: Final = "any"
-ID_MAX: Final = 2**31 - 1
 NAMED_MAX: Final = 20
 """Partitions, brokers or faults that a message names one by one."""
-
-_PLAN_FIELDS: Final = ("version", "partitions")
-_MOVE_FIELDS: Final = (*_PLAN_FIELDS, "name", "priority", "throttle_bytes_per_s", "dry_run")
-_TOPICS_FIELDS: Final = ("version", "topics")
-_TOPIC_FIELDS: Final = ("topic",)
-_PARTITION_FIELDS: Final = ("topic", "partition", "replicas", "log_dirs")
 
 
 class InvalidPlan(ValueError):
     """The plan cannot be carried out as it stands; the message says what is wrong in it."""
 
 
+class _Entry(Partition, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The target of one partition in a file."""
+
+    replicas: tuple[BrokerId, ...]
+    log_dirs: tuple[str, ...] | None = None
+
+
+class _File(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    version: int = PLAN_FILE_VERSION
+
+
+class _Plan(_File, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    partitions: tuple[_Entry, ...]
+
+
+class _Move(_Plan, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A plan over HTTP, with the name and the limits of its move."""
+
+    name: str = ""
+    priority: Priority = 0
+    throttle_bytes_per_s: Throttle = 0
+    dry_run: DryRun = False
+
+
+class _Topic(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    topic: Annotated[str, Meta(min_length=1)]
+
+
+class _Topics(_File, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    topics: tuple[_Topic, ...]
+
+
+F = TypeVar("F", bound=_File)
+
+
 def parse_plan(text: str) -> tuple[Assignment, ...]:
     """The assignments in the order of the file, each partition once; raises `InvalidPlan`."""
-    return _assignments(_entries(_object(_json(text), "the plan", _PLAN_FIELDS), "the plan"))
+    return _assignments(_parse(text, _Plan).partitions)
 
 
 def parse_move(text: str) -> BeginMove:
-    """A plan with what it is to be known by beside it, as over HTTP; raises `InvalidPlan`.
+    """The request that begins the move of a plan over HTTP; raises `InvalidPlan`.
 
-    That is `name`, `priority`, `throttle_bytes_per_s` and `dry_run`; each may be left out.
+    `name`, `priority`, `throttle_bytes_per_s` and `dry_run` stand beside the plan; each may be left
+    out.
     """
-    found = _object(_json(text), "the plan", _MOVE_FIELDS)
-    dry_run = found.get("dry_run", False)
-    if not isinstance(dry_run, bool):
-        raise InvalidPlan(f"dry_run is {excerpt(dry_run)}; it is true or false")
-    return BeginMove(
-        assignments=_assignments(_entries(found, "the plan")),
-        name=_name(found.get("name", "")),
-        priority=priority_of(found.get("priority", 0)),
-        throttle_bytes_per_s=throttle_of(found.get("throttle_bytes_per_s", 0)),
-        dry_run=dry_run,
-    )
-
-
-def priority_of(value: Any) -> int:
-    """The priority of a move, as JSON has it; raises `InvalidPlan`."""
-    limits = f"a whole number from {PRIORITY_MIN} to {PRIORITY_MAX}"
-    return _whole(value, "priority", PRIORITY_MIN, PRIORITY_MAX, limits)
-
-
-def throttle_of(value: Any) -> int:
-    """The throttle of a move in bytes a second, as JSON has it; raises `InvalidPlan`."""
-    limits = f"a whole number from 1 to {THROTTLE_BYTES_PER_S_MAX}, or 0 for none"
-    return _whole(value, "throttle_bytes_per_s", 0, THROTTLE_BYTES_PER_S_MAX, limits)
-
-
-def _whole(value: Any, what: str, lowest: int, highest: int, right: str) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or not lowest <= value <= highest:
-        raise InvalidPlan(f"{what} is {excerpt(value)}; it must be {right}")
-    return value
-
-
-def _name(value: Any) -> str:
-    if not isinstance(value, str):
-        raise InvalidPlan(f"name is {excerpt(value)}; it is a text")
-    reason = wrong_name(value)
+    found = _parse(text, _Move)
+    reason = wrong_name(found.name)
     if reason is not None:
         raise InvalidPlan(reason)
-    return value
-
-
-def _assignments(entries: Sequence[Any]) -> tuple[Assignment, ...]:
-    if not entries:
-        raise InvalidPlan("Partition reassignment list cannot be empty")
-    assignments = tuple(_assignment(entry, place) for place, entry in enumerate(entries))
-    _check_repeats(assignments)
-    return assignments
+    return BeginMove(
+        assignments=_assignments(found.partitions),
+        name=found.name,
+        priority=found.priority,
+        throttle_bytes_per_s=found.throttle_bytes_per_s,
+        dry_run=found.dry_run,
+    )
 
 
 def parse_topics(text: str) -> tuple[str, ...]:
     """The topics that the file names, each once and in its order; raises `InvalidPlan`."""
-    entries = _entries(_object(_json(text), "the file", _TOPICS_FIELDS), "the file", "topics")
-    if not entries:
+    topics = tuple(each.topic for each in _parse(text, _Topics).topics)
+    if not topics:
         raise InvalidPlan("the list of topics is empty; name at least one")
-    topics = []
-    for place, entry in enumerate(entries):
-        what = f"topics[{place}]"
-        fields = _object(entry, what, _TOPIC_FIELDS)
-        if "topic" not in fields:
-            raise InvalidPlan(f'{what} has no field "topic"')
-        topics.append(_topic(fields["topic"], what))
     twice = sorted(set(_repeats(topics)))
     if twice:
         raise InvalidPlan(
             f"List of topics to reassign contains duplicate entries: {','.join(twice)}"
         )
-    return tuple(topics)
+    return topics
 
 
 def check_plan(
@@ -165,105 +156,67 @@ def render_plan(replicas: Mapping[PartitionId, Sequence[int]]) -> str:
     )
 
 
-def _entries(found: Mapping[str, Any], what: str, name: str = "partitions") -> list[Any]:
-    """The list of this name, which is there beside the version."""
-    version = found.get("version", PLAN_FILE_VERSION)
-    if version != PLAN_FILE_VERSION or isinstance(version, bool):
-        raise InvalidPlan(
-            f"Not supported version field value {excerpt(version)}; write {PLAN_FILE_VERSION}"
-        )
-    if name not in found:
-        raise InvalidPlan(f'{what} has no field "{name}"')
-    entries = found[name]
-    if not isinstance(entries, list):
-        raise InvalidPlan(f'"{name}" is {excerpt(entries)}; it must be a list')
-    return entries
-
-
-def _json(text: str) -> Any:
+def _parse(text: str, kind: type[F]) -> F:
+    """Return the file of this kind; raises `InvalidPlan`, which names the field that is wrong."""
     try:
-        return json.loads(text, object_pairs_hook=_unrepeated, parse_constant=_no_constant)
+        # First in Python: it names the line of a syntax error, and sees fields that are repeated.
+        json.loads(text, object_pairs_hook=_check_unrepeated, parse_int=str)
+        found = msgspec.json.decode(text, type=kind)
     except json.JSONDecodeError as error:
         where = f"line {error.lineno}, column {error.colno}"
         raise InvalidPlan(f"not valid JSON at {where}: {error.msg}") from None
-    except InvalidPlan:
-        raise
-    except ValueError:
-        # Python reads no number of thousands of digits.
-        raise InvalidPlan("a number in it has more digits than any id can have") from None
+    except msgspec.DecodeError as error:
+        raise InvalidPlan(invalid_field(error) + _hint(str(error), kind)) from None
     except RecursionError:
         raise InvalidPlan("its JSON is nested far deeper than a plan is") from None
-
-
-def _unrepeated(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for key, value in pairs:
-        if key in found:
-            raise InvalidPlan(f'the field "{key}" is there twice in one object')
-        found[key] = value
+    if found.version != PLAN_FILE_VERSION:
+        raise InvalidPlan(
+            f"Not supported version field value {found.version}; write {PLAN_FILE_VERSION}"
+        )
     return found
 
 
-def _no_constant(text: str) -> NoReturn:
-    raise InvalidPlan(f"not valid JSON: {text} is not a number")
+def _check_unrepeated(pairs: list[tuple[str, Any]]) -> None:
+    """Raise `InvalidPlan` for a field that an object has twice."""
+    for key in _repeats(key for key, _ in pairs):
+        raise InvalidPlan(f"the field {key!r} is there twice in one object")
 
 
-def _object(value: Any, what: str, fields: Sequence[str]) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise InvalidPlan(f"{what} is {excerpt(value)}; it must be an object")
-    for name in value:
-        if name not in fields:
-            # Whatever is longer than any field is not one that is misspelt.
-            near = difflib.get_close_matches(name, fields, n=1) if len(name) < 40 else []
-            hint = f'did you mean "{near[0]}"?' if near else f"known are {', '.join(fields)}"
-            raise InvalidPlan(f"{what} has an unknown field {excerpt(name)}; {hint}")
-    return value
+def _hint(message: str, kind: type[Struct]) -> str:
+    """Return the rest of a message about an unknown field: the field that was probably meant."""
+    unknown = re.search("unknown field `([^`]{1,40})`( - at)?", message)
+    if unknown is None:
+        return ""
+    entry = _Topic if kind is _Topics else _Entry
+    there = (entry if unknown[2] else kind).__struct_fields__
+    near = difflib.get_close_matches(unknown[1], there, n=1)
+    return f"; did you mean `{near[0]}`?" if near else f"; known are {', '.join(there)}"
 
 
-def _assignment(entry: Any, place: int) -> Assignment:
-    what = f"partitions[{place}]"
-    fields = _object(entry, what, _PARTITION_FIELDS)
-    for name in ("topic", "partition", "replicas"):
-        if name not in fields:
-            raise InvalidPlan(f'{what} has no field "{name}"')
-    topic = _topic(fields["topic"], what)
-    number = _id(fields["partition"], f"the partition of {what}")
-    id = PartitionId(topic, number)
-    replicas = fields["replicas"]
-    if not isinstance(replicas, list):
-        raise InvalidPlan(f"the replicas of {id} are {excerpt(replicas)}; they must be a list")
-    if not replicas:
+def _assignments(entries: Sequence[_Entry]) -> tuple[Assignment, ...]:
+    if not entries:
+        raise InvalidPlan("Partition reassignment list cannot be empty")
+    for each in entries:
+        _check_entry(each, PartitionId(each.topic, each.partition))
+    assignments = tuple(
+        [
+            Assignment(topic=each.topic, partition=each.partition, replicas=each.replicas)
+            for each in entries
+        ]
+    )
+    _check_repeats(assignments)
+    return assignments
+
+
+def _check_entry(entry: _Entry, id: PartitionId) -> None:
+    if not entry.replicas:
         raise InvalidPlan(f"Partition replica list cannot be empty: {id}")
-    brokers = tuple(_id(replica, f"a replica of {id}") for replica in replicas)
-    _check_log_dirs(fields.get("log_dirs"), id, brokers)
-    return Assignment(topic=topic, partition=number, replicas=brokers)
-
-
-def _topic(value: Any, what: str) -> str:
-    if not isinstance(value, str) or not value or not _is_unicode(value):
-        raise InvalidPlan(f"the topic of {what} is {excerpt(value)}; it must be a name")
-    return value
-
-
-def _is_unicode(text: str) -> bool:
-    """Return whether the text can be encoded: JSON can escape a lone surrogate."""
-    return not any("\ud800" <= character <= "\udfff" for character in text)
-
-
-def _id(value: Any, what: str) -> int:
-    return _whole(value, what, 0, ID_MAX, f"a whole number from 0 to {ID_MAX}")
-
-
-def _check_log_dirs(log_dirs: Any, id: PartitionId, brokers: Sequence[int]) -> None:
+    log_dirs = entry.log_dirs
     if log_dirs is None:
         return
-    if not isinstance(log_dirs, list) or not all(isinstance(one, str) for one in log_dirs):
-        raise InvalidPlan(f"the log_dirs of {id} are {excerpt(log_dirs)}; write a list of texts")
-    if len(log_dirs) != len(brokers):
-        raise InvalidPlan(
-            f"Size of replicas list {list(brokers)} is different from size of log dirs list "
-            f"{excerpt(log_dirs)} for partition {id}"
-        )
+    if len(log_dirs) != len(entry.replicas):
+        count = len(entry.replicas)
+        raise InvalidPlan(f"{id} has {count} replica(s) and {len(log_dirs)} log_dirs; name as many")
     for log_dir in log_dirs:
         if log_dir != ANY_LOG_DIR:
             raise InvalidPlan(

@@ -1,11 +1,9 @@
-"""Values as people write and read them: times, sizes, excerpts of JSON. Pure functions."""
+"""Values as people write and read them: times, sizes, errors of JSON. Pure functions."""
 
-import json
 import re
 from collections.abc import Mapping
-from itertools import islice
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Final
 
 _DURATIONS_MS: Final[Mapping[str, int]] = MappingProxyType(
     {"ms": 1, "s": 1_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
@@ -67,11 +65,8 @@ def show_size(size_bytes: int) -> str:
 
 SHOWN_CHARACTERS_MAX: Final = 60
 
-_ENCODER: Final = json.JSONEncoder()
 
-
-def excerpt(value: Any) -> str:
-    """The value as JSON, cut to `SHOWN_CHARACTERS_MAX` characters; no more of it is encoded."""
-    # Each piece is a character or more; encoding everything would follow every nesting.
-    text = "".join(islice(_ENCODER.iterencode(value), SHOWN_CHARACTERS_MAX + 1))
-    return text if len(text) <= SHOWN_CHARACTERS_MAX else f"{text[: SHOWN_CHARACTERS_MAX - 3]}..."
+def invalid_field(error: Exception) -> str:
+    """msgspec's message with the field in front: "priority: expected `int`, got `str`"."""
+    text, _, path = str(error).partition(" - at `$.")
+    return f"{path[:-1]}: {text[0].lower()}{text[1:]}" if path else text

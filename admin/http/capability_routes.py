@@ -13,12 +13,14 @@ from admin.capabilities.schema import Request, Route, json_of
 from admin.faults import Refused
 from admin.http.gateway import Gateway
 from admin.http.problems import HAS_KEY, REPEATED, Problem
-from admin.units import SHOWN_CHARACTERS_MAX
+from admin.units import invalid_field
 from controller.move_requests import wrong_key
 
 GATEWAY: Final = web.AppKey("gateway", Gateway)
 KEY_HEADER: Final = "Idempotency-Key"
 NUMBER_DIGITS_MAX: Final = 19
+SHOWN_CHARACTERS_MAX: Final = 60
+"""Of a name or an id that a message quotes."""
 LARGE_BYTES: Final = 256 * 1024
 """Of a body that is decoded in a thread; a smaller one takes a few milliseconds."""
 
@@ -119,7 +121,7 @@ def _typed(values: dict[str, Any], kind: type[Q], route: Route) -> Q:
     try:
         asked: Q = msgspec.convert(values, kind)
     except msgspec.ValidationError as error:
-        raise Problem(400, "Invalid request", _where(str(error))) from None
+        raise Problem(400, "Invalid request", invalid_field(error)) from None
     return asked
 
 
@@ -138,12 +140,6 @@ def _fields_in(body: bytes, known: Any) -> dict[str, Any]:
             right = f"there is {there}" if there else "the body is to be empty"
             raise Problem(400, "Invalid request", f"{_short(name)!r} is not known; {right}")
     return found
-
-
-def _where(message: str) -> str:
-    """msgspec's message with the field in front: "priority: expected `int`, got `str`"."""
-    text, _, path = message.partition(" - at `$.")
-    return f"{path[:-1]}: {text[0].lower()}{text[1:]}" if path else message
 
 
 def _in_path(text: str, type_: Any, field: str) -> Any:

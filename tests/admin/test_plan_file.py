@@ -51,12 +51,12 @@ def test_the_version_may_be_left_out() -> None:
             '{"version": 1,\n "partitions": [}',
             "not valid JSON at line 2, column 17: Expecting value",
         ),
-        ('{"version": NaN}', "not valid JSON: NaN is not a number"),
-        ('{"version": 1, "version": 1}', 'the field "version" is there twice in one object'),
+        ('{"version": NaN}', "JSON is malformed: invalid character (byte 12)"),
+        ('{"version": 1, "version": 1}', "the field 'version' is there twice in one object"),
         ("[" * 100_000, "its JSON is nested far deeper than a plan is"),
-        (f"[{'9' * 5_000}]", "a number in it has more digits than any id can have"),
-        ("[]", "the plan is []; it must be an object"),
-        ("{}", 'the plan has no field "partitions"'),
+        (f"[{'9' * 5_000}]", "Expected `object`, got `array`"),
+        ("[]", "Expected `object`, got `array`"),
+        ("{}", "Object missing required field `partitions`"),
     ],
 )
 def test_what_is_not_json_is_refused_with_its_place(text: str, message: str) -> None:
@@ -67,39 +67,45 @@ def test_however_deep_its_json_is_nested_it_is_refused_in_a_sentence() -> None:
     """What is read just so is shown from deeper in the program, and may be too deep for that."""
     for depth in range(800, 1_000, 3):
         nested = "[" * depth + "]" * depth
-        assert "nested far deeper" in refusal(nested) or "must be an object" in refusal(nested)
+        assert "nested far deeper" in refusal(nested) or "Expected `object`" in refusal(nested)
 
 
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
         (plan(entry(), version=2), "Not supported version field value 2; write 1"),
-        (plan(entry(), version=True), "Not supported version field value true; write 1"),
+        (plan(entry(), version=True), "version: expected `int`, got `bool`"),
         (plan(), "Partition reassignment list cannot be empty"),
-        ({"partitions": {}}, '"partitions" is {}; it must be a list'),
+        ({"partitions": {}}, "partitions: expected `array`, got `object`"),
         (
             plan(entry(), partition=[]),
-            'the plan has an unknown field "partition"; did you mean "partitions"?',
+            "Object contains unknown field `partition`; did you mean `partitions`?",
         ),
         (
             plan(entry(replica=[1])),
-            'partitions[0] has an unknown field "replica"; did you mean "replicas"?',
+            "partitions[0]: object contains unknown field `replica`; did you mean `replicas`?",
         ),
-        (plan(entry(xyz=1)), "known are topic, partition, replicas, log_dirs"),
-        (plan({"topic": "a", "replicas": [1]}), 'partitions[0] has no field "partition"'),
-        (plan(entry(), 7), "partitions[1] is 7; it must be an object"),  # type: ignore[arg-type]
-        (plan(entry(topic="")), 'the topic of partitions[0] is ""; it must be a name'),
-        (plan(entry(topic=3)), "the topic of partitions[0] is 3; it must be a name"),
+        (
+            plan(entry(xyz=1)),
+            "object contains unknown field `xyz`; known are topic, partition, replicas, log_dirs",
+        ),
+        (
+            plan({"topic": "a", "replicas": [1]}),
+            "partitions[0]: object missing required field `partition`",
+        ),
+        (plan(entry(), 7), "partitions[1]: expected `object`, got `int`"),  # type: ignore[arg-type]
+        (plan(entry(topic="")), "partitions[0].topic: expected `str` of length >= 1"),
+        (plan(entry(topic=3)), "partitions[0].topic: expected `str`, got `int`"),
         (
             plan(entry(partition=-1)),
-            "the partition of partitions[0] is -1; it must be a whole number",
+            "partitions[0].partition: expected `int` >= 0",
         ),
-        (plan(entry(partition="0")), 'the partition of partitions[0] is "0"; it must be a whole'),
-        (plan(entry(partition=True)), "the partition of partitions[0] is true; it must be a whole"),
-        (plan(entry(partition=2**31)), "it must be a whole number from 0 to 2147483647"),
+        (plan(entry(partition="0")), "partitions[0].partition: expected `int`, got `str`"),
+        (plan(entry(partition=True)), "partitions[0].partition: expected `int`, got `bool`"),
+        (plan(entry(partition=2**31)), "partitions[0].partition: expected `int` <= 2147483647"),
         (plan(entry(replicas=[])), "Partition replica list cannot be empty: orders-0"),
-        (plan(entry(replicas="101")), 'the replicas of orders-0 are "101"; they must be a list'),
-        (plan(entry(replicas=[1.5])), "a replica of orders-0 is 1.5; it must be a whole number"),
+        (plan(entry(replicas="101")), "partitions[0].replicas: expected `array`, got `str`"),
+        (plan(entry(replicas=[1.5])), "partitions[0].replicas[0]: expected `int`, got `float`"),
         (
             plan(entry(), entry()),
             "Partition reassignment contains duplicate topic partitions: orders-0",
@@ -111,9 +117,9 @@ def test_however_deep_its_json_is_nested_it_is_refused_in_a_sentence() -> None:
         ),
         (
             plan(entry(log_dirs=["any"])),
-            "Size of replicas list [101, 102] is different from size of",
+            "orders-0 has 2 replica(s) and 1 log_dirs; name as many",
         ),
-        (plan(entry(log_dirs="any")), 'the log_dirs of orders-0 are "any"; write a list of texts'),
+        (plan(entry(log_dirs="any")), "partitions[0].log_dirs: expected `array | null`, got `str`"),
         (
             plan(entry(log_dirs=["any", "/d1"])),
             'orders-0 names the log dir "/d1"; a broker has one',
@@ -238,20 +244,20 @@ def test_a_plan_over_http_may_say_how_its_move_is_to_be_known() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (move(name=7), "name is 7; it is a text"),
+        (move(name=7), "name: expected `str`, got `int`"),
         (move(name="x" * 256), "the name of a move has at most 255 characters, not 256"),
         (move(name="a\nb"), "has characters that cannot be shown"),
         (
             '{"name": "\\ud800", "partitions": [{"topic": "a", "partition": 0, "replicas": [1]}]}',
-            "has characters that cannot be shown",
+            "JSON is malformed: unexpected end of escaped utf-16 surrogate pair",
         ),
         (
             move(priority=2**31),
-            "priority is 2147483648; it must be a whole number from -2147483648",
+            "priority: expected `int` <= 2147483647",
         ),
-        (move(priority=True), "priority is true; it must be a whole number"),
-        (move(dry_run="yes"), 'dry_run is "yes"; it is true or false'),
-        (move(nmae="x"), 'the plan has an unknown field "nmae"; did you mean "name"?'),
+        (move(priority=True), "priority: expected `int`, got `bool`"),
+        (move(dry_run="yes"), "dry_run: expected `bool`, got `str`"),
+        (move(nmae="x"), "Object contains unknown field `nmae`; did you mean `name`?"),
         ('{"name": "x", "partitions": []}', "Partition reassignment list cannot be empty"),
     ],
 )
@@ -263,7 +269,7 @@ def test_what_a_move_cannot_be_known_by_is_refused(text: str, message: str) -> N
 
 def test_the_file_of_the_command_has_no_fields_of_a_move() -> None:
     """There they are options."""
-    assert 'the plan has an unknown field "priority"' in refusal(plan(entry(), priority=1))
+    assert "unknown field `priority`" in refusal(plan(entry(), priority=1))
 
 
 def test_topics_come_in_the_order_of_the_file() -> None:
@@ -273,15 +279,18 @@ def test_topics_come_in_the_order_of_the_file() -> None:
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ([], "the file is []; it must be an object"),
+        ([], "Expected `object`, got `array`"),
         ({"topics": []}, "the list of topics is empty; name at least one"),
-        ({"topics": "a"}, '"topics" is "a"; it must be a list'),
+        ({"topics": "a"}, "topics: expected `array`, got `str`"),
         ({"version": 2, "topics": []}, "Not supported version field value 2; write 1"),
-        ({"version": 1}, 'the file has no field "topics"'),
-        ({"topics": ["a"]}, 'topics[0] is "a"; it must be an object'),
-        ({"topics": [{}]}, 'topics[0] has no field "topic"'),
-        ({"topics": [{"topic": ""}]}, 'the topic of topics[0] is ""; it must be a name'),
-        ({"topics": [{"name": "a"}]}, 'topics[0] has an unknown field "name"; known are topic'),
+        ({"version": 1}, "Object missing required field `topics`"),
+        ({"topics": ["a"]}, "topics[0]: expected `object`, got `str`"),
+        ({"topics": [{}]}, "topics[0]: object missing required field `topic`"),
+        ({"topics": [{"topic": ""}]}, "topics[0].topic: expected `str` of length >= 1"),
+        (
+            {"topics": [{"name": "a"}]},
+            "topics[0]: object contains unknown field `name`; known are topic",
+        ),
         (
             {"topics": [{"topic": "b"}, {"topic": "a"}, {"topic": "b"}]},
             "List of topics to reassign contains duplicate entries: b",

@@ -184,10 +184,10 @@ async def test_of_a_large_plan_the_three_that_are_wrong_are_told(tmp_path: Path)
         ([("Idempotency-Key", "é")], {}, "has other characters than printable ASCII"),
         ([("Idempotency-Key", "a"), ("Idempotency-Key", "b")], {}, "is there 2 times; give one"),
         ([], {"name": "x" * 256}, "the name of a move has at most 255 characters, not 256"),
-        ([], {"name": 7}, "name is 7; it is a text"),
-        ([], {"priority": 2**31}, "priority is 2147483648; it must be a whole number from"),
-        ([], {"dry_run": 1}, "dry_run is 1; it is true or false"),
-        ([], {"throttel": 1}, 'the plan has an unknown field "throttel"'),
+        ([], {"name": 7}, "name: expected `str`, got `int`"),
+        ([], {"priority": 2**31}, "priority: expected `int` <= 2147483647"),
+        ([], {"dry_run": 1}, "dry_run: expected `bool`, got `int`"),
+        ([], {"throttel": 1}, "unknown field `throttel`; known are version"),
     ],
 )
 async def test_what_a_move_cannot_be_known_by_is_a_problem_in_one_sentence(
