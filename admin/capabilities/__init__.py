@@ -8,12 +8,11 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from admin.capabilities import brokers, decommission, moves, plans, quorum, reassignments
-from admin.capabilities.schema import Context, Request, encode, refused
+from admin.capabilities.schema import Context, Request, check, encode
 from admin.faults import Refused
-from controller.move_requests import wrong_key
 from controller.service import Service
 from quorum.protocol.errors import RequestRefused
-from statemachine.errors import Error, Refusal
+from statemachine.errors import Error
 
 A = TypeVar("A")
 
@@ -72,10 +71,7 @@ async def carry_out(request: Request[A], context: Context) -> A:
     """Carry out a request on this node; raises `Refused` or `NotActive`."""
     if context.stale and not (request.may_be_stale() or request.LOCAL):
         raise Refused(request.failing(), Error.INVALID_REQUEST.code, "only what reads may be stale")
-    key: str = getattr(request, "key", "")
-    wrong = wrong_key(key) if key else None
-    if wrong is not None:
-        raise refused(request, Refusal(Error.INVALID_REQUEST, wrong))
+    check(request)
     try:
         answer: A = await request.answer(context)
     except RequestRefused as error:

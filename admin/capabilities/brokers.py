@@ -14,6 +14,7 @@ from admin.capabilities.schema import (
     Result,
     Route,
     names_of,
+    twice,
     unless_refused,
 )
 from statemachine.brokers.registration import BrokerRegistration
@@ -68,13 +69,12 @@ class ListBrokers(Request[Brokers], frozen=True, kw_only=True):
 
     async def answer(self, context: Context) -> Brokers:
         return await context.read(
-            self,
             lambda image: Brokers(
                 as_of_offset=image.end_offset,
                 brokers=tuple(
                     [Broker(**_fields(image, each)) for _, each in sorted(image.brokers.items())]
                 ),
-            ),
+            )
         )
 
 
@@ -89,7 +89,7 @@ class DescribeBroker(Request[DescribedBroker], frozen=True, kw_only=True):
     FAILING = "broker {0.broker_id} cannot be described"
 
     async def answer(self, context: Context) -> DescribedBroker:
-        return await context.read(self, lambda image: _one(image, self.broker_id))
+        return await context.read(lambda image: _one(image, self.broker_id))
 
 
 class BrokerResult(Result, frozen=True, kw_only=True):
@@ -195,11 +195,16 @@ class SafeToStop(Request[Safety], frozen=True, kw_only=True):
     def failing(self) -> str:
         return f"whether {names_of('broker', self.broker_ids)} may stop cannot be said"
 
+    def contradiction(self) -> str | None:
+        if not self.broker_ids:
+            return "no broker is named; name at least one"
+        return twice(self.broker_ids)
+
     async def answer(self, context: Context) -> Safety:
         found = await context.service.read_long(
             lambda image: _judged(image, self.broker_ids), stale=context.stale
         )
-        judgement = unless_refused(self, found.value)
+        judgement = unless_refused(found.value)
         return Safety(
             safe=not judgement.hurt_count,
             as_of_offset=found.offset,
@@ -251,10 +256,6 @@ def _one(image: Image, broker_id: int) -> DescribedBroker | Refusal:
 
 def _judged(image: Image, broker_ids: Sequence[int]) -> Slices[Judgement | Refusal]:
     """Judge the partitions of brokers; a broker that is not registered is never called safe."""
-    if not broker_ids:
-        return Refusal(Error.INVALID_REQUEST, "no broker is named; name at least one")
-    if len(set(broker_ids)) != len(broker_ids):
-        return Refusal(Error.INVALID_REQUEST, "a broker is named twice; name each once")
     for broker_id in broker_ids:
         if broker_id not in image.brokers:
             return _unknown(broker_id)

@@ -26,11 +26,19 @@ from admin.capabilities.plan_steps import (
     in_pieces,
     planned,
     shares,
+)
+from admin.capabilities.schema import (
+    BrokerId,
+    Context,
+    IdempotencyKey,
+    Route,
+    names_of,
+    refused,
     twice,
 )
-from admin.capabilities.schema import BrokerId, Context, IdempotencyKey, Route, names_of
 from admin.model import PartitionId
 from controller.apis.reassignments import MoveAnswer
+from quorum.protocol.errors import RequestRefused
 from statemachine.commands import (
     BeginMove,
     BrokersCordoned,
@@ -41,7 +49,7 @@ from statemachine.commands import (
     ReassignmentAltered,
     UnregisterBroker,
 )
-from statemachine.errors import Error, Refusal
+from statemachine.errors import Error
 from statemachine.limits import REFUSED_SHOWN_MAX
 from statemachine.reassignment.planner.outcome import loads_before_and_after
 from statemachine.reassignment.planner.placing import Assignment
@@ -97,13 +105,13 @@ class DecommissionBrokers(NewMove[PlanResult], PlanRequest, frozen=True, kw_only
             return "nothing is unregistered by what changes nothing; leave it out"
         return twice(self.broker_ids)
 
-    async def carry_out(self, context: Context) -> PlanResult | Refusal:
+    async def carry_out(self, context: Context) -> PlanResult:
         service, brokers = context.service, self.broker_ids
         pieces, begun = Pieces(context, self, self.key), Begun()
         begun.take(await pieces.done_before(BeginMove(reassignments=())))
         unknown = [] if pieces.is_over else await _never_there(context, brokers)
         if unknown:
-            return _unknown(unknown)
+            raise _unknown(unknown)
         before, wanted = await begun_before(context, begun.moves)
         seen = (await service.read(ground)).value
         cordoned: list[int] = []
@@ -167,7 +175,7 @@ class RecommissionBrokers(PlanRequest, frozen=True, kw_only=True):
     def contradiction(self) -> str | None:
         return twice(self.broker_ids)
 
-    async def carry_out(self, context: Context) -> PlanResult | Refusal:
+    async def carry_out(self, context: Context) -> PlanResult:
         service, brokers = context.service, self.broker_ids
         pieces = Pieces(context, self, self.key)
         answers = await pieces.done_before(CancelMoves())
@@ -209,11 +217,11 @@ async def _never_there(context: Context, brokers: Sequence[int]) -> list[int]:
     return sorted(left)
 
 
-def _unknown(brokers: Sequence[int]) -> Refusal:
+def _unknown(brokers: Sequence[int]) -> RequestRefused:
     several = len(brokers) > 1
     words = f"Broker ID{'s' if several else ''} {', '.join(map(str, brokers))}"
     reason = f"{words} {'are' if several else 'is'} not currently registered"
-    return Refusal(Error.BROKER_ID_NOT_REGISTERED, reason)
+    return refused(Error.BROKER_ID_NOT_REGISTERED, reason)
 
 
 def _move(request: DecommissionBrokers, brokers: Sequence[int]) -> BeginMove:

@@ -2,7 +2,7 @@
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Annotated, Any, Final, Generic, TypeVar
+from typing import Annotated, Any, ClassVar, Final, Generic, TypeVar
 
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType, convert
@@ -15,12 +15,12 @@ from admin.capabilities.schema import (
     IdempotencyKey,
     MoveId,
     Partition,
+    PartitionNumber,
     Request,
     Result,
     Route,
     names_of,
     refused,
-    unless_refused,
 )
 from admin.model import PartitionId
 from controller.apis.reassignments import PARTITIONS_SHOWN_MAX, MoveAnswer, MoveCommand, alter_moves
@@ -279,12 +279,11 @@ class ListMoves(Request[Moves], frozen=True, kw_only=True):
 
     async def answer(self, context: Context) -> Moves:
         return await context.read(
-            self,
             lambda image: Moves(
                 as_of_offset=image.end_offset,
                 all_paused=_pause(image),
                 moves=tuple([_move(each) for each in summaries(image)]),
-            ),
+            )
         )
 
 
@@ -299,7 +298,7 @@ class DescribeMove(Request[DescribedMove], frozen=True, kw_only=True):
 
     async def answer(self, context: Context) -> DescribedMove:
         told = context.service.controller.reported_copies()
-        return await context.read(self, lambda image: described(image, self.move_id, told))
+        return await context.read(lambda image: described(image, self.move_id, told))
 
 
 class DescribeMovePartitions(Request[MovePartitions], frozen=True, kw_only=True):
@@ -318,11 +317,26 @@ class DescribeMovePartitions(Request[MovePartitions], frozen=True, kw_only=True)
     FAILING = "the partitions of move {0.move_id} cannot be described"
 
     async def answer(self, context: Context) -> MovePartitions:
-        after = None if self.page_token is None else unless_refused(self, _place(self))
         told = context.service.controller.reported_copies()
         return await context.read(
-            self, lambda image: page(image, self.move_id, after, self.page_size, told)
+            lambda image: page(image, self.move_id, self.after, self.page_size, told)
         )
+
+    def contradiction(self) -> str | None:
+        try:
+            _ = self.after
+        except ValueError:
+            right = "take next_page_token from the page before"
+            return f"page_token {self.page_token!r} is none of ours; {right}"
+        return None
+
+    @property
+    def after(self) -> tuple[str, int] | None:
+        """The topic and number of the partition in front of the page; raises `ValueError`."""
+        if self.page_token is None:
+            return None
+        place = urlsafe_b64decode(self.page_token + "=" * (-len(self.page_token) % 4))
+        return msgspec.json.decode(place, type=tuple[str, PartitionNumber])
 
 
 class DescribeMovePlan(Request[MovePlan], frozen=True, kw_only=True):
@@ -338,7 +352,7 @@ class DescribeMovePlan(Request[MovePlan], frozen=True, kw_only=True):
     FAILING = "the plan of move {0.move_id} cannot be had"
 
     async def answer(self, context: Context) -> MovePlan:
-        return await context.read(self, lambda image: plan(image, self.move_id, self.part))
+        return await context.read(lambda image: plan(image, self.move_id, self.part))
 
 
 class _ChangeMoves(Request[MovesChanged], frozen=True, kw_only=True):
@@ -352,10 +366,24 @@ class _NamesMoves(_ChangeMoves, frozen=True, kw_only=True):
     moves: tuple[MoveId, ...] = ()
     everything: Annotated[bool, Meta(description="All moves, or all that is under way")] = False
 
+    NAMEABLE: ClassVar = "moves"
+
     @property
     def named(self) -> str:
         """The moves in a sentence."""
         return names_of("move", self.moves) if self.moves else "the moves"
+
+    @property
+    def parts(self) -> tuple[object, ...]:
+        """All that is named."""
+        return self.moves
+
+    def contradiction(self) -> str | None:
+        if self.everything and self.parts:
+            return "everything is asked for, and parts of it by name; ask for one of them"
+        if not (self.everything or self.parts):
+            return f"nothing is named; name {self.NAMEABLE}, or ask for everything"
+        return None
 
     @property
     def all_or_moves(self) -> tuple[MoveId, ...] | None:
@@ -411,6 +439,12 @@ class CancelMoves(_NamesMoves, frozen=True, kw_only=True):
         Route("DELETE", f"{BASE}/{{id}}", id="moves", query=("dry_run",)),
     )
 
+    NAMEABLE = "moves, topics or partitions"
+
+    @property
+    def parts(self) -> tuple[object, ...]:
+        return (*self.moves, *self.topics, *self.partitions)
+
     def failing(self) -> str:
         if not (self.everything or self.moves):
             return "what is under way of these topics and partitions cannot be cancelled"
@@ -454,47 +488,29 @@ class AlterMove(_ChangeMoves, frozen=True, kw_only=True):
     FAILING = "move {0.move_id} cannot be altered"
 
     async def answer(self, context: Context) -> MovesChanged:
-        changes = {
-            name: value
-            for name, value in (
-                ("priority", self.priority),
-                ("throttle_bytes_per_s", self.throttle_bytes_per_s),
-            )
-            if value is not UNSET
-        }
-        if not changes:
-            wrong = "nothing is to be changed; give a priority, a throttle_bytes_per_s, or both"
-            raise refused(self, Refusal(Error.INVALID_REQUEST, wrong))
-        return await _change(self, context, AlterCommand(move_id=self.move_id, **changes))
+        priority, throttle = self.priority, self.throttle_bytes_per_s
+        command = AlterCommand(
+            move_id=self.move_id,
+            priority=None if priority is UNSET else priority,
+            throttle_bytes_per_s=None if throttle is UNSET else throttle,
+        )
+        return await _change(self, context, command)
+
+    def contradiction(self) -> str | None:
+        if self.priority is UNSET and self.throttle_bytes_per_s is UNSET:
+            return "nothing is to be changed; give a priority, a throttle_bytes_per_s, or both"
+        return None
 
 
 async def _change(request: _ChangeMoves, context: Context, command: MoveCommand) -> MovesChanged:
-    wrong = _contradiction(request)
-    if wrong is not None:
-        raise refused(request, Refusal(Error.INVALID_REQUEST, wrong))
-    answer = await alter_moves(context.service, context.who, command, request.key)
-    return unless_refused(request, changed(answer))
-
-
-def _contradiction(request: _ChangeMoves) -> str | None:
-    """Return what is named twice or not at all, or None."""
-    if not isinstance(request, _NamesMoves):
-        return None
-    parts, more = False, ""
-    if isinstance(request, CancelMoves):
-        parts, more = bool(request.topics or request.partitions), ", topics or partitions"
-    if request.everything and (request.moves or parts):
-        return "everything is asked for, and parts of it by name; ask for one of them"
-    if not (request.everything or request.moves or parts):
-        return f"nothing is named; name moves{more}, or ask for everything"
-    return None
+    return changed(await alter_moves(context.service, context.who, command, request.key))
 
 
 # --- from the image and the state machine's answers ----------------------------------------------
 
 
-def changed(answer: MoveAnswer) -> MovesChanged | Refusal:
-    """The results of a command, or the reason why none of it was done."""
+def changed(answer: MoveAnswer) -> MovesChanged:
+    """The results of a command; raises `RequestRefused` if none of it was done."""
     match answer:
         case MovesAltered():
             return MovesChanged(moves=_of_moves(answer), repeated=answer.repeated)
@@ -511,7 +527,7 @@ def changed(answer: MoveAnswer) -> MovesChanged | Refusal:
             )
         case MoveStarted():
             if answer.error is not Error.NONE:
-                return Refusal(answer.error, answer.message)
+                raise refused(answer.error, answer.message)
             told = (*answer.refused, *answer.foreseen)[:OUTCOMES_TOLD_MAX]
             return MovesChanged(
                 partitions=tuple([outcome_of(each) for each in told]),
@@ -634,16 +650,6 @@ def _token(last: MovingPartition) -> str:
     """The token of the page behind this partition; it stays right when the partition is gone."""
     place = msgspec.json.encode([last.topic, last.partition])
     return urlsafe_b64encode(place).decode().rstrip("=")
-
-
-def _place(request: DescribeMovePartitions) -> tuple[str, int] | Refusal:
-    token = request.page_token or ""
-    try:
-        place = urlsafe_b64decode(token + "=" * (-len(token) % 4))
-        return msgspec.json.decode(place, type=tuple[str, Annotated[int, Meta(ge=0, lt=2**31)]])
-    except ValueError:
-        wrong = f"page_token {token!r} is none of ours; take next_page_token from the page before"
-        return Refusal(Error.INVALID_REQUEST, wrong)
 
 
 def _pause(image: Image) -> Pause | None:

@@ -22,21 +22,18 @@ from admin.capabilities.schema import (
     Context,
     Request,
     json_of,
-    refused,
-    unless_refused,
 )
-from admin.faults import Refused
 from admin.model import PartitionId
 from controller.apis import reassignments
 from controller.move_requests import fingerprint
 from controller.service import Service
+from quorum.protocol.errors import RequestRefused
 from statemachine.commands import (
     BeginMove,
     CancelMoves,
     MoveStarted,
     Reassignment,
 )
-from statemachine.errors import Error, Refusal
 from statemachine.image.image import Image
 from statemachine.reassignment.planner.outcome import Load, outcome
 from statemachine.reassignment.planner.placing import Assignment, Racks
@@ -150,26 +147,14 @@ class PlanResult(
 class PlanRequest(Request[PlanResult], frozen=True, kw_only=True):
     """A request to plan."""
 
-    def contradiction(self) -> str | None:
-        """Return the contradiction in the request, with what would be right, or None."""
-        raise NotImplementedError
-
-    async def carry_out(self, context: Context) -> PlanResult | Refusal:
+    async def carry_out(self, context: Context) -> PlanResult:
         """Plan and begin the moves. Without a plan the result has the reason: no refusal."""
         raise NotImplementedError
 
     async def answer(self, context: Context) -> PlanResult:
-        wrong = self.contradiction()
-        if wrong is not None:
-            raise refused(self, Refusal(Error.INVALID_REQUEST, wrong))
         # One plan at a time.
         async with context.service.planning:
-            return unless_refused(self, await self.carry_out(context))
-
-
-def twice(brokers: Sequence[int]) -> str | None:
-    """Return the reason to refuse a list that names a broker twice, or None."""
-    return "a broker is named twice; name each once" if len(set(brokers)) < len(brokers) else None
+            return await self.carry_out(context)
 
 
 # --- JSON --------------------------------------------------------------------------------------
@@ -256,7 +241,7 @@ class Pieces:
     async def done_before(self, nothing: BeginMove | CancelMoves) -> list[reassignments.MoveAnswer]:
         """The answers of the pieces that an earlier attempt has done, each repeated for `nothing`.
 
-        Raises `Refused` if the key belongs to another request.
+        Raises `RequestRefused` if the key belongs to another request.
         """
         if not self._key:
             return []
@@ -354,7 +339,7 @@ async def begun_before(context: Context, moves: Sequence[int]) -> tuple[Assignme
     plan: dict[tuple[str, int], Replicas] = {}
     for move_id in moves:
         # A move that ended long ago is not listed any more.
-        with suppress(Refused):
+        with suppress(RequestRefused):
             found = await whole_plan(lambda part: part.answer(context), move_id)
             current.update(found.originals.items())
             plan.update(found.targets.items())

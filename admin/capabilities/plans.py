@@ -17,12 +17,11 @@ from admin.capabilities.plan_steps import (
     foreseen,
     in_pieces,
     planned,
-    twice,
 )
-from admin.capabilities.schema import BrokerId, Context, Route, names_of
+from admin.capabilities.schema import BrokerId, Context, Route, names_of, refused, twice
 from controller.service import Service
 from statemachine.commands import BeginMove
-from statemachine.errors import Error, Refusal
+from statemachine.errors import Error
 from statemachine.limits import PLANNED_PARTITIONS_MAX
 from statemachine.reassignment.planner.placing import Assignment, Racks
 from statemachine.reassignment.planner.plans import Unplanned, generate, with_factor
@@ -54,21 +53,14 @@ class GeneratePlan(PlanRequest, frozen=True, kw_only=True):
     FAILING = "no plan can be made"
 
     def contradiction(self) -> str | None:
-        return _contradiction(self)
+        return _contradiction(self.topics, self.brokers)
 
-    async def carry_out(self, context: Context) -> PlanResult | Refusal:
+    async def carry_out(self, context: Context) -> PlanResult:
         service = context.service
         seen = (await service.read(ground)).value
-        onto = _onto(seen, self)
-        if isinstance(onto, Refusal):
-            return onto
+        onto = _onto(seen, self.brokers)
         racks = _racks(seen, onto, heeded=self.rack_aware)
-        if isinstance(racks, Refusal):
-            return racks
-        standing = await _standing(service, self.topics)
-        if isinstance(standing, Refusal):
-            return standing
-        current, moving = standing
+        current, moving = await _standing(service, self.topics)
         if moving:
             return PlanResult(reason=_moving(moving))
         closed = [each for each in onto if each not in seen.takers]
@@ -99,9 +91,9 @@ class ChangeReplicationFactor(NewMove[PlanResult], PlanRequest, frozen=True, kw_
     FAILING = "the replication factor cannot be changed"
 
     def contradiction(self) -> str | None:
-        return _contradiction(self)
+        return _contradiction(self.topics, self.brokers)
 
-    async def carry_out(self, context: Context) -> PlanResult | Refusal:
+    async def carry_out(self, context: Context) -> PlanResult:
         service = context.service
         seen = (await service.read(ground)).value
         racks: Racks = seen.racks if self.rack_aware else dict.fromkeys(seen.racks)
@@ -110,13 +102,8 @@ class ChangeReplicationFactor(NewMove[PlanResult], PlanRequest, frozen=True, kw_
         before, plan = await begun_before(context, begun.moves)
         if pieces.is_over:
             return await _factor_told(begun, before, plan, racks, repeated=True)
-        onto = _onto(seen, self)
-        if isinstance(onto, Refusal):
-            return onto
-        standing = await _standing(service, self.topics)
-        if isinstance(standing, Refusal):
-            return standing
-        current, underway = standing
+        onto = _onto(seen, self.brokers)
+        current, underway = await _standing(service, self.topics)
         left = {each: had for each, had in current.items() if each not in plan}
         moving = [each for each in underway if each in left]
         if moving:
@@ -136,15 +123,14 @@ class ChangeReplicationFactor(NewMove[PlanResult], PlanRequest, frozen=True, kw_
         return await _factor_told(begun, {**left, **before}, {**plan, **more}, racks)
 
 
-def _contradiction(request: GeneratePlan | ChangeReplicationFactor) -> str | None:
-    named, topics = request.brokers, request.topics
+def _contradiction(topics: Sequence[str] | None, brokers: Sequence[int] | None) -> str | None:
     if topics is not None and len(set(topics)) != len(topics):
         return "a topic is named twice; name each once"
     if topics == ():
         return "no topic is named; name at least one, or none at all for all of them"
-    if named == ():
+    if brokers == ():
         return "no broker is named; name at least one, or none at all for all that take replicas"
-    return twice(named or ())
+    return twice(brokers or ())
 
 
 async def _factor_told(
@@ -162,27 +148,27 @@ async def _factor_told(
     )
 
 
-def _onto(seen: Ground, request: GeneratePlan | ChangeReplicationFactor) -> Sequence[int] | Refusal:
+def _onto(seen: Ground, brokers: Sequence[int] | None) -> Sequence[int]:
     """The brokers that may have what is planned; all that take replicas unless some are named."""
-    if request.brokers is None:
+    if brokers is None:
         return seen.takers
-    unknown = [each for each in request.brokers if each not in seen.racks]
+    unknown = [each for each in brokers if each not in seen.racks]
     if unknown:
         there = f"the brokers are {', '.join(map(str, seen.racks)) or 'none'}"
         what = "are not registered" if len(unknown) > 1 else "is not registered"
-        return Refusal(
+        raise refused(
             Error.BROKER_ID_NOT_REGISTERED, f"{names_of('broker', unknown)} {what}; {there}"
         )
-    dead = [each for each in request.brokers if each not in seen.live]
+    dead = [each for each in brokers if each not in seen.live]
     if dead:
         what = "are not alive" if len(dead) > 1 else "is not alive"
-        return Refusal(
+        raise refused(
             Error.INVALID_REQUEST, f"{names_of('broker', dead)} {what}; leave out who cannot copy"
         )
-    return request.brokers
+    return brokers
 
 
-def _racks(seen: Ground, onto: Sequence[int], *, heeded: bool) -> Racks | Refusal:
+def _racks(seen: Ground, onto: Sequence[int], *, heeded: bool) -> Racks:
     if not heeded:
         return dict.fromkeys(onto)
     racks = {each: seen.racks[each] for each in onto}
@@ -192,11 +178,11 @@ def _racks(seen: Ground, onto: Sequence[int], *, heeded: bool) -> Racks | Refusa
         reason = (
             f"{names_of('broker', without)} {has} no rack, and others have one; plan without racks"
         )
-        return Refusal(Error.INVALID_REQUEST, reason)
+        raise refused(Error.INVALID_REQUEST, reason)
     return racks
 
 
-async def _standing(service: Service, topics: Sequence[str] | None) -> Standing | Refusal:
+async def _standing(service: Service, topics: Sequence[str] | None) -> Standing:
     """Return the replicas of the partitions to plan for, and those under reassignment."""
     names = topics
     if names is None:
@@ -210,7 +196,7 @@ async def _standing(service: Service, topics: Sequence[str] | None) -> Standing 
         if isinstance(piece, NoTopic):
             if topics is not None:
                 reason = f"there is no topic {piece.name}"
-                return Refusal(Error.UNKNOWN_TOPIC_OR_PARTITION, reason)
+                raise refused(Error.UNKNOWN_TOPIC_OR_PARTITION, reason)
             # It has been deleted since.
             at = at[0] + 1, 0
             continue

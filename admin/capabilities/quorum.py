@@ -6,7 +6,6 @@ from typing import Annotated, Final
 from msgspec import Meta, Struct
 
 from admin.capabilities.schema import Answer, AsOfOffset, Context, Request, Route, refused
-from admin.faults import Refused
 from controller.quorum_description import (
     QuorumDescription,
     ReplicaInfo,
@@ -19,7 +18,8 @@ from quorum.core.limits import VOTERS_MAX
 from quorum.core.messages import AlterQuorumRequest, ChangeResponse
 from quorum.core.vocabulary import NO_DIRECTORY, ReplicaId, ReplicaKey, uuid_to_text
 from quorum.log.meta_properties import uuid_from_text
-from statemachine.errors import Error, Refusal
+from quorum.protocol.errors import RequestRefused
+from statemachine.errors import Error
 from statemachine.vocabulary import NO_LEADER
 
 STATUS: Final = "metadata-quorum describe --status"
@@ -195,16 +195,16 @@ class AlterVoters(Request[Voters], frozen=True, kw_only=True):
     async def answer(self, context: Context) -> Voters:
         target = None
         if self.target_voters is not None:
-            target = tuple(_key(self, each) for each in self.target_voters)
+            target = tuple(map(_key, self.target_voters))
             ids = [each.id for each in target]
             twice = next((each for each in ids if ids.count(each) > 1), None)
             if twice is not None:
-                raise _invalid(self, f"target_voters names {twice} twice")
+                raise refused(Error.INVALID_REQUEST, f"target_voters names {twice} twice")
         response = await context.service.want_voters(
             context.who, AlterQuorumRequest(target=target, timeout_ms=context.timeout_ms)
         )
         if response.error:
-            raise Refused(self.failing(), response.error, response.text)
+            raise RequestRefused(response.error, response.text)
         return _voters(await context.service.describe_quorum())
 
 
@@ -229,7 +229,7 @@ class TransferLead(Request[LeadTransfer], frozen=True, kw_only=True):
         to = None if self.to is None else ReplicaId(self.to)
         found = await context.service.transfer_leadership(context.who, to)
         if isinstance(found, ChangeResponse):
-            raise Refused(self.failing(), found.error, found.text)
+            raise RequestRefused(found.error, found.text)
         return LeadTransfer(
             leader_id=found.leader_id,
             leader_epoch=found.leader_epoch,
@@ -287,14 +287,10 @@ def _voters(found: QuorumDescription) -> Voters:
     )
 
 
-def _key(request: AlterVoters, voter: int | Voter) -> ReplicaKey:
+def _key(voter: int | Voter) -> ReplicaKey:
     if isinstance(voter, int):
         return ReplicaKey(ReplicaId(voter), NO_DIRECTORY)
     try:
         return ReplicaKey(ReplicaId(voter.id), uuid_from_text(voter.directory_id))
     except ValueError as error:
-        raise _invalid(request, f"directory_id: {error}") from error
-
-
-def _invalid(request: AlterVoters, reason: str) -> Refused:
-    return refused(request, Refusal(Error.INVALID_REQUEST, reason))
+        raise refused(Error.INVALID_REQUEST, f"directory_id: {error}") from error

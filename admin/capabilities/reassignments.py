@@ -22,11 +22,10 @@ from admin.capabilities.schema import (
     Context,
     Request,
     known,
-    refused,
 )
 from admin.model import Assignment
 from controller.apis.reassignments import read_reassignments
-from controller.move_requests import OngoingReassignment, refusal_of, with_idempotency_key
+from controller.move_requests import OngoingReassignment, with_idempotency_key, wrong_name
 from statemachine.commands import AlterReassignments, ReassignmentsAltered
 from statemachine.commands import Reassignment as Wish
 
@@ -73,10 +72,10 @@ class BeginMove(NewMove[BegunMove], frozen=True, kw_only=True):
     NAME = "moves.begin"
     FAILING = "the partitions cannot be reassigned"
 
+    def contradiction(self) -> str | None:
+        return wrong_name(self.name)
+
     async def answer(self, context: Context) -> BegunMove:
-        refusal = refusal_of(self.name, self.key)
-        if refusal is not None:
-            raise refused(self, refusal)
         command = replace(command_of(self), who=context.who)
         keyed = with_idempotency_key(command, self.key)
         return begun(await context.service.carry_out(keyed, ReassignmentsAltered, who=context.who))

@@ -4,7 +4,7 @@ A capability is a subclass of `Request[Answer]`. Its bytes on the private reques
 listener, its HTTP routes, its JSON and its row in `docs/capabilities.md` follow from it.
 """
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Generic, Self, TypeVar, get_args
 
@@ -12,8 +12,9 @@ import msgspec
 from msgspec import Meta, Struct
 
 from admin.faults import Refused
-from controller.move_requests import new_key
+from controller.move_requests import new_key, wrong_key
 from controller.quorum_description import UNKNOWN
+from quorum.protocol.errors import RequestRefused
 from statemachine.errors import Error, Refusal
 
 if TYPE_CHECKING:
@@ -90,9 +91,13 @@ class Request(Struct, Generic[A_co], frozen=True, kw_only=True, forbid_unknown_f
     async def answer(self, context: "Context") -> A_co:
         """Carry out the request on the active controller, or on this node if it may be stale.
 
-        Raises `Refused` or `RequestRefused`.
+        Raises `RequestRefused`.
         """
         raise NotImplementedError
+
+    def contradiction(self) -> str | None:
+        """Return what is wrong in the request whatever the cluster has, or None."""
+        return None
 
     @classmethod
     def may_be_stale(cls) -> bool:
@@ -149,10 +154,14 @@ class Context:
     timeout_ms: int
     """The patience of the client."""
 
-    async def read(self, request: Request[Any], reading: "Callable[[Image], T | Refusal]") -> T:
-        """Return what `reading` finds in the image; raises `Refused` for a refusal."""
-        found = await self.service.read(reading, stale=self.stale)
-        return unless_refused(request, found.value)
+    async def read(self, reading: "Callable[[Image], T | Refusal]") -> T:
+        """Return what `reading` finds in the image; raises `RequestRefused` for a refusal."""
+        return unless_refused((await self.service.read(reading, stale=self.stale)).value)
+
+
+def twice(brokers: Sequence[int]) -> str | None:
+    """Return the reason to refuse a list that names a broker twice, or None."""
+    return "a broker is named twice; name each once" if len(set(brokers)) < len(brokers) else None
 
 
 def names_of(what: str, ids: Collection[int]) -> str:
@@ -168,15 +177,23 @@ def with_key(request: R) -> R:
     return msgspec.structs.replace(request, key=new_key())
 
 
-def refused(request: Request[Any], refusal: Refusal) -> Refused:
-    """The error that says why `request` was refused as a whole."""
-    return Refused(request.failing(), refusal.error.code, refusal.message)
+def check(request: Request[Any]) -> None:
+    """Raise `Refused` for a request that is wrong whatever the cluster has."""
+    key: str = getattr(request, "key", "")
+    wrong = (wrong_key(key) if key else None) or request.contradiction()
+    if wrong is not None:
+        raise Refused(request.failing(), Error.INVALID_REQUEST.code, wrong)
 
 
-def unless_refused(request: Request[Any], found: T | Refusal) -> T:
-    """Return what was found; raises `Refused` for a refusal."""
+def refused(error: Error, reason: str) -> RequestRefused:
+    """The error that refuses a request as a whole."""
+    return RequestRefused(error.code, reason)
+
+
+def unless_refused(found: T | Refusal) -> T:
+    """Return what was found; raises `RequestRefused` for a refusal."""
     if isinstance(found, Refusal):
-        raise refused(request, found)
+        raise refused(found.error, found.message)
     return found
 
 

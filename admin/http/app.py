@@ -200,7 +200,7 @@ async def no_such_move(
     _request: web.Request, asked: DescribeMove | DescribeMovePartitions, error: Refused
 ) -> Exception:
     """404 for a move that is not listed."""
-    if error.code != Error.INVALID_REQUEST.code or "page_token" in error.reason:
+    if error.code != Error.INVALID_REQUEST.code:
         return error
     reason = f"there is no move {asked.move_id}, or it ended long ago; GET {BASE} lists them"
     return Problem(404, "No such move", reason, retriable=False)

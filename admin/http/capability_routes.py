@@ -9,7 +9,7 @@ import orjson
 from aiohttp import web
 
 from admin.capabilities import CAPABILITIES
-from admin.capabilities.schema import Request, Route, json_of
+from admin.capabilities.schema import Request, Route, check, json_of
 from admin.faults import Refused
 from admin.http.gateway import Gateway
 from admin.http.problems import HAS_KEY, REPEATED, Problem
@@ -57,6 +57,7 @@ def _handler(
 ) -> Handler:
     async def handle(request: web.Request) -> web.Response:
         asked = await request_in(request, kind, route)
+        check(asked)
         stale = kind.may_be_stale() and flag(request, "stale")
         try:
             answer = await ask(request, asked, stale=stale)
