@@ -141,9 +141,11 @@ def _record(
     after: PartitionRegistration,
     record: PartitionChange,
     asked_by: MoveId,
+    *,
+    is_copy: bool = False,
 ) -> PartitionRegistration:
     """Add the change to the decision, for the move that has asked for it, and return `after`."""
-    _assert_invariants(draft, topic, before, after)
+    _assert_invariants(draft, topic, before, after, is_copy)
     draft.put_partition(topic, number, before, after, asked_by)
     draft.records.append(record)
     return after
@@ -154,9 +156,10 @@ def _assert_invariants(
     topic: Topic,
     before: PartitionRegistration,
     after: PartitionRegistration,
+    is_copy: bool = False,
 ) -> None:
     needed = min_isr(draft, topic.name, after) if after.elr else 0
-    broken = check_invariants(after, min_isr=needed, before=before)
+    broken = check_invariants(after, min_isr=needed, before=before, is_copy=is_copy)
     assert broken is None, f"topic {topic.name}: {broken}"
 
 
@@ -305,4 +308,5 @@ class ChangeMemo:
             partition_epoch=before.partition_epoch + 1,
         )
         repeated = replace(record, partition_id=number, topic_id=topic.topic_id)
-        return _record(self._draft, topic, number, before, after, repeated, asked_by)
+        # The first one was checked, and this one is in the same state.
+        return _record(self._draft, topic, number, before, after, repeated, asked_by, is_copy=True)

@@ -314,21 +314,28 @@ def check_invariants(
     *,
     min_isr: int = 0,
     before: PartitionRegistration | None = None,
+    is_copy: bool = False,
 ) -> str | None:
     """Return the invariant that the partition breaks, or None.
 
     `min_isr` is how many must be in sync, 0 where that does not matter (there is no ELR); `before`
-    is what it was before its last change, None where that does not matter (it is new).
+    is what it was before its last change, None where that does not matter (it is new). `is_copy`:
+    it differs only in its epochs from a partition that was checked.
     """
+    is_still = not (partition.target or partition.adding or partition.removing)
+    wrong = None if is_copy else _state_violation(partition, min_isr, is_still)
+    if wrong is None and before is not None:
+        wrong = _epochs_violation(partition, before, is_still)
+    return wrong
+
+
+def _state_violation(partition: PartitionRegistration, min_isr: int, is_still: bool) -> str | None:
     wrong = _roles_violation(partition)
     if wrong is None and (partition.elr or partition.last_known_elr):
         wrong = _elr_violation(partition, min_isr)
     # Most changes are of an ISR alone, and many: without a move there is little to look at.
-    is_still = not (partition.target or partition.adding or partition.removing)
     if wrong is None and not (is_still and partition.stage is NO_STAGE and not partition.original):
         wrong = _move_violation(partition)
-    if wrong is None and before is not None:
-        wrong = _epochs_violation(partition, before, is_still)
     return wrong
 
 
@@ -415,4 +422,4 @@ def _move_violation(partition: PartitionRegistration) -> str | None:
 
 
 def _within(part: Replicas, whole: Replicas) -> bool:
-    return all(replica in whole for replica in part)
+    return set(part).issubset(whole)

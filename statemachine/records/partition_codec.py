@@ -73,7 +73,7 @@ def encode_change(change: kafka_records.PartitionChange, version: int) -> bytes:
     if change.isr is not None and astuple(change)[_ISR_END:] == _NOTHING_ELSE:
         # Most changes are of the ISR alone, and need not look for other fields.
         return head + b"\x01" + _tagged_ids(0, change.isr)
-    return b"".join((head, *_CHANGE.packed(change, version)))
+    return head + _CHANGE.packed(change, version)
 
 
 def encode_partition(partition: kafka_records.Partition, version: int) -> bytes:
@@ -93,7 +93,7 @@ def encode_partition(partition: kafka_records.Partition, version: int) -> bytes:
         _LEADERSHIP.pack(partition.leader, partition.leader_epoch, partition.partition_epoch),
         directories,
     )
-    return b"".join((*parts, *_PARTITION.packed(partition, version)))
+    return b"".join((*parts, _PARTITION.packed(partition, version)))
 
 
 def packed_ids(ids: Replicas) -> bytes:
@@ -213,10 +213,20 @@ class _TaggedFields:
         self._packers = [(field.tag, field.pack, field.default) for field in self._fields]
         self._values = attrgetter(*(field.name for field in self._fields))
         self._by_tag = {field.tag: field for field in self._fields}
+        self._last: tuple[Any, int, bytes] = None, 0, b""
 
-    def packed(self, record: Any, version: int) -> list[bytes]:
+    def packed(self, record: Any, version: int) -> bytes:
         """Return the number of the fields that are set, and each of them."""
         values = self._values(record)
+        last_values, last_version, last = self._last
+        # The changes of one command share their values, which are then equal by identity.
+        if values == last_values and version == last_version:
+            return last
+        packed = self._packed(values, version)
+        self._last = values, version, packed
+        return packed
+
+    def _packed(self, values: tuple[Any, ...], version: int) -> bytes:
         if version < NEWEST_VERSION:
             for field, value in zip(self._fields, values, strict=True):
                 assert field.since <= version or value == field.default, (
@@ -227,7 +237,7 @@ class _TaggedFields:
             for (tag, pack, default), value in zip(self._packers, values, strict=True)
             if value != default
         ]
-        return [bytes((len(found),)), *found]
+        return b"".join((bytes((len(found),)), *found))
 
     def read(self, data: bytes, at: int, values: dict[str, Any]) -> int:
         """Put the fields from `at` on into `values`, skip unknown ones; return where they end."""
