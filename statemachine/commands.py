@@ -228,17 +228,11 @@ class RollBackMove(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class PauseMoves(Struct, frozen=True, kw_only=True, gc=False):
-    """Begin no further steps of these moves; None is all moves, including later ones."""
+    """Begin no further steps of these moves, or go on with them; None is all, later ones too."""
 
     moves: tuple[MoveId, ...] | None
     who: str = ""
-
-
-class ResumeMoves(Struct, frozen=True, kw_only=True, gc=False):
-    """Resume these moves; None ends the pause of all."""
-
-    moves: tuple[MoveId, ...] | None
-    who: str = ""
+    paused: bool = True
 
 
 class AlterMove(OptionsChange, frozen=True, kw_only=True, gc=False):
@@ -277,13 +271,7 @@ class ForgetMoves(Struct, frozen=True, kw_only=True, gc=False):
 
 
 KeyedCommand: TypeAlias = (
-    AlterReassignments
-    | BeginMove
-    | RollBackMove
-    | CancelMoves
-    | PauseMoves
-    | ResumeMoves
-    | AlterMove
+    AlterReassignments | BeginMove | RollBackMove | CancelMoves | PauseMoves | AlterMove
 )
 KeyedAnswer: TypeAlias = ReassignmentsAltered | MoveStarted | MovesCancelled | MovesAltered
 

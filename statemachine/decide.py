@@ -107,7 +107,6 @@ RULES: Final[Mapping[type, Callable[[PendingDecision, Any], Slices[Answer] | Ans
             commands.RollBackMove: move_commands.roll_back_move,
             commands.CancelMoves: move_commands.cancel_moves,
             commands.PauseMoves: move_commands.pause_moves,
-            commands.ResumeMoves: move_commands.resume_moves,
             commands.AlterMove: move_commands.alter_move,
             commands.IdempotentCommand: _carry_out_once,
             commands.ForgetMoves: retention.forget_moves,

@@ -33,7 +33,6 @@ from statemachine.commands import (
     ReassignmentAltered,
 )
 from statemachine.commands import PauseMoves as PauseCommand
-from statemachine.commands import ResumeMoves as ResumeCommand
 from statemachine.commands import RollBackMove as RollBackCommand
 from statemachine.configs.resources import KINDS
 from statemachine.errors import Error, Refusal
@@ -422,7 +421,8 @@ class ResumeMoves(_NamesMoves, frozen=True, kw_only=True):
     FAILING = "{0.named} cannot be resumed"
 
     async def answer(self, context: Context) -> MovesChanged:
-        return await _change(self, context, ResumeCommand(moves=self.all_or_moves, who=context.who))
+        command = PauseCommand(moves=self.all_or_moves, who=context.who, paused=False)
+        return await _change(self, context, command)
 
 
 class CancelMoves(_NamesMoves, frozen=True, kw_only=True):

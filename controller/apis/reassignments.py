@@ -46,7 +46,6 @@ from statemachine.commands import (
     Reassignment,
     ReassignmentAltered,
     ReassignmentsAltered,
-    ResumeMoves,
     RollBackMove,
 )
 from statemachine.errors import Refusal
@@ -56,9 +55,7 @@ from statemachine.reassignment.move_queries import Underway, reassigned
 from statemachine.reassignment.progress import position
 from statemachine.slices import Slices, whole
 
-MoveCommand: TypeAlias = (
-    BeginMove | PauseMoves | ResumeMoves | CancelMoves | RollBackMove | AlterMove
-)
+MoveCommand: TypeAlias = BeginMove | PauseMoves | CancelMoves | RollBackMove | AlterMove
 MoveAnswer: TypeAlias = MovesAltered | MovesCancelled | MoveStarted
 
 LISTED_AT_ONCE_MAX: Final = 500

@@ -50,7 +50,6 @@ _KEPT: Final[dict[type[commands.KeyedCommand], tuple[str, type[_Kept]]]] = {
     commands.RollBackMove: ("MoveStarted", commands.MoveStarted),
     commands.CancelMoves: ("MovesCancelled", commands.MovesCancelled),
     commands.PauseMoves: ("MovesAltered", commands.MovesAltered),
-    commands.ResumeMoves: ("MovesAltered", commands.MovesAltered),
     commands.AlterMove: ("MovesAltered", commands.MovesAltered),
 }
 """The answer to each command by its name in the log, and what is stored of it."""

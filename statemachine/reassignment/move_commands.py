@@ -436,25 +436,15 @@ def _cancelled(draft: PendingDecision, name: str, number: int) -> commands.Reass
 
 
 def pause_moves(draft: PendingDecision, command: commands.PauseMoves) -> commands.MovesAltered:
-    """Begin no further steps of these moves, or of any; a step under way goes on."""
-    return _switched(draft, command, MoveState.PAUSED)
-
-
-def resume_moves(draft: PendingDecision, command: commands.ResumeMoves) -> commands.MovesAltered:
-    """Go on with these moves, or end the pause of all."""
-    return _switched(draft, command, MoveState.RUNNING)
-
-
-def _switched(
-    draft: PendingDecision, command: commands.PauseMoves | commands.ResumeMoves, state: MoveState
-) -> commands.MovesAltered:
+    """Begin no further steps of these moves or of any, or go on; a step under way goes on."""
+    paused = command.paused
     if command.moves is None:
-        paused = state is MoveState.PAUSED
         if paused is (draft.all_paused is None):
             record = own_records.MovesPaused(paused=paused, who=command.who, since_ms=draft.now_ms)
             draft.records.append(record)
             draft.all_paused = record if paused else None
         return commands.MovesAltered()
+    state = MoveState.PAUSED if paused else MoveState.RUNNING
     return commands.MovesAltered(
         moves=tuple(
             [

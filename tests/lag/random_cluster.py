@@ -351,7 +351,9 @@ class RandomCluster:
         self._of_running(lambda move_id: commands.PauseMoves(moves=(move_id,), who="bob"))
 
     def _resume(self) -> None:
-        self._of_running(lambda move_id: commands.ResumeMoves(moves=(move_id,), who="bob"))
+        self._of_running(
+            lambda move_id: commands.PauseMoves(paused=False, moves=(move_id,), who="bob")
+        )
 
     def _alter(self) -> None:
         self._of_running(lambda move_id: commands.AlterMove(move_id=move_id, priority=7))
@@ -360,7 +362,7 @@ class RandomCluster:
         self._ask(commands.PauseMoves(moves=None, who="bob"))
 
     def _resume_all(self) -> None:
-        self._ask(commands.ResumeMoves(moves=None, who="bob"))
+        self._ask(commands.PauseMoves(paused=False, moves=None, who="bob"))
 
     def _limit(self) -> None:
         self._configure(self._rng.choice(LIMITS), str(self._rng.randint(1, 3)))

@@ -42,7 +42,6 @@ from statemachine.commands import (
     PauseMoves,
     Reassignment,
     RegisterBroker,
-    ResumeMoves,
     RollBackMove,
     UnregisterBroker,
 )
@@ -160,7 +159,7 @@ def moves(draw: Draw, image: Image) -> Command:
                     RollBackMove(move_id=move_id),
                     cancel,
                     PauseMoves(moves=some, who="ann"),
-                    ResumeMoves(moves=some),
+                    PauseMoves(moves=some, paused=False),
                     AlterMove(
                         move_id=move_id,
                         priority=draw(st.sampled_from([None, 1, 2])),

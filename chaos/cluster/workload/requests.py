@@ -243,7 +243,8 @@ def pause(move_id: int, *, who: str, key: str) -> Request:
 
 def resume(move_id: int, *, who: str, key: str) -> Request:
     """Resume the move."""
-    return _altered(move_id, said.Resume(), commands.ResumeMoves(moves=(move_id,), who=who), key)
+    command = commands.PauseMoves(moves=(move_id,), who=who, paused=False)
+    return _altered(move_id, said.Resume(), command, key)
 
 
 def prefer(move_id: int, priority: int, *, key: str) -> Request:

@@ -19,9 +19,7 @@ def world() -> World:
     return world
 
 
-def ask(
-    world: World, command: commands.PauseMoves | commands.ResumeMoves | commands.AlterMove
-) -> list[tuple[Error, str]]:
+def ask(world: World, command: commands.PauseMoves | commands.AlterMove) -> list[tuple[Error, str]]:
     """What is answered for each move."""
     answer = world.ask(command).answer
     assert isinstance(answer, commands.MovesAltered)
@@ -35,7 +33,7 @@ def pause(world: World, *moves: int) -> list[tuple[Error, str]]:
 
 def resume(world: World, *moves: int) -> list[tuple[Error, str]]:
     """Go on with these moves, or without any with all."""
-    return ask(world, commands.ResumeMoves(moves=moves or None, who="bob"))
+    return ask(world, commands.PauseMoves(paused=False, moves=moves or None, who="bob"))
 
 
 DONE = (Error.NONE, "")

@@ -186,8 +186,8 @@ def roll_back(data: st.DataObject, world: Watched) -> None:
 def pause_or_resume(data: st.DataObject, world: Watched) -> None:
     """One move or all, those to come as well."""
     moves = data.draw(st.sampled_from([None, (1,), (2,)]))
-    shape = commands.PauseMoves if data.draw(st.booleans()) else commands.ResumeMoves
-    world.ask(shape(moves=moves))
+    paused = data.draw(st.booleans())
+    world.ask(commands.PauseMoves(moves=moves, paused=paused))
 
 
 def fail_over(data: st.DataObject, world: Watched) -> None:

@@ -217,7 +217,7 @@ class MovesStage:
 
     def _resume(self, words: list[str]) -> list[str]:
         moves = tuple(map(int, words)) or None
-        return self._ask(commands.ResumeMoves(moves=moves, who="bob"))
+        return self._ask(commands.PauseMoves(paused=False, moves=moves, who="bob"))
 
     def _priority(self, words: list[str]) -> list[str]:
         move_id, priority = map(int, words)

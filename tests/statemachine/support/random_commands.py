@@ -45,7 +45,6 @@ from statemachine.commands import (
     Reassignment,
     RegisterBroker,
     RegisterController,
-    ResumeMoves,
     RollBackMove,
     UnregisterBroker,
     UpdateFeatures,
@@ -167,8 +166,7 @@ KEYED_BY_KIND: dict[type, st.SearchStrategy[KeyedCommand]] = {
         everything=st.booleans(),
         dry_run=st.booleans(),
     ),
-    PauseMoves: st.builds(PauseMoves, moves=MOVE_IDS, who=TEXT),
-    ResumeMoves: st.builds(ResumeMoves, moves=MOVE_IDS),
+    PauseMoves: st.builds(PauseMoves, moves=MOVE_IDS, who=TEXT, paused=st.booleans()),
     AlterMove: st.builds(
         AlterMove,
         move_id=LONGS,
