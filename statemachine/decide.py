@@ -66,7 +66,7 @@ def deciding(
         # Waiting steps get the capacity that this decision has freed.
         yield from advance(pending)
         move_commands.end_moves(pending)
-        if pending.ended or pending.has_freed_configs:
+        if pending.has_freed_configs:
             yield from throttle.release(pending)
     pending.check_epoch()
     return Decision(tuple(pending.records), answer, pending.is_complete, pending.decided)

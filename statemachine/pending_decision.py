@@ -13,7 +13,7 @@ from statemachine.features.features import elr_in_force
 from statemachine.image.image import Image
 from statemachine.image.partition_table import Topic
 from statemachine.partitions.registration import PartitionRegistration, directory_of, left
-from statemachine.reassignment.move import Move, Owned, OwnedKey, begun, changed, owned_after
+from statemachine.reassignment.move import NO_OWNER, Move, Owned, OwnedKey, changed, owned_after
 from statemachine.reassignment.scheduler.state import Scheduler
 from statemachine.records import kafka_records, own_records
 from statemachine.records.isr_changes import IsrChanges
@@ -47,12 +47,9 @@ class PendingDecision:
         "_moves",
         "_owned",
         "_partitions",
-        "_recorded",
         "all_paused",
-        "began",
         "configs",
         "deleted",
-        "ended",
         "fingerprint",
         "has_elr",
         "has_freed_configs",
@@ -64,6 +61,7 @@ class PendingDecision:
         "key",
         "left",
         "level",
+        "moves",
         "now_ms",
         "records",
         "registered",
@@ -83,20 +81,18 @@ class PendingDecision:
         self.configs: Mapping[Resource, Mapping[str, str]] = image.configs
         """The configurations after the records so far."""
         self.records: list[kafka_records.Record] = []
-        self._recorded: list[kafka_records.Record] | None = None
         self.isr_changes = None
         self.registered: kafka_records.RegisterBroker | None = None
         """The new incarnation of a broker that the records so far register, if they do."""
         self.is_complete = True
         """Whether nothing is left for the same command, decided once more, to do."""
         self.deleted: set[UUID] = set()
-        self.began: dict[MoveId, own_records.MoveBegun] = {}
-        """The moves that this command begins."""
-        self.ended: set[MoveId] = set()
+        self.moves: Mapping[MoveId, Move] = image.moves
+        """The moves after the records so far."""
         self.joined: dict[MoveId, int] = {}
         """How many partitions belong to each move that did not before."""
         self.left: dict[MoveId, list[MoveOutcome]] = {}
-        """How partitions have left each move that they belonged to."""
+        """How partitions have left each move that they belonged to, or that has begun."""
         self.key, self.fingerprint = "", b""
         """The idempotency key of the request, if it has one."""
         self._configs: dict[Resource, dict[str, str]] = {}
@@ -105,9 +101,9 @@ class PendingDecision:
         self._live: dict[BrokerId, bool] = {}
         self._log_dirs: dict[BrokerId, Directories] = {}
         self._moves: dict[MoveId, Move] = {}
-        self._owned: dict[OwnedKey, Owned | None] = {}
+        self._owned: dict[OwnedKey, Owned] = {}
         self.has_freed_configs = False
-        """Whether a move that runs is not throttled any more, with the records so far."""
+        """Whether a move has ended or lost its throttle with the records so far."""
         self.all_paused = image.all_paused
         """The pause of all moves after the records so far, or None."""
         self.has_waiting = False
@@ -115,17 +111,6 @@ class PendingDecision:
     def scratch(self) -> "PendingDecision":
         """Return a new decision on the same image for a dry run: its records are dropped."""
         return PendingDecision(self.image, self.now_ms)
-
-    def hold_back(self) -> None:
-        """Collect the records that follow apart, until `take_held`."""
-        assert self._recorded is None, "records are held back already"
-        self._recorded, self.records = self.records, []
-
-    def take_held(self) -> list[kafka_records.Record]:
-        """Return the records held back; their owner adds them where they belong."""
-        assert self._recorded is not None, "no records are held back"
-        held, self.records, self._recorded = self.records, self._recorded, None
-        return held
 
     def partition(self, topic: Topic, number: int) -> PartitionRegistration | None:
         """The partition as the records so far leave it."""
@@ -187,28 +172,24 @@ class PendingDecision:
         """The topics that the records so far delete."""
         return [self.image.topics[topic_id] for topic_id in sorted(self.deleted)]
 
-    def move(self, move_id: MoveId) -> Move | None:
-        """The move as the records so far leave it, or None."""
-        drafted, began = self._moves.get(move_id), self.began.get(move_id)
-        if drafted is not None:
-            return drafted
-        return self.image.moves.get(move_id) if began is None else begun(began)
+    def put_move(self, move: Move) -> None:
+        """The records so far leave the move like this."""
+        self._moves[move.id] = move
+        seen: ChainMap[MoveId, Move] = ChainMap(self._moves, self.image.moves)
+        self.moves = seen
 
     def change_move(self, record: own_records.MoveChanged) -> None:
         """Record a change of a move."""
-        move = self.move(record.id)
-        assert move is not None, f"move {record.id} is changed before it exists"
-        self._moves[record.id] = changed(move, record)
+        self.put_move(changed(self.moves[record.id], record))
         self.records.append(record)
 
-    def owned(self, key: OwnedKey) -> Owned | None:
-        """Return the moves that have set the configuration, after the records so far; or None."""
-        return self._owned[key] if key in self._owned else self.image.owned.get(key)
+    def owned(self, key: OwnedKey) -> Owned:
+        """Return the moves that have set the configuration, after the records so far."""
+        return self._owned.get(key) or self.image.owned.get(key, NO_OWNER)
 
     def owned_keys(self) -> list[OwnedKey]:
-        """The configurations that moves have set, those that they have just given up among them."""
-        drafted = (key for key in self._owned if key not in self.image.owned)
-        return [*self.image.owned, *drafted]
+        """The configurations that moves have set, or have just given up, in order."""
+        return sorted(self._owned.keys() | self.image.owned.keys())
 
     def own(self, record: own_records.ConfigOwned) -> None:
         """Record that a move has set a configuration, or that this is over."""

@@ -11,7 +11,7 @@ from statemachine.image.image import Image, quota_holder
 from statemachine.image.partition_table import Topic
 from statemachine.limits import PARTITION_NUMBER_MAX
 from statemachine.partitions.registration import PartitionRegistration, created, left, merged
-from statemachine.reassignment.move import begun, changed, owned_after
+from statemachine.reassignment.move import NO_OWNER, begun, changed, owned_after
 from statemachine.reassignment.throttle import LISTS
 from statemachine.records import kafka_records, own_records
 from statemachine.vocabulary import NO_MOVE, TOPIC_RESOURCE, BrokerId, MoveId, MoveOutcome, Resource
@@ -57,7 +57,8 @@ def _keys_forgotten(image: Image, record: own_records.KeysForgotten, _offset: in
 
 def _owned(image: Image, record: own_records.ConfigOwned, _offset: int) -> None:
     key = ((record.resource_type, record.resource_name), record.name)
-    image.set_owned(key, owned_after(image.owned.get(key), record))
+    owned = owned_after(image.owned.get(key, NO_OWNER), record)
+    image.set_owned(key, owned if owned.moves else None)
 
 
 def forget_owned(image: Image, resource: Resource) -> None:

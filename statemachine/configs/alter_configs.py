@@ -143,7 +143,7 @@ def _tell_moves(
     held = {
         name: owned.previous
         for name in values
-        if (owned := draft.owned((asked.resource, name))) is not None and owned.holders
+        if (owned := draft.owned((asked.resource, name))).holders
     }
     if not held:
         return

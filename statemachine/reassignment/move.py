@@ -173,14 +173,13 @@ class Owned(Struct, frozen=True, kw_only=True, gc=False):
         return self.holders + self.lost
 
 
-_NOBODYS: Final = Owned()
+NO_OWNER: Final = Owned()
 
 
-def owned_after(before: Owned | None, record: ConfigOwned) -> Owned | None:
-    """Return the owners of the configuration after this record; None if no move owns it."""
-    was = _NOBODYS if before is None else before
-    move, previous, holders = record.move, was.previous, was.holders
-    lost = tuple(each for each in was.lost if each != move)
+def owned_after(before: Owned, record: ConfigOwned) -> Owned:
+    """Return the owners of the configuration after this record."""
+    move, previous, holders = record.move, before.previous, before.holders
+    lost = tuple(each for each in before.lost if each != move)
     if record.owned == Ownership.OWNED:
         holders = holders if move in holders else (*holders, move)
         previous = record.previous
@@ -188,9 +187,7 @@ def owned_after(before: Owned | None, record: ConfigOwned) -> Owned | None:
         holders = tuple(each for each in holders if each != move)
         if record.owned == Ownership.LEFT_TO_USER:
             lost = (*lost, move)
-    if not holders:
-        previous = None
-    return Owned(previous=previous, holders=holders, lost=lost) if holders or lost else None
+    return Owned(previous=previous if holders else None, holders=holders, lost=lost)
 
 
 def owned_records(key: OwnedKey, owned: Owned) -> list[ConfigOwned]:

@@ -50,7 +50,8 @@ class MoveBuilder:
         self.under_way = NO_MOVE
         """A running move that already has the targets of the request."""
         self._draft = draft
-        draft.hold_back()
+        self._first = len(draft.records)
+        """The place of the first change among the records."""
         self._joined = 0
         self._places: dict[int, int] = {}
         self._topics: list[Topic] = []
@@ -107,8 +108,6 @@ class MoveBuilder:
         """Record the move, if there is one: `request` without the id and how many are accepted."""
         draft = self._draft
         if not self._planned:
-            changes = draft.take_held()
-            draft.records += changes
             return self.under_way
         record = replace(request, id=self.move_id, partitions=self._joined)
         parts = []
@@ -118,11 +117,12 @@ class MoveBuilder:
             plan = plan_bytes(_by_topic(self._topics[start:end], some))
             parts.append(own_records.MovePart(id=self.move_id, part=part, plan=plan))
             yield len(some) * PLANNED_US
-        draft.began[self.move_id] = record
+        draft.put_move(begun(record))
+        draft.left.setdefault(self.move_id, [])
         yield len(self._planned) * PASSED_US
         # The throttle precedes the first replica that is added, for it is copied at once.
-        changes = draft.take_held()
-        draft.records += [record, *parts]
+        changes = draft.records[self._first :]
+        draft.records[self._first :] = [record, *parts]
         yield from throttle.begin(
             draft, self.move_id, self._topics, [each.number for each in self._planned]
         )
@@ -362,16 +362,17 @@ def unknown_move(draft: PendingDecision, move_id: MoveId) -> Refusal:
 
 def end_moves(draft: PendingDecision) -> None:
     """Record the end of each move that the records so far have taken the last partition from."""
-    for move_id in sorted({*draft.left, *draft.began} - draft.ended):
-        known = draft.began.get(move_id)
-        move = draft.image.moves.get(move_id) if known is None else begun(known)
+    for move_id in sorted(draft.left):
+        move = draft.moves.get(move_id)
         if move is None or move.ended is not None or _partitions_in(draft, move_id):
             continue
         left, outcomes = move.left, draft.left.get(move_id, [])
         for outcome in MoveOutcome:
             left = left.plus(outcome, outcomes.count(outcome))
-        draft.ended.add(move_id)
-        draft.records.append(ended(move, left, draft.now_ms))
+        record = ended(move, left, draft.now_ms)
+        draft.put_move(replace(move, ended=record))
+        draft.records.append(record)
+        draft.has_freed_configs = True
 
 
 def _partitions_in(draft: PendingDecision, move_id: MoveId) -> int:
@@ -493,7 +494,7 @@ def _move_altered(move_id: MoveId, outcome: Move | Refusal | None) -> commands.M
 
 def _running(draft: PendingDecision, move_id: MoveId) -> Move | Refusal:
     """Return the move, or the refusal if it has ended or is not listed."""
-    move = draft.move(move_id)
+    move = draft.moves.get(move_id)
     if move is None:
         return unknown_move(draft, move_id)
     if move.ended is None:

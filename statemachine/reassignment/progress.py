@@ -19,7 +19,7 @@ from statemachine.reassignment.completion import completes, missing, needed, sta
 from statemachine.reassignment.copies import Told, partition_copies, untold
 from statemachine.reassignment.scheduler.queue import is_under_min_isr
 from statemachine.reassignment.settings import CompletionRule, Limits, completion_rule, limits
-from statemachine.reassignment.step import Blocked, Reason, Step, step, steps_left
+from statemachine.reassignment.step import Blocked, Reason, Step, next_step, steps_left
 from statemachine.reassignment.throttle import rate_of
 from statemachine.vocabulary import NO_LEADER, MoveState, Replicas
 
@@ -134,15 +134,7 @@ _PAUSES = (Reason.ALL_PAUSED, Reason.MOVE_PAUSED, Reason.HURT)
 def _waiting(image: Image, topic: Topic, partition: PartitionRegistration) -> Iterator[Why]:
     yield from _pauses(image, topic, partition)
     in_force = limits(image)
-    found = step(
-        partition.replicas,
-        partition.target,
-        isr=partition.isr,
-        leader=partition.leader,
-        min_isr=configured_min_isr(image, topic.name),
-        live=image.live,
-        limits=in_force,
-    )
+    found = next_step(image, topic, partition, in_force)
     if isinstance(found, Blocked):
         yield from _absent(image, found.brokers, found.reason)
         return

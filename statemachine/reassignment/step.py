@@ -4,15 +4,18 @@ The texts of `Reason` are shown and stored: they are never changed, only added t
 
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from enum import Enum
-from typing import Final
+from typing import Final, Protocol
 
 from msgspec import Struct
 
-from statemachine.partitions.registration import in_step_order
+from statemachine.configs.effective import configured_min_isr
+from statemachine.image.partition_table import Topic
+from statemachine.partitions.registration import PartitionRegistration, in_step_order
+from statemachine.reassignment.move import Move
 from statemachine.reassignment.settings import UNLIMITED, Limits
-from statemachine.vocabulary import NO_LEADER, BrokerId, Replicas
+from statemachine.vocabulary import NO_LEADER, BrokerId, MoveId, Replicas, Resource
 
 
 class Reason(Enum):
@@ -67,7 +70,40 @@ class Blocked(Struct, frozen=True, kw_only=True, gc=False):
     """Those it waits for."""
 
 
+class ClusterView(Protocol):
+    """An image, or a pending decision on top of one."""
+
+    @property
+    def configs(self) -> Mapping[Resource, Mapping[str, str]]:
+        """As `HoldsConfigs` has them."""
+        ...
+
+    @property
+    def moves(self) -> Mapping[MoveId, Move]:
+        """The moves that are listed."""
+        ...
+
+    def live(self, broker_id: BrokerId) -> bool:
+        """Return True if the broker may lead and be in sync."""
+        ...
+
+
 Live = Callable[[BrokerId], bool]
+
+
+def next_step(
+    view: ClusterView, topic: Topic, partition: PartitionRegistration, limits: Limits
+) -> Step | Blocked:
+    """Return the next step of a partition that waits for one, or why there is none."""
+    return step(
+        partition.replicas,
+        partition.target,
+        isr=partition.isr,
+        leader=partition.leader,
+        min_isr=configured_min_isr(view, topic.name),
+        live=view.live,
+        limits=limits,
+    )
 
 
 def step(

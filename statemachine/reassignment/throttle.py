@@ -71,7 +71,7 @@ def begin(
         for topic in dict.fromkeys(topics):
             for name in LISTS:
                 yield _set(draft, ((TOPIC_RESOURCE, topic.name), name))
-    if rate_of(draft.move(move_id)):
+    if rate_of(draft.moves.get(move_id)):
         yield from _take(draft, move_id, zip(topics, numbers, strict=True))
 
 
@@ -81,7 +81,7 @@ def alter(draft: PendingDecision, before: Move) -> Slices[None]:
     If it has no throttle any more, `release` gives up what it had.
     """
     move_id = before.id
-    rate = rate_of(draft.move(move_id))
+    rate = rate_of(draft.moves.get(move_id))
     if rate == rate_of(before):
         return
     if not rate:
@@ -90,9 +90,8 @@ def alter(draft: PendingDecision, before: Move) -> Slices[None]:
         index = draft.image.index
         yield from _take(draft, move_id, in_order(index, index.keys_of_move(move_id)))
     else:
-        for key in sorted(draft.owned_keys()):
-            owned = draft.owned(key)
-            if owned is not None and move_id in owned.holders and key[1] in RATES:
+        for key in draft.owned_keys():
+            if key[1] in RATES and move_id in draft.owned(key).holders:
                 yield _set(draft, key)
 
 
@@ -104,13 +103,11 @@ def release(draft: PendingDecision, at_most: int = THROTTLES_RELEASED_MAX) -> Sl
     if draft.image.transaction is not None:
         return False
     count = cost_us = 0
-    for key in sorted(draft.owned_keys()):
+    for key in draft.owned_keys():
         yield PASSED_US
         owned = draft.owned(key)
-        if owned is None or _is_deleted(draft, key[0]):
-            continue
-        over = [each for each in owned.moves if not rate_of(draft.move(each), draft.ended)]
-        if not over:
+        over = [each for each in owned.moves if not rate_of(draft.moves.get(each))]
+        if not over or _is_deleted(draft, key[0]):
             continue
         if count == at_most or cost_us >= THROTTLES_RELEASED_US_MAX:
             return True
@@ -131,33 +128,27 @@ def is_left(image: Image) -> bool:
 
 def leave_to_user(draft: PendingDecision, key: OwnedKey) -> None:
     """A user sets it himself, or removes it: from here on it is his."""
-    owned = draft.owned(key)
-    for move_id in () if owned is None else owned.holders:
+    for move_id in draft.owned(key).holders:
         draft.own(config_owned(key, move_id, Ownership.LEFT_TO_USER))
 
 
 def amend(draft: PendingDecision, key: OwnedKey, value: str | None) -> None:
     """A user has added to a list, or taken something out: without the moves it would be this."""
-    owned = draft.owned(key)
-    assert owned is not None, f"{key} is amended, and no move has it"
-    draft.own(config_owned(key, owned.holders[0], Ownership.OWNED, value))
+    holders = draft.owned(key).holders
+    assert holders, f"{key} is amended, and no move has it"
+    draft.own(config_owned(key, holders[0], Ownership.OWNED, value))
 
 
-def rate_of(move: Move | None, ended: Iterable[MoveId] = ()) -> int:
+def rate_of(move: Move | None) -> int:
     """Return the rate of a throttled move in bytes per second; 0 if it has none or has ended."""
-    if move is None or move.ended is not None or move.id in ended:
-        return 0
-    return move.options.throttle_bytes_per_s
+    return 0 if move is None or move.ended is not None else move.options.throttle_bytes_per_s
 
 
 def _take(draft: PendingDecision, move_id: MoveId, partitions: _Partitions) -> Slices[None]:
     needed = yield from _needed(draft, move_id, partitions)
     for key, pairs in needed.items():
         (resource, name), owned = key, draft.owned(key)
-        if owned is None or not owned.holders:
-            before = draft.configs.get(resource, {}).get(name)
-        else:
-            before = owned.previous
+        before = owned.previous if owned.holders else draft.configs.get(resource, {}).get(name)
         draft.own(config_owned(key, move_id, Ownership.OWNED, before))
         yield _set(draft, key, pairs)
 
@@ -205,10 +196,10 @@ def _set(
     owned = draft.owned(key)
     current = draft.configs.get(resource, {}).get(name)
     value = current
-    if owned is None or not owned.holders:
+    if not owned.holders:
         value = current if before is None else before.previous
     elif name in RATES:
-        rates = (rate_of(draft.move(each), draft.ended) for each in owned.holders)
+        rates = (rate_of(draft.moves.get(each)) for each in owned.holders)
         lowest = min(filter(None, rates), default=None)
         value = current if lowest is None else str(lowest)
     else:

@@ -9,7 +9,7 @@ a class the move with the higher priority, then the earlier request. All of it f
 image: a new controller builds the same queue.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from enum import IntEnum
 from typing import NamedTuple, TypeAlias
 from uuid import UUID
@@ -20,8 +20,10 @@ from statemachine.configs.effective import configured_min_isr
 from statemachine.image.delta import SchedulerDelta
 from statemachine.image.image import Image
 from statemachine.image.partition_index import in_order
+from statemachine.image.partition_table import Topic
 from statemachine.partitions.registration import PartitionRegistration
 from statemachine.reassignment.settings import UNLIMITED, Limits, limits
+from statemachine.reassignment.step import ClusterView
 from statemachine.records.codec import plan_of
 from statemachine.slices import LOOKED_AT_US, PASSED_US, Slices
 from statemachine.vocabulary import NO_LEADER, NO_MOVE, BrokerId, MoveId, Replicas
@@ -113,6 +115,11 @@ class ReassignmentQueue:
         self._entries[position] = entry
         self._enter(position, entry)
 
+    def foresee(self, key: int, entry: QueueEntry | None) -> None:
+        """As `put`, of a decision whose records may not be appended: look again afterwards."""
+        self._touched[key] = None
+        self.put(key, entry)
+
     def position(self, key: int) -> Position | None:
         """The position of the partition with this key, or None."""
         return self._positions.get(key)
@@ -168,25 +175,26 @@ class PriorityClass(IntEnum):
 
 
 def entry_of(
-    partition: PartitionRegistration,
-    min_isr: int,
-    limits: Limits,
-    live: Callable[[BrokerId], bool],
-    priority: int,
-) -> QueueEntry:
-    """Return the entry of the partition; `min_isr` is the configured minimum of its topic."""
-    move = partition.stage.move
+    view: ClusterView, topic: Topic, partition: PartitionRegistration, limits: Limits
+) -> QueueEntry | None:
+    """Return the entry of the partition, or None if it has no target."""
+    if not partition.target:
+        return None
+    min_isr = configured_min_isr(view, topic.name)
+    move_id = partition.stage.move
     under_min_isr = is_under_min_isr(partition, min_isr)
     if not partition.waits:
-        return QueueEntry(move=move, is_under_min_isr=under_min_isr)
+        return QueueEntry(move=move_id, is_under_min_isr=under_min_isr)
     new = tuple([each for each in partition.target if each not in partition.replicas])
     can_go_on = limits.is_unlimited or (
-        partition.leader != NO_LEADER and (not new or any(live(each) for each in new))
+        partition.leader != NO_LEADER and (not new or any(view.live(each) for each in new))
     )
     group: PriorityGroup | None = None
     if can_go_on:
+        move = view.moves.get(move_id)
+        priority = 0 if move is None else move.options.priority
         group = (class_of(partition, min_isr, limits), -priority)
-    return QueueEntry(group=group, waits_for=new, move=move, is_under_min_isr=under_min_isr)
+    return QueueEntry(group=group, waits_for=new, move=move_id, is_under_min_isr=under_min_isr)
 
 
 def class_of(partition: PartitionRegistration, min_isr: int, limits: Limits) -> PriorityClass:
@@ -230,16 +238,7 @@ def _entry(image: Image, key: int, in_force: Limits) -> QueueEntry | None:
         return None
     topic, number = found
     partition = topic.partition(number)
-    if partition is None or not partition.target:
-        return None
-    move = image.moves.get(partition.stage.move)
-    return entry_of(
-        partition,
-        configured_min_isr(image, topic.name),
-        in_force,
-        image.live,
-        0 if move is None else move.options.priority,
-    )
+    return None if partition is None else entry_of(image, topic, partition, in_force)
 
 
 def keys_in_order(image: Image) -> Slices[list[int]]:

@@ -11,7 +11,7 @@ from statemachine.image.image import Image
 from statemachine.reassignment.scheduler import advance as step_starter
 from statemachine.reassignment.scheduler.state import Scheduler
 from statemachine.reassignment.settings import PARALLEL_PARTITIONS, PARALLEL_REPLICAS
-from statemachine.reassignment.step import step
+from statemachine.reassignment.step import next_step
 from statemachine.replay import replay
 from tests.statemachine.support.config_requests import ALL_BROKERS, SET, ask, change
 from tests.statemachine.support.world import TOPIC_ID, World
@@ -61,7 +61,7 @@ def moved(count: int, monkeypatch: pytest.MonkeyPatch) -> Work:
     for number in range(1, count):
         image.set_partition(topic, number, world.partition())
     scheduler, work = Scheduler(image), Work()
-    monkeypatch.setattr(step_starter, "step", work.counted(step))
+    monkeypatch.setattr(step_starter, "next_step", work.counted(next_step))
     asked = tuple(
         commands.Reassignment(topic="t", partition=number, replicas=(1, 3))
         for number in range(count)
