@@ -25,6 +25,7 @@ from quorum.core.roles import (
     Cause,
     Follower,
     Leader,
+    NotLeader,
     Poll,
     Prospective,
     Resigned,
@@ -49,31 +50,25 @@ def campaign(state: State, cause: Cause, now_ms: int) -> None:
         _poll(state, Candidate(), cause, now_ms)
 
 
-def on_follower_tick(state: State, follower: Follower, now_ms: int) -> None:
-    if now_ms < follower.fetch_deadline_ms:
+def on_tick(state: State, role: NotLeader, now_ms: int) -> None:
+    """Stand when the deadline of the role has come; before, ask those again who did not vote."""
+    if role.deadline_ms is None or now_ms < role.deadline_ms:
+        if isinstance(role, Poll) and role.ask_again_ms is not None and now_ms >= role.ask_again_ms:
+            role.ask_again_ms = None
+            _ask_for_votes(state, role)
         return
-    cause = Cause.LEADER_GONE if follower.lost else Cause.FETCH_TIMEOUT
-    if state.may_be_needed:
-        prospect(state, cause, now_ms)
-    else:
-        state.become(Unattached(None), cause)
-
-
-def on_waiting_tick(state: State, waiting: Unattached | Resigned, now_ms: int) -> None:
-    if waiting.election_deadline_ms is None or now_ms < waiting.election_deadline_ms:
-        return
-    if isinstance(waiting, Unattached) and waiting.named:
-        campaign(state, Cause.SUCCESSION, now_ms)
-    else:
-        prospect(state, Cause.ELECTION_TIMEOUT, now_ms)
-
-
-def on_poll_tick(state: State, poll: Poll, now_ms: int) -> None:
-    if now_ms >= poll.election_deadline_ms:
-        prospect(state, Cause.ELECTION_TIMEOUT, now_ms, is_searching=True)
-    elif poll.ask_again_ms is not None and now_ms >= poll.ask_again_ms:
-        poll.ask_again_ms = None
-        _ask_for_votes(state, poll)
+    match role:
+        case Follower(lost=lost):
+            cause = Cause.LEADER_GONE if lost else Cause.FETCH_TIMEOUT
+            if state.may_be_needed:
+                prospect(state, cause, now_ms)
+            else:
+                state.become(Unattached(None), cause)
+        case Unattached(named=True):
+            campaign(state, Cause.SUCCESSION, now_ms)
+        case _:
+            is_searching = isinstance(role, Poll)
+            prospect(state, Cause.ELECTION_TIMEOUT, now_ms, is_searching=is_searching)
 
 
 def outgrow(state: State, epoch: Epoch, now_ms: int) -> None:
@@ -176,19 +171,16 @@ def _let_go_first(state: State, request: VoteRequest, now_ms: int) -> None:
     """Do not stand for a moment, so that two who miss the same leader do not split the votes."""
     until_ms = now_ms + FAILOVER_WAIT_MS_MAX
     match state.role:
-        case Follower() as follower:
-            follower.fetch_deadline_ms = max(follower.fetch_deadline_ms, until_ms)
-        case Unattached(election_deadline_ms=int(due_ms)) as role if not role.named:
-            role.election_deadline_ms = max(due_ms, until_ms)
-        case Resigned(election_deadline_ms=int(due_ms)) as role:
-            role.election_deadline_ms = max(due_ms, until_ms)
+        case Follower() | Unattached(named=False) | Resigned() as role:
+            if role.deadline_ms is not None:
+                role.deadline_ms = max(role.deadline_ms, until_ms)
         case Prospective() as poll if (request.log_end, request.candidate) > (
             state.log.end,
             state.me,
         ):
             # Both ask at once. Only one of the two gives way, or both would.
             poll.lost = True
-            poll.election_deadline_ms = until_ms
+            poll.deadline_ms = until_ms
         case _:
             pass
 
@@ -196,7 +188,7 @@ def _let_go_first(state: State, request: VoteRequest, now_ms: int) -> None:
 def _poll(state: State, poll: Prospective | Candidate, cause: Cause, now_ms: int) -> None:
     deadline_ms = state.next_election_ms(now_ms)
     assert deadline_ms is not None, "only a node that may be needed stands, and not while it stops"
-    poll.election_deadline_ms = deadline_ms
+    poll.deadline_ms = deadline_ms
     if state.is_voter:
         # A node that stands to have its own removal committed is no voter, and has no vote.
         poll.votes[state.me.id] = True
@@ -241,7 +233,7 @@ def _lose(state: State, poll: Poll, now_ms: int) -> None:
     poll.ask_again_ms = None
     if not poll.lost:
         poll.lost = True
-        poll.election_deadline_ms = now_ms + _backoff_ms(state)
+        poll.deadline_ms = now_ms + _backoff_ms(state)
         state.lost_elections += 1
 
 

@@ -156,7 +156,7 @@ def _expect_no_more(state: State, follower: Follower, now_ms: int) -> None:
         return
     follower.lost = True
     soon_ms = now_ms + state.rng.randrange(FAILOVER_WAIT_MS_MAX + 1)
-    follower.fetch_deadline_ms = min(follower.fetch_deadline_ms, soon_ms)
+    follower.deadline_ms = min(follower.deadline_ms, soon_ms)
 
 
 def _ask_elsewhere(state: State, now_ms: int) -> None:

@@ -215,11 +215,9 @@ class QuorumNode:
                     None if led.transfer is None else led.transfer.deadline_ms,
                 )
             case Prospective() | Candidate() as poll:
-                moments = (poll.election_deadline_ms, poll.ask_again_ms, follower.next_ms(state))
-            case Follower(fetch_deadline_ms=deadline_ms):
-                moments = (deadline_ms, follower.next_ms(state))
-            case Unattached() | Resigned() as waiting:
-                moments = (waiting.election_deadline_ms, follower.next_ms(state))
+                moments = (poll.deadline_ms, poll.ask_again_ms, follower.next_ms(state))
+            case Follower() | Unattached() | Resigned() as waiting:
+                moments = (waiting.deadline_ms, follower.next_ms(state))
             case _:
                 assert_never(state.role)
         named = [] if state.stopping else [each for each in moments if each is not None]
@@ -344,25 +342,13 @@ def _resign_if_due(state: State, now_ms: int) -> None:
 
 
 def _on_tick(state: State, _: Tick, now_ms: int) -> None:
+    role = state.role
     if state.stopping:
         return
-    match state.role:
-        case Leader() as role:
-            _on_leader_tick(state, role, now_ms)
-        case Prospective() | Candidate() as poll:
-            follower.on_search_tick(state, now_ms)
-            elections.on_poll_tick(state, poll, now_ms)
-        case Follower() as following:
-            elections.on_follower_tick(state, following, now_ms)
-        case Unattached() | Resigned() as waiting:
-            follower.on_search_tick(state, now_ms)
-            elections.on_waiting_tick(state, waiting, now_ms)
-        case _:
-            assert_never(state.role)
-
-
-def _on_leader_tick(state: State, role: Leader, now_ms: int) -> None:
-    # Not in the match above: compiled, `state.role` there must stay what the case has matched.
+    if not isinstance(role, Leader):
+        follower.on_search_tick(state, now_ms)
+        elections.on_tick(state, role, now_ms)
+        return
     for on_tick in LEADER_TICKS:
         if state.role is role:
             on_tick(state, role, now_ms)

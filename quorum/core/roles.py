@@ -171,7 +171,7 @@ class PendingVoterChanges:
 class Unattached:
     """Knows the epoch but not its leader; may have voted in it."""
 
-    election_deadline_ms: int | None
+    deadline_ms: int | None
     """The time to stand; None for an observer, which never does."""
     named: bool = False
     """The leader that resigned wants this node to succeed it: no pre-vote is needed."""
@@ -187,7 +187,7 @@ class Poll:
     A vote once counted is never changed.
     """
 
-    election_deadline_ms: int = 0
+    deadline_ms: int = 0
     votes: dict[ReplicaId, bool] = field(default_factory=dict)
     asked: dict[Correlation, ReplicaId] = field(default_factory=dict)
     """The requests of this poll that wait for an answer; no other answer counts."""
@@ -228,7 +228,7 @@ class Candidate(Poll):
 @dataclass(slots=True)
 class Follower:
     leader: ReplicaId
-    fetch_deadline_ms: int
+    deadline_ms: int
     """The time to give the leader up unless it answers a fetch before."""
     round: int = 0
     """The last round of reads that an answer of the leader carried, to be echoed."""
@@ -274,14 +274,17 @@ class Leader:
 class Resigned:
     """Led this epoch and gave it up; never leads nor votes in it again."""
 
-    election_deadline_ms: int | None
+    deadline_ms: int | None
     """The time to stand in a later epoch; None while the process is stopping."""
 
     def __str__(self) -> str:
         return "resigned"
 
 
-Role: TypeAlias = Unattached | Prospective | Candidate | Follower | Leader | Resigned
+NotLeader: TypeAlias = Unattached | Prospective | Candidate | Follower | Resigned
+"""Each has a `deadline_ms`, the time to do something about the lack of a leader."""
+
+Role: TypeAlias = NotLeader | Leader
 
 
 class Cause(StrEnum):

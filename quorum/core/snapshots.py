@@ -187,4 +187,4 @@ def _end_receiving(state: State, now_ms: int) -> None:
     state.installing = False
     state.receiving = follower.snapshot = None
     # However long the disk and the state machine took.
-    follower.fetch_deadline_ms = state.next_fetch_timeout_ms(now_ms)
+    follower.deadline_ms = state.next_fetch_timeout_ms(now_ms)

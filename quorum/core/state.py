@@ -6,7 +6,6 @@ change in `become` and nowhere else; what is to be done is added to `effects` an
 
 import random
 from dataclasses import dataclass, field
-from typing import assert_never
 
 from quorum.core.effects import (
     Answer,
@@ -289,13 +288,11 @@ class State:
         """
         assert epoch > self.election.epoch
         self.election = ElectionState(epoch)
-        match self.role:
-            case Unattached() | Prospective() | Candidate() | Resigned():
-                deadline_ms = self.role.election_deadline_ms
-            case Follower() | Leader():
-                deadline_ms = self.next_election_ms(now_ms)
-            case _:
-                assert_never(self.role)
+        role = self.role
+        if isinstance(role, Follower | Leader):
+            deadline_ms = self.next_election_ms(now_ms)
+        else:
+            deadline_ms = role.deadline_ms
         self.become(Unattached(deadline_ms), Cause.HIGHER_EPOCH)
 
     def learn(self, epoch: Epoch, leader: ReplicaId | None, now_ms: int, by: ReplicaId) -> None:
@@ -318,25 +315,19 @@ class State:
 
     def hear(self, follower: Follower, now_ms: int) -> None:
         """The leader has answered, and well."""
-        follower.fetch_deadline_ms = self.next_fetch_timeout_ms(now_ms)
+        follower.deadline_ms = self.next_fetch_timeout_ms(now_ms)
         follower.heard_ms, follower.lost = now_ms, False
         self.awaits_disk = False
 
     def stand_at(self, moment_ms: int | None) -> None:
         """Set the time at which this node stands unless it hears of a leader before."""
-        match self.role:
-            case Follower() as follower:
-                assert moment_ms is not None
-                follower.fetch_deadline_ms = moment_ms
-            case Prospective() | Candidate() as poll:
-                assert moment_ms is not None
-                poll.election_deadline_ms = moment_ms
-            case Unattached() | Resigned() as waiting:
-                waiting.election_deadline_ms = moment_ms
-            case Leader():
-                raise AssertionError("a leader does not stand")
-            case _:
-                assert_never(self.role)
+        role = self.role
+        assert not isinstance(role, Leader), "a leader does not stand"
+        if isinstance(role, Unattached | Resigned):
+            role.deadline_ms = moment_ms
+        else:
+            assert moment_ms is not None
+            role.deadline_ms = moment_ms
 
     def next_election_ms(self, now_ms: int) -> int | None:
         """Return the time to stand: at random in [t, 2t), so that voters seldom stand together."""

@@ -51,7 +51,7 @@ def test_nobody_leads_without_having_stood() -> None:
 
 
 def test_a_move_that_the_table_does_not_list_is_refused() -> None:
-    follower = Follower(ReplicaId(1), fetch_deadline_ms=0)
+    follower = Follower(ReplicaId(1), deadline_ms=0)
     check_transition(follower, Cause.HIGHER_EPOCH, Unattached(None))
     with pytest.raises(AssertionError, match="must not become resigned"):
         check_transition(follower, Cause.QUORUM_LOST, Resigned(None))

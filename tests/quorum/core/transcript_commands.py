@@ -183,10 +183,8 @@ class Stage(Backstage):
     def _due(self, *numbers: str) -> Iterator[str]:
         for host in map(self._host, numbers):
             role, due_ms = host.node.role, None
-            if isinstance(role, Follower):
-                due_ms = role.fetch_deadline_ms
-            elif not isinstance(role, Leader):
-                due_ms = role.election_deadline_ms
+            if not isinstance(role, Leader):
+                due_ms = role.deadline_ms
             what = "gives its leader up" if isinstance(role, Follower) else "stands"
             if due_ms is None:
                 yield f"{host.me} waits for no such time"
