@@ -27,7 +27,7 @@ from controller.quorum_description import (
 from quorum.cluster_id import ClusterIdentity
 from quorum.core.effects import ReadRefusal
 from quorum.core.messages import ChangeResponse, Error, TransferRequest, VoterRequest
-from quorum.core.replica_progress import ReplicaStatus
+from quorum.core.replica_progress import ReplicaProgress
 from quorum.core.vocabulary import Epoch, ReplicaId
 from quorum.core.voter_set import Voter
 from quorum.discovery.address_book import AddressBook
@@ -138,14 +138,14 @@ class Service:
                 raise self._not_active(UNPROVED[outcome])
         node = self.quorum.node
         replicas, target = node.replicas(), node.target_voters
-        voters = [self._replica(each) for each in replicas if each.is_voter]
+        voters = [self._replica(each) for each in replicas if each.voter]
         return QuorumDescription(
             cluster_id=self.cluster_id or "",
             leader_id=NO_LEADER if node.leader is None else node.leader,
             leader_epoch=node.epoch,
             high_watermark=node.high_watermark or 0,
             voters=voters or [self._unheard(each) for each in node.voters],
-            observers=[self._replica(each) for each in replicas if not each.is_voter],
+            observers=[self._replica(each) for each in replicas if not each.voter],
             addresses=self._listeners(),
             target_voters=None if target is None else [each.id for each in target],
             waits_for=None if node.voter_change_wait is None else str(node.voter_change_wait),
@@ -271,15 +271,15 @@ class Service:
             key, log_end = me.me, me.log_end.offset
         return ReplicaInfo(id=voter.id, directory_id=key.directory_id, log_end_offset=log_end)
 
-    def _replica(self, status: ReplicaStatus) -> ReplicaInfo:
+    def _replica(self, progress: ReplicaProgress) -> ReplicaInfo:
         to_wall_ms = self.quorum.to_wall_ms
-        now_ms = self.quorum.now_wall_ms
+        now_ms, is_leader = self.quorum.now_wall_ms, progress.replica == self.quorum.node.me
         return ReplicaInfo(
-            id=status.replica.id,
-            directory_id=status.replica.directory_id,
-            log_end_offset=-1 if status.log_end is None else status.log_end,
-            last_fetch_ms=now_ms if status.is_leader else to_wall_ms(status.last_fetch_ms),
-            last_caught_up_ms=now_ms if status.is_leader else to_wall_ms(status.last_caught_up_ms),
+            id=progress.replica.id,
+            directory_id=progress.replica.directory_id,
+            log_end_offset=-1 if progress.log_end is None else progress.log_end,
+            last_fetch_ms=now_ms if is_leader else to_wall_ms(progress.last_fetch_ms),
+            last_caught_up_ms=now_ms if is_leader else to_wall_ms(progress.last_caught_up_ms),
         )
 
 

@@ -414,8 +414,9 @@ def flood(process: Process) -> bool:
 
 def _look(process: Process) -> None:
     """Describe the replicas that fetch from it, as for an administrator."""
-    replicas = process.replica.node.replicas()
-    process.queues.remembers(sum(not (each.is_voter or each.is_leader) for each in replicas))
+    node = process.replica.node
+    others = (each for each in node.replicas() if each.replica != node.me)
+    process.queues.remembers(sum(each.voter is None for each in others))
 
 
 def _of_stranger(process: Process, me: ReplicaKey) -> tuple[Request, ...]:

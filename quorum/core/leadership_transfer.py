@@ -120,7 +120,7 @@ def successor(
 
     `others` are the voters but for this leader.
     """
-    live = [each for each, progress in others.items() if _is_live(progress, live_since_ms)]
+    live = [each for each, progress in others.items() if progress.is_live(live_since_ms)]
     if wanted is None:
         if live:
             return min(live, key=lambda each: (-(others[each].log_end or 0), each))
@@ -140,7 +140,3 @@ def successor(
             f"voter {wanted} does not fetch from the leader; {able} could lead instead",
         )
     return wanted
-
-
-def _is_live(progress: ReplicaProgress, live_since_ms: int) -> bool:
-    return progress.last_fetch_ms is not None and progress.last_fetch_ms > live_since_ms

@@ -61,7 +61,7 @@ from quorum.core.messages import (
     VoteResponse,
 )
 from quorum.core.raft_log import RaftLog
-from quorum.core.replica_progress import ReplicaStatus
+from quorum.core.replica_progress import ReplicaProgress
 from quorum.core.roles import (
     Candidate,
     Cause,
@@ -256,16 +256,15 @@ class QuorumNode:
         """The reason why a change of the voters waits, as the leader knows it."""
         return self.role.changes.first_wait if isinstance(self.role, Leader) else None
 
-    def replicas(self) -> tuple[ReplicaStatus, ...]:
-        """The status of every replica, voters first; empty unless this node leads."""
+    def replicas(self) -> tuple[ReplicaProgress, ...]:
+        """The progress of every replica, voters first; empty unless this node leads."""
         state = self._state
         if not isinstance(state.role, Leader):
             return ()
-        own = ReplicaStatus(
-            replica=state.me, log_end=self.log_end.offset, is_voter=state.is_voter, is_leader=True
-        )
-        others = (each.status() for each in state.role.serving.last_fetched_first())
-        return tuple(sorted((own, *others), key=lambda each: (not each.is_voter, each.replica)))
+        own_vote = state.voters.get(state.me.id) if state.is_voter else None
+        own = ReplicaProgress(state.me, own_vote, log_end=self.log_end.offset)
+        known = (own, *state.role.serving.last_fetched_first())
+        return tuple(sorted(known, key=lambda each: (each.voter is None, each.replica)))
 
 
 def _role_after_restart(state: State, now_ms: int) -> Role:

@@ -39,48 +39,43 @@ from quorum.core.vocabulary import Offset, ReplicaId, ReplicaKey, uuid_to_text
 from quorum.core.voter_set import Endpoint, Voter, VoterAssignment, VoterSet, Wait, WaitReason
 
 
-@dataclass(frozen=True, slots=True)
-class ObservedReplica:
-    """The leader's knowledge of another replica."""
-
-    key: ReplicaKey
-    log_end: Offset
-    is_live: bool
-    """True if it has fetched within the fetch time-out."""
-    is_present: bool = False
-    """True if it has fetched since the roll was called for the step (`LivenessRound`)."""
-    was_level: bool = False
-    """True if it had caught up with what was the high watermark at a fetch within that time."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuorumView:
     """The input of a step: the voters, and what the leader knows of the replicas."""
 
     me: ReplicaKey
-    """The leader, whose log is never behind."""
+    """The leader."""
     assignment: VoterAssignment
-    others: tuple[ObservedReplica, ...] = ()
-    """Ordered by the last fetch, the latest first."""
+    replicas: tuple[ReplicaProgress, ...] = ()
+    """All replicas, ordered by the last fetch, the latest first; the leader itself has just done
+    so."""
+    live_since_ms: int = 0
+    """A replica is live if it has fetched after this time."""
+    present: Mapping[ReplicaId, ReplicaKey] = field(default_factory=dict)
+    """The replicas that have fetched since the roll was called for the step (`LivenessRound`)."""
     high_watermark: Offset = Offset(0)
     located: Mapping[ReplicaKey, tuple[Endpoint, ...]] = field(default_factory=dict)
     """The latest endpoints of replicas; a directory id of zero stands for any."""
 
-    def seen_as(self, voter: Voter) -> ObservedReplica | None:
+    def seen_as(self, voter: Voter) -> ReplicaProgress | None:
         """Return what the leader knows of the replica that is, or may be, this voter.
 
         Of two directories under one id, the one that fetched last: where a disk was just wiped, the
         old directory has not been silent for long enough to be told from a live one.
         """
-        return next((each for each in self.others if voter.is_(each.key)), None)
+        return next((each for each in self.replicas if voter.is_(each.replica)), None)
+
+    def live_as(self, voter: Voter) -> ReplicaProgress | None:
+        """Return the same if it is live."""
+        seen = self.seen_as(voter)
+        return seen if seen is not None and seen.is_live(self.live_since_ms) else None
 
     def is_live(self, voter: Voter) -> bool:
-        seen = self.seen_as(voter)
-        return voter.is_(self.me) or (seen is not None and seen.is_live)
+        return self.live_as(voter) is not None
 
     def is_present(self, voter: Voter) -> bool:
         seen = self.seen_as(voter)
-        return voter.is_(self.me) or (seen is not None and seen.is_present)
+        return seen is not None and self.present.get(voter.id) == seen.replica
 
     def endpoints_of(self, key: ReplicaKey) -> tuple[Endpoint, ...]:
         return self.located.get(key) or self.located.get(ReplicaKey(key.id)) or ()
@@ -131,8 +126,7 @@ def _lost(situation: QuorumView, target: tuple[ReplicaKey, ...]) -> Voter | None
     for voter in situation.assignment.current:
         if ReplicaKey(voter.id) in target and not situation.is_live(voter):
             wanted = Voter(ReplicaKey(voter.id))
-            found = situation.seen_as(wanted)
-            if voter.directory_id_is_known and found is not None and found.is_live:
+            if voter.directory_id_is_known and situation.is_live(wanted):
                 return voter
     return None
 
@@ -160,7 +154,7 @@ def _leaving(
 
 def _order_of_leaving(situation: QuorumView, voter: Voter) -> tuple[bool, bool, Offset, ReplicaKey]:
     seen = situation.seen_as(voter)
-    reached = Offset(0) if seen is None else seen.log_end
+    reached = Offset(0) if seen is None else seen.log_end or Offset(0)
     return voter.is_(situation.me), situation.is_live(voter), reached, voter.key
 
 
@@ -187,19 +181,16 @@ def candidate(situation: QuorumView, wanted: Voter) -> Voter | WaitReason:
     keep the quorum from committing for longer than any other follower. Under a steady load the
     high watermark has always moved on by the time that its next fetch says what it has.
     """
-    seen = situation.seen_as(wanted)
-    if wanted.is_(situation.me):
-        seen = ObservedReplica(
-            situation.me, situation.high_watermark, is_live=True, is_present=True
-        )
-    if seen is None or not seen.is_live:
+    seen = situation.live_as(wanted)
+    if seen is None:
         return WaitReason.NOT_SEEN
-    endpoints = wanted.endpoints or situation.endpoints_of(seen.key)
+    endpoints = wanted.endpoints or situation.endpoints_of(seen.replica)
     if not endpoints:
         return WaitReason.ADDRESS_UNKNOWN
-    if seen.log_end < situation.high_watermark and not seen.was_level:
+    level_ms, is_behind = seen.last_caught_up_ms, (seen.log_end or 0) < situation.high_watermark
+    if is_behind and (level_ms is None or level_ms <= situation.live_since_ms):
         return WaitReason.CATCHING_UP
-    return replace(wanted, key=seen.key, endpoints=endpoints)
+    return replace(wanted, key=seen.replica, endpoints=endpoints)
 
 
 def _checked(situation: QuorumView, current: VoterSet) -> VoterAssignment | Wait:
@@ -233,11 +224,8 @@ def _learned(situation: QuorumView, voter: Voter) -> Voter:
     """The voter in force, with what has been learned of it since."""
     key = voter.key
     if not voter.directory_id_is_known:
-        seen = situation.seen_as(voter)
-        if voter.is_(situation.me):
-            key = situation.me
-        elif seen is not None and seen.is_live:
-            key = seen.key
+        seen = situation.live_as(voter)
+        key = key if seen is None else seen.replica
     endpoints = voter.endpoints
     if voter.directory_id_is_known:
         # Of this very directory: where another one listens says nothing of this voter.
@@ -523,26 +511,14 @@ def _wait_for_more(state: State, leader: Leader, now_ms: int) -> None:
 def _situation(state: State, leader: Leader, now_ms: int) -> QuorumView:
     assignment = state.log.assignments.last
     assert assignment is not None
-    live_since_ms = now_ms - state.timeouts.fetch_timeout_ms
-    serving, roll = leader.serving, leader.changes.roll
-    present = {} if roll is None else roll.present
+    own = ReplicaProgress(state.me, log_end=state.log.end.offset, last_fetch_ms=now_ms)
+    roll = leader.changes.roll
     return QuorumView(
         me=state.me,
         assignment=assignment,
-        others=tuple(_seen(each, live_since_ms, present) for each in serving.last_fetched_first()),
+        replicas=(own, *leader.serving.last_fetched_first()),
+        live_since_ms=now_ms - state.timeouts.fetch_timeout_ms,
+        present={state.me.id: state.me} | ({} if roll is None else roll.present),
         high_watermark=state.high_watermark or Offset(0),
         located=state.located,
-    )
-
-
-def _seen(
-    progress: ReplicaProgress, live_since_ms: int, present: Mapping[ReplicaId, ReplicaKey]
-) -> ObservedReplica:
-    fetched_ms, level_ms = progress.last_fetch_ms, progress.last_caught_up_ms
-    return ObservedReplica(
-        progress.replica,
-        progress.log_end or Offset(0),
-        is_live=fetched_ms is not None and fetched_ms > live_since_ms,
-        is_present=present.get(progress.replica.id) == progress.replica,
-        was_level=level_ms is not None and level_ms > live_since_ms,
     )

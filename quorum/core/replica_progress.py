@@ -28,7 +28,7 @@ _NEARLY_DUE_MS: Final = HIGH_WATERMARK_LINGER_MS // 2
 
 @dataclass(slots=True)
 class ReplicaProgress:
-    """The progress of one other replica; times are the leader's monotonic clock."""
+    """The progress of one replica, as its leader knows it; times are its monotonic clock."""
 
     replica: ReplicaKey
     """As it names itself in its fetches."""
@@ -68,26 +68,9 @@ class ReplicaProgress:
         self.last_fetch_ms = now_ms
         self._goal_of_last_fetch = goal
 
-    def status(self) -> "ReplicaStatus":
-        return ReplicaStatus(
-            replica=self.replica,
-            log_end=self.log_end,
-            last_fetch_ms=self.last_fetch_ms,
-            last_caught_up_ms=self.last_caught_up_ms,
-            is_voter=self.voter is not None,
-        )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReplicaStatus:
-    """One line of DescribeQuorum; times are monotonic ms of the leader, None while unknown."""
-
-    replica: ReplicaKey
-    log_end: Offset | None
-    last_fetch_ms: int | None = None
-    last_caught_up_ms: int | None = None
-    is_voter: bool
-    is_leader: bool = False
+    def is_live(self, since_ms: int) -> bool:
+        """Return True if it has fetched after `since_ms`."""
+        return self.last_fetch_ms is not None and self.last_fetch_ms > since_ms
 
 
 @dataclass(slots=True)

@@ -17,18 +17,21 @@ from quorum.core.messages import (
     VoterRequest,
 )
 from quorum.core.reconfiguration import (
-    ObservedReplica,
     QuorumView,
     Refusal,
     difference,
     next_step,
     outcome_of,
 )
+from quorum.core.replica_progress import ReplicaProgress
 from quorum.core.vocabulary import Epoch, Offset, ReplicaId, ReplicaKey
 from quorum.core.voter_set import Endpoint, Voter, VoterAssignment, VoterSet, Wait, WaitReason
 
 HIGH_WATERMARK = Offset(100)
 UNKNOWN = UUID(int=0)
+NOW_MS = 2
+JUST_DIED_MS = 1
+"""The last fetch of a replica that is live, but has not fetched since the step was due."""
 
 
 def key(number: int, directory: int | None = None) -> ReplicaKey:
@@ -54,24 +57,41 @@ def voting(*ids: int) -> VoterSet:
     return VoterSet(tuple(voter(each) for each in ids))
 
 
-def seen(number: int, *, at: int = HIGH_WATERMARK, live: bool = True) -> ObservedReplica:
-    return ObservedReplica(key(number), Offset(at), live, is_present=live)
+def seen(
+    number: int,
+    *,
+    directory: int | None = None,
+    at: int = HIGH_WATERMARK,
+    fetched_ms: int | None = NOW_MS,
+    level_ms: int | None = None,
+) -> ReplicaProgress:
+    return ReplicaProgress(
+        key(number, directory),
+        log_end=Offset(at),
+        last_fetch_ms=fetched_ms,
+        last_caught_up_ms=level_ms,
+    )
+
+
+def dead(number: int) -> ReplicaProgress:
+    return seen(number, fetched_ms=None)
 
 
 def situation(
     current: VoterSet,
     target: tuple[ReplicaKey, ...] | None,
-    *others: ObservedReplica,
+    *others: ReplicaProgress,
     me: int = 1,
     located: tuple[int, ...] = (),
 ) -> QuorumView:
     """All replicas up to 9 that are not among `others` are live and have caught up."""
-    named = {each.key.id for each in others}
-    rest = (seen(each) for each in range(1, 10) if each not in named and each != me)
+    named = {each.replica.id for each in others}
+    replicas = *others, *(seen(each) for each in range(1, 10) if each not in named)
     return QuorumView(
         me=key(me),
         assignment=VoterAssignment(current, target),
-        others=(*others, *rest),
+        replicas=replicas,
+        present={e.replica.id: e.replica for e in replicas if e.last_fetch_ms == NOW_MS},
         high_watermark=HIGH_WATERMARK,
         located={key(each): listening(each) for each in located or range(1, 10)},
     )
@@ -83,13 +103,7 @@ def steps(start: QuorumView) -> Iterator[VoterAssignment]:
     while isinstance(step := next_step(at), VoterAssignment):
         yield step
         me = at.me if step.current.has(at.me) else step.current.voters[0].key
-        others = tuple(each for each in at.others if each.key != me)
-        at = replace(
-            at,
-            assignment=step,
-            me=me,
-            others=(*others, ObservedReplica(at.me, HIGH_WATERMARK, True, True)),
-        )
+        at = replace(at, assignment=step, me=me)
 
 
 def test_three_voters_give_way_to_three_others_one_at_a_time() -> None:
@@ -129,18 +143,19 @@ def test_sets_that_follow_each_other_differ_in_one_voter_and_the_target_is_reach
 
 @given(ids, ids, st.sets(st.integers(1, 8)), st.data())
 def test_a_step_leaves_voters_of_whom_a_majority_fetches(
-    current: set[int], target: set[int], dead: set[int], data: st.DataObject
+    current: set[int], target: set[int], gone: set[int], data: st.DataObject
 ) -> None:
     """Whoever is dead, also since just now: what is appended can be committed, and the way is
     never left."""
     me = data.draw(st.sampled_from(sorted(current)))
-    just_now = data.draw(st.sets(st.sampled_from(sorted(dead)))) if dead else set()
+    just_now = data.draw(st.sets(st.sampled_from(sorted(gone)))) if gone else set()
     silent = (
-        replace(seen(each, live=each in just_now), is_present=False) for each in sorted(dead - {me})
+        seen(each, fetched_ms=JUST_DIED_MS if each in just_now else None)
+        for each in sorted(gone - {me})
     )
     step = next_step(situation(voting(*current), by_id(*target), *silent, me=me))
     if isinstance(step, VoterAssignment) and step.current != voting(*current):
-        live = set(step.current.sorted()) - (dead - {me})
+        live = set(step.current.sorted()) - (gone - {me})
         assert 2 * len(live) > len(step.current)
         assert set(step.current.sorted()) <= current | target
         assert len(set(step.current.sorted()) ^ current) <= 1
@@ -160,60 +175,60 @@ def test_where_voters_go_does_not_depend_on_who_leads(current: set[int], target:
 
 
 def test_the_dead_go_first_then_who_is_furthest_behind_and_the_leader_last() -> None:
-    def gone(*others: ObservedReplica, current: tuple[int, ...] = (1, 2, 3, 9)) -> set[int]:
+    def gone(*others: ReplicaProgress, current: tuple[int, ...] = (1, 2, 3, 9)) -> set[int]:
         step = next_step(situation(voting(*current), by_id(9), *others))
         assert isinstance(step, VoterAssignment)
         return set(current) - set(step.current.sorted())
 
     assert gone() == {2}
-    assert gone(seen(3, live=False)) == {3}
+    assert gone(dead(3)) == {3}
     assert gone(seen(3, at=50)) == {3}
-    assert gone(seen(2, live=False), current=(1, 2, 9)) == {2}
+    assert gone(dead(2), current=(1, 2, 9)) == {2}
     assert gone(current=(1, 9)) == {1}
 
 
 @pytest.mark.parametrize(
     ("others", "located", "why"),
     [
-        ((seen(4, live=False),), (), "4: they do not fetch from the leader"),
+        ((dead(4),), (), "4: they do not fetch from the leader"),
         ((seen(4, at=99),), (), "4: they have not caught up with the leader's log yet"),
         ((), (5, 6), "4: it is not known where they listen"),
     ],
 )
 def test_a_replica_that_cannot_vote_yet_is_waited_for(
-    others: tuple[ObservedReplica, ...], located: tuple[int, ...], why: str
+    others: tuple[ReplicaProgress, ...], located: tuple[int, ...], why: str
 ) -> None:
     step = next_step(situation(voting(1, 2, 3), by_id(2, 3, 4), *others, located=located))
     assert str(step) == why
 
 
 def test_of_several_that_are_waited_for_those_that_are_closest_are_named() -> None:
-    behind, dead = seen(4, at=1), seen(5, live=False)
-    step = next_step(situation(voting(1, 2, 3), by_id(4, 5), behind, dead))
+    behind, gone = seen(4, at=1), dead(5)
+    step = next_step(situation(voting(1, 2, 3), by_id(4, 5), behind, gone))
     assert step == Wait(WaitReason.CATCHING_UP, (ReplicaId(4),))
 
 
 def test_under_load_who_was_level_at_its_last_fetch_is_not_waited_for() -> None:
-    level = replace(seen(4, at=HIGH_WATERMARK - 3), was_level=True)
+    level = seen(4, at=HIGH_WATERMARK - 3, level_ms=NOW_MS)
     step = next_step(situation(voting(1, 2, 3), by_id(2, 3, 4), level))
     assert isinstance(step, VoterAssignment)
     assert step.current.sorted() == (1, 2, 3, 4)
 
 
 def test_one_replica_that_is_dead_does_not_hold_up_the_others() -> None:
-    step = next_step(situation(voting(1, 2, 3), by_id(4, 5, 6), seen(4, live=False)))
+    step = next_step(situation(voting(1, 2, 3), by_id(4, 5, 6), dead(4)))
     assert isinstance(step, VoterAssignment)
     assert step.current.sorted() == (1, 2, 3, 5)
 
 
 def test_a_step_that_could_not_be_committed_is_not_taken() -> None:
-    dead = [seen(each, live=False) for each in (2, 3)]
-    step = next_step(situation(voting(1, 2, 3), by_id(1, 2, 3, 4), *dead))
+    both = dead(2), dead(3)
+    step = next_step(situation(voting(1, 2, 3), by_id(1, 2, 3, 4), *both))
     assert step == Wait(WaitReason.NO_MAJORITY, (ReplicaId(2), ReplicaId(3)))
 
 
 def test_who_has_not_fetched_since_the_step_was_due_does_not_count_for_it() -> None:
-    just_died = replace(seen(3), is_present=False)
+    just_died = seen(3, fetched_ms=JUST_DIED_MS)
     request = RemoveVoterRequest(voter=key(2), timeout_ms=1_000)
     assert outcome_of(request, situation(voting(1, 2, 3), None, just_died)) == Wait(
         WaitReason.NOT_HEARD, (ReplicaId(3),)
@@ -224,15 +239,15 @@ def test_who_has_not_fetched_since_the_step_was_due_does_not_count_for_it() -> N
 
 def test_a_voter_founded_by_its_id_alone_gets_the_directory_that_it_presents() -> None:
     current = VoterSet((voter(1), *VoterSet.of(2, 3)))
-    step = next_step(situation(current, None, seen(3, live=False)))
+    step = next_step(situation(current, None, dead(3)))
     assert isinstance(step, VoterAssignment)
     assert [each.key for each in step.current] == [key(1), key(2), *by_id(3)]
 
 
 def test_another_directory_of_one_voter_comes_once_the_first_is_gone() -> None:
-    wiped = ObservedReplica(key(2, 77), HIGH_WATERMARK, True, True)
+    wiped = seen(2, directory=77)
     start = replace(
-        situation(voting(1, 2, 3), (*by_id(1), key(2, 77), *by_id(3)), wiped, seen(2, live=False)),
+        situation(voting(1, 2, 3), (*by_id(1), key(2, 77), *by_id(3)), wiped, dead(2)),
         located={key(2, 77): listening(2)},
     )
     assert [[each.key for each in step.current] for step in steps(start)] == [
@@ -243,7 +258,7 @@ def test_another_directory_of_one_voter_comes_once_the_first_is_gone() -> None:
 
 def test_who_is_named_by_its_id_alone_is_the_directory_that_is_there() -> None:
     """Its disk was lost just before: who was asked for it found the old directory still live."""
-    wiped, gone = ObservedReplica(key(2, 77), HIGH_WATERMARK, True, True), seen(2, live=False)
+    wiped, gone = seen(2, directory=77), dead(2)
     start = replace(
         situation(voting(1, 2, 3), by_id(1, 2), wiped, gone), located={key(2, 77): listening(2)}
     )
@@ -255,10 +270,10 @@ def test_who_is_named_by_its_id_alone_is_the_directory_that_is_there() -> None:
 
 
 def test_an_old_directory_goes_only_if_others_fetch_and_its_id_alone_was_named() -> None:
-    wiped, gone = ObservedReplica(key(2, 77), HIGH_WATERMARK, True, True), seen(2, live=False)
-    alone = situation(voting(1, 2, 3), by_id(1, 2), wiped, gone, seen(3, live=False))
+    wiped, gone = seen(2, directory=77), dead(2)
+    alone = situation(voting(1, 2, 3), by_id(1, 2), wiped, gone, dead(3))
     assert next_step(alone) == Wait(WaitReason.NO_MAJORITY, (ReplicaId(3),))
-    just_died = replace(seen(3), is_present=False)
+    just_died = seen(3, fetched_ms=JUST_DIED_MS)
     unsure = situation(voting(1, 2, 3), by_id(1, 2), wiped, gone, just_died)
     assert next_step(unsure) == Wait(WaitReason.NOT_HEARD, (ReplicaId(3),))
     named = situation(voting(1, 2, 3), (key(1), key(2)), wiped, gone)

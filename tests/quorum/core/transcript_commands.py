@@ -196,11 +196,12 @@ class Stage(Backstage):
         yield from listed((me, str(self.disks[me])) for me in wanted)
 
     def _replicas(self, number: str) -> Iterator[str]:
-        for each in self._host(number).node.replicas():
-            if each.is_leader:
+        node = self._host(number).node
+        for each in node.replicas():
+            if each.replica == node.me:
                 yield f"{each.replica} leader: log end {each.log_end}"
                 continue
-            role = "voter" if each.is_voter else "observer"
+            role = "observer" if each.voter is None else "voter"
             if each.last_fetch_ms is None:
                 yield f"{each.replica} {role}: has not fetched"
                 continue
