@@ -50,7 +50,7 @@ class BatchAccumulator:
         "durable",
     )
 
-    def __init__(self, log: Log, cluster: ClusterIdentity | None, wall_clock: Clock) -> None:
+    def __init__(self, log: Log, cluster: ClusterIdentity, wall_clock: Clock) -> None:
         self._log = log
         self._cluster = cluster
         self._wall_clock = wall_clock
@@ -123,9 +123,7 @@ class BatchAccumulator:
         """Append the control records that the quorum itself writes."""
         assert not self._waiting, "their offsets were given when they came"
         timestamp_ms, assignment = self._wall_clock(), effect.batch.assignment
-        cluster_id = None
-        if assignment is not None and self._cluster is not None:
-            cluster_id = self._cluster.id_to_found_with()
+        cluster_id = None if assignment is None else self._cluster.id_to_found_with()
         if isinstance(effect, AppendAssignment):
             encoded = encode_assignment(effect.assignment, cluster_id, timestamp_ms=timestamp_ms)
         else:

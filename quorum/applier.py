@@ -65,7 +65,7 @@ class Applier:
         node: QuorumNode,
         log: Log,
         state_machine: StateMachine,
-        cluster: ClusterIdentity | None,
+        cluster: ClusterIdentity,
         clock: Clock,
     ) -> None:
         self._node = node
@@ -135,8 +135,7 @@ class Applier:
         self._told, self._gather_until_ms = high_watermark, None
         if self._node.epoch_start is None and self._node.voters.has(self._node.me):
             self._gather_until_ms = self._clock() + GATHER_MS
-        if self._cluster is not None:
-            self._cluster.on_commit(self._log, high_watermark)
+        self._cluster.on_commit(self._log, high_watermark)
         self._state_machine.on_commit(high_watermark)
         self._release()
 

@@ -110,14 +110,13 @@ class Replica:
         clock: Clock,
         wall_clock: Clock,
         wake: Callable[[], None],
-        cluster: ClusterIdentity | None = None,
-        store: SnapshotStore | None = None,
-        snapshot_limits: SnapshotLimits | None = None,
+        cluster: ClusterIdentity,
+        store: SnapshotStore,
+        snapshot_limits: SnapshotLimits,
     ) -> None:
         """`wake` is called when there is something for `turn` to do; it must not call it itself.
 
-        `cluster` is written down beside the voters, and read where it was not known. Without a
-        `store` no snapshots are taken, and none can be received.
+        `cluster` is written down beside the voters, and read where it was not known.
         """
         self.node = node
         self.deadline_ms = node.deadline_ms
@@ -139,21 +138,19 @@ class Replica:
         self._failure: BaseException | None = None
         self._farewells = 0
         self._stopped = False
-        self._snapshots: Snapshots | None = None
-        if store is not None:
-            self._snapshots = Snapshots(
-                store,
-                node=node,
-                log=log,
-                disk=disk,
-                state_machine=state_machine,
-                clock=clock,
-                wall_clock=wall_clock,
-                put=self._put,
-                wake=wake,
-                cluster=cluster,
-                limits=snapshot_limits or SnapshotLimits(),
-            )
+        self._snapshots = Snapshots(
+            store,
+            node=node,
+            log=log,
+            disk=disk,
+            state_machine=state_machine,
+            clock=clock,
+            wall_clock=wall_clock,
+            put=self._put,
+            wake=wake,
+            cluster=cluster,
+            limits=snapshot_limits,
+        )
 
     # What the state machine above may ask.
 
@@ -270,9 +267,8 @@ class Replica:
             self.deadline_ms = None
             return
         self.deadline_ms = earliest(self.node.deadline_ms, self._committing.deadline_ms)
-        if self._snapshots is not None:
-            due_ms = self._snapshots.turn(self._proposals.take_all_bytes())
-            self.deadline_ms = earliest(self.deadline_ms, due_ms)
+        due_ms = self._snapshots.turn(self._proposals.take_all_bytes())
+        self.deadline_ms = earliest(self.deadline_ms, due_ms)
 
     def _take_all(self) -> None:
         while self._held_up is None:
@@ -311,10 +307,10 @@ class Replica:
                     return
                 case StoreChunk(correlation):
                     data = self._fetched.pop(correlation)
-                    self._hold_up(step, effect, self._the_snapshots.storing(effect, data))
+                    self._hold_up(step, effect, self._snapshots.storing(effect, data))
                     return
                 case InstallSnapshot():
-                    self._hold_up(step, effect, self._the_snapshots.installing(effect))
+                    self._hold_up(step, effect, self._snapshots.installing(effect))
                     return
                 case _:
                     self._perform(effect)
@@ -342,7 +338,7 @@ class Replica:
         if isinstance(awaited, InstallSnapshot):
             self._forget_flushes()
             # Before anything else: until then the node knows another log than there is.
-            event = self._the_snapshots.installed(awaited, outcome)
+            event = self._snapshots.installed(awaited, outcome)
             self._committing.on_installed()
             self._step(event)
 
@@ -350,11 +346,6 @@ class Replica:
         # The disk works in order, so that every flush asked for before has been reported; and
         # nothing of the old tail may be taken for durable once the tail has been replaced.
         self._inbox = deque(each for each in self._inbox if not isinstance(each, Flushed))
-
-    @property
-    def _the_snapshots(self) -> Snapshots:
-        assert self._snapshots is not None, "a replica without snapshots asks for none"
-        return self._snapshots
 
     def _perform(self, effect: Prompt) -> None:
         match effect:
@@ -365,7 +356,7 @@ class Replica:
             case AppendProposed() | AppendFetched() | AppendLeaderChange() | AppendAssignment():
                 self._append(effect)
             case AdvanceLogStart(start):
-                self._the_snapshots.advance(start)
+                self._snapshots.advance(start)
             case Commit(high_watermark):
                 self._committing.on_commit(high_watermark)
             case Lead(epoch):
@@ -395,7 +386,7 @@ class Replica:
                 self._committing.on_control(batch.end)
 
     def _records_for(self, response: Response) -> bytes:
-        if isinstance(response, FetchSnapshotResponse) and self._snapshots is not None:
+        if isinstance(response, FetchSnapshotResponse):
             return self._snapshots.part_for(response)
         if not isinstance(response, FetchResponse) or response.span is None:
             return b""

@@ -92,7 +92,7 @@ class Snapshots:
         wall_clock: Clock,
         put: Callable[[Event], None],
         wake: Callable[[], None],
-        cluster: ClusterIdentity | None,
+        cluster: ClusterIdentity,
         limits: SnapshotLimits,
     ) -> None:
         """`put` hands an event to the node, later; `wake` asks for a `turn`."""
@@ -163,8 +163,7 @@ class Snapshots:
         self._bytes_since = self._log.bytes_from(state.end)
         id_ = OffsetAndEpoch(self._node.epoch_at(Offset(state.end - 1)), state.end)
         batches = SnapshotBatches(id_.epoch, self._time_of_last_record(state.end))
-        cluster_id = None if self._cluster is None else self._cluster.id
-        opening = batches.opening(self._node.voters_at(state.end), cluster_id)
+        opening = batches.opening(self._node.voters_at(state.end), self._cluster.id)
         self._taking = _Taking(id_, state, batches, opening)
 
     def _time_of_last_record(self, end: Offset) -> int:

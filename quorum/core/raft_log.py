@@ -150,12 +150,9 @@ class RaftLog:
         self.assignments = VoterSetHistory(base=voters)
 
     def snapshot_instead_of(self, other_end: OffsetAndEpoch) -> Snapshot | None:
-        """The snapshot to give to whose log ends there, where this one does not reach back so far.
-
-        What was before the start of this log is gone, and with it what its epochs were: the two
-        cannot be compared (KIP-630).
-        """
-        if self.start == 0 or self.reaches_back_to(other_end):
+        """Return the snapshot for a replica whose log ends there, or None if this log can be
+        compared with that one and continues it."""
+        if self.reaches_back_to(other_end):
             return None
         assert self.snapshots, f"the log begins at {self.start}, and nothing says what came before"
         return self.newest_snapshot
@@ -174,10 +171,9 @@ class RaftLog:
         return here
 
     def reaches_back_to(self, other_end: OffsetAndEpoch) -> bool:
-        """Return True if this log can be compared with one that ends there, and go on from it
-        (KIP-630).
+        """Return True if this log can be compared with one that ends there (KIP-630).
 
-        What was before the start of this log is gone, and with it what its epochs were.
+        The records before the start of this log are gone, and their epochs with them.
         """
         if self.start == 0:
             return True

@@ -18,10 +18,16 @@ from quorum.core.vocabulary import ElectionState, OffsetAndEpoch, ReplicaId, Rep
 from quorum.core.voter_set import VoterSet
 from quorum.ports import Done, Log
 from quorum.replica import Replica
+from quorum.snapshotting import SnapshotLimits
 from statemachine import commands
 from statemachine.features.features import RANGES
 from statemachine.limits import METADATA_VERSION_MAX
-from tests.support.memory_storage import MemoryElectionStore, MemoryLog
+from tests.support.memory_storage import (
+    MemoryElectionStore,
+    MemoryLog,
+    known_cluster,
+    no_snapshots,
+)
 
 SESSION_TIMEOUT_MS: Final = 9_000
 
@@ -87,6 +93,9 @@ class Lone:
             clock=self._clock,
             wall_clock=self._clock,
             wake=lambda: None,
+            cluster=known_cluster(),
+            store=no_snapshots(),
+            snapshot_limits=SnapshotLimits(interval_ms=0),
         )
         self.controller.attach(self.replica)
         assert self.replica.deadline_ms is not None

@@ -5,11 +5,15 @@ what a restarted process finds.
 """
 
 from collections.abc import Sequence
+from pathlib import Path
 
+from chaos.disk.virtual_disk import VirtualDisk
+from quorum.cluster_id import ClusterIdentity
 from quorum.core.messages import Batch
 from quorum.core.vocabulary import ElectionState, Epoch, Offset, OffsetAndEpoch
 from quorum.log.segment import Bytes, Extent, Tail
 from quorum.log.segment_reader import first_record_from
+from quorum.log.snapshot_store import FileSnapshotStore
 from quorum.ports import OffsetOutOfRange
 from quorum.records.batch import Buffer, headers
 
@@ -41,7 +45,7 @@ class MemoryLog:
         """The bytes of the batches from `offset` on; see the port."""
         end = self._extent.end.offset
         start = min(max(offset, self._extent.start), end)
-        return sum(map(len, self._tail.slice(start, end, self.size_bytes, at_least_one=False)))
+        return len(self.read(start, end, self.size_bytes))
 
     @property
     def size_bytes(self) -> int:
@@ -140,3 +144,17 @@ class MemoryElectionStore:
     def write(self, election: ElectionState) -> None:
         """Replace what is stored."""
         self._election = election
+
+
+def known_cluster() -> ClusterIdentity:
+    """The identity of a cluster whose id every replica knows."""
+
+    def keep(learned: str, done: object) -> None:
+        raise AssertionError("the id is known")
+
+    return ClusterIdentity("cluster", keep=keep, make=lambda: "another")
+
+
+def no_snapshots() -> FileSnapshotStore:
+    """A snapshot store in an empty folder of a disk in memory."""
+    return FileSnapshotStore(Path("/"), VirtualDisk())

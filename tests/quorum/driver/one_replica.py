@@ -21,7 +21,13 @@ from quorum.core.vocabulary import (
 from quorum.core.voter_set import VoterSet
 from quorum.ports import Done, Log, StateSnapshot
 from quorum.replica import Replica
-from tests.support.memory_storage import MemoryElectionStore, MemoryLog
+from quorum.snapshotting import SnapshotLimits
+from tests.support.memory_storage import (
+    MemoryElectionStore,
+    MemoryLog,
+    known_cluster,
+    no_snapshots,
+)
 
 ELECTION_MS = 1_000
 
@@ -86,6 +92,9 @@ class World:
             clock=lambda: self.now_ms,
             wall_clock=lambda: self.now_ms,
             wake=self.wake,
+            cluster=known_cluster(),
+            store=no_snapshots(),
+            snapshot_limits=SnapshotLimits(interval_ms=0),
         )
 
     def wake(self) -> None:

@@ -33,9 +33,15 @@ from quorum.log.disk_thread import DiskThread
 from quorum.ports import LogFailure, StateSnapshot
 from quorum.records.decode import decode
 from quorum.replica import Replica as QuorumReplica
+from quorum.snapshotting import SnapshotLimits
 from tests.quorum.driver.in_memory_rpc import Wires
 from tests.support.bell import PATIENCE_SECONDS, Bell
-from tests.support.memory_storage import MemoryElectionStore, MemoryLog
+from tests.support.memory_storage import (
+    MemoryElectionStore,
+    MemoryLog,
+    known_cluster,
+    no_snapshots,
+)
 
 PATIENT: Final = Timeouts(
     election_timeout_ms=10_000,
@@ -245,6 +251,9 @@ class Replica:
             clock=self._now_ms,
             wall_clock=lambda: WALL_MS + self._now_ms(),
             wake=lambda: self.quorum.wake(),
+            cluster=known_cluster(),
+            store=no_snapshots(),
+            snapshot_limits=SnapshotLimits(interval_ms=0),
         )
         self.quorum = Quorum(
             replica,

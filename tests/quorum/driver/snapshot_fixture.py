@@ -23,7 +23,7 @@ from quorum.log.snapshot_store import FileSnapshotStore
 from quorum.ports import Log, StateSnapshot
 from quorum.snapshotting import SLICE_PAUSE_MS, SnapshotLimits, Snapshots
 from tests.contracts.batches import run
-from tests.support.memory_storage import MemoryLog
+from tests.support.memory_storage import MemoryLog, known_cluster
 
 T = TypeVar("T")
 LIMITS = SnapshotLimits(bytes_between=500, interval_ms=0, retention_bytes=1 << 30)
@@ -76,7 +76,7 @@ class Bench:
             wall_clock=lambda: self.now_ms,
             put=self.put.append,
             wake=lambda: None,
-            cluster=None,
+            cluster=known_cluster(),
             limits=limits,
         )
 
