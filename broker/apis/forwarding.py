@@ -10,12 +10,8 @@ gets one error for everything in its request.
 import asyncio
 import ipaddress
 import logging
-from collections.abc import Callable, Iterable, Mapping
-from types import MappingProxyType
 from typing import Any, Final
-from uuid import UUID
 
-from broker.controller_channel import Backoff, NoActiveController, NodeToControllerChannelManager
 from broker.limits import FORWARD_TIMEOUT_MS, FORWARDED_BYTES_MAX
 from quorum.ports import Clock
 from quorum.protocol import codec
@@ -24,7 +20,13 @@ from quorum.protocol.envelope import VERSION, Forwarded, wrap
 from quorum.protocol.errors import ErrorCode
 from quorum.protocol.headers import read_correlation_id, response_body_start
 from quorum.protocol.malformed import Malformed
+from quorum.protocol.refusals import build_refusal
 from quorum.transport.address import BadAddress, parse_address
+from broker.controller_channel import (
+    Backoff,
+    NoActiveController,
+    NodeToControllerChannelManager,
+)
 from quorum.transport.inbound import InboundRequest
 
 logger = logging.getLogger(__name__)
@@ -124,7 +126,9 @@ class ForwardingManager:
 
 def _refuse(request: InboundRequest, message: Any, code: ErrorCode, reason: str) -> None:
     if not request.is_gone:
-        request.respond(refusal(request.api_key, request.api_version, message, code, reason))
+        key, version = request.api_key, request.api_version
+        refusal = build_refusal(key, version, message, code, reason)
+        request.respond(codec.encode_response_body(key, version, refusal))
 
 
 def _timeout_ms(message: Any) -> int:
@@ -141,84 +145,3 @@ def _packed_host(peer: str) -> bytes:
         return ipaddress.ip_address(parse_address(peer).host.partition("%")[0]).packed
     except (BadAddress, ValueError):
         return _LOOPBACK
-
-
-def refusal(api_key: int, version: int, message: Any, code: int, reason: str) -> bytes:
-    """Encode a response to `message` with this error for everything in it."""
-    error = {"error_code": code, "error_message": reason}
-    results = _RESULTS.get(ApiKey(api_key))
-    values = _NO_RESULTS if results is None else results(message, error)
-    return codec.response_body(api_key, version, **error, **values)
-
-
-def _deleted_topics(message: Any) -> Iterable[tuple[str | None, UUID | None]]:
-    if hasattr(message, "topics"):
-        return [(topic.name, topic.topic_id) for topic in message.topics]
-    return [(name, None) for name in message.topic_names]
-
-
-def _altered_configs(message: Any, error: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "responses": [
-            {
-                "resource_type": each.resource_type,
-                "resource_name": each.resource_name,
-                **error,
-            }
-            for each in message.resources
-        ]
-    }
-
-
-_NO_RESULTS: Final = dict.fromkeys(
-    ("responses", "results", "topics", "nodes", "brokers", "hurt", "moves", "partitions"), ()
-)
-"""The results of an API whose error is at the top."""
-
-_Results = Callable[[Any, dict[str, Any]], dict[str, Any]]
-"""(request, error fields) to the results with the error for each part of the request."""
-
-_RESULTS: Final[Mapping[ApiKey, _Results]] = MappingProxyType(
-    {
-        ApiKey.CREATE_TOPICS: lambda message, error: {
-            "topics": [
-                {"name": topic.name, "topic_id": None, "configs": None, **error}
-                for topic in message.topics
-            ]
-        },
-        ApiKey.CREATE_PARTITIONS: lambda message, error: {
-            "results": [{"name": topic.name, **error} for topic in message.topics]
-        },
-        ApiKey.DELETE_TOPICS: lambda message, error: {
-            "responses": [
-                {"name": name, "topic_id": topic_id, **error}
-                for name, topic_id in _deleted_topics(message)
-            ]
-        },
-        ApiKey.ELECT_LEADERS: lambda message, error: {
-            "replica_election_results": [
-                {
-                    "topic": topic.topic,
-                    "partition_result": [
-                        {"partition_id": number, **error} for number in topic.partitions
-                    ],
-                }
-                for topic in message.topic_partitions or ()
-            ]
-        },
-        ApiKey.INCREMENTAL_ALTER_CONFIGS: _altered_configs,
-        ApiKey.ALTER_CONFIGS: _altered_configs,
-        ApiKey.ALTER_CLIENT_QUOTAS: lambda message, error: {
-            "entries": [
-                {
-                    "entity": [
-                        {"entity_type": each.entity_type, "entity_name": each.entity_name}
-                        for each in entry.entity
-                    ],
-                    **error,
-                }
-                for entry in message.entries
-            ]
-        },
-    }
-)

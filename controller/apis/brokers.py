@@ -10,7 +10,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from functools import partial
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple, assert_never
+from typing import Any, Final, assert_never
 from uuid import UUID
 
 from msgspec import convert
@@ -21,9 +21,10 @@ from controller.ports import Unavailable
 from controller.quorum_controller import QuorumController
 from quorum.cluster_id import ClusterIdentity
 from quorum.ports import Clock
-from quorum.protocol.apis import ApiKey, VersionRange
+from quorum.protocol.apis import ApiKey
 from quorum.protocol.copy_reports import reports_of
 from quorum.protocol.errors import ErrorCode
+from quorum.protocol.refusals import bounded
 from quorum.transport.inbound import InboundRequest
 from statemachine.commands import (
     AllocateProducerIds,
@@ -216,7 +217,7 @@ class BrokerApis:
         def answer(registered: Any) -> Mapping[str, Any]:
             if registered.error is Error.NONE:
                 self._controller.locate(command)
-            return {"error_message": registered.message or None}
+            return {"error_message": bounded(registered.message) or None}
 
         self._submit(inbound, request, command, answer)
 
@@ -243,29 +244,17 @@ class BrokerApis:
         self._controller.submit(command, done)
 
 
-class BrokerApi(NamedTuple):
-    """A request of nodes; `handle` raises `Malformed`."""
-
-    versions: VersionRange
-    handle: Callable[[BrokerApis, InboundRequest], None]
-
-
-APIS: Final[Mapping[ApiKey, BrokerApi]] = MappingProxyType(
+HANDLERS: Final[Mapping[ApiKey, Callable[[BrokerApis, InboundRequest], None]]] = MappingProxyType(
     {
-        ApiKey.ALTER_PARTITION: BrokerApi(alter_partition.VERSIONS, BrokerApis.alter_partition),
-        ApiKey.BROKER_REGISTRATION: BrokerApi(VersionRange(0, 4), BrokerApis.register_broker),
-        ApiKey.BROKER_HEARTBEAT: BrokerApi(VersionRange(0, 1), BrokerApis.heartbeat),
-        ApiKey.ALLOCATE_PRODUCER_IDS: BrokerApi(
-            VersionRange(0, 0), BrokerApis.allocate_producer_ids
-        ),
-        ApiKey.ASSIGN_REPLICAS_TO_DIRS: BrokerApi(
-            VersionRange(0, 0), BrokerApis.assign_replicas_to_dirs
-        ),
-        ApiKey.CONTROLLER_REGISTRATION: BrokerApi(
-            VersionRange(0, 0), BrokerApis.register_controller
-        ),
+        ApiKey.ALTER_PARTITION: BrokerApis.alter_partition,
+        ApiKey.BROKER_REGISTRATION: BrokerApis.register_broker,
+        ApiKey.BROKER_HEARTBEAT: BrokerApis.heartbeat,
+        ApiKey.ALLOCATE_PRODUCER_IDS: BrokerApis.allocate_producer_ids,
+        ApiKey.ASSIGN_REPLICAS_TO_DIRS: BrokerApis.assign_replicas_to_dirs,
+        ApiKey.CONTROLLER_REGISTRATION: BrokerApis.register_controller,
     }
 )
+"""The requests of nodes; a handler raises `Malformed`."""
 
 
 def _answer_altered(inbound: InboundRequest, outcome: PartitionsAltered | Unavailable) -> None:

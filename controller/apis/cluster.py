@@ -9,11 +9,12 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 from uuid import UUID
 
-from controller.apis.request import KafkaRequest, error_fields, outcome, refuse
+from controller.apis.request import KafkaRequest, outcome, refuse
 from controller.service import Service
 from quorum.protocol.apis import METADATA_BY_TOPIC_ID_SINCE
 from quorum.protocol.errors import ErrorCode
 from quorum.protocol.extension_tags import Consistency
+from quorum.protocol.refusals import error_fields
 from quorum.transport.address import Address
 from statemachine.commands import Done, UnregisterBroker
 from statemachine.image.image import Image

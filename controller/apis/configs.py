@@ -4,12 +4,12 @@ IncrementalAlterConfigs (44), AlterConfigs (33), DescribeConfigs (32), AlterClie
 DescribeClientQuotas (48, KIP-546), UpdateFeatures (57, KIP-584).
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 from msgspec import convert
 
-from controller.apis.request import KafkaRequest, outcome, refuse_each
+from controller.apis.request import KafkaRequest, outcome, refuse
 from controller.service import Service
 from quorum.protocol.codec import response_schema
 from quorum.protocol.config_responses import (
@@ -94,14 +94,6 @@ def _responses(request: KafkaRequest, resources: Iterable[ConfigAltered]) -> Any
     )
 
 
-def _resources(message: Any) -> Iterable[Mapping[str, Any]]:
-    for each in message.resources:
-        yield {"resource_type": each.resource_type, "resource_name": each.resource_name}
-
-
-refuse_alter_configs = refuse_each("responses", _resources)
-
-
 async def describe_configs(request: KafkaRequest, service: Service) -> Any:
     """Describe configurations from the log; only a broker knows its own file."""
     schema = response_schema(request.api_key, request.version)
@@ -112,11 +104,6 @@ async def describe_configs(request: KafkaRequest, service: Service) -> Any:
         )
 
     return await service.read(read, stale=request.stale)
-
-
-refuse_describe_configs = refuse_each(
-    "results", lambda message: [{**each, "configs": ()} for each in _resources(message)]
-)
 
 
 async def alter_quotas(request: KafkaRequest, service: Service) -> Any:
@@ -134,11 +121,6 @@ async def alter_quotas(request: KafkaRequest, service: Service) -> Any:
     return request.respond(
         entries=[outcome(each, **_entity_fields(each.entity)) for each in answer.entities]
     )
-
-
-refuse_alter_quotas = refuse_each(
-    "entries", lambda message: [_entity_fields(_entity(each)) for each in message.entries]
-)
 
 
 def _entity(entry: Any) -> tuple[QuotaEntity, ...]:
@@ -184,16 +166,11 @@ async def update_features(request: KafkaRequest, service: Service) -> Any:
     )
     answer = await service.carry_out(command, Done, who=request.principal)
     message = FAILED_FOR_ALL + answer.message if answer.message else ""
-    return refuse_update_features(request, answer.error.code, message)
+    # Before version 2 there is an error for each feature as well, and it is the same.
+    return refuse(request, answer.error.code, message)
 
 
 def _upgrade_type(request: KafkaRequest, update: Any) -> UpgradeType:
     if request.version < _UPGRADE_TYPES_FROM:
         return UpgradeType.SAFE_DOWNGRADE if update.allow_downgrade else UpgradeType.UPGRADE
     return UpgradeType(update.upgrade_type)
-
-
-# Before version 2 there is an error for each feature as well, and it is the same.
-refuse_update_features = refuse_each(
-    "results", lambda message: [{"feature": each.feature} for each in message.feature_updates]
-)

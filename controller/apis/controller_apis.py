@@ -7,7 +7,7 @@ become a task, which may wait for an election and forward the request.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from types import MappingProxyType
 from typing import Any, Final
@@ -15,12 +15,19 @@ from typing import Any, Final
 from controller.apis import brokers
 from controller.apis.admin_apis import APIS
 from controller.apis.brokers import BrokerApis
-from controller.apis.request import LONG_BODY_BYTES, KafkaRequest, decode, decode_inbound, encode
+from controller.apis.request import (
+    LONG_BODY_BYTES,
+    KafkaRequest,
+    decode,
+    decode_inbound,
+    encode,
+    refuse,
+)
 from controller.apis.router import NoActiveController, Router
 from controller.service import NotActive, Service
 from quorum.discovery.discover_brokers import DiscoverBrokersService
 from quorum.protocol.api_versions import Features, write_offer
-from quorum.protocol.apis import ApiKey, VersionRange
+from quorum.protocol.apis import SPOKEN, ApiKey, VersionRange
 from quorum.protocol.codec import decode_request
 from quorum.protocol.envelope import Forwarded, Reason, Unreadable, unwrap, write_refusal
 from quorum.protocol.errors import ErrorCode
@@ -39,11 +46,14 @@ ADMIN_REQUESTS_MAX: Final = 1_024
 OFFERED: Final[Mapping[int, VersionRange]] = MappingProxyType(
     {
         **VERSIONS,
-        ApiKey.API_VERSIONS: VersionRange(0, 4),
-        ApiKey.ENVELOPE: VersionRange(0, 0),
-        ApiKey.DISCOVER_BROKERS: VersionRange(0, 0),
-        **{key: api.versions for key, api in brokers.APIS.items()},
-        **{key: api.versions for key, api in APIS.items()},
+        **{
+            key: SPOKEN[key]
+            for key in (
+                *(ApiKey.API_VERSIONS, ApiKey.ENVELOPE, ApiKey.DISCOVER_BROKERS),
+                *brokers.HANDLERS,
+                *APIS,
+            )
+        },
     }
 )
 
@@ -66,16 +76,15 @@ class ControllerApis:
         self._supported_features = supported_features
         self._tasks: set[asyncio.Task[None]] = set()
         self._handlers: Mapping[int, Callable[[InboundRequest], None]] = {
-            **{key: partial(api.handle, broker_apis) for key, api in brokers.APIS.items()},
+            **{key: partial(handle, broker_apis) for key, handle in brokers.HANDLERS.items()},
             **dict.fromkeys(VERSIONS, raft_calls.asked),
             ApiKey.API_VERSIONS: self._offer,
             ApiKey.DISCOVER_BROKERS: gossiper.asked,
-            ApiKey.ENVELOPE: self._unwrap,
         }
 
     def handle(self, inbound: InboundRequest) -> None:
         """See to it that the request is answered; raises `Malformed` for an unreadable one."""
-        self._handlers.get(inbound.api_key, self._decode)(inbound)
+        self._handlers.get(inbound.api_key, self._start)(inbound)
 
     async def close(self) -> None:
         """Give up the requests that still wait for an active controller."""
@@ -94,64 +103,49 @@ class ControllerApis:
         )
         inbound.respond(write_offer(inbound.api_version, OFFERED, features))
 
-    def _decode(self, inbound: InboundRequest) -> None:
-        self._start(
-            inbound,
-            partial(decode_inbound, inbound),
-            partial(self._answer, inbound),
-            lambda malformed: inbound.reject(str(malformed)),
-        )
+    def _start(self, inbound: InboundRequest) -> None:
+        """Answer a request of an admin client, or one that another node forwarded, in a task."""
+        is_full = len(self._tasks) >= ADMIN_REQUESTS_MAX
+        task = asyncio.get_running_loop().create_task(self._serve(inbound, is_full=is_full))
+        self._tasks.add(task)
+        task.add_done_callback(partial(self._ended, inbound))
 
-    def _unwrap(self, inbound: InboundRequest) -> None:
-        """Take a request that another node forwarded."""
-        message, extension = decode_extended(inbound.api_key, inbound.api_version, inbound.body)
-        self._start(
-            inbound,
-            partial(_request_in, message),
-            partial(self._answer_envelope, inbound, extension),
-            partial(_refuse_unreadable, inbound, extension),
-        )
-
-    def _start(
-        self,
-        inbound: InboundRequest,
-        decode: Callable[[], KafkaRequest],
-        answer: Callable[[KafkaRequest], Awaitable[None]],
-        refuse: Callable[[Malformed | Unreadable], None],
-    ) -> None:
-        """Answer in a task, or refuse at once when too many are under way."""
-        if len(self._tasks) < ADMIN_REQUESTS_MAX:
-            task = asyncio.get_running_loop().create_task(_serve(inbound, decode, answer, refuse))
-            self._tasks.add(task)
-            task.add_done_callback(partial(self._ended, inbound))
-            return
+    async def _serve(self, inbound: InboundRequest, *, is_full: bool) -> None:
+        """Decode a request, in a thread if it is long, and answer it; refuse it if `is_full`."""
+        extension: Extension | None = None
+        decode: Callable[[], KafkaRequest] = partial(decode_inbound, inbound)
         try:
-            request = decode()
-        except (Malformed, Unreadable) as error:
-            refuse(error)
-            return
-        message = f"{ADMIN_REQUESTS_MAX} admin requests are under way; ask again later"
-        refusal = APIS[request.api_key].refuse(request, ErrorCode.REQUEST_TIMED_OUT, message)
-        inbound.respond(encode(request, refusal))
-
-    async def _answer(self, inbound: InboundRequest, request: KafkaRequest) -> None:
-        try:
-            payload = await self._router.answer(request)
-        except NoActiveController as error:
-            payload = APIS[request.api_key].refuse(request, error.error, str(error))
-        inbound.respond(encode(request, payload))
-
-    async def _answer_envelope(
-        self, inbound: InboundRequest, extension: Extension | None, request: KafkaRequest
-    ) -> None:
-        """Answer on this node, or refuse the whole envelope: its sender tries again (KIP-590)."""
-        try:
-            payload = await self._router.answer_here(request)
+            if inbound.api_key == ApiKey.ENVELOPE:
+                message, extension = decode_extended(
+                    inbound.api_key, inbound.api_version, inbound.body
+                )
+                decode = partial(_request_in, message)
+            is_long = len(inbound.body) > LONG_BODY_BYTES and not is_full
+            request = await asyncio.to_thread(decode) if is_long else decode()
+            payload = await self._payload(request, is_full=is_full)
+        except Malformed as malformed:
+            inbound.reject(str(malformed))
+        except Unreadable as unreadable:
+            logger.info("Refusing an envelope of %s: %s", inbound.peer, unreadable)
+            _refuse_envelope(inbound, extension, unreadable.error, Reason(str(unreadable)))
         except NotActive as not_active:
+            # The sender of an envelope tries again (KIP-590).
             reason = Reason(str(not_active), not_active.reason.may_be_done)
-            _refuse(inbound, extension, ErrorCode.NOT_CONTROLLER, reason)
-            return
-        inbound.respond(encode(request, payload))
+            _refuse_envelope(inbound, extension, ErrorCode.NOT_CONTROLLER, reason)
+        else:
+            inbound.respond(encode(request, payload))
+
+    async def _payload(self, request: KafkaRequest, *, is_full: bool) -> Any:
+        """Return the response; raises `NotActive` for a request in an envelope."""
+        if is_full:
+            message = f"{ADMIN_REQUESTS_MAX} admin requests are under way; ask again later"
+            return refuse(request, ErrorCode.REQUEST_TIMED_OUT, message)
+        if request.envelope_id is not None:
+            return await self._router.answer_here(request)
+        try:
+            return await self._router.answer(request)
+        except NoActiveController as error:
+            return refuse(request, error.error, str(error))
 
     def _ended(self, inbound: InboundRequest, task: "asyncio.Task[None]") -> None:
         self._tasks.discard(task)
@@ -162,27 +156,10 @@ class ControllerApis:
             inbound.reject("its answer could not be given; see the log")
 
 
-async def _serve(
-    inbound: InboundRequest,
-    decode: Callable[[], KafkaRequest],
-    answer: Callable[[KafkaRequest], Awaitable[None]],
-    refuse: Callable[[Malformed | Unreadable], None],
-) -> None:
-    """Decode a request, in a thread if it is long, and answer it."""
-    is_long = len(inbound.body) > LONG_BODY_BYTES
-    try:
-        request = await asyncio.to_thread(decode) if is_long else decode()
-    except (Malformed, Unreadable) as error:
-        refuse(error)
-        return
-    await answer(request)
-
-
 def _request_in(message: Any) -> KafkaRequest:
     """Decode the request in an envelope; raises `Unreadable`."""
     forwarded: Forwarded = unwrap(message)
-    api = APIS.get(forwarded.api_key)
-    if api is None or forwarded.version not in api.versions:
+    if forwarded.api_key not in APIS:
         words = f"it takes no api {forwarded.api_key} version {forwarded.version} from other nodes"
         raise Unreadable(ErrorCode.UNSUPPORTED_VERSION, words)
     try:
@@ -198,15 +175,7 @@ def _request_in(message: Any) -> KafkaRequest:
         raise Unreadable(ErrorCode.INVALID_REQUEST, str(error)) from error
 
 
-def _refuse_unreadable(
-    inbound: InboundRequest, extension: Extension | None, unreadable: Malformed | Unreadable
-) -> None:
-    assert isinstance(unreadable, Unreadable)
-    logger.info("Refusing an envelope of %s: %s", inbound.peer, unreadable)
-    _refuse(inbound, extension, unreadable.error, Reason(str(unreadable)))
-
-
-def _refuse(
+def _refuse_envelope(
     inbound: InboundRequest, extension: Extension | None, error: ErrorCode, reason: Reason
 ) -> None:
     # Kafka's nodes get an error code and no field of ours.

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 from uuid import UUID
 
-from controller.apis.request import TIMEOUT_MS_MAX, KafkaRequest, error_fields, refuse
+from controller.apis.request import TIMEOUT_MS_MAX, KafkaRequest, refuse
 from controller.quorum_description import QuorumDescription, ReplicaInfo
 from controller.service import AsOf, Service
 from quorum.core.messages import (
@@ -22,6 +22,7 @@ from quorum.core.vocabulary import NO_DIRECTORY, Epoch, ReplicaId, ReplicaKey
 from quorum.core.voter_set import Endpoint, Voter
 from quorum.protocol.errors import ErrorCode
 from quorum.protocol.raft_types import METADATA_PARTITION, METADATA_TOPIC
+from quorum.protocol.refusals import error_fields
 
 
 async def describe_quorum(request: KafkaRequest, service: Service) -> Any:
@@ -132,20 +133,13 @@ async def update_voter(request: KafkaRequest, service: Service) -> Any:
     return await _ask(request, service, change)
 
 
-def refuse_update_voter(request: KafkaRequest, error: int, message: str) -> Any:
-    """UpdateRaftVoter always names a leader."""
-    leader = {"leader_id": -1, "leader_epoch": -1, "host": "", "port": -1}
-    return refuse(request, error, message, current_leader=leader)
-
-
 async def _ask(request: KafkaRequest, service: Service, change: VoterRequest) -> Any:
-    answer = refuse_update_voter if isinstance(change, UpdateVoterRequest) else refuse
     cluster_id = request.message.cluster_id
     if cluster_id is not None and service.cluster_id not in (None, cluster_id):
         text = f"this is cluster {service.cluster_id}, not {cluster_id}"
-        return answer(request, ErrorCode.INCONSISTENT_CLUSTER_ID, text)
+        return refuse(request, ErrorCode.INCONSISTENT_CLUSTER_ID, text)
     response = await service.want_voters(request.principal, change)
-    return answer(request, response.error, response.text)
+    return refuse(request, response.error, response.text)
 
 
 def _key(named: Any) -> ReplicaKey:

@@ -14,9 +14,7 @@ from msgspec.structs import replace
 
 from controller.apis.request import (
     KafkaRequest,
-    bounded,
     encode_body,
-    error_fields,
     offload,
     outcome,
     refuse,
@@ -30,6 +28,7 @@ from controller.move_requests import (
 )
 from controller.service import AsOf, Service
 from quorum.protocol.errors import ErrorCode
+from quorum.protocol.refusals import bounded, error_fields
 from quorum.records.varint import uvarint
 from statemachine.commands import (
     AlterMove,
@@ -189,7 +188,7 @@ async def elect_leaders(request: KafkaRequest, service: Service) -> Any:
     try:
         election = ElectionType(getattr(request.message, "election_type", 0))
     except ValueError:
-        return refuse_elect(
+        return refuse(
             request,
             ErrorCode.INVALID_REQUEST,
             f"election type {request.message.election_type}, not 0 or 1",
@@ -215,20 +214,6 @@ def _elected(request: KafkaRequest, answer: LeadersElected) -> bytes:
         for name, elected in groupby(answer.partitions, key=attrgetter("topic"))
     ]
     return encode_body(request, request.respond(error_code=0, replica_election_results=results))
-
-
-def refuse_elect(request: KafkaRequest, error: int, message: str) -> Any:
-    """Version 0 has no place for an error of the whole; it then names each partition."""
-    results = [
-        {
-            "topic": topic.topic,
-            "partition_result": [
-                error_fields(error, message, partition_id=each) for each in topic.partitions
-            ],
-        }
-        for topic in request.message.topic_partitions or ()
-    ]
-    return request.respond(error_code=error, replica_election_results=results)
 
 
 async def alter_moves(

@@ -5,11 +5,10 @@ take a few tenths of a second. These are pure functions of values that nobody ch
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import MISSING, dataclass, fields
+from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import timedelta
-from types import NoneType
-from typing import Any, Final, TypeVar, get_args
+from typing import Any, Final, TypeVar
 
 from controller.service import AsOf
 from quorum.protocol import codec, envelope
@@ -20,15 +19,12 @@ from quorum.protocol.extension_tags import (
     decode_extended,
     with_offset,
 )
+from quorum.protocol.refusals import build_refusal, error_fields
 from quorum.protocol.shape import Data
 from quorum.transport.inbound import InboundRequest
 from statemachine.commands import Result
 
-NO_THROTTLE: Final = timedelta(0)
 ANONYMOUS: Final = "User:ANONYMOUS"
-
-MESSAGE_CHARACTERS_MAX: Final = 1_000
-"""Of an error message: it may quote the request, which is bounded by its frame only."""
 
 LONG_BODY_BYTES: Final = 32 * 1024
 """Of a request: some thousand partitions, a few milliseconds to decode."""
@@ -90,11 +86,8 @@ class KafkaRequest:
 
     def respond(self, **values: Any) -> Any:
         """Build kio's response to this request from plain values (`codec.build`)."""
-        message = values.get("error_message")
-        if message is not None:
-            values["error_message"] = bounded(message)
         schema = codec.response_schema(self.api_key, self.version)
-        return codec.build(schema, {"throttle_time": NO_THROTTLE, **values})
+        return codec.build(schema, {"throttle_time": timedelta(0), **values})
 
 
 def outcome(result: Result, **values: Any) -> dict[str, Any]:
@@ -102,42 +95,11 @@ def outcome(result: Result, **values: Any) -> dict[str, Any]:
     return error_fields(result.error.code, result.message, **values)
 
 
-def error_fields(error: int, message: str, **values: Any) -> dict[str, Any]:
-    """Return the fields of a response for an error and its message, with these values."""
-    return {"error_code": error, "error_message": bounded(message) or None, **values}
-
-
 def refuse(request: KafkaRequest, error: int, message: str, **values: Any) -> Any:
     """Build the response with this error and message; other fields are empty, unless given."""
-    given = error_fields(error, message, throttle_time=NO_THROTTLE, **values)
-    schema = codec.response_schema(request.api_key, request.version)
-    empty = {
-        each.name: _empty(each.type)
-        for each in fields(schema)
-        if each.name not in given and each.default is MISSING
-    }
-    return request.respond(**empty, **given)
-
-
-def _empty(kind: Any) -> Any:
-    """Return None where it is allowed, or else no items, no text, or False."""
-    inner = get_args(kind)
-    return None if NoneType in inner else () if inner else kind()
-
-
-def refuse_each(
-    results: str, items: Callable[[Any], Iterable[Mapping[str, Any]]]
-) -> Callable[[KafkaRequest, int, str], Any]:
-    """Return a function that builds the response with an error in each of its `results`.
-
-    `items` are the other fields of the results, by the message of the request.
-    """
-
-    def refuse_items(request: KafkaRequest, error: int, message: str) -> Any:
-        refused = [error_fields(error, message, **each) for each in items(request.message)]
-        return refuse(request, error, message, **{results: refused})
-
-    return refuse_items
+    return build_refusal(
+        request.api_key, request.version, request.message, error, message, **values
+    )
 
 
 def decode(api_key: int, version: int, body: Data, principal: str, **values: Any) -> KafkaRequest:
@@ -189,10 +151,3 @@ def encode_body(request: KafkaRequest, payload: Any) -> bytes:
 async def offload(work: Callable[[], T], parts: int) -> T:
     """Do `work` on so many parts, in a thread if they are many."""
     return work() if parts < LONG_PARTS else await asyncio.to_thread(work)
-
-
-def bounded(message: str) -> str:
-    """Cut a long error message."""
-    if len(message) <= MESSAGE_CHARACTERS_MAX:
-        return message
-    return f"{message[:MESSAGE_CHARACTERS_MAX]}..."

@@ -13,7 +13,7 @@ from collections.abc import Coroutine
 from typing import Any, Final
 
 from controller.apis.admin_apis import APIS, AdminApi
-from controller.apis.request import TIMEOUT_MS_MAX, KafkaRequest
+from controller.apis.request import TIMEOUT_MS_MAX, KafkaRequest, refuse
 from controller.service import NotActive, Service
 from quorum.core.vocabulary import ReplicaId
 from quorum.ports import Clock
@@ -128,12 +128,12 @@ class Router:
         except NotActive:
             raise
         except RequestRefused as refused:
-            return api.refuse(request, refused.code, refused.words)
+            return refuse(request, refused.code, refused.words)
         except Exception:
             # One request must not end the node; the log has the cause.
             logger.exception("failed to answer %s v%d", request.api_key, request.version)
             message = "the controller failed; see its log"
-            return api.refuse(request, ErrorCode.UNKNOWN_SERVER_ERROR, message)
+            return refuse(request, ErrorCode.UNKNOWN_SERVER_ERROR, message)
 
     async def _forward(self, request: KafkaRequest, api: AdminApi, deadline: float) -> bytes:
         """Return the body of the active controller's response; raises `NotAnswered`.

@@ -4,7 +4,7 @@ import random
 from typing import Any
 from uuid import UUID
 
-from controller.apis.request import KafkaRequest, outcome, refuse_each
+from controller.apis.request import KafkaRequest, outcome
 from controller.service import Service
 from statemachine.commands import (
     CreatePartitions,
@@ -44,32 +44,12 @@ async def create_topics(request: KafkaRequest, service: Service) -> Any:
     )
 
 
-refuse_create = refuse_each(
-    "topics",
-    lambda message: [
-        {"name": each.name, "topic_id": None, "configs": ()} for each in message.topics
-    ],
-)
-
-
 async def delete_topics(request: KafkaRequest, service: Service) -> Any:
     command = DeleteTopics(topics=_to_delete(request.message))
     answer = await service.carry_out(command, TopicsDeleted, who=request.principal)
     return request.respond(
         responses=[outcome(each, name=each.name, topic_id=each.topic_id) for each in answer.topics]
     )
-
-
-refuse_delete = refuse_each(
-    "responses",
-    lambda message: [
-        {
-            "name": each if isinstance(each, str) else None,
-            "topic_id": each if isinstance(each, UUID) else None,
-        }
-        for each in _to_delete(message)
-    ],
-)
 
 
 async def create_partitions(request: KafkaRequest, service: Service) -> Any:
@@ -79,11 +59,6 @@ async def create_partitions(request: KafkaRequest, service: Service) -> Any:
     )
     answer = await service.carry_out(command, PartitionsCreated, who=request.principal)
     return request.respond(results=[outcome(each, name=each.name) for each in answer.topics])
-
-
-refuse_partitions = refuse_each(
-    "results", lambda message: [{"name": each.name} for each in message.topics]
-)
 
 
 def _more_partitions(topic: Any) -> MorePartitions:

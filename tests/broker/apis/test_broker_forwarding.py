@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from broker.apis.broker_apis import FORWARDED, OFFERED
-from broker.apis.forwarding import refusal
 from quorum.protocol import codec, headers
 from quorum.protocol.apis import ApiKey
 from quorum.protocol.envelope import Reason, write_refusal
+from quorum.protocol.refusals import build_refusal
 from quorum.transport.inbound import InboundRequest
 from tests.broker.embedded_cluster import cluster, until
 
@@ -31,7 +31,8 @@ def create_topics(version: int, *, timeout_ms: int = 20_000) -> Any:
 def created(version: int) -> bytes:
     """An answer, with the header that the client waits for."""
     message = create_topics(version)
-    return refusal(ApiKey.CREATE_TOPICS, version, message, 36, "it is there")
+    payload = build_refusal(ApiKey.CREATE_TOPICS, version, message, 36, "it is there")
+    return codec.encode_response_body(ApiKey.CREATE_TOPICS, version, payload)
 
 
 def answer_envelope(envelope: InboundRequest, *, data: bytes | None, code: int = 0) -> None:
@@ -148,6 +149,7 @@ def test_every_forwarded_request_can_be_refused(api_key: ApiKey, version: int) -
         timeout=timedelta(0),
         **EMPTY.get(api_key, {}),
     )
-    body = refusal(api_key, version, request, 7, "too late")
+    refusal = build_refusal(api_key, version, request, 7, "too late")
+    body = codec.encode_response_body(api_key, version, refusal)
     answer = codec.decode_response(api_key, version, body)
     assert getattr(answer, "error_code", 7) == 7

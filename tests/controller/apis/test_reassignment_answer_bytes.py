@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.apis import reassignments
-from controller.apis.request import KafkaRequest, bounded, encode_body
+from controller.apis.request import KafkaRequest, encode_body
 from quorum.protocol.apis import ApiKey
+from quorum.protocol.refusals import bounded
 from statemachine.commands import ReassignmentAltered, ReassignmentsAltered
 from statemachine.errors import Error
 
