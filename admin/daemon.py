@@ -69,9 +69,15 @@ async def _run(config: Config) -> None:
     async with AsyncExitStack() as parts:
         controller, opened = _open(config)
         parts.push_async_callback(opened.close)
+        registrar = opened.controller_channel(f"registrar-{config.node_id}", random.SystemRandom())
+        parts.push_async_callback(registrar.close)
+        registration = ControllerRegistrationManager(
+            controller, opened.quorum, controller.registration, registrar
+        )
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(opened.quorum.run())
-            work = [tasks.create_task(each) for each in _background(config, controller, opened)]
+            background = (registration.run(), opened.gossiper.run(), *_periodic(config, controller))
+            work = [tasks.create_task(each) for each in background]
             await _listen(config, controller, opened, parts)
             # The program stays. To look through it for garbage, whenever much is new, would be the
             # longest stop of all.
@@ -271,16 +277,10 @@ async def _listen_http(config: Config, gateway: Gateway, parts: AsyncExitStack) 
         raise cannot_listen("http.listener", f"{host}:{port}", error) from error
 
 
-def _background(
-    config: Config, controller: QuorumController, opened: Opened
-) -> Iterator[Coroutine[Any, Any, None]]:
-    """Yield the tasks that run beside the quorum."""
+def _periodic(config: Config, controller: QuorumController) -> Iterator[Coroutine[Any, Any, None]]:
+    """Yield the periodic work of the controller."""
     yield _repeat(controller.sweep)
     yield _repeat(controller.advance_moves)
-    yield ControllerRegistrationManager(
-        controller, opened.quorum, controller.registration, opened.addresses, clock=monotonic_ms
-    ).run()
-    yield opened.gossiper.run()
     if config.no_op_interval_ms:
         yield _repeat(controller.append_no_op)
 

@@ -10,13 +10,17 @@ import logging
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
-from broker.controller_channel import Backoff, NoActiveController, NodeToControllerChannelManager
 from broker.limits import ALTER_PARTITION_PARTITIONS_MAX, ALTER_PARTITION_RETRY_MS
 from broker.partition.assignment import PartitionKey, by_topic
 from broker.partition.leader import CommittedIsr, IsrProposal, ProposalOutcome
 from broker.partition.partition import Partition
 from broker.replica_manager import ReplicaManager
 from quorum.protocol.apis import ApiKey
+from quorum.transport.controller_channel import (
+    Backoff,
+    NoActiveController,
+    NodeToControllerChannelManager,
+)
 from statemachine.vocabulary import RECOVERED
 
 logger = logging.getLogger(__name__)

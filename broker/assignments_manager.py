@@ -18,7 +18,6 @@ from enum import Enum
 from typing import Any, Final
 from uuid import UUID
 
-from broker.controller_channel import Backoff, NoActiveController, NodeToControllerChannelManager
 from broker.limits import ASSIGNED_PARTITIONS_MAX
 from broker.partition.assignment import PartitionKey, by_topic
 from broker.partition.partition import Partition, PartitionListener
@@ -26,6 +25,11 @@ from broker.replica_manager import ReplicaManager
 from quorum.core.vocabulary import uuid_to_text
 from quorum.protocol.apis import ApiKey
 from quorum.protocol.errors import ErrorCode
+from quorum.transport.controller_channel import (
+    Backoff,
+    NoActiveController,
+    NodeToControllerChannelManager,
+)
 from statemachine.configs.effective import unclean_election_allowed
 from statemachine.image.delta import MetadataDelta
 from statemachine.image.image import Image

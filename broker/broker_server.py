@@ -20,7 +20,6 @@ from broker.apis.forwarding import ForwardingManager
 from broker.apis.producer_ids import ProducerIdManager
 from broker.assignments_manager import AssignmentsManager
 from broker.config import BrokerConfig
-from broker.controller_channel import NodeToControllerChannelManager
 from broker.lifecycle import BrokerLifecycleManager, Identity, RegistrationRejected
 from broker.limits import LISTENER_CLOSE_MS, REQUEST_BYTES_MAX
 from broker.metadata import MetadataFollower
@@ -34,6 +33,7 @@ from quorum.core.vocabulary import ReplicaId
 from quorum.log.meta_properties import load_or_create
 from quorum.persistent_state import QuorumConfig
 from quorum.process import cannot_listen, run_process, stop_event
+from quorum.transport.controller_channel import NodeToControllerChannelManager
 from quorum.transport.limits import ServerLimits
 from quorum.transport.server import Server
 from statemachine.image.delta import MetadataDelta
@@ -234,17 +234,8 @@ class BrokerServer:
         logger.info("Broker %d has %d partitions", node_id, len(self.manager.partitions))
 
     def _controller_channel(self, stack: AsyncExitStack) -> NodeToControllerChannelManager:
-        opened = self._opened
-
-        def leader_address() -> tuple[str, int] | None:
-            leader = opened.quorum.leader
-            return None if leader is None else opened.addresses.address_of(leader)
-
-        channel = NodeToControllerChannelManager(
-            leader_address,
-            client_id=f"broker-{self.config.node_id}",
-            sweeper=opened.sweeper,
-            rng=random.Random(self._rng.getrandbits(64)),
+        channel = self._opened.controller_channel(
+            f"broker-{self.config.node_id}", random.Random(self._rng.getrandbits(64))
         )
         stack.push_async_callback(channel.close)
         return channel

@@ -18,7 +18,6 @@ from typing import Any, Final
 from uuid import UUID
 
 from broker.config import BrokerConfig
-from broker.controller_channel import Backoff, NoActiveController, NodeToControllerChannelManager
 from broker.limits import (
     CONTROLLED_SHUTDOWN_HEARTBEAT_MS,
     CONTROLLED_SHUTDOWN_MS,
@@ -29,6 +28,11 @@ from quorum.protocol import codec
 from quorum.protocol.apis import ApiKey
 from quorum.protocol.copy_reports import with_reports
 from quorum.protocol.errors import ErrorCode
+from quorum.transport.controller_channel import (
+    Backoff,
+    NoActiveController,
+    NodeToControllerChannelManager,
+)
 from statemachine.reassignment.copies import CopyReport
 
 logger = logging.getLogger(__name__)

@@ -17,13 +17,6 @@ HEARTBEAT_INTERVAL_MS: Final = 2_000
 """`broker.heartbeat.interval.ms`."""
 STARTING_HEARTBEAT_MS: Final = 10
 """Between two heartbeats of a broker that is not unfenced yet, as Kafka's brokers do it."""
-CONTROLLER_BACKOFF_MS: Final = 100
-CONTROLLER_BACKOFF_MS_MAX: Final = 1_000
-"""Between two tries to reach the active controller; doubles from the first to the second."""
-CONTROLLER_TIMEOUT_MS: Final = 5_000
-"""How long one request to a controller may stay without an answer."""
-LEADER_CHECK_MS: Final = 100
-"""How often a waiting request checks that its controller still leads."""
 CONTROLLED_SHUTDOWN_MS: Final = 1_200
 """How long a stopping broker waits for its leaderships to move."""
 CONTROLLED_SHUTDOWN_HEARTBEAT_MS: Final = 50

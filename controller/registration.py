@@ -6,25 +6,19 @@ to lead; all others do it here.
 """
 
 import logging
-import random
 from typing import Any, Final
+
+from msgspec.structs import asdict
 
 from controller.quorum_controller import QuorumController
 from quorum.driver import Quorum
-from quorum.ports import Clock, PeerAddresses
-from quorum.protocol import codec
 from quorum.protocol.apis import ApiKey
-from quorum.protocol.malformed import Malformed
-from quorum.transport.channel import Channel
-from quorum.transport.outcomes import RequestFailed
-from quorum.transport.sweeper import Sweeper
+from quorum.transport.controller_channel import NoActiveController, NodeToControllerChannelManager
 from statemachine.commands import RegisterController
 from statemachine.vocabulary import LEVEL_CONTROLLER_REGISTRATION
 
 logger = logging.getLogger("controller")
 
-VERSION: Final = 0
-REQUEST_TIMEOUT_MS: Final = 5_000
 BACKOFF_MS: Final = 100
 BACKOFF_MS_MAX: Final = 5_000
 CHECK_MS: Final = 5_000
@@ -40,15 +34,12 @@ class ControllerRegistrationManager:
         controller: QuorumController,
         quorum: Quorum,
         registration: RegisterController,
-        addresses: PeerAddresses,
-        *,
-        clock: Clock,
+        channel: NodeToControllerChannelManager,
     ) -> None:
         self._controller = controller
         self._quorum = quorum
         self._registration = registration
-        self._addresses = addresses
-        self._clock = clock
+        self._channel = channel
         self._told = ""
 
     async def run(self) -> None:
@@ -60,7 +51,8 @@ class ControllerRegistrationManager:
                 await self._quorum.leader_changed(within_seconds=CHECK_MS / 1_000)
                 continue
             # Before the log is read up to its founding, nobody can say whether it is needed.
-            asks = self._controller.image.level >= LEVEL_CONTROLLER_REGISTRATION
+            is_founded = self._controller.image.level >= LEVEL_CONTROLLER_REGISTRATION
+            asks = is_founded and self._quorum.leader is not None
             if asks:
                 await self._ask()
             # What is granted is in the image a moment later.
@@ -74,32 +66,14 @@ class ControllerRegistrationManager:
         )
 
     async def _ask(self) -> None:
-        leader = self._quorum.leader
-        address = None if leader is None else self._addresses.address_of(leader)
-        if address is None:
-            return
-        sweeper = Sweeper(self._clock)
-        channel = Channel(
-            lambda: address,
-            client_id=f"registrar-{self._registration.controller_id}",
-            sweeper=sweeper,
-            rng=random.SystemRandom(),
-        )
+        who = f"node {self._quorum.leader}"
         try:
-            reply = await channel.call(
-                ApiKey.CONTROLLER_REGISTRATION,
-                registration_body(self._registration),
-                timeout_ms=REQUEST_TIMEOUT_MS,
-                version=VERSION,
+            response = await self._channel.ask(
+                ApiKey.CONTROLLER_REGISTRATION, **registration_fields(self._registration)
             )
-            self._heard(f"node {leader}", reply.decode())
-        except (RequestFailed, Malformed) as error:
-            self._tell(f"node {leader} {_NOT_YET}: {error}")
-        finally:
-            await channel.close()
-            sweeper.close()
-
-    def _heard(self, who: str, response: Any) -> None:
+        except NoActiveController as error:
+            self._tell(f"{who} {_NOT_YET}: {error}")
+            return
         if response.error_code.value != 0:
             reason = response.error_message or response.error_code.name
             self._tell(f"{who} {_NOT_YET}: {reason}")
@@ -114,24 +88,14 @@ class ControllerRegistrationManager:
             self._told = what
 
 
-def registration_body(registration: RegisterController) -> bytes:
-    """Encode a ControllerRegistration request (70)."""
-    return codec.request_body(
-        ApiKey.CONTROLLER_REGISTRATION,
-        VERSION,
-        controller_id=registration.controller_id,
-        incarnation_id=registration.incarnation_id,
-        zk_migration_ready=False,
-        listeners=[
-            {
-                "name": each.name,
-                "host": each.host,
-                "port": each.port,
-                "security_protocol": each.security_protocol,
-            }
-            for each in registration.endpoints
-        ],
-        features=[
+def registration_fields(registration: RegisterController) -> dict[str, Any]:
+    """Return the fields of a ControllerRegistration request (70)."""
+    return {
+        "controller_id": registration.controller_id,
+        "incarnation_id": registration.incarnation_id,
+        "zk_migration_ready": False,
+        "listeners": [asdict(each) for each in registration.endpoints],
+        "features": [
             {
                 "name": each.name,
                 "min_supported_version": each.min_supported,
@@ -139,4 +103,4 @@ def registration_body(registration: RegisterController) -> bytes:
             }
             for each in registration.features
         ],
-    )
+    }

@@ -34,6 +34,7 @@ from quorum.protocol.raft_types import LeaderAndEpoch, LocalNode
 from quorum.raft_rpc import Handed, RaftRpc
 from quorum.records.control import KRAFT_VERSION
 from quorum.replica import Replica
+from quorum.transport.controller_channel import NodeToControllerChannelManager
 from quorum.transport.limits import ChannelLimits
 from quorum.transport.peers import Peers
 from quorum.transport.refusal_log import RefusalLog
@@ -56,6 +57,19 @@ class Opened:
     log: SegmentedLog
     peers: Peers
     sweeper: Sweeper
+
+    def controller_channel(
+        self, client_id: str, rng: random.Random
+    ) -> NodeToControllerChannelManager:
+        """Return a channel to the active controller; the caller closes it."""
+
+        def leader_address() -> tuple[str, int] | None:
+            leader = self.quorum.leader
+            return None if leader is None else self.addresses.address_of(leader)
+
+        return NodeToControllerChannelManager(
+            leader_address, client_id=client_id, sweeper=self.sweeper, rng=rng
+        )
 
     async def close(self) -> None:
         """Release sockets and files; `Quorum.stop` has come before, if it was to be in order."""

@@ -22,7 +22,7 @@ from quorum.protocol.headers import read_correlation_id, response_body_start
 from quorum.protocol.malformed import Malformed
 from quorum.protocol.refusals import build_refusal
 from quorum.transport.address import BadAddress, parse_address
-from broker.controller_channel import (
+from quorum.transport.controller_channel import (
     Backoff,
     NoActiveController,
     NodeToControllerChannelManager,

@@ -9,12 +9,16 @@ import logging
 from collections import deque
 from typing import Any, NamedTuple
 
-from broker.controller_channel import Backoff, NoActiveController, NodeToControllerChannelManager
 from broker.limits import FORWARD_TIMEOUT_MS, PRODUCER_ID_WAITERS_MAX
 from broker.replica_manager import ReplicaManager
 from quorum.protocol import codec
 from quorum.protocol.apis import ApiKey
 from quorum.protocol.errors import ErrorCode
+from quorum.transport.controller_channel import (
+    Backoff,
+    NoActiveController,
+    NodeToControllerChannelManager,
+)
 from quorum.transport.inbound import InboundRequest
 
 logger = logging.getLogger(__name__)

@@ -65,7 +65,7 @@ class Channel:
         self._limits = limits or ChannelLimits()
         self._connection: ClientConnection | None = None
         self._connected_to: tuple[str, int] | None = None
-        """The address of the connection."""
+        """The address of the connection, or of the last attempt."""
         self._waiting: deque[Exchange] = deque()
         self._undelivered: deque[tuple[Exchange, Outcome]] = deque()
         self._open: set[ClientConnection] = set()
@@ -140,13 +140,24 @@ class Channel:
         raise RequestFailed(api_key, outcome)
 
     def look_up_again(self) -> None:
-        """Leave the connection if the address has changed; the next request connects anew.
+        """Leave the connection soon if the address has changed; the next request connects anew.
 
         A connection lasts as long as it works. If the process behind it turns out to be another
         one than expected, it has to be left.
         """
         # The caller may be handling an answer of this very connection.
-        asyncio.get_running_loop().call_soon(self._leave_old_address)
+        asyncio.get_running_loop().call_soon(self.leave_old_address)
+
+    def leave_old_address(self) -> None:
+        """Leave the connection if the address has changed; the next attempt is not delayed."""
+        if self._connected_to is None or self._address() == self._connected_to:
+            return
+        if self._connection is not None:
+            self._drop(Cause.SHUT, "another address is known by now")
+        self._connected_to = None
+        self._failed_attempts = self._retry_ms = 0
+        if self._waiting:
+            self._connect_when_due(self._sweeper.now_ms())
 
     async def close(self) -> None:
         """Fail what is under way, and return when every socket is closed."""
@@ -210,10 +221,6 @@ class Channel:
             self._connect_when_due(self._sweeper.now_ms())
 
     # Inside.
-
-    def _leave_old_address(self) -> None:
-        if self._connection is not None and self._address() != self._connected_to:
-            self._drop(Cause.SHUT, "another address is known by now")
 
     def _refusal(self) -> Failure | None:
         if self._is_closed:

@@ -19,7 +19,6 @@ from broker.apis.forwarding import ForwardingManager
 from broker.apis.producer_ids import ProducerIdManager
 from broker.assignments_manager import AssignmentsManager
 from broker.config import BrokerConfig
-from broker.controller_channel import NodeToControllerChannelManager
 from broker.partition.assignment import PartitionKey
 from broker.partition.partition import Partition as HeldPartition
 from broker.replica_manager import ReplicaManager
@@ -30,6 +29,7 @@ from quorum.log.meta_properties import new_directory_id
 from quorum.protocol import codec
 from quorum.protocol.apis import ApiKey
 from quorum.transport.channel import Channel
+from quorum.transport.controller_channel import NodeToControllerChannelManager
 from quorum.transport.server import Server
 from quorum.transport.sweeper import Sweeper
 from statemachine.image.image import Image

@@ -11,12 +11,12 @@ from uuid import UUID
 import pytest
 
 from broker.config import BrokerConfig
-from broker.controller_channel import NodeToControllerChannelManager
 from broker.lifecycle import BrokerLifecycleManager, Identity, RegistrationRejected
 from quorum.clocks import monotonic_ms
 from quorum.protocol import codec
 from quorum.protocol.api_versions import write_offer
 from quorum.protocol.apis import SPOKEN, ApiKey
+from quorum.transport.controller_channel import NodeToControllerChannelManager
 from quorum.transport.inbound import InboundRequest
 from quorum.transport.server import Server
 from quorum.transport.sweeper import Sweeper

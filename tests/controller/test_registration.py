@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import random
 from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -10,13 +11,13 @@ from uuid import UUID
 import msgspec
 import pytest
 
-from controller.registration import ControllerRegistrationManager, registration_body
-from quorum.clocks import monotonic_ms
+from controller.registration import ControllerRegistrationManager, registration_fields
 from quorum.core.vocabulary import ReplicaId
 from quorum.discovery.address_book import AddressBook
 from quorum.discovery.gossip import Gossip
 from quorum.protocol.apis import ApiKey
-from quorum.protocol.codec import decode_request
+from quorum.protocol.codec import decode_request, request_body
+from quorum.transport.controller_channel import NodeToControllerChannelManager
 from tests.support.bell import PATIENCE_SECONDS
 from tests.support.controllers import NOBODY, Node, active, controllers, registration
 
@@ -28,17 +29,14 @@ async def registering(
     """The registrars of these nodes run meanwhile."""
     addresses = {ReplicaId(each.node_id): each.address for each in nodes}
     known = book or AddressBook(Gossip(None), configured=addresses)
+    channels = [_channel(each, known) for each in nodes]
     tasks = [
         asyncio.get_running_loop().create_task(
             ControllerRegistrationManager(
-                each.controller,
-                each.opened.quorum,
-                each.controller.registration,
-                known,
-                clock=monotonic_ms,
+                each.controller, each.opened.quorum, each.controller.registration, channel
             ).run()
         )
-        for each in nodes
+        for each, channel in zip(nodes, channels, strict=True)
     ]
     try:
         yield
@@ -46,6 +44,23 @@ async def registering(
         for task in tasks:
             task.cancel()
         await asyncio.wait(tasks)
+        for channel in channels:
+            await channel.close()
+
+
+def _channel(node: Node, book: AddressBook) -> NodeToControllerChannelManager:
+    """A channel of this node to the leader that it knows, at the address in this book."""
+
+    def leader_address() -> tuple[str, int] | None:
+        leader = node.opened.quorum.leader
+        return None if leader is None else book.address_of(leader)
+
+    return NodeToControllerChannelManager(
+        leader_address,
+        client_id="registrar",
+        sweeper=node.opened.sweeper,
+        rng=random.Random(node.node_id),
+    )
 
 
 async def until_known(nodes: Collection[Node], incarnations: Mapping[int, UUID]) -> None:
@@ -130,7 +145,8 @@ def told(caplog: pytest.LogCaptureFixture) -> list[str]:
 def test_the_request_says_what_the_controller_says_of_itself() -> None:
     """KIP-919."""
     said = registration(7, 9093)
-    request = decode_request(ApiKey.CONTROLLER_REGISTRATION, 0, registration_body(said))
+    body = request_body(ApiKey.CONTROLLER_REGISTRATION, 0, **registration_fields(said))
+    request = decode_request(ApiKey.CONTROLLER_REGISTRATION, 0, body)
     assert (request.controller_id, request.incarnation_id) == (7, said.incarnation_id)
     assert [(each.name, each.host, each.port) for each in request.listeners] == [
         ("CONTROLLER", "127.0.0.1", 9093)

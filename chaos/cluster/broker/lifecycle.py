@@ -12,15 +12,17 @@ from broker.assignments_manager import DirectoryReport, directory_report
 from broker.lifecycle import HeartbeatOutcome, LifecycleState, RegistrationOutcome
 from broker.limits import (
     CONTROLLED_SHUTDOWN_HEARTBEAT_MS,
-    CONTROLLER_BACKOFF_MS,
-    CONTROLLER_BACKOFF_MS_MAX,
-    CONTROLLER_TIMEOUT_MS,
 )
 from broker.partition.assignment import PartitionKey
 from chaos.cluster import controller_apis
 from chaos.cluster.broker.node import BrokerNode
 from chaos.cluster.broker.replica_manager import ReplicaManager
 from chaos.violation import Violation
+from quorum.transport.controller_channel import (
+    CONTROLLER_BACKOFF_MS,
+    CONTROLLER_BACKOFF_MS_MAX,
+    CONTROLLER_TIMEOUT_MS,
+)
 from statemachine import commands
 from statemachine.features.features import RANGES
 from statemachine.records import kafka_records

@@ -11,8 +11,6 @@ from typing import Any, Final
 from broker.alter_partition_manager import Batch, ProposalAnswer, ProposalQueue
 from broker.limits import (
     ALTER_PARTITION_RETRY_MS,
-    CONTROLLER_BACKOFF_MS,
-    CONTROLLER_TIMEOUT_MS,
     HELD_REQUESTS_MAX,
 )
 from broker.metadata import MetadataFollower
@@ -31,6 +29,10 @@ from chaos.simulation.machine import Machine
 from chaos.simulation.runtime import CoarseRandom
 from quorum.core.vocabulary import Epoch, Offset
 from quorum.persistent_state import PersistentState
+from quorum.transport.controller_channel import (
+    CONTROLLER_BACKOFF_MS,
+    CONTROLLER_TIMEOUT_MS,
+)
 from statemachine import commands
 from statemachine.image.delta import MetadataDelta
 from statemachine.image.image import Image

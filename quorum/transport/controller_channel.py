@@ -7,14 +7,8 @@ connection the caller waits, 100 ms doubling to a second, so that the quorum can
 import asyncio
 import random
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
-from broker.limits import (
-    CONTROLLER_BACKOFF_MS,
-    CONTROLLER_BACKOFF_MS_MAX,
-    CONTROLLER_TIMEOUT_MS,
-    LEADER_CHECK_MS,
-)
 from quorum.protocol import codec
 from quorum.protocol.apis import ApiKey
 from quorum.protocol.envelope import reason_of
@@ -25,6 +19,14 @@ from quorum.transport.channel import Channel
 from quorum.transport.connection import BodyWriter
 from quorum.transport.outcomes import RequestFailed
 from quorum.transport.sweeper import Sweeper
+
+CONTROLLER_BACKOFF_MS: Final = 100
+CONTROLLER_BACKOFF_MS_MAX: Final = 1_000
+"""Between two tries to reach the active controller; doubles from the first to the second."""
+CONTROLLER_TIMEOUT_MS: Final = 5_000
+"""How long one request to a controller may stay without an answer."""
+LEADER_CHECK_MS: Final = 100
+"""How often a waiting request checks that its controller still leads."""
 
 LeaderAddress = Callable[[], tuple[str, int] | None]
 """The address of the active controller; None while the quorum has no leader."""
@@ -69,12 +71,12 @@ class NodeToControllerChannelManager:
         rng: random.Random,
     ) -> None:
         self._leader_address = leader_address
-        self._client_id = client_id
         self._sweeper = sweeper
-        self._rng = rng
         self._address: tuple[str, int] | None = None
-        self._channel: Channel | None = None
-        self._closing: set[asyncio.Task[None]] = set()
+        """The last known address."""
+        self._channel = Channel(
+            lambda: self._address, client_id=client_id, sweeper=sweeper, rng=rng
+        )
         self._under_way = 0
 
     async def ask(self, api_key: int, **values: Any) -> Any:
@@ -99,12 +101,12 @@ class NodeToControllerChannelManager:
         if address is None:
             raise NoActiveController("the quorum has no leader")
         where = f"{address[0]}:{address[1]}"
+        self._address = address
+        self._channel.leave_old_address()
         self._under_way += 1
         self._sweeper.watch(self, self._sweeper.now_ms() + LEADER_CHECK_MS)
         try:
-            reply = await self._channel_to(address).call(
-                api_key, body, timeout_ms=timeout_ms, version=version
-            )
+            reply = await self._channel.call(api_key, body, timeout_ms=timeout_ms, version=version)
             answer = reply.decode()
         except (RequestFailed, Malformed) as failure:
             raise NoActiveController(f"{where}: {failure}") from failure
@@ -118,32 +120,11 @@ class NodeToControllerChannelManager:
 
     def sweep(self, now_ms: int) -> int | None:
         """Fail requests to a node that no longer leads: it may never answer them."""
-        address = self._leader_address()
-        if self._channel is not None and address is not None and address != self._address:
-            self._forget_channel()
+        self._address = self._leader_address() or self._address
+        self._channel.leave_old_address()
         return now_ms + LEADER_CHECK_MS if self._under_way else None
 
     async def close(self) -> None:
         """Close the channel and fail the requests in flight."""
         self._sweeper.forget(self)
-        if self._channel is not None:
-            await self._channel.close()
-        if self._closing:
-            await asyncio.wait(self._closing)
-
-    def _channel_to(self, address: tuple[str, int]) -> Channel:
-        if self._channel is not None and self._address != address:
-            self._forget_channel()
-        if self._channel is None:
-            self._address = address
-            self._channel = Channel(
-                lambda: address, client_id=self._client_id, sweeper=self._sweeper, rng=self._rng
-            )
-        return self._channel
-
-    def _forget_channel(self) -> None:
-        assert self._channel is not None
-        closing = asyncio.get_running_loop().create_task(self._channel.close())
-        self._closing.add(closing)
-        closing.add_done_callback(self._closing.discard)
-        self._channel = self._address = None
+        await self._channel.close()
