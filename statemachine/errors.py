@@ -17,6 +17,7 @@ class Error(Enum):
     UNKNOWN_SERVER_ERROR = -1, "the controller cannot do it, and no other error says why"
     NONE = 0, "no error"
     UNKNOWN_TOPIC_OR_PARTITION = 3, "there is no such topic or partition"
+    LEADER_NOT_AVAILABLE = 5, "the partition has no leader, or this node does not know it yet"
     NOT_LEADER_OR_FOLLOWER = 6, "the broker holds no replica of the partition"
     INVALID_TOPIC_EXCEPTION = 17, "the topic's name is not allowed"
     UNSUPPORTED_VERSION = 35, "a version that is asked for or in force is not supported"

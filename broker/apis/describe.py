@@ -4,42 +4,33 @@ Clients see this broker as the "controller": they cannot reach the controllers, 
 forwards what only the active controller can do (KIP-590).
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import groupby, islice
 from operator import attrgetter
 from typing import Any, Final
-from uuid import UUID
 
 from broker.config import BrokerConfig
 from broker.limits import DESCRIBED_PARTITIONS_MAX
 from broker.replica_manager import ReplicaManager
-from quorum.protocol import codec
 from quorum.protocol.apis import METADATA_BY_TOPIC_ID_SINCE
-from quorum.protocol.config_responses import (
-    describe_configs_response,
-    describe_quotas_response,
-    quota_filters,
-)
 from quorum.protocol.errors import ErrorCode
 from quorum.transport.address import Address
 from quorum.transport.inbound import InboundRequest
-from statemachine.brokers.registration import BrokerRegistration
-from statemachine.configs.describe_configs import BrokerFile, ConfigEntry, describe_configs
-from statemachine.configs.quotas import QuotaFilter, describe_quotas
-from statemachine.errors import Error, Refusal
-from statemachine.image.image import Image
-from statemachine.partitions.registration import PartitionRegistration
-from statemachine.records.kafka_records import Endpoint
+from statemachine.configs.config_responses import configs_response, quotas_response
+from statemachine.configs.describe_configs import BrokerFile
+from statemachine.errors import Error
+from statemachine.topics.topic_responses import (
+    live_brokers,
+    live_ids,
+    metadata_topics,
+    partition_fields,
+    topic_fields,
+)
 from statemachine.vocabulary import (
-    BROKER_RESOURCE,
-    CLUSTER_DEFAULT,
     NO_LEADER,
     BrokerId,
-    Resource,
 )
 
-_NO_OPERATIONS: Final = -(2**31)
-"""The value for "authorized operations were not requested" (KIP-430)."""
 _ENDPOINT_BROKERS: Final = 1
 
 
@@ -58,43 +49,16 @@ class DescribeApi:
     def metadata(self, request: InboundRequest, message: Any) -> Mapping[str, Any]:
         """Metadata (3). Null topics mean all; an empty list means all in v0 and none from v1 on."""
         is_for_all = message.topics is None or (request.api_version == 0 and not message.topics)
-        found = self._all_topics() if is_for_all else self._requested_topics(request, message)
+        by_id = request.api_version >= METADATA_BY_TOPIC_ID_SINCE
         return {
             "error_code": ErrorCode.NONE,
             "brokers": self._brokers(),
             "cluster_id": self._cluster_id,
             "controller_id": self._controller(),
-            "topics": found,
-            "cluster_authorized_operations": _NO_OPERATIONS,
+            "topics": metadata_topics(
+                self._image, None if is_for_all else message.topics, by_id=by_id
+            ),
         }
-
-    def _all_topics(self) -> Iterator[Mapping[str, Any]]:
-        live = _live_ids(self._image)
-        for name in sorted(self._image.topic_ids):
-            topic = self._image.topic_named(name)
-            assert topic is not None
-            yield _topic(name, topic.topic_id, _partitions(topic.existing(), live))
-
-    def _requested_topics(
-        self, request: InboundRequest, message: Any
-    ) -> Iterator[Mapping[str, Any]]:
-        live = _live_ids(self._image)
-        for each in message.topics:
-            topic_id, name = getattr(each, "topic_id", None), each.name
-            if name is None and request.api_version < METADATA_BY_TOPIC_ID_SINCE:
-                yield _topic("", topic_id, error=ErrorCode.INVALID_REQUEST)
-                continue
-            found = (
-                self._image.topics.get(topic_id)
-                if name is None and topic_id is not None
-                else self._image.topic_named(name or "")
-            )
-            if found is not None:
-                yield _topic(found.name, found.topic_id, _partitions(found.existing(), live))
-            elif name is None:
-                yield _topic(name, topic_id, error=ErrorCode.UNKNOWN_TOPIC_ID)
-            else:
-                yield _topic(name, topic_id, error=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
     def cluster(self, _: InboundRequest, message: Any) -> Mapping[str, Any]:
         """DescribeCluster (60): the brokers.
@@ -112,7 +76,6 @@ class DescribeApi:
             "cluster_id": self._cluster_id or "",
             "controller_id": self._controller(),
             "brokers": self._brokers(),
-            "cluster_authorized_operations": _NO_OPERATIONS,
         }
 
     def topic_partitions(self, _: InboundRequest, message: Any) -> Mapping[str, Any]:
@@ -131,49 +94,35 @@ class DescribeApi:
         self, names: Sequence[str], first: int, limit: int
     ) -> tuple[list[Mapping[str, Any]], Mapping[str, Any] | None]:
         """The topics that fit, and the cursor of the rest; None at the end."""
-        live = _live_ids(self._image)
+        live = live_ids(self._image)
         topics: list[Mapping[str, Any]] = []
         for name in names:
             if limit == 0:
                 return topics, {"topic_name": name, "partition_index": first}
             topic = self._image.topic_named(name)
             if topic is None:
-                topics.append(_topic(name, None, error=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+                topics.append(topic_fields(name, None, error=Error.UNKNOWN_TOPIC_OR_PARTITION))
                 continue
             rest = (each for each in topic.existing() if each[0] >= first)
             shown = list(islice(rest, limit + 1))
-            topics.append(_topic(name, topic.topic_id, _partitions(shown[:limit], live)))
+            partitions = partition_fields(shown[:limit], live)
+            topics.append(topic_fields(name, topic.topic_id, partitions))
             if len(shown) > limit:
                 return topics, {"topic_name": name, "partition_index": shown[limit][0]}
             limit -= len(shown)
             first = 0
         return topics, None
 
-    def configs(self, request: InboundRequest, message: Any) -> None:
+    def configs(self, _: InboundRequest, message: Any) -> Mapping[str, Any]:
         """DescribeConfigs (32): any resource; of brokers only the cluster default and this one.
 
         The state machine defines the configurations; this broker adds those of its own file.
         """
-        version = request.api_version
-        schema = codec.response_schema(request.api_key, version)
-        payload = describe_configs_response(schema, message, self._configs_of)
-        request.respond(codec.encode_response_body(request.api_key, version, payload))
+        return configs_response(self._image, message, self._file)
 
-    def _configs_of(self, resource: Resource) -> tuple[ConfigEntry, ...] | Refusal:
-        kind, name = resource
-        if kind == BROKER_RESOURCE and name not in (CLUSTER_DEFAULT, self._file.broker):
-            reason = f"this is broker {self._file.broker}; send the request to broker {name}"
-            return Refusal(Error.INVALID_REQUEST, reason)
-        return describe_configs(self._image, resource, self._file)
-
-    def client_quotas(self, request: InboundRequest, message: Any) -> None:
+    def client_quotas(self, _: InboundRequest, message: Any) -> Mapping[str, Any]:
         """DescribeClientQuotas (48): the quotas, as far as this broker has replayed the log."""
-        version = request.api_version
-        schema = codec.response_schema(request.api_key, version)
-        filters = quota_filters(message, QuotaFilter)
-        found = describe_quotas(self._image, filters, strict=message.strict)
-        payload = describe_quotas_response(schema, found)
-        request.respond(codec.encode_response_body(request.api_key, version, payload))
+        return quotas_response(self._image, message)
 
     def log_dirs(self, _: InboundRequest, message: Any) -> Mapping[str, Any]:
         """DescribeLogDirs (35): the sizes of the logs in the one directory, without reading a file.
@@ -220,59 +169,8 @@ class DescribeApi:
 
     def _controller(self) -> BrokerId:
         """This broker, or another unfenced one while it is fenced: both forward."""
-        live, own_id = _live_ids(self._image), self._manager.broker_id
+        live, own_id = live_ids(self._image), self._manager.broker_id
         return own_id if own_id in live else min(live, default=NO_LEADER)
-
-
-def live_brokers(image: Image) -> list[tuple[BrokerRegistration, Endpoint]]:
-    """The unfenced brokers with their addresses, sorted by id."""
-    return [
-        (broker, broker.endpoints[0])
-        for _, broker in sorted(image.brokers.items())
-        if not broker.fenced and broker.endpoints
-    ]
-
-
-def _live_ids(image: Image) -> set[BrokerId]:
-    return {broker.broker_id for broker, _ in live_brokers(image)}
-
-
-def _topic(
-    name: str | None,
-    topic_id: UUID | None,
-    partitions: Sequence[Mapping[str, Any]] = (),
-    error: ErrorCode = ErrorCode.NONE,
-) -> Mapping[str, Any]:
-    return {
-        "error_code": error,
-        "name": name,
-        "topic_id": topic_id,
-        "is_internal": name is not None and name.startswith("__"),
-        "partitions": partitions,
-        "topic_authorized_operations": _NO_OPERATIONS,
-    }
-
-
-def _partitions(
-    partitions: Iterable[tuple[int, PartitionRegistration]], live: set[BrokerId]
-) -> list[Mapping[str, Any]]:
-    """The partitions of a topic; a leader that is not live is shown as none."""
-    return [
-        {
-            "error_code": (
-                ErrorCode.NONE if partition.leader in live else ErrorCode.LEADER_NOT_AVAILABLE
-            ),
-            "partition_index": number,
-            "leader_id": partition.leader if partition.leader in live else NO_LEADER,
-            "leader_epoch": partition.leader_epoch,
-            "replica_nodes": partition.replicas,
-            "isr_nodes": partition.isr,
-            "eligible_leader_replicas": partition.elr,
-            "last_known_elr": partition.last_known_elr,
-            "offline_replicas": [each for each in partition.replicas if each not in live],
-        }
-        for number, partition in partitions
-    ]
 
 
 def _settings(config: BrokerConfig) -> Mapping[str, str]:

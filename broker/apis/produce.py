@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
-from broker.apis.describe import live_brokers
 from broker.limits import PENDING_APPENDS_PER_PARTITION_MAX, PRODUCE_TIMEOUT_MS_MAX
 from broker.replica_manager import ReplicaManager
 from broker.storage.batch_validation import InvalidBatch
@@ -17,6 +16,7 @@ from quorum.ports import Clock
 from quorum.protocol import codec
 from quorum.protocol.errors import ErrorCode
 from quorum.transport.inbound import InboundRequest
+from statemachine.topics.topic_responses import live_brokers
 from statemachine.vocabulary import NO_LEADER
 
 ACKS_NONE: Final = 0

@@ -7,7 +7,6 @@ the active controller answers a client that asks for a linearizable answer.
 
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
-from uuid import UUID
 
 from controller.apis.request import KafkaRequest, outcome, refuse
 from controller.service import Service
@@ -18,13 +17,10 @@ from quorum.protocol.refusals import error_fields
 from quorum.transport.address import Address
 from statemachine.commands import Done, UnregisterBroker
 from statemachine.image.image import Image
-from statemachine.partitions.registration import PartitionRegistration
-from statemachine.vocabulary import NO_LEADER
+from statemachine.topics.topic_responses import live_brokers, metadata_topics
 
 BROKERS: Final = 1
 CONTROLLERS: Final = 2
-
-_NO_ID: Final = UUID(int=0)
 
 
 async def metadata(request: KafkaRequest, service: Service) -> Any:
@@ -35,29 +31,15 @@ async def metadata(request: KafkaRequest, service: Service) -> Any:
     asked = request.message.topics
     everything = asked is None or (request.version == 0 and not asked)
 
+    by_id = request.version >= METADATA_BY_TOPIC_ID_SINCE
+
     def read(image: Image | None) -> Any:
-        topics: Iterable[Any]
-        if image is None:
-            image = Image()
-            topics = [
-                _unnamed(request, each)
-                or _topic_error(
-                    ErrorCode.LEADER_NOT_AVAILABLE, each.name, getattr(each, "topic_id", None)
-                )
-                for each in asked
-            ]
-        elif everything:
-            topics = [_topic(image, name, None) for name in sorted(image.topic_ids)]
-        else:
-            topics = [
-                _unnamed(request, each) or _topic(image, each.name, getattr(each, "topic_id", None))
-                for each in asked
-            ]
+        known = image or Image()
         return request.respond(
-            brokers=(*_controllers(image, service), *_brokers(image)),
+            brokers=(*_controllers(known, service), *_brokers(known)),
             cluster_id=service.cluster_id,
             controller_id=_leader(service),
-            topics=topics,
+            topics=metadata_topics(image, None if everything else asked, by_id=by_id),
             error_code=ErrorCode.NONE,
         )
 
@@ -124,65 +106,10 @@ def _controllers(image: Image, service: Service) -> Iterable[Mapping[str, Any]]:
 
 
 def _brokers(image: Image) -> Iterable[Mapping[str, Any]]:
-    for each, broker in sorted(image.brokers.items()):
-        if not broker.fenced and broker.endpoints:
-            endpoint = broker.endpoints[0]
-            yield {
-                "node_id": each,
-                "host": endpoint.host,
-                "port": endpoint.port,
-                "rack": broker.rack,
-            }
-
-
-def _topic_error(error: ErrorCode, name: str | None, topic_id: UUID | None) -> Mapping[str, Any]:
-    return {
-        "error_code": error,
-        "name": name,
-        "topic_id": topic_id,
-        "is_internal": False,
-        "partitions": (),
-    }
-
-
-def _unnamed(request: KafkaRequest, asked: Any) -> Mapping[str, Any] | None:
-    """Refuse a topic without a name in a version whose answers cannot do without; else None."""
-    if asked.name is not None or request.version >= METADATA_BY_TOPIC_ID_SINCE:
-        return None
-    return _topic_error(ErrorCode.INVALID_REQUEST, "", asked.topic_id)
-
-
-def _topic(image: Image, name: str | None, topic_id: UUID | None) -> Mapping[str, Any]:
-    topic = image.topic_named(name) if name is not None else image.topics.get(topic_id or _NO_ID)
-    if topic is None:
-        is_named = name is not None
-        error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_named else ErrorCode.UNKNOWN_TOPIC_ID
-        return _topic_error(error, name, topic_id)
-    return {
-        **_topic_error(ErrorCode.NONE, topic.name, topic.topic_id),
-        "partitions": _partitions(image, tuple(topic.existing())),
-    }
-
-
-def _partitions(
-    image: Image, partitions: Iterable[tuple[int, PartitionRegistration]]
-) -> Iterable[Mapping[str, Any]]:
-    for number, partition in partitions:
-        has_leader = partition.leader != NO_LEADER
+    for broker, address in live_brokers(image):
         yield {
-            "error_code": ErrorCode.NONE if has_leader else ErrorCode.LEADER_NOT_AVAILABLE,
-            "partition_index": number,
-            "leader_id": partition.leader,
-            "leader_epoch": partition.leader_epoch,
-            "replica_nodes": partition.replicas,
-            "isr_nodes": partition.isr,
-            "offline_replicas": _offline(image, partition),
+            "node_id": broker.broker_id,
+            "host": address.host,
+            "port": address.port,
+            "rack": broker.rack,
         }
-
-
-def _offline(image: Image, partition: PartitionRegistration) -> tuple[int, ...]:
-    return tuple(
-        each
-        for each in partition.replicas
-        if (broker := image.brokers.get(each)) is None or broker.fenced
-    )

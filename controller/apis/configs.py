@@ -11,12 +11,6 @@ from msgspec import convert
 
 from controller.apis.request import KafkaRequest, outcome, refuse
 from controller.service import Service
-from quorum.protocol.codec import response_schema
-from quorum.protocol.config_responses import (
-    describe_configs_response,
-    describe_quotas_response,
-    quota_filters,
-)
 from statemachine.commands import (
     AlterClientQuotas,
     AlterConfigs,
@@ -34,8 +28,7 @@ from statemachine.commands import (
     UpdateFeatures,
     UpgradeType,
 )
-from statemachine.configs.describe_configs import describe_configs as describe
-from statemachine.configs.quotas import QuotaFilter, describe_quotas
+from statemachine.configs.config_responses import configs_response, quotas_response
 from statemachine.configs.resources import without_secrets
 from statemachine.image.image import Image
 from statemachine.records.kafka_records import QuotaEntity
@@ -96,12 +89,9 @@ def _responses(request: KafkaRequest, resources: Iterable[ConfigAltered]) -> Any
 
 async def describe_configs(request: KafkaRequest, service: Service) -> Any:
     """Describe configurations from the log; only a broker knows its own file."""
-    schema = response_schema(request.api_key, request.version)
 
     def read(image: Image) -> Any:
-        return describe_configs_response(
-            schema, request.message, lambda resource: describe(image, resource)
-        )
+        return request.respond(**configs_response(image, request.message))
 
     return await service.read(read, stale=request.stale)
 
@@ -132,12 +122,8 @@ def _entity_fields(entity: tuple[QuotaEntity, ...]) -> dict[str, Any]:
 
 
 async def describe_client_quotas(request: KafkaRequest, service: Service) -> Any:
-    schema = response_schema(request.api_key, request.version)
-    filters = quota_filters(request.message, QuotaFilter)
-
     def read(image: Image) -> Any:
-        found = describe_quotas(image, filters, strict=request.message.strict)
-        return describe_quotas_response(schema, found)
+        return request.respond(**quotas_response(image, request.message))
 
     return await service.read(read, stale=request.stale)
 
