@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 from broker.limits import ALTER_PARTITION_PARTITIONS_MAX, ALTER_PARTITION_RETRY_MS
 from broker.partition.assignment import PartitionKey, by_topic
-from broker.partition.leader import CommittedIsr, IsrProposal, ProposalOutcome
+from broker.partition.leader import CommittedIsr, IsrProposal
 from broker.partition.partition import Partition
 from broker.replica_manager import ReplicaManager
 from quorum.protocol.apis import ApiKey
@@ -69,8 +69,7 @@ class ProposalQueue:
         again = {
             key: (partition, proposal)
             for key, (partition, proposal) in batch.items()
-            if key not in answers
-            or _apply(partition, proposal, answers[key]) is ProposalOutcome.RETRY
+            if key not in answers or _must_retry(partition, proposal, answers[key])
         }
         self.put_back(again)
         return bool(again)
@@ -80,12 +79,14 @@ class ProposalQueue:
         return self.settle(batch, dict.fromkeys(batch, error_code))
 
 
-def _apply(partition: Partition, proposal: IsrProposal, answer: ProposalAnswer) -> ProposalOutcome:
+def _must_retry(partition: Partition, proposal: IsrProposal, answer: ProposalAnswer) -> bool:
+    """Pass an answer to its partition; return whether the proposal must be retried."""
     if isinstance(answer, int):
         logger.info("%s: %s refused: error %d", partition, proposal, answer)
         return partition.on_refused(proposal, answer)
     logger.info("%s: ISR is now %s", partition, list(answer.isr))
-    return partition.on_committed(proposal, answer)
+    partition.on_committed(proposal, answer)
+    return False
 
 
 class AlterPartitionManager:

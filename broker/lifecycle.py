@@ -13,7 +13,6 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from enum import Enum, auto
 from typing import Any, Final
 from uuid import UUID
 
@@ -64,28 +63,6 @@ class Identity:
     directory_id: UUID
 
 
-class RegistrationOutcome(Enum):
-    """The outcome of a registration."""
-
-    DONE = auto()
-    REJECTED = auto()
-    """The broker cannot be registered with this configuration."""
-    DUPLICATE = auto()
-    """Another incarnation is registered and its session has not expired."""
-    FAILED = auto()
-    """The controller could not process it now."""
-
-
-class HeartbeatOutcome(Enum):
-    """The outcome of a heartbeat."""
-
-    DONE = auto()
-    UNKNOWN = auto()
-    """The controller does not know this broker epoch: register again."""
-    FAILED = auto()
-    """The controller could not process it now."""
-
-
 class LifecycleState:
     """The state of one broker process towards the controller."""
 
@@ -99,17 +76,20 @@ class LifecycleState:
         self.is_ready = False
         """Whether the local replicas are open; the owner sets it after `becomes_ready`."""
 
-    def on_registration(self, error_code: int, broker_epoch: int) -> RegistrationOutcome:
-        """Apply the response to a registration."""
+    def on_registration(self, error_code: int, broker_epoch: int) -> bool:
+        """Apply the response to a registration; return whether the broker is registered now.
+
+        Raises `RegistrationRejected` if it cannot be registered with this configuration.
+        """
         if error_code in REJECTIONS:
-            return RegistrationOutcome.REJECTED
-        if error_code == ErrorCode.DUPLICATE_BROKER_REGISTRATION:
-            return RegistrationOutcome.DUPLICATE
+            raise RegistrationRejected(
+                f"the controller rejected the registration of this broker: {REJECTIONS[error_code]}"
+            )
         if error_code != 0:
-            return RegistrationOutcome.FAILED
+            return False
         self.broker_epoch = self.previous_epoch = broker_epoch
         self.is_fenced = True
-        return RegistrationOutcome.DONE
+        return True
 
     def wants_fence(self, *, is_settled: bool) -> bool:
         """Return whether the next heartbeat asks to stay fenced.
@@ -118,16 +98,17 @@ class LifecycleState:
         """
         return not self.is_ready or (self.is_fenced and not is_settled)
 
-    def on_heartbeat(self, error_code: int, *, is_fenced: bool) -> HeartbeatOutcome:
-        """Apply the response to a heartbeat."""
+    def on_heartbeat(self, error_code: int, *, is_fenced: bool) -> bool:
+        """Apply the response to a heartbeat; return whether the controller could process it.
+
+        If it does not know the broker epoch, the broker has none any more and registers again.
+        """
         if error_code in _UNKNOWN:
             self.broker_epoch = None
             self.is_fenced = True
-            return HeartbeatOutcome.UNKNOWN
-        if error_code != 0:
-            return HeartbeatOutcome.FAILED
-        self.is_fenced = is_fenced
-        return HeartbeatOutcome.DONE
+        elif error_code == 0:
+            self.is_fenced = is_fenced
+        return error_code == 0 or error_code in _UNKNOWN
 
     def becomes_ready(self, *, is_caught_up: bool) -> bool:
         """Return whether to open the local replicas: the metadata covers its registration."""
@@ -289,21 +270,16 @@ class BrokerLifecycleManager:
             previous_broker_epoch=self._state.previous_epoch,
         )
         code = answer.error_code.value
-        match self._state.on_registration(code, int(answer.broker_epoch)):
-            case RegistrationOutcome.REJECTED:
-                raise RegistrationRejected(
-                    f"the controller rejected the registration of this broker: {REJECTIONS[code]}"
-                )
-            case RegistrationOutcome.DUPLICATE:
-                raise NoActiveController(
-                    f"another process is registered as broker {self._config.node_id}, or was "
-                    f"until less than {self._config.session_timeout_ms} ms ago"
-                )
-            case RegistrationOutcome.FAILED:
-                raise NoActiveController(f"registration failed: {answer.error_code.name}")
-            case RegistrationOutcome.DONE:
-                self._on_epoch(answer.broker_epoch)
-                logger.info("Registered with broker epoch %d", answer.broker_epoch)
+        if self._state.on_registration(code, int(answer.broker_epoch)):
+            self._on_epoch(answer.broker_epoch)
+            logger.info("Registered with broker epoch %d", answer.broker_epoch)
+        elif code == ErrorCode.DUPLICATE_BROKER_REGISTRATION:
+            raise NoActiveController(
+                f"another process is registered as broker {self._config.node_id}, or was "
+                f"until less than {self._config.session_timeout_ms} ms ago"
+            )
+        else:
+            raise NoActiveController(f"registration failed: {answer.error_code.name}")
 
     async def _send_heartbeat(self) -> int:
         """Send one heartbeat; return the ms until the next one."""
@@ -311,15 +287,13 @@ class BrokerLifecycleManager:
         waits = state.wants_fence(is_settled=self._is_settled())
         answer = await self._heartbeat(want_fence=waits, want_shut_down=False)
         was_fenced = state.is_fenced
-        match state.on_heartbeat(answer.error_code.value, is_fenced=bool(answer.is_fenced)):
-            case HeartbeatOutcome.UNKNOWN:
-                name = answer.error_code.name
-                logger.warning("Heartbeat failed with %s: registering again", name)
-                return state.wait_ms
-            case HeartbeatOutcome.FAILED:
-                raise NoActiveController(f"heartbeat failed: {answer.error_code.name}")
-            case HeartbeatOutcome.DONE:
-                self._note_fenced(was_fenced)
+        name = answer.error_code.name
+        if not state.on_heartbeat(answer.error_code.value, is_fenced=bool(answer.is_fenced)):
+            raise NoActiveController(f"heartbeat failed: {name}")
+        if self.broker_epoch is None:
+            logger.warning("Heartbeat failed with %s: registering again", name)
+            return state.wait_ms
+        self._note_fenced(was_fenced)
         if state.becomes_ready(is_caught_up=bool(answer.is_caught_up)):
             await self._make_ready()
             state.is_ready = True

@@ -22,7 +22,7 @@ from broker.limits import (
     REPLICA_FETCH_ANSWER_BYTES_MAX,
 )
 from broker.partition.follower import divergence
-from broker.partition.partition import Fetched, Partition, PartitionListener
+from broker.partition.partition import Partition, PartitionListener
 from broker.replica_manager import ReplicaManager
 from quorum.core.vocabulary import Offset, OffsetAndEpoch
 from quorum.ports import LogFailure
@@ -126,10 +126,10 @@ class DelayedFetch:
             offset=asked.fetch_offset,
             last_fetched_epoch=getattr(asked, "last_fetched_epoch", _NO_EPOCH),
         )
-        if isinstance(result, Fetched):
-            part.diverging = result.diverging
-        else:
+        if isinstance(result, ErrorCode):
             part.code = result
+        else:
+            part.diverging = result
 
     def _begin_consumer(self, part: _Part, partition: Partition) -> None:
         asked = part.asked

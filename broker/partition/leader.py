@@ -11,7 +11,6 @@ disk is another incarnation, and what the previous one confirmed does not count.
 """
 
 from dataclasses import dataclass
-from enum import Enum
 from typing import Final
 
 from broker.limits import ALTER_PARTITION_RETRY_MS
@@ -41,14 +40,6 @@ class CommittedIsr:
     isr: Replicas
     leader_epoch: int
     partition_epoch: int
-
-
-class ProposalOutcome(Enum):
-    """The next step after the answer to a proposal."""
-
-    SETTLED = "the proposal is settled"
-    RETRY = "send the proposal again, unchanged"
-    AWAIT_METADATA = "wait until the metadata shows the outcome"
 
 
 _REVERTED: Final = frozenset({ErrorCode.INELIGIBLE_REPLICA, ErrorCode.OPERATION_NOT_ATTEMPTED})
@@ -296,16 +287,20 @@ class LeaderState:
         )
         return self.pending
 
-    def on_committed(self, proposal: IsrProposal, answer: CommittedIsr) -> ProposalOutcome:
-        """Apply the controller's answer that `proposal` is committed."""
+    def on_committed(self, proposal: IsrProposal, answer: CommittedIsr) -> None:
+        """Apply the controller's answer that `proposal` is committed.
+
+        The proposal stays in flight if the answer is about another leadership or an older state:
+        the metadata will show the outcome.
+        """
         if proposal is not self.pending:
-            return ProposalOutcome.SETTLED  # The metadata has overtaken the answer.
-        if answer.leader_epoch != self.assignment.leader_epoch:
-            return ProposalOutcome.AWAIT_METADATA
-        if answer.partition_epoch < self.assignment.partition_epoch or self._me not in answer.isr:
-            return ProposalOutcome.AWAIT_METADATA
-        self.pending = None
+            return  # The metadata has overtaken the answer.
         before = self.assignment
+        if answer.leader_epoch != before.leader_epoch or self._me not in answer.isr:
+            return
+        if answer.partition_epoch < before.partition_epoch:
+            return
+        self.pending = None
         self.assignment = Assignment(
             # A member that is not among our replicas was assigned since. The metadata will bring
             # it; until then it does not count here.
@@ -316,21 +311,21 @@ class LeaderState:
             partition_epoch=answer.partition_epoch,
             min_isr=before.min_isr,
         )
-        return ProposalOutcome.SETTLED
 
-    def on_refused(self, proposal: IsrProposal, error_code: int, now_ms: int) -> ProposalOutcome:
+    def on_refused(self, proposal: IsrProposal, error_code: int, now_ms: int) -> bool:
         """Apply an error of the controller, or no answer (`error_code` -1).
 
         Only two errors prove that the proposal was not committed; then the committed ISR alone
-        counts again. Every other error leaves the outcome open.
+        counts again. Every other error leaves the outcome open: return whether to send the proposal
+        again, or else wait until the metadata shows the outcome.
         """
         if proposal is not self.pending:
-            return ProposalOutcome.SETTLED
+            return False
         if error_code in _REVERTED:
             self.pending = None
             self._not_before_ms = now_ms + ALTER_PARTITION_RETRY_MS
-            return ProposalOutcome.SETTLED
-        return ProposalOutcome.AWAIT_METADATA if error_code in _AWAITED else ProposalOutcome.RETRY
+            return False
+        return error_code not in _AWAITED
 
     def progress_of(self, follower: BrokerId) -> FollowerProgress | None:
         """The progress of a follower; None if the broker is not a replica."""

@@ -16,7 +16,7 @@ from broker.partition.assignment import (
     TopicSettings,
 )
 from broker.partition.follower import FollowerState, divergence, epoch_refusal
-from broker.partition.leader import CommittedIsr, IsrProposal, LeaderState, ProposalOutcome
+from broker.partition.leader import CommittedIsr, IsrProposal, LeaderState
 from broker.storage.batch_validation import InvalidBatch, stamp_append_time, validate_batch
 from broker.storage.partition_log import OpenedLog, producers_of
 from quorum.core.raft_log import LeaderEpochCache
@@ -78,12 +78,6 @@ class Appended(NamedTuple):
     base_offset: int
     end_offset: int
     append_time_ms: int = -1
-
-
-class Fetched(NamedTuple):
-    """The leader's answer to a follower: continue, or the point where the logs diverge."""
-
-    diverging: OffsetAndEpoch | None
 
 
 class ProducePurgatory:
@@ -319,8 +313,12 @@ class Partition:
         current_leader_epoch: int,
         offset: int,
         last_fetched_epoch: int,
-    ) -> Fetched | ErrorCode:
-        """Answer a follower's fetch from `offset`; see `LeaderState.fetched`."""
+    ) -> OffsetAndEpoch | ErrorCode | None:
+        """Note a follower's fetch from `offset`, which confirms everything below it.
+
+        Return the point where the logs diverge, the reason to refuse the fetch, or None; see
+        `LeaderState.fetched`.
+        """
         refusal = self.fetch_refusal(current_leader_epoch)
         if refusal is not None:
             return refusal
@@ -337,7 +335,7 @@ class Partition:
         )
         if parted is not None:
             leading.heard(follower, now_ms)
-            return Fetched(parted)
+            return parted
         refusal = leading.fetched(
             follower,
             broker_epoch=broker_epoch,
@@ -349,7 +347,7 @@ class Partition:
             return refusal
         if not leading.is_settled:
             self.review()
-        return Fetched(None)
+        return None
 
     def review(self) -> None:
         """Propose an ISR change and advance the high watermark, as far as the state allows."""
@@ -365,21 +363,19 @@ class Partition:
         if leading.advance(now_ms, live):
             self._committed()
 
-    def on_committed(self, proposal: IsrProposal, answer: CommittedIsr) -> ProposalOutcome:
+    def on_committed(self, proposal: IsrProposal, answer: CommittedIsr) -> None:
         """Apply the controller's answer that `proposal` is committed."""
         leading = self.role
-        if not isinstance(leading, LeaderState):
-            return ProposalOutcome.SETTLED
-        following = leading.on_committed(proposal, answer)
-        self._fail_below_min_isr()
-        self.review()
-        return following
+        if isinstance(leading, LeaderState):
+            leading.on_committed(proposal, answer)
+            self._fail_below_min_isr()
+            self.review()
 
-    def on_refused(self, proposal: IsrProposal, error_code: int) -> ProposalOutcome:
-        """Apply an error of the controller; -1 stands for no answer."""
+    def on_refused(self, proposal: IsrProposal, error_code: int) -> bool:
+        """Apply an error of the controller (-1: no answer); return whether to propose it again."""
         leading = self.role
         if not isinstance(leading, LeaderState):
-            return ProposalOutcome.SETTLED
+            return False
         return leading.on_refused(proposal, error_code, self._host.now_ms())
 
     # --- the follower and its leader ----------------------------------------------------------

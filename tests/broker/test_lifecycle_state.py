@@ -2,7 +2,7 @@
 
 import pytest
 
-from broker.lifecycle import HeartbeatOutcome, LifecycleState, RegistrationOutcome
+from broker.lifecycle import LifecycleState, RegistrationRejected
 from broker.limits import STARTING_HEARTBEAT_MS
 
 INTERVAL_MS = 2_000
@@ -14,7 +14,7 @@ def a_broker() -> LifecycleState:
 
 def a_registered_broker() -> LifecycleState:
     living = a_broker()
-    assert living.on_registration(0, 7) is RegistrationOutcome.DONE
+    assert living.on_registration(0, 7)
     return living
 
 
@@ -25,22 +25,26 @@ def test_a_registration_gives_the_epoch_and_leaves_the_broker_fenced() -> None:
 
 
 @pytest.mark.parametrize(
-    ("code", "outcome"),
+    "code",
     [
-        pytest.param(104, RegistrationOutcome.REJECTED, id="another cluster"),
-        pytest.param(35, RegistrationOutcome.REJECTED, id="a level it does not know"),
-        pytest.param(
-            119, RegistrationOutcome.REJECTED, id="a registration that contradicts itself"
-        ),
-        pytest.param(101, RegistrationOutcome.DUPLICATE, id="another incarnation lives"),
-        pytest.param(7, RegistrationOutcome.FAILED, id="anything else may pass"),
+        pytest.param(104, id="another cluster"),
+        pytest.param(35, id="a level it does not know"),
+        pytest.param(119, id="a registration that contradicts itself"),
     ],
 )
-def test_a_registration_that_is_refused_gives_no_epoch(
-    code: int, outcome: RegistrationOutcome
-) -> None:
+def test_a_registration_that_no_retry_can_change_is_rejected(code: int) -> None:
     living = a_broker()
-    assert living.on_registration(code, -1) is outcome
+    with pytest.raises(RegistrationRejected):
+        living.on_registration(code, -1)
+    assert living.broker_epoch is None
+
+
+@pytest.mark.parametrize(
+    "code", [pytest.param(101, id="another incarnation lives"), pytest.param(7, id="anything else")]
+)
+def test_a_registration_that_is_refused_gives_no_epoch(code: int) -> None:
+    living = a_broker()
+    assert not living.on_registration(code, -1)
     assert living.broker_epoch is None
 
 
@@ -56,7 +60,7 @@ def test_it_asks_to_stay_fenced_until_it_is_ready_and_its_directories_are_known(
 
 def test_once_it_is_unfenced_it_beats_at_its_interval() -> None:
     living = a_registered_broker()
-    assert living.on_heartbeat(0, is_fenced=False) is HeartbeatOutcome.DONE
+    assert living.on_heartbeat(0, is_fenced=False)
     assert living.wait_ms == INTERVAL_MS
     living.is_ready = True
     # What is to be told of directories later fences nobody.
@@ -67,7 +71,7 @@ def test_once_it_is_unfenced_it_beats_at_its_interval() -> None:
 def test_a_controller_that_does_not_know_the_epoch_makes_it_register_again(code: int) -> None:
     living = a_registered_broker()
     living.on_heartbeat(0, is_fenced=False)
-    assert living.on_heartbeat(code, is_fenced=True) is HeartbeatOutcome.UNKNOWN
+    assert living.on_heartbeat(code, is_fenced=True)
     assert living.broker_epoch is None
     assert living.is_fenced
     assert living.previous_epoch == 7
@@ -76,7 +80,7 @@ def test_a_controller_that_does_not_know_the_epoch_makes_it_register_again(code:
 def test_a_heartbeat_that_fails_for_another_reason_changes_nothing() -> None:
     living = a_registered_broker()
     living.on_heartbeat(0, is_fenced=False)
-    assert living.on_heartbeat(7, is_fenced=True) is HeartbeatOutcome.FAILED
+    assert not living.on_heartbeat(7, is_fenced=True)
     assert (living.broker_epoch, living.is_fenced) == (7, False)
 
 

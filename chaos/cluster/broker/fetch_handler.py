@@ -10,7 +10,7 @@ from typing import Final, Protocol, runtime_checkable
 
 from broker.limits import REPLICA_FETCH_BYTES_MAX, REPLICA_FETCH_WAIT_MS_MAX
 from broker.partition.assignment import PartitionKey
-from broker.partition.partition import Fetched, Partition
+from broker.partition.partition import Partition
 from broker.replication.follower_fetch import NO_EPOCH, FetchedPartition, FetchPosition
 from chaos.cluster.broker.node import BrokerNode
 from chaos.cluster.broker.replica_manager import ReplicaManager
@@ -92,10 +92,10 @@ class FetchHandler:
             offset=position.offset,
             last_fetched_epoch=position.last_epoch,
         )
-        if isinstance(result, Fetched):
-            part.diverging = result.diverging
-        else:
+        if isinstance(result, ErrorCode):
             part.refusal = result
+        else:
+            part.diverging = result
         return part
 
     def _is_satisfied(self, request: _Fetch) -> bool:

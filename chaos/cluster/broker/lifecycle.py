@@ -9,10 +9,8 @@ from typing import Any
 from uuid import UUID
 
 from broker.assignments_manager import DirectoryReport, directory_report
-from broker.lifecycle import HeartbeatOutcome, LifecycleState, RegistrationOutcome
-from broker.limits import (
-    CONTROLLED_SHUTDOWN_HEARTBEAT_MS,
-)
+from broker.lifecycle import LifecycleState, RegistrationRejected
+from broker.limits import CONTROLLED_SHUTDOWN_HEARTBEAT_MS
 from broker.partition.assignment import PartitionKey
 from chaos.cluster import controller_apis
 from chaos.cluster.broker.node import BrokerNode
@@ -176,15 +174,17 @@ class BrokerLifecycle:
         if not isinstance(answer, commands.BrokerRegistered):
             self._back_off()
             return
-        match self.state.on_registration(answer.error.code, answer.broker_epoch):
-            case RegistrationOutcome.DONE:
-                self._backoff_ms = CONTROLLER_BACKOFF_MS
-                self._process.registered(answer.broker_epoch)
-                self._schedule(0)
-            case RegistrationOutcome.REJECTED:
-                raise Violation("L7", f"broker {self._process.id} is rejected: {answer.message}")
-            case RegistrationOutcome.DUPLICATE | RegistrationOutcome.FAILED:
-                self._back_off()
+        try:
+            is_registered = self.state.on_registration(answer.error.code, answer.broker_epoch)
+        except RegistrationRejected:
+            rejected = f"broker {self._process.id} is rejected: {answer.message}"
+            raise Violation("L7", rejected) from None
+        if not is_registered:
+            self._back_off()
+            return
+        self._backoff_ms = CONTROLLER_BACKOFF_MS
+        self._process.registered(answer.broker_epoch)
+        self._schedule(0)
 
     def _send_heartbeat(self) -> None:
         waits = self.state.wants_fence(is_settled=self._assignments.is_settled)
@@ -214,19 +214,18 @@ class BrokerLifecycle:
         if not isinstance(answer, commands.HeartbeatAnswered):
             self._back_off()
             return
-        match state.on_heartbeat(answer.error.code, is_fenced=answer.fenced):
-            case HeartbeatOutcome.FAILED:
-                self._back_off()
+        if not state.on_heartbeat(answer.error.code, is_fenced=answer.fenced):
+            self._back_off()
+            return
+        if state.broker_epoch is None:
+            self._process.world.note("a broker is not known to its controller")
+        else:
+            self._backoff_ms = CONTROLLER_BACKOFF_MS
+            if not state.is_fenced and not self._process.is_open:
+                self._process.unfenced()
+            if state.becomes_ready(is_caught_up=answer.caught_up):
+                self._process.make_ready(partial(self._is_ready, self._round))
                 return
-            case HeartbeatOutcome.UNKNOWN:
-                self._process.world.note("a broker is not known to its controller")
-            case HeartbeatOutcome.DONE:
-                self._backoff_ms = CONTROLLER_BACKOFF_MS
-                if not state.is_fenced and not self._process.is_open:
-                    self._process.unfenced()
-                if state.becomes_ready(is_caught_up=answer.caught_up):
-                    self._process.make_ready(partial(self._is_ready, self._round))
-                    return
         self._schedule(state.wait_ms)
 
     def _is_ready(self, round_: int) -> None:

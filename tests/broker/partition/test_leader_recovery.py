@@ -4,7 +4,7 @@ from pathlib import Path
 
 from broker.limits import ALTER_PARTITION_RETRY_MS
 from broker.partition.assignment import Assignment
-from broker.partition.leader import CommittedIsr, IsrProposal, LeaderState, ProposalOutcome
+from broker.partition.leader import CommittedIsr, IsrProposal, LeaderState
 from statemachine.commands import ElectionType, ElectLeaders
 from statemachine.vocabulary import NO_LEADER, RECOVERED, RECOVERING, Replicas
 from tests.broker.embedded_cluster import cluster, until
@@ -43,7 +43,8 @@ def test_a_leader_without_followers_proposes_the_isr_that_there_is() -> None:
     proposal = propose(leader)
     assert proposal == IsrProposal(isr=(1,), broker_epochs=(11,), leader_epoch=5, partition_epoch=8)
     assert propose(leader) is None, "it is under way"
-    assert leader.on_committed(proposal, CommittedIsr((1,), 5, 9)) is ProposalOutcome.SETTLED
+    leader.on_committed(proposal, CommittedIsr((1,), 5, 9))
+    assert leader.pending is None
     assert propose(leader) is None, "it is said"
     assert leader.assignment.recovery == RECOVERED
 
@@ -52,7 +53,8 @@ def test_a_refusal_is_asked_again_later() -> None:
     leader = recovering()
     proposal = propose(leader)
     assert proposal is not None
-    assert leader.on_refused(proposal, INELIGIBLE_REPLICA, 1) is ProposalOutcome.SETTLED
+    assert not leader.on_refused(proposal, INELIGIBLE_REPLICA, 1)
+    assert leader.pending is None
     assert propose(leader) is None
     assert propose(leader, 1 + ALTER_PARTITION_RETRY_MS) == proposal
 

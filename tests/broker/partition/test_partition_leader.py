@@ -6,7 +6,7 @@ import pytest
 
 from broker.limits import ALTER_PARTITION_RETRY_MS
 from broker.partition.assignment import Assignment
-from broker.partition.leader import CommittedIsr, IsrProposal, LeaderState, ProposalOutcome
+from broker.partition.leader import CommittedIsr, IsrProposal, LeaderState
 from quorum.protocol.errors import ErrorCode
 from statemachine.vocabulary import NO_EPOCH
 
@@ -316,14 +316,15 @@ def test_a_follower_that_may_have_joined_holds_the_high_watermark() -> None:
 def test_a_follower_that_may_not_have_left_holds_the_high_watermark() -> None:
     leader, proposal = shrinking()
     assert not leader.advance(LAG_MS + 1, LIVE)
-    assert leader.on_committed(proposal, CommittedIsr((1, 2), 5, 9)) is ProposalOutcome.SETTLED
+    leader.on_committed(proposal, CommittedIsr((1, 2), 5, 9))
+    assert leader.pending is None
     assert leader.advance(LAG_MS + 1, LIVE)
     assert leader.high_watermark == 100
 
 
 def test_a_committed_proposal_is_the_isr_from_then_on() -> None:
     leader, proposal = expanding()
-    assert leader.on_committed(proposal, CommittedIsr((1, 2, 3), 5, 9)) is ProposalOutcome.SETTLED
+    leader.on_committed(proposal, CommittedIsr((1, 2, 3), 5, 9))
     assert leader.isr == (1, 2, 3)
     assert leader.assignment.partition_epoch == 9
     assert leader.pending is None
@@ -335,7 +336,8 @@ def test_a_proposal_that_was_surely_not_committed_is_reverted_and_tried_again_la
 ) -> None:
     """KIP-903: on INELIGIBLE_REPLICA the leader goes back to the committed ISR."""
     leader, proposal = expanding()
-    assert leader.on_refused(proposal, error, now_ms=10) is ProposalOutcome.SETTLED
+    assert not leader.on_refused(proposal, error, now_ms=10)
+    assert leader.pending is None
     assert leader.maximal_isr == {1, 2}
     assert propose(leader, now_ms=10) is None
     assert propose(leader, now_ms=10 + ALTER_PARTITION_RETRY_MS) is not None
@@ -344,7 +346,8 @@ def test_a_proposal_that_was_surely_not_committed_is_reverted_and_tried_again_la
 @pytest.mark.parametrize("error", [3, 100, 74, 95, 42, 108])
 def test_a_proposal_on_old_ground_waits_for_the_metadata(error: int) -> None:
     leader, proposal = expanding()
-    assert leader.on_refused(proposal, error, now_ms=10) is ProposalOutcome.AWAIT_METADATA
+    assert not leader.on_refused(proposal, error, now_ms=10)
+    assert leader.pending is proposal
     assert leader.maximal_isr == {1, 2, 3}
     assert propose(leader, now_ms=10_000) is None
 
@@ -352,7 +355,7 @@ def test_a_proposal_on_old_ground_waits_for_the_metadata(error: int) -> None:
 @pytest.mark.parametrize("error", [-1, 41, 7, 77])
 def test_a_proposal_that_nobody_decided_is_asked_again(error: int) -> None:
     leader, proposal = expanding()
-    assert leader.on_refused(proposal, error, now_ms=10) is ProposalOutcome.RETRY
+    assert leader.on_refused(proposal, error, now_ms=10)
     assert leader.pending is proposal
 
 
@@ -360,7 +363,7 @@ def test_the_metadata_overtakes_a_proposal() -> None:
     leader, proposal = expanding()
     leader.update(assignment(isr=(1,), partition_epoch=9), now_ms=2)
     assert leader.pending is None
-    assert leader.on_committed(proposal, CommittedIsr((1, 2, 3), 5, 9)) is ProposalOutcome.SETTLED
+    leader.on_committed(proposal, CommittedIsr((1, 2, 3), 5, 9))
     assert leader.isr == (1,)
 
 
@@ -373,10 +376,9 @@ def test_metadata_older_than_the_answer_to_a_proposal_is_no_news() -> None:
 
 def test_an_answer_of_another_leader_epoch_waits_for_the_metadata() -> None:
     leader, proposal = expanding()
-    assert (
-        leader.on_committed(proposal, CommittedIsr((1, 2, 3), 6, 9))
-        is ProposalOutcome.AWAIT_METADATA
-    )
+    leader.on_committed(proposal, CommittedIsr((1, 2, 3), 6, 9))
+    assert leader.pending is proposal
+    assert leader.isr == (1, 2)
 
 
 # --- a new replica set ---------------------------------------------------------------------------

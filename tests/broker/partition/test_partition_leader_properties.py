@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from broker.partition.assignment import Assignment
-from broker.partition.leader import CommittedIsr, IsrProposal, LeaderState, ProposalOutcome
+from broker.partition.leader import CommittedIsr, IsrProposal, LeaderState
 from quorum.protocol.errors import ErrorCode
 from statemachine.vocabulary import NO_EPOCH
 
@@ -115,7 +115,7 @@ class LeaderMachine(RuleBasedStateMachine):
             self.partition_epoch += 1
         if is_lost:
             # The answer never comes: the proposal is asked again, unchanged.
-            if self.leader.on_refused(proposal, -1, self.now_ms) is ProposalOutcome.RETRY:
+            if self.leader.on_refused(proposal, -1, self.now_ms):
                 self.waiting.append(proposal)
         elif code == 0:
             answer = CommittedIsr(self.committed_isr, 3, self.partition_epoch)
