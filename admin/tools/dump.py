@@ -5,12 +5,13 @@ damaged, after everything before it; a record that is not understood is shown as
 continues.
 """
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 from typing import Any, Final
+from uuid import UUID
+
+from msgspec import Struct, to_builtins
 
 from quorum.log.append_times import AppendTime, append_times, index_base
 from quorum.log.errors import StorageError
@@ -34,9 +35,8 @@ class Undumpable(Exception):
     """The file, or its rest, cannot be read; the message names it and says why."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
-    """One record of a metadata log."""
+class Entry(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """One record of a metadata log, with its fields as JSON has them."""
 
     offset: int
     epoch: int
@@ -44,29 +44,17 @@ class Entry:
     control: bool
     type: str
     """Kafka's name of the type, or a description of an unknown one."""
-    version: int | None = None
+    version: int | None
     data: dict[str, Any]
     """The fields by Kafka's names; `bytes`, in hex, of a record that is not understood."""
-    extra: dict[str, Any] = field(default_factory=dict)
+    extra: dict[str, Any] = {}
     """The tagged fields that metaquorum adds, which Kafka skips."""
     problem: str | None = None
     """Why the record is not understood."""
 
     def as_json(self, file: Path) -> str:
         """One line of JSON; `extra` and `problem` are omitted if empty."""
-        shown = {
-            "file": str(file),
-            "offset": self.offset,
-            "epoch": self.epoch,
-            "timestampMs": self.timestamp_ms,
-            "control": self.control,
-            "type": self.type,
-            "version": self.version,
-            "data": self.data,
-            **({"extra": self.extra} if self.extra else {}),
-            **({} if self.problem is None else {"problem": self.problem}),
-        }
-        return compact_json(shown)
+        return compact_json({"file": str(file), **to_builtins(self, builtin_types=(UUID,))})
 
     def as_text(self) -> str:
         """One line for people, its columns those of `TITLES`."""
@@ -106,50 +94,51 @@ def _damage(path: Path, error: CorruptBatch, *, is_first: bool) -> str:
 
 
 def _entry(record: Record, epoch: int) -> Entry:
-    make = partial(
-        Entry,
+    understood = _control(record) if record.control else _data(record)
+    return Entry(
         offset=record.offset,
         epoch=epoch,
         timestamp_ms=record.timestamp_ms,
         control=record.control,
+        **{"version": None, "data": _hex(record.value), **understood},
     )
-    return _control(record, make) if record.control else _data(record, make)
 
 
-def _control(record: Record, make: Callable[..., Entry]) -> Entry:
+def _control(record: Record) -> dict[str, Any]:
+    """The type of a control record, and its version and data if it is understood."""
     try:
         number = int(control_type(record.key))
     except BadControlRecord as error:
-        return make(type="control record", data=_hex(record.value), problem=str(error))
+        return {"type": "control record", "problem": str(error)}
     name = control_record_name(number)
     if name is None:
         why = f"control records of type {number} have no place in a metadata log"
-        return make(type=f"control type {number}", data=_hex(record.value), problem=why)
+        return {"type": f"control type {number}", "problem": why}
     try:
         fields = control_fields(number, record.value or b"")
     except BadControlRecord as error:
-        return make(type=name, data=_hex(record.value), problem=str(error))
-    return make(type=name, version=fields["version"], data=fields)
+        return {"type": name, "problem": str(error)}
+    return {"type": name, "version": fields["version"], "data": fields}
 
 
-def _data(record: Record, make: Callable[..., Entry]) -> Entry:
+def _data(record: Record) -> dict[str, Any]:
+    """The type of a metadata record, and its version, data and extra as far as understood."""
     if record.value is None:
-        return make(type="no record", data={}, problem="it has no value")
+        return {"type": "no record", "data": {}, "problem": "it has no value"}
     try:
         frame = frame_of(record.value)
     except MalformedRecord as error:
-        return make(type="no metadata record", data=_hex(record.value), problem=str(error))
+        return {"type": "no metadata record", "problem": str(error)}
     name = TYPE_NAMES.get(frame.type_id, f"type {frame.type_id}")
+    known = {"type": name, "version": frame.version}
     try:
         decoded = codec.decode(record.value)
         extra = ours(decoded)
     except MalformedRecord as error:
-        return make(type=name, version=frame.version, data=_hex(record.value), problem=str(error))
+        return {**known, "problem": str(error)}
     if isinstance(decoded, Unknown):
-        return make(type=name, version=frame.version, data=_hex(decoded.body))
-    return make(
-        type=name, version=frame.version, data=as_kafka(decoded, frame.version), extra=extra
-    )
+        return {**known, "data": _hex(decoded.body)}
+    return {**known, "data": as_kafka(decoded, frame.version), "extra": extra}
 
 
 def _hex(value: bytes | None) -> dict[str, Any]:

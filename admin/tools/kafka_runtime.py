@@ -10,8 +10,7 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -32,10 +31,10 @@ class Unavailable(Exception):
         self.lacks = lacks
 
 
-def find_java(environ: Mapping[str, str] = os.environ) -> Path:
+def find_java() -> Path:
     """The Java that JAVA_HOME names, or that of the path; raises `Unavailable` below 17."""
-    home = environ.get("JAVA_HOME")
-    found = str(Path(home) / "bin" / "java") if home else shutil.which("java", path=_path(environ))
+    home = os.environ.get("JAVA_HOME")
+    found = str(Path(home) / "bin" / "java") if home else shutil.which("java")
     if found is None or not Path(found).exists():
         where = f"JAVA_HOME is {home}, and has no bin/java" if home else "there is no java"
         raise Unavailable(f"{where}: install Java {JAVA_LOWEST} or newer", INSTEAD)
@@ -46,18 +45,14 @@ def find_java(environ: Mapping[str, str] = os.environ) -> Path:
     return Path(found)
 
 
-def find_maven(environ: Mapping[str, str] = os.environ) -> Path:
+def find_maven() -> Path:
     """Maven's program on the path; raises `Unavailable`."""
-    found = shutil.which("mvn", path=_path(environ))
+    found = shutil.which("mvn")
     if found is None:
         raise Unavailable(
             "there is no mvn, which brings Kafka's jars: install Maven 3.6 or newer", INSTEAD
         )
     return Path(found)
-
-
-def _path(environ: Mapping[str, str]) -> str:
-    return environ.get("PATH", os.defpath)
 
 
 def _version_of(java: str) -> int | None:
@@ -155,15 +150,12 @@ class Runtime:
         """The command line of a broker with these two files."""
         name = self.release.logging_property
         value = logging.as_uri() if name == "log4j.configuration" else logging
-        return self._command(BROKER, [str(settings)], f"-D{name}={value}")
+        return self.tool(BROKER, [str(settings)], f"-D{name}={value}")
 
-    def tool(self, name: str, arguments: Sequence[str]) -> list[str]:
-        """The command line of one of Kafka's tools, by the name of its class."""
-        return self._command(name, arguments)
-
-    def _command(self, main: str, arguments: Sequence[str], *options: str) -> list[str]:
+    def tool(self, name: str, arguments: Sequence[str], *options: str) -> list[str]:
+        """The command line of one of Kafka's programs, by the name of its class."""
         jars = str(self.jars / "*")
-        return [str(self.java), *_SMALL, *options, "-cp", jars, main, *arguments]
+        return [str(self.java), *_SMALL, *options, "-cp", jars, name, *arguments]
 
 
 def find_runtime(version: str, say: Callable[[str], None]) -> Runtime:
@@ -191,40 +183,35 @@ _POM: Final = """\
 """
 
 
-def cache_folder(environ: Mapping[str, str] = os.environ) -> Path:
-    """The cache folder."""
-    named = environ.get("XDG_CACHE_HOME")
-    return (Path(named) if named else Path.home() / ".cache") / "metaquorum"
+def jar_folder(version: str) -> Path:
+    """The folder of the jars of this release; it exists once all of them are there."""
+    named = os.environ.get("XDG_CACHE_HOME")
+    cache = Path(named) if named else Path.home() / ".cache"
+    return cache / "metaquorum" / "kafka" / version
 
 
-def cached(version: str, environ: Mapping[str, str] = os.environ) -> Path | None:
-    """The folder of the jars of this release, or None if they were not fetched."""
-    folder = cache_folder(environ) / "kafka" / version
-    return folder if folder.is_dir() else None
-
-
-def fetch(
-    version: str, say: Callable[[str], None], environ: Mapping[str, str] = os.environ
-) -> Path:
+def fetch(version: str, say: Callable[[str], None]) -> Path:
     """The folder of the jars of this release, fetched first if they are missing.
 
     `say` is told that this takes a while. Raises `Unavailable`.
     """
-    folder = cached(version, environ)
-    if folder is not None:
+    release, folder = release_of(version), jar_folder(version)
+    if folder.is_dir():
         return folder
-    release = release_of(version)
-    parent = cache_folder(environ) / "kafka"
+    parent = folder.parent
     try:
         parent.mkdir(parents=True, exist_ok=True)
-        # A second process waits here, and then finds the jars.
-        with _locked(parent / f".{version}.lock"):
-            return cached(version, environ) or _fetch_locked(release, parent, say, environ)
+        with (parent / f".{version}.lock").open("a", encoding="utf-8") as lock:
+            # A second process waits here, and then finds the jars.
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not folder.is_dir():
+                _fetch_locked(release, folder, say)
     except OSError as error:
         raise Unavailable(
             f"Kafka's jars cannot be kept in {parent} ({error.strerror or error}): make it "
             "writable, or name another folder in XDG_CACHE_HOME"
         ) from error
+    return folder
 
 
 def release_of(version: str) -> Release:
@@ -236,21 +223,17 @@ def release_of(version: str) -> Release:
     return release
 
 
-def _fetch_locked(
-    release: Release, parent: Path, say: Callable[[str], None], environ: Mapping[str, str]
-) -> Path:
-    maven = find_maven(environ)
+def _fetch_locked(release: Release, folder: Path, say: Callable[[str], None]) -> None:
+    maven, parent = find_maven(), folder.parent
     say(f"fetching Apache Kafka {release.version} with Maven, once, into {parent}")
     with tempfile.TemporaryDirectory(dir=parent, prefix=f".{release.version}-") as name:
         work = Path(name)
         (work / "pom.xml").write_text(_pom(release.artifacts), encoding="utf-8")
-        _run_maven(maven, work, release, environ)
-        folder = parent / release.version
+        _run_maven(maven, work, release)
         shutil.move(work / "jars", folder)
-    return folder
 
 
-def _run_maven(maven: Path, work: Path, release: Release, environ: Mapping[str, str]) -> None:
+def _run_maven(maven: Path, work: Path, release: Release) -> None:
     command = [
         str(maven),
         "--quiet",
@@ -268,7 +251,6 @@ def _run_maven(maven: Path, work: Path, release: Release, environ: Mapping[str, 
             text=True,
             timeout=FETCH_SECONDS_MAX,
             check=False,
-            env=dict(environ),
         )
     except subprocess.TimeoutExpired:
         raise Unavailable(
@@ -292,10 +274,3 @@ def _pom(artifacts: tuple[str, ...]) -> str:
             f"<version>{version}</version></dependency>"
         )
     return _POM.format(dependencies="\n".join(lines))
-
-
-@contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    with path.open("a", encoding="utf-8") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield

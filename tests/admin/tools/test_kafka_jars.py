@@ -7,7 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from admin.tools.kafka_runtime import RELEASES, Unavailable, cached, fetch, find_java, find_maven
+from admin.tools.kafka_runtime import (
+    RELEASES,
+    Unavailable,
+    fetch,
+    find_java,
+    find_maven,
+    jar_folder,
+)
 
 # It copies no jars, but it takes the same arguments and says what it was asked for.
 BRINGS = """
@@ -27,11 +34,11 @@ def program(folder: Path, name: str, script: str) -> Path:
     return path
 
 
-def environment(tmp_path: Path) -> dict[str, str]:
-    return {
-        "PATH": f"{tmp_path / 'bin'}:/bin:/usr/bin",
-        "XDG_CACHE_HOME": str(tmp_path / "cache"),
-    }
+@pytest.fixture(autouse=True)
+def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:/bin:/usr/bin")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.delenv("JAVA_HOME", raising=False)
 
 
 def refusal(ask: Callable[[], object]) -> str:
@@ -43,10 +50,14 @@ def refusal(ask: Callable[[], object]) -> str:
 @pytest.mark.parametrize(
     "said", ['openjdk version "17.0.15" 2025-04-15', 'java version "21"', 'openjdk version "26-ea"']
 )
-def test_java_is_found_on_the_path_or_by_its_home(tmp_path: Path, said: str) -> None:
+def test_java_is_found_on_the_path_or_by_its_home(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str
+) -> None:
     java = program(tmp_path / "bin", "java", f"echo '{said}' >&2")
-    assert find_java({"PATH": str(tmp_path / "bin")}) == java
-    assert find_java({"PATH": "", "JAVA_HOME": str(tmp_path)}) == java
+    assert find_java() == java
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    assert find_java() == java
 
 
 @pytest.mark.parametrize(
@@ -60,18 +71,19 @@ def test_java_is_found_on_the_path_or_by_its_home(tmp_path: Path, said: str) -> 
 )
 def test_a_java_that_is_too_old_or_broken_is_named(tmp_path: Path, script: str, shown: str) -> None:
     java = program(tmp_path / "bin", "java", script)
-    said = refusal(lambda: find_java({"PATH": str(tmp_path / "bin")}))
+    said = refusal(find_java)
     assert said.startswith(f"{java} {shown}: install Java 17 or newer")
     assert "the embedded brokers need neither Java nor Maven" in said
 
 
-def test_without_java_or_maven_it_is_said_what_to_install(tmp_path: Path) -> None:
-    nowhere = {"PATH": str(tmp_path)}
-    assert refusal(lambda: find_java(nowhere)).startswith("there is no java: install Java 17")
-    assert refusal(lambda: find_java({**nowhere, "JAVA_HOME": "/x"})).startswith(
-        "JAVA_HOME is /x, and has no bin/java: install Java 17"
-    )
-    assert "install Maven 3.6 or newer" in refusal(lambda: find_maven(nowhere))
+def test_without_java_or_maven_it_is_said_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert refusal(find_java).startswith("there is no java: install Java 17")
+    assert "install Maven 3.6 or newer" in refusal(find_maven)
+    monkeypatch.setenv("JAVA_HOME", "/x")
+    assert refusal(find_java).startswith("JAVA_HOME is /x, and has no bin/java: install Java 17")
 
 
 @pytest.mark.parametrize("version", RELEASES)
@@ -79,10 +91,10 @@ def test_jars_are_brought_once_and_found_from_then_on(tmp_path: Path, version: s
     count = tmp_path / "count"
     program(tmp_path / "bin", "mvn", BRINGS.format(count=count))
     said: list[str] = []
-    assert cached(version, environment(tmp_path)) is None
-    folder = fetch(version, said.append, environment(tmp_path))
-    assert fetch(version, said.append, environment(tmp_path)) == folder
-    assert cached(version, environment(tmp_path)) == folder
+    assert not jar_folder(version).exists()
+    folder = fetch(version, said.append)
+    assert fetch(version, said.append) == folder
+    assert jar_folder(version) == folder
     assert folder == tmp_path / "cache" / "metaquorum" / "kafka" / version
     assert f"<artifactId>kafka_2.13</artifactId><version>{version}<" in (
         (folder / "asked.xml").read_text()
@@ -97,7 +109,7 @@ def test_whoever_comes_second_waits_and_finds_them(tmp_path: Path) -> None:
     found: list[Path] = []
 
     def bring() -> None:
-        found.append(fetch("4.2.0", lambda _: None, environment(tmp_path)))
+        found.append(fetch("4.2.0", lambda _: None))
 
     threads = [threading.Thread(target=bring) for _ in range(4)]
     for thread in threads:
@@ -111,24 +123,24 @@ def test_whoever_comes_second_waits_and_finds_them(tmp_path: Path) -> None:
 def test_what_maven_could_not_finish_is_not_there(tmp_path: Path) -> None:
     script = BRINGS.format(count=tmp_path / "count") + "echo 'no such host' >&2; exit 1"
     program(tmp_path / "bin", "mvn", script)
-    said = refusal(lambda: fetch("4.2.0", lambda _: None, environment(tmp_path)))
+    said = refusal(lambda: fetch("4.2.0", lambda _: None))
     assert said == (
         "Maven could not bring Kafka 4.2.0; is its repository reached? It said: no such host"
     )
-    assert cached("4.2.0", environment(tmp_path)) is None
+    assert not jar_folder("4.2.0").exists()
     assert [each.name for each in (tmp_path / "cache/metaquorum/kafka").iterdir()] == [
         ".4.2.0.lock"
     ]
 
 
 def test_a_release_that_was_never_tried_is_refused(tmp_path: Path) -> None:
-    said = refusal(lambda: fetch("2.8.0", lambda _: None, environment(tmp_path)))
+    said = refusal(lambda: fetch("2.8.0", lambda _: None))
     assert said == "Kafka 2.8.0 is not among the tested releases, which are 3.9.1 and 4.2.0"
 
 
 def test_a_cache_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "cache").write_text("a file")
     program(tmp_path / "bin", "mvn", "exit 0")
-    said = refusal(lambda: fetch("4.2.0", lambda _: None, environment(tmp_path)))
+    said = refusal(lambda: fetch("4.2.0", lambda _: None))
     assert "XDG_CACHE_HOME" in said
     assert str(tmp_path / "cache") in said
