@@ -210,10 +210,12 @@ async def _describe(
     if form == "kafka" and output != "table":
         raise click.UsageError("--format kafka is a table; omit --output")
     async with target.client() as client:
-        quorum = await client.describe_quorum(stale=stale, patient=False)
+        described = await client.describe_quorum(stale=stale, patient=False)
 
+    from admin.capabilities.quorum import quorum_of
     from admin.cli import quorum_text as text
 
+    quorum = quorum_of(described)
     if what == "status":
         table = text.kafka_status if form == "kafka" else text.status
         show(quorum, output, table, text.status_data)
@@ -254,9 +256,10 @@ async def _alter(
         else:
             found = await _watch(client, target.timeout_ms)
 
+    from admin.capabilities.quorum import quorum_of
     from admin.cli.quorum_text import altered, status_data
 
-    show(found, output, altered, status_data)
+    show(quorum_of(found), output, altered, status_data)
     return Exit.NOT_FINISHED if wait and found.target_voters else Exit.DONE
 
 

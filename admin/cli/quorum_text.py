@@ -4,38 +4,33 @@ Pure functions from answers to text or plain values.
 """
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
+from admin.capabilities.quorum import Quorum, Replica
+from admin.capabilities.schema import json_of
 from admin.cli.output import Columns, columns, kafka_columns
 from admin.model import NodePlace, Whereabouts
 from admin.units import show_duration
-from controller.quorum_description import (
-    UNKNOWN,
-    QuorumDescription,
-    ReplicaInfo,
-    lag,
-    lag_time_ms,
-    max_follower_lag,
-    max_follower_lag_time_ms,
-)
+from controller.quorum_description import UNKNOWN
 from quorum.core.vocabulary import NO_DIRECTORY, uuid_to_text
+from quorum.transport.address import Address
 
 LABEL_WIDTH: Final = 24
 """The column where values begin, as in Kafka's tool."""
 
 
-def status(quorum: QuorumDescription) -> str:
+def status(quorum: Quorum) -> str:
     """The summary of KIP-595's `--describe`."""
     return _labelled(
         [
             ("LeaderId", quorum.leader_id),
             ("LeaderEpoch", quorum.leader_epoch),
             ("HighWatermark", quorum.high_watermark),
-            ("MaxFollowerLag", max_follower_lag(quorum)),
-            ("MaxFollowerLagTimeMs", max_follower_lag_time_ms(quorum)),
-            ("CurrentVoters", sorted(voter.id for voter in quorum.voters)),
+            ("MaxFollowerLag", quorum.max_follower_lag),
+            ("MaxFollowerLagTimeMs", quorum.max_follower_lag_time_ms),
+            ("CurrentVoters", sorted(voter.replica_id for voter in quorum.current_voters)),
             ("TargetVoters", sorted(quorum.target_voters or ())),
             *([] if quorum.waits_for is None else [("WaitsFor", quorum.waits_for)]),
             *([("FullDisks", list(quorum.full_disks))] if quorum.full_disks else []),
@@ -47,29 +42,25 @@ class _Row(NamedTuple):
     """One replica in the tables."""
 
     role: str
-    replica: ReplicaInfo
-    lag: int
-    lag_time_ms: int
-    is_target: bool
+    replica: Replica
 
 
-def _rows(quorum: QuorumDescription) -> Iterator[_Row]:
+def _rows(quorum: Quorum) -> list[_Row]:
     """The replicas: the leader, other voters, observers."""
-    leader = quorum.leader
-    replicas = [] if leader is None else [("Leader", leader)]
-    replicas += [("Follower", voter) for voter in quorum.voters if voter is not leader]
-    replicas += [("Observer", observer) for observer in quorum.observers]
-    for role, replica in replicas:
-        yield _Row(
-            role,
-            replica,
-            UNKNOWN if leader is None else lag(replica, leader),
-            UNKNOWN if leader is None else lag_time_ms(replica, leader),
-            replica.id in (quorum.target_voters or ()),
-        )
+    leader = [_Row("Leader", each) for each in quorum.current_voters if _leads(quorum, each)]
+    others = [_Row("Follower", each) for each in quorum.current_voters if not _leads(quorum, each)]
+    return [*leader, *others, *(_Row("Observer", each) for each in quorum.observers)]
 
 
-def replication(quorum: QuorumDescription, *, human_readable: bool = False) -> str:
+def _leads(quorum: Quorum, replica: Replica) -> bool:
+    return replica.replica_id == quorum.leader_id
+
+
+def _is_target(quorum: Quorum, replica: Replica) -> bool:
+    return replica.replica_id in (quorum.target_voters or ())
+
+
+def replication(quorum: Quorum, *, human_readable: bool = False) -> str:
     """The table of KIP-595's `--describe replication`."""
 
     def duration(time_ms: int) -> str:
@@ -78,17 +69,17 @@ def replication(quorum: QuorumDescription, *, human_readable: bool = False) -> s
         return "unknown" if time_ms == UNKNOWN else show_duration(time_ms)
 
     cells: Columns[_Row] = {
-        "ReplicaId": lambda row: row.replica.id,
+        "ReplicaId": lambda row: row.replica.replica_id,
         "LogEndOffset": lambda row: row.replica.log_end_offset,
-        "Lag": lambda row: row.lag,
-        "LagTimeMs": lambda row: duration(row.lag_time_ms),
+        "Lag": lambda row: row.replica.lag,
+        "LagTimeMs": lambda row: duration(row.replica.lag_time_ms),
         "Status": lambda row: row.role,
-        "IsReassignTarget": lambda row: "Yes" if row.is_target else "No",
+        "IsReassignTarget": lambda row: "Yes" if _is_target(quorum, row.replica) else "No",
     }
     return columns(_rows(quorum), cells)
 
 
-def kafka_status(quorum: QuorumDescription) -> str:
+def kafka_status(quorum: Quorum) -> str:
     """The output of `kafka-metadata-quorum.sh describe --status` since Kafka 4.0."""
     return _labelled(
         [
@@ -96,15 +87,15 @@ def kafka_status(quorum: QuorumDescription) -> str:
             ("LeaderId", quorum.leader_id),
             ("LeaderEpoch", quorum.leader_epoch),
             ("HighWatermark", quorum.high_watermark),
-            ("MaxFollowerLag", max_follower_lag(quorum)),
-            ("MaxFollowerLagTimeMs", max_follower_lag_time_ms(quorum)),
-            ("CurrentVoters", _kafka_nodes(quorum, quorum.voters)),
-            ("CurrentObservers", _kafka_nodes(quorum, quorum.observers)),
+            ("MaxFollowerLag", quorum.max_follower_lag),
+            ("MaxFollowerLagTimeMs", quorum.max_follower_lag_time_ms),
+            ("CurrentVoters", _kafka_nodes(quorum.current_voters)),
+            ("CurrentObservers", _kafka_nodes(quorum.observers)),
         ]
     )
 
 
-def kafka_replication(quorum: QuorumDescription, *, human_readable: bool, now_ms: int) -> str:
+def kafka_replication(quorum: Quorum, *, human_readable: bool, now_ms: int) -> str:
     """The output of `kafka-metadata-quorum.sh describe --replication` since Kafka 4.0."""
 
     def moment(time_ms: int) -> str:
@@ -113,37 +104,29 @@ def kafka_replication(quorum: QuorumDescription, *, human_readable: bool, now_ms
         return f"{max(0, now_ms - time_ms)} ms ago"
 
     cells: Columns[_Row] = {
-        "NodeId": lambda row: row.replica.id,
-        "DirectoryId": lambda row: uuid_to_text(row.replica.directory_id),
+        "NodeId": lambda row: row.replica.replica_id,
+        "DirectoryId": lambda row: row.replica.directory_id,
         "LogEndOffset": lambda row: row.replica.log_end_offset,
-        "Lag": lambda row: row.lag,
-        "LastFetchTimestamp": lambda row: moment(row.replica.last_fetch_ms),
-        "LastCaughtUpTimestamp": lambda row: moment(row.replica.last_caught_up_ms),
+        "Lag": lambda row: row.replica.lag,
+        "LastFetchTimestamp": lambda row: moment(row.replica.last_fetch_timestamp),
+        "LastCaughtUpTimestamp": lambda row: moment(row.replica.last_caught_up_timestamp),
         "Status": lambda row: row.role,
     }
     return kafka_columns(_rows(quorum), cells)
 
 
-def status_data(quorum: QuorumDescription) -> dict[str, Any]:
+def status_data(quorum: Quorum) -> dict[str, Any]:
     """The summary as plain values."""
     target = quorum.target_voters
     return {
-        "cluster_id": quorum.cluster_id,
-        "leader_id": quorum.leader_id,
-        "leader_epoch": quorum.leader_epoch,
-        "high_watermark": quorum.high_watermark,
-        "as_of_offset": quorum.high_watermark,
-        "max_follower_lag": max_follower_lag(quorum),
-        "max_follower_lag_time_ms": max_follower_lag_time_ms(quorum),
-        "current_voters": [_node_data(quorum, voter) for voter in quorum.voters],
+        **json_of(quorum),
+        "current_voters": [_node_data(voter) for voter in quorum.current_voters],
         "target_voters": None if target is None else sorted(target),
-        "waits_for": quorum.waits_for,
-        "full_disks": list(quorum.full_disks),
-        "observers": [_node_data(quorum, observer) for observer in quorum.observers],
+        "observers": [_node_data(observer) for observer in quorum.observers],
     }
 
 
-def replication_data(quorum: QuorumDescription) -> dict[str, Any]:
+def replication_data(quorum: Quorum) -> dict[str, Any]:
     """The replicas as plain values; -1 is unknown."""
     return {
         "leader_id": quorum.leader_id,
@@ -151,24 +134,24 @@ def replication_data(quorum: QuorumDescription) -> dict[str, Any]:
         "as_of_offset": quorum.high_watermark,
         "replicas": [
             {
-                "replica_id": row.replica.id,
-                "directory_id": uuid_to_text(row.replica.directory_id),
+                "replica_id": row.replica.replica_id,
+                "directory_id": row.replica.directory_id,
                 "log_end_offset": row.replica.log_end_offset,
-                "lag": row.lag,
-                "lag_time_ms": row.lag_time_ms,
-                "last_fetch_timestamp_ms": row.replica.last_fetch_ms,
-                "last_caught_up_timestamp_ms": row.replica.last_caught_up_ms,
+                "lag": row.replica.lag,
+                "lag_time_ms": row.replica.lag_time_ms,
+                "last_fetch_timestamp_ms": row.replica.last_fetch_timestamp,
+                "last_caught_up_timestamp_ms": row.replica.last_caught_up_timestamp,
                 "status": row.role,
-                "is_reassign_target": row.is_target,
+                "is_reassign_target": _is_target(quorum, row.replica),
             }
             for row in _rows(quorum)
         ],
     }
 
 
-def altered(quorum: QuorumDescription) -> str:
+def altered(quorum: Quorum) -> str:
     """The output of `alter`."""
-    current = f"CurrentVoters: {sorted(each.id for each in quorum.voters)}"
+    current = f"CurrentVoters: {sorted(each.replica_id for each in quorum.current_voters)}"
     target = quorum.target_voters
     return f"{current}\nTargetVoters: {sorted(target)}" if target else current
 
@@ -177,26 +160,26 @@ def _labelled(lines: Sequence[tuple[str, object]]) -> str:
     return "\n".join(f"{label + ':':<{LABEL_WIDTH}}{value}" for label, value in lines)
 
 
-def _endpoints(quorum: QuorumDescription, replica: ReplicaInfo) -> list[str]:
-    return [f"{name}://{address}" for name, address in quorum.addresses.get(replica.id, ())]
+def _endpoints(replica: Replica) -> list[str]:
+    return [f"{each.name}://{Address(each.host, each.port)}" for each in replica.endpoints]
 
 
-def _kafka_nodes(quorum: QuorumDescription, replicas: Sequence[ReplicaInfo]) -> str:
+def _kafka_nodes(replicas: Sequence[Replica]) -> str:
     nodes = []
     for replica in replicas:
-        directory = replica.directory_id
-        known = "null" if directory == NO_DIRECTORY else f'"{uuid_to_text(directory)}"'
-        endpoints = _endpoints(quorum, replica)
+        is_known = replica.directory_id != uuid_to_text(NO_DIRECTORY)
+        directory = f'"{replica.directory_id}"' if is_known else "null"
+        endpoints = _endpoints(replica)
         shown = f', "endpoints": {json.dumps(endpoints)}' if endpoints else ""
-        nodes.append(f'{{"id": {replica.id}, "directoryId": {known}{shown}}}')
+        nodes.append(f'{{"id": {replica.replica_id}, "directoryId": {directory}{shown}}}')
     return f"[{', '.join(nodes)}]"
 
 
-def _node_data(quorum: QuorumDescription, replica: ReplicaInfo) -> dict[str, Any]:
+def _node_data(replica: Replica) -> dict[str, Any]:
     return {
-        "id": replica.id,
-        "directory_id": uuid_to_text(replica.directory_id),
-        "endpoints": _endpoints(quorum, replica),
+        "id": replica.replica_id,
+        "directory_id": replica.directory_id,
+        "endpoints": _endpoints(replica),
     }
 
 

@@ -11,6 +11,7 @@ from typing import Final
 import click
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
 
+from admin.capabilities.quorum import quorum_of
 from admin.cli import quorum_text, reassign_text
 from admin.client.admin_client import AdminClient, AdminError
 from admin.client.producer import Producer
@@ -211,7 +212,7 @@ class Story:
                 )
             )
             workload = await self._prepare(producer)
-            quorum = await self._client.describe_quorum()
+            quorum = quorum_of(await self._client.describe_quorum())
             self._screen.step("The quorum")
             self._screen.say(f"{quorum_text.status(quorum)}\n\n{quorum_text.replication(quorum)}")
             stop = asyncio.Event()
@@ -268,7 +269,7 @@ class Story:
         results = await self._client.alter_reassignments(plan)
         refused = [result for result in results if result.kafka_error_code]
         if refused:
-            raise StoryFailed(reassign_text.not_started(refused))
+            raise StoryFailed("\n".join(reassign_text.not_started(refused)))
         self._screen.say(reassign_text.started([one.id for one in plan]))
         moving = await self._until_kill(begun_ms)
         killed, killed_at_ms = await self._kill_leader(begun_ms, moving)
@@ -362,7 +363,8 @@ class Story:
             await asyncio.sleep(POLL_MS / 1_000)
         self._screen.say(
             f"it has caught up: log end offset {back.log_end_offset}, "
-            f"high watermark {quorum.high_watermark}\n\n{quorum_text.replication(quorum)}"
+            f"high watermark {quorum.high_watermark}\n\n"
+            f"{quorum_text.replication(quorum_of(quorum))}"
         )
 
 

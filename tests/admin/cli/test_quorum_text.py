@@ -1,7 +1,9 @@
 """The quorum as text: KIP-595's own example, and what Kafka 4.2's tool printed of a cluster."""
 
+from typing import Any
 from uuid import UUID
 
+from admin.capabilities.quorum import Quorum, quorum_of
 from admin.cli.quorum_text import (
     kafka_replication,
     kafka_status,
@@ -18,6 +20,10 @@ ZERO = UUID(int=0)
 NOW_MS = 1_795_236_570_700
 
 
+def described(**fields: Any) -> Quorum:
+    return quorum_of(QuorumDescription(**fields))
+
+
 def replica(id: int, end: int, lag_time_ms: int) -> ReplicaInfo:
     caught_up_ms = NOW_MS - lag_time_ms
     return ReplicaInfo(
@@ -29,7 +35,7 @@ def replica(id: int, end: int, lag_time_ms: int) -> ReplicaInfo:
     )
 
 
-KIP_595 = QuorumDescription(
+KIP_595 = described(
     cluster_id="4L6g3nShT-eMCtK--X86sw",
     leader_id=0,
     leader_epoch=15,
@@ -82,7 +88,7 @@ def kafka_replica(id: int, directory: str, end: int, fetch_ms: int) -> ReplicaIn
     )
 
 
-KAFKA_4_2 = QuorumDescription(
+KAFKA_4_2 = described(
     cluster_id="4L6g3nShT-eMCtK--X86sw",
     leader_id=1,
     leader_epoch=1,
@@ -132,7 +138,7 @@ def test_times_of_kafkas_table_can_be_read_by_people() -> None:
     assert "\t290 ms ago" in table.splitlines()[2]
 
 
-DEAD_FOLLOWER = QuorumDescription(
+DEAD_FOLLOWER = described(
     cluster_id=None,
     leader_id=3,
     leader_epoch=3,
@@ -159,7 +165,7 @@ def test_without_a_target_none_is_shown() -> None:
 
 
 def test_a_leader_that_is_not_a_voter_any_more_leaves_lags_unknown() -> None:
-    leaving = QuorumDescription(
+    leaving = described(
         cluster_id=None,
         leader_id=1,
         leader_epoch=4,
@@ -174,7 +180,7 @@ def test_a_leader_that_is_not_a_voter_any_more_leaves_lags_unknown() -> None:
 
 def test_a_stale_answer_that_does_not_know_the_end_of_the_leader_has_no_lag() -> None:
     """A follower knows its own end alone; it is not ahead of the leader by all of it."""
-    heard = QuorumDescription(
+    heard = described(
         cluster_id=None,
         leader_id=2,
         leader_epoch=2,

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from admin.capabilities.quorum import quorum_of
 from admin.cli.quorum_text import status
 from controller.apis import router
 from tests.admin.http.test_http_api import check_problem, http_door
@@ -83,7 +84,7 @@ async def test_a_node_without_room_on_its_disk_says_so(tmp_path: Path) -> None:
         node.opened.quorum.replica.room(False)
         assert (await http.get("/v1/quorum")).body["full_disks"] == [1]
         async with client_of(node) as client:
-            assert status(await client.describe_quorum()).splitlines()[-1] == (
+            assert status(quorum_of(await client.describe_quorum())).splitlines()[-1] == (
                 "FullDisks:              [1]"
             )
         node.opened.quorum.replica.room(True)
