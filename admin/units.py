@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
 from typing import Final
 
@@ -61,6 +62,18 @@ def show_size(size_bytes: int) -> str:
         if size_bytes >= _SIZES_BYTES[unit]:
             return f"{size_bytes / _SIZES_BYTES[unit]:.1f} {unit}"
     return f"{size_bytes} B"
+
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def show_time(time_ms: int, timespec: str = "seconds") -> str:
+    """A wall-clock time in UTC; one that no calendar has is shown in milliseconds."""
+    try:
+        shown = _EPOCH + timedelta(milliseconds=time_ms)
+    except OverflowError:
+        return f"{time_ms} ms"
+    return f"{shown.replace(tzinfo=None).isoformat(timespec=timespec)}Z"
 
 
 SHOWN_CHARACTERS_MAX: Final = 60

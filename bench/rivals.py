@@ -19,7 +19,7 @@ from uuid import UUID
 from admin.settings import Role
 from admin.tools import kafka_brokers, local_plan
 from admin.tools.kafka_runtime import BROKER, Runtime
-from admin.tools.local_plan import ClusterPlan, NodePlan, log_dir, write_atomically
+from admin.tools.local_plan import ClusterPlan, NodePlan, log_dir
 from quorum.core.vocabulary import uuid_to_text
 
 SESSION_MS: Final = 9_000
@@ -156,8 +156,8 @@ class Rival:
 
     def _write(self, node: NodePlan, settings: Mapping[str, str]) -> None:
         (self.folder / node.name).mkdir(parents=True, exist_ok=True)
-        write_atomically(self._file(node, SETTINGS_FILE), local_plan.as_properties(settings))
-        write_atomically(self._file(node, LOGGING_FILE), self.runtime.release.logging_file)
+        self._file(node, SETTINGS_FILE).write_text(local_plan.as_properties(settings))
+        self._file(node, LOGGING_FILE).write_text(self.runtime.release.logging_file)
 
     def _file(self, node: NodePlan, name: str) -> Path:
         return (self.folder / node.name / name).absolute()

@@ -2,14 +2,13 @@
 
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from admin.cli.options import Exit, say, write
 from admin.cli.output import Columns, and_more, columns, ids
-from admin.units import show_duration, show_size
+from admin.units import show_duration, show_size, show_time
 
 if TYPE_CHECKING:
     from admin.capabilities.moves import (
@@ -240,9 +239,7 @@ def refused_partitions(named: "Sequence[PartitionError]", total: int) -> Iterato
 
 
 def _time(at_ms: int) -> str:
-    if not at_ms:
-        return "-"
-    return f"{datetime.fromtimestamp(at_ms // 1_000, UTC):%Y-%m-%dT%H:%M:%SZ}"
+    return show_time(at_ms) if at_ms else "-"
 
 
 STUCK: Final = frozenset(

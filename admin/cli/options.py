@@ -16,6 +16,7 @@ import click
 from click.core import ParameterSource
 
 from admin.cli.output import Json, as_json, as_yaml
+from admin.units import parse_duration_ms
 
 if TYPE_CHECKING:
     from admin.capabilities.schema import Request
@@ -104,17 +105,11 @@ def _name_and_value(text: str) -> tuple[str, str]:
     return name, value
 
 
-def _duration_ms(text: str) -> int:
-    from admin.units import parse_duration_ms
-
-    return parse_duration_ms(text)
-
-
 ADDRESSES: Final = Parsed("host:port,...", _addresses)
 BROKERS: Final = Parsed("id,...", _broker_ids)
 PARTITION: Final = Parsed("topic-number", _partition)
 NAME_VALUE: Final = Parsed("name=value", _name_and_value)
-DURATION: Final = Parsed("duration", _duration_ms)
+DURATION: Final = Parsed("duration", parse_duration_ms)
 MOVE_ID: Final = click.IntRange(1, 2**63 - 1)
 PRIORITY: Final = click.IntRange(-(2**31), 2**31 - 1)
 RATE: Final = click.IntRange(1, 2**63 - 1)

@@ -5,14 +5,13 @@ Pure functions from answers to text or plain values.
 
 import json
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
 from admin.capabilities.quorum import Quorum, Replica
 from admin.capabilities.schema import json_of
 from admin.cli.output import Columns, columns, kafka_columns
 from admin.model import NodePlace, Whereabouts
-from admin.units import show_duration
+from admin.units import show_duration, show_time
 from controller.quorum_description import UNKNOWN
 from quorum.core.vocabulary import NO_DIRECTORY, uuid_to_text
 from quorum.transport.address import Address
@@ -188,21 +187,13 @@ def places_table(found: Whereabouts) -> str:
     cells: Columns[NodePlace] = {
         "NodeId": lambda node: node.id,
         "Address": lambda node: node.address,
-        "Booted": _booted,
+        "Booted": lambda node: show_time(node.boot_timestamp_ms),
         "DirectoryId": lambda node: (
             "-" if node.directory_id == NO_DIRECTORY else uuid_to_text(node.directory_id)
         ),
         "Status": lambda node: "Leader" if node.id == found.leader_id else "",
     }
     return columns(found.nodes, cells)
-
-
-def _booted(node: NodePlace) -> str:
-    try:
-        return datetime.fromtimestamp(node.boot_timestamp_ms / 1_000, UTC).isoformat(" ", "seconds")
-    except (ValueError, OverflowError, OSError):
-        # A timestamp that no calendar has is shown as a number.
-        return str(node.boot_timestamp_ms)
 
 
 def places_data(found: Whereabouts) -> dict[str, Any]:

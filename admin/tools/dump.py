@@ -6,13 +6,13 @@ continues.
 """
 
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 from uuid import UUID
 
 from msgspec import Struct, to_builtins
 
+from admin.units import show_time
 from quorum.log.append_times import AppendTime, append_times, index_base
 from quorum.log.errors import StorageError
 from quorum.log.segment_reader import batches_of
@@ -175,7 +175,7 @@ def lines(path: Path, *, as_json: bool) -> Iterator[tuple[str, str | None]]:
 def _time_as_text(entry: AppendTime) -> str:
     """One line for people, its columns those of `_TIME_TITLES`; times in UTC."""
     epoch = "-" if entry.epoch is None else entry.epoch
-    when = "nobody knows when" if entry.time_ms is None else _utc(entry.time_ms)
+    when = "-" if entry.time_ms is None else show_time(entry.time_ms, "milliseconds")
     return f"{entry.base:>8}  {entry.end:>8}  {epoch:>5}  {when}"
 
 
@@ -190,12 +190,3 @@ def _time_as_json(entry: AppendTime, file: Path) -> str:
             "appendTimeMs": entry.time_ms,
         }
     )
-
-
-def _utc(time_ms: int) -> str:
-    seconds, rest_ms = divmod(time_ms, 1_000)
-    try:
-        shown = datetime.fromtimestamp(seconds, UTC)
-    except (OverflowError, OSError, ValueError):
-        return f"{time_ms} ms"
-    return f"{shown:%Y-%m-%d %H:%M:%S}.{rest_ms:03}"

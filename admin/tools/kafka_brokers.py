@@ -16,9 +16,9 @@ from admin.tools.local_plan import (
     NodePlan,
     as_properties,
     log_dir,
-    write_atomically,
 )
 from quorum.core.vocabulary import ReplicaId
+from quorum.log.filesystem import replace_file
 from quorum.log.meta_properties import load_or_create
 from quorum.transport.address import Address
 from statemachine.vocabulary import LEVEL_KRAFT_VERSION, METADATA_VERSION
@@ -131,7 +131,7 @@ def write_files(
             (LOGGING_FILE, runtime.release.logging_file),
         ):
             if not (home / name).exists():
-                write_atomically(home / name, text)
+                replace_file(home / name, text.encode())
 
 
 def command(folder: Path, node: NodePlan, runtime: Runtime) -> list[str]:

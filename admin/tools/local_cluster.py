@@ -32,9 +32,9 @@ from admin.tools.local_plan import (
     NodePlan,
     check_ports,
     log_dir,
-    write_atomically,
     write_settings,
 )
+from quorum.log.filesystem import replace_file
 from quorum.transport.address import Address
 from statemachine.vocabulary import METADATA_VERSION
 
@@ -289,7 +289,7 @@ class LocalCluster:
         data = self.plan.as_data(
             lambda node: {"pid": self.pid(node.name), "log_dir": str(log_dir(self.folder, node))}
         )
-        write_atomically(self.folder / CLUSTER_FILE, json.dumps(data, indent=2) + "\n")
+        replace_file(self.folder / CLUSTER_FILE, json.dumps(data, indent=2).encode() + b"\n")
 
 
 async def until_interrupted(work: Coroutine[Any, Any, None]) -> bool:

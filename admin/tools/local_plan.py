@@ -15,6 +15,7 @@ from uuid import UUID
 
 from admin.settings import SETTINGS, Role
 from quorum.core.vocabulary import uuid_to_text
+from quorum.log.filesystem import replace_file
 from quorum.transport.address import Address, parse_address
 
 HOST: Final = "127.0.0.1"
@@ -129,7 +130,7 @@ def settle(folder: Path, wanted: Wanted, rng: random.Random) -> ClusterPlan:
     check_ports(plan, remedy="stop what holds it, or choose another --base-port")
     folder.mkdir(parents=True, exist_ok=True)
     data = {"format": FORMAT, **plan.as_data(lambda _: {})}
-    write_atomically(path, json.dumps(data, indent=2) + "\n")
+    replace_file(path, json.dumps(data, indent=2).encode() + b"\n")
     return plan
 
 
@@ -154,7 +155,7 @@ def write_settings(folder: Path, plan: ClusterPlan, more: Mapping[str, str]) -> 
             "quorum.voters": voters,
             **{name: value for name, value in more.items() if node.role in SETTINGS[name].roles},
         }
-        write_atomically(path, as_properties(settings))
+        replace_file(path, as_properties(settings).encode())
 
 
 def as_properties(values: Mapping[str, object], command: str = "local") -> str:
@@ -177,13 +178,6 @@ def check_ports(plan: ClusterPlan, *, remedy: str = "stop what holds it") -> Non
                     f"port {address.port} of {address.host} is taken; {node.role} {node.id} wants "
                     f"it for {purpose}: {remedy}"
                 )
-
-
-def write_atomically(path: Path, text: str) -> None:
-    """Replace the content of `path` at once: a reader sees the old text or the new one."""
-    temporary = path.with_name(f".{path.name}.new")
-    temporary.write_text(text, encoding="utf-8")
-    temporary.replace(path)
 
 
 def _new(wanted: Wanted, rng: random.Random) -> ClusterPlan:

@@ -38,9 +38,9 @@ FOUND = Whereabouts(
 
 def test_a_table_has_a_line_for_each_node() -> None:
     assert quorum_text.places_table(FOUND).splitlines() == [
-        "NodeId  Address          Booted                     DirectoryId             Status",
-        "1       c1.example:9093  2026-11-21 04:48:57+00:00  AAAAAAAAAAAAAAAAAAAABw  Leader",
-        "101     [::1]:9092       4611686018427387904        -",
+        "NodeId  Address          Booted                  DirectoryId             Status",
+        "1       c1.example:9093  2026-11-21T04:48:57Z    AAAAAAAAAAAAAAAAAAAABw  Leader",
+        "101     [::1]:9092       4611686018427387904 ms  -",
     ]
 
 

@@ -31,8 +31,8 @@ def test_a_line_says_which_records_were_appended_when(tmp_path: Path) -> None:
         0,
         [
             "  OFFSET       END  EPOCH  APPENDED",
-            "       7        12      3  2026-11-21 04:48:57.164",
-            "      12        20      -  nobody knows when",
+            "       7        12      3  2026-11-21T04:48:57.164Z",
+            "      12        20      -  -",
             "      20        21      4  4611686018427387904 ms",
         ],
     )
