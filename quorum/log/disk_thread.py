@@ -10,18 +10,15 @@ is only slow: what finds no room is tried again until it does. Nothing here know
 import asyncio
 import logging
 from collections.abc import Callable
-from concurrent.futures import Future
 from functools import partial
 from queue import SimpleQueue
 from threading import Event, Lock, Thread
 from time import perf_counter
-from typing import Final, ParamSpec, TypeAlias, TypeVar
+from typing import Final, TypeAlias, TypeVar
 
 from quorum.core.vocabulary import Offset, OffsetAndEpoch
 from quorum.log.filesystem import is_full
 from quorum.ports import DiskFull, Log, LogFailure
-
-P = ParamSpec("P")
 
 T = TypeVar("T")
 
@@ -97,10 +94,9 @@ class _GivenUp(Exception):
 class DiskThread:
     """A `quorum.ports.Disk` with a thread of its own; the loop's thread owns it.
 
-    That thread alone calls its methods and gets its reports. What fails is handed to `on_failure`,
-    in the loop; but a `call` that fails raises where it is awaited. After the first `LogFailure`
-    the disk cannot be trusted any more: further calls are refused with `LogFailure`, nothing is
-    performed or reported, and `on_failure` is not called again. The owner ends the process.
+    The loop's thread alone calls the methods and gets the reports. The first error is handed to
+    `on_failure`, in the loop. After a `LogFailure` the disk cannot be trusted any more: nothing is
+    performed or reported, and `drain` raises it. The owner ends the process.
     `on_room` is told, in the loop, False when there is no room on the disk, and True when there is
     again. With a `pace`, commits of a quick disk are made in the loop.
     """
@@ -164,34 +160,20 @@ class DiskThread:
         loop, with what it returned. What it raises goes to `on_failure`."""
         self._put(partial(self._perform, work, done))
 
-    async def call(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run a blocking function in the thread, after all that was asked for before.
-
-        What it raises is raised here; if the waiting was given up, `on_failure` gets it.
-        """
-        assert self._worker.is_alive(), "called after `close`"
-        future: Future[T] = Future()
-        self._put(partial(self._run, future, partial(function, *args, **kwargs)))
-        try:
-            return await asyncio.wrap_future(future)
-        except asyncio.CancelledError:
-            future.add_done_callback(self._watch)
-            raise
-
     async def drain(self) -> None:
         """Return once all that was asked for before is done, and has been reported; or when there
-        is no room for it."""
-        given_up = self._loop.create_future()
-        drained = self._loop.create_task(self.call(_nothing))
-        self._drains.add(given_up)
+        is no room for it. Raises `LogFailure` if nothing is written any more."""
+        assert self._worker.is_alive(), "drained after `close`"
+        if not self._room:
+            return
+        drained = self._loop.create_future()
+        self._drains.add(drained)
+        self._put(partial(self._loop.call_soon_threadsafe, _resolve, drained))
         try:
-            if self._room:
-                await asyncio.wait({drained, given_up}, return_when=asyncio.FIRST_COMPLETED)
-            if drained.done():
-                await drained
+            await drained
         finally:
-            self._drains.discard(given_up)
-            drained.cancel()
+            self._drains.discard(drained)
+        self._refuse_after_failure()
 
     def close(self) -> None:
         """Finish what is queued, as far as there is room, and end the thread; blocks meanwhile.
@@ -256,16 +238,7 @@ class DiskThread:
         # Requests from here on need another commit: this one may already have taken its batches.
         with self._lock:
             waiting = self._queued.pop(log)
-        if self._failure is not None:
-            return
-        try:
-            end = self._finding_room(log.commit)
-        except _GivenUp:
-            return
-        except Exception as failure:  # noqa: BLE001 - it is not swallowed but handed over
-            self._hand_over(failure)
-        else:
-            self._loop.call_soon_threadsafe(_report, waiting, end)
+        self._perform(log.commit, partial(_report, waiting))
 
     def _perform(self, work: Callable[[], T], done: Callable[[T], None]) -> None:
         try:
@@ -277,19 +250,12 @@ class DiskThread:
         else:
             self._loop.call_soon_threadsafe(done, result)
 
-    def _run(self, future: Future[T], work: Callable[[], T]) -> None:
-        if not future.set_running_or_notify_cancel():
-            return
-        try:
-            result = self._remembering_failure(work)
-        except Exception as failure:  # noqa: BLE001 - it is raised where the call is awaited
-            future.set_exception(failure)
-        else:
-            future.set_result(result)
-
-    def _remembering_failure(self, work: Callable[[], T]) -> T:
+    def _refuse_after_failure(self) -> None:
         if self._failure is not None:
             raise LogFailure(f"nothing is written after: {self._failure}") from self._failure
+
+    def _remembering_failure(self, work: Callable[[], T]) -> T:
+        self._refuse_after_failure()
         # Remembered before the next piece of work begins, which a callback could not promise.
         try:
             return work()
@@ -328,16 +294,9 @@ class DiskThread:
     def _hear_of_room(self, room: bool) -> None:
         if not room:
             for each in self._drains:
-                if not each.done():
-                    each.set_result(None)
+                _resolve(each)
         if self._on_room is not None:
             self._on_room(room)
-
-    def _watch(self, future: Future[T]) -> None:
-        """Hand the failure of a call that nobody awaits to the owner."""
-        failure = None if future.cancelled() else future.exception()
-        if failure is not None:
-            self._hand_over(failure)
 
     def _hand_over(self, failure: BaseException) -> None:
         """Tell the owner of the first failure; called in whichever thread finds it."""
@@ -352,5 +311,6 @@ def _report(waiting: list[Done], end: OffsetAndEpoch) -> None:
         done(end)
 
 
-def _nothing() -> None:
-    """The end of the queue that `drain` waits for."""
+def _resolve(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)

@@ -111,17 +111,6 @@ async def test_the_loop_runs_while_the_disk_is_busy(owner: Owner) -> None:
     assert len(owner.ends) == 1
 
 
-async def test_calls_are_performed_in_order_with_commits(owner: Owner) -> None:
-    log = GatedLog()
-    log.append(batch(0, 2))
-    owner.disk.request_commit(log, owner.told)
-    log.gate.release()
-    assert await owner.disk.call(lambda: log.commits) == 1
-    assert owner.ends == [end(2)]
-    await owner.disk.call(log.truncate_to, Offset(0))
-    assert log.end.offset == 0
-
-
 async def test_two_logs_are_committed_apart(owner: Owner) -> None:
     logs = [MemoryLog(), MemoryLog()]
     for count, log in enumerate(logs, start=1):
@@ -145,7 +134,7 @@ async def test_a_failed_commit_is_handed_over_once_and_nothing_is_written_after_
         await owner.disk.drain()
     owner.disk.request_commit(other, owner.told)
     with pytest.raises(LogFailure):
-        await owner.disk.call(list)
+        await owner.disk.drain()
     assert [str(failure) for failure in owner.failures] == ["no space left"]
     assert (log.commits, owner.ends) == (1, [])
 
@@ -188,41 +177,6 @@ async def test_work_that_fails_is_handed_over_and_never_reported_as_done(owner: 
         await owner.disk.drain()
     assert results == []
     assert [str(failure) for failure in owner.failures] == ["the vote was not kept"]
-
-
-async def test_what_a_call_raises_is_raised_where_it_is_awaited(owner: Owner) -> None:
-    with pytest.raises(ZeroDivisionError):
-        await owner.disk.call(divmod, 1, 0)
-    assert owner.failures == []
-    assert await owner.disk.call(divmod, 7, 2) == (3, 1)
-
-
-async def test_a_failed_call_of_the_disk_stops_what_follows(owner: Owner) -> None:
-    def fail() -> None:
-        raise LogFailure("the vote was not kept")
-
-    with pytest.raises(LogFailure, match="the vote was not kept"):
-        await owner.disk.call(fail)
-    log = MemoryLog()
-    owner.disk.request_commit(log, owner.told)
-    with pytest.raises(LogFailure, match="nothing is written after: the vote was not kept"):
-        await owner.disk.drain()
-    assert owner.ends == []
-
-
-async def test_the_failure_of_a_call_that_nobody_awaits_any_more_is_handed_over(
-    owner: Owner,
-) -> None:
-    log = GatedLog()
-    log.broken = True
-    call = asyncio.get_running_loop().create_task(owner.disk.call(log.commit))
-    await started(log)
-    call.cancel()
-    await asyncio.wait({call})
-    log.gate.release()
-    with pytest.raises(LogFailure):
-        await owner.disk.drain()
-    assert [str(failure) for failure in owner.failures] == ["no space left"]
 
 
 async def test_closing_finishes_what_is_queued(owner: Owner) -> None:
