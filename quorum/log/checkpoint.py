@@ -138,33 +138,6 @@ def read_checkpoint(
     return checkpoint
 
 
-def foundation(
-    folder: Path, *, start: Offset, end: Offset, fs: FileSystem = OS
-) -> tuple[Checkpoint | None, list[str]]:
-    """The checkpoint that the log [`start`, `end`) in `folder` goes on from, None if from 0.
-
-    The newest that is sound; beside it, what is wrong with newer ones that had to be passed over.
-    Raises `FileDamaged` where there is none, or where a checkpoint reaches beyond the log.
-    """
-    found = checkpoints(folder, fs)
-    if found and found[0][0].offset > end:
-        id_, path = found[0]
-        reason = f"it ends at offset {id_.offset}, but the log beside it ends at {end} already"
-        raise FileDamaged(path, reason, "Start the controller once that wrote it: it goes on there")
-    if start == 0:
-        return None, []
-    problems: list[str] = []
-    for id_, path in found:
-        if id_.offset < start:
-            break
-        try:
-            return read_checkpoint(path, fs), problems
-        except FileDamaged as error:
-            problems.append(str(error))
-    reason = f"the log begins at offset {start}, and no checkpoint says what came before"
-    raise FileDamaged(folder, "; ".join([reason, *problems]), _REMEDY)
-
-
 class _Reading:
     """One pass over a checkpoint: what it must begin with, may hold, and must end with.
 

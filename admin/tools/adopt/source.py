@@ -9,7 +9,7 @@ and a fact that our nodes do not support, are never dropped silently, but refuse
 import fcntl
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,15 +19,15 @@ from quorum.core.limits import FETCH_BYTES_MAX
 from quorum.core.vocabulary import ElectionState, Offset, OffsetAndEpoch
 from quorum.core.voter_set import VoterAssignment
 from quorum.log import meta_properties, quorum_state
-from quorum.log.checkpoint import Checkpoint, checkpoint_id, checkpoints, foundation
-from quorum.log.errors import LogDamaged, StorageError
+from quorum.log.checkpoint import Checkpoint, checkpoint_id, checkpoints
+from quorum.log.errors import FileDamaged, LogDamaged, StorageError
 from quorum.log.filesystem import LOCK_NAME, opened, sync_folder
 from quorum.log.meta_properties import MetaProperties
 from quorum.log.quorum_state import QuorumStateFile
 from quorum.log.recovery import Cut
 from quorum.log.segment import segment_base
 from quorum.log.segmented_log import SegmentedLog
-from quorum.persistent_state import LOG_FOLDER
+from quorum.persistent_state import LOG_FOLDER, basis
 from quorum.records.control import (
     BadControlRecord,
     ControlType,
@@ -180,11 +180,14 @@ def _read(folder: Path, copy: Path, meta: MetaProperties) -> Source:
     election = QuorumStateFile(log_folder, cluster_id=meta.cluster_id).read()
     log = SegmentedLog(log_folder, check_all=True)
     try:
-        checkpoint, passed_over = foundation(log_folder, start=log.start, end=log.end.offset)
+        beside = checkpoints(log_folder)
+        _check_beside(log, beside)
+        found = basis(log_folder, log)
     finally:
         log.close()
     (log_folder / LOCK_NAME).unlink()
     log_end = log.end
+    checkpoint = found.checkpoint if log.start > 0 else None
     if log_end.offset == log.start and checkpoint is not None:
         log_end = OffsetAndEpoch(checkpoint.id.epoch, log_end.offset)
     if election.epoch < log_end.epoch:
@@ -201,10 +204,21 @@ def _read(folder: Path, copy: Path, meta: MetaProperties) -> Source:
         log_start=log.start,
         log_end=log_end,
         checkpoint=checkpoint,
-        checkpoint_ids=tuple(id_ for id_, _ in checkpoints(log_folder)),
+        checkpoint_ids=tuple(id_ for id_, _ in beside),
         cut=log.recovery.cut,
-        passed_over=tuple(each.replace(str(copy), str(folder)) for each in passed_over),
+        passed_over=tuple(
+            str(problem).replace(str(copy), str(folder)) for _, problem in found.damaged
+        ),
     )
+
+
+def _check_beside(log: SegmentedLog, beside: Sequence[tuple[OffsetAndEpoch, Path]]) -> None:
+    """Raise `FileDamaged` if the newest checkpoint reaches beyond the log."""
+    end = log.end.offset
+    if beside and beside[0][0].offset > end:
+        id_, path = beside[0]
+        reason = f"it ends at offset {id_.offset}, but the log beside it ends at {end} already"
+        raise FileDamaged(path, reason, "Start the controller once that wrote it: it goes on there")
 
 
 _EXAMPLES_MAX: Final = 3

@@ -8,12 +8,7 @@ import pytest
 from crc32c import crc32c
 
 from quorum.core.vocabulary import Epoch, Offset, OffsetAndEpoch
-from quorum.log.checkpoint import (
-    checkpoint_id,
-    checkpoints,
-    foundation,
-    read_checkpoint,
-)
+from quorum.log.checkpoint import checkpoint_id, read_checkpoint
 from quorum.log.errors import FileDamaged, FormatUnknown
 from quorum.records.batch import CorruptBatch, headers
 from quorum.records.control import (
@@ -210,39 +205,3 @@ def test_a_checkpoint_is_of_the_epoch_in_its_name(tmp_path: Path) -> None:
     shutil.copy(SNAPSHOT, other)
     with pytest.raises(FileDamaged, match="its epoch is 1, that of the checkpoint 2"):
         read_checkpoint(other)
-
-
-def test_a_log_from_0_needs_no_checkpoint(tmp_path: Path) -> None:
-    a_checkpoint(tmp_path, header())
-    assert foundation(tmp_path, start=Offset(0), end=Offset(50)) == (None, [])
-
-
-def test_the_newest_sound_checkpoint_is_the_foundation_and_worse_ones_are_named(
-    tmp_path: Path,
-) -> None:
-    a_checkpoint(tmp_path, header(), footer(), offset=0, epoch=0)
-    a_checkpoint(tmp_path, header(), footer(), offset=20)
-    a_checkpoint(tmp_path, header(), data(b"a"), footer(), offset=30)
-    bad = a_checkpoint(tmp_path, header(), offset=40)
-    assert [each.offset for each, _ in checkpoints(tmp_path)] == [40, 30, 20]
-    found, problems = foundation(tmp_path, start=Offset(20), end=Offset(50))
-    assert found is not None
-    assert found.id == id_(3, 30)
-    assert len(problems) == 1
-    assert problems[0].startswith(f"{bad}: it has no footer")
-
-
-def test_a_log_without_the_checkpoint_that_it_goes_on_from_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(FileDamaged, match="begins at offset 30, and no checkpoint says what came"):
-        foundation(tmp_path, start=Offset(30), end=Offset(50))
-    bad = a_checkpoint(tmp_path, header(), offset=40)
-    a_checkpoint(tmp_path, header(), footer(), offset=20)
-    with pytest.raises(FileDamaged, match=f"came before; {bad}: it has no footer"):
-        foundation(tmp_path, start=Offset(30), end=Offset(50))
-
-
-def test_a_checkpoint_beyond_the_log_is_refused(tmp_path: Path) -> None:
-    path = a_checkpoint(tmp_path, header(), footer(), offset=60)
-    with pytest.raises(FileDamaged, match="it ends at offset 60, but the log beside it ends at 50"):
-        foundation(tmp_path, start=Offset(0), end=Offset(50))
-    assert path.exists()

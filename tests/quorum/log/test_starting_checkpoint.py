@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from quorum.core.vocabulary import Epoch, Offset, OffsetAndEpoch
+from quorum.log.checkpoint import checkpoint_name
 from quorum.log.errors import FileDamaged
 from quorum.log.segmented_log import SegmentedLog
 from quorum.log.snapshot_store import FileSnapshotStore
@@ -74,6 +75,10 @@ def test_a_log_without_what_came_before_it_is_refused(tmp_path: Path) -> None:
     log = a_log(tmp_path, 3, 3, start=5)
     with pytest.raises(FileDamaged, match="begins at offset 5, and no checkpoint says what came"):
         basis(tmp_path, log)
+    written(FileSnapshotStore(tmp_path), id_(6, 3), parts(b"a", epoch=3)[0])
+    with pytest.raises(FileDamaged, match=r"came before; .*3\.checkpoint: it has no footer"):
+        basis(tmp_path, log)
+    (tmp_path / checkpoint_name(id_(6, 3))).unlink()
     written(FileSnapshotStore(tmp_path), id_(5, 2), *parts(b"a", epoch=2))
     found = basis(tmp_path, log)
     assert found.checkpoint is not None
