@@ -268,8 +268,8 @@ class ReplicaManager:
         """Start a partition whose log is now open, unless it was reassigned."""
         if aside is not None:
             logger.warning("Set aside as %s: the log of another topic with the same name", aside)
-        if opened.log.recovery.cut is not None:
-            logger.warning("%s", opened.log.recovery)
+        if opened.log.cut is not None:
+            logger.warning("%s; %s", opened.log, opened.log.cut)
         assignment = self.assignment_of(key)
         if assignment is None:
             await self._disk.call(opened.log.close)

@@ -148,8 +148,8 @@ def load_persistent_state(
         wall_clock=wall_clock,
         fs=fs,
     )
-    if log.recovery.cut is not None:
-        logger.warning("%s", log.recovery)
+    if log.cut is not None:
+        logger.warning("%s; %s", log, log.cut)
     elections = QuorumStateFile(folder, cluster_id=meta.cluster_id, fs=fs)
     try:
         begin_log(folder, fs=fs)

@@ -119,7 +119,7 @@ class DiskThread:
         """True if what was tried last had room; written by the thread, read by the loop."""
         self._drains: set[asyncio.Future[None]] = set()
         # An executor would make a future for each commit, which costs more than the hand-over.
-        self._work: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        self._work: SimpleQueue[Callable[[], object] | None] = SimpleQueue()
         self._worker = Thread(target=self._serve, name="disk", daemon=True)
         self._lock = Lock()
         self._queued: dict[Log, list[Done]] = {}
@@ -183,7 +183,7 @@ class DiskThread:
         self._work.put(None)
         self._worker.join()
 
-    def _put(self, work: Callable[[], None]) -> None:
+    def _put(self, work: Callable[[], object]) -> None:
         self._hand_on()
         self._asked += 1
         self._work.put(work)

@@ -39,7 +39,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeAlias
 
-from quorum.core.vocabulary import Epoch, Offset, OffsetAndEpoch
+from quorum.core.vocabulary import Epoch, Offset
 from quorum.log.errors import FolderUnusable, FormatUnknown, LogDamaged
 from quorum.log.filesystem import (
     REMOVED_SUFFIX,
@@ -81,23 +81,6 @@ class Cut:
             f"cut {self.bytes_cut} bytes from {self.file} at byte {self.position}, "
             f"offset {self.offset}: {self.reason}"
         )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Recovery:
-    """The findings of a recovery, for the operator to read."""
-
-    folder: Path
-    segments: int
-    size_bytes: int
-    start: Offset
-    end: OffsetAndEpoch
-    cut: Cut | None
-
-    def __str__(self) -> str:
-        found = f"{self.folder}: offsets [{self.start}, {self.end.offset}), epoch {self.end.epoch}"
-        size = f"{self.size_bytes} bytes in {self.segments} segments"
-        return f"{found}, {size}" + ("" if self.cut is None else f"; {self.cut}")
 
 
 @dataclass(frozen=True, slots=True)

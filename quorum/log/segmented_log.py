@@ -24,7 +24,7 @@ from quorum.core.messages import Batch
 from quorum.core.vocabulary import Epoch, Offset, OffsetAndEpoch
 from quorum.log.append_times import AppendTimeWriter
 from quorum.log.filesystem import OS, FileSystem, FolderLock, make_folder, remove_some, usable
-from quorum.log.recovery import OnControl, Recovery, recover
+from quorum.log.recovery import Cut, OnControl, recover
 from quorum.log.segment import TAIL_BYTES_MAX, Bytes, Extent, IndexEntry, Segment, Tail
 from quorum.log.segment_reader import first_record_from, position_of, read_batches
 from quorum.log.segment_writer import SegmentWriter, Write
@@ -80,9 +80,10 @@ class SegmentedLog:
         self._times = None if wall_clock is None else AppendTimeWriter(fs, folder)
         self._folder_lock = FolderLock(folder, fs) if lock else None
         try:
-            self.recovery = self._recover(
+            self.cut = self._recover(
                 start, synced=synced, check_all=check_all, on_control=on_control
             )
+            """The bytes that recovery removed from the end, or None."""
         except BaseException:
             self._release()
             raise
@@ -96,7 +97,7 @@ class SegmentedLog:
 
     def _recover(
         self, start: Offset, *, synced: bool, check_all: bool, on_control: OnControl | None
-    ) -> Recovery:
+    ) -> Cut | None:
         recovered = recover(
             self._fs, self.folder, synced=synced, check_all=check_all, on_control=on_control
         )
@@ -110,14 +111,11 @@ class SegmentedLog:
             self._writer.found(self._segments[-1].path)
         if self._times is not None:
             self._times.begin(self._segments, self._extent.end.offset)
-        return Recovery(
-            folder=self.folder,
-            segments=len(self._segments),
-            size_bytes=self.size_bytes,
-            start=self.start,
-            end=self.end,
-            cut=recovered.cut,
-        )
+        return recovered.cut
+
+    def __str__(self) -> str:
+        found = f"{self.folder}: offsets [{self.start}, {self.end.offset}), epoch {self.end.epoch}"
+        return f"{found}, {self.size_bytes} bytes in {len(self._segments)} segments"
 
     @property
     def start(self) -> Offset:

@@ -205,7 +205,7 @@ def _read(folder: Path, copy: Path, meta: MetaProperties) -> Source:
         log_end=log_end,
         checkpoint=checkpoint,
         checkpoint_ids=tuple(id_ for id_, _ in beside),
-        cut=log.recovery.cut,
+        cut=log.cut,
         passed_over=tuple(
             str(problem).replace(str(copy), str(folder)) for _, problem in found.damaged
         ),

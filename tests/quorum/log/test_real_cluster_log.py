@@ -108,7 +108,7 @@ def log(log_file: Path, tmp_path: Path) -> Iterator[SegmentedLog]:
 
 
 def test_every_batch_is_sound_and_what_the_dump_says(log: SegmentedLog, log_file: Path) -> None:
-    assert log.recovery.cut is None
+    assert log.cut is None
     data = everything(log)
     assert data == log_file.read_bytes()
     assert log.start == int(log_file.stem)

@@ -28,11 +28,9 @@ def test_an_undamaged_log_is_opened_as_it_was_left(tmp_path: Path) -> None:
     (file,) = filled_folder(tmp_path / "log", BATCHES)
     log = SegmentedLog(tmp_path / "log")
     assert everything(log) == ALL == file.read_bytes()
-    assert log.recovery.cut is None
+    assert log.cut is None
     assert log.end == OffsetAndEpoch(Epoch(1), Offset(8))
-    assert str(log.recovery) == (
-        f"{tmp_path}/log: offsets [0, 8), epoch 1, {len(ALL)} bytes in 1 segments"
-    )
+    assert str(log) == (f"{tmp_path}/log: offsets [0, 8), epoch 1, {len(ALL)} bytes in 1 segments")
     log.close()
 
 
@@ -45,21 +43,20 @@ def test_a_last_batch_that_was_cut_anywhere_is_removed_and_reported(
     log = SegmentedLog(tmp_path / "log")
     assert everything(log) == KEPT
     assert file.read_bytes() == KEPT
-    cut = log.recovery.cut
+    cut = log.cut
     if missing == LAST:
         assert cut is None
     else:
         assert cut is not None
         assert (cut.file, cut.position, cut.offset) == (file, len(KEPT), 6)
         assert cut.bytes_cut == LAST - missing
-        assert f"cut {LAST - missing} bytes from {file} at byte {len(KEPT)}, offset 6: " in str(
-            log.recovery
-        )
+        found = f"cut {LAST - missing} bytes from {file} at byte {len(KEPT)}, offset 6: "
+        assert str(cut).startswith(found)
     log.append(batch(6, 1, epoch=2))
     log.close()
     again = SegmentedLog(tmp_path / "log")
     assert everything(again) == KEPT + batch(6, 1, epoch=2)
-    assert again.recovery.cut is None
+    assert again.cut is None
     again.close()
 
 
@@ -73,8 +70,8 @@ def test_a_flipped_bit_in_the_last_batch_makes_it_a_torn_tail(
     log = SegmentedLog(tmp_path / "log")
     if not 12 <= position < 16:
         assert everything(log) == KEPT == file.read_bytes()
-        assert log.recovery.cut is not None
-        assert log.recovery.cut.bytes_cut == LAST
+        assert log.cut is not None
+        assert log.cut.bytes_cut == LAST
     log.close()
 
 
@@ -201,8 +198,8 @@ def test_a_missing_sector_far_from_the_end_is_damage_for_it_was_synced(tmp_path:
         SegmentedLog(tmp_path / "log")
     os.truncate(file, GROUP_BYTES_MAX)
     log = SegmentedLog(tmp_path / "log")
-    assert log.recovery.cut is not None
-    assert "a sector of it is missing" in log.recovery.cut.reason
+    assert log.cut is not None
+    assert "a sector of it is missing" in log.cut.reason
     assert log.end.offset == 0
     log.close()
 
@@ -299,8 +296,8 @@ def test_an_unsynced_log_is_cut_at_any_damage_and_says_so(tmp_path: Path, index:
     log = SegmentedLog(tmp_path / "log", synced=False)
     kept = b"".join(SEGMENTED[: 2 * index])
     assert everything(log) == kept
-    assert log.recovery.cut is not None
-    assert log.recovery.cut.bytes_cut == total - len(kept)
+    assert log.cut is not None
+    assert log.cut.bytes_cut == total - len(kept)
     assert sorted((tmp_path / "log").glob("*.log")) == files[: index + 1]
     log.append(batch([0, 3, 8][index], 1, epoch=9))
     log.close()
@@ -314,8 +311,8 @@ def test_an_unsynced_log_is_cut_at_a_gap(tmp_path: Path) -> None:
     middle.unlink()
     log = SegmentedLog(tmp_path / "log", synced=False)
     assert everything(log) == b"".join(SEGMENTED[:2]) == first.read_bytes()
-    assert log.recovery.cut is not None
-    assert "records are missing" in log.recovery.cut.reason
+    assert log.cut is not None
+    assert "records are missing" in log.cut.reason
     assert not last.exists()
     log.close()
 

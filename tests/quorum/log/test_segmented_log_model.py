@@ -91,7 +91,7 @@ class LogAndList(RuleBasedStateMachine):
         """The process dies: what was written is with the operating system."""
         self.log = self.opened()
         del self.batches[self.written :]
-        assert self.log.recovery.cut is None
+        assert self.log.cut is None
 
     @rule()
     def close_and_open(self) -> None:
