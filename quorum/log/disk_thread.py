@@ -1,8 +1,8 @@
 """The one thread that writes: the event loop does not wait for a disk that takes its time.
 
 It performs, one after the other and in order, what it is asked to. Commits are grouped: while one
-is in flight at most one more of the same log is queued, and every request that comes meanwhile is
-part of that one. Where the disk is quick (`DiskLatency`) and the thread has nothing to do, the
+is in flight at most one more like it is queued, and every request that comes meanwhile is part of
+that one. Where the disk is quick (`DiskLatency`) and the thread has nothing to do, the
 loop makes a commit of a few records itself, once what was sent before has left. A disk that is full
 is only slow: what finds no room is tried again until it does. Nothing here knows what is written.
 """
@@ -12,7 +12,7 @@ import logging
 from collections.abc import Callable
 from functools import partial
 from queue import SimpleQueue
-from threading import Event, Lock, Thread
+from threading import Event, Thread
 from time import perf_counter
 from typing import Final, TypeAlias, TypeVar
 
@@ -23,6 +23,9 @@ from quorum.ports import DiskFull, Log, LogFailure
 T = TypeVar("T")
 
 Done: TypeAlias = Callable[[OffsetAndEpoch], None]
+
+_Commit: TypeAlias = tuple[Log, Done]
+"""A log to commit, and the callable that is told its end."""
 
 logger = logging.getLogger("quorum")
 
@@ -87,10 +90,6 @@ class DiskLatency:
         self._until_try = self._try_after
 
 
-class _GivenUp(Exception):
-    """The thread is to end, and there is still no room."""
-
-
 class DiskThread:
     """A `quorum.ports.Disk` with a thread of its own; the loop's thread owns it.
 
@@ -118,15 +117,15 @@ class DiskThread:
         self._room = True
         """True if what was tried last had room; written by the thread, read by the loop."""
         self._drains: set[asyncio.Future[None]] = set()
+        self._failure: LogFailure | None = None
+        self._has_failed = False
         # An executor would make a future for each commit, which costs more than the hand-over.
         self._work: SimpleQueue[Callable[[], object] | None] = SimpleQueue()
         self._worker = Thread(target=self._serve, name="disk", daemon=True)
-        self._lock = Lock()
-        self._queued: dict[Log, list[Done]] = {}
-        self._failure: BaseException | None = None
-        self._handed_over = False
+        self._queued: set[_Commit] = set()
+        """The commits that the thread has not begun: it takes one out before it begins."""
         self._pace = pace
-        self._here: dict[Log, list[Done]] = {}
+        self._here: list[_Commit] = []
         """The commits that the loop is to make, soon."""
         self._ends: dict[Log, Offset] = {}
         """Up to where each log was to be committed the last time."""
@@ -138,22 +137,21 @@ class DiskThread:
     def request_commit(self, log: Log, done: Done, *, at_once: bool = False) -> None:
         """Commit what `log` holds by now, and then call `done`, in the loop, with its end.
 
-        Requests that share a commit share its report: a callable asked for twice is called once.
-        With `at_once` a quick disk commits, and `done` is called, before this returns.
+        Equal requests share a commit and its report, as long as that has not begun. With `at_once`
+        a quick disk commits, and `done` is called, before this returns.
         """
-        waiting = self._here.get(log)
-        if waiting is not None:
-            if done not in waiting:
-                waiting.append(done)
-        elif self._pace is not None and self._may_commit_here(log, self._pace, at_once=at_once):
-            self._here[log] = [done]
-            if at_once:
-                self._commit_here(log, self._pace)
-            else:
-                # What the others are to be told, so that they write too, leaves first.
-                self._loop.call_soon(self._commit_here, log, self._pace)
+        commit = (log, done)
+        if commit in self._here:
+            return
+        if self._pace is None or not self._may_commit_here(log, self._pace, at_once=at_once):
+            self._queue_commit(commit)
+            return
+        self._here.append(commit)
+        if at_once:
+            self._commit_here(commit, self._pace)
         else:
-            self._queue_commit(log, done)
+            # What the others are to be told, so that they write too, leaves first.
+            self._loop.call_soon(self._commit_here, commit, self._pace)
 
     def perform(self, work: Callable[[], T], done: Callable[[T], None]) -> None:
         """Run `work` in the thread, after all that was asked for before; then call `done`, in the
@@ -190,20 +188,14 @@ class DiskThread:
 
     def _hand_on(self) -> None:
         """Let the thread make the commits that the loop has not made yet: they come first."""
-        here, self._here = self._here, {}
-        for log, waiting in here.items():
-            for done in waiting:
-                self._queue_commit(log, done)
+        here, self._here = self._here, []
+        for commit in here:
+            self._queue_commit(commit)
 
-    def _queue_commit(self, log: Log, done: Done) -> None:
-        with self._lock:
-            waiting = self._queued.get(log)
-            if waiting is None:
-                self._queued[log] = [done]
-            elif done not in waiting:
-                waiting.append(done)
-        if waiting is None:
-            self._put(partial(self._commit, log))
+    def _queue_commit(self, commit: _Commit) -> None:
+        if commit not in self._queued:
+            self._queued.add(commit)
+            self._put(partial(self._commit, commit))
 
     def _serve(self) -> None:
         while (work := self._work.get()) is not None:
@@ -218,37 +210,49 @@ class DiskThread:
         is_idle = self._asked == self._ended
         return is_idle and (at_once or count <= FEW_RECORDS) and pace.may_wait()
 
-    def _commit_here(self, log: Log, pace: DiskLatency) -> None:
-        waiting = self._here.pop(log, None)
-        if waiting is None or self._failure is not None:
+    def _commit_here(self, commit: _Commit, pace: DiskLatency) -> None:
+        if commit not in self._here or self._failure is not None:
             return
+        self._here.remove(commit)
+        log, done = commit
         begun = perf_counter()
         try:
             end = self._remembering_failure(log.commit)
         except DiskFull:
-            for done in waiting:
-                self._queue_commit(log, done)
+            self._queue_commit(commit)
         except Exception as failure:  # noqa: BLE001 - it is not swallowed but handed over
             self._hand_over(failure)
         else:
             pace.took(perf_counter() - begun)
-            _report(waiting, end)
+            done(end)
 
-    def _commit(self, log: Log) -> None:
+    def _commit(self, commit: _Commit) -> None:
         # Requests from here on need another commit: this one may already have taken its batches.
-        with self._lock:
-            waiting = self._queued.pop(log)
-        self._perform(log.commit, partial(_report, waiting))
+        self._queued.remove(commit)
+        log, done = commit
+        self._perform(log.commit, done)
 
     def _perform(self, work: Callable[[], T], done: Callable[[T], None]) -> None:
-        try:
-            result = self._finding_room(work)
-        except _GivenUp:
-            return
-        except Exception as failure:  # noqa: BLE001 - it is not swallowed but handed over
-            self._hand_over(failure)
-        else:
-            self._loop.call_soon_threadsafe(done, result)
+        """Do it, as often as it takes until there is room or the thread is to end."""
+        tries = 0
+        while True:
+            try:
+                result = self._remembering_failure(work)
+                break
+            except Exception as failure:  # noqa: BLE001 - it is not swallowed but handed over
+                if not _is_want_of_room(failure):
+                    self._hand_over(failure)
+                    return
+                if tries % _TRIES_PER_COMPLAINT == 0:
+                    logger.warning("%s. It is tried again until there is room", failure)
+                tries += 1
+                self._tell_room(False)
+                if self._closing.wait(self._retry_seconds):
+                    return
+        if tries:
+            logger.info("there is room on the disk again, and nothing was lost")
+            self._tell_room(True)
+        self._loop.call_soon_threadsafe(done, result)
 
     def _refuse_after_failure(self) -> None:
         if self._failure is not None:
@@ -265,27 +269,6 @@ class DiskThread:
             self._failure = failure
             raise
 
-    def _finding_room(self, work: Callable[[], T]) -> T:
-        """Do it, as often as it takes until there is room; `_GivenUp` when the thread is to end."""
-        tries = 0
-        while True:
-            try:
-                result = self._remembering_failure(work)
-            except (DiskFull, OSError) as full:
-                if not isinstance(full, DiskFull) and not is_full(full):
-                    raise
-                if tries % _TRIES_PER_COMPLAINT == 0:
-                    logger.warning("%s. It is tried again until there is room", full)
-                tries += 1
-                self._tell_room(False)
-                if self._closing.wait(self._retry_seconds):
-                    raise _GivenUp from full
-            else:
-                if tries:
-                    logger.info("there is room on the disk again, and nothing was lost")
-                    self._tell_room(True)
-                return result
-
     def _tell_room(self, room: bool) -> None:
         if room != self._room:
             self._room = room
@@ -298,17 +281,18 @@ class DiskThread:
         if self._on_room is not None:
             self._on_room(room)
 
-    def _hand_over(self, failure: BaseException) -> None:
-        """Tell the owner of the first failure; called in whichever thread finds it."""
-        with self._lock:
-            is_first, self._handed_over = not self._handed_over, True
-        if is_first:
-            self._loop.call_soon_threadsafe(self._on_failure, failure)
+    def _hand_over(self, failure: Exception) -> None:
+        """Tell the owner, in the loop, if it is the first failure."""
+        self._loop.call_soon_threadsafe(self._hear_of_failure, failure)
+
+    def _hear_of_failure(self, failure: Exception) -> None:
+        if not self._has_failed:
+            self._has_failed = True
+            self._on_failure(failure)
 
 
-def _report(waiting: list[Done], end: OffsetAndEpoch) -> None:
-    for done in waiting:
-        done(end)
+def _is_want_of_room(failure: Exception) -> bool:
+    return isinstance(failure, DiskFull) or (isinstance(failure, OSError) and is_full(failure))
 
 
 def _resolve(future: asyncio.Future[None]) -> None:

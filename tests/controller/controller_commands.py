@@ -42,13 +42,13 @@ def looked(
 async def busy(disk: DiskThread) -> AsyncIterator[None]:
     """Let the disk thread do nothing meanwhile: what is to be committed waits behind this."""
     loop = asyncio.get_running_loop()
-    begun, ended = loop.create_future(), threading.Event()
+    begun, holding, ended = loop.create_future(), loop.create_future(), threading.Event()
 
     def hold() -> None:
         loop.call_soon_threadsafe(begun.set_result, None)
         assert ended.wait(PATIENCE_SECONDS)
 
-    holding = loop.create_task(disk.call(hold))
+    disk.perform(hold, holding.set_result)
     await begun
     try:
         yield

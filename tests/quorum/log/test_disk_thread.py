@@ -87,7 +87,7 @@ async def test_requests_during_a_commit_share_the_next_one(owner: Owner) -> None
     assert owner.ends == [end(1), end(50)]
 
 
-async def test_each_of_several_callables_is_told_once_per_commit(owner: Owner) -> None:
+async def test_each_of_several_callables_is_told_once(owner: Owner) -> None:
     log = GatedLog()
     others: list[OffsetAndEpoch] = []
     note = others.append
@@ -95,7 +95,7 @@ async def test_each_of_several_callables_is_told_once_per_commit(owner: Owner) -
     await started(log)
     for done in (owner.told, note, owner.told, note):
         owner.disk.request_commit(log, done)
-    log.gate.release(2)
+    log.gate.release(3)
     await owner.disk.drain()
     assert (len(owner.ends), len(others)) == (2, 1)
 
