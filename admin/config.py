@@ -9,7 +9,7 @@ import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, assert_never
+from typing import Any, Final, assert_never
 
 from admin.settings import (
     BY_ENVIRONMENT,
@@ -21,13 +21,11 @@ from admin.settings import (
     find,
     suggestion,
 )
+from broker.config import BrokerConfig, InvalidConfig, TopicDefaults
 from quorum.core.limits import FETCH_WAIT_MS_MAX, Timeouts
 from quorum.core.vocabulary import ReplicaId
 from quorum.snapshotting import SnapshotLimits
 from quorum.transport.address import Address
-
-if TYPE_CHECKING:
-    from broker.config import BrokerConfig
 
 FILE_BYTES_MAX: Final = 1024 * 1024
 
@@ -216,7 +214,7 @@ class Config:
 
 def load(
     file: Path | None, environ: Mapping[str, str], overrides: Sequence[str] = ()
-) -> "Config | BrokerConfig":
+) -> Config | BrokerConfig:
     """Load the configuration of a controller or a broker. Raises `InvalidSetting`."""
     given = gather(file, environ, overrides)
     role = _role(given, file)
@@ -225,7 +223,10 @@ def load(
         case Role.CONTROLLER:
             return _controller(values)
         case Role.BROKER:
-            return _broker(values, given)
+            try:
+                return _broker(values, given)
+            except InvalidConfig as error:
+                raise InvalidSetting(str(error)) from None
         case _:
             assert_never(role)
 
@@ -350,11 +351,8 @@ def _advertised(values: Mapping[str, Any]) -> Address:
     return named
 
 
-def _broker(values: Mapping[str, Any], given: Mapping[str, Given]) -> "BrokerConfig":
-    from broker.config import BrokerConfig, TopicDefaults
-
+def _broker(values: Mapping[str, Any], given: Mapping[str, Given]) -> BrokerConfig:
     _check_can_find(values)
-    _check_broker(values)
     listener: Address = values["listeners"]
     advertised = _advertised(values)
     return BrokerConfig(
@@ -384,18 +382,3 @@ def _broker(values: Mapping[str, Any], given: Mapping[str, Given]) -> "BrokerCon
         snapshots=_snapshots(values),
         settings={name: one.text for name, one in given.items()},
     )
-
-
-def _check_broker(values: Mapping[str, Any]) -> None:
-    """Check the settings of a broker against each other."""
-    if values["node.id"] in (values["quorum.voters"] or {}):
-        raise InvalidSetting(
-            f"node.id {values['node.id']} is a voter in quorum.voters; a broker needs another id"
-        )
-    interval_ms = values["broker.heartbeat.interval.ms"]
-    session_ms = values["broker.session.timeout.ms"]
-    if 2 * interval_ms > session_ms:
-        raise InvalidSetting(
-            f"broker.heartbeat.interval.ms is {interval_ms}; it must be at most half of "
-            f"broker.session.timeout.ms, which is {session_ms}"
-        )

@@ -54,7 +54,7 @@ class BrokerConfig:
     voters: Mapping[int, tuple[str, int] | None] = field(
         default_factory=lambda: MappingProxyType({})
     )
-    """The controllers: id to host and port (`controller.quorum.voters`)."""
+    """The controllers: id to host and port (`quorum.voters`)."""
     bootstrap: tuple[tuple[str, int], ...] = ()
     """Servers that know the controllers (`bootstrap.servers`)."""
     rack: str | None = None
@@ -86,12 +86,12 @@ class BrokerConfig:
         if not any(self.voters.values()) and not self.bootstrap:
             return "neither bootstrap.servers nor an address of a controller is given"
         if self.node_id in self.voters:
-            return f"node.id {self.node_id} is a controller of controller.quorum.voters"
+            return f"node.id {self.node_id} is a voter in quorum.voters; a broker needs another id"
         if not 0 <= self.port <= 65_535:
             return f"port is {self.port}, it must be from 0 to 65535"
         if 2 * self.heartbeat_interval_ms > self.session_timeout_ms:
             return (
-                f"broker.heartbeat.interval.ms ({self.heartbeat_interval_ms}) must be at most half "
-                f"of broker.session.timeout.ms ({self.session_timeout_ms})"
+                f"broker.heartbeat.interval.ms is {self.heartbeat_interval_ms}; it must be at most "
+                f"half of broker.session.timeout.ms, which is {self.session_timeout_ms}"
             )
         return None
