@@ -4,15 +4,13 @@ Frozen, without behaviour beyond what follows from their own fields; they know n
 nor the screen. Times are wall-clock milliseconds as the leader of the quorum saw them.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import NamedTuple
 from uuid import UUID
 
 from controller.move_requests import OngoingReassignment
 from quorum.transport.address import Address
-
-NO_LEADER: Final = -1
 
 
 class PartitionId(NamedTuple):
@@ -80,22 +78,6 @@ class Reassignment(OngoingReassignment):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reassignments:
-    """The partitions under way, and the offset that this is as of, where the node said it."""
-
-    moves: Sequence[Reassignment]
-    as_of: int | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Topics:
-    """Topics by name, and the offset that this is as of, where the node said it."""
-
-    found: Mapping[str, TopicDescription]
-    as_of: int | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Assignment:
     """The wanted replicas of a partition, the preferred leader first; None cancels its move."""
 
@@ -128,18 +110,6 @@ class FeaturesDescription:
     features: Sequence[FeatureInfo]
 
 
-TOPIC: Final = 2
-BROKER: Final = 4
-"""The kinds of resources that have configurations."""
-ALL_BROKERS: Final = ""
-"""The name of the configurations that all brokers share."""
-
-UPGRADE: Final = 1
-SAFE_DOWNGRADE: Final = 2
-UNSAFE_DOWNGRADE: Final = 3
-"""The types of a change of features (KIP-778)."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigInfo:
     """One configuration in force, and who says so."""
@@ -148,24 +118,3 @@ class ConfigInfo:
     value: str | None
     """None for what must not be shown."""
     source: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodePlace:
-    """The address that a node has announced at its boot of this timestamp."""
-
-    id: int
-    address: Address
-    boot_timestamp_ms: int
-    """The time at which it was booted, unless its clock has gone back before."""
-    directory_id: UUID
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Whereabouts:
-    """The nodes that one node knows; `leader_id` is -1 for none."""
-
-    cluster_id: str | None
-    leader_id: int
-    leader_epoch: int
-    nodes: Sequence[NodePlace]

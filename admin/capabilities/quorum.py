@@ -19,11 +19,11 @@ from quorum.core.messages import AlterQuorumRequest, ChangeResponse
 from quorum.core.vocabulary import NO_DIRECTORY, ReplicaId, ReplicaKey, uuid_to_text
 from quorum.log.meta_properties import uuid_from_text
 from quorum.protocol.errors import RequestRefused
+from quorum.transport.address import Address
 from statemachine.errors import Error
 from statemachine.vocabulary import NO_LEADER
 
 STATUS: Final = "metadata-quorum describe --status"
-ELECTION_NOT_NEEDED: Final = 84
 
 ReplicaNumber = Annotated[int, Meta(ge=0, le=2**31 - 1, description="Id of a controller")]
 
@@ -93,6 +93,11 @@ class NodePlace(Answer, frozen=True, kw_only=True):
     boot_timestamp: int
     host: str
     port: int
+
+    @property
+    def address(self) -> Address:
+        """The address as one value."""
+        return Address(self.host, self.port)
 
 
 class Nodes(Answer, frozen=True, kw_only=True):
@@ -220,7 +225,7 @@ class TransferLead(Request[LeadTransfer], frozen=True, kw_only=True):
     CHANGES = True
     LOOK = STATUS
     # It leads already: where the answer to an earlier attempt was lost, that did it.
-    DONE_BEFORE = ELECTION_NOT_NEEDED
+    DONE_BEFORE = Error.ELECTION_NOT_NEEDED.code
 
     def failing(self) -> str:
         return f"the lead cannot be handed over{'' if self.to is None else f' to {self.to}'}"

@@ -90,13 +90,13 @@ async def alter(
 
 
 def _resource(topic: str | None, broker: int | None, broker_default: bool) -> tuple[int, str]:
-    from admin.model import ALL_BROKERS, BROKER, TOPIC
+    from statemachine.vocabulary import BROKER_RESOURCE, CLUSTER_DEFAULT, TOPIC_RESOURCE
 
     if (topic is not None) + (broker is not None) + broker_default != 1:
         raise click.UsageError("give one of --topic, --broker and --broker-default")
     if topic is not None:
-        return TOPIC, topic
-    return BROKER, ALL_BROKERS if broker is None else str(broker)
+        return TOPIC_RESOURCE, topic
+    return BROKER_RESOURCE, CLUSTER_DEFAULT if broker is None else str(broker)
 
 
 @click.group()
@@ -155,9 +155,10 @@ async def upgrade_features(
     for name in names:
         if names.count(name) > 1:
             raise click.BadParameter(f"{name} is given twice", param_hint="--feature")
-    from admin.model import SAFE_DOWNGRADE, UNSAFE_DOWNGRADE, UPGRADE
+    from statemachine.commands import UpgradeType
 
-    upgrade_type = UNSAFE_DOWNGRADE if unsafe else SAFE_DOWNGRADE if downgrade else UPGRADE
+    upgrade_type = UpgradeType.SAFE_DOWNGRADE if downgrade else UpgradeType.UPGRADE
+    upgrade_type = UpgradeType.UNSAFE_DOWNGRADE if unsafe else upgrade_type
     async with target.client() as client:
         await client.update_features(dict(levels), upgrade_type=upgrade_type, dry_run=dry_run)
     for name, level in levels:

@@ -354,7 +354,7 @@ async def transfer(target: Target, to: int | None, output: str) -> Exit:
     Meanwhile the leader accepts no records; it commits those it has accepted before it resigns.
     """
     from admin.capabilities.quorum import TransferLead
-    from admin.model import NO_LEADER
+    from statemachine.vocabulary import NO_LEADER
 
     found = await target.ask(TransferLead(to=to))
     show(found, output, described)
@@ -368,7 +368,7 @@ async def transfer(target: Target, to: int | None, output: str) -> Exit:
 
 def described(found: "LeadTransfer") -> str:
     """One sentence about the leader after the transfer."""
-    from admin.model import NO_LEADER
+    from statemachine.vocabulary import NO_LEADER
 
     if found.leader_id == NO_LEADER:
         return f"The leader resigned, and no new leader is known after {found.duration_ms} ms."

@@ -7,10 +7,9 @@ import json
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
-from admin.capabilities.quorum import Quorum, Replica
+from admin.capabilities.quorum import NodePlace, Nodes, Quorum, Replica
 from admin.capabilities.schema import json_of
 from admin.cli.output import Columns, columns, kafka_columns
-from admin.model import NodePlace, Whereabouts
 from admin.units import show_duration, show_time
 from controller.quorum_description import UNKNOWN
 from quorum.core.vocabulary import NO_DIRECTORY, uuid_to_text
@@ -182,21 +181,21 @@ def _node_data(replica: Replica) -> dict[str, Any]:
     }
 
 
-def places_table(found: Whereabouts) -> str:
+def places_table(found: Nodes) -> str:
     """One line per node that the asked node knows."""
     cells: Columns[NodePlace] = {
-        "NodeId": lambda node: node.id,
+        "NodeId": lambda node: node.replica_id,
         "Address": lambda node: node.address,
-        "Booted": lambda node: show_time(node.boot_timestamp_ms),
+        "Booted": lambda node: show_time(node.boot_timestamp),
         "DirectoryId": lambda node: (
-            "-" if node.directory_id == NO_DIRECTORY else uuid_to_text(node.directory_id)
+            "-" if node.directory_id == uuid_to_text(NO_DIRECTORY) else node.directory_id
         ),
-        "Status": lambda node: "Leader" if node.id == found.leader_id else "",
+        "Status": lambda node: "Leader" if node.replica_id == found.leader_id else "",
     }
-    return columns(found.nodes, cells)
+    return columns(found.brokers, cells)
 
 
-def places_data(found: Whereabouts) -> dict[str, Any]:
+def places_data(found: Nodes) -> dict[str, Any]:
     """The same as plain values; a leader of -1 is unknown."""
     return {
         "cluster_id": found.cluster_id,
@@ -204,12 +203,12 @@ def places_data(found: Whereabouts) -> dict[str, Any]:
         "leader_epoch": found.leader_epoch,
         "nodes": [
             {
-                "node_id": node.id,
-                "host": node.address.host,
-                "port": node.address.port,
-                "boot_timestamp_ms": node.boot_timestamp_ms,
-                "directory_id": uuid_to_text(node.directory_id),
+                "node_id": node.replica_id,
+                "host": node.host,
+                "port": node.port,
+                "boot_timestamp_ms": node.boot_timestamp,
+                "directory_id": node.directory_id,
             }
-            for node in found.nodes
+            for node in found.brokers
         ],
     }

@@ -299,5 +299,5 @@ async def list_active(target: Target, output: str, *, stale: bool) -> Exit:
     """List the running reassignments."""
     async with target.client() as client:
         active = await client.reassignments(stale=stale)
-    show(active, output, lambda active: text.listed(active.moves), text.listed_data)
+    show(active, output, lambda active: text.listed(active.value), text.listed_data)
     return Exit.DONE

@@ -12,7 +12,8 @@ from admin.capabilities.plan_steps import PLAN_FILE_VERSION, PlannedPartition
 from admin.capabilities.reassignments import BegunMove, reassignment_of
 from admin.capabilities.schema import Answer, json_of
 from admin.cli.output import and_more
-from admin.model import Assignment, PartitionId, Reassignment, Reassignments
+from admin.client.channels import Response
+from admin.model import Assignment, PartitionId, Reassignment
 from admin.plan_file import render_plan
 
 EXISTING_REASSIGNMENT = (
@@ -176,13 +177,13 @@ def listed(active: Iterable[Reassignment]) -> str:
     return "\n".join(["Current partition reassignments:", *lines]) if lines else NOTHING_FOUND
 
 
-def listed_data(active: Reassignments) -> dict[str, Any]:
+def listed_data(active: Response[Sequence[Reassignment]]) -> dict[str, Any]:
     """The same as plain values, in the shape of a plan."""
     return {
         "version": PLAN_FILE_VERSION,
         "as_of_offset": active.as_of,
         "partitions": [
-            json_of(reassignment_of(one)) for one in sorted(active.moves, key=lambda one: one.id)
+            json_of(reassignment_of(one)) for one in sorted(active.value, key=lambda one: one.id)
         ],
     }
 

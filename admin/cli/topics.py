@@ -24,7 +24,8 @@ from admin.cli.options import (
 from quorum.core.vocabulary import uuid_to_text
 
 if TYPE_CHECKING:
-    from admin.model import TopicDescription, Topics
+    from admin.client.channels import Response
+    from admin.model import TopicDescription
 
 
 @click.group()
@@ -70,7 +71,7 @@ async def list_(target: Target, output: str, stale: bool) -> None:
     """List the names of all topics."""
     async with target.client() as client:
         topics = await client.topics(stale=stale)
-    names = sorted(topics.found)
+    names = sorted(topics.value)
     if names or output != "table":
         data = {"as_of_offset": topics.as_of, "topics": names}
         show(names, output, "\n".join, lambda _: data)
@@ -90,7 +91,7 @@ async def describe(
     async with target.client() as client:
         known = await client.topics(wanted or None, stale=stale)
     show(known, output, described, topics_data)
-    missing = sorted(set(wanted) - known.found.keys())
+    missing = sorted(set(wanted) - known.value.keys())
     if missing:
         raise click.ClickException(f"there is no topic {', '.join(missing)}")
 
@@ -170,13 +171,13 @@ def delete(target: Target, topic: str, yes: bool) -> None:
     say(f"Deleted topic {topic}.")
 
 
-def described(topics: "Topics") -> str:
+def described(topics: "Response[Mapping[str, TopicDescription]]") -> str:
     """The topics with their partitions, as `kafka-topics.sh --describe` prints them."""
-    return "\n".join(line for _, topic in sorted(topics.found.items()) for line in _lines(topic))
+    return "\n".join(line for _, topic in sorted(topics.value.items()) for line in _lines(topic))
 
 
 def _lines(topic: "TopicDescription") -> Iterator[str]:
-    from admin.model import NO_LEADER
+    from statemachine.vocabulary import NO_LEADER
 
     id = "" if topic.topic_id is None else uuid_to_text(topic.topic_id)
     yield (
@@ -192,9 +193,9 @@ def _lines(topic: "TopicDescription") -> Iterator[str]:
         )
 
 
-def topics_data(topics: "Topics") -> dict[str, Any]:
+def topics_data(topics: "Response[Mapping[str, TopicDescription]]") -> dict[str, Any]:
     """The topics as plain values."""
-    from admin.model import NO_LEADER
+    from statemachine.vocabulary import NO_LEADER
 
     return {
         "as_of_offset": topics.as_of,
@@ -214,6 +215,6 @@ def topics_data(topics: "Topics") -> dict[str, Any]:
                     for each in topic.partitions
                 ],
             }
-            for name, topic in sorted(topics.found.items())
+            for name, topic in sorted(topics.value.items())
         ],
     }

@@ -8,6 +8,7 @@ from uuid import UUID
 import msgspec
 
 from admin.capabilities import schema
+from admin.capabilities.quorum import STATUS, NodePlace, Nodes
 from admin.capabilities.reassignments import AssignedPartition, BeginMove, BegunMove
 from admin.capabilities.schema import Request, with_key
 from admin.client import reassignments
@@ -23,28 +24,24 @@ from admin.client.cluster import (
 )
 from admin.faults import AdminError, Incompatible, Refused, Unreachable
 from admin.model import (
-    TOPIC,
-    UNSAFE_DOWNGRADE,
-    UPGRADE,
     Assignment,
     BrokerInfo,
     ClusterDescription,
     ConfigInfo,
     FeatureInfo,
     FeaturesDescription,
-    NodePlace,
     Reassignment,
-    Reassignments,
     TopicDescription,
-    Topics,
-    Whereabouts,
 )
 from controller.quorum_description import QuorumDescription
 from quorum.core.reconfiguration import NOT_DONE
-from quorum.core.vocabulary import NO_DIRECTORY, ReplicaKey
+from quorum.core.vocabulary import NO_DIRECTORY, ReplicaKey, uuid_to_text
 from quorum.protocol.apis import ApiKey
+from quorum.protocol.errors import ErrorCode
 from quorum.protocol.extension_tags import Consistency
 from quorum.transport.address import Address
+from statemachine.commands import ConfigOperation, UpgradeType
+from statemachine.vocabulary import TOPIC_RESOURCE
 
 __all__ = ["AdminClient", "AdminError", "Incompatible", "Refused", "Unreachable"]
 
@@ -57,19 +54,6 @@ CONTROLLERS: Final = 2
 """The kinds of nodes that DescribeCluster lists (KIP-919)."""
 BY_DEFAULT: Final = -1
 
-UNKNOWN_TOPIC_OR_PARTITION: Final = 3
-UNSUPPORTED_VERSION: Final = 35
-TOPIC_ALREADY_EXISTS: Final = 36
-BROKER_ID_NOT_REGISTERED: Final = 102
-DUPLICATE_VOTER: Final = 126
-VOTER_NOT_FOUND: Final = 127
-
-STATUS: Final = "metadata-quorum describe --status"
-"""The command that shows who leads and votes."""
-
-_SET: Final = 0
-_DELETE: Final = 1
-"""What IncrementalAlterConfigs does with a configuration (KIP-339)."""
 _SOURCES: Final = {
     1: "topic",
     2: "broker",
@@ -111,7 +95,7 @@ class AdminClient:
         """Close the connections."""
         await self._asker.close()
 
-    async def _ask(self, question: Question) -> Response:
+    async def _ask(self, question: Question) -> Response[Any]:
         return await self._asker.ask(question, within_ms=self._timeout_ms)
 
     async def ask(self, request: Request[A], *, stale: bool = False) -> A:
@@ -149,7 +133,7 @@ class AdminClient:
         cluster = await self.describe_cluster()
         return read_quorum(answer.value, cluster.cluster_id)
 
-    async def discover_brokers(self) -> Whereabouts:
+    async def discover_brokers(self) -> Nodes:
         """List the nodes that the node which answers has heard of; it needs no leader (KIP-595)."""
         answer = await self._ask(
             Question(
@@ -161,18 +145,19 @@ class AdminClient:
         found = answer.value
         nodes = (
             NodePlace(
-                id=each.replica_id,
-                address=Address(each.host, each.port),
-                boot_timestamp_ms=each.boot_timestamp,
-                directory_id=each.directory_id or NO_DIRECTORY,
+                replica_id=each.replica_id,
+                directory_id=uuid_to_text(each.directory_id or NO_DIRECTORY),
+                boot_timestamp=each.boot_timestamp,
+                host=each.host,
+                port=each.port,
             )
             for each in found.brokers
         )
-        return Whereabouts(
+        return Nodes(
             cluster_id=found.cluster_id,
             leader_id=found.leader_id,
             leader_epoch=found.leader_epoch,
-            nodes=tuple(sorted(nodes, key=lambda node: node.id)),
+            brokers=tuple(sorted(nodes, key=lambda node: node.replica_id)),
         )
 
     async def alter_voters(self, target: Sequence[ReplicaKey] | None) -> None:
@@ -196,7 +181,7 @@ class AdminClient:
             ApiKey.ADD_RAFT_VOTER,
             {"listeners": places, **_named(voter)},
             f"controller {voter.id} cannot be added",
-            done_before=DUPLICATE_VOTER,
+            done_before=ErrorCode.DUPLICATE_VOTER,
         )
 
     async def remove_voter(self, voter: ReplicaKey) -> None:
@@ -205,7 +190,7 @@ class AdminClient:
             ApiKey.REMOVE_RAFT_VOTER,
             _named(voter),
             f"controller {voter.id} cannot be removed",
-            done_before=VOTER_NOT_FOUND,
+            done_before=ErrorCode.VOTER_NOT_FOUND,
         )
 
     async def _change_voters(
@@ -251,18 +236,6 @@ class AdminClient:
         nodes = read_brokers(answer.value)
         return tuple(node for node in nodes if node.id not in controllers)
 
-    async def unregister_broker(self, broker_id: int) -> None:
-        """Unregister a broker that will not come back, whatever replicas it has."""
-        await self._ask(
-            Question(
-                api_key=ApiKey.UNREGISTER_BROKER,
-                fill=lambda form: form.request(broker_id=broker_id),
-                failing=f"broker {broker_id} cannot be unregistered",
-                done_before=BROKER_ID_NOT_REGISTERED,
-                look="metaquorum brokers list",
-            )
-        )
-
     # --- topics ----------------------------------------------------------------------------------
 
     async def describe_topics(
@@ -272,12 +245,14 @@ class AdminClient:
 
         A broker's answer may always be stale, that of a controller where it may be `stale`.
         """
-        return (await self.topics(names, stale=stale)).found
+        return (await self.topics(names, stale=stale)).value
 
-    async def topics(self, names: Sequence[str] | None = None, *, stale: bool = False) -> Topics:
+    async def topics(
+        self, names: Sequence[str] | None = None, *, stale: bool = False
+    ) -> Response[Mapping[str, TopicDescription]]:
         """As `describe_topics`, with what it is as of."""
         answer = await self._ask(_fit(metadata(names), stale=stale))
-        return Topics(found=read_topics(answer.value), as_of=answer.as_of)
+        return Response(read_topics(answer.value), answer.as_of)
 
     async def create_topic(
         self,
@@ -307,7 +282,7 @@ class AdminClient:
                 fill=lambda form: form.request(topics=[topic]),
                 judge=lambda response: whole(response.topics[0]),
                 failing=f"topic {name} cannot be created",
-                done_before=TOPIC_ALREADY_EXISTS,
+                done_before=ErrorCode.TOPIC_ALREADY_EXISTS,
             )
         )
 
@@ -334,7 +309,7 @@ class AdminClient:
                 ),
                 judge=lambda response: whole(response.responses[0]),
                 failing=f"topic {name} cannot be deleted",
-                done_before=UNKNOWN_TOPIC_OR_PARTITION,
+                done_before=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
             )
         )
 
@@ -367,10 +342,10 @@ class AdminClient:
         self, kind: int, name: str, values: Mapping[str, str], removed: Collection[str] = ()
     ) -> None:
         """Set and remove configurations of a resource, all of them or none (KIP-339)."""
-        operations: list[tuple[str, int, str | None]] = [
-            (each, _SET, value) for each, value in sorted(values.items())
+        operations: list[tuple[str, ConfigOperation, str | None]] = [
+            (each, ConfigOperation.SET, value) for each, value in sorted(values.items())
         ]
-        operations += [(each, _DELETE, None) for each in sorted(removed)]
+        operations += [(each, ConfigOperation.DELETE, None) for each in sorted(removed)]
         resource = {
             "resource_type": kind,
             "resource_name": name,
@@ -402,12 +377,9 @@ class AdminClient:
         return read_features(answer.value)
 
     async def update_features(
-        self, levels: Mapping[str, int], *, upgrade_type: int, dry_run: bool = False
+        self, levels: Mapping[str, int], *, upgrade_type: UpgradeType, dry_run: bool = False
     ) -> None:
-        """Put features in force at these levels, all or none (KIP-584).
-
-        `upgrade_type` is one of `admin.model`.
-        """
+        """Put features in force at these levels, all or none (KIP-584)."""
         await self._ask(update_features(levels, upgrade_type=upgrade_type, dry_run=dry_run))
 
     # --- reassignments ---------------------------------------------------------------------------
@@ -430,15 +402,14 @@ class AdminClient:
         self, wanted: Mapping[str, Sequence[int]] | None = None
     ) -> Sequence[Reassignment]:
         """The partitions under way: all of them, or those of `wanted`, partitions by topic."""
-        return (await self.reassignments(wanted)).moves
+        return (await self.reassignments(wanted)).value
 
     async def reassignments(
         self, wanted: Mapping[str, Sequence[int]] | None = None, *, stale: bool = False
-    ) -> Reassignments:
+    ) -> Response[Sequence[Reassignment]]:
         """As `list_reassignments`, with what it is as of; any node answers a `stale` one."""
         answer = await self._ask(_fit(reassignments.list_reassignments(wanted), stale=stale))
-        found = reassignments.read_reassignments(answer.value)
-        return Reassignments(moves=found, as_of=answer.as_of)
+        return Response(reassignments.read_reassignments(answer.value), answer.as_of)
 
 
 def _fit(question: Question, *, stale: bool) -> Question:
@@ -457,7 +428,7 @@ def _named(voter: ReplicaKey) -> dict[str, int | UUID | None]:
 
 
 def _resource(kind: int, name: str) -> str:
-    if kind == TOPIC:
+    if kind == TOPIC_RESOURCE:
         return f"topic {name}"
     return f"broker {name}" if name else "all brokers"
 
@@ -480,20 +451,22 @@ def read_features(response: Any) -> FeaturesDescription:
     )
 
 
-def update_features(levels: Mapping[str, int], *, upgrade_type: int, dry_run: bool) -> Question:
+def update_features(
+    levels: Mapping[str, int], *, upgrade_type: UpgradeType, dry_run: bool
+) -> Question:
     """Put features in force; a version that cannot say how is refused, and nothing is sent."""
     too_old = False
 
     def fill(form: Form) -> Any:
         nonlocal too_old
         is_old = form.version < _UPGRADE_TYPES_FROM
-        too_old = is_old and (dry_run or upgrade_type == UNSAFE_DOWNGRADE)
+        too_old = is_old and (dry_run or upgrade_type is UpgradeType.UNSAFE_DOWNGRADE)
         updates = [
             {
                 "feature": name,
                 "max_version_level": level,
-                "allow_downgrade": upgrade_type != UPGRADE,
-                "upgrade_type": upgrade_type,
+                "allow_downgrade": upgrade_type is not UpgradeType.UPGRADE,
+                "upgrade_type": upgrade_type.value,
             }
             for name, level in sorted(levels.items())
         ]
@@ -502,7 +475,7 @@ def update_features(levels: Mapping[str, int], *, upgrade_type: int, dry_run: bo
 
     def judge(response: Any) -> Verdict:
         message = "the cluster is too old for --dry-run and --unsafe"
-        return Verdict(UNSUPPORTED_VERSION, message) if too_old else whole(response)
+        return Verdict(ErrorCode.UNSUPPORTED_VERSION, message) if too_old else whole(response)
 
     return Question(
         api_key=ApiKey.UPDATE_FEATURES,

@@ -15,6 +15,7 @@ from admin.client.channels import Channels, Fill, Form, NoResponse, Response
 from admin.faults import Incompatible, Refused, Unreachable, explained
 from quorum.core.vocabulary import NO_REPLICA
 from quorum.protocol.apis import ApiKey
+from quorum.protocol.errors import ErrorCode
 from quorum.protocol.extension_tags import Consistency
 from quorum.transport.address import Address
 
@@ -27,11 +28,17 @@ LAST_WORD_MS: Final = 1_000
 PAUSE_MS: Final = 25
 PAUSE_MS_MAX: Final = 400
 
-REQUEST_TIMED_OUT: Final = 7
-NOT_CONTROLLER: Final = 41
-TRANSIENT: Final = frozenset({6, REQUEST_TIMED_OUT, 14, 15, 16, NOT_CONTROLLER})
-"""Errors during an election, or while a broker starts: NOT_LEADER_OR_FOLLOWER, REQUEST_TIMED_OUT,
-COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR, NOT_CONTROLLER."""
+TRANSIENT: Final = frozenset(
+    {
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.REQUEST_TIMED_OUT,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_COORDINATOR,
+        ErrorCode.NOT_CONTROLLER,
+    }
+)
+"""Errors during an election, or while a broker starts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +180,7 @@ class Asker:
         """Close the connections."""
         await self._channels.close()
 
-    async def ask(self, question: Question, *, within_ms: int) -> Response:
+    async def ask(self, question: Question, *, within_ms: int) -> Response[Any]:
         """The answer. Raises `Refused`, `Unreachable` when time is up, or `Incompatible`."""
         now = asyncio.get_running_loop().time
         began = now()
@@ -202,12 +209,12 @@ class Asker:
                     return response
                 if verdict.code not in TRANSIENT:
                     raise Refused(question.failing, verdict.code, verdict.message)
-                repeated |= verdict.code == REQUEST_TIMED_OUT and not verdict.is_undone
+                repeated |= verdict.code == ErrorCode.REQUEST_TIMED_OUT and not verdict.is_undone
                 heard.answered.add(address)
                 heard.is_undone = verdict.is_undone
                 heard.last[address] = f"{address}: {explained(verdict.code, verdict.message)}"
                 is_all = heard.last.keys() >= set(self.bootstrap)
-                if is_all and question.asks_who_leads and verdict.code == NOT_CONTROLLER:
+                if is_all and question.asks_who_leads and verdict.code == ErrorCode.NOT_CONTROLLER:
                     await self._look_for_leader(heard, round((now() - began) * 1_000))
             self._turn += 1
             attempt += 1

@@ -9,7 +9,7 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from admin.faults import Incompatible
 from quorum.clocks import monotonic_ms
@@ -19,8 +19,10 @@ from quorum.protocol.extension_tags import Consistency, offset_of, with_consiste
 from quorum.protocol.malformed import Malformed
 from quorum.transport.address import Address
 from quorum.transport.channel import Channel
-from quorum.transport.outcomes import Cause, Failure, RequestFailed
+from quorum.transport.outcomes import NOT_SENT, Cause, Failure, RequestFailed
 from quorum.transport.sweeper import Sweeper
+
+T = TypeVar("T")
 
 _TIMELESS_CHANGES: Final = frozenset({ApiKey.REMOVE_RAFT_VOTER})
 """Changes without a field for the time-out: a tag tells it, so that the node gives up in time."""
@@ -34,10 +36,10 @@ class NoResponse(Exception):
         self.may_be_done = may_be_done
 
 
-class Response(NamedTuple):
-    """An answer as kio's value, and the offset that it is as of, if it says one."""
+class Response(NamedTuple, Generic[T]):
+    """An answer, or what was read of it, and the offset that it is as of, if it says one."""
 
-    value: Any
+    value: T
     as_of: int | None
 
 
@@ -85,7 +87,7 @@ class Channels:
         wanted: Consistency | None,
         *,
         timeout_ms: int,
-    ) -> Response:
+    ) -> Response[Any]:
         """As `ask`, of the consistency that is `wanted`, and with what the answer is as of."""
 
         def write(version: int) -> bytes:
@@ -104,10 +106,12 @@ class Channels:
             match error.failure:
                 case Failure(Cause.NOT_SERVED | Cause.UNSENDABLE, reason):
                     raise Incompatible(f"{address}: {reason}") from None
-                case Failure(Cause.REFUSED | Cause.UNREACHABLE | Cause.NO_ADDRESS, reason):
+                case Failure(Cause.REFUSED | Cause.UNREACHABLE, reason):
+                    # The reason names the address.
                     raise NoResponse(reason, may_be_done=False) from None
                 case failure:
-                    raise NoResponse(f"{address}: {failure}", may_be_done=True) from None
+                    may_be_done = failure.cause not in NOT_SENT
+                    raise NoResponse(f"{address}: {failure}", may_be_done=may_be_done) from None
         except Malformed as error:
             raise Incompatible(f"{address} answered what cannot be read: {error}") from None
 

@@ -4,7 +4,7 @@ A `read` function trusts the shape of the message, which the codec has checked, 
 """
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any
 
 from admin.client.asking import Question, Verdict, whole
 from admin.client.channels import Form
@@ -13,11 +13,9 @@ from admin.model import BrokerInfo, PartitionDescription, TopicDescription
 from controller.quorum_description import QuorumDescription, ReplicaInfo
 from quorum.core.vocabulary import NO_DIRECTORY
 from quorum.protocol.apis import ApiKey
+from quorum.protocol.errors import ErrorCode
 from quorum.protocol.raft_types import METADATA_PARTITION, METADATA_TOPIC
 from quorum.transport.address import Address
-
-UNKNOWN_TOPIC_OR_PARTITION: Final = 3
-LEADER_NOT_AVAILABLE: Final = 5
 
 
 def describe_quorum(*, patient: bool = True) -> Question:
@@ -98,9 +96,9 @@ def read_topics(response: Any) -> dict[str, TopicDescription]:
     topics: dict[str, TopicDescription] = {}
     for topic in response.topics:
         code = topic.error_code.value
-        if code == UNKNOWN_TOPIC_OR_PARTITION:
+        if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             continue
-        if code not in (0, LEADER_NOT_AVAILABLE):
+        if code not in (0, ErrorCode.LEADER_NOT_AVAILABLE):
             raise Refused(f"topic {topic.name} cannot be described", code, None)
         topics[topic.name] = TopicDescription(
             name=topic.name,

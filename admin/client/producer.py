@@ -20,6 +20,7 @@ from admin.client.routes import RETRIABLE, Patience, Route, Routes
 from admin.faults import AdminError, Refused, explained
 from admin.model import PartitionId
 from quorum.protocol.apis import ApiKey
+from quorum.protocol.errors import ErrorCode
 from quorum.records.encode import ClientRecord, encode_client
 from quorum.transport.address import Address
 
@@ -36,7 +37,6 @@ RECORD_OVERHEAD_BYTES: Final = 24
 SEQUENCE_MASK: Final = 2**31 - 1
 
 NO_OFFSET: Final = -1
-DUPLICATE_SEQUENCE_NUMBER: Final = 46
 
 assert REPLICATION_MS < ANSWER_MS < DELIVERY_MS
 assert BATCH_BYTES < BUFFER_BYTES_MAX
@@ -257,7 +257,7 @@ class Producer:
         message = getattr(found, "error_message", None)
         if code == 0:
             return int(found.base_offset)
-        if code == DUPLICATE_SEQUENCE_NUMBER:
+        if code == ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
             return NO_OFFSET
         if code in RETRIABLE:
             return f"{leader}: {explained(code, message)}"

@@ -10,11 +10,14 @@ import pytest
 from admin.capabilities.reassignments import AssignedPartition, BeginMove
 from admin.client import asking
 from admin.client.admin_client import AdminClient, Incompatible, Refused, Unreachable
+from admin.client.channels import Channels, NoResponse
 from admin.model import Assignment, Reassignment
 from controller.move_requests import MoveOptions, decode_options
 from quorum.core.vocabulary import ReplicaId, ReplicaKey
 from quorum.protocol.apis import ApiKey
 from quorum.transport.address import Address
+from quorum.transport.channel import Channel
+from quorum.transport.outcomes import NOT_SENT, Cause, Failure, RequestFailed
 from tests.admin.scripted_node import (
     Asked,
     HangUp,
@@ -371,3 +374,19 @@ async def test_topics_are_described_and_those_that_are_not_there_left_out() -> N
     assert found["orders"].partitions[0].isr == (101,)
     assert found["orders"].topic_id == DIRECTORY
     assert not node.asked[0].message.allow_auto_topic_creation
+
+
+@pytest.mark.parametrize("cause", list(Cause))
+async def test_a_request_that_was_not_sent_is_certainly_not_done(
+    cause: Cause, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def failed(self: Channel, api_key: int, write: Any, *, timeout_ms: int) -> Any:
+        raise RequestFailed(api_key, Failure(cause, "because"))
+
+    monkeypatch.setattr(Channel, "call", failed)
+    channels = Channels("test")
+    with pytest.raises((NoResponse, Incompatible)) as raised:
+        await channels.ask(Address("h", 1), ApiKey.METADATA, lambda form: form, timeout_ms=1)
+    await channels.close()
+    if isinstance(raised.value, NoResponse):
+        assert raised.value.may_be_done == (cause not in NOT_SENT)

@@ -7,8 +7,9 @@ from click.testing import CliRunner
 
 from admin.cli.main import group
 from admin.client.admin_client import AdminClient, Refused
-from admin.model import ALL_BROKERS, BROKER, TOPIC, ConfigInfo
+from admin.model import ConfigInfo
 from quorum.transport.address import Address
+from statemachine.vocabulary import BROKER_RESOURCE, CLUSTER_DEFAULT, TOPIC_RESOURCE
 from tests.support.broker_requests import created, joined
 from tests.support.controllers import CLUSTER_ID, a_controller
 from tests.support.kafka_client import kafka_client
@@ -21,25 +22,27 @@ async def test_what_is_set_is_described_and_what_is_wrong_is_said(tmp_path: Path
         await joined(raw, 101, CLUSTER_ID)
         await created(raw, "t", (101,))
         async with AdminClient([Address(*node.address)], is_controller=True) as client:
-            await client.alter_configs(TOPIC, "t", {"retention.ms": "5", "flush.ms": "6"})
-            await client.alter_configs(TOPIC, "t", {"flush.ms": "7"}, ["retention.ms"])
-            found = {each.name: each for each in await client.describe_configs(TOPIC, "t")}
+            await client.alter_configs(TOPIC_RESOURCE, "t", {"retention.ms": "5", "flush.ms": "6"})
+            await client.alter_configs(TOPIC_RESOURCE, "t", {"flush.ms": "7"}, ["retention.ms"])
+            found = {each.name: each for each in await client.describe_configs(TOPIC_RESOURCE, "t")}
             assert found["flush.ms"] == ConfigInfo(name="flush.ms", value="7", source="topic")
             assert found["retention.ms"].source == "default"
             secret = {"listener.name.x.ssl.key.password": "swordfish"}
-            await client.alter_configs(BROKER, "101", secret)
+            await client.alter_configs(BROKER_RESOURCE, "101", secret)
             (own,) = [
                 each
-                for each in await client.describe_configs(BROKER, "101")
+                for each in await client.describe_configs(BROKER_RESOURCE, "101")
                 if each.source == "broker"
             ]
             assert own.value is None
             with pytest.raises(
                 Refused, match=r"all brokers cannot be changed: .*num.io.threads: it"
             ):
-                await client.alter_configs(BROKER, ALL_BROKERS, {"num.io.threads": "x"})
+                await client.alter_configs(
+                    BROKER_RESOURCE, CLUSTER_DEFAULT, {"num.io.threads": "x"}
+                )
             with pytest.raises(Refused, match="topic u cannot be described: there is no topic u"):
-                await client.describe_configs(TOPIC, "u")
+                await client.describe_configs(TOPIC_RESOURCE, "u")
 
 
 @pytest.mark.parametrize(

@@ -113,7 +113,7 @@ async def test_a_client_asks_any_controller_and_learns_what_the_answer_is_as_of(
         follower = scene.followers[0]
         async with AdminClient([follower.address], is_controller=True) as client:
             found = await client.reassignments()
-            assert [each.topic for each in found.moves] == ["a"]
+            assert [each.topic for each in found.value] == ["a"]
             assert found.as_of is not None
             assert found.as_of >= scene.leader.controller.committed
             assert list(await client.describe_topics()) == ["a"]
@@ -126,9 +126,9 @@ async def test_a_client_asks_any_controller_and_learns_what_the_answer_is_as_of(
                 await hasty.describe_topics()
         async with AdminClient([follower.address], is_controller=True) as client:
             stale = await client.reassignments(stale=True)
-            assert (stale.moves, stale.as_of) == (found.moves, follower.controller.committed)
+            assert (stale.value, stale.as_of) == (found.value, follower.controller.committed)
             topics = await client.topics(stale=True)
-            assert (list(topics.found), topics.as_of) == (["a"], stale.as_of)
+            assert (list(topics.value), topics.as_of) == (["a"], stale.as_of)
             assert (await client.describe_quorum(stale=True)).voters
 
 

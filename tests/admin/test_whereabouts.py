@@ -6,31 +6,33 @@ from uuid import UUID
 
 from click.testing import CliRunner
 
+from admin.capabilities.quorum import NodePlace, Nodes
 from admin.cli import quorum_text
 from admin.cli.main import group
 from admin.client.admin_client import AdminClient
-from admin.model import NodePlace, Whereabouts
-from quorum.core.vocabulary import NO_DIRECTORY
+from quorum.core.vocabulary import NO_DIRECTORY, uuid_to_text
 from quorum.transport.address import Address
 from tests.admin.http.test_http_api import http_door
 from tests.support.controllers import CLUSTER_ID, a_controller, controllers
 
-FOUND = Whereabouts(
+FOUND = Nodes(
     cluster_id="C",
     leader_id=1,
     leader_epoch=3,
-    nodes=(
+    brokers=(
         NodePlace(
-            id=1,
-            address=Address("c1.example", 9093),
-            boot_timestamp_ms=1_795_236_537_164,
-            directory_id=UUID(int=7),
+            replica_id=1,
+            host="c1.example",
+            port=9093,
+            boot_timestamp=1_795_236_537_164,
+            directory_id=uuid_to_text(UUID(int=7)),
         ),
         NodePlace(
-            id=101,
-            address=Address("::1", 9092),
-            boot_timestamp_ms=2**62,
-            directory_id=NO_DIRECTORY,
+            replica_id=101,
+            host="::1",
+            port=9092,
+            boot_timestamp=2**62,
+            directory_id=uuid_to_text(NO_DIRECTORY),
         ),
     ),
 )
@@ -59,9 +61,9 @@ async def test_client_and_http_say_the_same_without_a_leader(tmp_path: Path) -> 
         assert (found.cluster_id, found.leader_id) == (CLUSTER_ID, -1)
         assert answer.status == 200
         assert answer.body["leader_id"] == -1
-        (own,), (shown,) = found.nodes, answer.body["brokers"]
+        (own,), (shown,) = found.brokers, answer.body["brokers"]
         assert own.address == node.address == Address(shown["host"], shown["port"])
-        assert own.boot_timestamp_ms == shown["boot_timestamp"]
+        assert own.boot_timestamp == shown["boot_timestamp"]
 
 
 async def test_the_leader_is_named(tmp_path: Path) -> None:

@@ -11,8 +11,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, TypeVar
 
+from admin.capabilities.quorum import Nodes as KnownNodes
 from admin.client.admin_client import AdminClient, AdminError
-from admin.model import Whereabouts
 from controller.quorum_description import QuorumDescription
 from quorum.log.meta_properties import look
 from quorum.transport.address import Address
@@ -103,7 +103,7 @@ class Nodes:
         async with self._client(node) as client:
             return await client.describe_quorum()
 
-    async def whereabouts(self, node: int) -> Whereabouts:
+    async def whereabouts(self, node: int) -> KnownNodes:
         """Where everyone is, as this node has heard it; raises `AdminError`."""
         async with self._client(node) as client:
             return await client.discover_brokers()

@@ -6,7 +6,7 @@ from typing import Final
 
 import pytest
 
-from admin.model import Whereabouts
+from admin.capabilities.quorum import Nodes as KnownNodes
 from controller.quorum_description import QuorumDescription
 from quorum.log.meta_properties import uuid_from_text
 from tests.process.joining_nodes import Nodes
@@ -47,8 +47,8 @@ async def test_one_node_founds_a_cluster_and_others_join_it_by_starting(tmp_path
         await nodes.until_said(4, f"this node is of cluster {made}")
         await nodes.until_said(5, f"this node is of cluster {made}")
 
-        def all_there(found: Whereabouts) -> bool:
-            return {each.id: each.address for each in found.nodes} == {
+        def all_there(found: KnownNodes) -> bool:
+            return {each.replica_id: each.address for each in found.brokers} == {
                 each: nodes.address(each) for each in (0, 4, 5)
             }
 
@@ -78,7 +78,9 @@ async def test_a_node_that_comes_back_on_another_port_is_found_there(tmp_path: P
         place = nodes.address(moved)
         await nodes.until(
             lambda: nodes.whereabouts(1),
-            lambda found: (moved, place) in {(each.id, each.address) for each in found.nodes},
+            lambda found: (
+                (moved, place) in {(each.replica_id, each.address) for each in found.brokers}
+            ),
         )
         await nodes.until(lambda: nodes.quorum(1), have_fetched(1, 2, 3))
 
@@ -110,7 +112,7 @@ async def test_a_node_of_another_cluster_is_refused_and_nothing_is_learned_from_
         assert (other.cluster_id, other.leader_id) == (OTHER_CLUSTER, 7)
         for node in (0, 7):
             found = await nodes.whereabouts(node)
-            assert [each.id for each in found.nodes] == [node]
+            assert [each.replica_id for each in found.brokers] == [node]
 
 
 async def test_a_bootstrap_server_that_is_none_is_named_and_the_others_are_asked(
@@ -143,7 +145,7 @@ async def test_a_founder_that_lost_its_folder_founds_no_second_cluster(tmp_path:
             lambda: nodes.whereabouts(0), lambda found: found.cluster_id is not None
         )
         assert (found.cluster_id, found.leader_id) == (cluster_id, -1)
-        assert {each.id for each in found.nodes} == {0, 4}
+        assert {each.replica_id for each in found.brokers} == {0, 4}
 
 
 async def test_a_broker_needs_no_more_than_a_server_to_ask(tmp_path: Path) -> None:
@@ -157,6 +159,6 @@ async def test_a_broker_needs_no_more_than_a_server_to_ask(tmp_path: Path) -> No
         await nodes.until(lambda: nodes.brokers(0), lambda alive: alive == {101})
         found = await nodes.until(
             lambda: nodes.whereabouts(101),
-            lambda found: {each.id for each in found.nodes} >= {0, 4},
+            lambda found: {each.replica_id for each in found.brokers} >= {0, 4},
         )
         assert found.cluster_id == nodes.cluster_id(0) == nodes.cluster_id(101)

@@ -14,12 +14,11 @@ import pytest_asyncio
 
 from admin.capabilities.brokers import DescribeBroker
 from admin.capabilities.moves import whole_plan
-from admin.model import NO_LEADER
 from admin.tools.demo.workload import balance, read_back
 from admin.tools.local_plan import NodePlan, log_dir
 from broker.storage.log_dir import partition_folders
 from statemachine.reassignment.throttle import FOLLOWER_RATE, FOLLOWER_REPLICAS
-from statemachine.vocabulary import BROKER_RESOURCE, TOPIC_RESOURCE
+from statemachine.vocabulary import BROKER_RESOURCE, NO_LEADER, TOPIC_RESOURCE
 from tests.process.kafka_operator import PATIENCE_SECONDS, Operator, operator, until
 from tests.process.kafka_traffic import UNMODIFIED_CLIENTS
 

@@ -67,7 +67,7 @@ async def test_any_controller_forgets_a_broker_that_is_not_in_use(tmp_path: Path
                 (103, "NONE"),
                 (109, "BROKER_ID_NOT_REGISTERED"),
             ]
-            await client.unregister_broker(102)
+            await asked(leader.controller, commands.UnregisterBroker(broker_id=102))
             assert [each.broker_id for each in (await client.ask(ListBrokers())).brokers] == [101]
             (partition,) = (await client.describe_topics(["a"]))["a"].partitions
             assert list(partition.replicas) == [101, 102]

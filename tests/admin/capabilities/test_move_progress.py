@@ -11,7 +11,7 @@ from admin.capabilities.moves import DescribedMove, DescribeMove
 from admin.capabilities.quorum import TransferLead
 from admin.cli.main import group
 from admin.client.admin_client import AdminClient
-from admin.model import BROKER, TOPIC, Assignment
+from admin.model import Assignment
 from admin.units import show_size
 from controller.quorum_description import UNKNOWN
 from quorum.protocol.apis import ApiKey
@@ -21,6 +21,7 @@ from statemachine import commands
 from statemachine.limits import COPY_FALLS_BEHIND_MS
 from statemachine.reassignment.copies import CopyReport
 from statemachine.reassignment.throttle import FOLLOWER_RATE, FOLLOWER_REPLICAS
+from statemachine.vocabulary import BROKER_RESOURCE, TOPIC_RESOURCE
 from tests.admin.embedded_brokers import embedded
 from tests.admin.http.test_http_api import http_door
 from tests.broker.client_requests import batch
@@ -48,8 +49,8 @@ async def test_brokers_say_how_much_of_a_replica_is_left_to_copy(tmp_path: Path)
         await client.create_topic("t", assignments={0: [101]})
         for _ in range(BATCHES):
             await cluster.produce(101, "t", batch(b"x" * 1_000))
-        await client.alter_configs(BROKER, "102", {FOLLOWER_RATE: "1"})
-        await client.alter_configs(TOPIC, "t", {FOLLOWER_REPLICAS: "*"})
+        await client.alter_configs(BROKER_RESOURCE, "102", {FOLLOWER_RATE: "1"})
+        await client.alter_configs(TOPIC_RESOURCE, "t", {FOLLOWER_REPLICAS: "*"})
         throttle = cluster.brokers[102].manager.throttles.follower
         await until(lambda: throttle.rate_bytes_per_s == 1)
         await client.alter_reassignments([Assignment(topic="t", partition=0, replicas=(102,))])
@@ -63,7 +64,7 @@ async def test_brokers_say_how_much_of_a_replica_is_left_to_copy(tmp_path: Path)
         shown = await asyncio.to_thread(shown_by_command, cluster.node)
         left = f"{(BATCHES - 1) * size / 1_024:.1f} KiB"
         assert f"Left to copy: {left}, at {show_size(0)}/s; time left: unknown." in shown
-        await client.alter_configs(BROKER, "102", {}, [FOLLOWER_RATE])
+        await client.alter_configs(BROKER_RESOURCE, "102", {}, [FOLLOWER_RATE])
         async with asyncio.timeout(PATIENCE_SECONDS):
             while not (found := await move_of(client)).ended:
                 pass

@@ -15,14 +15,12 @@ from admin.cli.options import show
 from admin.client.admin_client import read_features, update_features
 from admin.client.channels import Form
 from admin.model import (
-    SAFE_DOWNGRADE,
-    UNSAFE_DOWNGRADE,
-    UPGRADE,
     FeatureInfo,
     FeaturesDescription,
 )
 from quorum.protocol.apis import ApiKey
 from quorum.protocol.codec import error_code, make_known, nested, response_schema
+from statemachine.commands import UpgradeType
 
 NOBODY = ("--bootstrap-controller", "127.0.0.1:1", "--timeout", "50ms")
 FOUND = FeaturesDescription(
@@ -112,7 +110,7 @@ def test_without_an_answer_it_is_said_who_was_asked(arguments: Sequence[str]) ->
     assert "no answer from 127.0.0.1:1 within 50 ms" in done.stderr
 
 
-def filled(version: int, upgrade_type: int, *, dry_run: bool) -> tuple[Any, Any]:
+def filled(version: int, upgrade_type: UpgradeType, *, dry_run: bool) -> tuple[Any, Any]:
     """The request for one feature, and what is made of an answer without an error."""
     question = update_features({"a": 1}, upgrade_type=upgrade_type, dry_run=dry_run)
     request = question.fill(Form(ApiKey.UPDATE_FEATURES, version, timedelta(seconds=1)))
@@ -129,19 +127,22 @@ def filled(version: int, upgrade_type: int, *, dry_run: bool) -> tuple[Any, Any]
 
 @pytest.mark.parametrize("version", [1, 2])
 def test_the_kind_of_change_is_said(version: int) -> None:
-    for upgrade_type in (UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE):
+    for upgrade_type in tuple(UpgradeType)[1:]:
         request, verdict = filled(version, upgrade_type, dry_run=True)
         (update,) = request.feature_updates
         assert (update.feature, update.max_version_level) == ("a", 1)
-        assert (update.upgrade_type, request.validate_only) == (upgrade_type, True)
+        assert (update.upgrade_type, request.validate_only) == (upgrade_type.value, True)
         assert verdict.code == 0
 
 
 def test_an_old_cluster_is_not_asked_for_what_it_would_take_for_something_else() -> None:
-    request, verdict = filled(0, SAFE_DOWNGRADE, dry_run=False)
+    request, verdict = filled(0, UpgradeType.SAFE_DOWNGRADE, dry_run=False)
     assert request.feature_updates[0].allow_downgrade
     assert verdict.code == 0
-    for upgrade_type, dry_run in ((UPGRADE, True), (UNSAFE_DOWNGRADE, False)):
+    for upgrade_type, dry_run in (
+        (UpgradeType.UPGRADE, True),
+        (UpgradeType.UNSAFE_DOWNGRADE, False),
+    ):
         request, verdict = filled(0, upgrade_type, dry_run=dry_run)
         assert request.feature_updates == ()
         assert (verdict.code, verdict.message) == (

@@ -1,5 +1,6 @@
 """The sentences of `reassign-partitions`, as Kafka's script printed them."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from admin.capabilities.moves import PartitionResult
@@ -17,7 +18,8 @@ from admin.cli.reassign_text import (
     verified,
     verified_data,
 )
-from admin.model import Assignment, PartitionId, Reassignment, Reassignments
+from admin.client.channels import Response
+from admin.model import Assignment, PartitionId, Reassignment
 
 ORDERS = [PartitionId("orders", number) for number in range(3)]
 
@@ -114,9 +116,9 @@ def test_active_moves_are_listed_with_what_comes_and_goes() -> None:
     )
     assert listed([waits]).endswith("for: 102. step 1 of 2, waiting: others go first.")
     assert listed([]) == NOTHING_FOUND == "No partition reassignments found."
-    nothing = Reassignments(moves=(), as_of=7)
+    nothing: Response[Sequence[Reassignment]] = Response((), 7)
     assert listed_data(nothing) == {"version": 1, "as_of_offset": 7, "partitions": []}
-    one = Reassignments(moves=[moving(0, (103,), ())], as_of=None)
+    one: Response[Sequence[Reassignment]] = Response([moving(0, (103,), ())], None)
     assert listed_data(one)["partitions"][0]["adding_replicas"] == [103]
 
 

@@ -1,9 +1,11 @@
 """What `metaquorum topics describe` prints, as a table and as data."""
 
+from collections.abc import Mapping
 from uuid import UUID
 
 from admin.cli.topics import described, topics_data
-from admin.model import PartitionDescription, TopicDescription, Topics
+from admin.client.channels import Response
+from admin.model import PartitionDescription, TopicDescription
 
 
 def topic(name: str) -> TopicDescription:
@@ -13,7 +15,7 @@ def topic(name: str) -> TopicDescription:
     return TopicDescription(name=name, topic_id=UUID(int=1), partitions=(partition,))
 
 
-TOPICS = Topics(found={"b": topic("b"), "a": topic("a")}, as_of=7)
+TOPICS: Response[Mapping[str, TopicDescription]] = Response({"b": topic("b"), "a": topic("a")}, 7)
 
 
 def test_topics_are_described_in_their_order_with_a_line_for_each_partition() -> None:
@@ -28,4 +30,4 @@ def test_data_says_what_offset_it_is_as_of() -> None:
     assert data["as_of_offset"] == 7
     assert [each["name"] for each in data["topics"]] == ["a", "b"]
     assert data["topics"][0]["partitions"][0]["leader"] is None
-    assert topics_data(Topics(found={}, as_of=None)) == {"as_of_offset": None, "topics": []}
+    assert topics_data(Response({}, None)) == {"as_of_offset": None, "topics": []}

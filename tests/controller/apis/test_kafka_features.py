@@ -14,6 +14,7 @@ from quorum.discovery.address_book import AddressBook
 from quorum.discovery.gossip import Gossip
 from quorum.protocol.apis import ApiKey
 from quorum.transport.address import Address
+from statemachine.commands import UpgradeType
 from statemachine.features.features import FEATURES
 from tests.controller.apis.samples import controller_registration, update_features, wrapped
 from tests.support.broker_requests import joined, registration
@@ -137,14 +138,16 @@ async def test_our_own_client_describes_and_changes_features(tmp_path: Path) -> 
         a_controller(tmp_path) as node,
         AdminClient([Address(*node.address)], is_controller=True) as client,
     ):
-        await client.update_features({"share.version": 0}, upgrade_type=SAFE, dry_run=True)
+        await client.update_features(
+            {"share.version": 0}, upgrade_type=UpgradeType.SAFE_DOWNGRADE, dry_run=True
+        )
         found = await client.describe_features()
         assert {each.name: each.level for each in found.features if each.level} == AT_29
-        await client.update_features({"share.version": 0}, upgrade_type=SAFE)
+        await client.update_features({"share.version": 0}, upgrade_type=UpgradeType.SAFE_DOWNGRADE)
         found = await client.describe_features()
         assert next(e for e in found.features if e.name == "share.version").level == 0
         with pytest.raises(Refused, match=r"INVALID_UPDATE_VERSION"):
-            await client.update_features({"share.version": 2}, upgrade_type=UPGRADE)
+            await client.update_features({"share.version": 2}, upgrade_type=UpgradeType.UPGRADE)
 
 
 # --- brokers are held to what is in force ------------------------------------------------------
