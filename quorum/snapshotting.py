@@ -111,7 +111,6 @@ class Snapshots:
         self._not_before_ms = 0
         self._last_ms = clock()
         self._bytes_since = log.bytes_from(self._newest_end)
-        self._is_removing = False
         self._dropped: list[OffsetAndEpoch] = []
 
     # Taking one.
@@ -262,35 +261,24 @@ class Snapshots:
 
     def _remove_dropped(self) -> None:
         for id_ in self._dropped:
-            self._remove(id_)
+            self._remove(partial(self._store.remove, id_))
         self._dropped.clear()
-
-    def _remove(self, id_: OffsetAndEpoch) -> None:
-        work = partial(self._store.remove, id_)
-        self._disk.perform(partial(_attempt, work), partial(self._removed_some, id_))
-
-    def _removed_some(self, id_: OffsetAndEpoch, outcome: bool | str) -> None:
-        # Each stretch anew, as with the files of the log.
-        if isinstance(outcome, str):
-            _warn_of_rest(outcome)
-        elif outcome:
-            self._remove(id_)
 
     def advance(self, start: Offset) -> None:
         """The core says that the log begins here now; its files go one by one."""
         self._log.advance_start(start)
-        self._remove_obsolete()
+        self._remove(self._log.remove_obsolete)
 
-    def _remove_obsolete(self) -> None:
-        if not self._is_removing:
-            self._is_removing = True
-            self._disk.perform(self._log.remove_obsolete, self._removed)
+    def _remove(self, some: Callable[[], bool]) -> None:
+        """Let the disk call `some`, which removes a part of something, until nothing is left."""
+        self._disk.perform(partial(_attempt, some), partial(self._removed, some))
 
-    def _removed(self, there_is_more: bool) -> None:
-        # Each stretch anew: a commit that came meanwhile goes before the next one.
-        self._is_removing = False
-        if there_is_more:
-            self._remove_obsolete()
+    def _removed(self, some: Callable[[], bool], there_is_more: bool | str) -> None:
+        if isinstance(there_is_more, str):
+            _warn_of_rest(there_is_more)
+        elif there_is_more:
+            # Each part anew: a commit that came meanwhile goes before the next one.
+            self._remove(some)
 
     # Giving and taking them.
 
@@ -325,7 +313,7 @@ class Snapshots:
             return SnapshotRefused(effect.snapshot, outcome)
         for id_ in self._store.ids:
             self._drop(id_)
-        self._remove_obsolete()
+        self._remove(self._log.remove_obsolete)
         self._store.note(outcome.id, outcome.size_bytes)
         self._bytes_since, self._last_ms = 0, self._clock()
         logger.info("snapshot %s is installed: %d bytes", outcome.id, outcome.size_bytes)

@@ -11,8 +11,8 @@ UNSEEN: Final = (
     Mutant(
         name="segments below the log start offset are not deleted",
         module="quorum.snapshotting",
-        old="        self._log.advance_start(start)\n        self._remove_obsolete()\n",
-        new="        self._log.advance_start(start)\n",
+        old="_log.advance_start(start)\n        self._remove(self._log.remove_obsolete)\n",
+        new="_log.advance_start(start)\n",
         caught_by=(),
         directed=_SNAPSHOTS + "test_what_lies_below_the_start_of_the_log_goes_and_nothing_else",
         unseen=(

@@ -17,7 +17,7 @@ READS: Final = (
     Mutant(
         name="a leader answers reads without confirming its leadership",
         module="quorum.core.read_index",
-        old="while leader.reads and _is_proved(state, leader, leader.reads.oldest):",
+        old="while leader.reads and _is_proved(state, leader, leader.reads[0]):",
         new="while leader.reads:",
         caught_by=("L2",),
         directed="quorum_reads_of_a_deposed_leader",

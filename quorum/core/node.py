@@ -28,7 +28,6 @@ from quorum.core import (
 )
 from quorum.core.effects import Effect, PersistElection
 from quorum.core.events import (
-    Asker,
     ChangeRequested,
     DiscoveryDone,
     DiskSpaceChanged,
@@ -55,7 +54,6 @@ from quorum.core.messages import (
     FetchResponse,
     FetchSnapshotRequest,
     FetchSnapshotResponse,
-    Request,
     TransferRequest,
     VoteRequest,
     VoteResponse,
@@ -210,7 +208,7 @@ class QuorumNode:
                     led.announce_ms,
                     led.disk_look_ms,
                     led.serving.deadline_ms,
-                    led.reads.deadline_ms,
+                    led.reads[0].deadline_ms if led.reads else None,
                     led.changes.due_ms,
                     None if led.transfer is None else led.transfer.deadline_ms,
                 )
@@ -279,17 +277,22 @@ def _role_after_restart(state: State, now_ms: int) -> Role:
 
 
 def _on_request(state: State, event: RequestReceived, now_ms: int) -> None:
-    request = event.request
-    if isinstance(request, FetchRequest):
-        _on_fetch(state, event.asker, request, now_ms)
-    else:
-        REQUEST_HANDLERS[type(request)](state, event.asker, request, now_ms)
-
-
-def _on_fetch(state: State, asker: Asker, request: FetchRequest, now_ms: int) -> None:
-    leader.on_fetch(state, asker, request, now_ms)
-    elections.outgrow(state, request.epoch, now_ms)
-    _resign_if_due(state, now_ms)
+    asker, request = event.asker, event.request
+    match request:
+        case FetchRequest():
+            leader.on_fetch(state, asker, request, now_ms)
+            elections.outgrow(state, request.epoch, now_ms)
+            _resign_if_due(state, now_ms)
+        case FetchSnapshotRequest():
+            snapshots.on_fetch_snapshot(state, asker, request, now_ms)
+        case VoteRequest():
+            elections.on_vote_request(state, asker, request, now_ms)
+        case BeginQuorumEpochRequest():
+            elections.on_begin_quorum_epoch(state, asker, request, now_ms)
+        case EndQuorumEpochRequest():
+            elections.on_end_quorum_epoch(state, asker, request, now_ms)
+        case _:
+            assert_never(request)
 
 
 def _on_response(state: State, event: ResponseReceived, now_ms: int) -> None:
@@ -380,18 +383,6 @@ HANDLERS: Final[Mapping[type[Event], Callable[[State, Any, int], None]]] = Mappi
     }
 )
 """The handler of each event; a test checks that none is missing."""
-
-REQUEST_HANDLERS: Final[Mapping[type[Request], Callable[[State, Asker, Any, int], None]]] = (
-    MappingProxyType(
-        {
-            FetchRequest: _on_fetch,
-            FetchSnapshotRequest: snapshots.on_fetch_snapshot,
-            VoteRequest: elections.on_vote_request,
-            BeginQuorumEpochRequest: elections.on_begin_quorum_epoch,
-            EndQuorumEpochRequest: elections.on_end_quorum_epoch,
-        }
-    )
-)
 
 LEADER_TICKS: Final = (
     reconfiguration.on_tick,

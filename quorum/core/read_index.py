@@ -37,12 +37,12 @@ def begin(state: State, token: ReadToken, now_ms: int) -> bool:
         # An answer that left before this read carried the present number: it proves nothing now.
         serving.round += 1
     serving.round_awaited = serving.round
-    leader.reads.add(
-        token,
-        round=serving.round,
-        log_end=state.log.end.offset,
-        deadline_ms=now_ms + state.timeouts.request_timeout_ms,
-    )
+    if not leader.reads or leader.reads[-1].round != serving.round:
+        deadline_ms = now_ms + state.timeouts.request_timeout_ms
+        leader.reads.append(ReadGroup(serving.round, deadline_ms))
+    group = leader.reads[-1]
+    group.tokens.append(token)
+    group.log_end = state.log.end.offset
     settle(state, leader)
     return bool(leader.reads)
 
@@ -59,8 +59,8 @@ def settle(state: State, leader: Leader) -> None:
     if not leader.reads or committed is None:
         return
     ready: list[ReadToken] = []
-    while leader.reads and _is_proved(state, leader, leader.reads.oldest):
-        ready += leader.reads.take_oldest()
+    while leader.reads and _is_proved(state, leader, leader.reads[0]):
+        ready += leader.reads.popleft().tokens
     if ready:
         state.effects.append(AnswerReads(tuple(ready), committed))
     if not leader.reads:
@@ -69,8 +69,8 @@ def settle(state: State, leader: Leader) -> None:
 
 def give_up_due(state: State, leader: Leader, now_ms: int) -> None:
     """Refuse the reads that have waited as long as they may."""
-    while leader.reads and leader.reads.oldest.deadline_ms <= now_ms:
-        tokens = leader.reads.take_oldest()
+    while leader.reads and leader.reads[0].deadline_ms <= now_ms:
+        tokens = tuple(leader.reads.popleft().tokens)
         state.effects.append(AnswerReads(tokens, ReadRefusal.NOT_PROVED))
     if not leader.reads:
         leader.serving.round_awaited = 0

@@ -37,53 +37,13 @@ class Transfer:
 
 @dataclass(slots=True)
 class ReadGroup:
-    """Reads that one round proves."""
+    """Reads of one leader that the same round proves."""
 
     round: int
-    log_end: Offset
-    """Records at or after this offset were appended after the reads came."""
     deadline_ms: int
-    tokens: list[ReadToken]
-
-
-class Reads:
-    """The reads that wait at one leader, the oldest first."""
-
-    __slots__ = ("_groups",)
-
-    def __init__(self) -> None:
-        self._groups: deque[ReadGroup] = deque()
-
-    def __bool__(self) -> bool:
-        """Return True if any read waits."""
-        return bool(self._groups)
-
-    @property
-    def oldest(self) -> ReadGroup:
-        return self._groups[0]
-
-    @property
-    def deadline_ms(self) -> int | None:
-        """The deadline of the oldest read; None without any."""
-        return self._groups[0].deadline_ms if self._groups else None
-
-    def add(self, token: ReadToken, *, round: int, log_end: Offset, deadline_ms: int) -> None:
-        """Let the read wait for `round`, which is never below that of a read before it."""
-        newest = self._groups[-1] if self._groups else None
-        if newest is None or newest.round != round:
-            self._groups.append(ReadGroup(round, log_end, deadline_ms, [token]))
-            return
-        newest.tokens.append(token)
-        # Now it must have been appended after the last of them.
-        newest.log_end = log_end
-
-    def take_oldest(self) -> tuple[ReadToken, ...]:
-        return tuple(self._groups.popleft().tokens)
-
-    def take_all(self) -> tuple[ReadToken, ...]:
-        tokens = tuple(token for group in self._groups for token in group.tokens)
-        self._groups.clear()
-        return tokens
+    tokens: list[ReadToken] = field(default_factory=list)
+    log_end: Offset = Offset(0)
+    """Records at or after this offset were appended after the last of the reads came."""
 
 
 LOOK_AGAIN_MS: Final = 20
@@ -257,7 +217,8 @@ class Leader:
     announcing: dict[ReplicaId, Correlation] = field(default_factory=dict)
     doubts: int | None = None
     """The index of the node to ask next for a newer epoch; None while a majority fetches."""
-    reads: Reads = field(default_factory=Reads)
+    reads: deque[ReadGroup] = field(default_factory=deque)
+    """The reads that wait for their proof, by rising round."""
     changes: PendingVoterChanges = field(default_factory=PendingVoterChanges)
     disk_look_ms: int | None = None
     """The time to look whether its own disk keeps up; None if it needs no other voter."""

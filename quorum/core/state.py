@@ -278,7 +278,9 @@ class State:
             text = "this node lost the lead before it could hand it over; look who leads now"
             self.answer_change(asker, Error.FENCED_LEADER_EPOCH, text)
         if led.reads:
-            self.effects.append(AnswerReads(led.reads.take_all(), ReadRefusal.NOT_LEADER))
+            tokens = tuple(token for group in led.reads for token in group.tokens)
+            led.reads.clear()
+            self.effects.append(AnswerReads(tokens, ReadRefusal.NOT_LEADER))
 
     def enter_epoch(self, epoch: Epoch, now_ms: int) -> None:
         """Obey a higher epoch: whatever this node was, it has no leader and no vote there yet.

@@ -23,11 +23,10 @@ from quorum.core.messages import (
     Error,
     FetchRequest,
     FetchResponse,
-    Request,
     Span,
     VoteResponse,
 )
-from quorum.core.node import HANDLERS, REQUEST_HANDLERS, QuorumNode
+from quorum.core.node import HANDLERS, QuorumNode
 from quorum.core.raft_log import RaftLog
 from quorum.core.roles import Leader
 from quorum.core.vocabulary import (
@@ -256,6 +255,5 @@ def test_an_answer_that_is_given_batches_keeps_all_else() -> None:
     assert unset == {"batches"}, "the test gives every field a value of its own"
 
 
-def test_every_event_and_every_request_has_a_handler() -> None:
+def test_every_event_has_a_handler() -> None:
     assert set(HANDLERS) == set(get_args(Event))
-    assert set(REQUEST_HANDLERS) == set(get_args(Request))
