@@ -88,8 +88,8 @@ GOSSIP: Final = (
     Mutant(
         name="a log does not begin with the id of the cluster",
         module="quorum.accumulator",
-        old="cluster_id = self._cluster.id_to_found_with()",
-        new="cluster_id = None",
+        old="None if assignment is None else self._cluster.id_to_found_with()",
+        new="None",
         caught_by=("R19",),
         directed="tests/chaos/simulation/test_founding_records.py",
     ),
