@@ -20,30 +20,13 @@ BATCH_BYTES_MAX: Final = 8 * 1024 * 1024
 BATCH_RECORDS_MAX: Final = 10_000
 """Kafka's limit of records in one atomic append of its controller."""
 
-PARKED_FETCHES_MAX: Final = 2_048
-"""Fetches a leader keeps waiting; a further one is answered at once, without records."""
-
 OBSERVERS_MAX: Final = 4_096
-"""Observers a leader remembers for DescribeQuorum; beyond it the longest silent is forgotten."""
+"""Observers that are remembered."""
 
 UNCOMMITTED_RECORDS_MAX: Final = 400_000
-"""Records a leader appends beyond its high watermark before it refuses further proposals."""
-
-UNCOMMITTED_BYTES_MAX: Final = 128 * 1024 * 1024
-"""Bytes of such records after which it refuses them, however few they are; the last batch that it
-takes may go beyond."""
-
-READS_MAX: Final = 100_000
-"""Linearizable reads that wait at one replica; a further one is refused."""
 
 VOTERS_MAX: Final = 100
 """Voters that a request may name. Kafka has no limit; more than seven are seldom wise."""
-
-VOTER_REQUESTS_MAX: Final = 100
-"""Requests for other voters that wait at a leader; a further one is refused."""
-
-TRANSFER_ASKERS_MAX: Final = 100
-"""Requests for one and the same transfer of the lead that wait for it; a further one is refused."""
 
 LOCATED_MAX: Final = OBSERVERS_MAX
 """Replicas of which a node remembers where they listen; beyond it the first is forgotten."""
@@ -62,16 +45,29 @@ assert FETCH_BYTES_MAX + 64 * 1024 <= FRAME_BYTES_MAX
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
-    """The bounds on what one replica queues or remembers for clients. The constants that are the
-    defaults say what happens beyond them."""
+    """The bounds on what one replica queues or remembers for clients."""
 
     uncommitted_records: int = UNCOMMITTED_RECORDS_MAX
-    uncommitted_bytes: int = UNCOMMITTED_BYTES_MAX
-    parked_fetches: int = PARKED_FETCHES_MAX
+    """Records a leader appends beyond its high watermark before it refuses further proposals."""
+
+    uncommitted_bytes: int = 128 * 1024 * 1024
+    """Bytes of such records after which it refuses them, however few they are; the last batch that
+    it takes may go beyond."""
+
+    parked_fetches: int = 2_048
+    """Fetches a leader keeps waiting; a further one is answered at once, without records."""
+
     observers: int = OBSERVERS_MAX
-    reads: int = READS_MAX
-    voter_requests: int = VOTER_REQUESTS_MAX
-    transfer_askers: int = TRANSFER_ASKERS_MAX
+    """Observers a leader remembers for DescribeQuorum; then the longest silent is forgotten."""
+
+    reads: int = 100_000
+    """Linearizable reads that wait at one replica; a further one is refused."""
+
+    voter_requests: int = 100
+    """Requests for other voters that wait at a leader; a further one is refused."""
+
+    transfer_askers: int = 100
+    """Requests for the same transfer of the lead that wait for it; a further one is refused."""
 
     def __post_init__(self) -> None:
         for name in self.__slots__:

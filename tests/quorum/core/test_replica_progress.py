@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quorum.core.events import Asker
-from quorum.core.limits import FETCH_BYTES_MAX, OBSERVERS_MAX, PARKED_FETCHES_MAX, Bounds
+from quorum.core.limits import FETCH_BYTES_MAX, OBSERVERS_MAX, Bounds
 from quorum.core.messages import FetchRequest, FetchResponse
 from quorum.core.replica_progress import HIGH_WATERMARK_LINGER_MS, LogBounds, ProgressTracker
 from quorum.core.vocabulary import Epoch, Offset, OffsetAndEpoch, ReplicaId, ReplicaKey
@@ -200,7 +200,7 @@ def test_two_directories_with_one_id_are_two_observers() -> None:
 
 def test_beyond_the_limit_of_parked_fetches_a_fetch_is_answered_at_once() -> None:
     bench = Bench()
-    for replica in range(10, 10 + PARKED_FETCHES_MAX):
+    for replica in range(10, 10 + Bounds().parked_fetches):
         bench.fetch(fetch(replica, 0))
     assert bench.answered == {}
     refused = bench.fetch(fetch(9, 0))

@@ -1,7 +1,7 @@
 """Linearizable reads, over a whole replica with its log, its disk thread and its wires."""
 
 from quorum.core.effects import ReadRefusal
-from quorum.core.limits import READS_MAX
+from quorum.core.limits import Bounds
 from quorum.core.roles import Leader
 from quorum.core.vocabulary import Offset
 from tests.quorum.driver.replicas import Trio
@@ -55,9 +55,9 @@ async def test_a_read_too_many_is_refused_at_once() -> None:
     async with Trio() as trio:
         leader = await trio.leader()
         found: list[Offset | ReadRefusal] = []
-        for _ in range(READS_MAX):
+        for _ in range(Bounds().reads):
             leader.quorum.replica.read_index(found.append)
         assert found == []
         leader.quorum.replica.read_index(found.append)
         assert found == [ReadRefusal.TOO_MANY]
-        await trio.until(lambda: len(found) == READS_MAX + 1)
+        await trio.until(lambda: len(found) == Bounds().reads + 1)
