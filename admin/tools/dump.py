@@ -26,7 +26,8 @@ from quorum.records.control import (
 )
 from quorum.records.decode import Record, UnsupportedCodec, decode
 from statemachine.records import codec
-from statemachine.records.field_names import TYPE_NAMES, as_kafka, frame_of, ours
+from statemachine.records.codec import frame_of
+from statemachine.records.field_names import TYPE_NAMES, as_kafka, ours
 from statemachine.records.kafka_records import Unknown
 from statemachine.records.primitives import MalformedRecord
 

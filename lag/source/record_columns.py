@@ -23,9 +23,14 @@ from quorum.records.control import (
     control_type,
 )
 from statemachine.records import codec, kafka_records, own_records
-from statemachine.records.codec import CHANGE_HEAD_BYTES, TOPIC_ID_BYTES
-from statemachine.records.field_names import as_kafka, frame_of, ours
-from statemachine.records.partition_codec import CHANGE_FRAMES, PARTITION_FRAMES
+from statemachine.records.codec import (
+    CHANGE_FRAMES,
+    CHANGE_HEAD_BYTES,
+    PARTITION_FRAMES,
+    TOPIC_ID_BYTES,
+    frame_of,
+)
+from statemachine.records.field_names import as_kafka, ours
 from statemachine.records.primitives import MalformedRecord, uuid_of
 
 MALFORMED: Final = "Malformed"

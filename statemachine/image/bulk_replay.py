@@ -13,9 +13,8 @@ from statemachine.image.image import Image
 from statemachine.image.partition_table import NO_KEY, Topic
 from statemachine.limits import PARTITION_NUMBER_MAX
 from statemachine.records import kafka_records
-from statemachine.records.codec import change_of, decode, number_of
+from statemachine.records.codec import CHANGE_FRAMES, PARTITION_FRAMES, change_of, decode, number_of
 from statemachine.records.isr_changes import IsrChanges, IsrsOfTopic, decode_isrs, raw_topic_of
-from statemachine.records.partition_codec import CHANGE_FRAMES, PARTITION_FRAMES
 from statemachine.records.primitives import uuid_of
 from statemachine.records.row_codec import WIDTH_MAX, Numbers, Rows, rows_of
 from statemachine.records.shapes import SameShapeRecords, shape_of

@@ -23,8 +23,7 @@ from statemachine.image.read_view import ReadView
 from statemachine.partitions.registration import PartitionRegistration
 from statemachine.reassignment.move import move_records, owned_records
 from statemachine.records import kafka_records, own_records
-from statemachine.records.codec import encode
-from statemachine.records.partition_codec import version_at
+from statemachine.records.codec import encode, partition_version
 from statemachine.vocabulary import LEVEL_DIRECTORIES, METADATA_VERSION, BrokerId, Resource
 
 GROUP_RECORDS_MAX: Final = 256
@@ -146,7 +145,7 @@ def load(image: Image, values: Iterable[bytes], end_offset: int) -> None:
 
 def _values(past: ReadView) -> Iterator[bytes | None]:
     level = past.tables["features"].get(METADATA_VERSION) or 0
-    for said in _records(past, version_at(level)):
+    for said in _records(past, partition_version(level)):
         if said is None or isinstance(said, bytes):
             yield said
         else:

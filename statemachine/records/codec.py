@@ -14,34 +14,23 @@ import struct
 from collections.abc import Callable
 from functools import lru_cache
 from operator import attrgetter
-from typing import Any, Final, TypeAlias, get_args
+from typing import Any, Final, NamedTuple, TypeAlias, get_args
 from uuid import UUID
 
 from msgspec import Struct
+from msgspec.structs import astuple
 
 from statemachine.limits import CHANGES_REMEMBERED_MAX
 from statemachine.records import kafka_records, own_records
-from statemachine.records.partition_codec import (
-    CHANGE_FRAMES,
-    FRAME_VERSION,
-    PARTITION_FRAMES,
-    decode_change,
-    decode_partition,
-    encode_change,
-    encode_partition,
-    packed_ids,
-    version_at,
-)
 from statemachine.records.primitives import (
     MalformedRecord,
-    Reader,
     kind_of,
-    put_uvarint,
-    read_fields,
+    layout,
+    read_uvarint,
     schema_of,
-    uuid_of,
-    write_fields,
+    uvarint,
 )
+from statemachine.vocabulary import Replicas
 
 OWN_RECORDS: Final[dict[int, type[Struct]]] = {
     shape.TAG: shape for shape in get_args(own_records.OurRecord)
@@ -60,37 +49,77 @@ _NEWEST_VERSIONS: Final = {
 PAYLOAD_VERSION: Final = 0
 """The only version so far of each record of ours."""
 
-TOPIC_ID_BYTES: Final = 16
+FRAME_VERSION: Final = 1
 _FRAME_BYTES: Final = 3
-_TOPIC_FRAME: Final = bytes((FRAME_VERSION, kafka_records.Topic.API_KEY, 0))
+_FRAMES: Final = {
+    (type_id, version): bytes((FRAME_VERSION, type_id, version))
+    for type_id, newest in _NEWEST_VERSIONS.items()
+    for version in range(newest + 1)
+}
+_LAYOUTS: Final = {
+    frame: layout(KAFKA_RECORDS[type_id], version) for (type_id, version), frame in _FRAMES.items()
+}
+"""The layout of a body, by the frame before it."""
+
+
+def _frames_of(type_id: int) -> tuple[bytes, ...]:
+    return tuple(frame for (each, _), frame in _FRAMES.items() if each == type_id)
+
+
+CHANGE_FRAMES: Final = _frames_of(kafka_records.PartitionChange.API_KEY)
+"""The frames of a PartitionChange, by the version of the record."""
+PARTITION_FRAMES: Final = _frames_of(kafka_records.Partition.API_KEY)
+"""The same of a Partition."""
+
+TOPIC_ID_BYTES: Final = 16
 _NUMBER: Final = struct.Struct(">i")
 CHANGE_HEAD_BYTES: Final = _FRAME_BYTES + _NUMBER.size + TOPIC_ID_BYTES
 """Of a PartitionChange: its frame, and the number and the topic of the partition it is about."""
 _REMEMBERED_BYTES_MAX: Final = 384
 """A change of six replicas with their directories, that begins a step of a move, has 180."""
+_ISR_END: Final = kafka_records.PartitionChange.__struct_fields__.index("isr") + 1
+_NOTHING_ELSE: Final = (None,) * (len(kafka_records.PartitionChange.__struct_fields__) - _ISR_END)
 _NO_PARTITION: Final = bytes(CHANGE_HEAD_BYTES - _FRAME_BYTES)
-_NO_TAGS: Final = b"\x00"
+
+
+class Frame(NamedTuple):
+    """The header before the body of a metadata record."""
+
+    type_id: int
+    version: int
 
 
 def encode(record: kafka_records.Record, level: int) -> bytes:
     """The value of a log record that says `record`, as this level of metadata.version has it."""
-    if isinstance(record, kafka_records.PartitionChange):
-        return encode_change(record, version_at(level))
-    if isinstance(record, kafka_records.Partition):
-        return encode_partition(record, version_at(level))
+    if isinstance(record, kafka_records.PartitionChange) and _changes_isr_only(record):
+        frame = CHANGE_FRAMES[partition_version(level)]
+        head = _HEAD.pack(frame, record.partition_id, record.topic_id.bytes)
+        return head + _isr_change(record.isr)
     if isinstance(record, kafka_records.Unknown):
-        return bytes(_framed(record.type_id, record.version) + record.body)
+        header = (FRAME_VERSION, record.type_id, record.version)
+        return b"".join(map(uvarint, header)) + record.body
     if isinstance(record, own_records.OurRecord):
         return _encode_own(record)
-    version = _version(record, level)
-    out = _framed(record.API_KEY, version)
-    write_fields(out, record, version)
-    return bytes(out)
+    frame = _FRAMES[record.API_KEY, _version(record, level)]
+    return frame + _LAYOUTS[frame].pack(record)
+
+
+def _changes_isr_only(change: kafka_records.PartitionChange) -> bool:
+    return change.isr is not None and astuple(change)[_ISR_END:] == _NOTHING_ELSE
+
+
+@lru_cache(maxsize=CHANGES_REMEMBERED_MAX)
+def _isr_change(isr: Replicas | None) -> bytes:
+    """Encode what follows number and topic in a change of the ISR alone, as most changes are."""
+    change = kafka_records.PartitionChange(partition_id=0, topic_id=UUID(int=0), isr=isr)
+    return _CHANGE.pack(change)[CHANGE_HEAD_BYTES - _FRAME_BYTES :]
 
 
 def _version(record: kafka_records.Record, level: int) -> int:
     """Return the version to write at this level of metadata.version."""
     match record:
+        case kafka_records.PartitionChange() | kafka_records.Partition():
+            return partition_version(level)
         case kafka_records.RegisterBroker():
             return 3 if level >= 17 else 2 if level >= 8 else 1 if level >= 7 else 0
         case kafka_records.BrokerRegistrationChange():
@@ -99,31 +128,96 @@ def _version(record: kafka_records.Record, level: int) -> int:
             return 0
 
 
-def _framed(api_key: int, version: int) -> bytearray:
-    out = bytearray()
-    for each in (FRAME_VERSION, api_key, version):
-        put_uvarint(out, each)
-    return out
+def partition_version(level: int) -> int:
+    """The version of Partition and PartitionChange: 1 has directories, 2 the ELR."""
+    return 2 if level >= 23 else 1 if level >= 17 else 0
 
 
 def _encode_own(record: own_records.OurRecord) -> bytes:
-    content = bytearray((PAYLOAD_VERSION,))
-    write_fields(content, record, PAYLOAD_VERSION)
-    out = _framed(kafka_records.NoOp.API_KEY, 0)
-    for each in (1, record.TAG, len(content)):
-        put_uvarint(out, each)
-    return bytes(out + content)
+    body = layout(type(record), PAYLOAD_VERSION).pack(record)
+    content = bytes((PAYLOAD_VERSION,)) + body
+    return b"".join((_NO_OP, b"\1", uvarint(record.TAG), uvarint(len(content)), content))
+
+
+_NO_OP: Final = _FRAMES[kafka_records.NoOp.API_KEY, 0]
 
 
 def decode(value: bytes | memoryview) -> kafka_records.Record:
     """The record that the value of a log record says. Raises MalformedRecord, with the reason."""
     data = bytes(value)
     try:
-        return _decoded(data)
+        record, end = _decoded(data)
     except (IndexError, struct.error) as error:
         raise MalformedRecord(f"the record ends early, after {len(data)} bytes") from error
     except UnicodeDecodeError as error:
         raise MalformedRecord(f"a string is not UTF-8: {error.reason}") from error
+    if end != len(data):
+        raise MalformedRecord(f"the record is over at byte {end} of {len(data)}")
+    return record  # type: ignore[no-any-return]
+
+
+def frame_of(value: bytes) -> Frame:
+    """The frame of a record's value; raises `MalformedRecord` where there is none of Kafka's."""
+    try:
+        return _framed(value)[0]
+    except IndexError as error:
+        raise MalformedRecord(f"the record ends early, after {len(value)} bytes") from error
+
+
+def _framed(data: bytes) -> tuple[Frame, int]:
+    """Return the frame, and where the body begins."""
+    frame_version, at = read_uvarint(data, 0)
+    if frame_version != FRAME_VERSION:
+        raise MalformedRecord(f"frame version {frame_version} is not known, only {FRAME_VERSION}")
+    type_id, at = read_uvarint(data, at)
+    version, at = read_uvarint(data, at)
+    return Frame(type_id, version), at
+
+
+def _decoded(data: bytes) -> tuple[Any, int]:
+    """Return the record, and where it ends."""
+    frame = data[:_FRAME_BYTES]
+    if frame in _LAYOUTS and frame != _NO_OP:
+        return _LAYOUTS[frame].read(data, _FRAME_BYTES)
+    (type_id, version), at = _framed(data)
+    shape = KAFKA_RECORDS.get(type_id)
+    if shape is None:
+        unknown = kafka_records.Unknown(type_id=type_id, version=version, body=data[at:])
+        return unknown, len(data)
+    newest = _NEWEST_VERSIONS[type_id]
+    if version > newest:
+        # Ignoring it would let images diverge in silence: its writer relies on its meaning.
+        raise MalformedRecord(
+            f"version {version} of record type {type_id} is not known, only 0 to {newest}"
+        )
+    if shape is kafka_records.NoOp:
+        return _decode_own(data, at)
+    return layout(shape, version).read(data, at)
+
+
+def _decode_own(data: bytes, at: int) -> tuple[Any, int]:
+    """Decode the tagged fields of a NoOp: the record of ours, or a NoOp that says nothing."""
+    found = None
+    count, at = read_uvarint(data, at)
+    for _ in range(count):
+        tag, at = read_uvarint(data, at)
+        size, at = read_uvarint(data, at)
+        end = at + size
+        shape = OWN_RECORDS.get(tag)
+        if shape is not None:
+            if found is not None:
+                raise MalformedRecord(f"a second fact of ours is before byte {end}")
+            name = shape.__name__
+            version, at = read_uvarint(data, at)
+            if version != PAYLOAD_VERSION:
+                raise MalformedRecord(
+                    f"version {version} of {name} is not known, only {PAYLOAD_VERSION}"
+                )
+            found, at = layout(shape, version).read(data, at)
+            if at != end:
+                raise MalformedRecord(f"tag {tag} ({name}) is not as long as its value")
+        at = end
+    return found or kafka_records.NoOp(), at
 
 
 def change_of(value: bytes) -> kafka_records.PartitionChange:
@@ -148,117 +242,33 @@ def number_of(head: bytes) -> int:
 
 
 def _change(body: bytes) -> kafka_records.PartitionChange:
-    change, end = decode_change(_NO_PARTITION + body, 0)
+    change: kafka_records.PartitionChange
+    change, end = _CHANGE.read(_NO_PARTITION + body, 0)
     if end != len(_NO_PARTITION) + len(body):
         raise MalformedRecord("the record is longer than its fields")
     return change
 
 
+_CHANGE: Final = _LAYOUTS[CHANGE_FRAMES[-1]]
+"""All versions of a PartitionChange are read alike: fields of newer ones are only missing."""
+
 _remembered_change = lru_cache(maxsize=CHANGES_REMEMBERED_MAX)(_change)
 
 
-def _decoded(data: bytes) -> kafka_records.Record:
-    record: Any
-    if data[:3] in CHANGE_FRAMES:
-        record, end = decode_change(data, 3)
-    elif data[:3] in PARTITION_FRAMES:
-        record, end = decode_partition(data, 3, data[2])
-    else:
-        record = _topic(data)
-        if record is not None:
-            return record  # type: ignore[no-any-return]
-        reader = Reader(data)
-        record = _by_schema(reader)
-        end = reader.at
-    if end != len(data):
-        raise MalformedRecord(f"the record is over at byte {end} of {len(data)}")
-    return record  # type: ignore[no-any-return]
-
-
-def _topic(data: bytes) -> kafka_records.Topic | None:
-    """Decode a topic of the usual form, in a tenth of the time; None of anything else.
-
-    A snapshot may hold tens of thousands. What is wrong with one is left to the schema to say.
-    """
-    if not data.startswith(_TOPIC_FRAME) or len(data) == _FRAME_BYTES:
-        return None
-    name_at = _FRAME_BYTES + 1
-    id_at = name_at + data[_FRAME_BYTES] - 1
-    # A longer name has a longer size; behind the id are no tags.
-    if not name_at < id_at <= name_at + 0x7E or data[id_at + TOPIC_ID_BYTES :] != b"\0":
-        return None
-    name = data[name_at:id_at].decode()
-    return kafka_records.Topic(name=name, topic_id=uuid_of(data[id_at : id_at + TOPIC_ID_BYTES]))
-
-
-def _by_schema(reader: Reader) -> Any:
-    frame, type_id, version = reader.uvarint(), reader.uvarint(), reader.uvarint()
-    if frame != FRAME_VERSION:
-        raise MalformedRecord(f"frame version {frame} is not known, only {FRAME_VERSION}")
-    shape = KAFKA_RECORDS.get(type_id)
-    if shape is None:
-        body = reader.take(len(reader.data) - reader.at)
-        return kafka_records.Unknown(type_id=type_id, version=version, body=body)
-    newest = _NEWEST_VERSIONS[type_id]
-    # The partition records have codecs of their own, by the first bytes of the value.
-    has_codec = shape in (kafka_records.Partition, kafka_records.PartitionChange)
-    if version > newest or has_codec:
-        # Ignoring it would let images diverge in silence: its writer relies on its meaning.
-        raise MalformedRecord(
-            f"version {version} of record type {type_id} is not known, only 0 to {newest}"
-        )
-    if shape is kafka_records.NoOp:
-        return _decode_own(reader) or kafka_records.NoOp()
-    return read_fields(reader, shape, version)
-
-
-def _decode_own(reader: Reader) -> Any:
-    """Decode the tagged fields of a NoOp: the record of ours, or None."""
-    found = None
-    for _ in range(reader.uvarint()):
-        tag = reader.uvarint()
-        shape = OWN_RECORDS.get(tag)
-        content = Reader(reader.take(reader.uvarint()))
-        if shape is None:
-            continue
-        if found is not None:
-            raise MalformedRecord(f"a second fact of ours is before byte {reader.at}")
-        name, version = shape.__name__, content.uvarint()
-        if version != PAYLOAD_VERSION:
-            raise MalformedRecord(
-                f"version {version} of {name} is not known, only {PAYLOAD_VERSION}"
-            )
-        found = read_fields(content, shape, version)
-        if content.at != len(content.data):
-            raise MalformedRecord(f"tag {tag} ({name}) is longer than its value")
-    return found
-
-
 def plan_bytes(topics: tuple[own_records.PlannedTopic, ...]) -> bytes:
-    """The `plan` of a `MovePart`. Packed by hand: planned partitions come by the hundred thousand.
-
-    The bytes are those of the schema of `PlannedTopic`.
-    """
-    out = bytearray()
-    put_uvarint(out, len(topics) + 1)
-    for topic in topics:
-        out += topic.topic_id.bytes
-        put_uvarint(out, len(topic.partitions) + 1)
-        for each in topic.partitions:
-            out += _NUMBER.pack(each.number)
-            out += packed_ids(each.target)
-            out += packed_ids(each.original)
-            out += _NO_TAGS
-        out += _NO_TAGS
-    return bytes(out)
+    """The `plan` of a `MovePart`."""
+    return _PLAN.pack(topics)
 
 
 def plan_of(plan: bytes) -> tuple[own_records.PlannedTopic, ...]:
     """Decode the output of `plan_bytes`. Raises MalformedRecord."""
-    reader = Reader(plan)
-    topics: tuple[own_records.PlannedTopic, ...] = _PLAN.read(reader)
-    if reader.at != len(plan):
-        raise MalformedRecord(f"the plan is over at byte {reader.at} of {len(plan)}")
+    topics: tuple[own_records.PlannedTopic, ...]
+    try:
+        topics, end = _PLAN.read(plan, 0)
+    except (IndexError, struct.error) as error:
+        raise MalformedRecord(f"the plan ends early, after {len(plan)} bytes") from error
+    if end != len(plan):
+        raise MalformedRecord(f"the plan is over at byte {end} of {len(plan)}")
     return topics
 
 

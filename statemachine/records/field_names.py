@@ -5,30 +5,13 @@ A field appears if the version of the record has it, and a tagged field only if 
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from msgspec import Struct
 
 from statemachine.records import kafka_records, own_records
 from statemachine.records.codec import KAFKA_RECORDS, plan_of
-from statemachine.records.partition_codec import FRAME_VERSION
-from statemachine.records.primitives import Field, MalformedRecord, Reader, schema_of
-
-
-class Frame(NamedTuple):
-    """The header before the body of a metadata record."""
-
-    type_id: int
-    version: int
-
-
-def frame_of(value: bytes) -> Frame:
-    """The frame of a record's value; raises `MalformedRecord` where there is none of Kafka's."""
-    reader = Reader(value)
-    frame = reader.uvarint()
-    if frame != FRAME_VERSION:
-        raise MalformedRecord(f"frame version {frame} is not known, only {FRAME_VERSION}")
-    return Frame(reader.uvarint(), reader.uvarint())
+from statemachine.records.primitives import Field, schema_of
 
 
 def as_kafka(record: kafka_records.Record, version: int) -> dict[str, Any]:

@@ -11,9 +11,8 @@ from struct import Struct
 from typing import Any, Final, NamedTuple, overload
 from uuid import UUID
 
-from statemachine.records.codec import CHANGE_HEAD_BYTES, TOPIC_ID_BYTES, encode
+from statemachine.records.codec import CHANGE_FRAMES, CHANGE_HEAD_BYTES, TOPIC_ID_BYTES, encode
 from statemachine.records.kafka_records import PartitionChange
-from statemachine.records.partition_codec import CHANGE_FRAMES
 from statemachine.records.primitives import uuid_of
 from statemachine.records.shapes import ID_BYTES, from_wire
 from statemachine.vocabulary import Replicas

@@ -13,7 +13,6 @@ from msgspec import Struct
 
 from statemachine.records.own_records import OurRecord
 from statemachine.records.primitives import (
-    DIRECTORIES,
     I8,
     I16,
     I32,
@@ -26,6 +25,7 @@ from statemachine.records.primitives import (
     Int32,
     Int64,
     Wire,
+    nullable,
 )
 from statemachine.vocabulary import (
     NO_MOVE,
@@ -123,7 +123,7 @@ class Partition(Struct, frozen=True, kw_only=True, gc=False):
     recovery: Annotated[int, I8, Wire(0, name="leaderRecoveryState")] = RECOVERED
     leader_epoch: Int32
     partition_epoch: Int32
-    directories: Annotated[Directories, DIRECTORIES, Wire(since=1)] = ()
+    directories: Annotated[Directories, Wire(since=1)] = ()
     elr: Annotated[Replicas, IDS, Wire(1, since=2, name="eligibleLeaderReplicas")] = ()
     last_known_elr: Annotated[Replicas, IDS, Wire(2, since=2)] = ()
     target: Annotated[Replicas, IDS, Wire(OURS_FROM)] = ()
@@ -157,14 +157,14 @@ class PartitionChange(Struct, frozen=True, kw_only=True, gc=False):
     partition_id: Int32
     topic_id: UUID
     isr: Annotated[Replicas | None, IDS, Wire(0)] = None
-    leader: Annotated[BrokerId | None, I32, Wire(1)] = None
+    leader: Annotated[BrokerId | None, nullable(I32, -2), Wire(1)] = None
     replicas: Annotated[Replicas | None, IDS, Wire(2)] = None
     removing: Annotated[Replicas | None, IDS, Wire(3, name="removingReplicas")] = None
     adding: Annotated[Replicas | None, IDS, Wire(4, name="addingReplicas")] = None
-    recovery: Annotated[int | None, I8, Wire(5, name="leaderRecoveryState")] = None
+    recovery: Annotated[int | None, nullable(I8, -1), Wire(5, name="leaderRecoveryState")] = None
     elr: Annotated[Replicas | None, IDS, Wire(6, 2, "eligibleLeaderReplicas")] = None
     last_known_elr: Annotated[Replicas | None, IDS, Wire(7, since=2)] = None
-    directories: Annotated[Directories | None, DIRECTORIES, Wire(8, since=1)] = None
+    directories: Annotated[Directories | None, Wire(8, since=1)] = None
     target: Annotated[Replicas | None, IDS, Wire(OURS_FROM)] = None
     original: Annotated[Replicas | None, IDS, Wire(OURS_FROM + 1)] = None
     base: Annotated[Replicas | None, IDS, Wire(OURS_FROM + 2)] = None

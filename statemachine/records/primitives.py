@@ -1,18 +1,23 @@
 """Schemas of flexible Kafka messages: a record class states each field once, with its encoding.
 
 A `Kind` is the pair of functions that encode and decode one value. It follows from the annotation
-of the field; `Annotated` adds the size of an integer and what `Wire` says. Reading trusts nothing:
-lengths are checked against the bytes that are there before anything is made of them.
+of the field; `Annotated` adds the size of an integer and what `Wire` says. A `Layout` encodes and
+decodes one version of a class. Reading trusts nothing: lengths are checked against the bytes that
+are there before anything is made of them. Where the bytes are over early, a reader may also raise
+`IndexError` or `struct.error`.
 """
 
 from collections.abc import Callable
 from functools import cache, lru_cache
+from operator import attrgetter
 from struct import Struct
+from types import NoneType
 from typing import Annotated, Any, Final, NamedTuple, TypeAlias, get_args, get_origin
 from uuid import UUID
 
 from msgspec import NODEFAULT
 from msgspec import Struct as Value
+from msgspec.structs import astuple
 from msgspec.structs import fields as fields_of_struct
 
 from statemachine.limits import UUIDS_REMEMBERED_MAX
@@ -20,47 +25,22 @@ from statemachine.limits import UUIDS_REMEMBERED_MAX
 UVARINT_BYTES_MAX: Final = 5
 """An unsigned varint holds 32 bits, seven to a byte."""
 
+_UVARINTS_REMEMBERED_MAX: Final = 256
+
+_SHORT: Final = 32
+"""Lists of ids shorter than this, which is all that occurs, are packed and unpacked in one call."""
+
 
 class MalformedRecord(ValueError):
     """The bytes are not a metadata record; the message says what is wrong with them and where."""
 
 
-class Reader:
-    """A position in the bytes of one record."""
-
-    __slots__ = ("at", "data")
-
-    def __init__(self, data: bytes, at: int = 0) -> None:
-        self.data = data
-        self.at = at
-
-    def take(self, size: int) -> bytes:
-        """The next `size` bytes."""
-        start = self.at
-        end = start + size
-        if end > len(self.data):
-            raise MalformedRecord(
-                f"{size} bytes are announced at byte {start}, {len(self.data) - start} are left"
-            )
-        self.at = end
-        return self.data[start:end]
-
-    def uvarint(self) -> int:
-        """The next unsigned varint."""
-        value = 0
-        for position in range(UVARINT_BYTES_MAX):
-            byte = self.take(1)[0]
-            value |= (byte & 0x7F) << (7 * position)
-            if byte < 0x80:
-                return value
-        raise MalformedRecord(f"the varint before byte {self.at} is longer than 32 bits")
-
-
 class Kind(NamedTuple):
     """The encoding of values of one field type."""
 
-    write: Callable[[bytearray, Any], None]
-    read: Callable[[Reader], Any]
+    pack: Callable[[Any], bytes]
+    read: Callable[[bytes, int], tuple[Any, int]]
+    """Returns the value whose bytes begin at an offset, None for null, and where they end."""
 
 
 class Wire(NamedTuple):
@@ -83,27 +63,55 @@ class Field(NamedTuple):
     since: int
     tag: int | None
     default: Any
-    """A tagged field that has its default is left out; one that is missing has it."""
+    """A tagged field that has its default is left out; one that is missing or null has it."""
+    is_nullable: bool
 
 
-def put_uvarint(out: bytearray, value: int) -> None:
-    """Append `value` as an unsigned varint."""
+@lru_cache(maxsize=_UVARINTS_REMEMBERED_MAX)
+def uvarint(value: int) -> bytes:
+    """Encode an unsigned varint."""
+    out = bytearray()
     while value > 0x7F:
         out.append(value & 0x7F | 0x80)
         value >>= 7
     out.append(value)
+    return bytes(out)
+
+
+def read_uvarint(data: bytes, at: int) -> tuple[int, int]:
+    """Return the unsigned varint that begins at `at`, and where it ends."""
+    value = data[at]
+    if value < 0x80:
+        return value, at + 1
+    value &= 0x7F
+    for position in range(1, UVARINT_BYTES_MAX):
+        byte = data[at + position]
+        if byte < 0x80:
+            return value | byte << 7 * position, at + position + 1
+        value |= (byte & 0x7F) << 7 * position
+    raise MalformedRecord(f"the varint before byte {at + UVARINT_BYTES_MAX} is longer than 32 bits")
+
+
+def _null(at: int) -> MalformedRecord:
+    return MalformedRecord(f"null before byte {at}, where the schema has no null")
+
+
+def _cut(data: bytes, at: int, size: int) -> bytes:
+    """Return the `size` bytes from `at` on."""
+    found = data[at : at + size]
+    if len(found) != size:
+        raise MalformedRecord(f"{size} bytes are announced at byte {at}, {len(found)} are left")
+    return found
 
 
 def _number(form: str) -> Kind:
     packer = Struct(form)
+    unpack_from, size = packer.unpack_from, packer.size
 
-    def write(out: bytearray, value: Any) -> None:
-        out += packer.pack(value)
+    def read(data: bytes, at: int) -> tuple[Any, int]:
+        return unpack_from(data, at)[0], at + size
 
-    def read(reader: Reader) -> Any:
-        return packer.unpack(reader.take(packer.size))[0]
-
-    return Kind(write, read)
+    return Kind(packer.pack, read)
 
 
 I8: Final = _number(">b")
@@ -115,122 +123,142 @@ F64: Final = _number(">d")
 BOOL: Final = _number(">?")
 
 
+def nullable(number: Kind, null: int) -> Kind:
+    """The same numbers, one of which stands for null."""
+
+    def read(data: bytes, at: int) -> tuple[int | None, int]:
+        value, end = number.read(data, at)
+        return None if value == null else value, end
+
+    return Kind(number.pack, read)
+
+
 @lru_cache(maxsize=UUIDS_REMEMBERED_MAX)
 def uuid_of(raw: bytes) -> UUID:
     """The id with these 16 bytes. The same few come again and again, and making one is slow."""
     return UUID(bytes=raw)
 
 
-def _put_uuid(out: bytearray, value: UUID) -> None:
-    out += value.bytes
+def _read_uuid(data: bytes, at: int) -> tuple[UUID, int]:
+    return uuid_of(_cut(data, at, 16)), at + 16
 
 
-def _take_uuid(reader: Reader) -> UUID:
-    return uuid_of(reader.take(16))
+def _pack_bytes(value: bytes | None) -> bytes:
+    return b"\0" if value is None else uvarint(len(value) + 1) + value
 
 
-UUID_KIND: Final = Kind(_put_uuid, _take_uuid)
+def _read_bytes(data: bytes, at: int) -> tuple[bytes | None, int]:
+    size, at = read_uvarint(data, at)
+    return (_cut(data, at, size - 1), at + size - 1) if size else (None, at)
 
 
-def _put_bytes(out: bytearray, value: bytes | None) -> None:
-    if value is None:
-        out.append(0)
-        return
-    put_uvarint(out, len(value) + 1)
-    out += value
+def _pack_string(value: str | None) -> bytes:
+    return b"\0" if value is None else _pack_bytes(value.encode())
 
 
-def _take_nullable_bytes(reader: Reader) -> bytes | None:
-    size = reader.uvarint() - 1
-    return None if size < 0 else reader.take(size)
+def _read_string(data: bytes, at: int) -> tuple[str | None, int]:
+    raw, at = _read_bytes(data, at)
+    return None if raw is None else raw.decode(), at
 
 
-def _take_bytes(reader: Reader) -> bytes:
-    value = _take_nullable_bytes(reader)
-    if value is None:
-        raise MalformedRecord(f"null before byte {reader.at}, where the schema has no null")
-    return value
-
-
-def _put_string(out: bytearray, value: str | None) -> None:
-    _put_bytes(out, None if value is None else value.encode())
-
-
-def _take_string(reader: Reader) -> str:
-    return _take_bytes(reader).decode()
-
-
-def _take_nullable_string(reader: Reader) -> str | None:
-    raw = _take_nullable_bytes(reader)
-    return None if raw is None else raw.decode()
-
-
-BYTES: Final = Kind(_put_bytes, _take_bytes)
-STRING: Final = Kind(_put_string, _take_string)
-NULLABLE_STRING: Final = Kind(_put_string, _take_nullable_string)
+UUID_KIND: Final = Kind(attrgetter("bytes"), _read_uuid)
+BYTES: Final = Kind(_pack_bytes, _read_bytes)
+STRING: Final = Kind(_pack_string, _read_string)
 
 
 def array(item: Kind) -> Kind:
     """A compact array of `item`, as a tuple."""
 
-    def write(out: bytearray, values: tuple[Any, ...]) -> None:
-        put_uvarint(out, len(values) + 1)
-        for value in values:
-            item.write(out, value)
+    def pack(values: tuple[Any, ...]) -> bytes:
+        return uvarint(len(values) + 1) + b"".join([item.pack(value) for value in values])
 
-    def read(reader: Reader) -> tuple[Any, ...]:
-        count = reader.uvarint() - 1
-        if count < 0:
-            raise MalformedRecord(f"null before byte {reader.at}, where the schema has no null")
+    def read(data: bytes, at: int) -> tuple[tuple[Any, ...] | None, int]:
+        size, at = read_uvarint(data, at)
+        if not size:
+            return None, at
         # Nothing is shorter than a byte: a count beyond what is left would only cost memory.
-        if count > len(reader.data) - reader.at:
-            raise MalformedRecord(f"{count} items are announced before byte {reader.at}, too many")
-        return tuple(item.read(reader) for _ in range(count))
+        if size - 1 > len(data) - at:
+            raise MalformedRecord(f"{size - 1} items are announced before byte {at}, too many")
+        found = []
+        for _ in range(size - 1):
+            value, at = item.read(data, at)
+            if value is None:
+                raise _null(at)
+            found.append(value)
+        return tuple(found), at
 
-    return Kind(write, read)
+    return Kind(pack, read)
 
 
-def structure(shape: type[Value]) -> Kind:
-    """A nested structure whose fields exist in every version."""
+_SHORT_IDS: Final = tuple(Struct(f">B{count}i") for count in range(_SHORT))
 
-    def write(out: bytearray, value: Any) -> None:
-        write_fields(out, value, version=0)
 
-    def read(reader: Reader) -> Any:
-        return read_fields(reader, shape, version=0)
+def _pack_ids(ids: tuple[int, ...]) -> bytes:
+    count = len(ids)
+    if count < _SHORT:
+        return _SHORT_IDS[count].pack(count + 1, *ids)
+    return uvarint(count + 1) + Struct(f">{count}i").pack(*ids)
 
-    return Kind(write, read)
+
+def _read_ids(data: bytes, at: int) -> tuple[tuple[int, ...] | None, int]:
+    first = data[at]
+    if 0 < first <= _SHORT:
+        form = _SHORT_IDS[first - 1]
+        return form.unpack_from(data, at)[1:], at + form.size
+    size, at = read_uvarint(data, at)
+    if not size:
+        return None, at
+    raw = _cut(data, at, 4 * (size - 1))
+    return Struct(f">{size - 1}i").unpack(raw), at + len(raw)
+
+
+@lru_cache(maxsize=UUIDS_REMEMBERED_MAX)
+def _uuids_of(raw: bytes) -> tuple[UUID, ...]:
+    return tuple([uuid_of(raw[at : at + 16]) for at in range(0, len(raw), 16)])
+
+
+def _read_uuids(data: bytes, at: int) -> tuple[tuple[UUID, ...] | None, int]:
+    size, at = read_uvarint(data, at)
+    if not size:
+        return None, at
+    raw = _cut(data, at, 16 * (size - 1))
+    return _uuids_of(raw), at + len(raw)
 
 
 Int8: TypeAlias = Annotated[int, I8]
 Int16: TypeAlias = Annotated[int, I16]
 Int32: TypeAlias = Annotated[int, I32]
 Int64: TypeAlias = Annotated[int, I64]
-IDS: Final = array(I32)
+IDS: Final = Kind(_pack_ids, _read_ids)
+"""As `array(I32)`, in a fraction of the time."""
 Ids: TypeAlias = Annotated[tuple[int, ...], IDS]
-DIRECTORIES: Final = array(UUID_KIND)
 
 _KINDS: Final[dict[Any, Kind]] = {
     bool: BOOL,
     float: F64,
     str: STRING,
-    str | None: NULLABLE_STRING,
     bytes: BYTES,
     UUID: UUID_KIND,
+    # As `array(UUID_KIND)`, in a fraction of the time.
+    tuple[UUID, ...]: Kind(array(UUID_KIND).pack, _read_uuids),
 }
 
 
 @cache
 def kind_of(annotation: Any) -> Kind:
     """The encoding of a field with this annotation."""
+    if annotation in _KINDS:
+        return _KINDS[annotation]
     if get_origin(annotation) is Annotated:
         plain, *extras = get_args(annotation)
         return next((each for each in extras if isinstance(each, Kind)), None) or kind_of(plain)
     if get_origin(annotation) is tuple:
         return array(kind_of(get_args(annotation)[0]))
-    if isinstance(annotation, type) and issubclass(annotation, Value):
-        return structure(annotation)
-    return _KINDS[annotation]
+    if NoneType in get_args(annotation):
+        return kind_of(get_args(annotation)[0])
+    # A nested structure, whose fields exist in every version.
+    nested = layout(annotation, 0)
+    return Kind(nested.pack, nested.read)
 
 
 @cache
@@ -238,58 +266,96 @@ def schema_of(shape: type[Value]) -> tuple[Field, ...]:
     """The fields of a record or nested structure, in order."""
     found = []
     for each in fields_of_struct(shape):
-        wire = next((extra for extra in get_args(each.type) if isinstance(extra, Wire)), Wire())
+        is_annotated = get_origin(each.type) is Annotated
+        plain, *extras = get_args(each.type) if is_annotated else (each.type,)
+        wire = next((extra for extra in extras if isinstance(extra, Wire)), Wire())
         first, *others = each.name.split("_")
-        name = wire.name or first + "".join(word.capitalize() for word in others)
-        default = None if each.default is NODEFAULT else each.default
-        kind = kind_of(each.type)
-        found.append(Field(each.name, name, kind, wire.since, wire.tag, default))
+        found.append(
+            Field(
+                attribute=each.name,
+                name=wire.name or first + "".join(word.capitalize() for word in others),
+                kind=kind_of(each.type),
+                since=wire.since,
+                tag=wire.tag,
+                default=None if each.default is NODEFAULT else each.default,
+                is_nullable=NoneType in get_args(plain),
+            )
+        )
     return tuple(found)
 
 
-def write_fields(out: bytearray, value: Value, version: int) -> None:
-    """Append the fields that `version` has: in order, then the tagged ones that say something.
+class Layout:
+    """The layout of one version of a record or nested structure: fields in order, then tags."""
 
-    A value that only a newer version can carry is a mistake of ours: it would be lost.
-    """
-    tagged: list[tuple[int, bytes]] = []
-    for field in schema_of(type(value)):
-        content = getattr(value, field.attribute)
-        if field.since > version:
-            assert content == field.default, (
-                f"version {version} of {value} cannot carry {field.attribute}"
+    def __init__(self, shape: type[Value], version: int) -> None:
+        self._shape = shape
+        self._version = version
+        fields = list(enumerate(schema_of(shape)))
+        self._later = [(place, field) for place, field in fields if field.since > version]
+        present = [(place, field) for place, field in fields if field.since <= version]
+        plain = [(place, field) for place, field in present if field.tag is None]
+        self._packers = [(place, field.kind.pack) for place, field in plain]
+        self._readers = [
+            (field.attribute, field.kind.read, field.is_nullable) for _, field in plain
+        ]
+        self._tagged = [
+            (place, uvarint(field.tag), field.kind.pack, field.default)
+            for place, field in sorted(present, key=lambda each: each[1].tag or 0)
+            if field.tag is not None
+        ]
+        # A tag means the same in every version.
+        self._by_tag = {field.tag: (field.attribute, field.kind.read) for _, field in fields}
+
+    def pack(self, value: Value) -> bytes:
+        """Encode the fields that this version has, and of the tagged ones those that are set.
+
+        A value that only a newer version can carry is a mistake of ours: it would be lost.
+        """
+        contents = astuple(value)
+        for place, field in self._later:
+            assert contents[place] == field.default, (
+                f"version {self._version} of {value} cannot carry {field.attribute}"
             )
-        elif field.tag is None:
-            field.kind.write(out, content)
-        elif content != field.default:
-            body = bytearray()
-            field.kind.write(body, content)
-            tagged.append((field.tag, bytes(body)))
-    put_uvarint(out, len(tagged))
-    for tag, content in sorted(tagged):
-        put_uvarint(out, tag)
-        put_uvarint(out, len(content))
-        out += content
+        parts = [pack(contents[place]) for place, pack in self._packers]
+        tags = [
+            (tag, pack(contents[place]))
+            for place, tag, pack, default in self._tagged
+            if contents[place] != default
+        ]
+        parts.append(uvarint(len(tags)))
+        for tag, content in tags:
+            parts += (tag, uvarint(len(content)), content)
+        return b"".join(parts)
+
+    def read(self, data: bytes, at: int) -> tuple[Any, int]:
+        """Decode the value whose bytes begin at `at`, and return where it ends.
+
+        Tags that the schema lacks are skipped.
+        """
+        values: dict[str, Any] = {}
+        for name, read, is_nullable in self._readers:
+            value, at = read(data, at)
+            if value is None and not is_nullable:
+                raise _null(at)
+            values[name] = value
+        count, at = read_uvarint(data, at)
+        for _ in range(count):
+            tag, at = read_uvarint(data, at)
+            size, at = read_uvarint(data, at)
+            end = at + size
+            known = self._by_tag.get(tag)
+            if known is not None:
+                name, read = known
+                value, at = read(data, at)
+                if at != end:
+                    raise MalformedRecord(f"tag {tag} ({name}) is not as long as its value")
+                if value is not None:
+                    values[name] = value
+            at = end
+        return self._shape(**values), at
 
 
-def read_fields(reader: Reader, shape: type[Value], version: int) -> Any:
-    """The value with the fields that `version` has. Tags that the schema lacks are skipped."""
-    values: dict[str, Any] = {}
-    tagged: dict[int, Field] = {}
-    for field in schema_of(shape):
-        if field.since > version:
-            continue
-        if field.tag is None:
-            values[field.attribute] = field.kind.read(reader)
-        else:
-            tagged[field.tag] = field
-    for _ in range(reader.uvarint()):
-        tag = reader.uvarint()
-        content = Reader(reader.take(reader.uvarint()))
-        known = tagged.get(tag)
-        if known is None:
-            continue
-        values[known.attribute] = known.kind.read(content)
-        if content.at != len(content.data):
-            raise MalformedRecord(f"tag {tag} ({known.attribute}) is longer than its value")
-    return shape(**values)
+@cache
+def layout(shape: type[Value], version: int) -> Layout:
+    """The layout of a record or nested structure in this version."""
+    return Layout(shape, version)

@@ -2,7 +2,7 @@
 
 Most records of a snapshot say an ordinary partition, and those with equally many replicas in ISRs
 of one size are laid out alike. What all of them have at one place is then one slice of their bytes.
-The layout is that of `partition_codec`, which says the same of any partition.
+The layout is that of `codec`, which encodes any partition.
 """
 
 from array import array
@@ -12,7 +12,7 @@ from itertools import chain
 from struct import Struct
 from typing import Final, NamedTuple
 
-from statemachine.records.partition_codec import PARTITION_FRAMES
+from statemachine.records.codec import PARTITION_FRAMES
 from statemachine.vocabulary import BrokerId, Replicas
 
 ID_BYTES: Final = 4

@@ -41,7 +41,8 @@ from statemachine.features.features import FEATURES, KRAFT_VERSION
 from statemachine.image.image import Image
 from statemachine.image.snapshot import load
 from statemachine.records import codec, kafka_records
-from statemachine.records.field_names import TYPE_NAMES, frame_of
+from statemachine.records.codec import frame_of
+from statemachine.records.field_names import TYPE_NAMES
 from statemachine.records.primitives import MalformedRecord
 from statemachine.replay import replay
 

@@ -79,7 +79,7 @@ def test_a_record_of_an_unknown_type_is_shown_by_its_number_and_bytes(tmp_path: 
         (bytes((1, 2, 9)), "TOPIC_RECORD", "version 9 of record type 2 is not known, only 0 to 0"),
         (bytes((1, 2, 0, 40)), "TOPIC_RECORD", "39 bytes are announced at byte 4, 0 are left"),
         (b"\x07hello", "no metadata record", "frame version 7 is not known, only 1"),
-        (b"", "no metadata record", "1 bytes are announced at byte 0, 0 are left"),
+        (b"", "no metadata record", "the record ends early, after 0 bytes"),
     ],
 )
 def test_a_record_that_is_not_understood_is_shown_as_bytes_and_the_rest_too(

@@ -93,10 +93,10 @@ def test_a_tag_that_is_not_known_is_skipped_in_the_fact_and_beside_it() -> None:
 @pytest.mark.parametrize(
     ("body", "reason"),
     [
-        (b"\x01" + TAGGED + b"\x00", "0 are left"),
-        (b"\x01" + TAGGED + b"\x02\x00\x00", "8 bytes are announced"),
+        (b"\x01" + TAGGED + b"\x00", "ends early"),
+        (b"\x01" + TAGGED + b"\x02\x00\x00", "ends early"),
         (b"\x02\x94\x4e\x0a" + bytes(10) + b"\x94\x4e\x0a" + bytes(10), "a second fact"),
-        (b"\x01\x94\x4e\x0b" + bytes(11), "tag 10004 (MovesForgotten) is longer"),
+        (b"\x01\x94\x4e\x0b" + bytes(11), "tag 10004 (MovesForgotten) is not as long"),
     ],
 )
 def test_bytes_that_are_no_fact_are_refused_with_the_reason(body: bytes, reason: str) -> None:
@@ -106,7 +106,7 @@ def test_bytes_that_are_no_fact_are_refused_with_the_reason(body: bytes, reason:
 
 
 def test_a_plan_that_is_none_is_refused_with_the_reason() -> None:
-    for plan, reason in ((b"", "0 are left"), (b"\x01\x00", "over at byte 1 of 2")):
+    for plan, reason in ((b"", "ends early"), (b"\x01\x00", "over at byte 1 of 2")):
         with pytest.raises(MalformedRecord, match=reason):
             plan_of(plan)
 
