@@ -35,7 +35,7 @@ from statemachine.limits import (
     LEAVING_PARTITIONS_MAX,
 )
 from statemachine.partitions.registration import PartitionRegistration as PartitionValue
-from statemachine.records.codec import BatchEncoder, encode
+from statemachine.records.codec import encode
 from statemachine.records.isr_changes import IsrChanges, encode_isrs
 from statemachine.records.kafka_records import (
     BeginTransaction,
@@ -151,10 +151,9 @@ def _written(records: Sequence[Record], level: int) -> Slices[tuple[list[bytes],
             values += encode_isrs(some, level)
             yield _WRITTEN_TOGETHER_US * len(some.numbers)
         return values, False
-    write = BatchEncoder(level).encode
     has_broker = False
     for each in records:
-        values.append(write(each))
+        values.append(encode(each, level))
         has_broker = has_broker or isinstance(each, RegisterBroker)
         if not len(values) % _ENCODED_AT_ONCE:
             yield _ENCODED_AT_ONCE * _ENCODED_US

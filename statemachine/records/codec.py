@@ -14,11 +14,9 @@ import struct
 from collections.abc import Callable
 from functools import lru_cache
 from operator import attrgetter
-from typing import Any, Final, NamedTuple, TypeAlias, get_args
-from uuid import UUID
+from typing import Any, Final, NamedTuple, get_args
 
 from msgspec import Struct
-from msgspec.structs import astuple
 
 from statemachine.limits import CHANGES_REMEMBERED_MAX
 from statemachine.records import kafka_records, own_records
@@ -30,7 +28,7 @@ from statemachine.records.primitives import (
     schema_of,
     uvarint,
 )
-from statemachine.vocabulary import Replicas
+from statemachine.vocabulary import Directories
 
 OWN_RECORDS: Final[dict[int, type[Struct]]] = {
     shape.TAG: shape for shape in get_args(own_records.OurRecord)
@@ -77,9 +75,37 @@ CHANGE_HEAD_BYTES: Final = _FRAME_BYTES + _NUMBER.size + TOPIC_ID_BYTES
 """Of a PartitionChange: its frame, and the number and the topic of the partition it is about."""
 _REMEMBERED_BYTES_MAX: Final = 384
 """A change of six replicas with their directories, that begins a step of a move, has 180."""
-_ISR_END: Final = kafka_records.PartitionChange.__struct_fields__.index("isr") + 1
-_NOTHING_ELSE: Final = (None,) * (len(kafka_records.PartitionChange.__struct_fields__) - _ISR_END)
 _NO_PARTITION: Final = bytes(CHANGE_HEAD_BYTES - _FRAME_BYTES)
+_HEAD: Final = struct.Struct(f">{_FRAME_BYTES}si16s")
+"""Frame, number and topic, with which the values of both kinds of partition records begin."""
+
+assert _HEAD.size == CHANGE_HEAD_BYTES
+
+_COMPARED: Final = frozenset({"partition_id", "topic_id", "directories"})
+"""Fields that are not looked up. Directory ids are slow to hash: they are compared instead."""
+
+
+def _content_getter(shape: type[Struct]) -> Callable[[Any], Any]:
+    return attrgetter(*(name for name in shape.__struct_fields__ if name not in _COMPARED))
+
+
+class _PartitionMemo(NamedTuple):
+    """The encoded contents of one version of Partition or PartitionChange."""
+
+    frame: bytes
+    content: Callable[[Any], Any]
+    """Returns the fields that are looked up."""
+    encoded: dict[Any, tuple[Directories | None, bytes]]
+    """By content: the directories, and the bytes behind number and topic."""
+
+
+_MEMOS: Final[dict[type, list[_PartitionMemo]]] = {
+    shape: [_PartitionMemo(frame, _content_getter(shape), {}) for frame in frames]
+    for shape, frames in (
+        (kafka_records.PartitionChange, CHANGE_FRAMES),
+        (kafka_records.Partition, PARTITION_FRAMES),
+    )
+}
 
 
 class Frame(NamedTuple):
@@ -91,10 +117,9 @@ class Frame(NamedTuple):
 
 def encode(record: kafka_records.Record, level: int) -> bytes:
     """The value of a log record that says `record`, as this level of metadata.version has it."""
-    if isinstance(record, kafka_records.PartitionChange) and _changes_isr_only(record):
-        frame = CHANGE_FRAMES[partition_version(level)]
-        head = _HEAD.pack(frame, record.partition_id, record.topic_id.bytes)
-        return head + _isr_change(record.isr)
+    memos = _MEMOS.get(type(record))
+    if memos is not None:
+        return _encode_partition(record, memos[partition_version(level)])
     if isinstance(record, kafka_records.Unknown):
         header = (FRAME_VERSION, record.type_id, record.version)
         return b"".join(map(uvarint, header)) + record.body
@@ -104,22 +129,22 @@ def encode(record: kafka_records.Record, level: int) -> bytes:
     return frame + _LAYOUTS[frame].pack(record)
 
 
-def _changes_isr_only(change: kafka_records.PartitionChange) -> bool:
-    return change.isr is not None and astuple(change)[_ISR_END:] == _NOTHING_ELSE
-
-
-@lru_cache(maxsize=CHANGES_REMEMBERED_MAX)
-def _isr_change(isr: Replicas | None) -> bytes:
-    """Encode what follows number and topic in a change of the ISR alone, as most changes are."""
-    change = kafka_records.PartitionChange(partition_id=0, topic_id=UUID(int=0), isr=isr)
-    return _CHANGE.pack(change)[CHANGE_HEAD_BYTES - _FRAME_BYTES :]
+def _encode_partition(record: Any, memo: _PartitionMemo) -> bytes:
+    """Encode a record of a partition: of a thousand most differ only in number and topic."""
+    frame, content_of, encoded = memo
+    content = content_of(record)
+    known = encoded.get(content)
+    if known is None or known[0] != record.directories:
+        if len(encoded) >= CHANGES_REMEMBERED_MAX:
+            encoded.clear()
+        rest = _LAYOUTS[frame].pack(record)[len(_NO_PARTITION) :]
+        encoded[content] = known = record.directories, rest
+    return _HEAD.pack(frame, record.partition_id, record.topic_id.bytes) + known[1]
 
 
 def _version(record: kafka_records.Record, level: int) -> int:
     """Return the version to write at this level of metadata.version."""
     match record:
-        case kafka_records.PartitionChange() | kafka_records.Partition():
-            return partition_version(level)
         case kafka_records.RegisterBroker():
             return 3 if level >= 17 else 2 if level >= 8 else 1 if level >= 7 else 0
         case kafka_records.BrokerRegistrationChange():
@@ -273,59 +298,3 @@ def plan_of(plan: bytes) -> tuple[own_records.PlannedTopic, ...]:
 
 
 _PLAN: Final = kind_of(tuple[own_records.PlannedTopic, ...])
-
-_HEAD: Final = struct.Struct(f">{_FRAME_BYTES}si16s")
-"""Frame, number and topic, with which the values of both kinds of partition records begin."""
-
-assert _HEAD.size == CHANGE_HEAD_BYTES
-
-_APART: Final = frozenset({"partition_id", "topic_id", "directories"})
-"""Fields that are not looked up. Directory ids are slow to hash: they are compared instead."""
-
-
-def _content_getter(shape: type[Struct]) -> Callable[[Any], Any]:
-    return attrgetter(*(name for name in shape.__struct_fields__ if name not in _APART))
-
-
-_CONTENTS: Final = {
-    shape: _content_getter(shape)
-    for shape in (kafka_records.Partition, kafka_records.PartitionChange)
-}
-
-_Known: TypeAlias = tuple[Any, bytes, bytes]
-"""Directories, and the bytes before and after number and topic."""
-
-
-class BatchEncoder:
-    """Encodes the records of one decision, each as `encode` does; repeated parts only once.
-
-    Of a thousand changes most differ only in their partition, which stands at the beginning of the
-    value. The rest is remembered for the duration of the decision.
-    """
-
-    __slots__ = ("_known", "_level", "_raw_id", "_topic_id")
-
-    def __init__(self, level: int) -> None:
-        self._level = level
-        self._known: dict[type, dict[Any, _Known]] = {shape: {} for shape in _CONTENTS}
-        self._topic_id: UUID | None = None
-        self._raw_id = b""
-
-    def encode(self, record: kafka_records.Record) -> bytes:
-        """Encode one record."""
-        if not isinstance(record, (kafka_records.PartitionChange, kafka_records.Partition)):
-            return encode(record, self._level)
-        shape = type(record)
-        content, known_of = _CONTENTS[shape](record), self._known[shape]
-        known = known_of.get(content)
-        if known is None or known[0] != record.directories:
-            value = encode(record, self._level)
-            known_of[content] = (
-                record.directories,
-                value[:_FRAME_BYTES],
-                value[CHANGE_HEAD_BYTES:],
-            )
-            return value
-        if record.topic_id is not self._topic_id:
-            self._topic_id, self._raw_id = record.topic_id, record.topic_id.bytes
-        return _HEAD.pack(known[1], record.partition_id, self._raw_id) + known[2]
