@@ -67,8 +67,7 @@ class TopicDescription:
         return len(self.partitions[0].replicas) if self.partitions else 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reassignment(OngoingReassignment):
+class Reassignment(OngoingReassignment, frozen=True, kw_only=True, array_like=True):
     """A partition under reassignment; what a node does not say has its default."""
 
     @property

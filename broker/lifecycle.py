@@ -25,8 +25,8 @@ from broker.limits import (
 )
 from quorum.protocol import codec
 from quorum.protocol.apis import ApiKey
-from quorum.protocol.copy_reports import with_reports
 from quorum.protocol.errors import ErrorCode
+from quorum.protocol.extension import Extension, with_extension
 from quorum.transport.controller_channel import (
     Backoff,
     NoActiveController,
@@ -320,7 +320,10 @@ class BrokerLifecycleManager:
                 want_fence=want_fence,
                 want_shut_down=want_shut_down,
             )
-            return with_reports(heartbeat, reports)
+            if not reports:
+                return heartbeat
+            schema = codec.request_schema(ApiKey.BROKER_HEARTBEAT, version)
+            return with_extension(schema, heartbeat, Extension.with_details(reports))
 
         return await self._controllers.send(
             ApiKey.BROKER_HEARTBEAT, body, timeout_ms=self._config.session_timeout_ms // 2

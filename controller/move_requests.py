@@ -4,8 +4,6 @@ The state machine carries out a request with a key once (`statemachine.reassignm
 """
 
 import secrets
-from collections.abc import Sequence
-from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Final
 
@@ -21,6 +19,7 @@ from statemachine.commands import (
 )
 from statemachine.errors import Error, Refusal
 from statemachine.limits import FINGERPRINT_BYTES_MAX, KEY_CHARACTERS_MAX
+from statemachine.vocabulary import Replicas
 
 NAME_CHARACTERS_MAX: Final = 255
 _FINGERPRINT_BYTES: Final = 16
@@ -30,7 +29,7 @@ assert _FINGERPRINT_BYTES <= FINGERPRINT_BYTES_MAX
 
 
 class MoveOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Fields of a move that our clients add to Kafka's request (AlterPartitionReassignments)."""
+    """The extension of AlterPartitionReassignments: what our clients say of a move."""
 
     command: AlterReassignments
     """Without its partitions, which are those of Kafka's request, unless it is a dry run."""
@@ -38,8 +37,7 @@ class MoveOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """The idempotency key."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OngoingReassignment:
+class OngoingReassignment(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     """A partition under reassignment (KIP-455); of the first ones in a list also the progress.
 
     Controllers of Kafka's say no more of it than its replicas.
@@ -47,10 +45,10 @@ class OngoingReassignment:
 
     topic: str
     partition: int
-    replicas: Sequence[int]
-    adding: Sequence[int]
-    removing: Sequence[int]
-    target: Sequence[int] = ()
+    replicas: Replicas
+    adding: Replicas
+    removing: Replicas
+    target: Replicas = ()
     """The replicas in the end, in order; empty if the node does not say."""
     move_id: int = 0
     """The move that it belongs to; 0 for none."""
@@ -61,25 +59,12 @@ class OngoingReassignment:
     reason: str | None = None
     """The reason why it waits, as a word for programs."""
     detail: str = ""
-    reason_brokers: Sequence[int] = ()
+    reason_brokers: Replicas = ()
     since_ms: int = 0
     """0 if nobody noted it."""
     bytes_left: int = UNKNOWN
     """To be copied for this step, as brokers report."""
     bytes_per_s: int = UNKNOWN
-
-
-def encode_options(options: MoveOptions) -> bytes:
-    """Encode the options for the field of the request."""
-    return msgspec.msgpack.encode(options)
-
-
-def decode_options(field: bytes) -> MoveOptions | Refusal:
-    """Decode the field of the request, or return the reason to refuse it."""
-    try:
-        return msgspec.msgpack.decode(field, type=MoveOptions)
-    except (msgspec.DecodeError, RecursionError) as error:
-        return Refusal(Error.INVALID_REQUEST, f"the options of the move cannot be read: {error}")
 
 
 def refusal_of(name: str, key: str) -> Refusal | None:

@@ -3,10 +3,12 @@
 Times are wall-clock milliseconds of the leader.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
+
+from msgspec import Struct
 
 from quorum.transport.address import Address
 
@@ -14,8 +16,7 @@ UNKNOWN: Final = -1
 """A time, an offset or a lag that is not known."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReplicaInfo:
+class ReplicaInfo(Struct, frozen=True, kw_only=True):
     """One replica of the metadata log as the leader last heard of it."""
 
     id: int
@@ -25,22 +26,22 @@ class ReplicaInfo:
     last_caught_up_ms: int = UNKNOWN
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QuorumDescription:
+class QuorumDescription(Struct, frozen=True, kw_only=True):
     """Leader, voters and observers; `target_voters` is None if no change is wanted."""
 
     cluster_id: str | None
     leader_id: int
     leader_epoch: int
     high_watermark: int
-    voters: Sequence[ReplicaInfo]
-    observers: Sequence[ReplicaInfo]
-    addresses: Mapping[int, Sequence[tuple[str, Address]]]
+    voters: tuple[ReplicaInfo, ...]
+    observers: tuple[ReplicaInfo, ...]
+    addresses: Mapping[int, tuple[tuple[str, Address], ...]]
     """Listeners of each replica by its id: name and address."""
-    target_voters: Sequence[int] | None = None
+    target_voters: tuple[int, ...] | None = None
+    """Only our controllers say this and what follows."""
     waits_for: str | None = None
     """The condition that a change of the voters waits for."""
-    full_disks: Sequence[int] = ()
+    full_disks: tuple[int, ...] = ()
     """Nodes without room on their disks. A node knows only its own disk: this is the leader, or, in
     a stale description, the node that answers."""
 

@@ -138,16 +138,16 @@ class Service:
                 raise self._not_active(UNPROVED[outcome])
         node = self.quorum.node
         replicas, target = node.replicas(), node.target_voters
-        voters = [self._replica(each) for each in replicas if each.voter]
+        voters = tuple([self._replica(each) for each in replicas if each.voter])
         return QuorumDescription(
             cluster_id=self.cluster_id or "",
             leader_id=NO_LEADER if node.leader is None else node.leader,
             leader_epoch=node.epoch,
             high_watermark=node.high_watermark or 0,
-            voters=voters or [self._unheard(each) for each in node.voters],
-            observers=[self._replica(each) for each in replicas if not each.voter],
+            voters=voters or tuple([self._unheard(each) for each in node.voters]),
+            observers=tuple([self._replica(each) for each in replicas if not each.voter]),
             addresses=self._listeners(),
-            target_voters=None if target is None else [each.id for each in target],
+            target_voters=None if target is None else tuple([each.id for each in target]),
             waits_for=None if node.voter_change_wait is None else str(node.voter_change_wait),
             full_disks=() if self.quorum.replica.has_room else (node.me.id,),
         )

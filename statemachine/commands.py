@@ -126,7 +126,7 @@ class PartitionsAltered(Result, frozen=True, kw_only=True, gc=False):
     partitions: tuple[PartitionAltered, ...] = ()
 
 
-class ReassignmentAltered(Result, frozen=True, kw_only=True, gc=False):
+class ReassignmentAltered(Result, frozen=True, kw_only=True, gc=False, array_like=True):
     """One part of AlterReassignments; `replicas` are those that the partition now has."""
 
     topic: str

@@ -94,6 +94,9 @@ in pieces of a few milliseconds.
 COPY_REPORT_KEPT_MS: Final = 10_000
 """How long what a broker says of a copy is taken for true; it says so again every two seconds."""
 
+COPY_REPORTS_MAX: Final = 1_000
+"""Replicas in one report of a broker."""
+
 COPY_REPORTS_PER_BROKER_MAX: Final = 10_000
 """Replicas of one broker of which is kept what it has said last: some 2 MB."""
 

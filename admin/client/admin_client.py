@@ -38,7 +38,7 @@ from quorum.core.reconfiguration import NOT_DONE
 from quorum.core.vocabulary import NO_DIRECTORY, ReplicaKey, uuid_to_text
 from quorum.protocol.apis import ApiKey
 from quorum.protocol.errors import ErrorCode
-from quorum.protocol.extension_tags import Consistency
+from quorum.protocol.extension import Consistency, Extension
 from quorum.transport.address import Address
 from statemachine.commands import ConfigOperation, UpgradeType
 from statemachine.vocabulary import TOPIC_RESOURCE
@@ -413,7 +413,8 @@ class AdminClient:
 
 
 def _fit(question: Question, *, stale: bool) -> Question:
-    return replace(question, wanted=Consistency.STALE if stale else Consistency.LINEARIZABLE)
+    consistency = Consistency.STALE if stale else Consistency.LINEARIZABLE
+    return replace(question, extension=Extension(consistency=consistency))
 
 
 def _of_voters(response: Any) -> Verdict:

@@ -16,7 +16,7 @@ from admin.faults import Incompatible, Refused, Unreachable, explained
 from quorum.core.vocabulary import NO_REPLICA
 from quorum.protocol.apis import ApiKey
 from quorum.protocol.errors import ErrorCode
-from quorum.protocol.extension_tags import Consistency
+from quorum.protocol.extension import Extension
 from quorum.transport.address import Address
 
 ATTEMPT_MS: Final = 2_000
@@ -114,8 +114,8 @@ class Question:
     may have made it."""
     look: str | None = None
     """Of a change: the command that shows whether it was made."""
-    wanted: Consistency | None = None
-    """The consistency of the answer; None is the usual one of the request."""
+    extension: Extension | None = None
+    """Our part of the request."""
     asks_who_leads: bool = False
     """True if the absence of a leader is an answer, as soon as no node knows one."""
 
@@ -195,7 +195,11 @@ class Asker:
             attempt_ms = min(left_ms, self._attempt_ms(attempt, left_ms))
             try:
                 response = await self._channels.read(
-                    address, question.api_key, question.fill, question.wanted, timeout_ms=attempt_ms
+                    address,
+                    question.api_key,
+                    question.fill,
+                    question.extension,
+                    timeout_ms=attempt_ms,
                 )
             except NoResponse as error:
                 repeated = repeated or error.may_be_done

@@ -15,7 +15,7 @@ from admin.faults import Incompatible
 from quorum.clocks import monotonic_ms
 from quorum.protocol.apis import ApiKey
 from quorum.protocol.codec import build, encode_request_body, request_schema
-from quorum.protocol.extension_tags import Consistency, offset_of, with_consistency, with_patience
+from quorum.protocol.extension import Extension, details_of, extension_of, with_extension
 from quorum.protocol.malformed import Malformed
 from quorum.transport.address import Address
 from quorum.transport.channel import Channel
@@ -25,7 +25,7 @@ from quorum.transport.sweeper import Sweeper
 T = TypeVar("T")
 
 _TIMELESS_CHANGES: Final = frozenset({ApiKey.REMOVE_RAFT_VOTER})
-"""Changes without a field for the time-out: a tag tells it, so that the node gives up in time."""
+"""Changes without a field for the time-out: the extension has it, and the node gives up in time."""
 
 
 class NoResponse(Exception):
@@ -64,6 +64,14 @@ class Form:
 Fill = Callable[[Form], Any]
 
 
+def details_in(response: Any, kind: type[T]) -> T | None:
+    """The details that only our nodes give in an answer; raises `Incompatible`."""
+    try:
+        return details_of(response, kind)
+    except Malformed as error:
+        raise Incompatible(f"an answer cannot be read: {error}") from None
+
+
 class Channels:
     """The channels of one client, made when first used; belongs to one event loop."""
 
@@ -84,24 +92,26 @@ class Channels:
         address: Address,
         api_key: ApiKey,
         fill: Fill,
-        wanted: Consistency | None,
+        extension: Extension | None,
         *,
         timeout_ms: int,
     ) -> Response[Any]:
-        """As `ask`, of the consistency that is `wanted`, and with what the answer is as of."""
+        """As `ask`, with an extension of the request, and with the offset of the answer."""
 
         def write(version: int) -> bytes:
             payload = fill(Form(api_key, version, timedelta(milliseconds=timeout_ms)))
             body = encode_request_body(api_key, version, payload)
+            added = extension
             if api_key in _TIMELESS_CHANGES:
-                return with_patience(api_key, version, body, timeout_ms)
-            return body if wanted is None else with_consistency(api_key, version, body, wanted)
+                added = Extension(patience_ms=timeout_ms)
+            return body if added is None else with_extension(type(payload), body, added)
 
         channel = self._channels.get(address) or self._open(address)
         try:
             reply = await channel.call(api_key, write, timeout_ms=timeout_ms)
             response = reply.decode()
-            return Response(response, offset_of(response))
+            answered = extension_of(response)
+            return Response(response, None if answered is None else answered.as_of)
         except RequestFailed as error:
             match error.failure:
                 case Failure(Cause.NOT_SERVED | Cause.UNSENDABLE, reason):

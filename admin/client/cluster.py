@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from admin.client.asking import Question, Verdict, whole
-from admin.client.channels import Form
+from admin.client.channels import Form, details_in
 from admin.faults import Refused
 from admin.model import BrokerInfo, PartitionDescription, TopicDescription
 from controller.quorum_description import QuorumDescription, ReplicaInfo
@@ -42,7 +42,10 @@ def describe_quorum(*, patient: bool = True) -> Question:
 
 
 def read_quorum(response: Any, cluster_id: str | None) -> QuorumDescription:
-    """Return the description that the leader of `cluster_id` gave."""
+    """Return the description that the leader of `cluster_id` gave; raises `Incompatible`."""
+    details = details_in(response, QuorumDescription)
+    if details is not None:
+        return details
     found = response.topics[0].partitions[0]
     return QuorumDescription(
         cluster_id=cluster_id,
@@ -57,9 +60,6 @@ def read_quorum(response: Any, cluster_id: str | None) -> QuorumDescription:
             )
             for node in getattr(response, "nodes", ())
         },
-        target_voters=[each.voter_id for each in getattr(found, "target_voters", ())] or None,
-        waits_for=getattr(found, "waits_for", None),
-        full_disks=getattr(found, "full_disks", ()),
     )
 
 

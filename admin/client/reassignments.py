@@ -1,29 +1,32 @@
-"""Begin and list reassignments by Kafka's own requests, with our fields in them.
+"""Begin and list reassignments by Kafka's own requests, with our extension.
 
-They pass Kafka's brokers. A controller of Kafka's skips our fields: it knows no moves and no keys.
+They pass Kafka's brokers. A controller of Kafka's skips the extension: it knows no moves or keys.
 """
 
 from collections.abc import Mapping, Sequence
 from itertools import groupby
-from typing import Any, Final
+from typing import Any
 
 from msgspec.structs import replace
 
 from admin.capabilities.moves import LOOK
-from admin.capabilities.reassignments import AssignedPartition, BeginMove, BegunMove, command_of
+from admin.capabilities.reassignments import (
+    AssignedPartition,
+    BeginMove,
+    BegunMove,
+    begun,
+    command_of,
+)
 from admin.client.asking import Question
-from admin.client.channels import Form
+from admin.client.channels import Form, details_in
 from admin.faults import Incompatible
 from admin.model import Reassignment
-from controller.move_requests import MoveOptions, encode_options
+from controller.move_requests import MoveOptions
 from quorum.protocol.apis import ApiKey
 from quorum.protocol.errors import error_name
-
-_SAME_NAMES: Final = (
-    *("replicas", "target", "move_id", "step", "step_count", "state", "detail", "reason_brokers"),
-    *("since_ms", "bytes_left", "bytes_per_s"),
-)
-"""Fields of a listed partition that have the same names in the answer."""
+from quorum.protocol.extension import Extension
+from statemachine.commands import ReassignmentsAltered
+from statemachine.vocabulary import NO_MOVE
 
 
 def begin_move(asked: BeginMove) -> Question:
@@ -33,7 +36,7 @@ def begin_move(asked: BeginMove) -> Question:
     if not asked.dry_run:
         # They are in Kafka's part of the request.
         command = replace(command, reassignments=())
-    options = encode_options(MoveOptions(command=command, key=asked.key))
+    options = MoveOptions(command=command, key=asked.key)
 
     def fill(form: Form) -> Any:
         topics = tuple(
@@ -48,12 +51,12 @@ def begin_move(asked: BeginMove) -> Question:
         return form.request(
             topics=() if asked.dry_run else topics,
             allow_replication_factor_change=asked.may_change_factor,
-            options=options,
         )
 
     return Question(
         api_key=ApiKey.ALTER_PARTITION_REASSIGNMENTS,
         fill=fill,
+        extension=Extension.with_details(options),
         failing="the partitions cannot be reassigned",
         look=None if asked.dry_run else LOOK,
     )
@@ -61,27 +64,21 @@ def begin_move(asked: BeginMove) -> Question:
 
 def read_begun(asked: BeginMove, response: Any) -> BegunMove:
     """Return the results, one for each partition; raises `Incompatible`."""
+    details = details_in(response, ReassignmentsAltered)
+    if details is not None:
+        return begun(details)
+    if asked.dry_run:
+        raise Incompatible("nothing was tried: the active controller is none of ours")
     results = [
         _result(topic.name, partition)
         for topic in response.responses
         for partition in topic.partitions
     ]
-    if asked.dry_run and not results:
-        raise Incompatible("nothing was tried: the active controller is none of ours")
-    if asked.is_throttled and any(_is_unsaid(each) for each in results):
+    if asked.is_throttled and not all(each.kafka_error_code for each in results):
         raise Incompatible(
             "the active controller is none of ours: the move has begun, and is not throttled"
         )
-    return BegunMove(
-        move_id=response.move_id,
-        results=results,
-        repeated=response.repeated,
-    )
-
-
-def _is_unsaid(result: AssignedPartition) -> bool:
-    """True if it was accepted by a controller that does not say what the partition has now."""
-    return not result.kafka_error_code and not result.replicas
+    return BegunMove(move_id=NO_MOVE, results=results)
 
 
 def _result(topic: str, found: Any) -> AssignedPartition:
@@ -92,8 +89,6 @@ def _result(topic: str, found: Any) -> AssignedPartition:
         kafka_error=error_name(code),
         kafka_error_code=code,
         message=found.error_message,
-        replicas=found.replicas,
-        steps=tuple(each.replicas for each in found.planned_steps),
     )
 
 
@@ -116,15 +111,14 @@ def list_reassignments(wanted: Mapping[str, Sequence[int]] | None) -> Question:
 
 
 def read_reassignments(response: Any) -> list[Reassignment]:
-    """The partitions under way, in order."""
-    found = [
+    """The partitions under way, in order; raises `Incompatible`."""
+    found = details_in(response, list[Reassignment]) or [
         Reassignment(
             topic=topic.name,
             partition=each.partition_index,
+            replicas=each.replicas,
             adding=each.adding_replicas,
             removing=each.removing_replicas,
-            reason=each.reason or None,
-            **{name: getattr(each, name) for name in _SAME_NAMES},
         )
         for topic in response.topics
         for each in topic.partitions

@@ -12,7 +12,7 @@ from typing import Final
 from broker.limits import COPY_REPORT_INTERVAL_MS
 from broker.partition.assignment import PartitionKey
 from broker.partition.follower import FollowerState
-from quorum.protocol.copy_reports import COPY_REPORTS_MAX
+from statemachine.limits import COPY_REPORTS_MAX
 from statemachine.reassignment.copies import CopyReport
 
 WINDOW_SLOTS: Final = 10

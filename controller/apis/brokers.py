@@ -22,8 +22,8 @@ from controller.quorum_controller import QuorumController
 from quorum.cluster_id import ClusterIdentity
 from quorum.ports import Clock
 from quorum.protocol.apis import ApiKey
-from quorum.protocol.copy_reports import reports_of
 from quorum.protocol.errors import ErrorCode
+from quorum.protocol.extension import details_of
 from quorum.protocol.refusals import bounded
 from quorum.transport.inbound import InboundRequest
 from statemachine.commands import (
@@ -37,7 +37,7 @@ from statemachine.commands import (
     RegisterController,
 )
 from statemachine.errors import Error
-from statemachine.reassignment.copies import CopyReport
+from statemachine.reassignment.copies import CopyReports
 from statemachine.records.kafka_records import Endpoint, FeatureRange
 
 logger = logging.getLogger("controller")
@@ -111,8 +111,8 @@ class BrokerApis:
     def heartbeat(self, inbound: InboundRequest) -> None:
         """Take note that a broker lives, of the state that it wants and of its copies (KIP-631)."""
         request = decode_inbound(inbound)
-        reports = reports_of(request.version, inbound.body, CopyReport)
         message = request.message
+        reports = details_of(message, CopyReports) or ()
         heartbeats = self._controller.heartbeats
         if heartbeats is None:
             inbound.respond(encode(request, refuse(request, ErrorCode.NOT_CONTROLLER, "")))

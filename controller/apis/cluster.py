@@ -12,7 +12,7 @@ from controller.apis.request import KafkaRequest, outcome, refuse
 from controller.service import Service
 from quorum.protocol.apis import METADATA_BY_TOPIC_ID_SINCE
 from quorum.protocol.errors import ErrorCode
-from quorum.protocol.extension_tags import Consistency
+from quorum.protocol.extension import Consistency
 from quorum.protocol.refusals import error_fields
 from quorum.transport.address import Address
 from statemachine.commands import Done, UnregisterBroker

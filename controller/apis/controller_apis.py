@@ -31,7 +31,7 @@ from quorum.protocol.apis import SPOKEN, ApiKey, VersionRange
 from quorum.protocol.codec import decode_request
 from quorum.protocol.envelope import Forwarded, Reason, Unreadable, unwrap, write_refusal
 from quorum.protocol.errors import ErrorCode
-from quorum.protocol.extension_tags import Extension, decode_extended
+from quorum.protocol.extension import Extension, extension_of
 from quorum.protocol.malformed import Malformed
 from quorum.protocol.raft_messages import VERSIONS
 from quorum.raft_rpc import RaftRpc
@@ -116,9 +116,8 @@ class ControllerApis:
         decode: Callable[[], KafkaRequest] = partial(decode_inbound, inbound)
         try:
             if inbound.api_key == ApiKey.ENVELOPE:
-                message, extension = decode_extended(
-                    inbound.api_key, inbound.api_version, inbound.body
-                )
+                message = decode_request(inbound.api_key, inbound.api_version, inbound.body)
+                extension = extension_of(message)
                 decode = partial(_request_in, message)
             is_long = len(inbound.body) > LONG_BODY_BYTES and not is_full
             request = await asyncio.to_thread(decode) if is_long else decode()

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from typing import Any, Final
 from uuid import UUID
 
-from controller.apis.request import TIMEOUT_MS_MAX, KafkaRequest, refuse
-from controller.quorum_description import QuorumDescription, ReplicaInfo
-from controller.service import AsOf, Service
+from controller.apis.request import TIMEOUT_MS_MAX, Extended, KafkaRequest, refuse
+from controller.quorum_description import ReplicaInfo
+from controller.service import Service
 from quorum.core.messages import (
     AddVoterRequest,
     AlterQuorumRequest,
@@ -21,6 +21,7 @@ from quorum.core.messages import (
 from quorum.core.vocabulary import NO_DIRECTORY, Epoch, ReplicaId, ReplicaKey
 from quorum.core.voter_set import Endpoint, Voter
 from quorum.protocol.errors import ErrorCode
+from quorum.protocol.extension import Extension
 from quorum.protocol.raft_types import METADATA_PARTITION, METADATA_TOPIC
 from quorum.protocol.refusals import error_fields
 
@@ -44,7 +45,6 @@ async def describe_quorum(request: KafkaRequest, service: Service) -> Any:
         "high_watermark": found.high_watermark,
         "current_voters": map(_replica, found.voters),
         "observers": map(_replica, found.observers),
-        **_target(request, found),
     }
     nodes = [
         {
@@ -57,19 +57,10 @@ async def describe_quorum(request: KafkaRequest, service: Service) -> Any:
         for each, listeners in sorted(found.addresses.items())
     ]
     topic = {"topic_name": METADATA_TOPIC, "partitions": (partition,)}
-    return AsOf(request.respond(**none, topics=(topic,), nodes=nodes), found.high_watermark)
-
-
-def _target(request: KafkaRequest, found: QuorumDescription) -> dict[str, Any]:
-    """Fields of ours, for a client of ours: the target voters, and full disks."""
-    if request.extension is None:
-        return {}
-    target = found.target_voters or ()
-    return {
-        "target_voters": [{"voter_id": each, "voter_directory_id": None} for each in target],
-        "waits_for": found.waits_for,
-        "full_disks": found.full_disks,
-    }
+    return Extended(
+        request.respond(**none, topics=(topic,), nodes=nodes),
+        Extension.with_details(found, as_of=found.high_watermark),
+    )
 
 
 def _replica(replica: ReplicaInfo) -> Mapping[str, Any]:

@@ -3,16 +3,17 @@
 AlterPartitionReassignments (45), ListPartitionReassignments (46), ElectLeaders (43).
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import groupby
 from operator import attrgetter
 from struct import Struct
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias
 
 from msgspec.structs import replace
 
 from controller.apis.request import (
+    Extended,
     KafkaRequest,
     encode_body,
     offload,
@@ -22,12 +23,13 @@ from controller.apis.request import (
 from controller.move_requests import (
     MoveOptions,
     OngoingReassignment,
-    decode_options,
     refusal_of,
     with_idempotency_key,
 )
 from controller.service import AsOf, Service
 from quorum.protocol.errors import ErrorCode
+from quorum.protocol.extension import Extension, details_of
+from quorum.protocol.malformed import Malformed
 from quorum.protocol.refusals import bounded, error_fields
 from quorum.records.varint import uvarint
 from statemachine.commands import (
@@ -47,7 +49,6 @@ from statemachine.commands import (
     ReassignmentsAltered,
     RollBackMove,
 )
-from statemachine.errors import Refusal
 from statemachine.image.image import Image
 from statemachine.reassignment.copies import Told, partition_copies, untold
 from statemachine.reassignment.move_queries import Underway, reassigned
@@ -68,26 +69,19 @@ _LISTED_US: Final = 10
 _PROGRESS_US: Final = 100
 """To list one with its progress."""
 
-_OWN_FIELDS: Final = (
-    *("target", "move_id", "step", "step_count", "state", "since_ms"),
-    *("detail", "reason_brokers", "bytes_left", "bytes_per_s"),
-)
-"""Fields of ours about a partition, in the response as in the model."""
-
-T = TypeVar("T")
-
 
 async def alter_reassignments(request: KafkaRequest, service: Service) -> Any:
     """KIP-455; a null list of replicas cancels."""
     message = request.message
-    options = MoveOptions(command=AlterReassignments(reassignments=()))
-    if message.options:
-        found = decode_options(message.options)
-        refusal = found if isinstance(found, Refusal) else refusal_of(found.command.name, found.key)
-        if refusal is not None or isinstance(found, Refusal):
-            assert refusal is not None
-            return refuse(request, refusal.error.code, refusal.message)
-        options = found
+    try:
+        details = details_of(message, MoveOptions)
+    except Malformed as error:
+        words = f"the options of the move cannot be read: {error.reason}"
+        return refuse(request, ErrorCode.INVALID_REQUEST, words)
+    options = details or MoveOptions(command=AlterReassignments(reassignments=()))
+    refusal = refusal_of(options.command.name, options.key)
+    if refusal is not None:
+        return refuse(request, refusal.error.code, refusal.message)
     if message.topics and options.command.dry_run:
         return refuse(
             request, ErrorCode.INVALID_REQUEST, "it is to be tried, or to be done, not both"
@@ -99,31 +93,20 @@ async def alter_reassignments(request: KafkaRequest, service: Service) -> Any:
     who = request.principal
     keyed = with_idempotency_key(replace(command, who=who), options.key)
     answer = await service.carry_out(keyed, ReassignmentsAltered, who=who)
-    # Only our own clients get fields of ours.
-    detailed = bool(message.options)
-    values: dict[str, Any] = {"allow_replication_factor_change": command.may_change_factor}
-    if detailed:
-        values |= {"move_id": answer.move_id, "repeated": answer.repeated}
-    return await offload(lambda: _altered(request, answer, values, detailed=detailed), parts)
+    empty = request.respond(
+        **error_fields(0, "", responses=()),
+        allow_replication_factor_change=command.may_change_factor,
+    )
+    if details is not None:
+        return await offload(lambda: Extended(empty, _altered(answer)), parts)
+    body = encode_body(request, empty)
+    return await offload(lambda: with_partitions(body, request.version, answer.partitions), parts)
 
 
-def _altered(
-    request: KafkaRequest, answer: ReassignmentsAltered, values: dict[str, Any], *, detailed: bool
-) -> bytes:
-    responses = _by_topic(answer.partitions, _altered_partition) if detailed else ()
-    values = error_fields(0, "", responses=responses, **values)
-    body = encode_body(request, request.respond(**values))
-    return body if detailed else with_partitions(body, request.version, answer.partitions)
-
-
-def _by_topic(
-    parts: Iterable[T], fields: Callable[[T], Mapping[str, Any]]
-) -> list[Mapping[str, Any]]:
-    """Group the parts of an answer by topic, in order."""
-    return [
-        {"name": name, "partitions": [fields(each) for each in partitions]}
-        for name, partitions in groupby(parts, key=attrgetter("topic"))
-    ]
+def _altered(answer: ReassignmentsAltered) -> Extension:
+    """Our clients get this in place of Kafka's results."""
+    partitions = [replace(each, message=bounded(each.message)) for each in answer.partitions]
+    return Extension.with_details(replace(answer, partitions=tuple(partitions)))
 
 
 def _command(message: Any, options: AlterReassignments) -> AlterReassignments:
@@ -142,15 +125,6 @@ def _command(message: Any, options: AlterReassignments) -> AlterReassignments:
     )
 
 
-def _altered_partition(part: ReassignmentAltered) -> Mapping[str, Any]:
-    return outcome(
-        part,
-        partition_index=part.partition,
-        replicas=part.replicas,
-        planned_steps=[{"replicas": each} for each in part.steps],
-    )
-
-
 async def list_reassignments(request: KafkaRequest, service: Service) -> Any:
     """List partitions under reassignment; null topics ask for all."""
     wanted: dict[str, list[int]] | None = None
@@ -158,28 +132,31 @@ async def list_reassignments(request: KafkaRequest, service: Service) -> Any:
         wanted = {}
         for topic in request.message.topics:
             wanted.setdefault(topic.name, []).extend(topic.partition_indexes)
-    # Who says what the answer must be is none of Kafka's clients, and may want to know more.
-    found = await read_reassignments(
-        service, wanted, detailed=request.consistency is not None, stale=request.stale
-    )
-    body = await offload(lambda: _listed(request, found.value), len(found.value))
-    return AsOf(body, found.offset)
+    is_ours = request.extension is not None
+    found = await read_reassignments(service, wanted, detailed=is_ours, stale=request.stale)
+    return await offload(lambda: _listed(request, found), len(found.value))
 
 
-def _listed(request: KafkaRequest, ongoing: Sequence[OngoingReassignment]) -> bytes:
-    names = () if request.extension is None else _OWN_FIELDS
-    topics = _by_topic(ongoing, partial(_ongoing_fields, names=names))
+def _listed(
+    request: KafkaRequest, found: AsOf[tuple[OngoingReassignment, ...]]
+) -> bytes | Extended:
+    """Our clients get the list as it is, in place of Kafka's."""
+    if request.extension is not None:
+        empty = request.respond(**error_fields(0, "", topics=()))
+        return Extended(empty, Extension.with_details(found.value, as_of=found.offset))
+    topics = [
+        {"name": name, "partitions": [_ongoing_fields(each) for each in partitions]}
+        for name, partitions in groupby(found.value, key=attrgetter("topic"))
+    ]
     return encode_body(request, request.respond(**error_fields(0, "", topics=topics)))
 
 
-def _ongoing_fields(found: OngoingReassignment, names: Sequence[str]) -> Mapping[str, Any]:
+def _ongoing_fields(found: OngoingReassignment) -> Mapping[str, Any]:
     return {
         "partition_index": found.partition,
         "adding_replicas": found.adding,
         "removing_replicas": found.removing,
         "replicas": found.replicas,
-        **{name: getattr(found, name) for name in names},
-        "reason": found.reason or "",
     }
 
 

@@ -13,12 +13,7 @@ from typing import Any, Final, TypeVar
 from controller.service import AsOf
 from quorum.protocol import codec, envelope
 from quorum.protocol.apis import ApiKey
-from quorum.protocol.extension_tags import (
-    Consistency,
-    Extension,
-    decode_extended,
-    with_offset,
-)
+from quorum.protocol.extension import Consistency, Extension, extension_of, with_extension
 from quorum.protocol.refusals import build_refusal, error_fields
 from quorum.protocol.shape import Data
 from quorum.transport.inbound import InboundRequest
@@ -51,7 +46,7 @@ class KafkaRequest:
     body: Data = b""
     """The bytes of the message, as they came."""
     extension: Extension | None = None
-    """Our tagged field; only our own clients send one."""
+    """Only our own clients send one."""
     envelope_id: int | None = None
     """The correlation id inside the envelope that the request came in, if it did."""
     has_key: bool = False
@@ -90,6 +85,14 @@ class KafkaRequest:
         return codec.build(schema, {"throttle_time": timedelta(0), **values})
 
 
+@dataclass(frozen=True, slots=True)
+class Extended:
+    """A response, or its bytes, with an extension for clients of ours."""
+
+    value: Any
+    extension: Extension
+
+
 def outcome(result: Result, **values: Any) -> dict[str, Any]:
     """Return the error and the message of a result as fields of a response, with these values."""
     return error_fields(result.error.code, result.message, **values)
@@ -104,14 +107,14 @@ def refuse(request: KafkaRequest, error: int, message: str, **values: Any) -> An
 
 def decode(api_key: int, version: int, body: Data, principal: str, **values: Any) -> KafkaRequest:
     """Decode a request; raises `Malformed`."""
-    message, extension = decode_extended(api_key, version, body)
+    message = codec.decode_request(api_key, version, body)
     return KafkaRequest(
         api_key=ApiKey(api_key),
         version=version,
         principal=principal,
         message=message,
         body=body,
-        extension=extension,
+        extension=extension_of(message),
         **values,
     )
 
@@ -136,16 +139,19 @@ def encode(request: KafkaRequest, payload: Any) -> bytes:
 
 
 def encode_body(request: KafkaRequest, payload: Any) -> bytes:
-    """Encode the response, which is returned as it is if it is bytes already."""
-    value = payload.value if isinstance(payload, AsOf) else payload
-    if isinstance(value, bytes):
-        body = value
-    else:
-        body = codec.encode_response_body(request.api_key, request.version, value)
-    # A client that sent no field of ours gets none.
-    if request.extension is None or not isinstance(payload, AsOf):
-        return body
-    return with_offset(request.api_key, request.version, body, payload.offset)
+    """Encode the response, of which what is bytes already stays as it is."""
+    if isinstance(payload, AsOf):
+        payload = Extended(payload.value, Extension(as_of=payload.offset))
+    if isinstance(payload, Extended):
+        body = encode_body(request, payload.value)
+        if request.extension is None:
+            # A client that sent no extension gets none.
+            return body
+        schema = codec.response_schema(request.api_key, request.version)
+        return with_extension(schema, body, payload.extension)
+    if isinstance(payload, bytes):
+        return payload
+    return codec.encode_response_body(request.api_key, request.version, payload)
 
 
 async def offload(work: Callable[[], T], parts: int) -> T:

@@ -233,7 +233,7 @@ class Router:
 def _response_in(leader: ReplicaId, request: KafkaRequest, reply: Reply) -> bytes:
     response = reply.decode()
     error: int = response.error_code.value
-    reason = envelope.reason_of(reply.body)
+    reason = envelope.reason_of(response)
     if error in _NOT_ENVELOPED:
         why = f" ({reason.text})" if reason and error == ErrorCode.INVALID_REQUEST else ""
         raise NotAnswered(

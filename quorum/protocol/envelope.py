@@ -2,18 +2,27 @@
 
 It carries the request as it came and the client's principal; its response carries the response.
 A controller that is not active refuses the whole envelope. Kafka has only an error code for that,
-so between our nodes the reason travels as well, in tagged fields (10004, 10005), if the envelope
-carried a field of ours (`extension_tags.with_patience`).
+so between our nodes the reason travels as well, in the extension of the answer. That of the
+envelope says how long its sender waits.
 """
 
 from dataclasses import dataclass
 from io import BytesIO
 from typing import Any, Final
 
+from msgspec import Struct
+
 from quorum.protocol.apis import ApiKey, UnsupportedVersion, header_flexibility
-from quorum.protocol.codec import decode_part, decode_response, make, request_body, response_body
+from quorum.protocol.codec import (
+    decode_part,
+    make,
+    request_body,
+    request_schema,
+    response_body,
+    response_schema,
+)
 from quorum.protocol.errors import ErrorCode
-from quorum.protocol.extension_tags import with_patience
+from quorum.protocol.extension import Extension, details_of, with_extension
 from quorum.protocol.headers import (
     read_request_header,
     read_request_prefix,
@@ -22,7 +31,6 @@ from quorum.protocol.headers import (
     write_request_header,
 )
 from quorum.protocol.malformed import Malformed
-from quorum.protocol.shape import Data
 
 VERSION: Final = 0
 REASON_BYTES_MAX: Final = 4_096
@@ -31,8 +39,7 @@ _LENGTH_BYTES: Final = 4
 _PRINCIPAL_VERSION: Final = b"\x00\x00"
 
 
-@dataclass(frozen=True, slots=True)
-class Reason:
+class Reason(Struct, frozen=True):
     """The reason why a controller refuses an envelope."""
 
     text: str
@@ -72,7 +79,8 @@ def wrap(forwarded: Forwarded, *, host: bytes, timeout_ms: int) -> bytes:
         request_principal=_write_principal(forwarded.principal),
         client_host_address=host,
     )
-    return with_patience(ApiKey.ENVELOPE, VERSION, body, timeout_ms)
+    schema = request_schema(ApiKey.ENVELOPE, VERSION)
+    return with_extension(schema, body, Extension(patience_ms=timeout_ms))
 
 
 def unwrap(envelope: Any) -> Forwarded:
@@ -105,19 +113,17 @@ def unwrap_response(api_key: int, version: int, data: bytes) -> bytes:
 
 def write_refusal(error: int, reason: Reason | None) -> bytes:
     """Encode an EnvelopeResponse that refuses the whole envelope."""
-    values: dict[str, object] = {}
-    if reason is not None:
-        text = reason.text.encode()[:REASON_BYTES_MAX].decode(errors="ignore")
-        values = {"reason": text, "may_be_done": reason.may_be_done}
-    return response_body(ApiKey.ENVELOPE, VERSION, response_data=None, error_code=error, **values)
+    body = response_body(ApiKey.ENVELOPE, VERSION, response_data=None, error_code=error)
+    if reason is None:
+        return body
+    text = reason.text.encode()[:REASON_BYTES_MAX].decode(errors="ignore")
+    extension = Extension.with_details(Reason(text, reason.may_be_done))
+    return with_extension(response_schema(ApiKey.ENVELOPE, VERSION), body, extension)
 
 
-def reason_of(body: Data) -> Reason | None:
-    """Return the reason in a well-formed refusal; None if there is none, as in Kafka's."""
-    response = decode_response(ApiKey.ENVELOPE, VERSION, body)
-    if response.response_data is not None or response.reason is None:
-        return None
-    return Reason(response.reason, response.may_be_done)
+def reason_of(response: Any) -> Reason | None:
+    """Return the reason in a refusal; None if there is none, as in Kafka's. Raises `Malformed`."""
+    return None if response.response_data is not None else details_of(response, Reason)
 
 
 def _read_principal(data: bytes | None) -> str:

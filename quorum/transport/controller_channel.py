@@ -108,13 +108,13 @@ class NodeToControllerChannelManager:
         try:
             reply = await self._channel.call(api_key, body, timeout_ms=timeout_ms, version=version)
             answer = reply.decode()
+            refusal = reason_of(answer) if api_key == ApiKey.ENVELOPE else None
         except (RequestFailed, Malformed) as failure:
             raise NoActiveController(f"{where}: {failure}") from failure
         finally:
             self._under_way -= 1
         if answer.error_code == ErrorCode.NOT_CONTROLLER:
-            reason = reason_of(reply.body) if api_key == ApiKey.ENVELOPE else None
-            said = "not the active controller" if reason is None else reason.text
+            said = "not the active controller" if refusal is None else refusal.text
             raise NoActiveController(f"{where}: {said}")
         return answer
 

@@ -6,10 +6,10 @@ is decided by it. It holds no clock: every method takes the time.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Final, NamedTuple, TypeAlias
+from typing import Annotated, Final, NamedTuple, TypeAlias
 from uuid import UUID
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from statemachine.image.image import Image
@@ -17,6 +17,7 @@ from statemachine.limits import (
     COPIES_LOOKED_AT_MAX,
     COPY_FALLS_BEHIND_MS,
     COPY_REPORT_KEPT_MS,
+    COPY_REPORTS_MAX,
     COPY_REPORTS_PER_BROKER_MAX,
 )
 from statemachine.partitions.registration import PartitionRegistration
@@ -25,14 +26,17 @@ from statemachine.vocabulary import BrokerId, MoveId, Replicas
 _MS_PER_S: Final = 1_000
 
 
-class CopyReport(Struct, frozen=True, kw_only=True, gc=False):
+_Count: TypeAlias = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+
+
+class CopyReport(Struct, frozen=True, kw_only=True, gc=False, array_like=True):
     """A broker's report on one replica that it is to have."""
 
     topic_id: UUID
-    partition: int
-    bytes_left: int
+    partition: _Count
+    bytes_left: _Count
     """An estimate of what it lacks of the records that the leader had committed."""
-    bytes_per_s: int
+    bytes_per_s: _Count
     """Of what came in the last ten seconds."""
     behind_ms: int = 0
     """Since when there has been less left than now, at every time: no broker says it, it is noted
@@ -42,6 +46,10 @@ class CopyReport(Struct, frozen=True, kw_only=True, gc=False):
     def falls_behind(self) -> bool:
         """True if the replica never gets in sync at this rate: more is written than is copied."""
         return self.behind_ms >= COPY_FALLS_BEHIND_MS
+
+
+CopyReports: TypeAlias = Annotated[tuple[CopyReport, ...], Meta(max_length=COPY_REPORTS_MAX)]
+"""The details that a heartbeat of our brokers carries."""
 
 
 class _Said(NamedTuple):

@@ -12,9 +12,10 @@ from admin.client import asking
 from admin.client.admin_client import AdminClient, Incompatible, Refused, Unreachable
 from admin.client.channels import Channels, NoResponse
 from admin.model import Assignment, Reassignment
-from controller.move_requests import MoveOptions, decode_options
+from controller.move_requests import MoveOptions
 from quorum.core.vocabulary import ReplicaId, ReplicaKey
 from quorum.protocol.apis import ApiKey
+from quorum.protocol.extension import details_of
 from quorum.transport.address import Address
 from quorum.transport.channel import Channel
 from quorum.transport.outcomes import NOT_SENT, Cause, Failure, RequestFailed
@@ -292,8 +293,8 @@ async def test_after_a_lost_answer_the_same_request_is_asked_again_with_the_same
 
 def options_in(message: Any) -> MoveOptions:
     """What our client says of the move."""
-    options = decode_options(message.options)
-    assert isinstance(options, MoveOptions)
+    options = details_of(message, MoveOptions)
+    assert options is not None
     return options
 
 

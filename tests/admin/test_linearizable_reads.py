@@ -14,15 +14,13 @@ from controller.ports import Unavailable
 from controller.service import NotActive
 from quorum.protocol import codec
 from quorum.protocol.apis import ApiKey
-from quorum.protocol.extension_tags import (
+from quorum.protocol.extension import (
     Consistency,
     Extension,
-    decode_extended,
-    offset_of,
-    with_consistency,
-    with_offset,
-    with_patience,
+    extension_of,
+    with_extension,
 )
+from quorum.protocol.malformed import Malformed
 from tests.admin.http.test_http_api import http_door
 from tests.controller.apis.samples import describe_quorum, metadata
 from tests.controller.controller_commands import asked, heartbeat, join, looked, move, topic
@@ -175,25 +173,32 @@ def test_a_request_without_a_field_for_it_says_how_long_its_asker_waits() -> Non
     schema = codec.request_schema(ApiKey.REMOVE_RAFT_VOTER, 0)
     message = codec.make(schema, cluster_id=None, voter_id=2, voter_directory_id=None)
     plain = codec.encode_request_body(ApiKey.REMOVE_RAFT_VOTER, 0, message)
-    body = with_patience(ApiKey.REMOVE_RAFT_VOTER, 0, plain, 1_500)
-    found, extension = decode_extended(ApiKey.REMOVE_RAFT_VOTER, 0, body)
-    assert (found.voter_id, extension) == (2, Extension(patience_ms=1_500))
-    assert decode_extended(ApiKey.REMOVE_RAFT_VOTER, 0, plain) == (message, None)
+    body = with_extension(schema, plain, Extension(patience_ms=1_500))
+    found = codec.decode_request(ApiKey.REMOVE_RAFT_VOTER, 0, body)
+    assert (found.voter_id, extension_of(found)) == (2, Extension(patience_ms=1_500))
+    assert codec.decode_request(ApiKey.REMOVE_RAFT_VOTER, 0, plain) == message
+    assert extension_of(message) is None
 
 
 @pytest.mark.parametrize("wanted", Consistency)
 def test_a_request_says_what_its_answer_must_be(wanted: Consistency) -> None:
     for form, message in ((QUORUM, describe_quorum(QUORUM)), (METADATA, metadata(METADATA))):
         plain = codec.encode_request_body(form.api_key, form.version, message)
-        body = with_consistency(form.api_key, form.version, plain, wanted)
-        found, extension = decode_extended(form.api_key, form.version, body)
-        assert (found.topics, extension) == (message.topics, Extension(consistency=wanted))
-        assert decode_extended(form.api_key, form.version, plain) == (message, None)
+        body = with_extension(type(message), plain, Extension(consistency=wanted))
+        found = codec.decode_request(form.api_key, form.version, body)
+        assert (found.topics, extension_of(found)) == (
+            message.topics,
+            Extension(consistency=wanted),
+        )
+        assert codec.decode_request(form.api_key, form.version, plain) == message
+        assert extension_of(message) is None
 
 
 def test_versions_without_tagged_fields_cannot_say_it() -> None:
-    plain = codec.encode_request_body(OLD.api_key, OLD.version, metadata(OLD))
-    assert with_consistency(OLD.api_key, OLD.version, plain, Consistency.STALE) == plain
+    message = metadata(OLD)
+    plain = codec.encode_request_body(OLD.api_key, OLD.version, message)
+    stale = Extension(consistency=Consistency.STALE)
+    assert with_extension(type(message), plain, stale) == plain
     response = codec.make_known(
         codec.response_schema(ApiKey.METADATA, 8),
         brokers=(),
@@ -202,15 +207,24 @@ def test_versions_without_tagged_fields_cannot_say_it() -> None:
         throttle_time=ZERO,
     )
     answer = codec.encode_response_body(ApiKey.METADATA, 8, response)
-    assert with_offset(ApiKey.METADATA, 8, answer, 5) == answer
+    assert with_extension(type(response), answer, Extension(as_of=5)) == answer
 
 
 @pytest.mark.parametrize("end", [b"\x01\x91\x4e\x01\x00", b"\x01\x91\x4e\x01\x07"])
 def test_another_field_that_ends_with_the_same_bytes_says_nothing(end: bytes) -> None:
     plain = codec.encode_request_body(QUORUM.api_key, 2, describe_quorum(QUORUM))
     other = plain[:-1] + b"\x01\xa0\x9c\x01" + bytes((len(end),)) + end
-    assert codec.decode_request(QUORUM.api_key, 2, other) == describe_quorum(QUORUM)
-    assert decode_extended(QUORUM.api_key, 2, other) == (describe_quorum(QUORUM), None)
+    found = codec.decode_request(QUORUM.api_key, 2, other)
+    assert (found, extension_of(found)) == (describe_quorum(QUORUM), None)
+
+
+@pytest.mark.parametrize("value", [b"\xc1", b"\x81\xabconsistency\x07", b"\x81\xabpatience_ms\xff"])
+def test_an_extension_that_cannot_be_read_is_malformed(value: bytes) -> None:
+    message = codec.build(
+        codec.request_schema(QUORUM.api_key, 2), {"topics": (), "extension": value}
+    )
+    with pytest.raises(Malformed, match="DescribeQuorum v2: extension: "):
+        extension_of(message)
 
 
 def test_an_answer_says_what_it_is_as_of() -> None:
@@ -219,8 +233,8 @@ def test_an_answer_says_what_it_is_as_of() -> None:
         schema, error_code=codec.error_code(0), error_message=None, topics=(), throttle_time=ZERO
     )
     plain = codec.encode_response_body(ApiKey.LIST_PARTITION_REASSIGNMENTS, 0, response)
-    body = with_offset(ApiKey.LIST_PARTITION_REASSIGNMENTS, 0, plain, 1 << 40)
+    body = with_extension(schema, plain, Extension(as_of=1 << 40))
     read = codec.decode_response(ApiKey.LIST_PARTITION_REASSIGNMENTS, 0, body)
-    assert (read.topics, offset_of(read)) == ((), 1 << 40)
+    assert (read.topics, extension_of(read)) == ((), Extension(as_of=1 << 40))
     assert codec.decode_response(ApiKey.LIST_PARTITION_REASSIGNMENTS, 0, plain) == response
-    assert offset_of(response) is None
+    assert extension_of(response) is None

@@ -21,7 +21,7 @@ from tests.admin.cli.test_reassign_partitions import run as reassign
 from tests.admin.http.test_http_api import check_problem, http_door
 from tests.admin.http.test_http_api import plan as plan_body
 from tests.admin.http.test_http_new_moves import sent
-from tests.controller.apis.test_kafka_new_moves import altered, four_brokers, parts
+from tests.controller.apis.test_kafka_new_moves import altered, codes, four_brokers
 from tests.controller.apis.test_kafka_voters import client_of
 from tests.controller.controller_commands import asked, isr, join, topic
 from tests.statemachine.support.config_requests import SET, change
@@ -55,10 +55,10 @@ async def test_kafkas_request_has_a_field_for_it(tmp_path: Path, version: int) -
     async with a_controller(tmp_path) as node, kafka_client(node.address) as client:
         await four_brokers(node)
         refused = await altered(client, version, wanted, throttle_bytes_per_s=-1)
-        assert int(parts(refused)[0].error_code) == 42
-        assert "a throttle of -1 bytes a second is not possible" in parts(refused)[0].error_message
+        assert codes(refused) == [42]
+        assert "a throttle of -1 bytes a second is not possible" in refused.partitions[0].message
         begun = await altered(client, version, wanted, throttle_bytes_per_s=1_000)
-        assert (begun.move_id, parts(begun)[0].replicas) == (1, (101, 102, 103))
+        assert (begun.move_id, begun.partitions[0].replicas) == (1, (101, 102, 103))
         assert rates(node) == {"103": "1000"}
 
 
@@ -175,10 +175,8 @@ def test_a_controller_that_does_not_know_the_field_is_noticed() -> None:
         partition_index=0,
         error_code=_Said(value=0),
         error_message=None,
-        replicas=(),
-        planned_steps=(),
     )
-    response = _Said(responses=[_Said(name="a", partitions=[partition])], move_id=0, repeated=False)
+    response = _Said(responses=[_Said(name="a", partitions=[partition])])
     whither = Assignment(topic="a", partition=0, replicas=(101, 103))
     asked_for = BeginMove(assignments=[whither], throttle_bytes_per_s=1_000)
     with pytest.raises(Incompatible, match="the move has begun, and is not throttled"):

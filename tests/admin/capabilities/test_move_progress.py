@@ -14,8 +14,9 @@ from admin.client.admin_client import AdminClient
 from admin.model import Assignment
 from admin.units import show_size
 from controller.quorum_description import UNKNOWN
+from quorum.protocol import codec
 from quorum.protocol.apis import ApiKey
-from quorum.protocol.copy_reports import with_reports
+from quorum.protocol.extension import Extension, with_extension
 from quorum.transport.outcomes import RequestFailed
 from statemachine import commands
 from statemachine.limits import COPY_FALLS_BEHIND_MS
@@ -167,7 +168,8 @@ def heartbeat(leader: Node, report: CopyReport) -> tuple[Form, bytes]:
         want_fence=False,
         want_shut_down=False,
     )
-    return form, with_reports(form.body(beat), [report])
+    schema = codec.request_schema(form.api_key, form.version)
+    return form, with_extension(schema, form.body(beat), Extension.with_details([report]))
 
 
 async def say(leader: Node, report: CopyReport) -> None:

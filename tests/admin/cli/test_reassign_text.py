@@ -1,7 +1,8 @@
 """The sentences of `reassign-partitions`, as Kafka's script printed them."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from admin.capabilities.moves import PartitionResult
 from admin.cli.reassign_text import (

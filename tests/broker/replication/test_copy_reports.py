@@ -15,7 +15,7 @@ from broker.replication.copy_reports import (
     CopyRate,
     CopyReports,
 )
-from quorum.protocol.copy_reports import COPY_REPORTS_MAX
+from statemachine.limits import COPY_REPORTS_MAX
 
 WINDOW_MS = WINDOW_SLOTS * SLOT_MS
 

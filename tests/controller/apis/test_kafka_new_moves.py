@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,9 @@ from admin.capabilities.moves import DescribeMove, ListMoves
 from admin.capabilities.reassignments import AssignedPartition, BeginMove
 from admin.faults import Refused
 from admin.model import Assignment
-from controller.move_requests import MoveOptions, encode_options
+from controller.move_requests import MoveOptions, OngoingReassignment
 from quorum.protocol.apis import ApiKey
-from quorum.protocol.extension_tags import Consistency, with_consistency
+from quorum.protocol.extension import Consistency, Extension, details_of, with_extension
 from statemachine import commands
 from statemachine.reassignment.settings import PARALLEL_PARTITIONS, PARALLEL_REPLICAS
 from tests.controller.apis.samples import alter_reassignments, list_reassignments
@@ -40,51 +41,57 @@ def form(version: int) -> Form:
 async def altered(
     client: KafkaClient, version: int, moves: Any, *, tried: bool = False, **fields: Any
 ) -> Any:
-    """The answer to a request with the field of ours, if there is anything to say in it."""
+    """The answer to a request, of ours if there is anything to say in an extension."""
     wanted = alter_reassignments(form(version), *moves)
-    options = {"options": options_of(*moves, tried=tried, **fields)} if tried or fields else {}
-    topics = () if tried else wanted.topics
-    request = form(version).request(timeout=wanted.timeout, topics=topics, **options)
-    return await client.send(form(version), request)
+    request = replace(wanted, topics=() if tried else wanted.topics)
+    body = form(version).body(request)
+    if not tried and not fields:
+        return await client.send_bytes(form(version), body)
+    extension = Extension(details=options_of(*moves, tried=tried, **fields))
+    answer = await client.send_bytes(form(version), with_extension(type(request), body, extension))
+    return details_of(answer, commands.ReassignmentsAltered) or answer
 
 
 def options_of(*moves: Any, tried: bool = False, key: str = "", **fields: Any) -> bytes:
-    """The field of ours; the partitions are in it where they are only tried."""
+    """The details of the request; the partitions are in it where they are only tried."""
     wanted = [commands.Reassignment(topic=t, partition=n, replicas=r) for t, n, r in moves]
     command = commands.AlterReassignments(
         reassignments=tuple(wanted) if tried else (), dry_run=tried, **fields
     )
-    return encode_options(MoveOptions(command=command, key=key))
+    return msgspec.msgpack.encode(MoveOptions(command=command, key=key))
 
 
-def parts(answer: Any) -> list[Any]:
-    return [part for each in answer.responses for part in each.partitions]
+def codes(answer: Any) -> list[int]:
+    """The error code of each partition."""
+    if isinstance(answer, commands.ReassignmentsAltered):
+        return [each.error.code for each in answer.partitions]
+    return [int(part.error_code) for each in answer.responses for part in each.partitions]
 
 
 @pytest.mark.parametrize("version", [0, 1])
 async def test_a_request_with_a_key_is_carried_out_once_and_answered_alike(
     tmp_path: Path, version: int
 ) -> None:
-    """Versions are as old as Kafka's; the fields of ours are in both."""
+    """Versions are as old as Kafka's; both have the extension."""
     moves = [("a", 0, (101, 103)), ("a", 9, (101,)), ("b", 0, None)]
     async with a_controller(tmp_path) as node, kafka_client(node.address) as client:
         await four_brokers(node)
         first = await altered(client, version, moves, key="k", name="rack 7", priority=2)
         assert (first.move_id, first.repeated) == (1, False)
-        assert [int(each.error_code) for each in parts(first)] == [0, 3, 85]
-        assert [each.replicas for each in parts(first)] == [(101, 102, 103), (), ()]
+        assert codes(first) == [0, 3, 85]
+        assert [each.replicas for each in first.partitions] == [(101, 102, 103), (), ()]
         begun = node.controller.image.moves[1].begun
         assert (begun.name, begun.priority, begun.key) == ("rack 7", 2, "k")
         await asked(node.controller, isr(node.controller, "a", (101, 102, 103)))
         await asked(node.controller, move("a", 101, 104))
         again = await altered(client, version, moves, key="k", name="rack 7", priority=2)
         assert (again.move_id, again.repeated) == (1, True)
-        assert [int(each.error_code) for each in parts(again)] == [0, 3, 85]
-        assert [each.error_message for each in parts(again)] == [
-            each.error_message for each in parts(first)
+        assert codes(again) == [0, 3, 85]
+        assert [each.message for each in again.partitions] == [
+            each.message for each in first.partitions
         ]
         # Told is what it has now, by the move of somebody else.
-        assert parts(again)[0].replicas == (101, 103, 104)
+        assert again.partitions[0].replicas == (101, 103, 104)
         other = await altered(client, version, moves[:1], key="k")
         assert (int(other.error_code), other.responses) == (92, ())
         assert "the key k belongs to another request" in other.error_message
@@ -94,16 +101,20 @@ async def test_a_client_of_kafka_gets_no_field_of_ours(tmp_path: Path) -> None:
     async with a_controller(tmp_path) as node, kafka_client(node.address) as client:
         await four_brokers(node)
         answer = await altered(client, 1, [("a", 0, (101, 103))])
-        assert (answer.move_id, parts(answer)[0].replicas) == (0, ())
+        assert (answer.extension, codes(answer)) == (b"", [0])
         answer = await altered(client, 1, [("a", 0, (101, 103))], priority=0)
-        assert (answer.move_id, parts(answer)[0].replicas) == (1, (101, 102, 103))
+        assert (answer.move_id, answer.partitions[0].replicas) == (1, (101, 102, 103))
         listing = Form(ApiKey.LIST_PARTITION_REASSIGNMENTS, 0)
-        plain = listing.body(list_reassignments(listing))
-        ours = with_consistency(listing.api_key, 0, plain, Consistency.STALE)
-        for body, told in ((plain, ((), 0, 0, "")), (ours, ((101, 103), 1, 1, "growing"))):
-            found = await client.send_bytes(listing, body)
-            ((shown,),) = (each.partitions for each in found.topics)
-            assert (shown.target, shown.move_id, shown.step, shown.state) == told
+        message = list_reassignments(listing)
+        plain = listing.body(message)
+        found = await client.send_bytes(listing, plain)
+        ((shown,),) = (each.partitions for each in found.topics)
+        assert (found.extension, shown.adding_replicas) == (b"", (103,))
+        stale = Extension(consistency=Consistency.STALE)
+        ours = with_extension(type(message), plain, stale)
+        found = await client.send_bytes(listing, ours)
+        (only,) = details_of(found, tuple[OngoingReassignment, ...]) or ()
+        assert (only.target, only.move_id, only.step, only.state) == ((101, 103), 1, 1, "growing")
 
 
 async def test_what_is_tried_changes_nothing_and_tells_the_steps(tmp_path: Path) -> None:
@@ -112,9 +123,9 @@ async def test_what_is_tried_changes_nothing_and_tells_the_steps(tmp_path: Path)
         await four_brokers(node)
         end = node.controller.image.end_offset
         tried = await altered(client, 1, moves, tried=True, key="k")
-        assert (tried.move_id, [int(each.error_code) for each in parts(tried)]) == (0, [0, 3])
-        (step,) = parts(tried)[0].planned_steps
-        assert (step.replicas, parts(tried)[0].replicas) == ((103, 102), (101, 102, 103))
+        assert (tried.move_id, codes(tried)) == (0, [0, 3])
+        (step,) = tried.partitions[0].steps
+        assert (step, tried.partitions[0].replicas) == ((103, 102), (101, 102, 103))
         assert node.controller.image.end_offset == end
 
 
@@ -136,9 +147,10 @@ async def test_what_cannot_be_meant_is_refused_as_a_whole(
         wanted = alter_reassignments(form(1), ("a", 0, (103,)))
         known = msgspec.msgpack.decode(options_of(key=fields.pop("key", "")))
         known["command"] |= {"dry_run": fields.pop("tried", False)} | fields
-        options = msgspec.msgpack.encode(known)
-        request = form(1).request(topics=wanted.topics, timeout=wanted.timeout, options=options)
-        answer = await client.send(form(1), request)
+        extension = Extension(details=msgspec.msgpack.encode(known))
+        request = form(1).request(topics=wanted.topics, timeout=wanted.timeout)
+        body = with_extension(type(request), form(1).body(request), extension)
+        answer = await client.send_bytes(form(1), body)
         assert (int(answer.error_code), answer.responses) == (42, ())
         assert words in answer.error_message
         assert node.controller.image.moves == {}
@@ -215,7 +227,7 @@ async def test_kafkas_tools_can_take_back_what_waits_and_steps_that_only_add(
         for takes in tools:
             assert [each.partition_index for each in listed if takes(each)] == [0, 1, 2]
         back = await altered(client, 1, [("a", each, None) for each in (0, 1, 2)])
-        assert [int(each.error_code) for each in parts(back)] == [0, 0, 0]
+        assert codes(back) == [0, 0, 0]
         assert (await client.send(listing, list_reassignments(listing))).topics == ()
         ended = node.controller.image.moves[1].ended
         assert ended is not None

@@ -125,7 +125,7 @@ async def test_what_a_change_waits_for_is_described_and_it_can_be_cancelled(tmp_
         async with client_of(nodes[1]) as client:
             await client.alter_voters(by_id(1, 7))
             found = await until([nodes[1]], lambda found: found.waits_for is not None)
-            assert found.target_voters == [1, 7]
+            assert found.target_voters == (1, 7)
             assert found.waits_for == "7: they do not fetch from the leader"
             await client.alter_voters(None)
             assert (await client.describe_quorum()).target_voters is None

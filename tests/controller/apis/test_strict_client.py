@@ -11,7 +11,7 @@ from kio.serial import entity_reader, entity_writer
 from controller.apis.controller_apis import OFFERED
 from quorum.protocol import envelope, headers
 from quorum.protocol.apis import PRIVATE_API_KEYS_FROM, ApiKey
-from quorum.protocol.extension_tags import Consistency, with_consistency
+from quorum.protocol.extension import Consistency, Extension, with_extension
 from tests.controller.apis.samples import SAMPLES, alter_reassignments, body_of
 from tests.controller.apis.test_kafka_answers import a_scene
 from tests.quorum.transport.loopback import Peer, framed, peer_of
@@ -91,7 +91,8 @@ async def test_a_client_of_ours_is_told_what_its_answer_is_as_of(tmp_path: Path)
     """The strict reader would find our field if it were there."""
     form = Form(ApiKey.LIST_PARTITION_REASSIGNMENTS, 0)
     async with a_scene(tmp_path) as scene, peer_of(scene.node.address.port) as peer:
-        body = form.body(SAMPLES[form.api_key](form))
-        ours = with_consistency(form.api_key, form.version, body, Consistency.LINEARIZABLE)
+        message = SAMPLES[form.api_key](form)
+        wanted = Extension(consistency=Consistency.LINEARIZABLE)
+        ours = with_extension(type(message), form.body(message), wanted)
         with pytest.raises((AssertionError, KeyError, ValueError)):
             read(form, await answer_to(peer, form, ours))

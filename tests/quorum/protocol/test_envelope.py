@@ -10,18 +10,23 @@ from quorum.protocol.codec import response_schema as schema_of
 from quorum.protocol.envelope import REASON_BYTES_MAX, Reason, reason_of, write_refusal
 
 
+def reason_in(body: bytes | memoryview) -> Reason | None:
+    """The reason in an EnvelopeResponse."""
+    return reason_of(decode_response(ApiKey.ENVELOPE, 0, body))
+
+
 @given(st.sampled_from([35, 41, 42, 97]), st.text(max_size=300), st.booleans())
 def test_a_reason_arrives_and_other_nodes_read_the_error_code(
     code: int, text: str, may_be_done: bool
 ) -> None:
     body = write_refusal(code, Reason(text, may_be_done))
-    assert reason_of(body) == reason_of(memoryview(body)) == Reason(text, may_be_done)
+    assert reason_in(body) == reason_in(memoryview(body)) == Reason(text, may_be_done)
     answer = decode_response(ApiKey.ENVELOPE, 0, body)
     assert (answer.error_code.value, answer.response_data) == (code, None)
 
 
 def test_a_reason_has_a_bound() -> None:
-    reason = reason_of(write_refusal(41, Reason("\N{BULLET}" * REASON_BYTES_MAX)))
+    reason = reason_in(write_refusal(41, Reason("\N{BULLET}" * REASON_BYTES_MAX)))
     assert reason is not None
     assert REASON_BYTES_MAX // 3 <= len(reason.text) <= REASON_BYTES_MAX // 3 + 1
 
@@ -31,11 +36,11 @@ def test_a_refusal_of_kafka_and_a_response_have_no_reason(data: bytes | None) ->
     response = make(
         schema_of(ApiKey.ENVELOPE, 0), response_data=data, error_code=error_code(41 if data else 0)
     )
-    assert reason_of(encode_response_body(ApiKey.ENVELOPE, 0, response)) is None
+    assert reason_in(encode_response_body(ApiKey.ENVELOPE, 0, response)) is None
 
 
 def test_fields_of_others_are_no_reason() -> None:
-    assert reason_of(b"\x00\x00\x29" + b"\x01\x05\x02\x00a") is None
+    assert reason_in(b"\x00\x00\x29" + b"\x01\x05\x02\x00a") is None
 
 
 def test_a_node_of_kafka_reads_a_refusal_without_a_field_of_ours() -> None:

@@ -1,0 +1,79 @@
+"""The extension of a Kafka message: one tagged field of ours, in msgpack, behind Kafka's fields.
+
+Our clients and nodes extend some requests (`quorum.protocol.private`), and an answer is
+extended only if its request was. Kafka's nodes and tools skip the field, and its brokers pass it
+on. It is read like any other field, and written behind a message that is written already.
+"""
+
+from dataclasses import fields
+from enum import IntEnum
+from typing import Annotated, Any, Final, TypeVar
+
+import msgspec
+
+from quorum.protocol.malformed import Malformed
+from quorum.records.varint import uvarint
+
+_NO_TAGS: Final = b"\x00"
+
+T = TypeVar("T")
+
+
+class Consistency(IntEnum):
+    """The consistency that a client asks for, instead of the usual one for the request."""
+
+    STALE = 0
+    """Any node may answer from what it knows."""
+    LINEARIZABLE = 1
+    """Everything that was answered before is in it."""
+
+
+class Extension(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Our fields of a request or an answer."""
+
+    consistency: Consistency | None = None
+    """The consistency that a request asks for; None for the usual one."""
+    patience_ms: Annotated[int, msgspec.Meta(ge=0)] | None = None
+    """The client's time-out, for requests without a field for it."""
+    as_of: int | None = None
+    """The offset that an answer is as of."""
+    details: bytes = b""
+    """Msgpack of a value that belongs to the API; empty for none."""
+
+    @classmethod
+    def with_details(cls, details: Any, *, as_of: int | None = None) -> "Extension":
+        """The extension that carries this value."""
+        return cls(details=msgspec.msgpack.encode(details), as_of=as_of)
+
+
+def with_extension(schema: type[Any], body: bytes, extension: Extension) -> bytes:
+    """The message `body` with the extension, if this version of it has room for one."""
+    tags = [field.metadata["tag"] for field in fields(schema) if field.name == "extension"]
+    if not tags:
+        return body
+    assert body.endswith(_NO_TAGS), f"{schema} has other tagged fields beside the extension"
+    value = msgspec.msgpack.encode(extension)
+    # The field is a compact array of bytes: its size and one more stand before it.
+    value = uvarint(len(value) + 1) + value
+    return b"".join((body[:-1], b"\x01", uvarint(tags[0]), uvarint(len(value)), value))
+
+
+def extension_of(message: Any) -> Extension | None:
+    """The extension of a decoded message, if it has one; raises `Malformed`."""
+    encoded: bytes = getattr(message, "extension", b"")
+    return _decode(message, encoded, Extension) if encoded else None
+
+
+def details_of(message: Any, kind: type[T]) -> T | None:
+    """The details in the extension of a decoded message, if it has any; raises `Malformed`."""
+    extension = extension_of(message)
+    if extension is None or not extension.details:
+        return None
+    return _decode(message, extension.details, kind)
+
+
+def _decode(message: Any, encoded: bytes, kind: type[T]) -> T:
+    try:
+        return msgspec.msgpack.decode(encoded, type=kind)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise Malformed(message.__api_key__, message.__version__, f"extension: {error}") from None
