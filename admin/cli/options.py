@@ -71,7 +71,8 @@ def _addresses(text: str) -> "tuple[Address, ...]":
     return parse_addresses(text)
 
 
-def _is_id(text: str) -> bool:
+def is_id(text: str) -> bool:
+    """Check whether a text is the id of a node or the number of a partition."""
     # A long string of digits is not an id either.
     is_number = text.isascii() and text.isdecimal() and len(text) <= len(str(ID_MAX))
     return is_number and int(text) <= ID_MAX
@@ -80,7 +81,7 @@ def _is_id(text: str) -> bool:
 def _broker_ids(text: str) -> tuple[int, ...]:
     words = text.split(",")
     for word in words:
-        if not _is_id(word):
+        if not is_id(word):
             raise ValueError(f"{word!r} is not a broker id; write 101,102")
     ids = tuple(map(int, words))
     twice = sorted({id for id in ids if ids.count(id) > 1})
@@ -93,7 +94,7 @@ def _partition(text: str) -> "PartitionId":
     from admin.model import PartitionId
 
     topic, _, number = text.rpartition("-")
-    if not topic or not _is_id(number):
+    if not topic or not is_id(number):
         raise ValueError(f"{text!r} is not a partition; write its topic and number: orders-7")
     return PartitionId(topic, int(number))
 

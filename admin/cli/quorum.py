@@ -6,7 +6,7 @@ script, change one voter.
 
 from collections.abc import Callable, Sequence
 from functools import partial, wraps
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 import click
 from click.core import ParameterSource
@@ -16,8 +16,10 @@ from admin.cli.options import (
     ID_MAX,
     BadInput,
     Exit,
+    Parsed,
     Target,
     add_options,
+    is_id,
     output_option,
     run,
     say,
@@ -29,11 +31,15 @@ from admin.cli.options import (
 from quorum.clocks import wall_ms
 
 if TYPE_CHECKING:
+    from uuid import UUID
+
     from admin.capabilities.quorum import LeadTransfer
     from admin.client.admin_client import AdminClient
     from controller.quorum_description import QuorumDescription
     from quorum.core.vocabulary import ReplicaKey
     from quorum.transport.address import Address
+
+    Voters: TypeAlias = tuple[ReplicaKey, ...]
 
 What = Literal["status", "replication"]
 
@@ -51,6 +57,30 @@ _format_options: Final = add_options(
     ),
     output_option,
 )
+
+
+def _voters(text: str) -> "Voters":
+    from quorum.core.vocabulary import NO_DIRECTORY, ReplicaId, ReplicaKey
+
+    keys: dict[int, ReplicaKey] = {}
+    for part in map(str.strip, text.split(",")):
+        number, _, directory = part.partition(":")
+        if not is_id(number):
+            raise ValueError(f"{part!r} is not an id; write 4,5,6 or 4:DIRECTORY_ID")
+        key = ReplicaKey(ReplicaId(int(number)), _uuid(directory) if directory else NO_DIRECTORY)
+        if keys.setdefault(key.id, key) is not key:
+            raise ValueError(f"{key.id} is given twice")
+    return tuple(keys.values())
+
+
+def _uuid(text: str) -> "UUID":
+    from quorum.log.meta_properties import uuid_from_text
+
+    return uuid_from_text(text)
+
+
+VOTERS: Final = Parsed("id,...", _voters)
+DIRECTORY: Final = Parsed("id", _uuid)
 
 
 def _inherits(command: Callable[..., None]) -> Callable[..., None]:
@@ -86,9 +116,9 @@ def _inherits(command: Callable[..., None]) -> Callable[..., None]:
     help="As in KIP-595: --describe, or --describe replication.",
 )
 @click.option("--alter", "alters", is_flag=True, help="As in KIP-595: --alter --voters 0,3,4.")
-@click.option("--voters", help="With --alter: the new voters.")
+@click.option("--voters", type=VOTERS, help="With --alter: the new voters.")
 def command(
-    target: Target, what: What | None, alters: bool, voters: str | None, **options: Any
+    target: Target, what: What | None, alters: bool, voters: "Voters | None", **options: Any
 ) -> Exit | None:
     """Describe the metadata quorum, or change its voters."""
     if click.get_current_context().invoked_subcommand is not None:
@@ -140,7 +170,7 @@ async def describe(
 
 @command.command("alter")
 @_inherits
-@click.option("--voters", help="The new voters: 4,5,6, or 4:DIRECTORY_ID,5,6.")
+@click.option("--voters", type=VOTERS, help="The new voters: 4,5,6, or 4:DIRECTORY_ID,5,6.")
 @click.option(
     "--cancel", is_flag=True, help="Cancel a change in progress; keep the present voters."
 )
@@ -148,7 +178,7 @@ async def describe(
 @with_target
 @output_option
 async def alter(
-    target: Target, voters: str | None, cancel: bool, no_wait: bool, output: str
+    target: Target, voters: "Voters | None", cancel: bool, no_wait: bool, output: str
 ) -> Exit:
     """Replace the voters; the leader adds and removes them one at a time.
 
@@ -159,7 +189,9 @@ async def alter(
 
 _voter_options: Final = add_options(
     click.option("--controller-id", type=click.IntRange(min=0), required=True),
-    click.option("--controller-directory-id", "directory", help="[default: looked up]"),
+    click.option(
+        "--controller-directory-id", "directory", type=DIRECTORY, help="[default: looked up]"
+    ),
 )
 
 
@@ -169,7 +201,7 @@ _voter_options: Final = add_options(
 @click.option("--listener", type=ADDRESSES, required=True, help="Its address: host:port.")
 @with_target
 async def add_controller(
-    target: Target, controller_id: int, directory: str | None, listener: "tuple[Address, ...]"
+    target: Target, controller_id: int, directory: "UUID | None", listener: "tuple[Address, ...]"
 ) -> None:
     """Add a voter, which must have caught up (KIP-853)."""
     from quorum.core.vocabulary import uuid_to_text
@@ -189,7 +221,7 @@ async def add_controller(
 @_inherits
 @_voter_options
 @with_target
-async def remove_controller(target: Target, controller_id: int, directory: str | None) -> None:
+async def remove_controller(target: Target, controller_id: int, directory: "UUID | None") -> None:
     """Remove a voter (KIP-853)."""
     from quorum.core.vocabulary import uuid_to_text
 
@@ -243,15 +275,14 @@ POLL_SECONDS: Final = 0.2
 
 
 async def _alter(
-    target: Target, voters: str | None, *, cancel: bool, wait: bool, output: str
+    target: Target, voters: "Voters | None", *, cancel: bool, wait: bool, output: str
 ) -> Exit:
     """Set the voters and wait for the change."""
     if (voters is None) != cancel:
         raise click.UsageError("give --voters 4,5,6, or --cancel for a change in progress")
-    wanted = None if voters is None else _parse_voters(voters)
     async with target.client() as client:
-        await client.alter_voters(wanted)
-        if wanted is None or not wait:
+        await client.alter_voters(voters)
+        if voters is None or not wait:
             found = await client.describe_quorum()
         else:
             found = await _watch(client, target.timeout_ms)
@@ -261,26 +292,6 @@ async def _alter(
 
     show(quorum_of(found), output, altered, status_data)
     return Exit.NOT_FINISHED if wait and found.target_voters else Exit.DONE
-
-
-def _parse_voters(text: str) -> "tuple[ReplicaKey, ...]":
-    """Parse `4,5,6`, or `4:DIRECTORY,5`; a usage error for anything else."""
-    from quorum.core.vocabulary import NO_DIRECTORY, ReplicaId, ReplicaKey
-    from quorum.log.meta_properties import uuid_from_text
-
-    keys: dict[int, ReplicaKey] = {}
-    for part in map(str.strip, text.split(",")):
-        number, _, directory = part.partition(":")
-        if not number.isascii() or not number.isdigit() or int(number) > ID_MAX:
-            raise BadInput(f"--voters: {part!r} is not an id; write 4,5,6 or 4:DIRECTORY_ID")
-        try:
-            directory_id = uuid_from_text(directory) if directory else NO_DIRECTORY
-        except ValueError as error:
-            raise BadInput(f"--voters: {error}") from None
-        key = ReplicaKey(ReplicaId(int(number)), directory_id)
-        if keys.setdefault(key.id, key) is not key:
-            raise BadInput(f"--voters: {key.id} is given twice")
-    return tuple(keys.values())
 
 
 async def _watch(client: "AdminClient", within_ms: int) -> "QuorumDescription":
@@ -305,17 +316,13 @@ async def _watch(client: "AdminClient", within_ms: int) -> "QuorumDescription":
 
 
 def _key(
-    quorum: "QuorumDescription", controller_id: int, directory: str | None, *, votes: bool
+    quorum: "QuorumDescription", controller_id: int, directory: "UUID | None", *, votes: bool
 ) -> "ReplicaKey":
     """The replica key: with the given directory, or the one that the quorum knows."""
     from quorum.core.vocabulary import ReplicaId, ReplicaKey
-    from quorum.log.meta_properties import uuid_from_text
 
     if directory is not None:
-        try:
-            return ReplicaKey(ReplicaId(controller_id), uuid_from_text(directory))
-        except ValueError as error:
-            raise BadInput(f"--controller-directory-id: {error}") from None
+        return ReplicaKey(ReplicaId(controller_id), directory)
     candidates: Sequence[Any] = quorum.voters if votes else quorum.observers
     known = [each.directory_id for each in candidates if each.id == controller_id]
     if len(known) == 1:

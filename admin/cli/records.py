@@ -28,10 +28,6 @@ if TYPE_CHECKING:
 LINE_BYTES_MAX: Final = 1024 * 1024
 
 
-class LineTooLong(ValueError):
-    """A line has more bytes than a record may have."""
-
-
 class KeyValue(NamedTuple):
     """The record of a line; a key of None is no key, which differs from an empty one."""
 
@@ -47,7 +43,7 @@ class LineSplitter:
         self._number = 0
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        """Return the lines that `data` completes; raises `LineTooLong`."""
+        """Return the lines that `data` completes; raises `ValueError` if one is too long."""
         *lines, self._rest = (self._rest + data).split(b"\n")
         for line in lines:
             yield self._checked(line)
@@ -63,7 +59,7 @@ class LineSplitter:
     def _checked(self, line: bytes) -> bytes:
         self._number += 1
         if len(line) > LINE_BYTES_MAX:
-            raise LineTooLong(
+            raise ValueError(
                 f"line {self._number} has more than {LINE_BYTES_MAX} bytes, the limit of a record"
             )
         return line.removesuffix(b"\r")

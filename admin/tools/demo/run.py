@@ -14,11 +14,11 @@ from typing import Final
 from admin.cli.lag import require_spark
 from admin.cli.options import Exit, command_line, say
 from admin.client.admin_client import AdminError
-from admin.tools.demo.story import SETTINGS, Outcome, Screen, Story, StoryFailed
+from admin.tools.demo.story import SETTINGS, Screen, Story, StoryFailed
 from admin.tools.kafka_runtime import Unavailable, find_runtime
 from admin.tools.local_cluster import LocalCluster, until_interrupted
 from admin.tools.local_plan import LocalError, Wanted, log_dir, settle
-from admin.units import show_duration, show_size
+from admin.units import show_duration
 from lag.session import NoSpark
 from quorum.clocks import monotonic_ms
 
@@ -81,12 +81,9 @@ async def _tell(telling: Telling, cluster: LocalCluster) -> None:
     screen = Screen(live=telling.live)
     async with asyncio.timeout(telling.deadline_ms / 1_000):
         await _start(screen, cluster)
-        outcome = await Story(cluster, screen, telling.rng).tell()
-    fault = _show(screen, outcome)
+        await Story(cluster, screen, telling.rng).tell()
     if not cluster.ended.empty():
-        fault = str(cluster.ended.get_nowait())
-    if fault is not None:
-        raise StoryFailed(fault)
+        raise StoryFailed(str(cluster.ended.get_nowait()))
     try:
         await _report(screen, cluster, telling.folder)
         if telling.stay:
@@ -107,26 +104,6 @@ async def _start(screen: Screen, cluster: LocalCluster) -> None:
         web = "" if node.http is None else f", HTTP {node.http}"
         screen.say(f"{node.name:13} {node.kafka}, process {cluster.pid(node.name)}{web}")
     screen.say(f"all answer after {show_duration(monotonic_ms() - begun_ms)}")
-
-
-def _show(screen: Screen, outcome: Outcome) -> str | None:
-    """Print the measurements; return the violations, or None."""
-    result, succession = outcome.balance, outcome.succession
-    screen.step("What was measured")
-    rows = {
-        "fail-over": f"{succession.after_ms} ms from SIGKILL to the first answer of controller "
-        f"{succession.leader_id}",
-        "move": f"{show_duration(outcome.move_ms)}, {show_size(outcome.copied_bytes)} copied, "
-        f"{outcome.moving_when_killed} partitions under way when the controller was killed",
-        "acknowledged": f"{result.acknowledged} records, the longest wait of the producer during "
-        f"it all {outcome.longest_wait_ms} ms",
-        "read back": f"{result.read} records",
-        "lost": str(result.lost),
-        "duplicated": str(result.duplicated),
-    }
-    for label, text in rows.items():
-        screen.say(f"{label + ':':14}{text}")
-    return result.fault
 
 
 def _show_around(screen: Screen, cluster: LocalCluster) -> None:

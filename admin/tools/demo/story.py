@@ -181,18 +181,6 @@ async def await_successor(
         await asyncio.gather(*probes, return_exceptions=True)
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """The measurements."""
-
-    succession: Succession
-    moving_when_killed: int
-    move_ms: int
-    copied_bytes: int
-    longest_wait_ms: int
-    balance: Balance
-
-
 class Story:
     """One run of the story, on a cluster whose processes run."""
 
@@ -202,7 +190,7 @@ class Story:
         self._rng = rng
         self._client = AdminClient(cluster.brokers, is_controller=False)
 
-    async def tell(self) -> Outcome:
+    async def tell(self) -> None:
         """Run it; raises `StoryFailed`, or the `AdminError` of a step that did not succeed."""
         async with AsyncExitStack() as stack:
             stack.push_async_callback(self._client.close)
@@ -220,12 +208,23 @@ class Story:
                 stream = tasks.create_task(workload.stream(RECORDS_PER_SECOND, stop))
                 # A producer that gives up ends the story at once: the group cancels the rest.
                 stack.callback(stop.set)
-                move = await self._move()
+                measured = await self._move()
                 stop.set()
                 await stream
             result = await self._read_back(workload)
             await self._bring_back()
-        return Outcome(*move, longest_wait_ms=workload.longest_wait_ms, balance=result)
+        measured |= {
+            "acknowledged": f"{result.acknowledged} records, the longest wait of the producer "
+            f"during it all {workload.longest_wait_ms} ms",
+            "read back": f"{result.read} records",
+            "lost": str(result.lost),
+            "duplicated": str(result.duplicated),
+        }
+        self._screen.step("What was measured")
+        for label, text in measured.items():
+            self._screen.say(f"{label + ':':14}{text}")
+        if result.fault is not None:
+            raise StoryFailed(result.fault)
 
     async def _prepare(self, producer: Producer) -> Workload:
         self._screen.step(
@@ -255,8 +254,8 @@ class Story:
                 return topic
             await asyncio.sleep(POLL_MS / 1_000)
 
-    async def _move(self) -> tuple[Succession, int, int, int]:
-        """Move every partition and kill the active controller meanwhile."""
+    async def _move(self) -> dict[str, str]:
+        """Move every partition and kill the active controller meanwhile; return what it took."""
         topic = await self._until_in_sync()
         before = {PartitionId(TOPIC, p.partition): tuple(p.replicas) for p in topic.partitions}
         plan = plan_moves(topic, [node.id for node in self._cluster.plan.brokers])
@@ -293,7 +292,12 @@ class Story:
         move_ms = monotonic_ms() - begun_ms
         self._screen.say(f"all {PARTITIONS} partitions have moved after {show_duration(move_ms)}")
         await self._verify(plan)
-        return succession, moving, move_ms, copies.look()[0]
+        return {
+            "fail-over": f"{succession.after_ms} ms from SIGKILL to the first answer of controller "
+            f"{succession.leader_id}",
+            "move": f"{show_duration(move_ms)}, {show_size(copies.look()[0])} copied, {moving} "
+            "partitions under way when the controller was killed",
+        }
 
     async def _until_kill(self, begun_ms: int) -> int:
         """Wait for a random moment in the middle of the move; return how many partitions move."""
