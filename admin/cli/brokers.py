@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from admin.cli.moves_text import refused_parts
 from admin.cli.options import (
     BROKERS,
     Exit,
@@ -19,7 +18,7 @@ from admin.cli.options import (
     throttle_option,
     with_target,
 )
-from admin.cli.output import Columns, and_more, columns, ids, named
+from admin.cli.output import Columns, and_more, columns, ids, named, refused_parts
 
 if TYPE_CHECKING:
     from admin.capabilities.brokers import Broker, BrokersAltered, HurtPartition, Safety

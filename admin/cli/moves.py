@@ -1,17 +1,16 @@
 """`metaquorum moves`: list, pause, prioritise, throttle, cancel and roll back moves."""
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 import click
 
-from admin.cli.moves_text import (
-    altered,
-    cancelled,
-    listed,
-    move_details,
-    outcomes,
-    refused,
-    rolled_back,
+from admin.cli.move_progress import (
+    copy_rate,
+    copy_size,
+    counts,
+    left_to_copy,
+    time_left,
     wait_for,
 )
 from admin.cli.options import (
@@ -29,8 +28,18 @@ from admin.cli.options import (
     with_target,
     write,
 )
+from admin.cli.output import Columns, and_more, columns, ids, refused_partitions, refused_parts
+from admin.units import show_time
 
 if TYPE_CHECKING:
+    from admin.capabilities.moves import (
+        DescribedMove,
+        Move,
+        Moves,
+        MovesChanged,
+        MovingPartition,
+        PartitionResult,
+    )
     from admin.model import PartitionId
 
 
@@ -237,3 +246,123 @@ def _check_named(named: tuple[object, ...], *, everything: bool, more: str = "")
         raise click.UsageError("--all includes every move; omit the names")
     if not everything and not named:
         raise click.UsageError(f"name moves by ID{more}, or give --all")
+
+
+_MOVES: Final["Columns[Move]"] = {
+    "Move": lambda move: move.move_id,
+    "Kind": lambda move: move.kind,
+    "State": lambda move: move.state,
+    "Partitions": lambda move: move.partitions_total,
+    "Done": lambda move: move.completed,
+    "Stepping": lambda move: move.stepping,
+    "Waiting": lambda move: move.waiting,
+    "Priority": lambda move: move.priority,
+    "Since": lambda move: _time(move.since_ms),
+    "AskedBy": lambda move: move.asked_by or "-",
+}
+_PARTITIONS: Final["Columns[MovingPartition]"] = {
+    "Partition": lambda each: each.id,
+    "Step": lambda each: f"{each.step} of {each.steps}",
+    "State": lambda each: each.state,
+    "Since": lambda each: _time(each.since_ms),
+    "Replicas": lambda each: ids(each.replicas),
+    "Target": lambda each: ids(each.target_replicas),
+    "Left": lambda each: copy_size(each.bytes_left),
+    "Rate": lambda each: copy_rate(each.bytes_per_s),
+    "TimeLeft": lambda each: time_left(each),
+    "Reason": lambda each: each.detail or each.reason or "-",
+}
+_OUTCOMES: Final["Columns[PartitionResult]"] = {
+    "Partition": lambda each: each.id,
+    "Replicas": lambda each: ids(each.replicas),
+}
+
+
+def listed(found: "Moves", *, running: bool) -> str:
+    """The output of `list`."""
+    none = "No moves are running." if running else "No moves are listed."
+    table = columns(found.moves, _MOVES) if found.moves else none
+    return "\n".join([*_all_paused(found), table])
+
+
+def _all_paused(found: "Moves | DescribedMove") -> list[str]:
+    """A line about a pause of all moves, if there is one."""
+    if found.all_paused is None:
+        return []
+    user, since = found.all_paused.by or "an unknown user", _time(found.all_paused.since_ms)
+    return [f"All moves are paused by {user} since {since}."]
+
+
+def move_details(move: "DescribedMove") -> str:
+    """The output of `show`."""
+    name = f" ({move.name})" if move.name else ""
+    of = f" of move {move.rollback_of}" if move.rollback_of else ""
+    by = f" by {move.changed_by}" if move.changed_by else ""
+    why = f": {move.detail}" if move.detail else ""
+    lines = [] if move.ended else _all_paused(move)
+    lines += [
+        f"Move {move.move_id}{name}: {move.kind}{of}, requested by"
+        f" {move.asked_by or 'an unknown user'} at {_time(move.asked_at_ms)},"
+        f" priority {move.priority}.",
+        f"It is {move.state}{by} since {_time(move.since_ms)}{why}.",
+        f"Of {move.partitions_total} partition(s) {counts(move)}.",
+    ]
+    if move.refused:
+        lines.append(f"{move.refused} more partition(s) were requested and refused.")
+    if move.throttle_bytes_per_s and not move.ended:
+        rate = move.throttle_bytes_per_s
+        lines.append(f"Throttle: {rate} bytes/s to and from each broker.")
+    if move.throttle_lost:
+        lost = ", ".join(move.throttle_lost)
+        lines.append(f"Throttle configs changed by users since, and left alone: {lost}.")
+    if not move.ended:
+        lines.append(left_to_copy(move))
+    if move.partitions:
+        lines.append(columns(move.partitions, _PARTITIONS))
+    return "\n".join([*lines, *and_more(move.waiting + move.stepping - len(move.partitions))])
+
+
+def altered(found: "MovesChanged", done: str) -> str:
+    """The output of `pause`, `resume`, `priority` and `throttle`."""
+    changed = [str(each.move_id) for each in found.moves if not each.kafka_error_code]
+    if not changed:
+        return ""
+    return f"{'Moves' if len(changed) > 1 else 'Move'} {', '.join(changed)} {done}."
+
+
+def cancelled(found: "MovesChanged", *, dry_run: bool) -> str:
+    """The output of `cancel`."""
+    if not found.partitions_accepted:
+        return "Nothing would be cancelled." if dry_run else "Nothing was cancelled."
+    done = "would be cancelled, with these replicas" if dry_run else "cancelled; replicas now"
+    return outcomes(found, done)
+
+
+def rolled_back(move_id: int, found: "MovesChanged") -> str:
+    """The output of `rollback`."""
+    if not found.begun_move_id:
+        if found.partitions_refused:
+            return ""
+        return f"Move {move_id}: nothing to roll back; the partitions have their previous replicas."
+    if not found.partitions_accepted:
+        return f"Move {found.begun_move_id} is already rolling back move {move_id}."
+    count = found.partitions_accepted
+    return f"Move {found.begun_move_id} rolls back move {move_id}: {count} partition(s)."
+
+
+def outcomes(found: "MovesChanged", done: str) -> str:
+    """The accepted partitions with their replicas."""
+    named = [each for each in found.partitions if not each.kafka_error_code]
+    lines = [f"{found.partitions_accepted} partition(s) {done}:", columns(named, _OUTCOMES)]
+    return "\n".join([*lines, *and_more(found.partitions_accepted - len(named))])
+
+
+def refused(found: "MovesChanged") -> Iterator[str]:
+    """The errors of a request, one per line."""
+    yield from refused_parts(found.moves)
+    partitions = [each for each in found.partitions if each.kafka_error_code]
+    yield from refused_partitions(partitions, found.partitions_refused)
+
+
+def _time(at_ms: int) -> str:
+    return show_time(at_ms) if at_ms else "-"

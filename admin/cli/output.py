@@ -2,7 +2,11 @@
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+
+if TYPE_CHECKING:
+    from admin.capabilities.moves import PartitionError
+    from admin.capabilities.schema import Result
 
 T = TypeVar("T")
 
@@ -42,6 +46,21 @@ def named(brokers: Sequence[int]) -> str:
 def and_more(count: int) -> list[str]:
     """The last line of a list that leaves out `count` entries, if any."""
     return [f"and {count} more"] if count > 0 else []
+
+
+def refused_parts(results: "Iterable[Result]") -> Iterator[str]:
+    """The errors of the parts of a request that were refused."""
+    for each in results:
+        if each.kafka_error_code:
+            yield f"Error: {each.message or each.kafka_error}"
+
+
+def refused_partitions(named: "Sequence[PartitionError]", total: int) -> Iterator[str]:
+    """The errors of partitions, of which the answer names some."""
+    for each in named:
+        partition = "" if each.partition is None else f"{each.id}: "
+        yield f"Error: {partition}{each.message or each.kafka_error}"
+    yield from and_more(total - len(named))
 
 
 def as_json(value: Json) -> str:

@@ -22,9 +22,10 @@ from admin.capabilities.plan_steps import (
 )
 from admin.capabilities.plans import ChangeReplicationFactor
 from admin.capabilities.schema import Request, with_key
-from admin.cli import moves_text, reassign_text
+from admin.cli import reassign_text
+from admin.cli.move_progress import left_to_copy, throttled
 from admin.cli.options import Exit, Target, finish, say, show, write, write_data
-from admin.cli.output import Columns, and_more, columns, named
+from admin.cli.output import Columns, and_more, columns, named, refused_partitions
 from admin.client.admin_client import AdminClient, Unreachable
 from admin.client.log_sizes import bytes_of
 from admin.model import PartitionId
@@ -80,7 +81,7 @@ async def _moves_progress(client: AdminClient, ids: Sequence[int]) -> str:
     found = [await client.ask(DescribeMove(move_id=each)) for each in ids]
     return "\n".join(
         f"Move {move.move_id}: {move.completed} of {move.partitions_total} partition(s) done."
-        f" {moves_text.left_to_copy(move)}"
+        f" {left_to_copy(move)}"
         for move in found
         if not move.ended
     )
@@ -186,7 +187,7 @@ async def _write_throttle(client: AdminClient, ids: Sequence[int], asked: NewMov
     for move_id in ids if asked.is_throttled else ():
         move = await client.ask(DescribeMove(move_id=move_id))
         if not move.ended:
-            write(moves_text.throttled(move, asked))
+            write(throttled(move, asked))
 
 
 def progress(brokers: Sequence[int], found: PlanResult) -> str:
@@ -247,7 +248,7 @@ def effects(
 
 
 def _refused(found: PlanResult) -> Iterator[str]:
-    return moves_text.refused_partitions(found.refused, found.refused_count)
+    return refused_partitions(found.refused, found.refused_count)
 
 
 def _get(brokers: Sequence[int]) -> str:

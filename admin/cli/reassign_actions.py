@@ -10,7 +10,7 @@ from admin.capabilities.moves import DescribeMove, MovesChanged, whole_plan
 from admin.capabilities.plan_steps import foreseen
 from admin.capabilities.reassignments import BeginMove, BegunMove
 from admin.cli import reassign_text as text
-from admin.cli.moves_text import throttled_as_by_kafka, wait_for
+from admin.cli.move_progress import throttled_as_by_kafka, wait_for
 from admin.cli.options import Exit, Target, finish, say, show, write
 from admin.cli.plans import ask_with_key, effects
 from admin.client.admin_client import AdminClient, Incompatible

@@ -21,7 +21,7 @@ from admin.capabilities.moves import (
     ResumeMoves,
     whole_plan,
 )
-from admin.cli.moves_text import refused
+from admin.cli.moves import refused
 from admin.client.admin_client import AdminClient
 from admin.client.producer import Producer
 from admin.model import Assignment, TopicDescription

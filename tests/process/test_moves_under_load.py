@@ -14,7 +14,7 @@ import pytest
 import pytest_asyncio
 
 from admin.capabilities.moves import CancelMoves
-from admin.cli.moves_text import refused
+from admin.cli.moves import refused
 from admin.model import Reassignment
 from tests.process.kafka_traffic import UNMODIFIED_CLIENTS
 from tests.process.moved_cluster import Layout, MovedCluster, layout_of, moved_cluster

@@ -17,7 +17,7 @@ from admin.capabilities.moves import (
     Pause,
 )
 from admin.cli.main import group
-from admin.cli.moves_text import cancelled, listed, move_details, refused, rolled_back
+from admin.cli.moves import cancelled, listed, move_details, refused, rolled_back
 from admin.plan_file import parse_plan
 from controller.apis.reassignments import PARTITIONS_SHOWN_MAX
 from statemachine import commands

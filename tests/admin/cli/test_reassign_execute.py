@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from click.testing import Result
 
-from admin.cli import moves_text
+from admin.cli import move_progress
 from quorum.protocol.apis import ApiKey
 from statemachine import commands
 from statemachine.reassignment.settings import PARALLEL_REPLICAS
@@ -174,7 +174,7 @@ async def begun(node: Node, *arguments: str) -> "asyncio.Task[Result]":
 async def test_a_command_that_waits_tells_how_its_move_ends(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(moves_text, "POLL_SECONDS", 0.01)
+    monkeypatch.setattr(move_progress, "POLL_SECONDS", 0.01)
     async with brokers(tmp_path, FOUR) as node:
         await asked(node.controller, topic("a", 101, 102))
         file = plan(tmp_path, ("a", 0, [101, 103]))
@@ -194,7 +194,7 @@ async def test_a_command_that_waits_tells_how_its_move_ends(
 async def test_what_keeps_a_move_from_going_on_is_said_and_its_end_is_no_success(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(moves_text, "POLL_SECONDS", 0.01)
+    monkeypatch.setattr(move_progress, "POLL_SECONDS", 0.01)
     looks = asyncio.Event()
     loop = asyncio.get_running_loop()
     said: list[str] = []
@@ -204,7 +204,7 @@ async def test_what_keeps_a_move_from_going_on_is_said_and_its_end_is_no_success
         if "is stuck" in words:
             loop.call_soon_threadsafe(looks.set)
 
-    monkeypatch.setattr(moves_text, "say", say)
+    monkeypatch.setattr(move_progress, "say", say)
     async with brokers(tmp_path, FOUR) as node:
         await asked(node.controller, topic("a", 101, 102))
         await asked(node.controller, move("a", 101, 103))

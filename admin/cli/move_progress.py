@@ -1,0 +1,180 @@
+"""The progress of a move, as the commands that begin, show and await moves print it."""
+
+import sys
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from admin.cli.options import Exit, say, write
+from admin.units import show_duration, show_size
+
+if TYPE_CHECKING:
+    from admin.capabilities.moves import (
+        DescribedMove,
+        Move,
+        MoveProgress,
+        MovingPartition,
+        NewMove,
+    )
+    from admin.client.admin_client import AdminClient
+
+
+POLL_SECONDS: Final = 0.5
+"""The interval of a command that waits."""
+
+
+async def wait_for(client: "AdminClient", move_id: int) -> Exit:
+    """Show the progress of a move on stderr until it has ended, elections included."""
+    import asyncio
+
+    from admin.capabilities.moves import DescribeMove
+    from admin.client.admin_client import Unreachable
+
+    display = _Progress(is_terminal=sys.stderr.isatty())
+    while True:
+        try:
+            move = await client.ask(DescribeMove(move_id=move_id))
+        except Unreachable as error:
+            display.say(str(error))
+        else:
+            if move.ended:
+                display.end()
+                write(_sentence(move, f" is {move.state}"))
+                return Exit.DONE if move.state == "completed" else Exit.FAILED
+            display.show(move)
+        await asyncio.sleep(POLL_SECONDS)
+
+
+class _Progress:
+    """The progress of a move: on a terminal one line that is overwritten, elsewhere a line for
+    every tenth. A new reason why the move is stuck is shown at once; nothing is repeated."""
+
+    def __init__(self, *, is_terminal: bool) -> None:
+        self._is_terminal = is_terminal
+        self._progress = ""
+        self._tenth = -1
+        self._said = ""
+        self._is_open = False
+
+    def show(self, move: "DescribedMove") -> None:
+        """Show what is new about the move."""
+        self.say(stuck(move))
+        progress = _sentence(move)
+        tenth = 10 * (move.partitions_total - move.waiting - move.stepping) // move.partitions_total
+        if self._is_terminal and progress != self._progress:
+            click.echo(f"\r\x1b[K{progress}", err=True, nl=False)
+            self._is_open = True
+        elif not self._is_terminal and tenth != self._tenth:
+            say(progress)
+        self._progress, self._tenth = progress, tenth
+
+    def say(self, words: str) -> None:
+        """Print a line, unless it repeats the last one."""
+        if words and words != self._said:
+            self.end()
+            say(words)
+        self._said = words
+
+    def end(self) -> None:
+        """End the line that is being overwritten."""
+        if self._is_open:
+            say("")
+        self._is_open = False
+        self._progress = ""
+
+
+def _sentence(move: "Move", state: str = "") -> str:
+    return f"Move {move.move_id}{state}: of {move.partitions_total} partition(s) {counts(move)}."
+
+
+def counts(move: "Move") -> str:
+    """The partitions of a move by state, as part of a sentence."""
+    counts = (
+        (move.stepping, "in progress"),
+        (move.waiting, "waiting"),
+        (move.cancelled, "cancelled"),
+        (move.superseded, "superseded by another move"),
+        (move.gone, "deleted"),
+    )
+    return ", ".join(
+        [f"{move.completed} done", *(f"{count} {state}" for count, state in counts if count)]
+    )
+
+
+STUCK: Final = frozenset(
+    {
+        "all-paused",
+        "move-paused",
+        "hurt",
+        "no-leader",
+        "no-live-target",
+        "not-registered",
+        "falling-behind",
+    }
+)
+"""Reasons to wait that need an operator, or a broker to come back."""
+
+
+def stuck(move: "DescribedMove") -> str:
+    """One line about partitions that are stuck; empty if there are none."""
+    found = [each for each in move.partitions if each.reason in STUCK]
+    if not found:
+        return ""
+    first = found[0]
+    more = f" and {len(found) - 1} more" if len(found) > 1 else ""
+    is_all = len(found) == move.waiting + move.stepping
+    what = "is stuck" if is_all else f"is stuck with {len(found)} partition(s)"
+    return f"Move {move.move_id} {what}: {first.id}{more}: {first.detail or first.reason}."
+
+
+def left_to_copy(move: "MoveProgress") -> str:
+    """One sentence about the bytes that a running move still has to copy."""
+    if move.bytes_left is None:
+        return "Bytes left to copy: unknown."
+    unknown = move.partitions_bytes_unknown
+    more = f" plus {unknown} partition(s) of unknown size" if unknown else ""
+    left, rate = copy_size(move.bytes_left), copy_rate(move.bytes_per_s)
+    words = f"Left to copy: {left}{more}, at {rate}; time left: {time_left(move)}."
+    if not move.partitions_falling_behind:
+        return words
+    words += f" {move.partitions_falling_behind} partition(s) fall behind: writes exceed the copy"
+    words += " rate."
+    if not move.throttle_bytes_per_s:
+        return words
+    command = f"`metaquorum moves throttle {move.move_id} BYTES_PER_S`"
+    return f"{words} Raise the limit with {command}; 0 removes it."
+
+
+def throttled(move: "Move", asked: "NewMove[Any]") -> str:
+    """One sentence about the throttle of a move; one that began earlier may have another one."""
+    rate, wanted = move.throttle_bytes_per_s, asked.throttle_bytes_per_s
+    if rate == wanted:
+        return f"Move {move.move_id} is throttled to {rate} bytes/s to and from each broker."
+    now = f"is throttled to {rate} bytes/s" if rate else "is not throttled"
+    return (
+        f"Move {move.move_id} was started earlier and {now};"
+        f" `metaquorum moves throttle {move.move_id} {wanted}` changes this."
+    )
+
+
+def throttled_as_by_kafka(move: "Move") -> str:
+    """The throttle of a move, in the words of Kafka's script."""
+    rate = move.throttle_bytes_per_s
+    if not rate:
+        return "The move was already running without a throttle; see metaquorum moves throttle"
+    return f"The inter-broker throttle limit was set to {rate} B/s until the move has ended"
+
+
+def copy_size(size_bytes: int | None) -> str:
+    """The bytes that a copy still needs."""
+    return "unknown" if size_bytes is None else show_size(size_bytes)
+
+
+def copy_rate(bytes_per_s: int | None) -> str:
+    """The rate of a copy."""
+    return "unknown" if bytes_per_s is None else f"{show_size(bytes_per_s)}/s"
+
+
+def time_left(of: "MoveProgress | MovingPartition") -> str:
+    """The time until a copy is complete, at its present rate."""
+    return "unknown" if of.time_left_ms is None else show_duration(of.time_left_ms)
