@@ -45,11 +45,11 @@ from statemachine.reassignment.move import OwnedKey
 from statemachine.reassignment.move_queries import (
     MoveSummary,
     partitions_of_move,
-    plan_part,
     summaries,
     summary_of,
 )
 from statemachine.reassignment.progress import position
+from statemachine.records.codec import plan_of
 from statemachine.vocabulary import MoveKind, MoveState
 
 A_co = TypeVar("A_co", covariant=True)
@@ -562,7 +562,7 @@ def described(image: Image, move_id: int, told: Told = untold) -> DescribedMove 
         return _not_listed(move_id)
     found = partitions_of_move(image, move_id, None, PARTITIONS_SHOWN_MAX)
     copies: dict[str, Any] = {}
-    if summary.outcome is None:
+    if summary.move.outcome is None:
         copies = _move_copies(image, move_id, told)
     return DescribedMove(
         as_of_offset=image.end_offset,
@@ -600,10 +600,19 @@ def plan(image: Image, move_id: int, part: int) -> MovePlan | Refusal:
     if not 0 <= part < len(move.parts):
         reason = f"the plan of move {move_id} has {len(move.parts)} part(s), counted from 0"
         return Refusal(Error.INVALID_REQUEST, f"{reason}; there is no part {part}")
-    found = plan_part(image, move, part)
-    there = [each for each in found if each.topic is not None]
-    partitions = convert(there, tuple[MovedPartition, ...], from_attributes=True)
-    return MovePlan(partitions=partitions, gone=len(found) - len(partitions), parts=len(move.parts))
+    partitions, gone = [], 0
+    for planned in plan_of(move.parts[part]):
+        topic = image.topics.get(planned.topic_id)
+        if topic is None:
+            gone += len(planned.partitions)
+            continue
+        partitions += [
+            MovedPartition(
+                topic=topic.name, partition=each.number, target=each.target, original=each.original
+            )
+            for each in planned.partitions
+        ]
+    return MovePlan(partitions=tuple(partitions), gone=gone, parts=len(move.parts))
 
 
 class WholePlan(Struct, frozen=True, kw_only=True):
@@ -659,7 +668,7 @@ def _pause(image: Image) -> Pause | None:
 
 def _move(summary: MoveSummary) -> Move:
     move, begun = summary.move, summary.move.begun
-    outcome, ended = summary.outcome, summary.move.ended
+    outcome, ended = move.outcome, move.ended
     state = MoveState(move.state).name if outcome is None else outcome.name
     return Move(
         move_id=move.id,
@@ -680,9 +689,9 @@ def _move(summary: MoveSummary) -> Move:
         waiting=summary.waiting,
         stepping=summary.stepping,
         completed=summary.completed,
-        cancelled=summary.left.cancelled,
-        superseded=summary.left.superseded,
-        gone=summary.left.gone,
+        cancelled=move.left.cancelled,
+        superseded=move.left.superseded,
+        gone=move.left.gone,
         refused=begun.refused,
     )
 

@@ -50,8 +50,10 @@ from statemachine.commands import (
     RollBackMove,
 )
 from statemachine.image.image import Image
+from statemachine.image.partition_table import Topic
+from statemachine.partitions.registration import PartitionRegistration
 from statemachine.reassignment.copies import Told, partition_copies, untold
-from statemachine.reassignment.move_queries import Underway, reassigned
+from statemachine.reassignment.move_queries import reassigned
 from statemachine.reassignment.progress import position
 from statemachine.slices import Slices, whole
 
@@ -246,54 +248,57 @@ def listing(
     if wanted is not None:
         named = [(name, number) for name, numbers in wanted.items() for number in numbers]
     listed: list[OngoingReassignment] = []
-    for each in reassigned(image, named):
+    for topic, number, partition in reassigned(image, named):
         if detailed and len(listed) < PARTITIONS_SHOWN_MAX:
-            listed.append(_ongoing(each, **_progress(image, each, told)))
+            progress = _progress(image, topic, number, partition, told)
+            listed.append(_ongoing(topic, number, partition, **progress))
             yield _PROGRESS_US
         else:
-            listed.append(_ongoing(each if detailed else _whole(each)))
+            listed.append(_ongoing(topic, number, partition if detailed else _whole(partition)))
             yield _LISTED_US
     return tuple(listed)
 
 
-def _whole(found: Underway) -> Underway:
+def _whole(partition: PartitionRegistration) -> PartitionRegistration:
     """Describe a reassignment as if all the rest of it were one step, as it is with Kafka.
 
     Kafka's `--cancel` takes back what adds or removes a replica (4.2.0), or what adds none or
     removes one (3.9.1): one of them would pass over a partition that waits or a step that only
     adds.
     """
-    replicas, target = found.replicas, found.target
+    replicas, target = partition.replicas, partition.final
     coming = tuple([each for each in target if each not in replicas])
     return replace(
-        found,
+        partition,
         replicas=replicas + coming,
-        adding=tuple([each for each in target if each in coming or each in found.adding]),
+        adding=tuple([each for each in target if each in coming or each in partition.adding]),
         removing=tuple([each for each in replicas if each not in target]),
+        target=target,
     )
 
 
-def _ongoing(found: Underway, **progress: Any) -> OngoingReassignment:
+def _ongoing(
+    topic: Topic, number: int, partition: PartitionRegistration, **progress: Any
+) -> OngoingReassignment:
     return OngoingReassignment(
-        topic=found.topic,
-        partition=found.partition,
-        replicas=found.replicas,
-        adding=found.adding,
-        removing=found.removing,
-        target=found.target,
-        move_id=found.move_id,
+        topic=topic.name,
+        partition=number,
+        replicas=partition.replicas,
+        adding=partition.adding,
+        removing=partition.removing,
+        target=partition.final,
+        move_id=partition.stage.move,
         **progress,
     )
 
 
-def _progress(image: Image, found: Underway, told: Told) -> dict[str, Any]:
+def _progress(
+    image: Image, topic: Topic, number: int, partition: PartitionRegistration, told: Told
+) -> dict[str, Any]:
     """Return the fields with the progress of a partition."""
-    topic = image.topics[found.topic_id]
-    partition = topic.partition(found.partition)
-    where = position(image, topic, found.partition, told)
-    assert partition is not None
-    assert where is not None, f"{found.topic}-{found.partition} is listed, and does not move"
-    copies = partition_copies(topic.topic_id, found.partition, partition, told)
+    where = position(image, topic, number, told)
+    assert where is not None, f"{topic.name}-{number} is listed, and does not move"
+    copies = partition_copies(topic.topic_id, number, partition, told)
     return {
         "step": where.step,
         "step_count": where.of,

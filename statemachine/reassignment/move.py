@@ -5,13 +5,21 @@ that moves have set while they run, with the users' value of before.
 
 """
 
+from collections.abc import Iterator
 from typing import Final, TypeAlias
+from uuid import UUID
 
 from msgspec import Struct, convert
 from msgspec.structs import asdict, replace
 
 from statemachine.records import own_records
-from statemachine.records.own_records import ConfigOwned, MoveOptions, OptionsChange
+from statemachine.records.codec import plan_of
+from statemachine.records.own_records import (
+    ConfigOwned,
+    MoveOptions,
+    OptionsChange,
+    PlannedPartition,
+)
 from statemachine.vocabulary import MoveId, MoveOutcome, MoveState, Ownership, Resource
 
 
@@ -75,6 +83,19 @@ class Move(Struct, frozen=True, kw_only=True, gc=False):
     def id(self) -> MoveId:
         """Its id."""
         return self.begun.id
+
+    @property
+    def outcome(self) -> MoveOutcome | None:
+        """How it has ended; None while it runs."""
+        return None if self.ended is None else MoveOutcome(self.ended.outcome)
+
+    @property
+    def planned(self) -> Iterator[tuple[UUID, PlannedPartition]]:
+        """Its plan in order, with the topic of each partition."""
+        for part in self.parts:
+            for topic in plan_of(part):
+                for partition in topic.partitions:
+                    yield topic.topic_id, partition
 
 
 def begun(record: own_records.MoveBegun) -> Move:

@@ -9,6 +9,7 @@ takes its last partition out. A paused move begins no steps; an automatic pause
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby
+from uuid import UUID
 
 from msgspec.structs import asdict, replace
 from pyroaring import BitMap
@@ -31,7 +32,7 @@ from statemachine.reassignment.progress import planned_steps
 from statemachine.reassignment.step import Reason
 from statemachine.reassignment.target import cancel, direct
 from statemachine.records import own_records
-from statemachine.records.codec import plan_bytes, plan_of
+from statemachine.records.codec import plan_bytes
 from statemachine.records.own_records import (
     MoveBegun,
     MoveOptions,
@@ -289,12 +290,12 @@ def roll_back_move(
         draft = draft.scratch()
     builder = MoveBuilder(draft)
     refused, foreseen = [], []
-    for planned_topic, planned in _planned(move):
-        answer = _rolled_back(draft, builder, move, planned_topic, planned)
+    for topic_id, planned in move.planned:
+        answer = _rolled_back(draft, builder, move, topic_id, planned)
         if answer is not None:
             refused.append(answer)
         elif command.dry_run:
-            topic, number = draft.image.topics[planned_topic.topic_id], planned.number
+            topic, number = draft.image.topics[topic_id], planned.number
             if draft.partition(topic, number) != topic.partition(number):
                 foreseen.append(
                     commands.ReassignmentAltered(
@@ -312,30 +313,23 @@ def roll_back_move(
     return _started(move_id, builder.accepted, refused)
 
 
-def _planned(move: Move) -> Iterator[tuple[PlannedTopic, PlannedPartition]]:
-    for plan in move.parts:
-        for topic in plan_of(plan):
-            for planned in topic.partitions:
-                yield topic, planned
-
-
 def _rolled_back(
     draft: PendingDecision,
     builder: MoveBuilder,
     move: Move,
-    planned_topic: PlannedTopic,
+    topic_id: UUID,
     planned: PlannedPartition,
 ) -> commands.ReassignmentAltered | None:
     """Return the refusal to restore this partition's earlier replicas, or None if they are
     restored.
     """
-    topic = draft.image.topics.get(planned_topic.topic_id)
+    topic = draft.image.topics.get(topic_id)
     partition = None if topic is None else draft.partition(topic, planned.number)
     if topic is None or partition is None:
-        gone = f"no topic has the id {planned_topic.topic_id} any more"
+        gone = f"no topic has the id {topic_id} any more"
         return commands.ReassignmentAltered.from_refusal(
             Refusal(Error.UNKNOWN_TOPIC_OR_PARTITION, gone),
-            topic=str(planned_topic.topic_id),
+            topic=str(topic_id),
             partition=planned.number,
         )
     if partition.stage.move == move.id:
@@ -497,7 +491,7 @@ def _running(draft: PendingDecision, move_id: MoveId) -> Move | Refusal:
     move = draft.moves.get(move_id)
     if move is None:
         return unknown_move(draft, move_id)
-    if move.ended is None:
+    if move.outcome is None:
         return move
-    outcome = MoveOutcome(move.ended.outcome).name.lower()
+    outcome = move.outcome.name.lower()
     return Refusal(Error.INVALID_REQUEST, f"move {move_id} has ended: {outcome}")

@@ -5,7 +5,6 @@ The moves are those that run and those that have ended and are not forgotten yet
 
 from collections.abc import Collection, Iterator, Mapping
 from operator import attrgetter
-from uuid import UUID
 
 from msgspec import Struct
 from pyroaring import BitMap
@@ -13,9 +12,9 @@ from pyroaring import BitMap
 from statemachine.image.image import Image
 from statemachine.image.partition_index import in_order
 from statemachine.image.partition_table import Topic
-from statemachine.reassignment.move import Left, Move, OwnedKey
-from statemachine.records.codec import plan_of
-from statemachine.vocabulary import MoveId, MoveOutcome, Replicas
+from statemachine.partitions.registration import PartitionRegistration
+from statemachine.reassignment.move import Move, OwnedKey
+from statemachine.vocabulary import MoveId
 
 
 class MoveSummary(Struct, frozen=True, kw_only=True, gc=False):
@@ -27,39 +26,9 @@ class MoveSummary(Struct, frozen=True, kw_only=True, gc=False):
     stepping: int
     """Those that have one."""
     completed: int
-    """Those that have their target replicas; they have left the move."""
-    left: Left
-    """Those that have left it otherwise, by how."""
-    outcome: MoveOutcome | None
-    """How it has ended; None while it runs."""
+    """Those that have their target replicas; they have left the move, as others have otherwise."""
     lost: tuple[OwnedKey, ...] = ()
     """Configurations that its throttle had set until users set them."""
-
-
-class PlannedMove(Struct, frozen=True, kw_only=True, gc=False):
-    """The target of one partition in a move, and its replicas before."""
-
-    topic_id: UUID
-    topic: str | None
-    """None where the topic is gone."""
-    partition: int
-    target: Replicas
-    original: Replicas
-
-
-class Underway(Struct, frozen=True, kw_only=True, gc=False):
-    """A partition under reassignment."""
-
-    topic: str
-    topic_id: UUID
-    partition: int
-    replicas: Replicas
-    adding: Replicas
-    removing: Replicas
-    target: Replicas
-    """The final replicas, in order."""
-    move_id: MoveId
-    """The move that it belongs to; NO_MOVE where a controller of Kafka's has begun it."""
 
 
 def summary_of(image: Image, move_id: MoveId) -> MoveSummary | None:
@@ -90,8 +59,6 @@ def _summary(image: Image, move: Move, lost: Mapping[MoveId, list[OwnedKey]]) ->
         waiting=len(keys) - stepping,
         stepping=stepping,
         completed=move.begun.partitions - len(keys) - move.left.total,
-        left=move.left,
-        outcome=None if move.ended is None else MoveOutcome(move.ended.outcome),
         lost=tuple(sorted(lost.get(move.id, ()))),
     )
 
@@ -113,32 +80,10 @@ def partitions_of_move(
     return found[:count_max]
 
 
-def plan_part(image: Image, move: Move, part: int) -> tuple[PlannedMove, ...]:
-    """Return a part of the plan of the move, in order; the originals are the way back.
-
-    It is read from the log's own bytes: a plan may have 100,000 partitions.
-    """
-    found = []
-    for planned in plan_of(move.parts[part]):
-        topic = image.topics.get(planned.topic_id)
-        name = None if topic is None else topic.name
-        found += [
-            PlannedMove(
-                topic_id=planned.topic_id,
-                topic=name,
-                partition=each.number,
-                target=each.target,
-                original=each.original,
-            )
-            for each in planned.partitions
-        ]
-    return tuple(found)
-
-
 def reassigned(
     image: Image, partitions: Collection[tuple[str, int]] | None = None
-) -> Iterator[Underway]:
-    """Yield the reassignments under way (api 46), all or among these, by topic and number.
+) -> Iterator[tuple[Topic, int, PartitionRegistration]]:
+    """Yield the partitions under reassignment (api 46), all or among these, by topic and number.
 
     The image must not change meanwhile.
     """
@@ -146,20 +91,10 @@ def reassigned(
         found = in_order(image.index, image.index.moving)
     else:
         found = _named(image, partitions)
-    return (
-        Underway(
-            topic=topic.name,
-            topic_id=topic.topic_id,
-            partition=number,
-            replicas=partition.replicas,
-            adding=partition.adding,
-            removing=partition.removing,
-            target=partition.final,
-            move_id=partition.stage.move,
-        )
-        for topic, number in found
-        if (partition := topic.partition(number)) is not None and partition.moving
-    )
+    for topic, number in found:
+        partition = topic.partition(number)
+        if partition is not None and partition.moving:
+            yield topic, number, partition
 
 
 def _named(image: Image, partitions: Collection[tuple[str, int]]) -> Iterator[tuple[Topic, int]]:

@@ -117,7 +117,7 @@ def list_partition(topic: str, number: int) -> Request:
 
     def read(image: Image) -> Hashable:
         found = next(reassigned(image, ((topic, number),)), None)
-        return said.NothingUnderWay() if found is None else said.UnderWay(found.target)
+        return said.NothingUnderWay() if found is None else said.UnderWay(found[2].final)
 
     return _query(("partition", topic, str(number)), said.List(), read)
 
@@ -293,7 +293,7 @@ def look(move_id: int) -> Request:
 
     def read(image: Image) -> Hashable:
         found = summary_of(image, move_id)
-        if found is None or found.outcome is not None:
+        if found is None or found.move.outcome is not None:
             return said.Moving(said.ENDED)
         is_paused = found.move.state == MoveState.PAUSED
         return said.Moving(said.PAUSED if is_paused else said.RUNNING)

@@ -24,7 +24,6 @@ from statemachine.image.partition_table import Topic
 from statemachine.partitions.registration import PartitionRegistration
 from statemachine.reassignment.settings import UNLIMITED, Limits, limits
 from statemachine.reassignment.step import ClusterView
-from statemachine.records.codec import plan_of
 from statemachine.slices import LOOKED_AT_US, PASSED_US, Slices
 from statemachine.vocabulary import NO_LEADER, NO_MOVE, BrokerId, MoveId, Replicas
 
@@ -245,8 +244,9 @@ def keys_in_order(image: Image) -> Slices[list[int]]:
     """The keys of what is being reassigned: move by move, each in the order of its plan."""
     planned: dict[tuple[UUID, int, MoveId], int] = {}
     for move_id in image.index.of_move:
-        for each in _planned(image, move_id):
-            planned.setdefault((*each, move_id), len(planned))
+        move = image.moves.get(move_id)
+        for topic_id, each in () if move is None else move.planned:
+            planned.setdefault((topic_id, each.number, move_id), len(planned))
             yield PASSED_US
     found = []
     for topic, number in in_order(image.index, image.index.moving):
@@ -257,11 +257,3 @@ def keys_in_order(image: Image) -> Slices[list[int]]:
         found.append((move_id, place, topic.name, number, topic.keys[number]))
         yield LOOKED_AT_US
     return [key for *_, key in sorted(found)]
-
-
-def _planned(image: Image, move_id: MoveId) -> Iterator[tuple[UUID, int]]:
-    move = image.moves.get(move_id)
-    for part in () if move is None else move.parts:
-        for topic in plan_of(part):
-            for partition in topic.partitions:
-                yield topic.topic_id, partition.number

@@ -1,5 +1,7 @@
 """What is told of moves, running and ended."""
 
+from uuid import UUID
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -9,12 +11,12 @@ from statemachine.image.image import Image
 from statemachine.reassignment import move_commands
 from statemachine.reassignment.move import Left
 from statemachine.reassignment.move_queries import (
-    PlannedMove,
     partitions_of_move,
-    plan_part,
     summaries,
     summary_of,
 )
+from statemachine.records.codec import plan_of
+from statemachine.records.own_records import PlannedPartition
 from statemachine.vocabulary import MoveOutcome
 from tests.statemachine.reassignment.test_moves import cancel, move
 from tests.statemachine.reassignment.test_scheduler import catch_up, limited, some
@@ -22,10 +24,9 @@ from tests.statemachine.support.world import TOPIC_ID, World
 from tests.statemachine.test_decide_properties import a_busy_cluster
 
 
-def plan_of(image: Image, move_id: int) -> list[PlannedMove]:
-    """All parts of the plan of a move."""
-    found = image.moves[move_id]
-    return [each for part in range(len(found.parts)) for each in plan_part(image, found, part)]
+def planned(image: Image, move_id: int) -> list[tuple[UUID, PlannedPartition]]:
+    """The plan of a move, all of it."""
+    return list(image.moves[move_id].planned)
 
 
 def test_a_large_plan_is_read_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -35,8 +36,9 @@ def test_a_large_plan_is_read_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     some(world, count)
     move(world, dict.fromkeys(range(count), (1, 2, 4)))
     found = world.image.moves[1]
-    assert [len(plan_part(world.image, found, part)) for part in (0, 1)] == [count - 1, 1]
-    assert [each.partition for each in plan_of(world.image, 1)] == list(range(count))
+    read = [[len(topic.partitions) for topic in plan_of(part)] for part in found.parts]
+    assert read == [[count - 1], [1]]
+    assert [each.number for _, each in planned(world.image, 1)] == list(range(count))
 
 
 def test_partitions_are_paged_in_order_whatever_leaves_the_move_meanwhile() -> None:
@@ -65,11 +67,12 @@ def test_a_summary_says_where_the_partitions_of_a_move_are() -> None:
     found = summary_of(world.image, 1)
     assert found is not None
     assert (found.waiting, found.stepping, found.completed) == (2, 1, 1)
-    assert (found.left, found.outcome) == (Left(cancelled=1), None)
+    assert (found.move.left, found.move.outcome) == (Left(cancelled=1), None)
     cancel(world, everything=True)
     found = summary_of(world.image, 1)
     assert found is not None
-    assert (found.completed, found.left.cancelled, found.outcome) == (1, 4, MoveOutcome.CANCELLED)
+    assert (found.completed, found.move.left.cancelled) == (1, 4)
+    assert found.move.outcome is MoveOutcome.CANCELLED
     assert summary_of(world.image, 2) is None
 
 
@@ -77,10 +80,11 @@ def test_the_plan_is_told_as_it_was_asked_for_after_the_topic_is_gone_too() -> N
     world = World(broker_count=6)
     some(world, 2)
     move(world, {1: (1, 2, 4), 0: (4, 5)})
-    told = [(e.topic, e.partition, e.target, e.original) for e in plan_of(world.image, 1)]
-    assert told == [("t", 1, (1, 2, 4), (1, 2, 3)), ("t", 0, (4, 5), (1, 2, 3))]
+    asked = planned(world.image, 1)
+    told = [(topic_id, e.number, e.target, e.original) for topic_id, e in asked]
+    assert told == [(TOPIC_ID, 1, (1, 2, 4), (1, 2, 3)), (TOPIC_ID, 0, (4, 5), (1, 2, 3))]
     world.ask(commands.DeleteTopics(topics=("t",)))
-    assert {(e.topic, e.topic_id) for e in plan_of(world.image, 1)} == {(None, TOPIC_ID)}
+    assert planned(world.image, 1) == asked
 
 
 @settings(max_examples=20)
@@ -88,8 +92,7 @@ def test_the_plan_is_told_as_it_was_asked_for_after_the_topic_is_gone_too() -> N
 def test_all_partitions_that_a_move_began_with_are_accounted_for(data: st.DataObject) -> None:
     world = a_busy_cluster(data, steps=data.draw(st.integers(5, 25)))
     for each in summaries(world.image):
-        parts = [each.waiting, each.stepping, each.completed, each.left.total]
+        parts = [each.waiting, each.stepping, each.completed, each.move.left.total]
         assert min(parts) >= 0
         assert sum(parts) == each.move.begun.partitions
-        planned = plan_of(world.image, each.move.id)
-        assert 0 < len(planned) <= each.move.begun.partitions
+        assert 0 < len(planned(world.image, each.move.id)) <= each.move.begun.partitions

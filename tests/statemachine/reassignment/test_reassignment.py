@@ -344,9 +344,10 @@ def test_what_is_under_way_is_listed(world: World) -> None:
     assert tuple(reassigned(world.image)) == ()
     world.reassign(3, 1, 4)
     (listed,) = tuple(reassigned(world.image))
-    assert (listed.topic, listed.topic_id, listed.partition) == ("t", TOPIC_ID, 0)
-    assert listed.replicas == (1, 2, 3, 4)
-    assert (listed.adding, listed.removing, listed.target) == ((4,), (2,), (3, 1, 4))
+    topic, number, partition = listed
+    assert (topic.name, topic.topic_id, number) == ("t", TOPIC_ID, 0)
+    assert partition.replicas == (1, 2, 3, 4)
+    assert (partition.adding, partition.removing, partition.final) == ((4,), (2,), (3, 1, 4))
     asked = [("t", 0), ("t", 1), ("t", 7), ("nope", 0)]
     assert tuple(reassigned(world.image, asked)) == (listed,)
     assert tuple(reassigned(world.image, [("t", 1)])) == ()

@@ -3,6 +3,8 @@
 from collections.abc import Iterator
 from typing import Any
 
+from msgspec.structs import asdict
+
 from statemachine import commands
 from statemachine.errors import Error
 from statemachine.image.image import Image
@@ -188,11 +190,12 @@ def standings(image: Image, now_ms: int) -> Iterator[str]:
 def moves_of(image: Image) -> Iterator[str]:
     """Every move that is listed, and where its partitions are."""
     for each in summaries(image):
+        outcome = each.move.outcome
         counts = {"waiting": each.waiting, "stepping": each.stepping, "completed": each.completed}
-        counts |= {name: getattr(each.left, name) for name in ("cancelled", "superseded", "gone")}
+        counts |= asdict(each.move.left)
         told = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
         state = MoveState(each.move.state).name.lower().replace("_", " ")
-        ended = f"ended: {each.outcome.name.lower()}" if each.outcome is not None else state
+        ended = f"ended: {outcome.name.lower()}" if outcome is not None else state
         lost = "".join(f"; {told_key(key)} is a user's" for key in each.lost)
         yield f"move {each.move.id} ({ended}): {told}{lost}"
 
