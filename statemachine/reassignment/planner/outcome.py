@@ -36,13 +36,7 @@ def balance(assignment: Assignment, racks: Racks) -> Balance:
     replicas = Counter(broker for each in assignment.values() for broker in each)
     leaders = Counter(each[0] for each in assignment.values())
     brokers = sorted({*racks, *replicas})
-    return Balance(
-        loads=tuple(
-            Load(broker=broker, replicas=replicas[broker], leaders=leaders[broker])
-            for broker in brokers
-        ),
-        crowded=_crowded(assignment, racks),
-    )
+    return Balance(loads=_loads(brokers, replicas, leaders), crowded=_crowded(assignment, racks))
 
 
 def _crowded(assignment: Assignment, racks: Racks) -> int | None:

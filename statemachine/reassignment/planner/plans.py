@@ -6,7 +6,6 @@ then to even brokers, with the fewest copies that this takes.
 
 from collections import Counter
 from collections.abc import Callable, Collection, Generator, Iterable, Mapping
-from enum import StrEnum
 from typing import TypeAlias
 
 from msgspec import Struct
@@ -25,20 +24,9 @@ from statemachine.reassignment.planner.placing import (
 from statemachine.vocabulary import BrokerId, Replicas
 
 
-class Reason(StrEnum):
-    """The reasons why there is no plan."""
-
-    NO_PARTITIONS = "no-partitions"
-    TOO_MANY_PARTITIONS = "too-many-partitions"
-    TOO_FEW_BROKERS = "too-few-brokers"
-    INVALID_FACTOR = "invalid-factor"
-    NOTHING_TO_IMPROVE = "nothing-to-improve"
-
-
 class Unplanned(Struct, frozen=True):
     """The reason why there is no plan."""
 
-    reason: Reason
     message: str
 
 
@@ -56,7 +44,7 @@ def generate(current: Assignment, brokers: Racks, *, closed: Collection[BrokerId
     reassignment out: all their replicas would count as wanted.
     """
     if not current:
-        return Unplanned(Reason.NO_PARTITIONS, "there are no partitions to be planned for")
+        return Unplanned("there are no partitions to be planned for")
     table = Table(brokers)
     takers = table.bits([broker for broker in table.brokers if broker not in closed])
 
@@ -74,7 +62,6 @@ def generate(current: Assignment, brokers: Racks, *, closed: Collection[BrokerId
     }
     if not changed:
         return Unplanned(
-            Reason.NOTHING_TO_IMPROVE,
             "no plan would be better: replicas and preferred leaders are spread as evenly over"
             " these brokers and racks as they can be",
         )
@@ -136,15 +123,10 @@ def with_factor(
     replicas each broker has now, those of `current` included.
     """
     if factor < 1:
-        return Unplanned(
-            Reason.INVALID_FACTOR,
-            f"a replication factor of {factor} is not possible; ask for 1 or more",
-        )
+        return Unplanned(f"a replication factor of {factor} is not possible; ask for 1 or more")
     names = [named for named in current if len(current[named]) != factor]
     if not names:
-        return Unplanned(
-            Reason.NOTHING_TO_IMPROVE, f"every partition has {factor} replica(s) already"
-        )
+        return Unplanned(f"every partition has {factor} replica(s) already")
     table = Table(racks)
     allowed = table.bits(sorted(set(onto)))
 
@@ -177,7 +159,6 @@ def _placed(
     ordered = sorted(names, key=lambda named: (named[1], named[0]))
     if len(ordered) > PLANNED_PARTITIONS_MAX:
         return Unplanned(
-            Reason.TOO_MANY_PARTITIONS,
             f"{len(ordered)} partitions are more than one plan may have: {PLANNED_PARTITIONS_MAX};"
             " plan for fewer topics or brokers at a time",
         )
@@ -185,7 +166,7 @@ def _placed(
     for named in ordered:
         question = question_of(current[named])
         if question.count > question.candidates.bit_count():
-            return Unplanned(Reason.TOO_FEW_BROKERS, shortage(named, question))
+            return Unplanned(shortage(named, question))
         questions.append(question)
         others.subtract(question.has)
     found = yield from answer(table, questions, others)

@@ -89,7 +89,7 @@ class CareStage(MovesStage):
 
     def _begun(self, plan: Plan | Unplanned, kind: MoveKind = MoveKind.REASSIGN) -> list[str]:
         if isinstance(plan, Unplanned):
-            return [f"no plan: {plan.reason.value} ({plan.message})"]
+            return [f"no plan: {plan.message}"]
         if not plan:
             return ["nothing is to be moved"]
         asked = tuple(

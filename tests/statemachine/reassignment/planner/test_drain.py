@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from statemachine.reassignment.planner.outcome import outcome
 from statemachine.reassignment.planner.placing import Named
-from statemachine.reassignment.planner.plans import Reason, Unplanned, drain, with_factor
+from statemachine.reassignment.planner.plans import Unplanned, drain, with_factor
 from statemachine.slices import whole
 from statemachine.vocabulary import BrokerId, Replicas
 from tests.statemachine.support.random_clusters import (
@@ -47,7 +47,7 @@ def test_only_what_is_on_the_emptied_brokers_moves_and_it_goes_where_it_is_most_
     plan = drained(current, emptied, racks)
     takers = {broker: rack for broker, rack in racks.items() if broker not in emptied}
     if isinstance(plan, Unplanned):
-        assert plan.reason is Reason.TOO_FEW_BROKERS
+        assert " must go from " in plan.message
         assert any(len(each) > len(takers) for each in current.values())
         return
     after = {**current, **plan}
@@ -143,14 +143,14 @@ def test_another_factor_only_adds_or_only_takes_away_and_the_preferred_leader_st
 
 
 @pytest.mark.parametrize(
-    ("factor", "reason"),
-    [(0, Reason.INVALID_FACTOR), (2, Reason.NOTHING_TO_IMPROVE), (4, Reason.TOO_FEW_BROKERS)],
+    ("factor", "words"),
+    [(0, "not possible"), (2, "already"), (4, "needs 4 brokers")],
 )
-def test_a_factor_that_cannot_be_is_refused(factor: int, reason: Reason) -> None:
+def test_a_factor_that_cannot_be_is_refused(factor: int, words: str) -> None:
     racks: Racks = dict.fromkeys(range(3))
     found = whole(with_factor({("t", 0): (0, 1)}, factor, list(racks), racks, loads={}))
     assert isinstance(found, Unplanned)
-    assert found.reason is reason
+    assert words in found.message
 
 
 def test_the_outcome_counts_copies_and_leaders() -> None:

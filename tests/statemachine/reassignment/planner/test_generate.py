@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from statemachine import limits
 from statemachine.reassignment.planner.outcome import balance
 from statemachine.reassignment.planner.placing import Named
-from statemachine.reassignment.planner.plans import Reason, Unplanned, generate
+from statemachine.reassignment.planner.plans import Unplanned, generate
 from statemachine.slices import whole
 from statemachine.vocabulary import Replicas
 from tests.statemachine.support.random_clusters import (
@@ -30,7 +30,7 @@ def planned(
     """Where everything is once the plan, if there is one, is carried out."""
     plan = whole(generate(current, racks, closed=closed))
     if isinstance(plan, Unplanned):
-        assert plan.reason is Reason.NOTHING_TO_IMPROVE, plan
+        assert "no plan would be better" in plan.message
         return current
     return {**current, **plan}
 
@@ -48,7 +48,7 @@ def test_no_other_plan_is_more_even_or_as_even_with_fewer_copies(
     if any(len(takers[named]) < len(current[named]) for named in current):
         found_none = whole(generate(current, racks, closed=closed))
         assert isinstance(found_none, Unplanned)
-        assert found_none.reason is Reason.TOO_FEW_BROKERS
+        assert " needs " in found_none.message
         return
     after = planned(current, racks, closed)
 
@@ -100,7 +100,7 @@ def test_a_plan_names_only_what_changes_and_planning_again_finds_nothing(
         assert all(len(plan[named]) == len(current[named]) for named in plan)
     again = whole(generate(planned(current, racks), racks))
     assert isinstance(again, Unplanned)
-    assert again.reason is Reason.NOTHING_TO_IMPROVE
+    assert "no plan would be better" in again.message
 
 
 @settings(max_examples=50, deadline=None)
@@ -149,7 +149,7 @@ def test_racks_that_are_known_of_some_brokers_only_are_not_heeded() -> None:
     racks: Racks = {0: "a", 1: "a", 2: None}
     found = whole(generate(current, racks))
     assert isinstance(found, Unplanned)
-    assert found.reason is Reason.NOTHING_TO_IMPROVE
+    assert "no plan would be better" in found.message
 
 
 def test_a_big_plan_is_made_in_pieces() -> None:
@@ -159,30 +159,17 @@ def test_a_big_plan_is_made_in_pieces() -> None:
 
 
 @pytest.mark.parametrize(
-    ("current", "racks", "reason", "words"),
+    ("current", "racks", "words"),
     [
-        ({}, {1: None}, Reason.NO_PARTITIONS, "no partitions"),
-        (
-            {("t", 0): (1, 2)},
-            {1: None},
-            Reason.TOO_FEW_BROKERS,
-            "t-0 needs 2 brokers for its replicas, and can have 1",
-        ),
-        (
-            {("t", 0): (1,)},
-            {},
-            Reason.TOO_FEW_BROKERS,
-            "t-0 needs 1 brokers for its replicas, and can have 0",
-        ),
-        ({("t", 0): (1,)}, {1: None}, Reason.NOTHING_TO_IMPROVE, "no plan would be better"),
+        ({}, {1: None}, "no partitions"),
+        ({("t", 0): (1, 2)}, {1: None}, "t-0 needs 2 brokers for its replicas, and can have 1"),
+        ({("t", 0): (1,)}, {}, "t-0 needs 1 brokers for its replicas, and can have 0"),
+        ({("t", 0): (1,)}, {1: None}, "no plan would be better"),
     ],
 )
-def test_what_cannot_be_planned_says_why(
-    current: Current, racks: Racks, reason: Reason, words: str
-) -> None:
+def test_what_cannot_be_planned_says_why(current: Current, racks: Racks, words: str) -> None:
     found = whole(generate(current, racks))
     assert isinstance(found, Unplanned)
-    assert found.reason is reason
     assert words in found.message
 
 
@@ -191,4 +178,4 @@ def test_a_plan_has_a_largest_size(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("statemachine.reassignment.planner.plans.PLANNED_PARTITIONS_MAX", 1)
     found = whole(generate({("t", 0): (1,), ("t", 1): (1,)}, {1: None}))
     assert isinstance(found, Unplanned)
-    assert found.reason is Reason.TOO_MANY_PARTITIONS
+    assert "more than one plan may have" in found.message
