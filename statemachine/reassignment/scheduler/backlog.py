@@ -16,7 +16,7 @@ from statemachine.partitions.leader_election import Election, elect, election_fo
 from statemachine.partitions.registration import PartitionRegistration
 from statemachine.pending_decision import PendingDecision
 from statemachine.reassignment import throttle
-from statemachine.reassignment.scheduler.state import Cursor, Scheduler
+from statemachine.reassignment.scheduler.state import Scheduler
 from statemachine.slices import CHANGED_US, LOOKED_AT_US, Slices
 from statemachine.vocabulary import NO_LEADER
 
@@ -28,9 +28,8 @@ def is_left(image: Image, scheduler: Scheduler) -> bool:
     """
     if throttle.is_left(image):
         return True
-    cursor = scheduler.cursor
-    if cursor is not None:
-        return not cursor.is_over
+    if scheduler.backlog is not None:
+        return bool(scheduler.backlog)
     return bool(image.index.moving or image.index.leader_of.get(NO_LEADER))
 
 
@@ -43,29 +42,24 @@ def take_up(draft: PendingDecision) -> Slices[bool]:
     image, scheduler = draft.image, draft.scheduler
     if image.transaction is not None:
         return False
-    if scheduler.cursor is None:
+    backlog = scheduler.backlog
+    if backlog is None:
         leaderless = image.index.leader_of.get(NO_LEADER, BitMap())
-        scheduler.set_cursor(Cursor(image.index.moving | leaderless))
-    cursor = scheduler.cursor
-    assert cursor is not None, "the cursor is lost in the decision that has set it"
-    start, changed, first = cursor.passed, 0, None
-    portion = cursor.keys[start : start + LEFT_OVER_LOOKED_AT_MAX]
-    end = start + len(portion)
-    for place, key in enumerate(portion, start):
+        backlog = scheduler.begin_backlog(image.index.moving | leaderless)
+    passed, changed = BitMap(), 0
+    for key in backlog[:LEFT_OVER_LOOKED_AT_MAX]:
         if changed == PARTITIONS_FREED_BY_CONFIGS_MAX:
-            end = place
             break
         # The partition may be gone, and another one may have its key.
         found = image.index.at(key)
-        cost_us = LOOKED_AT_US
         if found is not None and _take_up(draft, *found):
-            cost_us = CHANGED_US
             changed += 1
-            first = place if first is None else first
-        yield cost_us
-    is_left = end < len(cursor.keys)
-    cursor.passed = end if first is None else first
-    return is_left
+            yield CHANGED_US
+        else:
+            passed.add(key)
+            yield LOOKED_AT_US
+    backlog.difference_update(passed)
+    return len(backlog) > changed
 
 
 def _take_up(draft: PendingDecision, topic: Topic, number: int) -> bool:

@@ -12,30 +12,15 @@ from statemachine.reassignment.scheduler.queue import ReassignmentQueue, keys_in
 from statemachine.slices import Slices
 
 
-class Cursor:
-    """A scan of the partitions with these keys, which has passed the first ones."""
-
-    __slots__ = ("keys", "passed")
-
-    def __init__(self, keys: BitMap) -> None:
-        self.keys = keys
-        self.passed = 0
-
-    @property
-    def is_over(self) -> bool:
-        """True once the scan is complete."""
-        return self.passed == len(self.keys)
-
-
 class Scheduler:
-    """The queue of waiting partitions and the cursor over the backlog, of one image."""
+    """The queue of waiting partitions and the backlog, of one image."""
 
-    __slots__ = ("_cursor", "_delta", "_queue")
+    __slots__ = ("_backlog", "_delta", "_queue")
 
     def __init__(self, image: Image | None = None) -> None:
         """Follow the changes of `image`; without one the state is good for a single decision."""
         self._queue: ReassignmentQueue | None = None
-        self._cursor: Cursor | None = None
+        self._backlog: BitMap | None = None
         self._delta = SchedulerDelta()
         if image is not None:
             image.index.delta = self._delta
@@ -46,17 +31,18 @@ class Scheduler:
         return self._queue is not None and not self._delta.is_lost
 
     @property
-    def cursor(self) -> Cursor | None:
-        """The cursor over the backlog; None before the scan begins."""
+    def backlog(self) -> BitMap | None:
+        """The keys that the scan has not passed yet; None before it begins."""
         if self._delta.is_lost or self._delta.has_eligibility:
             return None
-        return self._cursor
+        return self._backlog
 
-    def set_cursor(self, cursor: Cursor) -> None:
-        """Begin a scan of the backlog."""
+    def begin_backlog(self, keys: BitMap) -> BitMap:
+        """Begin a scan of the partitions with these keys."""
         self._renew()
         self._delta.has_eligibility = False
-        self._cursor = cursor
+        self._backlog = keys
+        return keys
 
     def drop_queue(self) -> None:
         """Keep no queue: nothing is being reassigned."""
@@ -77,5 +63,5 @@ class Scheduler:
 
     def _renew(self) -> None:
         if self._delta.is_lost:
-            self._queue = self._cursor = None
+            self._queue = self._backlog = None
             self._delta.is_lost = False

@@ -138,12 +138,12 @@ def test_one_decision_looks_at_so_many_and_the_next_one_goes_on() -> None:
     world = leaderless_world(LEFT_OVER_LOOKED_AT_MAX + 1)
     at = decide(world.image, commands.AdvanceMoves(), scheduler=world.scheduler)
     assert (at.records, at.answer) == ((), commands.MovesAdvanced(is_left=True))
-    cursor = world.scheduler.cursor
-    assert cursor is not None
-    assert cursor.passed == LEFT_OVER_LOOKED_AT_MAX
+    backlog = world.scheduler.backlog
+    assert backlog is not None
+    assert len(backlog) == 1
     at = decide(world.image, commands.AdvanceMoves(), scheduler=world.scheduler)
     assert (at.records, at.answer) == ((), commands.MovesAdvanced(is_left=False))
-    assert cursor.is_over
+    assert not backlog
 
 
 def test_who_moves_on_is_not_looked_at_for_ever() -> None:
