@@ -206,16 +206,6 @@ class PendingDecision:
         if after is not None and after.stage.move not in (before.stage.move, NO_MOVE):
             self.joined[after.stage.move] = self.joined.get(after.stage.move, 0) + 1
 
-    def at_most(self, count_max: int, partitions: int) -> int:
-        """Return how many of a broker's partitions one decision may change: the first ones.
-
-        The others are left, which is no state to stay in: the command is not complete, and what
-        would say that it is must not be recorded.
-        """
-        if partitions > count_max:
-            self.is_complete = False
-        return min(partitions, count_max)
-
     def register(self, record: kafka_records.RegisterBroker) -> None:
         """Record a registration; the record's offset is the epoch of a new incarnation."""
         known = self.image.brokers.get(record.broker_id)

@@ -8,6 +8,7 @@ from collections.abc import Collection
 from uuid import UUID
 
 from msgspec.structs import replace
+from pyroaring import BitMap
 
 from statemachine.brokers.registration import BrokerRegistration
 from statemachine.commands import (
@@ -18,7 +19,6 @@ from statemachine.commands import (
 )
 from statemachine.errors import Error
 from statemachine.image.partition_index import in_order
-from statemachine.image.partition_table import Topic
 from statemachine.limits import LEAVING_PARTITIONS_MAX
 from statemachine.partitions.change_builder import change_partition
 from statemachine.partitions.elect_leaders import elect_each
@@ -113,20 +113,16 @@ def lose_directories(
 
 def _leave_lost(draft: PendingDecision, broker: BrokerRegistration) -> Slices[None]:
     index, leaving = draft.image.index, (broker.broker_id,)
-    lost = []
-    for held in in_order(index, index.of_any(index.isr_of, leaving)):
-        if _is_lost(draft, held, broker.broker_id):
-            lost.append(held)
+    lost = BitMap()
+    for topic, number in in_order(index, index.of_any(index.isr_of, leaving)):
+        partition = draft.partition(topic, number)
+        assert partition is not None
+        if not draft.is_online(broker.broker_id, directory_of(partition, broker.broker_id)):
+            lost.add(topic.keys[number])
         yield PASSED_US
     yield from elect_each(
         draft,
-        lost[: draft.at_most(LEAVING_PARTITIONS_MAX, len(lost))],
+        lost,
         lambda each: replace(each, isr=isr_without(draft, each, leaving)),
+        at_most=LEAVING_PARTITIONS_MAX,
     )
-
-
-def _is_lost(draft: PendingDecision, held: tuple[Topic, int], broker_id: BrokerId) -> bool:
-    topic, number = held
-    partition = draft.partition(topic, number)
-    assert partition is not None
-    return not draft.is_online(broker_id, directory_of(partition, broker_id))

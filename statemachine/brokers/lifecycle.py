@@ -283,8 +283,7 @@ def _lead_the_rest(draft: PendingDecision, broker: BrokerRegistration) -> Slices
 def _lead_the_leaderless(draft: PendingDecision, held: BitMap) -> Slices[None]:
     index = draft.image.index
     leaderless = held & index.leader_of.get(NO_LEADER, BitMap())
-    leaderless = leaderless[: draft.at_most(LEAVING_PARTITIONS_MAX, len(leaderless))]
-    yield from elect_each(draft, in_order(index, leaderless), lambda partition: partition)
+    yield from elect_each(draft, leaderless, lambda each: each, at_most=LEAVING_PARTITIONS_MAX)
 
 
 def _leave(draft: PendingDecision, leaving: Replicas, *, at_once: bool = False) -> Slices[None]:
@@ -292,13 +291,11 @@ def _leave(draft: PendingDecision, leaving: Replicas, *, at_once: bool = False) 
     index = draft.image.index
     for broker_id in leaving:
         draft.set_live(broker_id, False)
-    keys = index.of_any(index.isr_of, leaving)
-    if not at_once:
-        keys = keys[: draft.at_most(LEAVING_PARTITIONS_MAX, len(keys))]
     yield from elect_each(
         draft,
-        in_order(index, keys),
+        index.of_any(index.isr_of, leaving),
         lambda each: replace(each, isr=isr_without(draft, each, leaving)),
+        at_most=None if at_once else LEAVING_PARTITIONS_MAX,
     )
 
 
@@ -313,15 +310,15 @@ def _distrust(draft: PendingDecision, broker_id: BrokerId) -> Slices[None]:
     keys = index.of_any(index.elr_of, (broker_id,))
     if draft.has_elr:
         keys |= index.of_any(index.isr_of, (broker_id,))
-    keys = keys[: draft.at_most(DISTRUSTED_PARTITIONS_MAX, len(keys))]
     yield from elect_each(
         draft,
-        in_order(index, keys),
+        keys,
         lambda each: replace(
             each,
             isr=tuple(replica for replica in each.isr if replica != broker_id),
             elr=tuple(replica for replica in each.elr if replica != broker_id),
         ),
+        at_most=DISTRUSTED_PARTITIONS_MAX,
         unclean=(broker_id,),
     )
 

@@ -6,9 +6,8 @@ from typing import Final
 from pyroaring import BitMap
 
 from statemachine.commands import ElectionType, ElectLeaders, LeaderElected, LeadersElected
-from statemachine.errors import Error
+from statemachine.errors import Error, Refusal
 from statemachine.image.partition_index import in_order
-from statemachine.image.partition_table import Topic
 from statemachine.partitions.change_builder import change_partition
 from statemachine.partitions.leader_election import Election, election_for
 from statemachine.partitions.registration import PartitionRegistration
@@ -19,13 +18,14 @@ from statemachine.vocabulary import NO_LEADER, Replicas
 _ELECTIONS: Final = {
     ElectionType.PREFERRED: (
         Election.PREFERRED,
-        Error.PREFERRED_LEADER_NOT_AVAILABLE,
-        "The preferred leader was not available.",
+        Refusal(Error.PREFERRED_LEADER_NOT_AVAILABLE, "The preferred leader was not available."),
     ),
     ElectionType.UNCLEAN: (
         Election.UNCLEAN,
-        Error.ELIGIBLE_LEADERS_NOT_AVAILABLE,
-        "Eligible topic partition leaders are not available.",
+        Refusal(
+            Error.ELIGIBLE_LEADERS_NOT_AVAILABLE,
+            "Eligible topic partition leaders are not available.",
+        ),
     ),
 }
 
@@ -33,42 +33,29 @@ _ELECTIONS: Final = {
 def elect_leaders(draft: PendingDecision, command: ElectLeaders) -> Slices[LeadersElected]:
     """Hold the elections asked for, each on its own."""
     answers = []
+    named: Iterable[tuple[str, int]] = command.partitions or ()
     if command.partitions is None:
-        needed = yield from _in_need(draft, command.election)
-        for topic, number in needed:
-            answers.append(_elected(draft, command, topic, number))
-            yield CHANGED_US
-        return LeadersElected(partitions=tuple(answers))
-    for name, number in command.partitions:
-        known = draft.image.topic_named(name)
-        if known is None or draft.partition(known, number) is None:
-            unknown = Error.UNKNOWN_TOPIC_OR_PARTITION
-            missing = f"topic as {name}" if known is None else f"partition as {name}-{number}"
-            message = f"No such {missing}"
-            answers.append(
-                LeaderElected(topic=name, partition=number, error=unknown, message=message)
-            )
-        else:
-            answers.append(_elected(draft, command, known, number))
+        named = yield from _in_need(draft, command.election)
+    for name, number in named:
+        refusal = _elect(draft, command.election, name, number)
+        answers.append(LeaderElected.from_refusal(refusal, topic=name, partition=number))
         yield CHANGED_US
     return LeadersElected(partitions=tuple(answers))
 
 
-def _in_need(draft: PendingDecision, election: ElectionType) -> Slices[list[tuple[Topic, int]]]:
+def _in_need(draft: PendingDecision, election: ElectionType) -> Slices[list[tuple[str, int]]]:
     """All that need a leader, before any of them has been given one."""
     index = draft.image.index
-    found: list[tuple[Topic, int]] = []
+    found: list[tuple[str, int]] = []
     if election is ElectionType.UNCLEAN:
-        for leaderless in in_order(index, index.leader_of.get(NO_LEADER, BitMap())):
-            found.append(leaderless)
+        for topic, number in in_order(index, index.leader_of.get(NO_LEADER, BitMap())):
+            found.append((topic.name, number))
             yield PASSED_US
         return found
-    for name in sorted(draft.image.topic_ids):
-        topic = draft.image.topic_named(name)
-        assert topic is not None
-        for number, partition in topic.existing():
+    for name, topic_id in sorted(draft.image.topic_ids.items()):
+        for number, partition in draft.image.topics[topic_id].existing():
             if not _satisfied(partition, election):
-                found.append((topic, number))
+                found.append((name, number))
             yield PASSED_US
     return found
 
@@ -79,39 +66,38 @@ def _satisfied(partition: PartitionRegistration, election: ElectionType) -> bool
     return partition.leader != NO_LEADER
 
 
-def _elected(
-    draft: PendingDecision, command: ElectLeaders, topic: Topic, number: int
-) -> LeaderElected:
+def _elect(draft: PendingDecision, asked: ElectionType, name: str, number: int) -> Refusal | None:
+    """Hold the election, or return the reason why it elects nobody."""
+    topic = draft.image.topic_named(name)
+    if topic is None:
+        return Refusal(Error.UNKNOWN_TOPIC_OR_PARTITION, f"No such topic as {name}")
     before = draft.partition(topic, number)
-    assert before is not None
-    if _satisfied(before, command.election):
-        return LeaderElected(
-            topic=topic.name,
-            partition=number,
-            error=Error.ELECTION_NOT_NEEDED,
-            message=f"{before.leader} leads already",
-        )
-    election, unavailable, message = _ELECTIONS[command.election]
+    if before is None:
+        unknown = f"No such partition as {name}-{number}"
+        return Refusal(Error.UNKNOWN_TOPIC_OR_PARTITION, unknown)
+    if _satisfied(before, asked):
+        return Refusal(Error.ELECTION_NOT_NEEDED, f"{before.leader} leads already")
+    election, unavailable = _ELECTIONS[asked]
     after = change_partition(draft, topic, number, before, election=election)
-    if _satisfied(after, command.election):
-        return LeaderElected(topic=topic.name, partition=number)
-    return LeaderElected(
-        topic=topic.name,
-        partition=number,
-        error=unavailable,
-        message=message,
-    )
+    return None if _satisfied(after, asked) else unavailable
 
 
 def elect_each(
     draft: PendingDecision,
-    partitions: Iterable[tuple[Topic, int]],
+    keys: BitMap,
     desired: Callable[[PartitionRegistration], PartitionRegistration],
     *,
+    at_most: int | None,
     unclean: Replicas = (),
 ) -> Slices[None]:
-    """Make each partition as desired, and elect its leader if it needs one."""
-    for topic, number in partitions:
+    """Make each partition as desired, and elect its leader if it needs one.
+
+    Of more partitions than `at_most` it is the first ones. The others are left, which is no state
+    to stay in: the command is not complete, and what would say that it is must not be recorded.
+    """
+    if at_most is not None and len(keys) > at_most:
+        keys, draft.is_complete = keys[:at_most], False
+    for topic, number in in_order(draft.image.index, keys):
         partition = draft.partition(topic, number)
         assert partition is not None
         election = election_for(draft.image, topic)

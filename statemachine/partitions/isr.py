@@ -266,11 +266,8 @@ def _wanted(
 
 
 def _refused(proposal: IsrProposal, refusal: Refusal) -> PartitionAltered:
-    return PartitionAltered(
-        topic_id=proposal.topic_id,
-        partition=proposal.partition,
-        error=refusal.error,
-        message=refusal.message,
+    return PartitionAltered.from_refusal(
+        refusal, topic_id=proposal.topic_id, partition=proposal.partition
     )
 
 
