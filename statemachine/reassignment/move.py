@@ -86,7 +86,7 @@ class Move(Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def outcome(self) -> MoveOutcome | None:
-        """How it has ended; None while it runs."""
+        """The outcome of the move, or None while it runs."""
         return None if self.ended is None else MoveOutcome(self.ended.outcome)
 
     @property
