@@ -3,15 +3,16 @@
 The file is called after the offset at which it ends, exclusive, and the epoch of the record before
 that. It opens with a SnapshotHeader and closes with a SnapshotFooter; the data between them has
 offsets of its own, from 0, which are unrelated to those of the log. A file without its footer was
-never finished, and is never used. Nothing here writes one: `snapshot_folder` does.
+never finished, and is never used. Nothing here writes one: `snapshot_store` does.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
-from typing import Final
+from types import MappingProxyType
+from typing import Any, Final
 
 from crc32c import crc32c
 
@@ -32,7 +33,7 @@ from quorum.records.control import (
     decode_snapshot_header,
     decode_voters,
 )
-from quorum.records.decode import Record, UnsupportedCodec, decode, plain_values
+from quorum.records.decode import UnsupportedCodec, decode, plain_values
 
 _NAME: Final = re.compile(r"(\d{20})-(\d{10})\.checkpoint")
 
@@ -118,12 +119,9 @@ def read_checkpoint(
     """
     id_ = id_ or checkpoint_id(path.name)
     assert id_ is not None, f"{path} does not have the name of a checkpoint"
-    reading = _Reading(path, id_, fs)
     try:
         with usable(path):
-            for batch in batches_of(path, base=0, fs=fs):
-                reading.take(batch)
-        checkpoint = reading.end()
+            checkpoint = _read(path, id_, fs)
         if not checkpoint.has_checksum:
             # Whoever wrote ours vouches for every record, and wrote them as we read them.
             checkpoint.check_records()
@@ -138,90 +136,68 @@ def read_checkpoint(
     return checkpoint
 
 
-class _Reading:
-    """One pass over a checkpoint: what it must begin with, may hold, and must end with.
+def _read(path: Path, id_: OffsetAndEpoch, fs: FileSystem) -> Checkpoint:
+    """The checkpoint in this file, whose data records are only counted.
 
-    What its data records say is not looked at: they are only counted.
+    Raises `FileDamaged`, `CorruptBatch` or `BadControlRecord` unless it has all that belongs to one
+    and nothing else.
     """
-
-    def __init__(self, path: Path, id_: OffsetAndEpoch, fs: FileSystem) -> None:
-        self._fs = fs
-        self._path = path
-        self._id = id_
-        self._last_timestamp_ms: int | None = None
-        self._kraft_version = 0
-        self._voters: VoterAssignment | None = None
-        self._record_count = 0
-        self._checksum = 0
-        self._has_checksum = False
-        self._closed = False
-
-    def take(self, batch: StoredBatch) -> None:
-        """Take in the next batch; `CorruptBatch` or `BadControlRecord` where it cannot be so."""
-        if batch.header.epoch != self._id.epoch:
-            raise CorruptBatch(
-                batch.position,
-                f"its epoch is {batch.header.epoch}, that of the checkpoint {self._id.epoch}",
-            )
+    said: dict[int, Any] = {}
+    record_count = checksum = 0
+    for batch in batches_of(path, base=0, fs=fs):
+        if batch.header.epoch != id_.epoch:
+            reason = f"its epoch is {batch.header.epoch}, that of the checkpoint {id_.epoch}"
+            raise CorruptBatch(batch.position, reason)
         if batch.header.is_control:
-            self._take_control(batch)
-        elif self._closed:
+            _take_control(batch, said, checksum)
+        elif ControlType.SNAPSHOT_FOOTER in said:
             raise CorruptBatch(batch.position, _BEHIND)
-        elif self._last_timestamp_ms is None:
+        elif not said:
             raise CorruptBatch(batch.position, "its records precede the header")
         else:
-            self._record_count += batch.header.record_count
-        self._checksum = crc32c(batch.data, self._checksum)
+            record_count += batch.header.record_count
+        checksum = crc32c(batch.data, checksum)
+    if not said:
+        raise FileDamaged(path, "it is empty", _REMEDY)
+    if ControlType.SNAPSHOT_FOOTER not in said:
+        raise FileDamaged(path, "it has no footer, so it was never finished", _REMEDY)
+    return Checkpoint(
+        path=path,
+        id=id_,
+        last_timestamp_ms=said[ControlType.SNAPSHOT_HEADER],
+        kraft_version=said.get(ControlType.KRAFT_VERSION, 0),
+        voters=said.get(ControlType.KRAFT_VOTERS),
+        record_count=record_count,
+        has_checksum=said[ControlType.SNAPSHOT_FOOTER] is not None,
+        fs=fs,
+    )
 
-    def _take_control(self, batch: StoredBatch) -> None:
-        for record in decode(batch.data):
-            if self._closed:
-                raise CorruptBatch(batch.position, _BEHIND)
-            self._control(record, batch.position)
 
-    def _control(self, record: Record, position: int) -> None:
+_DECODERS: Final[Mapping[int, Callable[[bytes | None], Any]]] = MappingProxyType(
+    {
+        ControlType.SNAPSHOT_HEADER: decode_snapshot_header,
+        ControlType.KRAFT_VERSION: decode_kraft_version,
+        ControlType.KRAFT_VOTERS: decode_voters,
+        ControlType.SNAPSHOT_FOOTER: decode_snapshot_footer,
+    }
+)
+
+
+def _take_control(batch: StoredBatch, said: dict[int, Any], checksum: int) -> None:
+    """Add the values of control records to `said`; `checksum` is that of all before the batch."""
+    for record in decode(batch.data):
+        if ControlType.SNAPSHOT_FOOTER in said:
+            raise CorruptBatch(batch.position, _BEHIND)
         kind = control_type(record.key)
-        if (kind == ControlType.SNAPSHOT_HEADER) != (self._last_timestamp_ms is None):
-            raise CorruptBatch(position, "a snapshot header comes first, and only there")
-        match kind:
-            case ControlType.SNAPSHOT_HEADER:
-                self._last_timestamp_ms = decode_snapshot_header(record.value)
-            case ControlType.KRAFT_VERSION:
-                self._kraft_version = decode_kraft_version(record.value)
-            case ControlType.KRAFT_VOTERS:
-                self._voters = decode_voters(record.value)
-            case ControlType.SNAPSHOT_FOOTER:
-                self._close(decode_snapshot_footer(record.value), position)
-            case _:
-                name = control_name(record.key)
-                raise CorruptBatch(position, f"a {name} record does not belong here")
-
-    def _close(self, checksum: int | None, position: int) -> None:
-        if checksum is not None and checksum != self._checksum:
-            raise CorruptBatch(
-                position,
-                f"what precedes it has the checksum {self._checksum:08x}, not {checksum:08x}",
-            )
-        self._has_checksum = checksum is not None
-        self._closed = True
-
-    def end(self) -> Checkpoint:
-        """Return the values read, if they are complete."""
-        if self._last_timestamp_ms is None:
-            raise FileDamaged(self._path, "it is empty", _REMEDY)
-        if not self._closed:
-            reason = "it has no footer, so it was never finished"
-            raise FileDamaged(self._path, reason, _REMEDY)
-        return Checkpoint(
-            path=self._path,
-            id=self._id,
-            last_timestamp_ms=self._last_timestamp_ms,
-            kraft_version=self._kraft_version,
-            voters=self._voters,
-            record_count=self._record_count,
-            has_checksum=self._has_checksum,
-            fs=self._fs,
-        )
+        if (kind == ControlType.SNAPSHOT_HEADER) != (not said):
+            raise CorruptBatch(batch.position, "a snapshot header comes first, and only there")
+        if kind not in _DECODERS:
+            name = control_name(record.key)
+            raise CorruptBatch(batch.position, f"a {name} record does not belong here")
+        said[kind] = value = _DECODERS[kind](record.value)
+        if kind == ControlType.SNAPSHOT_FOOTER and value not in (None, checksum):
+            reason = f"what precedes it has the checksum {checksum:08x}, not {value:08x}"
+            raise CorruptBatch(batch.position, reason)
 
 
 def _values_of(batch: StoredBatch) -> list[bytes]:

@@ -217,32 +217,22 @@ def _gunzipped(body: memoryview, position: int) -> bytes:
     return bytes(out)
 
 
-class _Context(NamedTuple):
-    """The fields of a batch header that its records refer to."""
-
-    base_offset: int
-    base_timestamp_ms: int
-    append_time_ms: int | None
-    control: bool
-
-
 def _records(data: bytes, header: Header, position: int) -> Iterator[Record]:
     """The records of one batch, `data` being what follows its header, uncompressed."""
-    context = _Context(
-        header.base_offset,
-        header.base_timestamp_ms,
-        header.max_timestamp_ms if header.is_log_append_time else None,
-        header.is_control,
-    )
-    plain = None if header.is_log_append_time else _plain_values(data, header.record_count)
+    control = header.is_control
+    append_time_ms = header.max_timestamp_ms if header.is_log_append_time else None
+    plain = None if append_time_ms is not None else _plain_values(data, header.record_count)
     if plain is not None:
-        yield from _plain_records(plain, context)
+        yield from _plain_records(plain, header)
         return
     at = index = 0
     try:
         while index < header.record_count:
-            record, at = _record(data, at, context)
-            yield record
+            delta_ms, place, key, value, fields, at = _fields(data, at)
+            timestamp_ms = append_time_ms
+            if timestamp_ms is None:
+                timestamp_ms = header.base_timestamp_ms + delta_ms
+            yield Record(header.base_offset + place, timestamp_ms, key, value, fields, control)
             index += 1
     except (IndexError, ValueError) as error:
         raise CorruptBatch(position, f"record {index} of {header.record_count}: {error}") from error
@@ -250,23 +240,25 @@ def _records(data: bytes, header: Header, position: int) -> Iterator[Record]:
         raise CorruptBatch(position, f"{len(data) - at} bytes behind its last record")
 
 
-def _plain_records(values: list[bytes], context: _Context) -> Iterator[Record]:
+def _plain_records(values: list[bytes], header: Header) -> Iterator[Record]:
     """The records of a batch whose values are all that there is to them."""
-    base_offset, timestamp_ms, _, control = context
     fields = zip(
-        count(base_offset),
-        repeat(timestamp_ms),
+        count(header.base_offset),
+        repeat(header.base_timestamp_ms),
         repeat(None),
         values,
         repeat(()),
-        repeat(control),
+        repeat(header.is_control),
     )
     # As `Record._make` does, which calls itself in Python for each.
     return map(partial(tuple.__new__, Record), fields)
 
 
-def _record(data: bytes, at: int, context: _Context) -> tuple[Record, int]:
-    """The record at `at` and the position behind it; `ValueError` or `IndexError` if broken."""
+def _fields(
+    data: bytes, at: int
+) -> tuple[int, int, bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...], int]:
+    """The fields of the record at `at` (time and place as deltas, key, value, headers), and the
+    position behind it; `ValueError` or `IndexError` if it is broken."""
     length, at = read_varint(data, at)
     end = at + length
     if length < 0 or end > len(data):
@@ -275,14 +267,10 @@ def _record(data: bytes, at: int, context: _Context) -> tuple[Record, int]:
     place, at = read_varint(data, at)
     key, at = _sized(data, at, end)
     value, at = _sized(data, at, end)
-    fields, at = _headers(data, at, end)
+    named, at = _headers(data, at, end)
     if at != end:
         raise ValueError(f"its fields end at byte {at}, the record at byte {end}")
-    timestamp_ms = context.append_time_ms
-    if timestamp_ms is None:
-        timestamp_ms = context.base_timestamp_ms + delta_ms
-    offset = context.base_offset + place
-    return Record(offset, timestamp_ms, key, value, fields, context.control), end
+    return delta_ms, place, key, value, named, end
 
 
 def _sized(data: bytes, at: int, end: int) -> tuple[bytes | None, int]:
