@@ -21,7 +21,7 @@ from quorum.core.vocabulary import NO_DIRECTORY, ReplicaId, ReplicaKey
 from quorum.core.voter_set import Voter, VoterAssignment, VoterSet
 from quorum.log.append_times import encode_entry, encode_header, index_of
 from quorum.log.meta_properties import load_or_create
-from quorum.records.control import LeaderChange, encode_founding, encode_leader_change
+from quorum.records.control import LeaderChange, encode_leader_change
 from quorum.records.encode import encode
 from statemachine.records import codec, kafka_records
 from statemachine.vocabulary import BrokerId
@@ -146,7 +146,7 @@ def _opening(epoch: int, at_ms: int) -> tuple[bytearray, int]:
         return encode_leader_change(change, timestamp_ms=at_ms), 1
     keys = (ReplicaKey(voter, NO_DIRECTORY) for voter in voters)
     assigned = VoterAssignment(VoterSet(tuple(map(Voter, keys))))
-    return encode_founding(change, assigned, CLUSTER, timestamp_ms=at_ms), 3
+    return encode_leader_change(change, assigned, CLUSTER, timestamp_ms=at_ms), 3
 
 
 def _write_index(path: Path, voter: int, commits: int) -> None:

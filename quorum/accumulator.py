@@ -19,7 +19,6 @@ from quorum.ports import Clock, Log
 from quorum.records.control import (
     LeaderChange,
     encode_assignment,
-    encode_founding,
     encode_leader_change,
 )
 from quorum.records.encode import encode, stamp
@@ -130,10 +129,9 @@ class BatchAccumulator:
             change = LeaderChange(
                 leader=effect.leader, voters=effect.voters, granting=effect.granting
             )
-            if assignment is None:
-                encoded = encode_leader_change(change, timestamp_ms=timestamp_ms)
-            else:
-                encoded = encode_founding(change, assignment, cluster_id, timestamp_ms=timestamp_ms)
+            encoded = encode_leader_change(
+                change, assignment, cluster_id, timestamp_ms=timestamp_ms
+            )
         self._append(effect.batch, encoded)
 
     def _append(self, batch: Batch, encoded: bytearray) -> None:

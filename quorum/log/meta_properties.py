@@ -87,20 +87,20 @@ def load_or_create(
             # So may one have that had just made the folder.
             with suppress(PermissionError):  # Whoever may not look there has not made it.
                 sync_folder(folder.parent, fs)
-    if found is None:
-        meta = MetaProperties(
-            node_id=node_id, directory_id=new_directory_id(rng), cluster_id=cluster_id
-        )
-        return _written(path, meta, fs)
-    meta, is_complete = _parsed(path, found, rng)
+    fresh = MetaProperties(node_id=node_id, directory_id=NO_DIRECTORY, cluster_id=cluster_id)
+    meta = fresh if found is None else _parsed(path, found)
     if meta.node_id != node_id:
         raise FolderForeign(path, owner=f"node {meta.node_id}", here=f"this is node {node_id}")
-    if cluster_id is not None and meta.cluster_id is None:
-        return _written(path, replace(meta, cluster_id=cluster_id), fs)
-    if cluster_id is not None and meta.cluster_id != cluster_id:
+    if None not in (meta.cluster_id, cluster_id) and meta.cluster_id != cluster_id:
         owner, here = f"cluster {meta.cluster_id}", f"this node is of cluster {cluster_id}"
         raise FolderForeign(path, owner=owner, here=here)
-    return meta if is_complete else _written(path, meta, fs)
+    complete = replace(meta, cluster_id=meta.cluster_id or cluster_id)
+    if meta.directory_id == NO_DIRECTORY:
+        complete = replace(complete, directory_id=new_directory_id(rng))
+    if complete != meta:
+        with usable(path):
+            replace_file(path, _encoded(complete), fs)
+    return complete
 
 
 def look(
@@ -116,18 +116,14 @@ def look(
         found = _read(path, fs)
     if found is None:
         return None
-    meta, is_complete = _parsed(path, found, random.Random(0))
-    if is_complete:
-        return meta
-    if needs_directory:
+    meta = _parsed(path, found)
+    if needs_directory and meta.directory_id == NO_DIRECTORY:
         raise FileDamaged(path, "it has no directory.id", _NO_DIRECTORY_REMEDY)
-    return replace(meta, directory_id=NO_DIRECTORY)
+    return meta
 
 
-def _parsed(
-    path: Path, found: Mapping[str, str], rng: random.Random
-) -> tuple[MetaProperties, bool]:
-    """Return the properties, and True if they name a directory already."""
+def _parsed(path: Path, found: Mapping[str, str]) -> MetaProperties:
+    """The identity that these properties say; without a directory it is `NO_DIRECTORY`."""
     others = dict(found)
     version = others.pop("version", None)
     if version != _VERSION:
@@ -139,13 +135,12 @@ def _parsed(
         shown = "no node.id" if node is None else f"node.id is {node!r}"
         raise FileDamaged(path, f"{shown}, expected a number from 0 up", _REMEDY)
     directory = others.pop("directory.id", None)
-    meta = MetaProperties(
+    return MetaProperties(
         node_id=ReplicaId(int(node)),
-        directory_id=_directory_id(path, directory) if directory else new_directory_id(rng),
+        directory_id=_directory_id(path, directory) if directory else NO_DIRECTORY,
         cluster_id=others.pop("cluster.id", None) or None,
         others=tuple(others.items()),
     )
-    return meta, bool(directory)
 
 
 def _directory_id(path: Path, text: str) -> UUID:
@@ -176,7 +171,7 @@ def _read(path: Path, fs: FileSystem) -> Mapping[str, str] | None:
     return found
 
 
-def _written(path: Path, meta: MetaProperties, fs: FileSystem) -> MetaProperties:
+def _encoded(meta: MetaProperties) -> bytes:
     properties = {
         "version": _VERSION,
         **({} if meta.cluster_id is None else {"cluster.id": meta.cluster_id}),
@@ -185,9 +180,7 @@ def _written(path: Path, meta: MetaProperties, fs: FileSystem) -> MetaProperties
         **dict(meta.others),
     }
     lines = (f"{_escaped(key)}={_escaped(value)}\n" for key, value in properties.items())
-    with usable(path):
-        replace_file(path, "".join(lines).encode("ascii"), fs)
-    return meta
+    return "".join(lines).encode("ascii")
 
 
 def _unescaped(text: str) -> str:

@@ -473,17 +473,16 @@ def encode_control(
     )
 
 
-def encode_leader_change(change: LeaderChange, *, timestamp_ms: int) -> bytearray:
-    """The batch that opens an epoch, one LeaderChange record, ready to be stamped."""
-    records = [(ControlType.LEADER_CHANGE, change.encode())]
-    return encode_control(records, timestamp_ms=timestamp_ms)
-
-
-def encode_founding(
-    change: LeaderChange, voters: VoterAssignment, cluster_id: str | None, *, timestamp_ms: int
+def encode_leader_change(
+    change: LeaderChange,
+    founders: VoterAssignment | None = None,
+    cluster_id: str | None = None,
+    *,
+    timestamp_ms: int,
 ) -> bytearray:
-    """The first batch of a log that names its voters, ready to be stamped: three records."""
-    records = [(ControlType.LEADER_CHANGE, change.encode()), *_voting(voters, cluster_id)]
+    """The batch that opens an epoch, ready to be stamped: the LeaderChange record, and the voters
+    of a log that names them from here on."""
+    records = [(ControlType.LEADER_CHANGE, change.encode()), *_voting(founders, cluster_id)]
     return encode_control(records, timestamp_ms=timestamp_ms)
 
 
@@ -496,9 +495,11 @@ def encode_assignment(
 
 
 def _voting(
-    voters: VoterAssignment, cluster_id: str | None
+    voters: VoterAssignment | None, cluster_id: str | None
 ) -> tuple[tuple[ControlType, bytes], ...]:
-    """The two records with which a log or a snapshot begins to name its voters."""
+    """The two records with which a log or a snapshot begins to name its voters, if it does."""
+    if voters is None:
+        return ()
     return (
         (ControlType.KRAFT_VERSION, encode_kraft_version(KRAFT_VERSION)),
         (ControlType.KRAFT_VOTERS, encode_voters(voters, cluster_id)),
@@ -517,10 +518,8 @@ class SnapshotBatches:
 
     def opening(self, voters: VoterAssignment | None, cluster_id: str | None) -> bytearray:
         """The header, and who votes where the log says so."""
-        records = [(ControlType.SNAPSHOT_HEADER, encode_snapshot_header(self._timestamp_ms))]
-        if voters is not None:
-            records += _voting(voters, cluster_id)
-        return self._control(records)
+        header = encode_snapshot_header(self._timestamp_ms)
+        return self._control([(ControlType.SNAPSHOT_HEADER, header), *_voting(voters, cluster_id)])
 
     def data(self, values: Sequence[bytes]) -> bytearray:
         """These records, of which there is at least one."""

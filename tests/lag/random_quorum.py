@@ -18,7 +18,6 @@ from quorum.log.append_times import UNKNOWN
 from quorum.records.control import (
     LeaderChange,
     encode_assignment,
-    encode_founding,
     encode_leader_change,
 )
 from quorum.records.encode import encode
@@ -176,12 +175,8 @@ class RandomQuorum:
             voters=tuple(map(ReplicaId, self.voters)),
             granting=(ReplicaId(leader),),
         )
-        if self.epoch == 1:
-            made = encode_founding(
-                change, self._assignment(), CLUSTER_ID, timestamp_ms=self._stamp()
-            )
-        else:
-            made = encode_leader_change(change, timestamp_ms=self._stamp())
+        founders = self._assignment() if self.epoch == 1 else None
+        made = encode_leader_change(change, founders, CLUSTER_ID, timestamp_ms=self._stamp())
         self._append(bytes(made))
 
     def _assignment(self) -> VoterAssignment:

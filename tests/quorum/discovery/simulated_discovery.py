@@ -19,7 +19,7 @@ from quorum.core.voter_set import Endpoint, Voter, VoterAssignment, VoterSet
 from quorum.discovery.address_book import AddressBook, HostPort, pseudo_ids
 from quorum.discovery.gossip import Advertisement, Gossip
 from quorum.discovery.schedule import DiscoveryCallbacks, DiscoverySchedule, QuorumStatus
-from quorum.records.control import LeaderChange, encode_founding
+from quorum.records.control import LeaderChange, encode_leader_change
 from quorum.records.encode import stamp
 from tests.quorum.core.request_notation import directory_of
 from tests.quorum.core.simulated_node import Host, Packet
@@ -91,7 +91,9 @@ class LogOfWords(MemoryLog):
         super().__init__()
         voters = VoterSet.of(1)
         change = LeaderChange(leader=ReplicaId(1), voters=(), granting=())
-        batch = encode_founding(change, VoterAssignment(voters), founded_as(disk), timestamp_ms=0)
+        batch = encode_leader_change(
+            change, VoterAssignment(voters), founded_as(disk), timestamp_ms=0
+        )
         stamp(batch, Offset(0), Epoch(1))
         self.append(batch)
 

@@ -3,7 +3,7 @@ from collections.abc import Callable
 from quorum.cluster_id import ClusterIdentity
 from quorum.core.vocabulary import Epoch, Offset, ReplicaId
 from quorum.core.voter_set import VoterAssignment, VoterSet
-from quorum.records.control import LeaderChange, encode_founding
+from quorum.records.control import LeaderChange, encode_leader_change
 from quorum.records.encode import stamp
 from tests.support.memory_storage import MemoryLog
 
@@ -60,7 +60,7 @@ def founded_with(cluster_id: str | None) -> tuple[MemoryLog, Offset]:
     log = MemoryLog()
     voters = VoterSet.of(1)
     change = LeaderChange(leader=ReplicaId(1), voters=voters.sorted(), granting=voters.sorted())
-    batch = encode_founding(change, VoterAssignment(voters), cluster_id, timestamp_ms=0)
+    batch = encode_leader_change(change, VoterAssignment(voters), cluster_id, timestamp_ms=0)
     stamp(batch, Offset(0), Epoch(1))
     log.append(batch)
     return log, log.end.offset

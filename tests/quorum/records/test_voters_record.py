@@ -19,8 +19,8 @@ from quorum.records.control import (
     decode_kraft_version,
     decode_voters,
     encode_assignment,
-    encode_founding,
     encode_kraft_version,
+    encode_leader_change,
     encode_voters,
 )
 from quorum.records.decode import decode
@@ -123,7 +123,7 @@ def test_kafkas_own_records_are_read_and_written_byte_for_byte() -> None:
 def test_the_first_batch_of_a_log_that_names_its_voters() -> None:
     change = LeaderChange(leader=ReplicaId(1), voters=(ReplicaId(1),), granting=(ReplicaId(1),))
     founders = VoterAssignment(VoterSet((Voter(ReplicaKey(ReplicaId(1), UUID(int=7))),)))
-    batch = encode_founding(change, founders, CLUSTER_ID, timestamp_ms=5)
+    batch = encode_leader_change(change, founders, CLUSTER_ID, timestamp_ms=5)
     (outline,) = check(batch, assignment_in=assignment_in)
     assert outline.assignment == founders
     opening, level, named = decode(batch)
