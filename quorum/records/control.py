@@ -72,14 +72,6 @@ class UnknownVersion(BadControlRecord):
     """The record has a version that this program does not know; it need not be damaged."""
 
 
-class ControlRecord(NamedTuple):
-    """The value of a control record: its fields by Kafka's names, and its tagged fields."""
-
-    version: int
-    fields: Mapping[str, Any]
-    tags: Mapping[int, bytes]
-
-
 class _Form(NamedTuple):
     """The form of a value in bytes."""
 
@@ -210,8 +202,14 @@ def control_record_name(type_id: int) -> str | None:
     return None if known is None else known.name
 
 
-def read_control_record(type_: int, value: bytes | None) -> ControlRecord:
-    """Read the value of a control record of a known type; raises `BadControlRecord`."""
+def control_fields(type_: int, value: bytes | None) -> dict[str, Any]:
+    """The fields of a control record of a known type as Kafka's dump tool names them, `version`
+    first; raises `BadControlRecord`."""
+    return _read_value(type_, value)[0]
+
+
+def _read_value(type_: int, value: bytes | None) -> tuple[dict[str, Any], dict[int, bytes]]:
+    """The fields, and the tagged fields by their tags; raises `BadControlRecord`."""
     name, data = str(ControlType(type_)), value or b""
     versions = _SCHEMAS[type_].versions
     try:
@@ -227,13 +225,13 @@ def read_control_record(type_: int, value: bytes | None) -> ControlRecord:
         raise
     except (ValueError, struct.error) as error:
         raise BadControlRecord(f"not a {name} record: {error}") from error
-    return ControlRecord(version, fields, {tag: data[start:end] for tag, start, end in tags})
+    return {"version": version, **fields}, {tag: data[start:end] for tag, start, end in tags}
 
 
-def write_control_record(
+def _write_value(
     type_: ControlType, fields: Mapping[str, Any], tags: Mapping[int, bytes] = MappingProxyType({})
 ) -> bytes:
-    """Write the value of a control record in version 0."""
+    """The value of a control record in version 0."""
     parts = [_I16.write(0), _SCHEMAS[type_].versions[0].write(fields), uvarint(len(tags))]
     for tag, value in tags.items():
         parts += (uvarint(tag), uvarint(len(value)), value)
@@ -262,13 +260,6 @@ def control_name(key: bytes | None) -> str:
     """Return the name of a control record with this key; errors as `control_type`."""
     known = control_type(key)
     return str(known) if isinstance(known, ControlType) else f"control type {known}"
-
-
-def control_fields(type_id: int, value: bytes) -> dict[str, Any]:
-    """The fields of a control record of a known type as Kafka's dump tool names them, `version`
-    first; raises `BadControlRecord`."""
-    record = read_control_record(type_id, value)
-    return {"version": record.version, **record.fields}
 
 
 def compact_json(value: Any) -> str:
@@ -305,7 +296,7 @@ class LeaderChange:
             "voters": [{"voterId": each} for each in self.voters],
             "grantingVoters": [{"voterId": each} for each in self.granting],
         }
-        return write_control_record(ControlType.LEADER_CHANGE, fields)
+        return _write_value(ControlType.LEADER_CHANGE, fields)
 
     @classmethod
     def decode(cls, value: bytes | None) -> "LeaderChange":
@@ -313,7 +304,7 @@ class LeaderChange:
 
         Version 1 adds directory ids, which Kafka leaves at zero.
         """
-        fields = read_control_record(ControlType.LEADER_CHANGE, value).fields
+        fields = control_fields(ControlType.LEADER_CHANGE, value)
         voters, granting = (
             tuple(ReplicaId(each["voterId"]) for each in fields[name])
             for name in ("voters", "grantingVoters")
@@ -323,13 +314,12 @@ class LeaderChange:
 
 def encode_kraft_version(level: int) -> bytes:
     """The value of a KRaftVersion record."""
-    return write_control_record(ControlType.KRAFT_VERSION, {"kRaftVersion": level})
+    return _write_value(ControlType.KRAFT_VERSION, {"kRaftVersion": level})
 
 
 def decode_kraft_version(value: bytes | None) -> int:
     """The level that a KRaftVersion record puts in force; raises `BadControlRecord`."""
-    fields = read_control_record(ControlType.KRAFT_VERSION, value).fields
-    return int(fields["kRaftVersion"])
+    return int(control_fields(ControlType.KRAFT_VERSION, value)["kRaftVersion"])
 
 
 def encode_voters(assignment: VoterAssignment, cluster_id: str | None) -> bytes:
@@ -340,7 +330,7 @@ def encode_voters(assignment: VoterAssignment, cluster_id: str | None) -> bytes:
     if cluster_id is not None:
         tags[CLUSTER_ID_TAG] = _STRING.write(cluster_id)
     voters = [_voter_fields(each) for each in assignment.current.voters]
-    return write_control_record(ControlType.KRAFT_VOTERS, {"voters": voters}, tags)
+    return _write_value(ControlType.KRAFT_VOTERS, {"voters": voters}, tags)
 
 
 def decode_voters(value: bytes | None) -> VoterAssignment:
@@ -354,17 +344,17 @@ def decode_cluster_id(value: bytes | None) -> str | None:
 
 
 def _decode_voters(value: bytes | None) -> tuple[VoterAssignment, str | None]:
-    record = read_control_record(ControlType.KRAFT_VOTERS, value)
-    voters = tuple(map(_voter, record.fields["voters"]))
+    fields, tags = _read_value(ControlType.KRAFT_VOTERS, value)
+    voters = tuple(map(_voter, fields["voters"]))
     target, cluster_id = None, None
     try:
-        if TARGET_VOTERS_TAG in record.tags:
-            keys, _ = _TARGET_VOTERS.read(record.tags[TARGET_VOTERS_TAG], 0)
+        if TARGET_VOTERS_TAG in tags:
+            keys, _ = _TARGET_VOTERS.read(tags[TARGET_VOTERS_TAG], 0)
             target = tuple(map(_key, keys))
             if not target:
                 raise ValueError("target voters are named, but there is none")
-        if CLUSTER_ID_TAG in record.tags:
-            cluster_id, _ = _STRING.read(record.tags[CLUSTER_ID_TAG], 0)
+        if CLUSTER_ID_TAG in tags:
+            cluster_id, _ = _STRING.read(tags[CLUSTER_ID_TAG], 0)
         _no_two(voter.id for voter in voters)
         _no_two(key.id for key in target or ())
     except ValueError as error:
@@ -434,24 +424,25 @@ def cluster_id_in(batch: Buffer) -> str | None:
 def encode_snapshot_header(last_timestamp_ms: int) -> bytes:
     """The value of a SnapshotHeader; the time is that of the last record which it contains."""
     fields = {"lastContainedLogTimestamp": last_timestamp_ms}
-    return write_control_record(ControlType.SNAPSHOT_HEADER, fields)
+    return _write_value(ControlType.SNAPSHOT_HEADER, fields)
 
 
 def decode_snapshot_header(value: bytes | None) -> int:
     """The time of the last record that the snapshot contains; raises `BadControlRecord`."""
-    fields = read_control_record(ControlType.SNAPSHOT_HEADER, value).fields
+    fields = control_fields(ControlType.SNAPSHOT_HEADER, value)
     return int(fields["lastContainedLogTimestamp"])
 
 
 def encode_snapshot_footer(checksum: int) -> bytes:
     """The value of a SnapshotFooter; `checksum` is the CRC-32C of everything before its batch."""
     tags = {CHECKSUM_TAG: _CHECKSUM.pack(checksum)}
-    return write_control_record(ControlType.SNAPSHOT_FOOTER, {}, tags)
+    return _write_value(ControlType.SNAPSHOT_FOOTER, {}, tags)
 
 
 def decode_snapshot_footer(value: bytes | None) -> int | None:
     """The checksum that a SnapshotFooter names, None for Kafka's; raises `BadControlRecord`."""
-    content = read_control_record(ControlType.SNAPSHOT_FOOTER, value).tags.get(CHECKSUM_TAG, b"")
+    _, tags = _read_value(ControlType.SNAPSHOT_FOOTER, value)
+    content = tags.get(CHECKSUM_TAG, b"")
     return _CHECKSUM.unpack(content)[0] if len(content) == _CHECKSUM.size else None
 
 
@@ -468,8 +459,7 @@ def encode_control(
         timestamp_ms=timestamp_ms,
         base_offset=base_offset,
         epoch=epoch,
-        control=True,
-        keys=[control_key(type_) for type_, _ in records],
+        control_keys=[control_key(type_) for type_, _ in records],
     )
 
 

@@ -88,22 +88,21 @@ def encode(
     timestamp_ms: int,
     base_offset: Offset = Offset(0),
     epoch: Epoch = Epoch(0),
-    control: bool = False,
-    keys: Sequence[bytes] | None = None,
+    control_keys: Sequence[bytes] | None = None,
 ) -> bytearray:
     """One batch as Kafka's controller writes it: one time for all records, no headers.
 
-    Without `keys` the keys are null; with them there is one per value, as control records need.
+    The records have no keys; with `control_keys`, one for each value, they are control records.
     `values` is never empty, for a batch without records has no offset.
     """
     assert values
-    assert keys is None or len(keys) == len(values)
-    if keys is None and len(values) <= BATCH_RECORDS_MAX:
+    if control_keys is None and len(values) <= BATCH_RECORDS_MAX:
         batch = _plain(values)
     else:
         batch = bytearray(HEADER_BYTES)
-        for place, value in enumerate(values):
-            batch += _record(place, 0, None if keys is None else keys[place], value, ())
+        keys: Sequence[bytes | None] = control_keys or [None] * len(values)
+        for place, (key, value) in enumerate(zip(keys, values, strict=True)):
+            batch += _record(place, 0, key, value, ())
     _seal(
         batch,
         record_count=len(values),
@@ -111,7 +110,7 @@ def encode(
         max_timestamp_ms=timestamp_ms,
         base_offset=base_offset,
         epoch=epoch,
-        attributes=CONTROL_BIT if control else 0,
+        attributes=0 if control_keys is None else CONTROL_BIT,
     )
     return batch
 

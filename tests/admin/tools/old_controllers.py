@@ -98,7 +98,7 @@ def without_voters() -> bytes:
     ids = (ReplicaId(1), ReplicaId(2), ReplicaId(3))
     change = LeaderChange(leader=ids[0], voters=ids, granting=ids).encode()
     keys = [control_key(ControlType.LEADER_CHANGE)] * 3
-    opening = encode([change] * 3, timestamp_ms=1_795_236_537_164, control=True, keys=keys)
+    opening = encode([change] * 3, timestamp_ms=1_795_236_537_164, control_keys=keys)
     stamp(opening, Offset(0), Epoch(1))
     return bytes(opening) + cut(493)[len(cut(3)) :]
 

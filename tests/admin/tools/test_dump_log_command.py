@@ -161,7 +161,7 @@ def test_an_empty_segment_has_no_records_and_is_sound(tmp_path: Path) -> None:
 def test_a_control_record_that_does_not_belong_there_is_shown_as_bytes(
     key: bytes, kind: str, tmp_path: Path
 ) -> None:
-    batch = encode([b"\x01\x02"], timestamp_ms=5, control=True, keys=[key])
+    batch = encode([b"\x01\x02"], timestamp_ms=5, control_keys=[key])
     path = tmp_path / f"{0:020}.log"
     path.write_bytes(batch)
     result = dump(path, "-o", "json")

@@ -138,7 +138,7 @@ async def test_the_last_assignment_of_the_log_is_in_force(tmp_path: Path) -> Non
 async def test_voters_that_cannot_be_read_are_named_with_their_place(tmp_path: Path) -> None:
     log = SegmentedLog(remembering(tmp_path, epoch=1))
     key = control_key(ControlType.KRAFT_VOTERS)
-    append(log, encode([b"\x00\x09"], timestamp_ms=0, control=True, keys=[key]))
+    append(log, encode([b"\x00\x09"], timestamp_ms=0, control_keys=[key]))
     log.close()
     with pytest.raises(
         FileDamaged, match="at byte 0, offset 0: a kraft voters record of version 9"

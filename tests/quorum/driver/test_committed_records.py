@@ -41,7 +41,7 @@ PLAIN = st.lists(st.binary(max_size=9), min_size=1, max_size=30).map(
     lambda values: encode(values, timestamp_ms=5)
 )
 CONTROL = st.binary(min_size=1, max_size=9).map(
-    lambda key: encode([b"c"], timestamp_ms=5, control=True, keys=[key])
+    lambda key: encode([b"c"], timestamp_ms=5, control_keys=[key])
 )
 FOREIGN = st.lists(st.binary(max_size=9), min_size=1, max_size=5).map(
     lambda values: encode_client([ClientRecord(5, b"key", each, []) for each in values])

@@ -83,7 +83,7 @@ def a_checkpoint(folder: Path, *batches: bytearray, epoch: int = 3, offset: int 
 
 def control(*records: tuple[ControlType, bytes]) -> bytearray:
     values, keys = [value for _, value in records], [control_key(type_) for type_, _ in records]
-    return encode(values, timestamp_ms=1, control=True, keys=keys)
+    return encode(values, timestamp_ms=1, control_keys=keys)
 
 
 def header() -> bytearray:

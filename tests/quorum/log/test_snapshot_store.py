@@ -185,11 +185,10 @@ def test_kafkas_snapshots_have_no_checksum_and_must_come_from_one_leader(tmp_pat
     header = encode(
         [encode_snapshot_header(77)],
         timestamp_ms=1,
-        control=True,
-        keys=[control_key(ControlType.SNAPSHOT_HEADER)],
+        control_keys=[control_key(ControlType.SNAPSHOT_HEADER)],
     )
     footer = encode(
-        [bytes(3)], timestamp_ms=1, control=True, keys=[control_key(ControlType.SNAPSHOT_FOOTER)]
+        [bytes(3)], timestamp_ms=1, control_keys=[control_key(ControlType.SNAPSHOT_FOOTER)]
     )
     stamp(header, Offset(0), Epoch(3))
     stamp(footer, Offset(1), Epoch(3))

@@ -63,7 +63,7 @@ def decoded_by_kio(data: bytes | bytearray) -> Sequence[tuple[object, ...]]:
     [
         encode([b"", b"x" * 63, b"y" * 64, b"z" * 9_000], timestamp_ms=1_999),
         encode([b"a"] * 9_000, timestamp_ms=1_000, base_offset=Offset(5), epoch=Epoch(2)),
-        encode([b"v"], timestamp_ms=7_000, control=True, keys=[b"\0\0\0\2"]),
+        encode([b"v"], timestamp_ms=7_000, control_keys=[b"\0\0\0\2"]),
         encode_client(RECORDS),
         written_by_kio(RECORDS, base_offset=2**40),
     ],
@@ -74,7 +74,7 @@ def test_records_are_what_kio_reads(data: bytes | bytearray) -> None:
 
 def test_every_batch_of_a_buffer_is_decoded_whatever_kind_of_buffer_it_is() -> None:
     first = encode([b"a"], timestamp_ms=1, base_offset=Offset(7), epoch=Epoch(1))
-    second = encode([b"b"], timestamp_ms=2, control=True, keys=[b"k"], base_offset=Offset(8))
+    second = encode([b"b"], timestamp_ms=2, control_keys=[b"k"], base_offset=Offset(8))
     expected = [
         Record(7, 1, None, b"a", (), False),
         Record(8, 2, b"k", b"b", (), True),
@@ -197,7 +197,7 @@ def test_what_is_not_plain_is_left_to_the_long_way() -> None:
     HEADER.pack_into(longer, 0, *header_at(plain)._replace(length=header_at(plain).length + 1))
     others = (
         encode_client(RECORDS),
-        encode([b"v"], timestamp_ms=7, control=True, keys=[b"k"]),
+        encode([b"v"], timestamp_ms=7, control_keys=[b"k"]),
         appended,
         squeezed,
         plain[:-1],

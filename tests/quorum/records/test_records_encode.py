@@ -43,7 +43,7 @@ def test_a_plain_batch_is_byte_for_byte_what_kio_writes(
 @given(st.lists(st.tuples(st.binary(max_size=9), values), min_size=1, max_size=5))
 def test_a_control_batch_is_byte_for_byte_what_kio_writes(pairs: list[tuple[bytes, bytes]]) -> None:
     keys, contents = [key for key, _ in pairs], [value for _, value in pairs]
-    ours = encode(contents, timestamp_ms=SECOND_MS, control=True, keys=keys)
+    ours = encode(contents, timestamp_ms=SECOND_MS, control_keys=keys)
     records = [ClientRecord(SECOND_MS, key, value) for key, value in pairs]
     assert ours == written_by_kio(records, attributes=0x20)
     assert header_at(ours).is_control
