@@ -22,34 +22,9 @@ LONG_BODY_BYTES: Final = 32 * 1024
 CAPABILITIES: Final[Mapping[str, type[Request[Any]]]] = MappingProxyType(
     {
         kind.NAME: kind
-        for kind in (
-            brokers.ListBrokers,
-            brokers.DescribeBroker,
-            brokers.CordonBrokers,
-            brokers.UncordonBrokers,
-            brokers.UnregisterBrokers,
-            brokers.SafeToStop,
-            reassignments.BeginMove,
-            reassignments.ListReassignments,
-            moves.ListMoves,
-            moves.DescribeMove,
-            moves.DescribeMovePartitions,
-            moves.DescribeMovePlan,
-            moves.PauseMoves,
-            moves.ResumeMoves,
-            moves.CancelMoves,
-            moves.RollBackMove,
-            moves.AlterMove,
-            plans.GeneratePlan,
-            plans.ChangeReplicationFactor,
-            decommission.DecommissionBrokers,
-            decommission.RecommissionBrokers,
-            quorum.DescribeQuorum,
-            quorum.DescribeVoters,
-            quorum.DescribeNodes,
-            quorum.AlterVoters,
-            quorum.TransferLead,
-        )
+        for module in (brokers, reassignments, moves, plans, decommission, quorum)
+        for kind in vars(module).values()
+        if isinstance(kind, type) and issubclass(kind, Request) and "NAME" in vars(kind)
     }
 )
 """Every capability by its name."""
