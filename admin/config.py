@@ -24,6 +24,7 @@ from admin.settings import (
 from broker.config import BrokerConfig, InvalidConfig, TopicDefaults
 from quorum.core.limits import FETCH_WAIT_MS_MAX, Timeouts
 from quorum.core.vocabulary import ReplicaId
+from quorum.persistent_state import QuorumConfig
 from quorum.snapshotting import SnapshotLimits
 from quorum.transport.address import Address
 
@@ -189,23 +190,13 @@ WILDCARDS = frozenset({"0.0.0.0", "::"})
 class Config:
     """The settings of one controller; `admin/settings.py` says what each means."""
 
-    node_id: ReplicaId
-    cluster_id: str | None
+    quorum: QuorumConfig
     listener: Address
     http: Address | None
-    log_dir: Path
-    voters: Mapping[ReplicaId, Address | None]
-    """Founds the cluster when the log is empty; without an own entry the node is an observer."""
-    bootstrap: tuple[Address, ...]
-    advertised: Address
-    """Where this node is to be found."""
-    timeouts: Timeouts
     broker_session_timeout_ms: int
     metadata_version: int
-    snapshots: SnapshotLimits
     no_op_interval_ms: int
     """Nothing appended for this long is followed by a NoOp record; 0 is never."""
-    log_segment_bytes: int
     num_partitions: int
     default_replication_factor: int
     min_insync_replicas: int
@@ -298,20 +289,22 @@ def _controller(values: Mapping[str, Any]) -> Config:
         )
     _check_can_find(values)
     return Config(
-        node_id=ReplicaId(values["node.id"]),
-        cluster_id=values["cluster.id"],
+        quorum=QuorumConfig(
+            node_id=ReplicaId(values["node.id"]),
+            cluster_id=values["cluster.id"],
+            folder=values["log.dir"],
+            voters=values["quorum.voters"] or {},
+            bootstrap=values["bootstrap.servers"] or (),
+            advertised=_advertised(values),
+            timeouts=_timeouts(values),
+            segment_bytes=values["log.segment.bytes"],
+            snapshots=_snapshots(values),
+        ),
         listener=values["listeners"],
         http=values["http.listener"],
-        log_dir=values["log.dir"],
-        voters=values["quorum.voters"] or {},
-        bootstrap=values["bootstrap.servers"] or (),
-        advertised=_advertised(values),
-        timeouts=_timeouts(values),
         broker_session_timeout_ms=values["broker.session.timeout.ms"],
         metadata_version=values["metadata.version"],
-        snapshots=_snapshots(values),
         no_op_interval_ms=values["metadata.max.idle.interval.ms"],
-        log_segment_bytes=values["log.segment.bytes"],
         num_partitions=values["num.partitions"],
         default_replication_factor=values["default.replication.factor"],
         min_insync_replicas=values["min.insync.replicas"],

@@ -69,7 +69,9 @@ async def _run(config: Config) -> None:
     async with AsyncExitStack() as parts:
         controller, opened = _open(config)
         parts.push_async_callback(opened.close)
-        registrar = opened.controller_channel(f"registrar-{config.node_id}", random.SystemRandom())
+        registrar = opened.controller_channel(
+            f"registrar-{config.quorum.node_id}", random.SystemRandom()
+        )
         parts.push_async_callback(registrar.close)
         registration = ControllerRegistrationManager(
             controller, opened.quorum, controller.registration, registrar
@@ -82,7 +84,7 @@ async def _run(config: Config) -> None:
             # The program stays. To look through it for garbage, whenever much is new, would be the
             # longest stop of all.
             gc.freeze()
-            logger.info("controller %d listens at %s", config.node_id, config.listener)
+            logger.info("controller %d listens at %s", config.quorum.node_id, config.listener)
             await stop.wait()
             logger.info("stopping")
             for each in work:
@@ -92,7 +94,7 @@ async def _run(config: Config) -> None:
 
 def _open(config: Config) -> tuple[QuorumController, Opened]:
     ids = random.SystemRandom()
-    found = formatted(config.log_dir)
+    found = formatted(config.quorum.folder)
     if found is not None:
         level = found.metadata_version
         logger.info("%s: a cluster begins with metadata.version %d", found.path, level)
@@ -202,9 +204,10 @@ def _controller(
     config: Config, ids: random.Random, features: tuple[tuple[str, int], ...], later: Later
 ) -> QuorumController:
     # The advertised address: the listener may be a wildcard.
-    host, port = config.advertised
+    assert config.quorum.advertised is not None
+    host, port = config.quorum.advertised
     registration = RegisterController(
-        controller_id=config.node_id,
+        controller_id=config.quorum.node_id,
         incarnation_id=UUID(int=ids.getrandbits(128), version=4),
         endpoints=(
             Endpoint(
@@ -231,24 +234,14 @@ def _controller(
 
 def _quorum_config(config: Config) -> QuorumConfig:
     records_voters = config.metadata_version >= LEVEL_KRAFT_VERSION
-    if config.cluster_id is None and not records_voters and config.node_id in config.voters:
+    quorum = config.quorum
+    if quorum.cluster_id is None and not records_voters and quorum.node_id in quorum.voters:
         raise StartError(
             f"cluster.id is not set: at metadata.version {config.metadata_version} no record says "
             f"it, so every voter needs the same 22-character id; from {LEVEL_KRAFT_VERSION} on "
             "the first leader makes one"
         )
-    return QuorumConfig(
-        node_id=config.node_id,
-        cluster_id=config.cluster_id,
-        folder=config.log_dir,
-        voters=config.voters,
-        bootstrap=config.bootstrap,
-        advertised=config.advertised,
-        timeouts=config.timeouts,
-        segment_bytes=config.log_segment_bytes,
-        snapshots=config.snapshots,
-        kraft_version=int(records_voters),
-    )
+    return replace(quorum, kraft_version=int(records_voters))
 
 
 async def _listen_kafka(config: Config, door: ControllerApis, parts: AsyncExitStack) -> None:

@@ -10,6 +10,7 @@ import pytest
 from admin.config import Config, load
 from admin.settings import SETTINGS, InvalidSetting, as_markdown
 from broker.config import BrokerConfig
+from quorum.core.vocabulary import ReplicaId
 from quorum.transport.address import Address
 
 CONTROLLER: Final[Mapping[str, str]] = MappingProxyType(
@@ -48,20 +49,21 @@ def controller(path: Path | None, environ: Mapping[str, str], *flags: str) -> Co
 def test_a_controller_is_read_from_properties(tmp_path: Path) -> None:
     path = properties(tmp_path, CONTROLLER, quorum_fetch_timeout_ms="3s")
     config = controller(path, {})
-    assert config.node_id == 1
+    assert config.quorum.node_id == 1
     assert config.listener == Address("127.0.0.1", 9093)
-    assert config.voters[config.node_id] == config.listener
-    assert {str(address) for address in config.voters.values()} >= {"[::1]:9095"}
-    assert (config.timeouts.fetch_timeout_ms, config.timeouts.fetch_wait_ms) == (3_000, 500)
+    assert config.quorum.voters[ReplicaId(1)] == config.listener
+    assert {str(address) for address in config.quorum.voters.values()} >= {"[::1]:9095"}
+    timeouts = config.quorum.timeouts
+    assert (timeouts.fetch_timeout_ms, timeouts.fetch_wait_ms) == (3_000, 500)
     assert config.http is None
-    assert config.cluster_id is None
+    assert config.quorum.cluster_id is None
 
 
 def test_a_leader_keeps_fetches_no_longer_than_a_third_of_the_fetch_timeout(
     tmp_path: Path,
 ) -> None:
     path = properties(tmp_path, CONTROLLER, quorum_fetch_timeout_ms="1s")
-    assert controller(path, {}).timeouts.fetch_wait_ms == 333
+    assert controller(path, {}).quorum.timeouts.fetch_wait_ms == 333
 
 
 def test_a_broker_is_read_from_toml_with_nested_tables_lists_and_sizes(tmp_path: Path) -> None:
@@ -90,12 +92,12 @@ def test_a_flag_wins_over_the_environment_and_that_over_the_file(tmp_path: Path)
 
 def test_a_node_needs_no_file() -> None:
     flags = [f"{name}={value}" for name, value in CONTROLLER.items()]
-    assert controller(None, {}, *flags).node_id == 1
+    assert controller(None, {}, *flags).quorum.node_id == 1
 
 
 def test_options_of_commands_in_the_environment_are_not_settings(tmp_path: Path) -> None:
     path = properties(tmp_path, CONTROLLER)
-    assert controller(path, {"METAQUORUM_BOOTSTRAP_SERVER": "127.0.0.1:9092"}).node_id == 1
+    assert controller(path, {"METAQUORUM_BOOTSTRAP_SERVER": "127.0.0.1:9092"}).quorum.node_id == 1
 
 
 @pytest.mark.parametrize(
@@ -152,7 +154,7 @@ def test_wrong_voters_are_refused(tmp_path: Path, voters: str, message: str) -> 
 
 def test_voters_may_be_named_by_id_alone(tmp_path: Path) -> None:
     config = controller(properties(tmp_path, CONTROLLER, quorum_voters="1,2@h:1, 3"), {})
-    assert config.voters == {1: None, 2: Address("h", 1), 3: None}
+    assert config.quorum.voters == {1: None, 2: Address("h", 1), 3: None}
 
 
 def test_a_controller_that_is_not_among_the_voters_needs_servers_to_ask(tmp_path: Path) -> None:
@@ -160,7 +162,7 @@ def test_a_controller_that_is_not_among_the_voters_needs_servers_to_ask(tmp_path
     said = refusal(properties(tmp_path, joining))
     assert "quorum.voters is 1,2,3, without an address, and bootstrap.servers is not set" in said
     path = properties(tmp_path, joining, bootstrap_servers="h:1, [::1]:2")
-    assert controller(path, {}).bootstrap == (Address("h", 1), Address("::1", 2))
+    assert controller(path, {}).quorum.bootstrap == (Address("h", 1), Address("::1", 2))
 
 
 def test_who_names_neither_voters_nor_servers_is_told_of_both(tmp_path: Path) -> None:
@@ -168,7 +170,7 @@ def test_who_names_neither_voters_nor_servers_is_told_of_both(tmp_path: Path) ->
     assert "neither bootstrap.servers nor quorum.voters is set" in refusal(
         properties(tmp_path, alone)
     )
-    assert controller(properties(tmp_path, alone, bootstrap_servers="h:1"), {}).voters == {}
+    assert controller(properties(tmp_path, alone, bootstrap_servers="h:1"), {}).quorum.voters == {}
 
 
 @pytest.mark.parametrize(
@@ -197,7 +199,7 @@ def test_a_controller_is_found_where_it_says_or_else_where_it_listens(
 ) -> None:
     """Its entry in quorum.voters counts last: it may be from before the node has moved."""
     config = controller(properties(tmp_path, {**CONTROLLER, **more}), {})
-    assert str(config.advertised) == place
+    assert str(config.quorum.advertised) == place
 
 
 def test_a_controller_that_nobody_could_connect_to_is_refused(tmp_path: Path) -> None:

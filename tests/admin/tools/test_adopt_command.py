@@ -59,11 +59,11 @@ def test_the_settings_start_a_controller_where_the_log_says_that_it_listens(tmp_
     file = new / "controller-3" / "node.properties"
     config = load(file, {})
     assert isinstance(config, Config)
-    assert config.node_id == 3
-    assert config.cluster_id == CLUSTER_ID
+    assert config.quorum.node_id == 3
+    assert config.quorum.cluster_id == CLUSTER_ID
     assert config.listener == Address("127.0.0.1", 19003)
-    assert config.log_dir == new / "controller-3" / "data"
-    assert config.voters == {n: Address("127.0.0.1", 19000 + n) for n in (2, 3, 4)}
+    assert config.quorum.folder == new / "controller-3" / "data"
+    assert config.quorum.voters == {n: Address("127.0.0.1", 19000 + n) for n in (2, 3, 4)}
     assert result.stdout.splitlines()[-2].endswith(f"start --config {file}")
 
 
@@ -105,7 +105,8 @@ def test_other_addresses_are_written_into_the_log_in_a_new_epoch(tmp_path: Path)
         "7, led by node 2: brokers that run find them there" in result.stdout
     )
     config = load(new / "controller-4" / "node.properties", {})
-    assert config.voters[ReplicaId(3)] == Address("10.0.0.3", 9093)
+    assert isinstance(config, Config)
+    assert config.quorum.voters[ReplicaId(3)] == Address("10.0.0.3", 9093)
     for node_id in (2, 3, 4):
         assert QuorumStateFile(log_folder(new, node_id)).read() == ElectionState(
             Epoch(7), key(2), ReplicaId(2)
