@@ -61,7 +61,7 @@ async def check_epochs(leader: Address, claims: Sequence[Claim]) -> None:
             )
             found = {
                 each.partition_index: (each.error_code.name, each.partition_epoch)
-                for topic in answer.topics
+                for topic in answer.value.topics
                 for each in topic.partitions
             }
             for claim in of_broker:

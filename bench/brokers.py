@@ -113,9 +113,10 @@ class Brokers:
 
     async def _ask(self, api_key: ApiKey, fill: Any) -> Any:
         try:
-            answer = await self._channels.ask(self._leader, api_key, fill, timeout_ms=TIMEOUT_MS)
+            found = await self._channels.ask(self._leader, api_key, fill, timeout_ms=TIMEOUT_MS)
         except NoResponse as error:
             raise RunFailed(f"{api_key}: {error}") from None
+        answer = found.value
         if answer.error_code.value:
             raise RunFailed(f"{api_key} was answered with {answer.error_code.name}")
         return answer

@@ -76,7 +76,7 @@ class FirstRecords:
 
         answer = await self._channels.ask(leader, ApiKey.PRODUCE, fill, timeout_ms=TIMEOUT_MS)
         done = set()
-        for found in answer.responses[0].partition_responses:
+        for found in answer.value.responses[0].partition_responses:
             code = found.error_code.value
             if code == 0:
                 done.add(found.index)

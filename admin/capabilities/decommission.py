@@ -21,10 +21,8 @@ from admin.capabilities.plan_steps import (
     PlanRequest,
     PlanResult,
     begun_before,
-    foreseen,
     held_now,
     in_pieces,
-    planned,
     shares,
 )
 from admin.capabilities.schema import (
@@ -140,16 +138,12 @@ class DecommissionBrokers(NewMove[PlanResult], PlanRequest, frozen=True, kw_only
                 seen = await _forget(context, brokers, seen)
         current = {**before, **{named: free[named] for named in plan}}
         plan = {**wanted, **plan}
-        return PlanResult(
+        found = await begun.result(current, plan, racks, repeated=pieces.is_over)
+        return replace(
+            found,
             moves=tuple(sorted({*moves, *begun.moves})),
-            planned=len(plan),
-            partitions=planned(current, plan),
-            accepted=begun.accepted,
-            refused=tuple(begun.refused),
-            refused_count=begun.refused_count,
-            foreseen=replace(await foreseen(current, plan, racks), shares=shares(now, then)),
+            foreseen=replace(found.foreseen, shares=shares(now, then)),
             emptying=_emptying(seen, brokers, rows, cordoned),
-            repeated=pieces.is_over,
         )
 
 

@@ -323,6 +323,21 @@ class Begun:
         ]
         self.take(await pieces.carry_out(wishes))
 
+    async def result(
+        self, current: Assignment, plan: Assignment, racks: Racks, *, repeated: bool = False
+    ) -> PlanResult:
+        """The result of planning `plan` for partitions that have `current`."""
+        return PlanResult(
+            moves=tuple(self.moves),
+            planned=len(plan),
+            partitions=planned(current, plan),
+            accepted=self.accepted,
+            refused=tuple(self.refused),
+            refused_count=self.refused_count,
+            foreseen=await foreseen(current, plan, racks),
+            repeated=repeated,
+        )
+
     def take(self, answers: Sequence[reassignments.MoveAnswer]) -> None:
         """Add the answers of pieces, from this attempt or an earlier one."""
         for answer in answers:

@@ -23,7 +23,7 @@ from controller.service import Service
 from statemachine.commands import BeginMove
 from statemachine.errors import Error
 from statemachine.limits import PLANNED_PARTITIONS_MAX
-from statemachine.reassignment.planner.placing import Assignment, Racks
+from statemachine.reassignment.planner.placing import Racks
 from statemachine.reassignment.planner.plans import Unplanned, generate, with_factor
 from statemachine.reassignment.planner.survey import Ground, NoTopic, ground, topics_piece
 from statemachine.vocabulary import Replicas
@@ -101,7 +101,7 @@ class ChangeReplicationFactor(NewMove[PlanResult], PlanRequest, frozen=True, kw_
         begun.take(await pieces.done_before(BeginMove(reassignments=())))
         before, plan = await begun_before(context, begun.moves)
         if pieces.is_over:
-            return await _factor_told(begun, before, plan, racks, repeated=True)
+            return await begun.result(before, plan, racks, repeated=True)
         onto = _onto(seen, self.brokers)
         current, underway = await _standing(service, self.topics)
         left = {each: had for each, had in current.items() if each not in plan}
@@ -120,7 +120,7 @@ class ChangeReplicationFactor(NewMove[PlanResult], PlanRequest, frozen=True, kw_
             name = f"replication factor {self.replication_factor}"
             command = BeginMove(reassignments=(), name=name, **self.limits)
             await begun.begin(pieces, more, command)
-        return await _factor_told(begun, {**left, **before}, {**plan, **more}, racks)
+        return await begun.result({**left, **before}, {**plan, **more}, racks)
 
 
 def _contradiction(topics: Sequence[str] | None, brokers: Sequence[int] | None) -> str | None:
@@ -131,21 +131,6 @@ def _contradiction(topics: Sequence[str] | None, brokers: Sequence[int] | None) 
     if brokers == ():
         return "no broker is named; name at least one, or none at all for all that take replicas"
     return twice(brokers or ())
-
-
-async def _factor_told(
-    begun: Begun, current: Assignment, plan: Assignment, racks: Racks, *, repeated: bool = False
-) -> PlanResult:
-    return PlanResult(
-        moves=tuple(begun.moves),
-        planned=len(plan),
-        partitions=planned(current, plan),
-        accepted=begun.accepted,
-        refused=tuple(begun.refused),
-        refused_count=begun.refused_count,
-        foreseen=await foreseen(current, plan, racks),
-        repeated=repeated,
-    )
 
 
 def _onto(seen: Ground, brokers: Sequence[int] | None) -> Sequence[int]:

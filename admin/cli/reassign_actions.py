@@ -139,7 +139,7 @@ async def _effects(client: AdminClient, current: Replicas, wanted: Replicas, rac
     now: dict[tuple[str, int], tuple[int, ...]] = dict(current.items())
     then: dict[tuple[str, int], tuple[int, ...]] = dict(wanted.items())
     alive = [each.address for each in await client.brokers()]
-    moved = await bytes_at(alive, copied(now, then))
+    moved = await bytes_at(alive, copied(current, wanted))
     partitions = sum(then[each] != now[each] for each in then)
     return effects(partitions, await foreseen(now, then, racks), moved.bytes_moved)
 

@@ -71,9 +71,8 @@ async def standings(
             )
         except (NoResponse, Incompatible):
             return None
-        if response.error_code.value:
-            return None
-        return KnownLeader(response.leader_id, response.leader_epoch)
+        found = response.value
+        return None if found.error_code.value else KnownLeader(found.leader_id, found.leader_epoch)
 
     found = await asyncio.gather(*map(ask, addresses))
     return {where: each for where, each in zip(addresses, found, strict=True) if each is not None}
@@ -194,7 +193,7 @@ class Asker:
             address = self.bootstrap[self._turn % len(self.bootstrap)]
             attempt_ms = min(left_ms, self._attempt_ms(attempt, left_ms))
             try:
-                response = await self._channels.read(
+                response = await self._channels.ask(
                     address,
                     question.api_key,
                     question.fill,

@@ -80,23 +80,19 @@ class Channels:
         self._sweeper = Sweeper(monotonic_ms)
         self._channels: dict[Address, Channel] = {}
 
-    async def ask(self, address: Address, api_key: ApiKey, fill: Fill, *, timeout_ms: int) -> Any:
-        """The answer of the node at `address`, as kio's value.
-
-        Raises `NoResponse`, or `Incompatible` when no version is common or the answer is garbled.
-        """
-        return (await self.read(address, api_key, fill, None, timeout_ms=timeout_ms)).value
-
-    async def read(
+    async def ask(
         self,
         address: Address,
         api_key: ApiKey,
         fill: Fill,
-        extension: Extension | None,
+        extension: Extension | None = None,
         *,
         timeout_ms: int,
     ) -> Response[Any]:
-        """As `ask`, with an extension of the request, and with the offset of the answer."""
+        """The answer of the node at `address`, as kio's value; `extension` is put in the request.
+
+        Raises `NoResponse`, or `Incompatible` when no version is common or the answer is garbled.
+        """
 
         def write(version: int) -> bytes:
             payload = fill(Form(api_key, version, timedelta(milliseconds=timeout_ms)))

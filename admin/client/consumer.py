@@ -169,7 +169,8 @@ class Consumer:
             response = await self._channels.ask(leader, api_key, fill, timeout_ms=ANSWER_MS)
         except NoResponse as error:
             return str(error)
-        topics = response.topics if api_key is ApiKey.LIST_OFFSETS else response.responses
+        found = response.value
+        topics = found.topics if api_key is ApiKey.LIST_OFFSETS else found.responses
         return [each for topic in topics for each in topic.partitions]
 
     def _list(self, part: Sequence[int], at: Position) -> Fill:

@@ -9,11 +9,12 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 from admin.capabilities.plan_steps import BytesMoved, PlanResult
 from admin.client.admin_client import AdminClient, Incompatible
 from admin.client.channels import Channels, Form, NoResponse
+from admin.model import PartitionId
 from quorum.protocol.apis import ApiKey
 from quorum.transport.address import Address
 
@@ -23,13 +24,10 @@ ASKED_AT_ONCE_MAX: Final = 16
 NAMED_MAX: Final = 3
 """Brokers and partitions that a reason names."""
 
-Place: TypeAlias = tuple[str, int]
-"""A topic by its name, and a partition of it."""
-
 
 @dataclass(frozen=True, slots=True)
 class _Sizes:
-    largest: Mapping[Place, int]
+    largest: Mapping[PartitionId, int]
     """Bytes of the largest log of each partition of which any is known."""
     silent: Sequence[str]
     """The reasons of brokers that did not answer, as they came."""
@@ -40,25 +38,27 @@ async def bytes_of(client: AdminClient, found: PlanResult) -> BytesMoved:
     return await bytes_at([each.address for each in await client.brokers()], copies_of(found))
 
 
-def copies_of(found: PlanResult) -> Mapping[Place, int] | None:
+def copies_of(found: PlanResult) -> Mapping[PartitionId, int] | None:
     """Return the number of copies of each partition of the plan; None if not all are told."""
     if len(found.partitions) < found.planned:
         return None
     return copied(
-        {(each.id.topic, each.id.partition): each.replicas for each in found.partitions},
-        {(each.id.topic, each.id.partition): each.target for each in found.partitions},
+        {each.id: each.replicas for each in found.partitions},
+        {each.id: each.target for each in found.partitions},
     )
 
 
 def copied(
-    current: Mapping[Place, Sequence[int]], plan: Mapping[Place, Sequence[int]]
-) -> Mapping[Place, int]:
+    current: Mapping[PartitionId, Sequence[int]], plan: Mapping[PartitionId, Sequence[int]]
+) -> Mapping[PartitionId, int]:
     """Return the number of copies of each partition that a plan copies."""
     added = {place: len(set(wanted) - set(current[place])) for place, wanted in plan.items()}
     return {place: count for place, count in added.items() if count}
 
 
-async def bytes_at(brokers: Sequence[Address], copies: Mapping[Place, int] | None) -> BytesMoved:
+async def bytes_at(
+    brokers: Sequence[Address], copies: Mapping[PartitionId, int] | None
+) -> BytesMoved:
     """Return the bytes of so many copies of each partition; None is more than can be told."""
     if copies is None:
         return BytesMoved(None, "the plan has more partitions than are told of one by one")
@@ -71,9 +71,9 @@ async def bytes_at(brokers: Sequence[Address], copies: Mapping[Place, int] | Non
     return BytesMoved(sum(sizes.largest[place] * count for place, count in copies.items()))
 
 
-def _unknown(lacking: Sequence[Place], silent: Sequence[str]) -> str:
-    partitions = [f"{topic}-{number}" for topic, number in lacking]
-    words = f"no broker that is alive has said how large {_first(partitions)} is"
+def _unknown(lacking: Sequence[PartitionId], silent: Sequence[str]) -> str:
+    partitions = _first([*map(str, lacking)])
+    words = f"no broker that is alive has said how large {partitions} is"
     return f"{words}; {_first(silent)}" if silent else words
 
 
@@ -82,8 +82,8 @@ def _first(words: Sequence[str]) -> str:
     return ", ".join(words[:NAMED_MAX]) + (f" and {more} more" if more > 0 else "")
 
 
-async def _sizes(brokers: Sequence[Address], wanted: Collection[Place]) -> _Sizes:
-    largest: dict[Place, int] = {}
+async def _sizes(brokers: Sequence[Address], wanted: Collection[PartitionId]) -> _Sizes:
+    largest: dict[PartitionId, int] = {}
     silent: list[str] = []
     channels, room = Channels("metaquorum-admin"), asyncio.Semaphore(ASKED_AT_ONCE_MAX)
     topics = [
@@ -104,8 +104,8 @@ async def _sizes(brokers: Sequence[Address], wanted: Collection[Place]) -> _Size
                 # It is no reason to refuse a plan: the size is told as unknown.
                 silent.append(str(error))
                 return
-        for topic, each in _logs(response):
-            place = topic, each.partition_index
+        for topic, each in _logs(response.value):
+            place = PartitionId(topic, each.partition_index)
             largest[place] = max(each.partition_size, largest.get(place, 0))
 
     try:

@@ -252,7 +252,7 @@ class Producer:
             response = await self._channels.ask(leader, ApiKey.PRODUCE, fill, timeout_ms=ANSWER_MS)
         except NoResponse as error:
             return str(error)
-        found = response.responses[0].partition_responses[0]
+        found = response.value.responses[0].partition_responses[0]
         code = found.error_code.value
         message = getattr(found, "error_message", None)
         if code == 0:

@@ -46,7 +46,6 @@ from admin.capabilities.schema import Request, json_of
 from admin.faults import Refused
 from admin.http.capability_routes import (
     GATEWAY,
-    LARGE_BYTES,
     Refuse,
     Respond,
     add_routes,
@@ -126,8 +125,6 @@ async def post_plan(request: web.Request) -> web.Response:
 async def _plan_in(request: web.Request) -> BeginMove:
     body = await request.read()
     try:
-        if len(body) < LARGE_BYTES:
-            return parse_move(body.decode())
         # Beside the loop: a plan of 100,000 partitions takes a second.
         return await asyncio.to_thread(lambda: parse_move(body.decode()))
     except UnicodeDecodeError as error:

@@ -21,8 +21,6 @@ KEY_HEADER: Final = "Idempotency-Key"
 NUMBER_DIGITS_MAX: Final = 19
 SHOWN_CHARACTERS_MAX: Final = 60
 """Of a name or an id that a message quotes."""
-LARGE_BYTES: Final = 256 * 1024
-"""Of a body that is decoded in a thread; a smaller one takes a few milliseconds."""
 
 A = TypeVar("A")
 Q = TypeVar("Q", bound=Request[Any])
@@ -107,10 +105,9 @@ async def request_in(request: web.Request, kind: type[Q], route: Route) -> Q:
         body = await request.read()
         if not body.strip():
             values |= route.without_body
-        elif len(body) > LARGE_BYTES:
-            values |= await asyncio.to_thread(_fields_in, body, types.keys() - taken)
         else:
-            values |= _fields_in(body, types.keys() - taken)
+            # A long body takes a while; the event loop goes on.
+            values |= await asyncio.to_thread(_fields_in, body, types.keys() - taken)
     return _typed(values, kind, route)
 
 

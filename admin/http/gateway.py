@@ -9,7 +9,7 @@ from admin.capabilities import schema
 from admin.capabilities.moves import PartitionError
 from admin.capabilities.plan_steps import PARTITIONS_TOLD_MAX, BytesMoved, PlanResult
 from admin.capabilities.schema import Request, with_key
-from admin.client.log_sizes import Place, bytes_at, copied, copies_of
+from admin.client.log_sizes import bytes_at, copied, copies_of
 from admin.faults import Refused
 from admin.model import PartitionId
 from controller.apis.request import ANONYMOUS, KafkaRequest
@@ -104,16 +104,14 @@ class Gateway:
             return await self._bytes(None)
         left_out = {each.id for each in refused}
         wanted = {each: replicas for each, replicas in plan.items() if each not in left_out}
-        current: dict[Place, Replicas] = {}
-        places: list[Place] = list(wanted)
-        for start in range(0, len(places), _PIECE):
-            reading = partial(_replicas, places=places[start : start + _PIECE])
+        current: dict[PartitionId, Replicas] = {}
+        ids = list(wanted)
+        for start in range(0, len(ids), _PIECE):
+            reading = partial(_replicas, ids=ids[start : start + _PIECE])
             current.update((await self._service.read(reading, stale=True)).value)
-        return await self._bytes(
-            copied(current, {each: wanted[PartitionId(*each)] for each in current})
-        )
+        return await self._bytes(copied(current, {each: wanted[each] for each in current}))
 
-    async def _bytes(self, copies: Mapping[Place, int] | None) -> BytesMoved:
+    async def _bytes(self, copies: Mapping[PartitionId, int] | None) -> BytesMoved:
         """The bytes of so many copies of each partition; None is more than can be listed.
 
         The live brokers are those of this node's image, which may be a little behind.
@@ -133,11 +131,11 @@ def _live_brokers(image: Image) -> list[Address]:
     ]
 
 
-def _replicas(image: Image, places: Sequence[Place]) -> dict[Place, Replicas]:
-    found: dict[Place, Replicas] = {}
-    for name, number in places:
-        topic = image.topic_named(name)
-        partition = None if topic is None else topic.partition(number)
+def _replicas(image: Image, ids: Sequence[PartitionId]) -> dict[PartitionId, Replicas]:
+    found: dict[PartitionId, Replicas] = {}
+    for each in ids:
+        topic = image.topic_named(each.topic)
+        partition = None if topic is None else topic.partition(each.partition)
         if partition is not None:
-            found[name, number] = partition.replicas
+            found[each] = partition.replicas
     return found

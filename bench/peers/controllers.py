@@ -101,7 +101,7 @@ async def change_quota(controller: Address, value: int) -> None:
         raise NotDone(str(error)) from None
     finally:
         await channels.close()
-    for entry in answer.entries:
+    for entry in answer.value.entries:
         if entry.error_code.value:
             raise NotDone(f"{entry.error_code.name}: {entry.error_message}")
 

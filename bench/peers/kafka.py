@@ -125,7 +125,7 @@ async def _claims(leader: Address, brokers: Brokers, count: int) -> list[Claim]:
         answer = await channels.ask(leader, ApiKey.CREATE_TOPICS, fill, timeout_ms=TIMEOUT_MS)
     finally:
         await channels.close()
-    (topic,) = answer.topics
+    (topic,) = answer.value.topics
     if topic.error_code.value:
         raise RunFailed(f"CreateTopics failed: {topic.error_code.name}")
     return [

@@ -31,9 +31,9 @@ async def test_brokers_tell_how_large_their_logs_are_and_a_plan_how_much_it_copi
         await cluster.produce(101, "t", records)
         await cluster.produce(101, "t", records)
         alive = [each.address for each in await client.brokers()]
-        found = await bytes_at(alive, {("t", 0): 3, ("t", 1): 1})
+        found = await bytes_at(alive, {PartitionId("t", 0): 3, PartitionId("t", 1): 1})
         assert found == BytesMoved(6 * len(records))
-        unknown = await bytes_at(alive, {("t", 0): 1, ("gone", 0): 1})
+        unknown = await bytes_at(alive, {PartitionId("t", 0): 1, PartitionId("gone", 0): 1})
         assert unknown.bytes_moved is None
         assert "gone-0" in (unknown.bytes_moved_unknown or "")
         assert await bytes_at(alive, {}) == BytesMoved(0)
