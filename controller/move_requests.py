@@ -12,10 +12,9 @@ import msgspec
 from controller.quorum_description import UNKNOWN
 from statemachine.commands import (
     AlterReassignments,
-    CancelMoves,
     IdempotentCommand,
     KeyedCommand,
-    RollBackMove,
+    is_dry_run,
 )
 from statemachine.errors import Error, Refusal
 from statemachine.limits import FINGERPRINT_BYTES_MAX, KEY_CHARACTERS_MAX
@@ -110,11 +109,6 @@ def with_idempotency_key(
     return IdempotentCommand(
         key=key, fingerprint=of_request or fingerprint(command), command=command
     )
-
-
-def is_dry_run(command: KeyedCommand) -> bool:
-    """Return True if the command changes nothing."""
-    return isinstance(command, AlterReassignments | CancelMoves | RollBackMove) and command.dry_run
 
 
 def fingerprint(asked: object) -> bytes:

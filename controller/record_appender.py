@@ -26,6 +26,7 @@ from statemachine.commands import (
     FenceBrokers,
     IdempotentCommand,
     RollBackMove,
+    is_dry_run,
 )
 from statemachine.image.bulk_replay import replay_isrs, replay_values
 from statemachine.image.image import Image
@@ -88,24 +89,26 @@ def records_asked(image: Image, command: Command) -> int:
 
     0 for a decision that is quick or empty; never more than one decision may have.
     """
+    if is_dry_run(command):
+        return 0
     match command:
         case IdempotentCommand(command=asked):
             return records_asked(image, asked)
         case (
-            AlterReassignments(reassignments=parts, dry_run=False)
+            AlterReassignments(reassignments=parts)
             | BeginMove(reassignments=parts)
             | AlterPartition(proposals=parts)
         ):
             count = len(parts)
-        case CancelMoves(dry_run=False, everything=True):
+        case CancelMoves(everything=True):
             count = len(image.index.moving)
-        case CancelMoves(dry_run=False):
+        case CancelMoves():
             count = sum(len(image.index.keys_of_move(each)) for each in command.moves)
-        case RollBackMove(move_id=move_id, dry_run=False) if move_id in image.moves:
+        case RollBackMove(move_id=move_id) if move_id in image.moves:
             count = image.moves[move_id].begun.partitions
-        case CreateTopics(topics=topics, validate_only=False):
+        case CreateTopics(topics=topics):
             count = sum(max(each.partition_count, len(each.assignments)) for each in topics)
-        case CreatePartitions(topics=more, validate_only=False):
+        case CreatePartitions(topics=more):
             count = sum(each.count - _partitions(image, each.name) for each in more)
         case FenceBrokers(broker_ids=broker_ids):
             count = sum(image.index.count(image.index.isr_of, each) for each in broker_ids)

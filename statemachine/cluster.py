@@ -116,8 +116,6 @@ def update_features(draft: PendingDecision, command: UpdateFeatures) -> Done:
             changes.append(kafka_records.FeatureLevel(name=update.name, level=update.level))
     # What needs a level of metadata.version stands behind it in the log.
     changes.sort(key=lambda change: change.name != METADATA_VERSION)
-    if command.validate_only:
-        return Done()
     for change in changes:
         if change.name == ELR_VERSION:
             if change.level:

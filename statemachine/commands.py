@@ -696,6 +696,11 @@ Answer: TypeAlias = (
 )
 
 
+def is_dry_run(command: Command) -> bool:
+    """Return True if the command is only to be tried: the records of its decision are dropped."""
+    return getattr(command, "dry_run", False) or getattr(command, "validate_only", False)
+
+
 class Decision(Struct, frozen=True, gc=False):
     """The records to append, in order and in one piece, and the answer once they are committed."""
 

@@ -74,6 +74,8 @@ def deciding(
 
 def _answer(pending: PendingDecision, command: Command) -> Slices[Any]:
     """Apply the rule of the command, which may answer in slices or at once."""
+    if commands.is_dry_run(command):
+        pending = PendingDecision(pending.image, pending.now_ms)
     answer = RULES[type(command)](pending, command)
     if isinstance(answer, Generator):
         answer = yield from answer

@@ -108,10 +108,6 @@ class PendingDecision:
         """The pause of all moves after the records so far, or None."""
         self.has_waiting = False
 
-    def scratch(self) -> "PendingDecision":
-        """Return a new decision on the same image for a dry run: its records are dropped."""
-        return PendingDecision(self.image, self.now_ms)
-
     def partition(self, topic: Topic, number: int) -> PartitionRegistration | None:
         """The partition as the records so far leave it."""
         drafted = self._partitions

@@ -50,14 +50,14 @@ def incremental_alter_configs(
     draft: PendingDecision, command: commands.IncrementalAlterConfigs
 ) -> commands.ConfigsAltered:
     """Change some configurations of each resource, or say why not (KIP-339)."""
-    return _altered(draft, map(_changes, command.changes), command.validate_only)
+    return _altered(draft, map(_changes, command.changes))
 
 
 def alter_configs(
     draft: PendingDecision, command: commands.AlterConfigs
 ) -> commands.ConfigsAltered:
     """Replace the configurations of each resource, or say why not."""
-    return _altered(draft, map(_replacements, command.replacements), command.validate_only)
+    return _altered(draft, map(_replacements, command.replacements))
 
 
 def _changes(change: commands.ConfigChange) -> _Asked:
@@ -82,12 +82,7 @@ def _replacements(replacement: commands.ConfigReplacement) -> _Asked:
     return _Asked(resource, values, is_whole=True)
 
 
-def _altered(
-    draft: PendingDecision, asked: Iterable[_Asked], validate_only: bool
-) -> commands.ConfigsAltered:
-    if validate_only:
-        # What it would allow is decided as well, and no move must hear of it.
-        draft = draft.scratch()
+def _altered(draft: PendingDecision, asked: Iterable[_Asked]) -> commands.ConfigsAltered:
     wishes = list(asked)
     counts = Counter(each.resource for each in wishes)
     before = len(draft.records)

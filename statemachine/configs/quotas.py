@@ -60,8 +60,6 @@ _OF_HOSTS: Final[_Rates] = MappingProxyType({"connection_creation_rate": INT_MAX
 
 def alter_client_quotas(draft: PendingDecision, command: AlterClientQuotas) -> ClientQuotasAltered:
     """Change the quotas of each entity, all of its changes or none."""
-    if command.validate_only:
-        draft = draft.scratch()
     counts = Counter(quota_holder(change.entity) for change in command.changes)
     answers: dict[QuotaHolder, QuotaAltered] = {}
     for change in command.changes:

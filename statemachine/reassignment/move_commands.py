@@ -152,8 +152,6 @@ def alter_reassignments(
         parts = tuple([_refused(asked, refusal) for asked in command.reassignments])
         return commands.ReassignmentsAltered(partitions=parts)
     dry_run, may_change = command.dry_run, command.may_change_factor
-    if dry_run:
-        draft = draft.scratch()
     builder = MoveBuilder(draft)
     partitions = []
     refused = shown = 0
@@ -286,8 +284,6 @@ def roll_back_move(
     move = draft.image.moves.get(command.move_id)
     if move is None:
         return commands.MoveStarted.from_refusal(unknown_move(draft, command.move_id))
-    if command.dry_run:
-        draft = draft.scratch()
     builder = MoveBuilder(draft)
     refused, foreseen = [], []
     for topic_id, planned in move.planned:
@@ -383,8 +379,6 @@ def cancel_moves(
     draft: PendingDecision, command: commands.CancelMoves
 ) -> Slices[commands.MovesCancelled]:
     """Revert the steps under way of all that is named, and drop the rest."""
-    if command.dry_run:
-        draft = draft.scratch()
     # In the order in which they come, which is nearly that in which they are to be sorted.
     named = dict.fromkeys((*command.partitions, *_of_topics(draft, command)))
     for topic, number in _held(draft, command):

@@ -105,7 +105,7 @@ class _NewPartitions:
 
 def create_topics(draft: PendingDecision, command: CreateTopics) -> Slices[TopicsCreated]:
     """Create each topic, or say why not."""
-    creation = _Creation(draft.scratch() if command.validate_only else draft, command)
+    creation = _Creation(draft, command)
     answers = []
     for topic in command.topics:
         answers.append((yield from creation.create(topic)))
@@ -216,7 +216,7 @@ def create_partitions(
     draft: PendingDecision, command: CreatePartitions
 ) -> Slices[PartitionsCreated]:
     """Give each topic the partitions that it lacks, or say why not (KIP-195)."""
-    partitions = _NewPartitions(draft.scratch() if command.validate_only else draft)
+    partitions = _NewPartitions(draft)
     times = Counter(asked.name for asked in command.topics)
     answers = []
     for name, asked in {asked.name: asked for asked in command.topics}.items():
