@@ -7,8 +7,10 @@ takes its last partition out. A paused move begins no steps; an automatic pause
 (`scheduler.auto_pause`) ends by itself.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
+from operator import itemgetter
+from typing import TypeAlias
 from uuid import UUID
 
 from msgspec.structs import asdict, replace
@@ -42,6 +44,8 @@ from statemachine.records.own_records import (
 from statemachine.slices import CHANGED_US, PASSED_US, PLANNED_US, Slices
 from statemachine.vocabulary import NO_MOVE, MoveId, MoveKind, MoveOutcome, MoveState, Replicas
 
+_Planned: TypeAlias = tuple[Topic, PlannedPartition]
+
 
 class MoveBuilder:
     """The begin of a move, if it changes a partition; its records precede those changes."""
@@ -54,9 +58,8 @@ class MoveBuilder:
         self._first = len(draft.records)
         """The place of the first change among the records."""
         self._joined = 0
-        self._places: dict[int, int] = {}
-        self._topics: list[Topic] = []
-        self._planned: list[PlannedPartition] = []
+        self._planned: dict[int, _Planned] = {}
+        """By key, in the order of the first occurrences in the request."""
         self._memo = ChangeMemo(draft)
 
     @property
@@ -87,23 +90,11 @@ class MoveBuilder:
         if not isinstance(after, Refusal):
             # One that the same request has taken out again is counted as often as it comes in.
             self._joined += before.stage.move != self.move_id
-            self._plan(topic, number, before, target)
+            known = self._planned.get(topic.keys[number])
+            original = before.base if known is None else known[1].original
+            planned = PlannedPartition(number=number, target=target, original=original)
+            self._planned[topic.keys[number]] = topic, planned
         return after
-
-    def _plan(
-        self, topic: Topic, number: int, before: PartitionRegistration, target: Replicas
-    ) -> None:
-        """Put the partition into the plan, in the place of its first occurrence in the request."""
-        key = topic.keys[number]
-        place = self._places.get(key)
-        original = before.base if place is None else self._planned[place].original
-        planned = PlannedPartition(number=number, target=target, original=original)
-        if place is None:
-            self._places[key] = len(self._planned)
-            self._topics.append(topic)
-            self._planned.append(planned)
-        else:
-            self._planned[place] = planned
 
     def begin(self, request: MoveBegun) -> Slices[MoveId]:
         """Record the move, if there is one: `request` without the id and how many are accepted."""
@@ -112,35 +103,31 @@ class MoveBuilder:
             return self.under_way
         record = replace(request, id=self.move_id, partitions=self._joined)
         parts = []
-        for part, start in enumerate(range(0, len(self._planned), MOVE_PART_PARTITIONS_MAX)):
-            end = start + MOVE_PART_PARTITIONS_MAX
-            some = self._planned[start:end]
-            plan = plan_bytes(_by_topic(self._topics[start:end], some))
+        planned = list(self._planned.values())
+        for part, start in enumerate(range(0, len(planned), MOVE_PART_PARTITIONS_MAX)):
+            some = planned[start : start + MOVE_PART_PARTITIONS_MAX]
+            plan = plan_bytes(_by_topic(some))
             parts.append(own_records.MovePart(id=self.move_id, part=part, plan=plan))
             yield len(some) * PLANNED_US
         draft.put_move(begun(record))
         draft.left.setdefault(self.move_id, [])
-        yield len(self._planned) * PASSED_US
+        yield len(planned) * PASSED_US
         # The throttle precedes the first replica that is added, for it is copied at once.
         changes = draft.records[self._first :]
         draft.records[self._first :] = [record, *parts]
-        yield from throttle.begin(
-            draft, self.move_id, self._topics, [each.number for each in self._planned]
-        )
+        numbers = [(topic, each.number) for topic, each in planned]
+        yield from throttle.begin(draft, self.move_id, numbers)
         draft.records += changes
         return self.move_id
 
 
-def _by_topic(
-    topics: Sequence[Topic], planned: Sequence[PlannedPartition]
-) -> tuple[PlannedTopic, ...]:
-    found = []
-    at = 0
-    for topic, same in groupby(topics):
-        end = at + len(list(same))
-        found.append(PlannedTopic(topic_id=topic.topic_id, partitions=tuple(planned[at:end])))
-        at = end
-    return tuple(found)
+def _by_topic(planned: Iterable[_Planned]) -> tuple[PlannedTopic, ...]:
+    return tuple(
+        [
+            PlannedTopic(topic_id=topic.topic_id, partitions=tuple([each for _, each in same]))
+            for topic, same in groupby(planned, itemgetter(0))
+        ]
+    )
 
 
 def alter_reassignments(

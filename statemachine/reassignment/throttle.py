@@ -61,18 +61,18 @@ def rate_refusal(options: MoveOptions | OptionsChange) -> Refusal | None:
 
 
 def begin(
-    draft: PendingDecision, move_id: MoveId, topics: Sequence[Topic], numbers: Sequence[int]
+    draft: PendingDecision, move_id: MoveId, partitions: Sequence[tuple[Topic, int]]
 ) -> Slices[None]:
-    """Set what the move needs that has just begun with these partitions: topic and number of each.
+    """Set what the move needs that has just begun with these partitions.
 
     Moves that they were in before have no say about them any more.
     """
     if draft.image.owned:
-        for topic in dict.fromkeys(topics):
+        for topic in dict.fromkeys(topic for topic, _ in partitions):
             for name in LISTS:
                 yield _set(draft, ((TOPIC_RESOURCE, topic.name), name))
     if rate_of(draft.moves.get(move_id)):
-        yield from _take(draft, move_id, zip(topics, numbers, strict=True))
+        yield from _take(draft, move_id, partitions)
 
 
 def alter(draft: PendingDecision, before: Move) -> Slices[None]:

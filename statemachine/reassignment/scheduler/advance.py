@@ -58,19 +58,15 @@ class Budget:
         """Return True if the step's new replicas may be added now."""
         return self.adding + len(step.adding) <= self.limits.replica_movements
 
-    def take(self, partition: PartitionRegistration) -> None:
-        """The step of this partition is under way."""
-        self._count(partition, 1)
-
-    def give_back(self, partition: PartitionRegistration) -> None:
-        """The step of this partition, if there was one, is not under way any more."""
-        self._count(partition, -1)
-
-    def _count(self, partition: PartitionRegistration, sign: int) -> None:
-        if partition.steps:
-            self.partitions += sign
-            self.leaders += sign * moves_leader(partition)
-            self.adding += sign * len(partition.adding)
+    def change(
+        self, before: PartitionRegistration | None, after: PartitionRegistration | None
+    ) -> None:
+        """Count the step of a partition as it is `after` instead of `before`, if there is one."""
+        for partition, sign in ((before, -1), (after, 1)):
+            if partition is not None and partition.steps:
+                self.partitions += sign
+                self.leaders += sign * moves_leader(partition)
+                self.adding += sign * len(partition.adding)
 
 
 def advance(
@@ -103,10 +99,7 @@ def advance(
 def _foresee(draft: PendingDecision, queue: ReassignmentQueue, budget: Budget) -> Slices[None]:
     """Bring the queue and the budget to where the records so far will leave them."""
     for topic, number, after in draft.changed_partitions():
-        before = topic.partition(number)
-        if before is not None:
-            budget.give_back(before)
-        budget.take(after)
+        budget.change(topic.partition(number), after)
         key = topic.keys[number]
         if after.target or queue.position(key) is not None:
             queue.foresee(key, entry_of(draft, topic, after, budget.limits))
@@ -114,7 +107,7 @@ def _foresee(draft: PendingDecision, queue: ReassignmentQueue, budget: Budget) -
     for topic in draft.deleted_topics():
         for number, partition in topic.existing():
             if not draft.has_changed(topic, number):
-                budget.give_back(partition)
+                budget.change(partition, None)
             if queue.position(topic.keys[number]) is not None:
                 queue.foresee(topic.keys[number], None)
             yield PASSED_US
@@ -197,7 +190,7 @@ class _StepStarter:
                     self.passed_over = position if self.passed_over is None else self.passed_over
                 break
             desired = _begun(partition, found, self.draft.now_ms)
-            self.budget.take(change_partition(self.draft, topic, number, desired))
+            self.budget.change(partition, change_partition(self.draft, topic, number, desired))
             self.begun += 1
             if self.passed_over is not None:
                 self.queue.pass_over(self.passed_over)
