@@ -4,12 +4,11 @@
 script, change one voter.
 """
 
-from collections.abc import Callable, Sequence
-from functools import partial, wraps
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import click
-from click.core import ParameterSource
 
 from admin.cli.options import (
     ADDRESSES,
@@ -21,7 +20,6 @@ from admin.cli.options import (
     add_options,
     is_id,
     output_option,
-    run,
     say,
     show,
     stale_option,
@@ -40,23 +38,6 @@ if TYPE_CHECKING:
     from quorum.transport.address import Address
 
     Voters: TypeAlias = tuple[ReplicaKey, ...]
-
-What = Literal["status", "replication"]
-
-_ADDRESSES: Final = {"bootstrap_server", "bootstrap_controller"}
-_format_options: Final = add_options(
-    stale_option,
-    click.option("--human-readable", is_flag=True, help="Readable times (--replication)."),
-    click.option(
-        "--format",
-        "form",
-        type=click.Choice(["seed", "kafka"]),
-        default="seed",
-        show_default=True,
-        help="The tables of KIP-595, or those of Kafka's current tool.",
-    ),
-    output_option,
-)
 
 
 def _voters(text: str) -> "Voters":
@@ -83,79 +64,85 @@ VOTERS: Final = Parsed("id,...", _voters)
 DIRECTORY: Final = Parsed("id", _uuid)
 
 
-def _inherits(command: Callable[..., None]) -> Callable[..., None]:
-    """Let options that are given to the group apply, unless given to the command itself."""
+class _Group(click.Group):
+    """Commands after their options too, as in Kafka's tool, or as options, as in KIP-595."""
 
-    @click.pass_context
-    @wraps(command)
-    def merged(ctx: click.Context, /, **options: Any) -> None:
-        assert ctx.parent is not None
-        given = {
-            name
-            for name in options
-            if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE
-        }
-        outer = ctx.parent.params
-        if given & _ADDRESSES:
-            # The two address options exclude each other: one given inside replaces the outer one.
-            outer = {**outer, **dict.fromkeys(_ADDRESSES)}
-        command(**options | {name: outer[name] for name in options.keys() & outer.keys() - given})
-
-    return merged
-
-
-@click.group(invoke_without_command=True)
-@with_target
-@_format_options
-@click.option(
-    "--describe",
-    "what",
-    is_flag=False,
-    flag_value="status",
-    type=click.Choice(["status", "replication"]),
-    help="As in KIP-595: --describe, or --describe replication.",
-)
-@click.option("--alter", "alters", is_flag=True, help="As in KIP-595: --alter --voters 0,3,4.")
-@click.option("--voters", type=VOTERS, help="With --alter: the new voters.")
-def command(
-    target: Target, what: What | None, alters: bool, voters: "Voters | None", **options: Any
-) -> Exit | None:
-    """Describe the metadata quorum, or change its voters."""
-    if click.get_current_context().invoked_subcommand is not None:
-        if what is not None or alters or voters is not None:
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the words, the command first."""
+        names = {*self.commands, "--describe", "--alter"}
+        places = [place for place, word in enumerate(args) if word.partition("=")[0] in names]
+        if len(places) > 1:
             raise click.UsageError(
                 "give a command (describe, alter, ...) or an option (--describe, --alter), not both"
             )
-        return None
-    if alters and what is not None:
-        raise click.UsageError("give --describe or --alter, not both")
-    if alters:
-        return run(_alter(target, voters, cancel=False, wait=True, output=options["output"]))
-    if voters is not None:
-        raise click.UsageError("--voters goes with --alter")
-    if what is None:
-        raise click.UsageError(
-            "give a command: describe --status, describe --replication, or --describe"
-        )
-    run(_describe(target, what, **options))
-    return Exit.DONE
+        if places:
+            at = places[0]
+            name, *after = _command(args[at], args[at + 1 :])
+            # What is given after the command wins over what is given before.
+            args = [name, *args[:at], *after]
+        elif "--voters" in args:
+            raise click.UsageError("--voters goes with --alter")
+        elif not args or (args[0].startswith("-") and not {"-h", "--help"} & {*args}):
+            raise click.UsageError(
+                "give a command: describe --status, describe --replication, or --describe"
+            )
+        return super().parse_args(ctx, args)
+
+
+def _command(word: str, after: list[str]) -> list[str]:
+    """The command and its options; `word` may be `--alter`, or `--describe` with what to show."""
+    name, _, what = word.partition("=")
+    if name != "--describe":
+        return [name.removeprefix("--"), *after]
+    if not what and after and not after[0].startswith("-"):
+        what, *after = after
+    if what not in ("", "status", "replication"):
+        raise click.UsageError(f"--describe: {what!r} is not one of 'status', 'replication'.")
+    return ["describe", f"--{what or 'status'}", *after]
+
+
+@click.group(cls=_Group)
+def command() -> None:
+    """Describe the metadata quorum, or change its voters.
+
+    As in KIP-595, --describe [status|replication] describes it, and --alter --voters 0,3,4 changes
+    its voters.
+    """
 
 
 @command.command("describe")
-@_inherits
 @click.option("--status", is_flag=True, help="Leader, high watermark, lag, voters.")
 @click.option("--replication", is_flag=True, help="Every replica with its lag.")
 @click.option("--brokers", is_flag=True, help="The address of every node; needs no leader.")
 @with_target
-@_format_options
+@stale_option
+@click.option("--human-readable", is_flag=True, help="Readable times (--replication).")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["seed", "kafka"]),
+    default="seed",
+    show_default=True,
+    help="The tables of KIP-595, or those of Kafka's current tool.",
+)
+@output_option
 async def describe(
-    target: Target, status: bool, replication: bool, brokers: bool, **options: Any
+    target: Target,
+    status: bool,
+    replication: bool,
+    brokers: bool,
+    stale: bool,
+    human_readable: bool,
+    form: str,
+    output: str,
 ) -> None:
     """Describe the quorum: --status, --replication or --brokers."""
     if brokers:
         if status or replication:
             raise click.UsageError("give one of --status, --replication and --brokers")
-        await _describe_brokers(target, **options)
+        if form == "kafka" or human_readable or stale:
+            raise click.UsageError("--brokers can be combined with --output only")
+        await _describe_brokers(target, output)
         return
     if status and replication:
         raise click.UsageError(
@@ -165,11 +152,30 @@ async def describe(
         raise click.UsageError(
             "One of --status or --replication must be specified with describe sub-command"
         )
-    await _describe(target, "status" if status else "replication", **options)
+    if human_readable and not replication:
+        raise click.UsageError(
+            "The option --human-readable is only supported along with --replication"
+        )
+    if form == "kafka" and output != "table":
+        raise click.UsageError("--format kafka is a table; omit --output")
+    async with target.client() as client:
+        described = await client.describe_quorum(stale=stale, patient=False)
+
+    from admin.capabilities.quorum import quorum_of
+    from admin.cli import quorum_text as text
+
+    quorum = quorum_of(described)
+    if status:
+        table = text.kafka_status if form == "kafka" else text.status
+        show(quorum, output, table, text.status_data)
+    elif form == "kafka":
+        write(text.kafka_replication(quorum, human_readable=human_readable, now_ms=wall_ms()))
+    else:
+        table = partial(text.replication, human_readable=human_readable)
+        show(quorum, output, table, text.replication_data)
 
 
 @command.command("alter")
-@_inherits
 @click.option("--voters", type=VOTERS, help="The new voters: 4,5,6, or 4:DIRECTORY_ID,5,6.")
 @click.option(
     "--cancel", is_flag=True, help="Cancel a change in progress; keep the present voters."
@@ -184,7 +190,20 @@ async def alter(
 
     Exit code 0: changed, or recorded with --no-wait; 3: not finished before the time-out.
     """
-    return await _alter(target, voters, cancel=cancel, wait=not no_wait, output=output)
+    if (voters is None) != cancel:
+        raise click.UsageError("give --voters 4,5,6, or --cancel for a change in progress")
+    async with target.client() as client:
+        await client.alter_voters(voters)
+        if cancel or no_wait:
+            found = await client.describe_quorum()
+        else:
+            found = await _watch(client, target.timeout_ms)
+
+    from admin.capabilities.quorum import quorum_of
+    from admin.cli.quorum_text import altered, status_data
+
+    show(quorum_of(found), output, altered, status_data)
+    return Exit.NOT_FINISHED if found.target_voters and not no_wait else Exit.DONE
 
 
 _voter_options: Final = add_options(
@@ -196,7 +215,6 @@ _voter_options: Final = add_options(
 
 
 @command.command("add-controller")
-@_inherits
 @_voter_options
 @click.option("--listener", type=ADDRESSES, required=True, help="Its address: host:port.")
 @with_target
@@ -218,7 +236,6 @@ async def add_controller(
 
 
 @command.command("remove-controller")
-@_inherits
 @_voter_options
 @with_target
 async def remove_controller(target: Target, controller_id: int, directory: "UUID | None") -> None:
@@ -232,37 +249,7 @@ async def remove_controller(target: Target, controller_id: int, directory: "UUID
     write(f"Removed  KRaft controller {key.id} with directory id {uuid_to_text(key.directory_id)}")
 
 
-async def _describe(
-    target: Target, what: What, *, stale: bool, human_readable: bool, form: str, output: str
-) -> None:
-    if human_readable and what != "replication":
-        raise click.UsageError(
-            "The option --human-readable is only supported along with --replication"
-        )
-    if form == "kafka" and output != "table":
-        raise click.UsageError("--format kafka is a table; omit --output")
-    async with target.client() as client:
-        described = await client.describe_quorum(stale=stale, patient=False)
-
-    from admin.capabilities.quorum import quorum_of
-    from admin.cli import quorum_text as text
-
-    quorum = quorum_of(described)
-    if what == "status":
-        table = text.kafka_status if form == "kafka" else text.status
-        show(quorum, output, table, text.status_data)
-    elif form == "kafka":
-        write(text.kafka_replication(quorum, human_readable=human_readable, now_ms=wall_ms()))
-    else:
-        replication = partial(text.replication, human_readable=human_readable)
-        show(quorum, output, replication, text.replication_data)
-
-
-async def _describe_brokers(
-    target: Target, *, stale: bool, human_readable: bool, form: str, output: str
-) -> None:
-    if form == "kafka" or human_readable or stale:
-        raise click.UsageError("--brokers can be combined with --output only")
+async def _describe_brokers(target: Target, output: str) -> None:
     async with target.client() as client:
         found = await client.discover_brokers()
 
@@ -272,26 +259,6 @@ async def _describe_brokers(
 
 
 POLL_SECONDS: Final = 0.2
-
-
-async def _alter(
-    target: Target, voters: "Voters | None", *, cancel: bool, wait: bool, output: str
-) -> Exit:
-    """Set the voters and wait for the change."""
-    if (voters is None) != cancel:
-        raise click.UsageError("give --voters 4,5,6, or --cancel for a change in progress")
-    async with target.client() as client:
-        await client.alter_voters(voters)
-        if voters is None or not wait:
-            found = await client.describe_quorum()
-        else:
-            found = await _watch(client, target.timeout_ms)
-
-    from admin.capabilities.quorum import quorum_of
-    from admin.cli.quorum_text import altered, status_data
-
-    show(quorum_of(found), output, altered, status_data)
-    return Exit.NOT_FINISHED if wait and found.target_voters else Exit.DONE
 
 
 async def _watch(client: "AdminClient", within_ms: int) -> "QuorumDescription":

@@ -45,6 +45,8 @@ def refusal(*arguments: str | Path) -> str:
         (("--describe", "--bootstrap-server", "h"), "'h': a port is missing, as in h:9092"),
         (("--describe", "--bootstrap-server", "h:1,h:1"), "h:1 is listed twice"),
         (("--describe", "--timeout", "soon", *SERVER), "'soon' is not a time, like 500ms or 5s"),
+        (("--describe=all", *SERVER), "'all' is not one of 'status', 'replication'."),
+        (("--timeout", "1s", "describe", "--status", "--timeout", "soon"), "'soon' is not a time"),
     ],
 )
 def test_describing_the_quorum_wrongly(arguments: tuple[str, ...], message: str) -> None:
