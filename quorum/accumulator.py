@@ -42,7 +42,6 @@ class BatchAccumulator:
         "_held_bytes",
         "_log",
         "_size_bytes",
-        "_taken_bytes",
         "_waiting",
         "_wall_clock",
         "count",
@@ -54,7 +53,6 @@ class BatchAccumulator:
         self._cluster = cluster
         self._wall_clock = wall_clock
         self._size_bytes = 0
-        self._taken_bytes = 0
         self._waiting: deque[_Proposal] = deque()
         self.count = 0
         """The number of waiting records."""
@@ -142,10 +140,4 @@ class BatchAccumulator:
     def take_bytes(self) -> int:
         """Return the bytes appended since the last call: they have to be committed."""
         size_bytes, self._size_bytes = self._size_bytes, 0
-        self._taken_bytes += size_bytes
         return size_bytes
-
-    def take_all_bytes(self) -> int:
-        """Return the bytes that `take_bytes` has returned since the last call."""
-        taken_bytes, self._taken_bytes = self._taken_bytes, 0
-        return taken_bytes

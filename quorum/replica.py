@@ -260,15 +260,15 @@ class Replica:
         if self._held_up is None and self._committing.is_time(busy=bool(self._inbox)):
             self._committing.go_on()
         self._take_all()
-        while self._held_up is None and self._proposals.take_bytes():
+        while self._held_up is None and (appended_bytes := self._proposals.take_bytes()):
+            self._snapshots.bytes_since += appended_bytes
             self._disk.request_commit(self._log, self._on_flushed, at_once=self._is_silent)
             self._take_all()
         if self._held_up is not None:
             self.deadline_ms = None
             return
         self.deadline_ms = earliest(self.node.deadline_ms, self._committing.deadline_ms)
-        due_ms = self._snapshots.turn(self._proposals.take_all_bytes())
-        self.deadline_ms = earliest(self.deadline_ms, due_ms)
+        self.deadline_ms = earliest(self.deadline_ms, self._snapshots.turn())
 
     def _take_all(self) -> None:
         while self._held_up is None:

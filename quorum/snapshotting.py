@@ -110,7 +110,8 @@ class Snapshots:
         self._taking: _Taking | None = None
         self._not_before_ms = 0
         self._last_ms = clock()
-        self._bytes_since = log.bytes_from(self._newest_end)
+        self.bytes_since = log.bytes_from(self._newest_end)
+        """The bytes that were appended to the log since the last snapshot."""
         self._dropped: list[OffsetAndEpoch] = []
 
     # Taking one.
@@ -119,19 +120,17 @@ class Snapshots:
     def _due_ms(self) -> int | None:
         if self._taking is not None:
             return None if self._taking.is_writing else self._not_before_ms
-        if self._bytes_since >= self._limits.bytes_between:
+        if self.bytes_since >= self._limits.bytes_between:
             return self._not_before_ms
         if not self._limits.interval_ms:
             return None
         return max(self._not_before_ms, self._last_ms + self._limits.interval_ms)
 
-    def turn(self, appended_bytes: int) -> int | None:
+    def turn(self) -> int | None:
         """Begin a snapshot if one is due, or go on with the one under way, for one slice.
 
-        The log has grown by `appended_bytes` since the last turn. Returns when it is to have the
-        next one, if nothing happens before.
+        Returns when it is to have the next one, if nothing happens before.
         """
-        self._bytes_since += appended_bytes
         if self._dropped:
             self._remove_dropped()
         due_ms = self._due_ms
@@ -159,7 +158,7 @@ class Snapshots:
             state.close()
             return
         self._not_before_ms = self._last_ms = now_ms
-        self._bytes_since = self._log.bytes_from(state.end)
+        self.bytes_since = self._log.bytes_from(state.end)
         id_ = OffsetAndEpoch(self._node.epoch_at(Offset(state.end - 1)), state.end)
         batches = SnapshotBatches(id_.epoch, self._time_of_last_record(state.end))
         opening = batches.opening(self._node.voters_at(state.end), self._cluster.id)
@@ -315,7 +314,7 @@ class Snapshots:
             self._drop(id_)
         self._remove(self._log.remove_obsolete)
         self._store.note(outcome.id, outcome.size_bytes)
-        self._bytes_since, self._last_ms = 0, self._clock()
+        self.bytes_since, self._last_ms = 0, self._clock()
         logger.info("snapshot %s is installed: %d bytes", outcome.id, outcome.size_bytes)
         try:
             self._state_machine.load_snapshot(

@@ -101,9 +101,9 @@ class Bench:
     def turns(self, count: int, *, appended: int = 0) -> int | None:
         """So many turns with a pause between them; returns when the next one is due."""
         due_ms = None
+        self.snapshots.bytes_since += appended
         for _ in range(count):
-            due_ms = self.snapshots.turn(appended)
-            appended = 0
+            due_ms = self.snapshots.turn()
             self.now_ms += SLICE_PAUSE_MS
         return due_ms
 
