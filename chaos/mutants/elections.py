@@ -153,9 +153,9 @@ ELECTIONS: Final = (
     ),
     Mutant(
         name="a voter grants a pre-vote although its leader is alive",
-        module="quorum.core.votes",
-        old="    if leader_lives:\n",
-        new="    if False:\n",
+        module="quorum.core.elections",
+        old="    if _leader_lives(state, now_ms) or is_behind(",
+        new="    if is_behind(",
         caught_by=("R25",),
         directed="quorum_pre_vote",
         seed=1,

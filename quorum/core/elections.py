@@ -34,7 +34,7 @@ from quorum.core.roles import (
 from quorum.core.state import State
 from quorum.core.vocabulary import ElectionState, Epoch, ReplicaId
 from quorum.core.voter_set import is_meant
-from quorum.core.votes import Tally, pre_vote_refusal, tally, vote_refusal
+from quorum.core.votes import Tally, is_behind, tally, vote_refusal
 
 
 def prospect(state: State, cause: Cause, now_ms: int, *, is_searching: bool = False) -> None:
@@ -144,13 +144,12 @@ def _vote(state: State, request: VoteRequest, now_ms: int) -> VoteResponse:
 
 
 def _pre_vote(state: State, request: VoteRequest, now_ms: int) -> VoteResponse:
-    """Nothing is promised, and who does not lead learns no epoch: the asker may never stand."""
-    refusal = pre_vote_refusal(
-        leader_lives=_leader_lives(state, now_ms),
-        candidate_end=request.log_end,
-        own_end=state.log.end,
-    )
-    if refusal is not None:
+    """Answer whether this node would vote for the asker if it stood now.
+
+    Nothing is promised, and who does not lead learns no epoch: the asker may never stand. Its
+    vote in this epoch does not matter, because the asker would stand in a later one.
+    """
+    if _leader_lives(state, now_ms) or is_behind(request.log_end, state.log.end):
         return _response(state)
     _let_go_first(state, request, now_ms)
     return _response(state, granted=True)

@@ -11,7 +11,6 @@ class VoteRefusal(StrEnum):
     LEADER_KNOWN = "this epoch has a leader"
     VOTED_FOR_ANOTHER = "already voted for another candidate"
     LOG_BEHIND = "the candidate's log is behind"
-    LEADER_LIVES = "the leader of this epoch is alive"
 
 
 def vote_refusal(
@@ -30,27 +29,12 @@ def vote_refusal(
         return VoteRefusal.LEADER_KNOWN
     if election.voted_for not in (None, candidate):
         return VoteRefusal.VOTED_FOR_ANOTHER
-    if _is_behind(candidate_end, own_end):
+    if is_behind(candidate_end, own_end):
         return VoteRefusal.LOG_BEHIND
     return None
 
 
-def pre_vote_refusal(
-    *, leader_lives: bool, candidate_end: OffsetAndEpoch, own_end: OffsetAndEpoch
-) -> VoteRefusal | None:
-    """Return the reason why this node would not vote for the asker if it stood now, or None if it
-    would.
-
-    Whom it has voted for in this epoch does not matter: the asker would stand in a later one.
-    """
-    if leader_lives:
-        return VoteRefusal.LEADER_LIVES
-    if _is_behind(candidate_end, own_end):
-        return VoteRefusal.LOG_BEHIND
-    return None
-
-
-def _is_behind(candidate_end: OffsetAndEpoch, own_end: OffsetAndEpoch) -> bool:
+def is_behind(candidate_end: OffsetAndEpoch, own_end: OffsetAndEpoch) -> bool:
     """Return True if the candidate lacks records of ours, which may be committed (Raft §5.4.1)."""
     return candidate_end < own_end
 
