@@ -35,19 +35,6 @@ class _Proposal:
 class BatchAccumulator:
     """The proposed records that wait, and the one place that appends to the log of a replica."""
 
-    __slots__ = (
-        "_appended",
-        "_cluster",
-        "_epoch",
-        "_held_bytes",
-        "_log",
-        "_size_bytes",
-        "_waiting",
-        "_wall_clock",
-        "count",
-        "durable",
-    )
-
     def __init__(self, log: Log, cluster: ClusterIdentity, wall_clock: Clock) -> None:
         self._log = log
         self._cluster = cluster

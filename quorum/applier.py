@@ -42,24 +42,6 @@ class Applier:
     Each callback of a read or a change is called exactly once.
     """
 
-    __slots__ = (
-        "_changes",
-        "_clock",
-        "_cluster",
-        "_gather_until_ms",
-        "_is_behind",
-        "_last_id",
-        "_lead_pending",
-        "_log",
-        "_node",
-        "_put_off",
-        "_reads",
-        "_reads_delayed",
-        "_state_machine",
-        "_told",
-        "due",
-    )
-
     def __init__(
         self,
         node: QuorumNode,

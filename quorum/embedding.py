@@ -19,6 +19,7 @@ from collections.abc import (
 )
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from types import MappingProxyType
 from typing import Any, Final, Protocol
 
@@ -422,7 +423,8 @@ async def open_replica(
             opened = open_quorum(config, applying, clock=monotonic_ms, wall_clock=wall_ms, rng=rng)
             parts.push_async_callback(opened.close)
             applying.read_from(opened.quorum.replica)
-            server = Server(_Door(opened), offered=OFFERED, name="quorum", clock_ms=monotonic_ms)
+            handle = partial(_handle, opened)
+            server = Server(handle, offered=OFFERED, name="quorum", clock_ms=monotonic_ms)
             parts.push_async_callback(server.close, within_ms=CLOSE_MS)
             await server.listen(host, port)
             tasks = await parts.enter_async_context(asyncio.TaskGroup())
@@ -443,20 +445,15 @@ async def open_replica(
         raise
 
 
-class _Door:
-    """Handles the requests of the other replicas; there are no others here."""
-
-    def __init__(self, opened: Opened) -> None:
-        self._opened = opened
-
-    def __call__(self, request: InboundRequest) -> None:
-        if request.api_key == ApiKey.API_VERSIONS:
-            decode_request(request.api_key, request.api_version, request.body)
-            request.respond(write_offer(request.api_version, OFFERED))
-        elif request.api_key == ApiKey.DISCOVER_BROKERS:
-            self._opened.gossiper.asked(request)
-        else:
-            self._opened.raft_calls.asked(request)
+def _handle(opened: Opened, request: InboundRequest) -> None:
+    """Handle a request of another replica; there are no others here."""
+    if request.api_key == ApiKey.API_VERSIONS:
+        decode_request(request.api_key, request.api_version, request.body)
+        request.respond(write_offer(request.api_version, OFFERED))
+    elif request.api_key == ApiKey.DISCOVER_BROKERS:
+        opened.gossiper.asked(request)
+    else:
+        opened.raft_calls.asked(request)
 
 
 def _nothing() -> None:

@@ -94,18 +94,6 @@ class LogBounds(NamedTuple):
 class ProgressTracker:
     """One leadership's fetches. It starts empty: an old leader's knowledge proves nothing."""
 
-    __slots__ = (
-        "_bounds",
-        "_me",
-        "_observers",
-        "_parked",
-        "_sweep_ms",
-        "round",
-        "round_awaited",
-        "round_sent",
-        "voters",
-    )
-
     def __init__(self, voters: VoterSet, me: ReplicaId, bounds: Bounds | None = None) -> None:
         self._me = me
         self._bounds = bounds or Bounds()
