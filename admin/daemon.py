@@ -67,8 +67,7 @@ async def _run(config: Config) -> None:
     stop = stop_event()
     # Parts are closed in the reverse order: first who lets requests in, last the files.
     async with AsyncExitStack() as parts:
-        controller, opened = _open(config)
-        parts.push_async_callback(opened.close)
+        controller, opened = _open(config, parts)
         registrar = opened.controller_channel(
             f"registrar-{config.quorum.node_id}", random.SystemRandom()
         )
@@ -92,7 +91,7 @@ async def _run(config: Config) -> None:
             await opened.quorum.stop()
 
 
-def _open(config: Config) -> tuple[QuorumController, Opened]:
+def _open(config: Config, parts: AsyncExitStack) -> tuple[QuorumController, Opened]:
     ids = random.SystemRandom()
     found = formatted(config.quorum.folder)
     if found is not None:
@@ -106,7 +105,7 @@ def _open(config: Config) -> tuple[QuorumController, Opened]:
     later = _later(asyncio.get_running_loop(), fail)
     controller = _controller(config, ids, () if found is None else found.features, later)
     opened = open_quorum(
-        _quorum_config(config), controller, clock=monotonic_ms, wall_clock=wall_ms, rng=ids
+        _quorum_config(config), controller, parts, clock=monotonic_ms, wall_clock=wall_ms, rng=ids
     )
     controller.attach(opened.quorum.replica)
     return controller, opened

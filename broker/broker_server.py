@@ -54,9 +54,13 @@ class BrokerServer:
         self._metadata = MetadataFollower(self.image)
         self._metadata.on_change = self._on_change
         self._opened = open_quorum(
-            _quorum_config(config), self._metadata, clock=monotonic_ms, wall_clock=wall_ms, rng=rng
+            _quorum_config(config),
+            self._metadata,
+            stack,
+            clock=monotonic_ms,
+            wall_clock=wall_ms,
+            rng=rng,
         )
-        stack.push_async_callback(self._opened.close)
         self._metadata.read_from(self._opened.quorum.replica)
         previous_epoch = take_clean_shutdown(config.log_dir)
         self._disk = DiskThread()

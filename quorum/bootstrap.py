@@ -7,6 +7,7 @@ another node's. Errors are `StorageError`s that say what to do.
 import asyncio
 import logging
 import random
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from uuid import UUID
 
@@ -45,7 +46,7 @@ logger = logging.getLogger("quorum")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opened:
-    """A replica that is ready to run, and what has to be closed after it."""
+    """The parts of a replica that is ready to run."""
 
     quorum: Quorum
     raft_calls: RaftRpc
@@ -55,7 +56,6 @@ class Opened:
     directory_id: UUID
     disk: DiskThread
     log: SegmentedLog
-    peers: Peers
     sweeper: Sweeper
 
     def controller_channel(
@@ -71,30 +71,27 @@ class Opened:
             leader_address, client_id=client_id, sweeper=self.sweeper, rng=rng
         )
 
-    async def close(self) -> None:
-        """Release sockets and files; `Quorum.stop` has come before, if it was to be in order."""
-        await self.peers.close()
-        self.sweeper.close()
-        self.disk.close()
-        self.log.close()
-
 
 def open_quorum(
     config: QuorumConfig,
     state_machine: StateMachine,
+    stack: AsyncExitStack,
     *,
     clock: Clock,
     wall_clock: Clock,
     rng: random.Random,
     fs: FileSystem = OS,
 ) -> Opened:
-    """The replica whose folder this is; call it inside a running event loop.
+    """Open the replica whose folder this is, inside a running event loop.
+
+    `stack` releases its sockets and files, after `Quorum.stop` if it is to end in good order.
 
     A log that does not begin at 0 goes on from a checkpoint, which the state machine is given
     before this returns. Raises `StorageError` for a folder that is another's, in use, damaged or
     not usable.
     """
     past = load_persistent_state(config, rng=rng, wall_clock=wall_clock, fs=fs)
+    stack.callback(past.log.close)
     past.tell(state_machine)
     node = make_node(config, past, rng=_fork(rng), now_ms=clock())
     addresses = address_book(config, past.key, wall_ms=wall_clock(), fs=fs)
@@ -125,6 +122,9 @@ def open_quorum(
         on_room=lambda exists: replica.room(exists),
         pace=DiskLatency(),
     )
+    stack.callback(disk.close)
+    stack.callback(sweeper.close)
+    stack.push_async_callback(peers.close)
     cluster = cluster_of(
         past.cluster_id,
         me=past.key,
@@ -187,7 +187,6 @@ def open_quorum(
         directory_id=past.key.directory_id,
         disk=disk,
         log=past.log,
-        peers=peers,
         sweeper=sweeper,
     )
 

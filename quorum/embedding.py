@@ -420,8 +420,9 @@ async def open_replica(
     rng = random.SystemRandom()
     try:
         async with AsyncExitStack() as parts:
-            opened = open_quorum(config, applying, clock=monotonic_ms, wall_clock=wall_ms, rng=rng)
-            parts.push_async_callback(opened.close)
+            opened = open_quorum(
+                config, applying, parts, clock=monotonic_ms, wall_clock=wall_ms, rng=rng
+            )
             applying.read_from(opened.quorum.replica)
             handle = partial(_handle, opened)
             server = Server(handle, offered=OFFERED, name="quorum", clock_ms=monotonic_ms)

@@ -116,10 +116,7 @@ class PersistentState:
         id_ = self.checkpoint.id
         try:
             state_machine.load_snapshot(self.checkpoint.records(), id_.offset, id_.epoch)
-        except BaseException as error:
-            self.log.close()
-            if not isinstance(error, ValueError):
-                raise
+        except ValueError as error:
             reason = f"a record of it cannot be read: {error}"
             raise FileDamaged(self.checkpoint.path, reason, _STRANGE_RECORD_REMEDY) from error
 

@@ -148,11 +148,11 @@ async def start(
             segment_bytes=SEGMENT_BYTES_MAX if snapshots is None else snapshots.bytes_between,
         ),
         controller,
+        parts,
         clock=clock,
         wall_clock=wall_ms,
         rng=random.Random(node_id),
     )
-    parts.push_async_callback(opened.close)
     controller.attach(opened.quorum.replica)
     running = asyncio.get_running_loop().create_task(opened.quorum.run())
     parts.push_async_callback(_end, running)

@@ -2,6 +2,8 @@
 
 import random
 import shutil
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from uuid import UUID
 
@@ -35,19 +37,22 @@ CLUSTER = "4L6g3nShT-eMCtK--X86sw"
 KAFKAS_LOG = ROOT / "tests" / "data" / "kraft-4.2.0" / "00000000000000000000.log"
 
 
-def opened(folder: Path, node_id: int = 9) -> Opened:
-    return open_quorum(
-        QuorumConfig(
-            node_id=ReplicaId(node_id),
-            cluster_id=CLUSTER,
-            folder=folder,
-            voters={ReplicaId(9): ("127.0.0.1", 9)},
-        ),
-        Diary(Bell()),
-        clock=lambda: 0,
-        wall_clock=lambda: 0,
-        rng=random.Random(1),
-    )
+@asynccontextmanager
+async def opened(folder: Path, node_id: int = 9) -> AsyncIterator[Opened]:
+    async with AsyncExitStack() as stack:
+        yield open_quorum(
+            QuorumConfig(
+                node_id=ReplicaId(node_id),
+                cluster_id=CLUSTER,
+                folder=folder,
+                voters={ReplicaId(9): ("127.0.0.1", 9)},
+            ),
+            Diary(Bell()),
+            stack,
+            clock=lambda: 0,
+            wall_clock=lambda: 0,
+            rng=random.Random(1),
+        )
 
 
 def remembering(folder: Path, *, epoch: int) -> Path:
@@ -68,14 +73,11 @@ async def test_the_voters_are_those_of_the_log_not_those_of_the_configuration(
     tmp_path: Path,
 ) -> None:
     shutil.copy(KAFKAS_LOG, remembering(tmp_path, epoch=9))
-    replica = opened(tmp_path)
-    try:
+    async with opened(tmp_path) as replica:
         voters = replica.quorum.node.voters
         assert voters.sorted() == (2, 3, 4)
         assert uuid_to_text(voters.voters[2].key.directory_id) == "r2YayKXfSImQNLiUjajxqQ"
         assert [each.port for each in voters.voters[2].endpoints] == [19004]
-    finally:
-        await replica.close()
 
 
 async def test_an_empty_log_begins_with_the_voters_that_its_folder_was_formatted_for(
@@ -95,8 +97,7 @@ async def test_an_empty_log_begins_with_the_voters_that_its_folder_was_formatted
     checkpoint = tmp_path / LOG_FOLDER / checkpoint_name(OffsetAndEpoch(Epoch(0), Offset(0)))
     checkpoint.parent.mkdir()
     checkpoint.write_bytes(batches.opening(VoterAssignment(named), None) + batches.closing())
-    replica = opened(tmp_path, node_id=2)
-    try:
+    async with opened(tmp_path, node_id=2) as replica:
         node = replica.quorum.node
         assert node.voters == named
         assert replica.addresses.address_of(ReplicaId(3)) == ("127.0.0.1", 19_003)
@@ -107,16 +108,11 @@ async def test_an_empty_log_begins_with_the_voters_that_its_folder_was_formatted
         moved = node.voters.get(ReplicaId(1))
         assert moved is not None
         assert (moved.key.directory_id, moved.endpoints[0].host) == (UUID(int=1), "h")
-    finally:
-        await replica.close()
 
 
 async def test_a_log_that_names_nobody_goes_by_the_configuration(tmp_path: Path) -> None:
-    replica = opened(tmp_path)
-    try:
+    async with opened(tmp_path) as replica:
         assert replica.quorum.node.voters.sorted() == (9,)
-    finally:
-        await replica.close()
 
 
 async def test_the_last_assignment_of_the_log_is_in_force(tmp_path: Path) -> None:
@@ -127,12 +123,9 @@ async def test_the_last_assignment_of_the_log_is_in_force(tmp_path: Path) -> Non
         append(log, encode_assignment(assignment, None, timestamp_ms=0))
         append(log, encode([b"word"], timestamp_ms=0))
     log.close()
-    replica = opened(tmp_path)
-    try:
+    async with opened(tmp_path) as replica:
         assert replica.quorum.node.voters.sorted() == (1, 2, 3)
         assert replica.quorum.node.log_end.offset == Offset(6)
-    finally:
-        await replica.close()
 
 
 async def test_voters_that_cannot_be_read_are_named_with_their_place(tmp_path: Path) -> None:
@@ -140,7 +133,7 @@ async def test_voters_that_cannot_be_read_are_named_with_their_place(tmp_path: P
     key = control_key(ControlType.KRAFT_VOTERS)
     append(log, encode([b"\x00\x09"], timestamp_ms=0, control_keys=[key]))
     log.close()
-    with pytest.raises(
-        FileDamaged, match="at byte 0, offset 0: a kraft voters record of version 9"
-    ):
-        opened(tmp_path)
+    damage = "at byte 0, offset 0: a kraft voters record of version 9"
+    with pytest.raises(FileDamaged, match=damage):
+        async with opened(tmp_path):
+            pass
