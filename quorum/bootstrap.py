@@ -19,7 +19,7 @@ from quorum.core.voter_set import Endpoint, Voter, VoterSet
 from quorum.discovery.address_book import AddressBook, pseudo_ids
 from quorum.discovery.discover_brokers import DiscoverBrokersService
 from quorum.discovery.gossip import Advertisement, Gossip
-from quorum.discovery.wiring import cluster_of, discovery_of, standing_of
+from quorum.discovery.wiring import cluster_of, discovery_of
 from quorum.driver import Quorum
 from quorum.log.disk_thread import DiskLatency, DiskThread
 from quorum.log.filesystem import OS, FileSystem
@@ -31,8 +31,8 @@ from quorum.persistent_state import (
     load_persistent_state,
 )
 from quorum.ports import Clock, StateMachine
-from quorum.protocol.raft_types import LeaderAndEpoch, LocalNode
-from quorum.raft_rpc import Handed, RaftRpc
+from quorum.protocol.raft_types import LocalNode
+from quorum.raft_rpc import RaftRpc
 from quorum.records.control import KRAFT_VERSION
 from quorum.replica import Replica
 from quorum.transport.controller_channel import NodeToControllerChannelManager
@@ -110,6 +110,7 @@ def open_quorum(
     )
     calls = RaftRpc(
         LocalNode(cluster_id=past.cluster_id, replica=past.key),
+        node,
         peers,
         addresses=addresses,
         timeout_ms=config.timeouts.request_timeout_ms,
@@ -150,17 +151,12 @@ def open_quorum(
         snapshot_limits=config.snapshots,
     )
     quorum = Quorum(replica, disk=disk, rpc=calls, clock=clock, wall_clock=wall_clock)
-    calls.hand_to(
-        Handed(
-            asked=replica.asked,
-            standing=lambda: _standing(node, addresses),
-            epoch=lambda: node.epoch,
-        )
-    )
+    calls.hand_to(replica.asked)
     discovery = discovery_of(
         addresses,
         cluster,
-        standing=standing_of(node, has_log=past.view.end.offset > 0),
+        node,
+        has_log=past.view.end.offset > 0,
         tell=replica.heard,
         listener_name=config.listener_name,
         folder=config.folder,
@@ -281,9 +277,3 @@ def beginning_of(config: QuorumConfig, *, has_log: bool) -> DiscoveryState:
         bootstrap=pseudo_ids(len(config.bootstrap)),
         has_surveyed=has_log or not config.bootstrap,
     )
-
-
-def _standing(node: QuorumNode, addresses: AddressBook) -> LeaderAndEpoch:
-    leader = node.leader
-    address = None if leader is None else addresses.address_of(leader)
-    return LeaderAndEpoch(node.epoch, leader, address)

@@ -7,7 +7,7 @@ Incoming, the same the other way round. Nothing is decided, and nothing is kept 
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Final
 
@@ -23,6 +23,7 @@ from quorum.core.messages import (
     VoteRequest,
     VoteResponse,
 )
+from quorum.core.node import QuorumNode
 from quorum.core.vocabulary import Epoch, ReplicaId, ReplicaKey
 from quorum.core.voter_set import Endpoint
 from quorum.discovery.address_book import AddressBook
@@ -60,22 +61,13 @@ a second, unheard, takes half a year to get there; and epochs, which have 31 bit
 used up by one message that is wrong."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Handed:
-    """The receivers of incoming requests: the node's inbox, and its epoch for refusals."""
-
-    asked: Callable[[Asker, Request], None]
-    standing: Callable[[], LeaderAndEpoch]
-    epoch: Callable[[], Epoch]
-    """That of the standing, which is asked for at every answer."""
-
-
 class RaftRpc:
     """The two directions of the calls of one replica."""
 
     def __init__(
         self,
         here: LocalNode,
+        node: QuorumNode | LeaderAndEpoch,
         peers: Peers,
         *,
         addresses: AddressBook,
@@ -83,8 +75,12 @@ class RaftRpc:
         complaints: RefusalLog,
         endpoints: Sequence[Endpoint] = (),
     ) -> None:
-        """`endpoints` are where this replica listens, for those who are told that it leads."""
+        """`node` knows the epoch and the leader.
+
+        `endpoints` are where this replica listens, for those who are told that it leads.
+        """
         self._here = here
+        self._node = node
         self._endpoints = tuple(endpoints)
         self._peers = peers
         self._addresses = addresses
@@ -92,12 +88,12 @@ class RaftRpc:
         self._complaints = complaints
         self._inbound: dict[Asker, InboundRequest] = {}
         self._last_asker = 0
-        self._handed: Handed | None = None
+        self._on_request: Callable[[Asker, Request], None] | None = None
         self._closed = False
 
-    def hand_to(self, handed: Handed) -> None:
-        """Name the node that the requests of others are for."""
-        self._handed = handed
+    def hand_to(self, on_request: Callable[[Asker, Request], None]) -> None:
+        """Name the receiver of the requests of others."""
+        self._on_request = on_request
 
     def know_cluster(self, cluster_id: str) -> None:
         """The cluster, which was not known, is this one: from here on others are refused."""
@@ -105,14 +101,15 @@ class RaftRpc:
 
     def asked(self, request: InboundRequest) -> None:
         """Take a request of another replica; raises `Malformed` for one that cannot be read."""
-        assert self._handed is not None, "hand_to comes first"
+        assert self._on_request is not None, "hand_to comes first"
         api_key, version = request.api_key, request.api_version
         message = read_request(api_key, version, request.body, here=self._here)
         if not isinstance(message, Refusal):
             message = self._unbelievable(message.epoch) or message
         if isinstance(message, Refusal):
             self._complaints.refused(request.peer, str(request), str(message))
-            standing = self._handed.standing()
+            leader = self._node.leader
+            standing = LeaderAndEpoch(self._node.epoch, leader, self._address_of(leader))
             request.respond(write_refusal(api_key, version, message, standing))
             return
         if len(self._inbound) >= ASKERS_MAX:
@@ -123,7 +120,7 @@ class RaftRpc:
         self._last_asker += 1
         asker = Asker(self._last_asker)
         self._inbound[asker] = request
-        self._handed.asked(asker, message)
+        self._on_request(asker, message)
 
     # ports.Rpc
 
@@ -131,8 +128,7 @@ class RaftRpc:
         request = self._inbound.pop(asker)
         if request.is_gone:
             return
-        leader = response.leader
-        address = None if leader is None else self._addresses.address_of(leader)
+        address = self._address_of(response.leader)
         request.respond(
             write_response(response, request.api_version, records=records, leader_address=address)
         )
@@ -191,6 +187,9 @@ class RaftRpc:
             self._addresses.hint(response.leader, leader_address)
         done(response, records)
 
+    def _address_of(self, leader: ReplicaId | None) -> HostPort | None:
+        return None if leader is None else self._addresses.address_of(leader)
+
     def _named(self, to: ReplicaId) -> str:
         """For people: a server to begin with has no id that anybody knows, only a place."""
         if to >= 0:
@@ -201,8 +200,7 @@ class RaftRpc:
 
     def _unbelievable(self, epoch: Epoch) -> Refusal | None:
         """Return the reason why this epoch is not to be learned, or None."""
-        assert self._handed is not None, "hand_to comes first"
-        own = self._handed.epoch()
+        own = self._node.epoch
         if epoch <= own + EPOCH_LEAP_MAX:
             return None
         reason = f"epoch {epoch} is not to be believed, this node is in {own}"

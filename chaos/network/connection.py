@@ -13,14 +13,14 @@ from typing import Final
 
 from quorum.core.events import Asker
 from quorum.core.messages import Request, Response
-from quorum.core.vocabulary import Epoch, ReplicaId, ReplicaKey
+from quorum.core.vocabulary import ReplicaId, ReplicaKey
 from quorum.discovery.address_book import AddressBook
 from quorum.discovery.gossip import Gossip
 from quorum.protocol.api_versions import write_offer
 from quorum.protocol.apis import ApiKey, VersionRange
 from quorum.protocol.raft_messages import VERSIONS
 from quorum.protocol.raft_types import LeaderAndEpoch, LocalNode
-from quorum.raft_rpc import Handed, RaftRpc
+from quorum.raft_rpc import RaftRpc
 from quorum.transport.connection import BodyWriter, ClientConnection, Exchange, OnDone
 from quorum.transport.inbound import InboundConnection, InboundRequest, Terms
 from quorum.transport.limits import ServerLimits
@@ -188,8 +188,8 @@ async def _call(
     peers.version = draw
     asking = _calls(asker, peers)
     answering = _calls(answerer, peers)
-    asking.hand_to(_handed(asker, lambda _, __: None))
-    answering.hand_to(_handed(answerer, asked))
+    asking.hand_to(lambda _, __: None)
+    answering.hand_to(asked)
     here, there = _Wire(), _Wire()
     inbound = InboundConnection(_terms(answering), 1)
     inbound.connection_made(there)
@@ -220,16 +220,12 @@ async def _settle() -> None:
 def _calls(side: Side, peers: Peers) -> RaftRpc:
     return RaftRpc(
         LocalNode(cluster_id=side.cluster_id, replica=side.key),
+        side.standing,
         peers,
         addresses=AddressBook(Gossip(None)),
         timeout_ms=1,
         complaints=RefusalLog("simulation", _no_time),
     )
-
-
-def _handed(side: Side, asked: Callable[[Asker, Request], None]) -> Handed:
-    epoch: Epoch = side.standing.epoch
-    return Handed(asked=asked, standing=lambda: side.standing, epoch=lambda: epoch)
 
 
 def _terms(calls: RaftRpc) -> Terms:

@@ -25,7 +25,7 @@ from quorum.cluster_id import ClusterIdentity
 from quorum.core.vocabulary import Epoch, ReplicaId, ReplicaKey
 from quorum.discovery.address_book import HostPort
 from quorum.discovery.gossip import Advertisement, DiscoverBrokersRequest, DiscoverBrokersResponse
-from quorum.discovery.wiring import cluster_of, discovery_of, standing_of
+from quorum.discovery.wiring import cluster_of, discovery_of
 from quorum.persistent_state import PersistentState
 from quorum.ports import Disk
 from quorum.replica import Replica
@@ -249,7 +249,8 @@ class Gossiper:
         self._discovery = discovery_of(
             book,
             cluster,
-            standing=standing_of(node, has_log=past.view.end.offset > 0),
+            node,
+            has_log=past.view.end.offset > 0,
             tell=process.replica.heard,
             listener_name=config.listener_name,
             folder=config.folder,

@@ -9,11 +9,10 @@ to ask, and whoever asks reports back.
 
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from quorum.cluster_id import ClusterIdentity
-from quorum.core.vocabulary import Epoch, ReplicaId
+from quorum.core.node import QuorumNode
 from quorum.discovery.address_book import AddressBook, HostPort
 from quorum.discovery.gossip import Advertisement, DiscoverBrokersRequest, DiscoverBrokersResponse
 
@@ -45,29 +44,6 @@ SAY_AGAIN_MS: Final = 10_000
 end."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QuorumStatus:
-    """The status of a node in its quorum, as it answers DiscoverBrokers."""
-
-    leader: ReplicaId | None
-    epoch: Epoch
-    voters: tuple[ReplicaId, ...]
-    """The current or expected voters."""
-    is_founded: bool
-    """True if its log was begun by a leader that had a majority."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DiscoveryCallbacks:
-    """The callbacks for what discovery learns."""
-
-    surveyed: Callable[[bool], None]
-    """Once when every bootstrap server has been asked, and once if a quorum was found: whether."""
-    say_again: Callable[[Advertisement], None]
-    """Somebody else is taken for this node: it must raise its boot timestamp above that one's, and
-    report back as `said_again`."""
-
-
 class DiscoverySchedule:
     """One node's part in the gossip; times are monotonic milliseconds."""
 
@@ -75,16 +51,26 @@ class DiscoverySchedule:
         self,
         book: AddressBook,
         cluster: ClusterIdentity,
+        node: QuorumNode,
         *,
-        standing: Callable[[], QuorumStatus],
-        tell: DiscoveryCallbacks,
+        has_log: bool,
+        surveyed: Callable[[bool], None],
+        say_again: Callable[[Advertisement], None],
         rng: random.Random,
         now_ms: int,
     ) -> None:
+        """`has_log` says that the log of `node` was begun before.
+
+        `surveyed` is called once when every bootstrap server has been asked, and once if a quorum
+        was found, with whether it was. `say_again` is called if somebody else is taken for this
+        node: it must raise its boot timestamp above that one's, and report back as `said_again`.
+        """
         self._book = book
         self._cluster = cluster
-        self._standing = standing
-        self._tell = tell
+        self._node = node
+        self._has_log = has_log
+        self._surveyed = surveyed
+        self._say_again = say_again
         self._rng = rng
         self.deadline_ms = now_ms
         """The time to ask for the next `round`, unless `is_due` says so before."""
@@ -109,9 +95,9 @@ class DiscoverySchedule:
     @property
     def is_searching(self) -> bool:
         """True if this node misses something that others may know."""
-        standing, book = self._standing(), self._book
-        return standing.leader is None or any(
-            book.address_of(each) is None for each in standing.voters
+        book = self._book
+        return self._node.leader is None or any(
+            book.address_of(each.id) is None for each in book.voters()
         )
 
     def is_due(self, now_ms: int) -> bool:
@@ -162,13 +148,12 @@ class DiscoverySchedule:
             return foreign
         if request.sighting is not None and self._cluster.agrees(request.cluster_id):
             self._learn((request.sighting,), now_ms)
-        standing = self._standing()
         return DiscoverBrokersResponse(
             cluster_id=self._cluster.id,
             brokers=self._book.gossip.sightings,
-            leader=standing.leader,
-            epoch=standing.epoch,
-            is_founded=standing.is_founded,
+            leader=self._node.leader,
+            epoch=self._node.epoch,
+            is_founded=self._has_log or self._node.high_watermark is not None,
             answerer=None if self._book.gossip.me is None else self._book.gossip.me.id,
         )
 
@@ -192,7 +177,7 @@ class DiscoverySchedule:
             self._learn(response.brokers, now_ms)
         if response.is_founded and not self._has_found:
             self._has_found = True
-            self._tell.surveyed(True)
+            self._surveyed(True)
         self._survey_if_done()
         return None
 
@@ -249,7 +234,7 @@ class DiscoverySchedule:
         if not self._unsurveyed and not self._has_surveyed:
             self._has_surveyed = True
             if not self._has_found:
-                self._tell.surveyed(False)
+                self._surveyed(False)
 
     def _learn(self, heard: Sequence[Advertisement], now_ms: int) -> None:
         rivals = heard if self._rival is None else (*heard, self._rival)
@@ -269,7 +254,7 @@ class DiscoverySchedule:
             return
         if self._may_say_again(now_ms):
             self._rival, self._is_saying, self._said_again_ms = None, True, now_ms
-            self._tell.say_again(rival)
+            self._say_again(rival)
         elif self._said_again_ms is not None:
             self.deadline_ms = min(self.deadline_ms, self._said_again_ms + SAY_AGAIN_MS)
 

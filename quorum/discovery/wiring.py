@@ -16,7 +16,7 @@ from quorum.core.vocabulary import ReplicaKey, uuid_to_text
 from quorum.core.voter_set import Endpoint
 from quorum.discovery.address_book import AddressBook
 from quorum.discovery.gossip import Advertisement
-from quorum.discovery.schedule import DiscoveryCallbacks, DiscoverySchedule, QuorumStatus
+from quorum.discovery.schedule import DiscoverySchedule
 from quorum.log.errors import FolderUnusable
 from quorum.log.filesystem import OS, FileSystem, is_full
 from quorum.log.meta_properties import load_or_create, raise_boot
@@ -61,25 +61,12 @@ def cluster_of(
     )
 
 
-def standing_of(node: QuorumNode, *, has_log: bool) -> Callable[[], QuorumStatus]:
-    """Return a function for the node's status in the gossip; `has_log` if it began with a log."""
-
-    def standing() -> QuorumStatus:
-        return QuorumStatus(
-            leader=node.leader,
-            epoch=node.epoch,
-            voters=node.voters.sorted(),
-            is_founded=has_log or node.high_watermark is not None,
-        )
-
-    return standing
-
-
 def discovery_of(
     book: AddressBook,
     cluster: ClusterIdentity,
+    node: QuorumNode,
     *,
-    standing: Callable[[], QuorumStatus],
+    has_log: bool,
     tell: Callable[[EndpointsUpdated | DiscoveryDone], None],
     listener_name: str,
     folder: Path,
@@ -88,7 +75,7 @@ def discovery_of(
     clock: Clock,
     rng: random.Random,
 ) -> DiscoverySchedule:
-    """The part that knows whom to ask where everyone is, and what to make of the answers."""
+    """Return the discovery schedule of `node`; `has_log` if it began with a log."""
 
     def say_again(rival: Advertisement) -> None:
         boot = rival.boot_timestamp + 1
@@ -116,8 +103,10 @@ def discovery_of(
     discovery = DiscoverySchedule(
         book,
         cluster,
-        standing=standing,
-        tell=DiscoveryCallbacks(surveyed=survey, say_again=say_again),
+        node,
+        has_log=has_log,
+        surveyed=survey,
+        say_again=say_again,
         rng=random.Random(rng.getrandbits(64)),
         now_ms=clock(),
     )

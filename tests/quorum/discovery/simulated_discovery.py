@@ -18,7 +18,7 @@ from quorum.core.vocabulary import Epoch, Offset, OffsetAndEpoch, ReplicaId, Rep
 from quorum.core.voter_set import Endpoint, Voter, VoterAssignment, VoterSet
 from quorum.discovery.address_book import AddressBook, HostPort, pseudo_ids
 from quorum.discovery.gossip import Advertisement, Gossip
-from quorum.discovery.schedule import DiscoveryCallbacks, DiscoverySchedule, QuorumStatus
+from quorum.discovery.schedule import DiscoverySchedule
 from quorum.records.control import LeaderChange, encode_leader_change
 from quorum.records.encode import stamp
 from tests.quorum.core.request_notation import directory_of
@@ -143,11 +143,10 @@ class Process:
         self.discovery = DiscoverySchedule(
             self.book,
             self.cluster,
-            standing=lambda: self._standing(has_log=has_log),
-            tell=DiscoveryCallbacks(
-                surveyed=lambda found: self.heard.append(DiscoveryDone(found)),
-                say_again=self._say_again,
-            ),
+            self.host.node,
+            has_log=has_log,
+            surveyed=lambda found: self.heard.append(DiscoveryDone(found)),
+            say_again=self._say_again,
             rng=random.Random(rng.getrandbits(32)),
             now_ms=now_ms,
         )
@@ -189,15 +188,6 @@ class Process:
     def _say_again(self, rival: Advertisement) -> None:
         self.resident.last_boot = rival.boot_timestamp + 1
         self.discovery.said_again(self.resident.last_boot)
-
-    def _standing(self, *, has_log: bool) -> QuorumStatus:
-        node = self.host.node
-        return QuorumStatus(
-            leader=node.leader,
-            epoch=node.epoch,
-            voters=node.voters.sorted(),
-            is_founded=has_log or node.high_watermark is not None,
-        )
 
 
 def log_end_of(process: Process) -> OffsetAndEpoch:

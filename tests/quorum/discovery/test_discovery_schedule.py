@@ -2,12 +2,15 @@
 
 import random
 from dataclasses import dataclass, field, replace
+from typing import cast
 from uuid import UUID
 
 import pytest
 
 from quorum.cluster_id import ClusterIdentity
-from quorum.core.vocabulary import Epoch, ReplicaId
+from quorum.core.node import QuorumNode
+from quorum.core.vocabulary import Epoch, Offset, ReplicaId
+from quorum.core.voter_set import VoterSet
 from quorum.discovery.address_book import AddressBook, HostPort
 from quorum.discovery.gossip import (
     Advertisement,
@@ -24,13 +27,21 @@ from quorum.discovery.schedule import (
     SEARCH_MS,
     SEARCH_MS_MAX,
     SURVEY_TRIES,
-    DiscoveryCallbacks,
     DiscoverySchedule,
-    QuorumStatus,
 )
 
-LOST = QuorumStatus(leader=None, epoch=Epoch(0), voters=(ReplicaId(1),), is_founded=False)
-HAPPY = replace(LOST, leader=ReplicaId(1), epoch=Epoch(3), is_founded=True)
+
+@dataclass(kw_only=True)
+class QuorumState:
+    """What the schedule reads of a node of the quorum."""
+
+    leader: ReplicaId | None = ReplicaId(1)
+    epoch: Epoch = Epoch(3)
+    high_watermark: Offset | None = Offset(1)
+
+
+def lost() -> QuorumState:
+    return QuorumState(leader=None, epoch=Epoch(0), high_watermark=None)
 
 
 def at(replica: int, port: int, boot: int = 1) -> Advertisement:
@@ -43,7 +54,7 @@ class Node:
 
     bootstrap: tuple[HostPort, ...] = ()
     cluster_id: str | None = None
-    standing: QuorumStatus = LOST
+    quorum: QuorumState = field(default_factory=lost)
     surveys: list[bool] = field(default_factory=list)
     rivals: list[Advertisement] = field(default_factory=list)
     kept: list[str] = field(default_factory=list)
@@ -58,8 +69,10 @@ class Node:
         self.discovery = DiscoverySchedule(
             self.book,
             self.cluster,
-            standing=lambda: self.standing,
-            tell=DiscoveryCallbacks(surveyed=self.surveys.append, say_again=self.rivals.append),
+            cast(QuorumNode, self.quorum),
+            has_log=False,
+            surveyed=self.surveys.append,
+            say_again=self.rivals.append,
             rng=random.Random(1),
             now_ms=0,
         )
@@ -103,7 +116,7 @@ def test_who_searches_waits_longer_each_time_up_to_a_bound() -> None:
 
 
 def test_who_misses_nothing_asks_one_now_and_then() -> None:
-    node = Node(standing=HAPPY)
+    node = Node(quorum=QuorumState())
     node.book.learn([at(each, each) for each in range(2, 40)])
     assert len(node.discovery.round(0)) == 1
     assert node.discovery.deadline_ms >= ROUTINE_MS * 0.8
@@ -111,9 +124,9 @@ def test_who_misses_nothing_asks_one_now_and_then() -> None:
 
 
 def test_who_loses_its_leader_searches_at_once() -> None:
-    node = Node(standing=HAPPY)
+    node = Node(quorum=QuorumState())
     node.discovery.round(0)
-    node.standing = LOST
+    node.quorum.leader = None
     assert node.discovery.is_due(1_000)
     node.discovery.round(1_000)
     assert not node.discovery.is_due(1_001)
@@ -121,7 +134,8 @@ def test_who_loses_its_leader_searches_at_once() -> None:
 
 
 def test_a_voter_that_is_nowhere_is_searched_for() -> None:
-    node = Node(standing=replace(HAPPY, voters=(ReplicaId(1), ReplicaId(2))))
+    node = Node(quorum=QuorumState())
+    node.book.voters = lambda: VoterSet.of(1, 2)
     assert node.discovery.is_searching
     node.book.learn([at(2, 2)])
     assert not node.discovery.is_searching
@@ -145,7 +159,7 @@ def test_both_sides_of_an_exchange_learn() -> None:
 
 
 def test_a_client_learns_and_teaches_nothing() -> None:
-    node = Node(standing=HAPPY)
+    node = Node(quorum=QuorumState())
     answer = node.discovery.asked(DiscoverBrokersRequest(cluster_id=None, sighting=None), 0)
     assert isinstance(answer, DiscoverBrokersResponse)
     assert (answer.leader, answer.epoch, answer.is_founded) == (1, 3, True)
@@ -259,7 +273,7 @@ def test_who_is_taken_for_another_says_again_where_it_is_now_and_then() -> None:
 
 def test_what_it_has_to_say_again_it_says_in_time_without_hearing_of_it_again() -> None:
     """Of many nodes one may believe another: when it is asked again is left to chance."""
-    node = Node(cluster_id="A", standing=HAPPY)
+    node = Node(cluster_id="A", quorum=QuorumState())
     node.discovery.round(0)
     node.is_asked_by(at(1, 666, boot=7), 1_000)
     node.discovery.said_again(8)
@@ -273,7 +287,7 @@ def test_what_it_has_to_say_again_it_says_in_time_without_hearing_of_it_again() 
 
 def test_who_has_said_again_where_it_is_goes_to_everyone_at_once() -> None:
     """Who believes another one does not come to it."""
-    node = Node(cluster_id="A", standing=HAPPY)
+    node = Node(cluster_id="A", quorum=QuorumState())
     node.book.learn([at(each, each) for each in range(2, 12)])
     assert len(node.discovery.round(0)) == 1
     node.is_asked_by(at(1, 666, boot=7), 1)
@@ -287,7 +301,7 @@ def test_who_has_said_again_where_it_is_goes_to_everyone_at_once() -> None:
 
 def test_who_has_said_again_where_it_is_tries_until_it_is_heard() -> None:
     """What it says may be lost, and whoever believes another one may not ask for long."""
-    node = Node(cluster_id="A", standing=HAPPY)
+    node = Node(cluster_id="A", quorum=QuorumState())
     node.book.learn([at(2, 2), at(3, 3)])
     early = node.discovery.round(0)
     node.is_asked_by(at(1, 666, boot=7), 1)
@@ -309,7 +323,7 @@ def test_who_has_said_again_where_it_is_tries_until_it_is_heard() -> None:
 
 
 def test_who_has_been_told_is_not_told_once_more() -> None:
-    node = Node(cluster_id="A", standing=HAPPY)
+    node = Node(cluster_id="A", quorum=QuorumState())
     node.book.learn([at(2, 2), at(3, 3)])
     node.is_asked_by(at(1, 666, boot=7), 1)
     node.discovery.said_again(8)

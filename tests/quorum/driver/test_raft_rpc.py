@@ -34,7 +34,7 @@ from quorum.protocol.api_versions import write_offer
 from quorum.protocol.apis import ApiKey, VersionRange
 from quorum.protocol.raft_messages import VERSIONS, write_request
 from quorum.protocol.raft_types import HostPort, LeaderAndEpoch, LocalNode
-from quorum.raft_rpc import EPOCH_LEAP_MAX, Handed, RaftRpc
+from quorum.raft_rpc import EPOCH_LEAP_MAX, RaftRpc
 from quorum.records.batch import outlines
 from quorum.transport.channel import Channel
 from quorum.transport.inbound import InboundRequest
@@ -113,6 +113,7 @@ class Pair:
     def _calls(self, me: ReplicaId, cluster_id: str) -> RaftRpc:
         calls = RaftRpc(
             LocalNode(cluster_id=cluster_id, replica=ReplicaKey(me)),
+            LeaderAndEpoch(Epoch(4), ReplicaId(3)),
             self.peers,
             addresses=AddressBook(
                 Gossip(None), configured={ReplicaId(3): LEADER_AT}, bootstrap=[BOOTSTRAP_AT]
@@ -120,12 +121,7 @@ class Pair:
             timeout_ms=300,
             complaints=RefusalLog("quorum", lambda: 0),
         )
-        standing = LeaderAndEpoch(Epoch(4), ReplicaId(3), LEADER_AT)
-        calls.hand_to(
-            Handed(
-                asked=self.there.hand_in, standing=lambda: standing, epoch=lambda: standing.epoch
-            )
-        )
+        calls.hand_to(self.there.hand_in)
         return calls
 
     def move_to_another_cluster(self) -> None:
