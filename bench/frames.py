@@ -4,7 +4,7 @@ from struct import Struct
 from typing import Any, Final
 
 from quorum.protocol import codec, headers
-from quorum.protocol.apis import header_flexibility
+from quorum.protocol.codec import header_flexibility
 
 _LENGTH: Final = Struct(">i")
 

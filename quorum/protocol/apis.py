@@ -1,18 +1,10 @@
-"""The APIs that we can read and write: key, name, versions; what a node offers is its owner's say.
-
-Whether a version is flexible (KIP-482), and so which header it has, is read from the
-schemas when first asked for; importing this module imports none.
-"""
+"""The APIs that we can read and write: key, name, versions. A listener offers some of them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum
-from functools import cache
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    from kio.static.protocol import RequestPayload, ResponsePayload
+from typing import Final
 
 
 class ApiKey(IntEnum):
@@ -145,14 +137,6 @@ class UnsupportedVersion(Exception):
         self.version = version
 
 
-@dataclass(frozen=True, slots=True)
-class HeaderFlexibility:
-    """True if the headers of a request and of its answer end with tagged fields (KIP-482)."""
-
-    request: bool
-    response: bool
-
-
 def api_name(api_key: int) -> str:
     """The name of the API, or its number if we do not know it."""
     try:
@@ -161,38 +145,12 @@ def api_name(api_key: int) -> str:
         return f"api {api_key}"
 
 
-@cache
-def header_flexibility(api_key: int, version: int) -> HeaderFlexibility:
-    """Return the header versions of this API version; raises `UnsupportedVersion` for those not
-    spoken.
-
-    The answer to ApiVersions has the plain header at every version (KIP-511): its asker does
-    not know yet what we speak.
-    """
-    if version not in SPOKEN.get(api_key, ()):
-        raise UnsupportedVersion(api_key, version)
-    request = load_request_schema(api_key, version).__header_schema__
-    response = load_response_schema(api_key, version).__header_schema__
-    return HeaderFlexibility(request.__flexible__, response.__flexible__)
-
-
 METADATA_BY_TOPIC_ID_SINCE: Final = 12
 """The first version of Metadata (3) in which a topic may be asked for by its id. Versions 10 and 11
 have the field, but a topic in their answer must have a name."""
 
+OWN_TAG: Final = 10_000
+"""The tag of our field in Kafka's messages."""
+
 PRIVATE_API_KEYS_FROM: Final = 20_000
 """Far above Kafka's numbers; there is one version of each, 0."""
-
-
-def load_request_schema(api_key: int, version: int) -> "type[RequestPayload]":
-    """The class of a request that is spoken."""
-    from quorum.protocol.private import request_class
-
-    return request_class(api_key, version)
-
-
-def load_response_schema(api_key: int, version: int) -> "type[ResponsePayload]":
-    """The class of the answer to a request that is spoken."""
-    from quorum.protocol.private import response_class
-
-    return response_class(api_key, version)

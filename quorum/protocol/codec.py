@@ -12,13 +12,7 @@ from io import BytesIO
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from quorum.protocol import shape
-from quorum.protocol.apis import (
-    SPOKEN,
-    ApiKey,
-    UnsupportedVersion,
-    load_request_schema,
-    load_response_schema,
-)
+from quorum.protocol.apis import SPOKEN, ApiKey, UnsupportedVersion
 from quorum.protocol.malformed import Malformed
 from quorum.protocol.shape import Data
 
@@ -109,7 +103,9 @@ def request_schema(api_key: int, version: int) -> "type[RequestPayload]":
     """The class of the request; raises `UnsupportedVersion` for those not spoken."""
     if version not in SPOKEN.get(api_key, ()):
         raise UnsupportedVersion(api_key, version)
-    return load_request_schema(api_key, version)
+    from quorum.protocol.private import request_class
+
+    return request_class(api_key, version)
 
 
 @cache
@@ -117,7 +113,29 @@ def response_schema(api_key: int, version: int) -> "type[ResponsePayload]":
     """The class of the response; raises `UnsupportedVersion` for those not spoken."""
     if version not in SPOKEN.get(api_key, ()):
         raise UnsupportedVersion(api_key, version)
-    return load_response_schema(api_key, version)
+    from quorum.protocol.private import response_class
+
+    return response_class(api_key, version)
+
+
+class HeaderFlexibility(NamedTuple):
+    """True if the headers of a request and of its answer end with tagged fields (KIP-482)."""
+
+    request: bool
+    response: bool
+
+
+@cache
+def header_flexibility(api_key: int, version: int) -> HeaderFlexibility:
+    """Return the header versions of this API version; raises `UnsupportedVersion` for those not
+    spoken.
+
+    The answer to ApiVersions has the plain header at every version (KIP-511): its asker does
+    not know yet what we speak.
+    """
+    request = request_schema(api_key, version).__header_schema__
+    response = response_schema(api_key, version).__header_schema__
+    return HeaderFlexibility(request.__flexible__, response.__flexible__)
 
 
 def request_body(api_key: int, version: int, **values: Any) -> bytes:

@@ -12,9 +12,10 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from quorum.protocol.apis import ApiKey, UnsupportedVersion, header_flexibility
+from quorum.protocol.apis import ApiKey, UnsupportedVersion
 from quorum.protocol.codec import (
     decode_part,
+    header_flexibility,
     make,
     request_body,
     request_schema,

@@ -6,13 +6,14 @@ is kept: a message costs a microsecond or two, and its bytes are kio's. A reques
 form takes the long way through kio. The records of an answer stand between head and tail: their
 bytes are neither checked nor changed here. Nothing here knows who leads.
 
-A round of reads (`quorum.core.read_index`) is a tagged field of our own, tag 10000, in answers and,
-from version 15 on, in requests. Kafka's nodes skip tags that they do not know. The field is the
-last of the message, and its eight bytes are the last of all, so that a tail with a round can be
-kept as well. Messages without a round are, byte for byte, those of Kafka.
+A round of reads (`quorum.core.read_index`) is a tagged field of ours (`quorum.protocol.private`),
+in answers and, from version 15 on, in requests. Kafka's nodes skip tags that they do not know. The
+field is the last of the message, and its eight bytes are the last of all, so that a tail with a
+round can be kept as well. Messages without a round are, byte for byte, those of Kafka.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from functools import lru_cache
 from struct import Struct
@@ -30,7 +31,7 @@ from quorum.core.vocabulary import (
     ReplicaKey,
 )
 from quorum.protocol import codec
-from quorum.protocol.apis import ApiKey
+from quorum.protocol.apis import OWN_TAG, ApiKey
 from quorum.protocol.errors import ErrorCode, error_name
 from quorum.protocol.malformed import Malformed
 from quorum.protocol.raft_types import (
@@ -53,7 +54,6 @@ from quorum.records.varint import read_uvarint, uvarint
 _REPLICA_STATE_FROM: Final = 15
 
 _ONE: Final = 2  # A compact array of one item: counts are written plus one, so that 0 is null.
-_NO_ITEMS: Final = 1
 _NULL: Final = 0
 _NO_RECORDS: Final = b"\x01"
 _TOPIC_ID: Final = METADATA_TOPIC_ID.bytes
@@ -69,11 +69,9 @@ _REQUEST_HEAD: Final = Struct(">iiibiiB16sBiiqiqi")
 # last stable offset, log start offset, aborted transactions, preferred replica.
 _RESPONSE_HEAD: Final = Struct(">ihiB16sBihqqqBi")
 
-ROUND_TAG: Final = 10_000
 _ROUND: Final = Struct(">Q")
-_ROUND_MARK: Final = uvarint(ROUND_TAG) + uvarint(_ROUND.size)
-_TAGS_MAX: Final = 126
-"""Tagged fields before ours, so that their number, ours included, stays one byte."""
+_ROUND_MARK: Final = uvarint(OWN_TAG) + uvarint(_ROUND.size)
+_SOME_ROUND: Final = 1
 
 _TAILS_MAX: Final = 256
 _TAIL_BYTES_MAX: Final = 1024
@@ -82,36 +80,17 @@ _TAIL_BYTES_MAX: Final = 1024
 T = TypeVar("T")
 
 
-def with_room_for_round(tail: bytes, tags_at: int) -> bytes:
-    """`tail` with a round as its last field, without the eight bytes of that round.
-
-    At `tags_at` stands the number of tagged fields, behind it they and nothing else.
-    """
-    count = tail[tags_at]
-    assert count <= _TAGS_MAX, f"{count} tagged fields"
-    return b"".join((tail[:tags_at], bytes((count + 1,)), tail[tags_at + 1 :], _ROUND_MARK))
-
-
-def write_round(round: int) -> bytes:
-    """The eight bytes that `with_room_for_round` leaves out."""
-    return _ROUND.pack(round)
-
-
 class _TailReader(Generic[T]):
     """Reads tails of one kind of message, and keeps what the latest of them mean."""
 
-    def __init__(
-        self, read: Callable[[int, bytes], T], tags_at: Callable[[bytes], int | None]
-    ) -> None:
-        """`read` decodes a tail of some version, or raises `Malformed`; `tags_at` finds the tagged
-        fields of the message in a well-formed tail, or None where no round is looked for."""
+    def __init__(self, read: Callable[[int, bytes], tuple[T, int]]) -> None:
+        """`read` decodes a tail of some version and its round, or raises `Malformed`."""
         self._read = read
-        self._tags_at = tags_at
         self._read_kept = lru_cache(_TAILS_MAX)(read)
         self._read_before_kept = lru_cache(_TAILS_MAX)(self._read_before)
 
     def read(self, version: int, tail: bytes) -> tuple[T, int]:
-        """Return the meaning of the tail, and the round of reads at its end; 0 for none."""
+        """Return the meaning of the tail, and its round of reads; 0 for none."""
         is_usual = len(tail) <= _TAIL_BYTES_MAX
         round_at = len(tail) - _ROUND.size
         if tail[round_at - len(_ROUND_MARK) : round_at] == _ROUND_MARK:
@@ -120,33 +99,15 @@ class _TailReader(Generic[T]):
             if found is not None:
                 return found, _ROUND.unpack_from(tail, round_at)[0]
         read = self._read_kept if is_usual else self._read
-        return read(version, tail), 0
+        return read(version, tail)
 
     def _read_before(self, version: int, before: bytes) -> T | None:
         """Return the meaning of a tail before a round; None if it is no round but by chance."""
         try:
-            found = self._read(version, before + _ROUND.pack(0))
+            found, round_ = self._read(version, before + _ROUND.pack(_SOME_ROUND))
         except Malformed:
             return None
-        tags_at = self._tags_at(before)
-        last = None if tags_at is None else _last_tag(before, tags_at)
-        return found if last == (ROUND_TAG, _ROUND.size, len(before) + _ROUND.size) else None
-
-
-def _last_tag(data: bytes, at: int) -> tuple[int, int, int]:
-    """The last of the tagged fields at `at`: its tag, its size, and the position behind it."""
-    count, at = read_uvarint(data, at)
-    tag = size = 0
-    for _ in range(count):
-        tag, at = read_uvarint(data, at)
-        size, at = read_uvarint(data, at)
-        at += size
-    return tag, size, at
-
-
-def _after_partition(tail: bytes) -> int:
-    """The position behind the tagged fields of the partition and of the topic."""
-    return _last_tag(tail, _last_tag(tail, 0)[2])[2]
+        return found if round_ == _SOME_ROUND else None
 
 
 _Sender: TypeAlias = tuple[str | None, ReplicaKey]
@@ -171,7 +132,7 @@ class _Asked(NamedTuple):
 def write_fetch_request(request: FetchRequest, version: int, *, cluster_id: str | None) -> bytes:
     """Version 16 and below say nothing of the replica's directory."""
     if version < _REPLICA_STATE_FROM:
-        return _encode_request(request, version, cluster_id)
+        return _encode_request(replace(request, round=0), version, cluster_id)
     head = _REQUEST_HEAD.pack(
         request.max_wait_ms,
         0,
@@ -189,7 +150,7 @@ def write_fetch_request(request: FetchRequest, version: int, *, cluster_id: str 
         request.max_bytes,
     )
     tail = _request_tail(version, request.replica, cluster_id, bool(request.round))
-    return b"".join((head, tail, write_round(request.round))) if request.round else head + tail
+    return b"".join((head, tail, _ROUND.pack(request.round))) if request.round else head + tail
 
 
 def read_fetch_request(version: int, body: Data, here: LocalNode) -> FetchRequest | Refusal:
@@ -239,22 +200,11 @@ def _read_any(version: int, body: Data) -> _Asked | Refusal:
     )
 
 
-def _read_request_tail(version: int, tail: bytes) -> _Sender:
+def _read_request_tail(version: int, tail: bytes) -> tuple[_Sender, int]:
     # Where all numbers of the head are zero the tail means the same; kio reads it once.
     head = _REQUEST_HEAD.pack(0, 0, 0, 0, 0, 0, _ONE, _TOPIC_ID, _ONE, 0, 0, 0, 0, 0, 0)
-    return _sender_of(codec.decode_request(ApiKey.FETCH, version, head + tail))
-
-
-def _request_tags_at(tail: bytes) -> int | None:
-    """The position of the request's tagged fields; the tail is well-formed.
-
-    None where it forgets topics: no replica does, and nobody looks behind them for a round.
-    """
-    forgotten_at = _after_partition(tail)
-    if tail[forgotten_at] != _NO_ITEMS:
-        return None
-    rack_size, rack_at = read_uvarint(tail, forgotten_at + 1)
-    return rack_at + max(0, rack_size - 1)
+    request = codec.decode_request(ApiKey.FETCH, version, head + tail)
+    return _sender_of(request), request.round
 
 
 def _sender_of(request: Any) -> _Sender:
@@ -265,7 +215,7 @@ def _sender_of(request: Any) -> _Sender:
     return request.cluster_id, replica
 
 
-_REQUEST_TAILS: Final = _TailReader(_read_request_tail, _request_tags_at)
+_REQUEST_TAILS: Final = _TailReader(_read_request_tail)
 
 
 def _refusal(asked: _Asked, here: LocalNode) -> Refusal | None:
@@ -330,6 +280,7 @@ def _encode_request(request: FetchRequest, version: int, cluster_id: str | None)
         max_bytes=request.max_bytes,
         topics=[{"topic_id": METADATA_TOPIC_ID, "partitions": [partition]}],
         forgotten_topics_data=(),
+        round=request.round,
     )
 
 
@@ -340,14 +291,15 @@ def _request_tail(
     """All that follows the head, as kio writes it; with a round, up to its eight bytes."""
     log_end = OffsetAndEpoch(Epoch(0), Offset(0))
     any_request = FetchRequest(
-        replica=replica, epoch=Epoch(0), log_end=log_end, max_wait_ms=0, max_bytes=0
+        replica=replica,
+        epoch=Epoch(0),
+        log_end=log_end,
+        max_wait_ms=0,
+        max_bytes=0,
+        round=_SOME_ROUND if has_round else 0,
     )
     tail = _encode_request(any_request, version, cluster_id)[_REQUEST_HEAD.size :]
-    if not has_round:
-        return tail
-    tags_at = _request_tags_at(tail)
-    assert tags_at is not None
-    return with_room_for_round(tail, tags_at)
+    return tail[: -_ROUND.size] if has_round else tail
 
 
 class _Known(NamedTuple):
@@ -375,7 +327,7 @@ def write_fetch_response(
     has_round = bool(response.round)
     tail = _response_tail(version, standing, response.diverging, response.snapshot, has_round)
     if has_round:
-        tail += write_round(response.round)
+        tail += _ROUND.pack(response.round)
     if not records:
         return (b"".join((head, _NO_RECORDS, tail)),)
     return head + uvarint(len(records) + 1), records, tail
@@ -432,23 +384,24 @@ def _records_and_tail(version: int, body: Data) -> tuple[Data, _Known, int]:
     return body[start:end], *_RESPONSE_TAILS.read(version, bytes(body[end:]))
 
 
-def _read_response_tail(version: int, tail: bytes) -> _Known:
+def _read_response_tail(version: int, tail: bytes) -> tuple[_Known, int]:
     head = _pack_response_head(0, 0, 0, 0)
     # The tail means the same behind any head; kio reads it once.
     response = codec.decode_response(ApiKey.FETCH, version, b"".join((head, _NO_RECORDS, tail)))
     partition = response.responses[0].partitions[0]
     leader_id = partition.current_leader.leader_id
     leader = ReplicaId(leader_id) if leader_id >= 0 else None
-    return _Known(
+    known = _Known(
         epoch=partition.current_leader.leader_epoch,
         leader=leader,
         leader_address=address_of(leader, response),
         diverging=_log_end(partition.diverging_epoch),
         snapshot=_log_end(partition.snapshot_id),
     )
+    return known, response.round
 
 
-_RESPONSE_TAILS: Final = _TailReader(_read_response_tail, _after_partition)
+_RESPONSE_TAILS: Final = _TailReader(_read_response_tail)
 
 
 def _log_end(value: Any) -> OffsetAndEpoch | None:
@@ -513,6 +466,7 @@ def _response_tail(
         error_code=0,
         responses=[{"topic_id": METADATA_TOPIC_ID, "partitions": [partition]}],
         node_endpoints=node_endpoints(standing),
+        round=_SOME_ROUND if has_round else 0,
     )
     tail = body[_RESPONSE_HEAD.size + len(_NO_RECORDS) :]
-    return with_room_for_round(tail, _after_partition(tail)) if has_round else tail
+    return tail[: -_ROUND.size] if has_round else tail

@@ -8,7 +8,7 @@ import struct
 from struct import Struct
 from typing import Final, TypeAlias
 
-from quorum.protocol.apis import header_flexibility
+from quorum.protocol.codec import header_flexibility
 from quorum.protocol.malformed import Malformed
 from quorum.records.varint import read_tags
 

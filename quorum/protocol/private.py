@@ -16,7 +16,9 @@ from kio.schema.errors import ErrorCode
 from kio.schema.request_header.v2.header import RequestHeader
 from kio.schema.response_header.v1.header import ResponseHeader
 from kio.static.constants import EntityType
-from kio.static.primitive import i16, i32, i32Timedelta, i64
+from kio.static.primitive import i16, i32, i32Timedelta, i64, u64
+
+from quorum.protocol.apis import OWN_TAG, ApiKey
 
 Schema: TypeAlias = type[Any]
 
@@ -161,7 +163,6 @@ _OWN: Final[Mapping[int, tuple[Schema, Schema]]] = MappingProxyType(
 
 _EXTENDED: Final = frozenset({3, 32, 45, 46, 48, 55, 58, 60, 63, 81})
 """The Kafka APIs whose messages may have an extension (`quorum.protocol.extension`)."""
-_EXTENSION_TAG: Final = 10_000
 
 
 @cache
@@ -181,12 +182,20 @@ def response_class(api_key: int, version: int) -> Schema:
 
 
 def _extended(api_key: int, schema: Schema) -> Schema:
-    """`schema` with a field for the extension, if it may have one."""
-    if api_key not in _EXTENDED or not schema.__flexible__:
+    """`schema` with the field of ours that it may have."""
+    added: tuple[str, Any, Any]
+    if api_key in _EXTENDED:
+        added = ("extension", bytes, field(metadata=_of("bytes", tag=OWN_TAG), default=b""))
+    elif api_key == ApiKey.FETCH:
+        # The round of reads (`quorum.protocol.fetch_messages`).
+        added = ("round", u64, field(metadata=_of("uint64", tag=OWN_TAG), default=u64(0)))
+    else:
+        return schema
+    if not schema.__flexible__:
         return schema
     return make_dataclass(
         schema.__name__,
-        [("extension", bytes, field(metadata=_of("bytes", tag=_EXTENSION_TAG), default=b""))],
+        [added],
         bases=(schema,),
         namespace={"__module__": __name__},
         frozen=True,

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from typing import cast
 
 from quorum.protocol.api_versions import write_unsupported
-from quorum.protocol.apis import ApiKey, VersionRange, api_name, header_flexibility
+from quorum.protocol.apis import ApiKey, VersionRange, api_name
+from quorum.protocol.codec import header_flexibility
 from quorum.protocol.frames import FrameSplitter
 from quorum.protocol.headers import (
     RequestPrefix,

@@ -36,6 +36,7 @@ _PRIMITIVES: dict[str, st.SearchStrategy[Any]] = {
     "int32": _signed(32),
     "int64": _signed(64),
     "uint16": st.integers(0, 2**16 - 1),
+    "uint64": st.integers(0, 2**64 - 1),
     "float64": st.floats(allow_nan=False),
     "string": st.text(max_size=12),
     "bytes": st.binary(max_size=40),

@@ -9,19 +9,17 @@ from quorum.protocol.apis import (
     UnsupportedVersion,
     VersionRange,
     api_name,
-    header_flexibility,
-    load_request_schema,
-    load_response_schema,
 )
+from quorum.protocol.codec import header_flexibility, request_schema, response_schema
 from tests.quorum.protocol.kio_strategies import VERSIONS
 
 
 def test_every_api_has_its_range_and_every_range_its_schemas() -> None:
     assert set(SPOKEN) == set(ApiKey)
     for api_key, version in VERSIONS:
-        request = load_request_schema(api_key, version)
+        request = request_schema(api_key, version)
         assert request.__api_key__ == api_key
-        assert load_response_schema(api_key, version).__version__ == version
+        assert response_schema(api_key, version).__version__ == version
         kafkas_name = request.__name__.removesuffix("Request")
         assert api_name(api_key) == kafkas_name
 

@@ -11,8 +11,8 @@ from kio.schema.response_header.v1.header import ResponseHeader as ResponseV1
 from kio.serial import entity_writer
 
 from quorum.protocol import headers
-from quorum.protocol.apis import ApiKey, header_flexibility
-from quorum.protocol.codec import make
+from quorum.protocol.apis import ApiKey
+from quorum.protocol.codec import header_flexibility, make
 from quorum.protocol.malformed import Malformed
 from tests.quorum.protocol.kio_strategies import VERSIONS
 
