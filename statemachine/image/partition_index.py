@@ -88,8 +88,7 @@ class PartitionIndex:
     def add_rows(self, topic: Topic, rows: Rows, places: slice) -> None:
         """The topic has these partitions more; the bitmaps know of them once it is settled."""
         numbers = rows.numbers[places]
-        rise = not self._free
-        if rise:
+        if not self._free:
             first = len(self._topics)
             keys = rising(first, len(numbers))
             self._topics += [topic] * len(numbers)
@@ -100,7 +99,7 @@ class PartitionIndex:
         block = rows.rows[places.start * size : places.stop * size]
         topic.partitions.append_rows(block, rows.form, len(numbers))
         topic.keys += keys
-        self._gathering.gather(rows, places, keys, rise=rise)
+        self._gathering.gather(rows, places, keys)
 
     def settle(self) -> None:
         """Add the keys of all added rows to the bitmaps."""

@@ -157,6 +157,10 @@ def _pack_string(value: str | None) -> bytes:
 
 
 def _read_string(data: bytes, at: int) -> tuple[str | None, int]:
+    end = at + data[at]
+    if at < end < at + 0x80 and end <= len(data):
+        # A short string, as nearly all are.
+        return data[at + 1 : end].decode(), end
     raw, at = _read_bytes(data, at)
     return None if raw is None else raw.decode(), at
 

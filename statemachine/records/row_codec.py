@@ -12,6 +12,8 @@ from struct import Struct, error
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
+from pyroaring import BitMap
+
 from statemachine.limits import DIRECTORIES_NUMBERED_MAX
 from statemachine.records.shapes import ID_BYTES, UUID_BYTES, SameShapeRecords
 from statemachine.vocabulary import NO_LEADER, BrokerId, Directories, Replicas
@@ -305,43 +307,20 @@ def _say_isr(
     return True
 
 
-HALF_BITS: Final = 16
-LOWER: Final = 0 if array("H", (1,)).tobytes()[0] else 1
-UPPER: Final = 1 - LOWER
-"""Where the halves of a number are in memory."""
-
-_RISINGS_REMEMBERED_MAX: Final = 4
+_BLOCK: Final = 1 << 16
+_BLOCKS_REMEMBERED_MAX: Final = 4
 """A quarter of a megabyte each: those of the last keys and of the lowest numbers are in use."""
 
 
-def split_uint32(numbers: "array[int]") -> "array[int]":
-    """Each number as two."""
-    found = array("H")
-    found.frombytes(numbers.tobytes())
-    return found
-
-
-def joined(numbers: "array[int]") -> "array[int]":
-    """The numbers that these are the halves of."""
-    found = array("I")
-    found.frombytes(numbers.tobytes())
-    return found
-
-
 def rising(first: int, count: int) -> "array[int]":
-    """So many numbers from `first` on, each one more than that before it."""
-    upper, lower = divmod(first, 1 << HALF_BITS)
-    if lower + count > 1 << HALF_BITS:
+    """The `count` numbers from `first` on."""
+    block, at = divmod(first, _BLOCK)
+    if at + count > _BLOCK:
         return array("I", range(first, first + count))
-    return _all_with(upper)[lower : lower + count]
+    return _block(block)[at : at + count]
 
 
-@lru_cache(maxsize=_RISINGS_REMEMBERED_MAX)
-def _all_with(upper: int) -> "array[int]":
-    """All numbers with this upper half."""
-    count = 1 << HALF_BITS
-    if not upper:
-        return array("I", range(count))
-    found = split_uint32(_all_with(0))
-    found[UPPER::2] = array("H", (upper,)) * count
-    return joined(found)
+@lru_cache(maxsize=_BLOCKS_REMEMBERED_MAX)
+def _block(number: int) -> "array[int]":
+    # A bitmap lists numbers in a hundredth of the time that `range` takes.
+    return BitMap(range(number * _BLOCK, (number + 1) * _BLOCK)).to_array()

@@ -64,13 +64,13 @@ def test_keys_come_to_their_brokers_whatever_they_and_the_brokers_are(
         patch.setattr(bitmap_builder, "SORTED_AT_ONCE", at_once)
         patch.setattr(bitmap_builder, "SETTLED_AT_ONCE", at_once)
         for some in data.draw(st.lists(rows(), min_size=1, max_size=5)):
-            count, rise = len(some.numbers), data.draw(st.booleans())
+            count = len(some.numbers)
             keys = array("I", range(next_key, next_key + count))
             next_key += count + data.draw(st.sampled_from((0, 0, 7, HALF)))
-            if not rise:
+            if data.draw(st.booleans()):
                 keys = array("I", data.draw(st.permutations(keys.tolist())))
             begin = data.draw(st.integers(0, count - 1))
-            gathered.gather(some, slice(begin, count), keys[begin:], rise=rise)
+            gathered.gather(some, slice(begin, count), keys[begin:])
             for columns, found in zip(
                 (some.replicas, some.isr, [some.leaders]), expected, strict=True
             ):
@@ -88,15 +88,15 @@ def test_keys_come_to_their_brokers_whatever_they_and_the_brokers_are(
     assert len({id(bitmap) for bitmap in bitmaps}) == len(bitmaps)
 
 
-def test_rows_are_sorted_in_together_only_where_both_they_and_their_keys_go_on() -> None:
+def test_rows_are_passed_on_together_only_where_they_follow_each_other() -> None:
     first, second = (
         _rows([encode(new(number, TOPIC, (broker,)), LEVEL) for number in range(9)])
         for broker in (7, 8)
     )
     parts: list[Part] = [{}, {}, {}]
     gathered = BitmapBuilder(*parts)
-    # The third goes on where the second ends, but in other rows; then once only places go on,
-    # and once only keys.
+    # The third begins where the second ends, but in other rows; of the last two, one has keys
+    # that do not follow those before, and one has places that do not.
     for rows, begin, end, key in (
         (first, 0, 2, 10),
         (first, 2, 4, 12),
@@ -104,7 +104,7 @@ def test_rows_are_sorted_in_together_only_where_both_they_and_their_keys_go_on()
         (second, 6, 7, 20),
         (second, 8, 9, 21),
     ):
-        gathered.gather(rows, slice(begin, end), rising(key, end - begin), rise=True)
+        gathered.gather(rows, slice(begin, end), rising(key, end - begin))
     while not gathered.settle():
         pass
     assert parts == [{7: BitMap([10, 11, 12, 13]), 8: BitMap([14, 15, 20, 21])}] * 3
