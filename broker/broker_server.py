@@ -158,7 +158,7 @@ class BrokerServer:
                 group.create_task(self.directories.run(), name="directories"),
                 group.create_task(producer_ids.run(), name="producer ids"),
                 group.create_task(self._open_gate(fetch, producer_ids, forwarder), name="gate"),
-                group.create_task(_failure_of(disk), name="disk"),
+                group.create_task(disk.run(), name="disk"),
                 group.create_task(opened.gossiper.run(), name="gossip"),
             ]
             logger.info(
@@ -260,11 +260,6 @@ async def _cancel(tasks: Sequence[asyncio.Task[None]]) -> None:
     for task in tasks:
         task.cancel()
     await asyncio.wait(tasks)
-
-
-async def _failure_of(disk: DiskThread) -> None:
-    # Shielded: a cancelled wait must not count as a result.
-    await asyncio.shield(disk.failure)
 
 
 def _quorum_config(config: BrokerConfig) -> QuorumConfig:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol, TypeVar
 
-from quorum.ports import Log, LogFailure
+from quorum.ports import Log
 
 T = TypeVar("T")
 
@@ -37,24 +37,38 @@ class Writable(Protocol):
 
 
 class DiskThread:
-    """One thread for disk work, owned by the running loop; `close` finishes all jobs."""
+    """One thread for disk work, used by the running loop; `close` finishes all jobs."""
 
     def __init__(self) -> None:
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="disk")
         self._loop = asyncio.get_running_loop()
         self._grown: dict[Writable, None] = {}
+        self._has_grown = asyncio.Event()
         self._is_writing = False
-        self._is_due = False
         self._waiting: list[asyncio.Future[None]] = []
-        self.failure: asyncio.Future[None] = self._loop.create_future()
-        """A future that fails with the first disk error and never has a result."""
+
+    async def run(self) -> None:
+        """Write what `write_soon` names, one group after the other; raises `LogFailure`."""
+        while await self._has_grown.wait():
+            self._has_grown.clear()
+            self._is_writing = True
+            grown, self._grown = [each for each in self._grown if each.is_open], {}
+            waiting, self._waiting = self._waiting, []
+            ends = await self.call(_commit, [each.log for each in grown])
+            self._is_writing = False
+            for each, end in zip(grown, ends, strict=True):
+                if each.is_open:
+                    each.wrote(end)
+            for waiter in waiting:
+                if not waiter.done():
+                    waiter.set_result(None)
+            # The next group has everything of this turn of the loop.
+            await asyncio.sleep(0)
 
     def write_soon(self, grown: Writable) -> None:
         """Write the appended records, grouped with all others of this turn of the loop."""
         self._grown[grown] = None
-        if not self._is_writing and not self._is_due:
-            self._is_due = True
-            self._loop.call_soon(self._write)
+        self._has_grown.set()
 
     async def call(self, job: Callable[..., T], *arguments: Any) -> T:
         """Run `job` in the thread, after all earlier jobs; raises its error."""
@@ -66,53 +80,14 @@ class DiskThread:
             return
         waiter: asyncio.Future[None] = self._loop.create_future()
         self._waiting.append(waiter)
+        self._has_grown.set()
         await waiter
 
     def close(self) -> None:
         """Finish all jobs and end the thread."""
         self._thread.shutdown(wait=True)
-        if not self.failure.done():
-            self.failure.cancel()
-        elif not self.failure.cancelled():
-            # The broker has seen the error; mark it as retrieved.
-            self.failure.exception()
-
-    def _write(self) -> None:
-        self._is_due = False
-        grown, self._grown = [each for each in self._grown if each.is_open], {}
-        waiting, self._waiting = self._waiting, []
-        if self.failure.done():
-            return
-        self._is_writing = True
-        job = self._loop.run_in_executor(self._thread, _commit, [each.log for each in grown])
-        job.add_done_callback(lambda done: self._written(grown, waiting, done))
-
-    def _written(
-        self,
-        grown: Sequence[Writable],
-        waiting: Sequence[asyncio.Future[None]],
-        done: asyncio.Future[list[int] | LogFailure],
-    ) -> None:
-        self._is_writing = False
-        ends = done.result()
-        if isinstance(ends, LogFailure):
-            if not self.failure.done():
-                self.failure.set_exception(ends)
-            return
-        for each, end in zip(grown, ends, strict=True):
-            if each.is_open:
-                each.wrote(end)
-        for waiter in waiting:
-            if not waiter.done():
-                waiter.set_result(None)
-        if (self._grown or self._waiting) and not self._is_due:
-            self._is_due = True
-            self._loop.call_soon(self._write)
 
 
-def _commit(logs: Sequence[Log]) -> list[int] | LogFailure:
+def _commit(logs: Sequence[Log]) -> list[int]:
     """Write each log; runs in the thread."""
-    try:
-        return [log.commit(sync=False).offset for log in logs]
-    except LogFailure as failure:
-        return failure
+    return [log.commit(sync=False).offset for log in logs]

@@ -114,6 +114,7 @@ class Node:
         tasks = [
             group.create_task(each)
             for each in (
+                self.disk.run(),
                 self.manager.run(),
                 proposer.run(),
                 self.directories.run(),
