@@ -6,21 +6,10 @@ nor the screen. Times are wall-clock milliseconds as the leader of the quorum sa
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 from uuid import UUID
 
-from controller.move_requests import OngoingReassignment
+from controller.move_requests import PartitionId as PartitionId
 from quorum.transport.address import Address
-
-
-class PartitionId(NamedTuple):
-    """One partition of a topic; sorts by topic, then by number. -1 stands for the whole topic."""
-
-    topic: str
-    partition: int
-
-    def __str__(self) -> str:
-        return self.topic if self.partition < 0 else f"{self.topic}-{self.partition}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,15 +54,6 @@ class TopicDescription:
     def replication_factor(self) -> int:
         """Replicas of its first partition, which is how Kafka's tools count them."""
         return len(self.partitions[0].replicas) if self.partitions else 0
-
-
-class Reassignment(OngoingReassignment, frozen=True, kw_only=True, array_like=True):
-    """A partition under reassignment; what a node does not say has its default."""
-
-    @property
-    def id(self) -> PartitionId:
-        """The id of the partition."""
-        return PartitionId(self.topic, self.partition)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

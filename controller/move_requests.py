@@ -5,11 +5,11 @@ The state machine carries out a request with a key once (`statemachine.reassignm
 
 import secrets
 from hashlib import blake2b
-from typing import Final
+from typing import Annotated, Final, NamedTuple
 
 import msgspec
+from msgspec import UNSET, Meta, Struct, UnsetType
 
-from controller.quorum_description import UNKNOWN
 from statemachine.commands import (
     AlterReassignments,
     IdempotentCommand,
@@ -27,7 +27,7 @@ _RANDOM_BYTES: Final = 16
 assert _FINGERPRINT_BYTES <= FINGERPRINT_BYTES_MAX
 
 
-class MoveOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class MoveOptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The extension of AlterPartitionReassignments: what our clients say of a move."""
 
     command: AlterReassignments
@@ -36,10 +36,37 @@ class MoveOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """The idempotency key."""
 
 
-class OngoingReassignment(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
-    """A partition under reassignment (KIP-455); of the first ones in a list also the progress.
+class PartitionId(NamedTuple):
+    """One partition of a topic; sorts by topic, then by number. -1 stands for the whole topic."""
 
-    Controllers of Kafka's say no more of it than its replicas.
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return self.topic if self.partition < 0 else f"{self.topic}-{self.partition}"
+
+
+KnownBytes = Annotated[
+    int | None, Meta(description="To be copied, as brokers report; null: unknown")
+]
+BytesPerS = Annotated[int | None, Meta(description="The rate now; null: unknown")]
+TimeLeftMs = Annotated[int | None, Meta(description="At the rate now; null: unknown")]
+
+
+class OngoingReassignment(
+    Struct,
+    frozen=True,
+    kw_only=True,
+    rename={
+        "adding": "adding_replicas",
+        "removing": "removing_replicas",
+        "target": "target_replicas",
+        "step_count": "steps",
+    },
+):
+    """A partition under reassignment (KIP-455); fields that the node does not say are absent.
+
+    Our controllers say the progress of the first ones in a list, Kafka's only the replicas.
     """
 
     topic: str
@@ -47,23 +74,25 @@ class OngoingReassignment(msgspec.Struct, frozen=True, kw_only=True, array_like=
     replicas: Replicas
     adding: Replicas
     removing: Replicas
-    target: Replicas = ()
-    """The replicas in the end, in order; empty if the node does not say."""
-    move_id: int = 0
-    """The move that it belongs to; 0 for none."""
-    step: int = 0
-    """The step under way or the next one, from 1 on; 0 without progress."""
-    step_count: int = 0
-    state: str = ""
-    reason: str | None = None
-    """The reason why it waits, as a word for programs."""
-    detail: str = ""
-    reason_brokers: Replicas = ()
-    since_ms: int = 0
-    """0 if nobody noted it."""
-    bytes_left: int = UNKNOWN
-    """To be copied for this step, as brokers report."""
-    bytes_per_s: int = UNKNOWN
+    target: Replicas | UnsetType = UNSET
+    move_id: int | UnsetType | None = UNSET
+    step: Annotated[int, Meta(description="Under way or next, from 1 on")] | UnsetType = UNSET
+    step_count: int | UnsetType = UNSET
+    state: str | UnsetType = UNSET
+    reason: (
+        Annotated[str | None, Meta(description="What keeps it, as a word for programs")] | UnsetType
+    ) = UNSET
+    detail: str | UnsetType | None = UNSET
+    reason_brokers: Replicas | UnsetType = UNSET
+    since_ms: Annotated[int, Meta(description="0: unknown")] | UnsetType = UNSET
+    bytes_left: KnownBytes | UnsetType = UNSET
+    bytes_per_s: BytesPerS | UnsetType = UNSET
+    time_left_ms: TimeLeftMs | UnsetType = UNSET
+
+    @property
+    def id(self) -> PartitionId:
+        """The id of the partition."""
+        return PartitionId(self.topic, self.partition)
 
 
 def refusal_of(name: str, key: str) -> Refusal | None:

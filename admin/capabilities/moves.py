@@ -23,7 +23,9 @@ from admin.capabilities.schema import (
     refused,
 )
 from admin.model import PartitionId
+from controller.apis import reassignments
 from controller.apis.reassignments import PARTITIONS_SHOWN_MAX, MoveAnswer, MoveCommand, alter_moves
+from controller.move_requests import BytesPerS, KnownBytes, OngoingReassignment, TimeLeftMs
 from statemachine.commands import AlterMove as AlterCommand
 from statemachine.commands import CancelMoves as CancelCommand
 from statemachine.commands import (
@@ -48,7 +50,6 @@ from statemachine.reassignment.move_queries import (
     summaries,
     summary_of,
 )
-from statemachine.reassignment.progress import position
 from statemachine.records.codec import plan_of
 from statemachine.vocabulary import MoveKind, MoveState
 
@@ -76,12 +77,7 @@ Throttle = Annotated[
         description="Bytes per second to and from each broker; 0 is no limit",
     ),
 ]
-KnownBytes = Annotated[
-    int | None, Meta(description="To be copied, as brokers report; null: unknown")
-]
-BytesPerS = Annotated[int | None, Meta(description="The rate now; null: unknown")]
 DryRun = Annotated[bool, Meta(description="Only tell what would be done")]
-TimeLeftMs = Annotated[int | None, Meta(description="At the rate now; null: unknown")]
 
 
 # --- answers -----------------------------------------------------------------------------------
@@ -137,38 +133,12 @@ class MoveProgress(Move, frozen=True, kw_only=True):
     ] = 0
 
 
-class MovingPartition(Answer, frozen=True, kw_only=True):
-    """A partition of a running move and its position."""
-
-    topic: str
-    partition: int
-    step: int
-    steps: int
-    state: str
-    reason: Annotated[str | None, Meta(description="What keeps it, as a word for programs")]
-    detail: str | None
-    reason_brokers: tuple[int, ...]
-    since_ms: Annotated[int, Meta(description="0: unknown")]
-    replicas: tuple[int, ...]
-    target_replicas: tuple[int, ...]
-    adding_replicas: tuple[int, ...]
-    removing_replicas: tuple[int, ...]
-    bytes_left: KnownBytes = None
-    bytes_per_s: BytesPerS = None
-    time_left_ms: TimeLeftMs = None
-
-    @property
-    def id(self) -> str:
-        """The name of the partition for people."""
-        return f"{self.topic}-{self.partition}"
-
-
 class DescribedMove(MoveProgress, frozen=True, kw_only=True):
     """A move with the positions of its first partitions."""
 
     as_of_offset: AsOfOffset
     all_paused: Pause | None
-    partitions: tuple[MovingPartition, ...]
+    partitions: tuple[OngoingReassignment, ...]
     partitions_not_shown: int
 
 
@@ -186,7 +156,7 @@ class MovePartitions(Answer, frozen=True, kw_only=True):
     as_of_offset: AsOfOffset
     move_id: int
     total: int
-    partitions: tuple[MovingPartition, ...]
+    partitions: tuple[OngoingReassignment, ...]
     next_page_token: Annotated[str | None, Meta(description="null: this is the last page")]
 
 
@@ -627,10 +597,10 @@ class WholePlan(Struct, frozen=True, kw_only=True):
 
 async def every_partition(
     ask: Callable[[DescribeMovePartitions], Awaitable[MovePartitions]], move_id: int
-) -> tuple[MovingPartition, ...]:
+) -> tuple[OngoingReassignment, ...]:
     """Read all pages of the partitions of a move, one after the other."""
     asked = DescribeMovePartitions(move_id=move_id, page_size=PARTITIONS_SHOWN_MAX)
-    partitions: list[MovingPartition] = []
+    partitions: list[OngoingReassignment] = []
     while True:
         found = await ask(asked)
         partitions += found.partitions
@@ -655,7 +625,7 @@ async def whole_plan(
     return WholePlan(targets=targets, originals=originals, gone=gone)
 
 
-def _token(last: MovingPartition) -> str:
+def _token(last: OngoingReassignment) -> str:
     """The token of the page behind this partition; it stays right when the partition is gone."""
     place = msgspec.json.encode([last.topic, last.partition])
     return urlsafe_b64encode(place).decode().rstrip("=")
@@ -716,27 +686,14 @@ def _move_copies(image: Image, move_id: int, told: Told) -> dict[str, Any]:
     }
 
 
-def _moving(image: Image, topic: Topic, number: int, told: Told) -> MovingPartition:
-    partition, found = topic.partition(number), position(image, topic, number, told)
+def _moving(image: Image, topic: Topic, number: int, told: Told) -> OngoingReassignment:
+    """Describe a partition of a move that the caller knows."""
+    partition = topic.partition(number)
     assert partition is not None, f"{topic.name}-{number} is in a move, and does not exist"
-    assert found is not None, f"{topic.name}-{number} is in a move, and does not move"
     copies = partition_copies(topic.topic_id, number, partition, told)
-    return MovingPartition(
-        topic=topic.name,
-        partition=number,
-        step=found.step,
-        steps=found.of,
-        state=found.state.value,
-        reason=None if found.reason is None else found.reason.value,
-        detail=found.detail or None,
-        reason_brokers=found.brokers,
-        since_ms=found.since_ms,
-        replicas=partition.replicas,
-        target_replicas=partition.final,
-        adding_replicas=found.adding,
-        removing_replicas=found.removing,
-        bytes_left=None if copies is None else copies.bytes_left,
-        bytes_per_s=None if copies is None else copies.bytes_per_s,
+    return replace(
+        reassignments.described(image, topic, number, partition, told),
+        move_id=UNSET,
         time_left_ms=None if copies is None else copies.time_left_ms,
     )
 

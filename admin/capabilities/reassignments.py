@@ -6,12 +6,10 @@ Kafka's own requests carry these two as well, so that they pass Kafka's brokers.
 from collections.abc import Sequence
 from typing import Annotated
 
-from msgspec import UNSET, Meta, UnsetType
+from msgspec import Meta
 from msgspec.structs import replace
 
 from admin.capabilities.moves import (
-    BytesPerS,
-    KnownBytes,
     NewMove,
     PartitionResult,
     Priority,
@@ -21,7 +19,6 @@ from admin.capabilities.schema import (
     AsOfOffset,
     Context,
     Request,
-    known,
 )
 from admin.model import Assignment
 from controller.apis.reassignments import read_reassignments
@@ -81,34 +78,11 @@ class BeginMove(NewMove[BegunMove], frozen=True, kw_only=True):
         return begun(await context.service.carry_out(keyed, ReassignmentsAltered, who=context.who))
 
 
-class PartitionReassignment(Answer, frozen=True, kw_only=True):
-    """A partition under reassignment; fields that the node did not tell are absent."""
-
-    topic: str
-    partition: int
-    replicas: tuple[int, ...]
-    adding_replicas: tuple[int, ...]
-    removing_replicas: tuple[int, ...]
-    target_replicas: tuple[int, ...] | UnsetType = UNSET
-    move_id: int | UnsetType | None = UNSET
-    step: Annotated[int, Meta(description="Under way or next, from 1 on")] | UnsetType = UNSET
-    steps: int | UnsetType = UNSET
-    state: str | UnsetType = UNSET
-    reason: (
-        Annotated[str | None, Meta(description="What keeps it, as a word for programs")] | UnsetType
-    ) = UNSET
-    detail: str | UnsetType | None = UNSET
-    reason_brokers: tuple[int, ...] | UnsetType = UNSET
-    since_ms: int | UnsetType = UNSET
-    bytes_left: KnownBytes | UnsetType = UNSET
-    bytes_per_s: BytesPerS | UnsetType = UNSET
-
-
 class Reassignments(Answer, frozen=True, kw_only=True):
     """The partitions under reassignment, in order."""
 
     as_of_offset: AsOfOffset
-    reassignments: tuple[PartitionReassignment, ...]
+    reassignments: tuple[OngoingReassignment, ...]
 
 
 class ListReassignments(Request[Reassignments], frozen=True, kw_only=True):
@@ -124,10 +98,7 @@ class ListReassignments(Request[Reassignments], frozen=True, kw_only=True):
 
     async def answer(self, context: Context) -> Reassignments:
         found = await read_reassignments(context.service, self.partitions, stale=context.stale)
-        return Reassignments(
-            as_of_offset=found.offset,
-            reassignments=tuple([reassignment_of(each) for each in found.value]),
-        )
+        return Reassignments(as_of_offset=found.offset, reassignments=found.value)
 
 
 def command_of(request: BeginMove) -> AlterReassignments:
@@ -162,28 +133,4 @@ def begun(answer: ReassignmentsAltered) -> BegunMove:
             for each in answer.partitions
         ],
         repeated=answer.repeated,
-    )
-
-
-def reassignment_of(one: OngoingReassignment) -> PartitionReassignment:
-    """The answer that describes a partition, with the fields that the node has sent."""
-    there = bool(one.target)
-    has_step = bool(one.step)
-    return PartitionReassignment(
-        topic=one.topic,
-        partition=one.partition,
-        replicas=tuple(one.replicas),
-        adding_replicas=tuple(one.adding),
-        removing_replicas=tuple(one.removing),
-        target_replicas=tuple(one.target) if there else UNSET,
-        move_id=(one.move_id or None) if there else UNSET,
-        step=one.step if has_step else UNSET,
-        steps=one.step_count if has_step else UNSET,
-        state=one.state if has_step else UNSET,
-        reason=one.reason if has_step else UNSET,
-        detail=(one.detail or None) if has_step else UNSET,
-        reason_brokers=tuple(one.reason_brokers) if has_step else UNSET,
-        since_ms=one.since_ms if has_step else UNSET,
-        bytes_left=known(one.bytes_left) if has_step else UNSET,
-        bytes_per_s=known(one.bytes_per_s) if has_step else UNSET,
     )

@@ -13,7 +13,6 @@ from msgspec import Meta, Struct
 
 from admin.faults import Refused
 from controller.move_requests import new_key, wrong_key
-from controller.quorum_description import UNKNOWN
 from quorum.protocol.errors import RequestRefused
 from statemachine.errors import Error, Refusal
 
@@ -203,12 +202,7 @@ def answer_type(kind: type[Request[A]]) -> type[A]:
     return found
 
 
-def known(number: int) -> int | None:
-    """The number, or None if it is unknown."""
-    return None if number == UNKNOWN else number
-
-
-def json_of(answer: Answer) -> dict[str, Any]:
+def json_of(answer: Struct) -> dict[str, Any]:
     """The plain values of an answer, without `repeated`, which HTTP has in a header."""
     data: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(answer))
     data.pop("repeated", None)

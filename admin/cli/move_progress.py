@@ -9,14 +9,16 @@ from admin.cli.options import Exit, say, write
 from admin.units import show_duration, show_size
 
 if TYPE_CHECKING:
+    from msgspec import UnsetType
+
     from admin.capabilities.moves import (
         DescribedMove,
         Move,
         MoveProgress,
-        MovingPartition,
         NewMove,
     )
     from admin.client.admin_client import AdminClient
+    from controller.move_requests import OngoingReassignment
 
 
 POLL_SECONDS: Final = 0.5
@@ -165,16 +167,16 @@ def throttled_as_by_kafka(move: "Move") -> str:
     return f"The inter-broker throttle limit was set to {rate} B/s until the move has ended"
 
 
-def copy_size(size_bytes: int | None) -> str:
+def copy_size(size_bytes: "int | UnsetType | None") -> str:
     """The bytes that a copy still needs."""
-    return "unknown" if size_bytes is None else show_size(size_bytes)
+    return show_size(size_bytes) if isinstance(size_bytes, int) else "unknown"
 
 
-def copy_rate(bytes_per_s: int | None) -> str:
+def copy_rate(bytes_per_s: "int | UnsetType | None") -> str:
     """The rate of a copy."""
-    return "unknown" if bytes_per_s is None else f"{show_size(bytes_per_s)}/s"
+    return f"{show_size(bytes_per_s)}/s" if isinstance(bytes_per_s, int) else "unknown"
 
 
-def time_left(of: "MoveProgress | MovingPartition") -> str:
+def time_left(of: "MoveProgress | OngoingReassignment") -> str:
     """The time until a copy is complete, at its present rate."""
-    return "unknown" if of.time_left_ms is None else show_duration(of.time_left_ms)
+    return show_duration(of.time_left_ms) if isinstance(of.time_left_ms, int) else "unknown"

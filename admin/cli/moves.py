@@ -37,10 +37,10 @@ if TYPE_CHECKING:
         Move,
         Moves,
         MovesChanged,
-        MovingPartition,
         PartitionResult,
     )
     from admin.model import PartitionId
+    from controller.move_requests import OngoingReassignment
 
 
 _ids = click.argument("moves", type=MOVE_ID, nargs=-1, metavar="[ID]...")
@@ -260,13 +260,13 @@ _MOVES: Final["Columns[Move]"] = {
     "Since": lambda move: _time(move.since_ms),
     "AskedBy": lambda move: move.asked_by or "-",
 }
-_PARTITIONS: Final["Columns[MovingPartition]"] = {
+_PARTITIONS: Final["Columns[OngoingReassignment]"] = {
     "Partition": lambda each: each.id,
-    "Step": lambda each: f"{each.step} of {each.steps}",
+    "Step": lambda each: f"{each.step} of {each.step_count}",
     "State": lambda each: each.state,
-    "Since": lambda each: _time(each.since_ms),
+    "Since": lambda each: _time(each.since_ms or 0),
     "Replicas": lambda each: ids(each.replicas),
-    "Target": lambda each: ids(each.target_replicas),
+    "Target": lambda each: ids(each.target or ()),
     "Left": lambda each: copy_size(each.bytes_left),
     "Rate": lambda each: copy_rate(each.bytes_per_s),
     "TimeLeft": lambda each: time_left(each),

@@ -15,8 +15,9 @@ from admin.cli.options import Exit, Target, finish, say, show, write
 from admin.cli.plans import ask_with_key, effects
 from admin.client.admin_client import AdminClient, Incompatible
 from admin.client.log_sizes import bytes_at, copied
-from admin.model import Assignment, PartitionId, Reassignment, TopicDescription
+from admin.model import Assignment, PartitionId, TopicDescription
 from admin.plan_file import InvalidPlan, check_plan, missing
+from controller.move_requests import OngoingReassignment
 from statemachine.reassignment.planner.plans import Unplanned
 from statemachine.reassignment.planner.plans import generate as generated
 from statemachine.slices import whole
@@ -224,10 +225,10 @@ async def _follow(client: AdminClient, asked: BeginMove, begun: BegunMove, *, wa
     return Exit.DONE
 
 
-def _is_part_of(underway: Sequence[Reassignment], asked: BeginMove) -> bool:
+def _is_part_of(underway: Sequence[OngoingReassignment], asked: BeginMove) -> bool:
     """Check whether an earlier attempt of this request explains all running reassignments."""
     wanted = {one.id: one.replicas for one in asked.assignments}
-    return all(tuple(one.target) == wanted.get(one.id) for one in underway)
+    return all(one.target == wanted.get(one.id) for one in underway)
 
 
 def _report(begun: BegunMove) -> Exit:

@@ -7,14 +7,17 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import Any
 
+from msgspec import UNSET
+
 from admin.capabilities.moves import PartitionResult
 from admin.capabilities.plan_steps import PLAN_FILE_VERSION, PlannedPartition
-from admin.capabilities.reassignments import BegunMove, reassignment_of
+from admin.capabilities.reassignments import BegunMove
 from admin.capabilities.schema import Answer, json_of
 from admin.cli.output import and_more
 from admin.client.channels import Response
-from admin.model import Assignment, PartitionId, Reassignment
+from admin.model import Assignment, PartitionId
 from admin.plan_file import render_plan
+from controller.move_requests import OngoingReassignment
 
 EXISTING_REASSIGNMENT = (
     "Cannot execute because there is an existing partition assignment.  Use --additional to "
@@ -45,9 +48,9 @@ class MoveState(Answer, frozen=True, kw_only=True):
         id = PartitionId(self.topic, self.partition)
         match self.status:
             case MoveStatus.IN_PROGRESS:
-                return f"Reassignment of partition {id} is still in progress."
+                return f"OngoingReassignment of partition {id} is still in progress."
             case MoveStatus.COMPLETED:
-                return f"Reassignment of partition {id} is completed."
+                return f"OngoingReassignment of partition {id} is completed."
             case MoveStatus.NOT_AS_PLANNED:
                 why = (
                     f"but replica set is {_ids(self.replicas)} rather than"
@@ -171,35 +174,33 @@ def not_cancelled(refused: Sequence[PartitionResult]) -> list[str]:
     return _refused(f"Error cancelling partition reassignment{_s(refused)} for:", refused)
 
 
-def listed(active: Iterable[Reassignment]) -> str:
+def listed(active: Iterable[OngoingReassignment]) -> str:
     """The output of `--list`."""
     lines = [_listed(one) for one in sorted(active, key=lambda one: one.id)]
     return "\n".join(["Current partition reassignments:", *lines]) if lines else NOTHING_FOUND
 
 
-def listed_data(active: Response[Sequence[Reassignment]]) -> dict[str, Any]:
+def listed_data(active: Response[Sequence[OngoingReassignment]]) -> dict[str, Any]:
     """The same as plain values, in the shape of a plan."""
     return {
         "version": PLAN_FILE_VERSION,
         "as_of_offset": active.as_of,
-        "partitions": [
-            json_of(reassignment_of(one)) for one in sorted(active.value, key=lambda one: one.id)
-        ],
+        "partitions": [json_of(one) for one in sorted(active.value, key=lambda one: one.id)],
     }
 
 
-def _listed(one: Reassignment) -> str:
+def _listed(one: OngoingReassignment) -> str:
     adding = f" adding: {_ids(one.adding)}." if one.adding else ""
     removing = f" removing: {_ids(one.removing)}." if one.removing else ""
     return f"{one.id}: replicas: {_ids(one.replicas)}.{adding}{removing}{_waiting(one)}"
 
 
-def _waiting(one: Reassignment) -> str:
+def _waiting(one: OngoingReassignment) -> str:
     """The next step of a partition that waits; Kafka's script does not know this state."""
-    if one.adding or one.removing or not one.target:
+    if one.adding or one.removing or one.target is UNSET:
         return ""
     goes = f" waiting for: {_ids(one.target)}."
-    if not one.step:
+    if one.step is UNSET:
         return goes
     why = one.detail or one.reason
     return f"{goes} step {one.step} of {one.step_count}, {one.state}{f': {why}' if why else ''}."

@@ -30,9 +30,9 @@ from admin.model import (
     ConfigInfo,
     FeatureInfo,
     FeaturesDescription,
-    Reassignment,
     TopicDescription,
 )
+from controller.move_requests import OngoingReassignment
 from controller.quorum_description import QuorumDescription
 from quorum.core.reconfiguration import NOT_DONE
 from quorum.core.vocabulary import NO_DIRECTORY, ReplicaKey, uuid_to_text
@@ -400,13 +400,13 @@ class AdminClient:
 
     async def list_reassignments(
         self, wanted: Mapping[str, Sequence[int]] | None = None
-    ) -> Sequence[Reassignment]:
+    ) -> Sequence[OngoingReassignment]:
         """The partitions under way: all of them, or those of `wanted`, partitions by topic."""
         return (await self.reassignments(wanted)).value
 
     async def reassignments(
         self, wanted: Mapping[str, Sequence[int]] | None = None, *, stale: bool = False
-    ) -> Response[Sequence[Reassignment]]:
+    ) -> Response[Sequence[OngoingReassignment]]:
         """As `list_reassignments`, with what it is as of; any node answers a `stale` one."""
         answer = await self._ask(_fit(reassignments.list_reassignments(wanted), stale=stale))
         return Response(reassignments.read_reassignments(answer.value), answer.as_of)

@@ -20,8 +20,7 @@ from admin.capabilities.reassignments import (
 from admin.client.asking import Question
 from admin.client.channels import Form, details_in
 from admin.faults import Incompatible
-from admin.model import Reassignment
-from controller.move_requests import MoveOptions
+from controller.move_requests import MoveOptions, OngoingReassignment
 from quorum.protocol.apis import ApiKey
 from quorum.protocol.errors import error_name
 from quorum.protocol.extension import Extension
@@ -110,10 +109,10 @@ def list_reassignments(wanted: Mapping[str, Sequence[int]] | None) -> Question:
     )
 
 
-def read_reassignments(response: Any) -> list[Reassignment]:
+def read_reassignments(response: Any) -> list[OngoingReassignment]:
     """The partitions under way, in order; raises `Incompatible`."""
-    found = details_in(response, list[Reassignment]) or [
-        Reassignment(
+    found = details_in(response, list[OngoingReassignment]) or [
+        OngoingReassignment(
             topic=topic.name,
             partition=each.partition_index,
             replicas=each.replicas,

@@ -250,8 +250,7 @@ def listing(
     listed: list[OngoingReassignment] = []
     for topic, number, partition in reassigned(image, named):
         if detailed and len(listed) < PARTITIONS_SHOWN_MAX:
-            progress = _progress(image, topic, number, partition, told)
-            listed.append(_ongoing(topic, number, partition, **progress))
+            listed.append(described(image, topic, number, partition, told))
             yield _PROGRESS_US
         else:
             listed.append(_ongoing(topic, number, partition if detailed else _whole(partition)))
@@ -287,29 +286,32 @@ def _ongoing(
         adding=partition.adding,
         removing=partition.removing,
         target=partition.final,
-        move_id=partition.stage.move,
+        move_id=partition.stage.move or None,
         **progress,
     )
 
 
-def _progress(
+def described(
     image: Image, topic: Topic, number: int, partition: PartitionRegistration, told: Told
-) -> dict[str, Any]:
-    """Return the fields with the progress of a partition."""
+) -> OngoingReassignment:
+    """Describe a partition under reassignment with its progress."""
     where = position(image, topic, number, told)
     assert where is not None, f"{topic.name}-{number} is listed, and does not move"
     copies = partition_copies(topic.topic_id, number, partition, told)
-    return {
-        "step": where.step,
-        "step_count": where.of,
-        "state": where.state.value,
-        "reason": None if where.reason is None else where.reason.value,
-        "detail": where.detail,
-        "reason_brokers": where.brokers,
-        "since_ms": where.since_ms,
-        "bytes_left": -1 if copies is None else copies.bytes_left,
-        "bytes_per_s": -1 if copies is None else copies.bytes_per_s,
-    }
+    return _ongoing(
+        topic,
+        number,
+        partition,
+        step=where.step,
+        step_count=where.of,
+        state=where.state.value,
+        reason=None if where.reason is None else where.reason.value,
+        detail=where.detail or None,
+        reason_brokers=where.brokers,
+        since_ms=where.since_ms,
+        bytes_left=None if copies is None else copies.bytes_left,
+        bytes_per_s=None if copies is None else copies.bytes_per_s,
+    )
 
 
 _MAY_CHANGE_FROM: Final = 1

@@ -11,8 +11,8 @@ from admin.capabilities.reassignments import AssignedPartition, BeginMove
 from admin.client import asking
 from admin.client.admin_client import AdminClient, Incompatible, Refused, Unreachable
 from admin.client.channels import Channels, NoResponse
-from admin.model import Assignment, Reassignment
-from controller.move_requests import MoveOptions
+from admin.model import Assignment
+from controller.move_requests import MoveOptions, OngoingReassignment
 from quorum.core.vocabulary import ReplicaId, ReplicaKey
 from quorum.protocol.apis import ApiKey
 from quorum.protocol.extension import details_of
@@ -352,7 +352,7 @@ async def test_moves_are_listed_in_order() -> None:
         found = await admin.list_reassignments()
         await admin.list_reassignments({"orders": [1]})
     assert [one.partition for one in found] == [0, 1]
-    assert found[0] == Reassignment(
+    assert found[0] == OngoingReassignment(
         topic="orders", partition=0, replicas=(1, 2), adding=(2,), removing=(1,)
     )
     assert node.asked[0].message.topics is None

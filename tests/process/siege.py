@@ -57,7 +57,7 @@ async def besiege(
         await it.hold_back(topic, max(1, round(left_bytes / left_seconds)))
         await HARMS[harm](it, move, rng)
     found = await it.standing(move)
-    steps_done = sum(each.step > 1 for each in found.partitions)
+    steps_done = sum((each.step or 0) > 1 for each in found.partitions)
     assert found.completed + steps_done > 0, found
 
 

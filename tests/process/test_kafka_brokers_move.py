@@ -12,7 +12,7 @@ from typing import Final
 import pytest
 import pytest_asyncio
 
-from admin.model import Reassignment
+from controller.move_requests import OngoingReassignment
 from tests.process.kafka_cluster import VERSIONS
 from tests.process.kafka_operator import PATIENCE_SECONDS, Operator, operator, until
 from tests.process.kafka_traffic import UNMODIFIED_CLIENTS
@@ -50,13 +50,13 @@ async def begin(kafka: Operator, topic: str, plan: Path) -> int:
     return await kafka.it.last_move()
 
 
-async def steps(kafka: Operator, topic: str) -> dict[int, Reassignment]:
+async def steps(kafka: Operator, topic: str) -> dict[int, OngoingReassignment]:
     """What our client lists of the topic, step by step."""
     found = await kafka.it.client.list_reassignments()
     return {each.partition: each for each in found if each.topic == topic}
 
 
-async def until_as_many_as_may(kafka: Operator, topic: str) -> dict[int, Reassignment]:
+async def until_as_many_as_may(kafka: Operator, topic: str) -> dict[int, OngoingReassignment]:
     """What is left of the topic once two steps are under way; there are never more."""
     async with asyncio.timeout(PATIENCE_SECONDS):
         while True:
@@ -68,7 +68,9 @@ async def until_as_many_as_may(kafka: Operator, topic: str) -> dict[int, Reassig
                 return found
 
 
-async def rest(kafka: Operator, topic: str, plan: Path, move: int) -> dict[int, Reassignment]:
+async def rest(
+    kafka: Operator, topic: str, plan: Path, move: int
+) -> dict[int, OngoingReassignment]:
     """Pause it and let what is under way come to its end; what waits then."""
     paused = await kafka.ours("moves", "pause", str(move))
     assert (paused.code, paused.out) == (0, f"Move {move} paused.\n"), paused

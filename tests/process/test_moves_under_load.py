@@ -15,7 +15,7 @@ import pytest_asyncio
 
 from admin.capabilities.moves import CancelMoves
 from admin.cli.moves import refused
-from admin.model import Reassignment
+from controller.move_requests import OngoingReassignment
 from tests.process.kafka_traffic import UNMODIFIED_CLIENTS
 from tests.process.moved_cluster import Layout, MovedCluster, layout_of, moved_cluster
 from tests.process.siege import kill_broker, kill_controller
@@ -114,7 +114,7 @@ def cancels(topic: str, move: int) -> list[CancelMoves]:
     ]
 
 
-def check_as_before(under_way: dict[int, Reassignment], told: Layout) -> None:
+def check_as_before(under_way: dict[int, OngoingReassignment], told: Layout) -> None:
     """Who was being added is gone; where a step was just done, whom it removed is gone instead."""
     reverted = 0
     for number in under_way.keys() & told.keys():

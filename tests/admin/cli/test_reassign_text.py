@@ -20,13 +20,16 @@ from admin.cli.reassign_text import (
     verified_data,
 )
 from admin.client.channels import Response
-from admin.model import Assignment, PartitionId, Reassignment
+from admin.model import Assignment, PartitionId
+from controller.move_requests import OngoingReassignment
 
 ORDERS = [PartitionId("orders", number) for number in range(3)]
 
 
-def moving(partition: int, adding: tuple[int, ...], removing: tuple[int, ...]) -> Reassignment:
-    return Reassignment(
+def moving(
+    partition: int, adding: tuple[int, ...], removing: tuple[int, ...]
+) -> OngoingReassignment:
+    return OngoingReassignment(
         topic="orders",
         partition=partition,
         replicas=(101, 102, 103),
@@ -83,8 +86,8 @@ def test_the_status_of_every_planned_partition_is_told() -> None:
     )
     assert verified(states) == (
         "Status of partition reassignment:\n"
-        "Reassignment of partition orders-0 is completed.\n"
-        "Reassignment of partition orders-1 is still in progress.\n"
+        "OngoingReassignment of partition orders-0 is completed.\n"
+        "OngoingReassignment of partition orders-1 is still in progress.\n"
         "There is no active reassignment of partition orders-2, but replica set is 102,103,104 "
         "rather than 101,102,104."
     )
@@ -108,7 +111,7 @@ def test_active_moves_are_listed_with_what_comes_and_goes() -> None:
         "orders-0: replicas: 101,102,103. adding: 103. removing: 101,102.\n"
         "orders-1: replicas: 101,102,103. adding: 103."
     )
-    waits = Reassignment(
+    waits = OngoingReassignment(
         topic="orders", partition=2, replicas=(101,), adding=(), removing=(), target=(102,)
     )
     assert listed([waits]).endswith("orders-2: replicas: 101. waiting for: 102.")
@@ -117,9 +120,9 @@ def test_active_moves_are_listed_with_what_comes_and_goes() -> None:
     )
     assert listed([waits]).endswith("for: 102. step 1 of 2, waiting: others go first.")
     assert listed([]) == NOTHING_FOUND == "No partition reassignments found."
-    nothing: Response[Sequence[Reassignment]] = Response((), 7)
+    nothing: Response[Sequence[OngoingReassignment]] = Response((), 7)
     assert listed_data(nothing) == {"version": 1, "as_of_offset": 7, "partitions": []}
-    one: Response[Sequence[Reassignment]] = Response([moving(0, (103,), ())], None)
+    one: Response[Sequence[OngoingReassignment]] = Response([moving(0, (103,), ())], None)
     assert listed_data(one)["partitions"][0]["adding_replicas"] == [103]
 
 

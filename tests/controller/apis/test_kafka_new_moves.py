@@ -190,7 +190,7 @@ async def test_partitions_that_wait_are_listed_with_why_they_do(tmp_path: Path) 
             "limit-partitions",
             "partitions with a step under way: 1",
         )
-        assert second.since_ms > 0
+        assert second.since_ms
         assert only == second
 
 
