@@ -52,7 +52,7 @@ async def cordon(target: Target, brokers: tuple[int, ...]) -> Exit:
     from admin.capabilities.brokers import CordonBrokers
 
     found = await target.ask(CordonBrokers(broker_ids=brokers))
-    return _report(found, ("gets no new replicas", "get no new replicas"))
+    return _report(found, "Cordoned")
 
 
 @command.command()
@@ -63,7 +63,7 @@ async def uncordon(target: Target, brokers: tuple[int, ...]) -> Exit:
     from admin.capabilities.brokers import UncordonBrokers
 
     found = await target.ask(UncordonBrokers(broker_ids=brokers))
-    return _report(found, ("gets new replicas again", "get new replicas again"))
+    return _report(found, "Uncordoned")
 
 
 @command.command()
@@ -77,7 +77,7 @@ async def unregister(target: Target, brokers: tuple[int, ...]) -> Exit:
     from admin.capabilities.brokers import UnregisterBrokers
 
     found = await target.ask(UnregisterBrokers(broker_ids=brokers))
-    return _report(found, ("is not registered any more", "are not registered any more"))
+    return _report(found, "Unregistered")
 
 
 @command.command("safe-to-stop")
@@ -178,11 +178,10 @@ def listed(brokers: "Sequence[Broker]") -> str:
     return columns(brokers, _BROKERS) if brokers else "No brokers are registered."
 
 
-def _report(found: "BrokersAltered", done: tuple[str, str]) -> Exit:
-    """Print which brokers were changed and which were refused; `done` is of one and of several."""
+def _report(found: "BrokersAltered", done: str) -> Exit:
+    """Print which brokers were changed and which were refused."""
     changed = [each.broker_id for each in found.brokers if not each.kafka_error_code]
-    sentence = f"{named(changed)} {done[len(changed) > 1]}." if changed else ""
-    return finish(sentence, refused_parts(found.brokers))
+    return finish(f"{done}: {ids(changed)}." if changed else "", refused_parts(found.brokers))
 
 
 def judged(brokers: Sequence[int], found: "Safety") -> str:

@@ -33,6 +33,11 @@ def _aligned(rows: Iterable[T], cells: Columns[T]) -> Iterator[list[str]]:
         yield [cell.ljust(width) for cell, width in zip(line, widths, strict=True)]
 
 
+def labelled(rows: Iterable[tuple[str, object]], *, width: int = 24) -> str:
+    """A line for each value behind its label; values begin in one column, as in Kafka's tool."""
+    return "\n".join(f"{label + ':':<{width}}{value}" for label, value in rows)
+
+
 def ids(values: Iterable[int]) -> str:
     """The ids in a cell of a table."""
     return ",".join(map(str, values)) or "-"

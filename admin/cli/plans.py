@@ -25,7 +25,7 @@ from admin.capabilities.schema import Request, with_key
 from admin.cli import reassign_text
 from admin.cli.move_progress import left_to_copy, throttled
 from admin.cli.options import Exit, Target, finish, say, show, write, write_data
-from admin.cli.output import Columns, and_more, columns, named, refused_partitions
+from admin.cli.output import Columns, and_more, columns, ids, named, refused_partitions
 from admin.client.admin_client import AdminClient, Unreachable
 from admin.client.log_sizes import bytes_of
 from admin.model import PartitionId
@@ -110,7 +110,7 @@ def _decommissioned(brokers: Sequence[int], found: PlanResult, *, again: bool) -
     """The output of `decommission`; `again` if it is the answer to a later look."""
     emptying = found.emptying
     if emptying.cordoned:
-        yield f"{_get(emptying.cordoned)} no new replicas."
+        yield f"Cordoned: {ids(emptying.cordoned)}."
     if found.reason is not None:
         return
     if not emptying.held:
@@ -137,7 +137,7 @@ async def recommission(target: Target, request: RecommissionBrokers) -> Exit:
         would = f"{found.accepted} partition(s) would be cancelled, with these replicas:"
         write(f"{would}\n{replicas}" if found.accepted else "Nothing would be cancelled.")
     if emptying.cordoned:
-        write(f"{_get(emptying.cordoned)} new replicas again.")
+        write(f"Uncordoned: {ids(emptying.cordoned)}.")
     if found.accepted and not request.dry_run:
         write(reassign_text.cancelled([PartitionId(*each.id) for each in found.partitions]))
         say(f"Replicas now:\n{replicas}")
@@ -249,11 +249,6 @@ def effects(
 
 def _refused(found: PlanResult) -> Iterator[str]:
     return refused_partitions(found.refused, found.refused_count)
-
-
-def _get(brokers: Sequence[int]) -> str:
-    """The subject and verb of a sentence about a cordon."""
-    return f"{named(brokers)} {'gets' if len(brokers) == 1 else 'get'}"
 
 
 def _partitions(ids: Sequence[PartitionId]) -> str:

@@ -5,23 +5,20 @@ Pure functions from answers to text or plain values.
 
 import json
 from collections.abc import Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from admin.capabilities.quorum import NodePlace, Nodes, Quorum, Replica
 from admin.capabilities.schema import json_of
-from admin.cli.output import Columns, columns, kafka_columns
+from admin.cli.output import Columns, columns, kafka_columns, labelled
 from admin.units import show_duration, show_time
 from controller.quorum_description import UNKNOWN
 from quorum.core.vocabulary import NO_DIRECTORY, uuid_to_text
 from quorum.transport.address import Address
 
-LABEL_WIDTH: Final = 24
-"""The column where values begin, as in Kafka's tool."""
-
 
 def status(quorum: Quorum) -> str:
     """The summary of KIP-595's `--describe`."""
-    return _labelled(
+    return labelled(
         [
             ("LeaderId", quorum.leader_id),
             ("LeaderEpoch", quorum.leader_epoch),
@@ -79,7 +76,7 @@ def replication(quorum: Quorum, *, human_readable: bool = False) -> str:
 
 def kafka_status(quorum: Quorum) -> str:
     """The output of `kafka-metadata-quorum.sh describe --status` since Kafka 4.0."""
-    return _labelled(
+    return labelled(
         [
             ("ClusterId", quorum.cluster_id),
             ("LeaderId", quorum.leader_id),
@@ -152,10 +149,6 @@ def altered(quorum: Quorum) -> str:
     current = f"CurrentVoters: {sorted(each.replica_id for each in quorum.current_voters)}"
     target = quorum.target_voters
     return f"{current}\nTargetVoters: {sorted(target)}" if target else current
-
-
-def _labelled(lines: Sequence[tuple[str, object]]) -> str:
-    return "\n".join(f"{label + ':':<{LABEL_WIDTH}}{value}" for label, value in lines)
 
 
 def _endpoints(replica: Replica) -> list[str]:

@@ -13,7 +13,7 @@ from admin.capabilities.moves import PartitionResult
 from admin.capabilities.plan_steps import PLAN_FILE_VERSION, PlannedPartition
 from admin.capabilities.reassignments import BegunMove
 from admin.capabilities.schema import Answer, json_of
-from admin.cli.output import and_more
+from admin.cli.output import and_more, named
 from admin.client.channels import Response
 from admin.model import Assignment, PartitionId
 from admin.plan_file import render_plan
@@ -118,10 +118,7 @@ def started(ids: Sequence[PartitionId]) -> str:
 
 def awaited(brokers: Sequence[int]) -> str:
     """The warning that the controller has to wait for dead brokers."""
-    if len(brokers) == 1:
-        return f"Broker {brokers[0]} is not alive: its new replicas wait until it is."
-    named = ", ".join(map(str, brokers))
-    return f"Brokers {named} are not alive: their new replicas wait until they are."
+    return f"{named(brokers)} not alive: new replicas wait for that."
 
 
 def original(move_id: int) -> str:

@@ -157,7 +157,7 @@ async def test_a_broker_that_is_being_emptied_is_taken_back_and_keeps_what_it_ha
             await cluster.note_cancel(each)
         undone = await kafka.ours("brokers", "recommission", "--brokers", id)
         assert undone.code == 0, undone
-        assert f"Broker {id} gets new replicas again." in undone.out, undone
+        assert f"Uncordoned: {id}." in undone.out, undone
         assert await kafka.listed(topic) == {}
         await kafka.until_described(
             topic, lambda rows: {n: row.replicas for n, row in rows.items()} == before

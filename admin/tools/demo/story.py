@@ -13,6 +13,7 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
 
 from admin.capabilities.quorum import quorum_of
 from admin.cli import quorum_text, reassign_text
+from admin.cli.output import labelled
 from admin.client.admin_client import AdminClient, AdminError
 from admin.client.producer import Producer
 from admin.model import Assignment, PartitionId, TopicDescription
@@ -221,8 +222,7 @@ class Story:
             "duplicated": str(result.duplicated),
         }
         self._screen.step("What was measured")
-        for label, text in measured.items():
-            self._screen.say(f"{label + ':':14}{text}")
+        self._screen.say(labelled(measured.items(), width=14))
         if result.fault is not None:
             raise StoryFailed(result.fault)
 

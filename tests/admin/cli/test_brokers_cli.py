@@ -32,7 +32,7 @@ async def test_brokers_are_listed_and_cordoned(tmp_path: Path) -> None:
         await join(node.controller, 101, 102)
         await asked(node.controller, topic("a", 101, 102))
         done = await run(node, "cordon", "--brokers", "102")
-        assert (done.exit_code, done.stdout) == (0, "Broker 102 gets no new replicas.\n")
+        assert (done.exit_code, done.stdout) == (0, "Cordoned: 102.\n")
         shown = await run(node, "list")
         assert shown.stdout == (
             "Broker  State  Cordoned  Rack  Replicas  InSync  Leaders  Then\n"
@@ -44,7 +44,7 @@ async def test_brokers_are_listed_and_cordoned(tmp_path: Path) -> None:
         partly = await run(node, "uncordon", "--brokers", "101,102,7")
         assert (partly.exit_code, partly.stdout, partly.stderr) == (
             1,
-            "Brokers 101, 102 get new replicas again.\n",
+            "Uncordoned: 101,102.\n",
             "Error: Broker ID 7 is not currently registered\n",
         )
 
@@ -64,7 +64,7 @@ async def test_brokers_are_forgotten_that_are_not_in_use(tmp_path: Path) -> None
         partly = await run(node, "unregister", "--brokers", "102,103,7")
         assert (partly.exit_code, partly.stdout, partly.stderr) == (
             1,
-            "Broker 103 is not registered any more.\n",
+            "Unregistered: 103.\n",
             "Error: broker 102 still has replicas of 5 partition(s): a-0, a-1, a-2 and 2 more;"
             " decommission it first\n"
             "Error: Broker ID 7 is not currently registered\n",
@@ -149,7 +149,7 @@ async def test_a_broker_is_emptied_by_calls_that_say_what_is_left(tmp_path: Path
         assert data["outcome"]["bytes_moved"] is None
         begun = await run(node, "decommission", "--brokers", "102")
         assert begun.exit_code == 3, begun.output
-        assert "Broker 102 gets no new replicas." in begun.stdout
+        assert "Cordoned: 102." in begun.stdout
         goes_on = (
             "Move 1 continues in the cluster: 1 more partition(s). Progress: `metaquorum moves"
         )
@@ -247,7 +247,7 @@ async def test_a_recommission_is_tried_and_says_which_brokers_it_was_about(tmp_p
             done = await run(node, *back, "--key", "monday")
             assert (done.exit_code, done.stdout) == (
                 0,
-                f"Broker 102 gets new replicas again.\n{cancelled}",
+                f"Uncordoned: 102.\n{cancelled}",
             )
             assert done.stderr == f"{said}Replicas now:\na-0: 101,102\n{then}"
         nothing = await run(node, *back, "--dry-run")
@@ -306,7 +306,7 @@ async def test_a_broker_that_nobody_can_take_the_place_of_is_not_emptied(tmp_pat
         assert refused.exit_code == 1
         assert "Error: a-0 has replicas 101, 102: 1 must go from 102, and 0" in refused.stderr
         again = await run(node, "recommission", "--brokers", "102")
-        assert (again.exit_code, again.stdout) == (0, "Broker 102 gets new replicas again.\n")
+        assert (again.exit_code, again.stdout) == (0, "Uncordoned: 102.\n")
 
 
 def test_a_decommission_that_cannot_be_meant_is_refused() -> None:
