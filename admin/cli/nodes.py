@@ -96,17 +96,13 @@ def local(ctx: click.Context, /, folder: Path, kafka: str | None, **numbers: int
     """
     import asyncio
 
-    from admin.tools.kafka_runtime import Unavailable, find_runtime
-    from admin.tools.local_cluster import LocalCluster
-    from admin.tools.local_plan import LocalError, Wanted, settle
+    from admin.tools.kafka_runtime import Unavailable
+    from admin.tools.local_cluster import prepare
+    from admin.tools.local_plan import LocalError, Wanted
 
     try:
-        # Java and the jars come first: a folder keeps its cluster for good.
-        runtime = None if kafka is None else find_runtime(kafka, say)
-        plan = settle(folder, Wanted(kafka=kafka, **numbers), random.SystemRandom())
-        if plan.kafka is not None and runtime is None:
-            runtime = find_runtime(plan.kafka, say)
-        ctx.exit(asyncio.run(_run(LocalCluster(folder, plan, runtime=runtime))))
+        cluster = prepare(folder, Wanted(kafka=kafka, **numbers), random.SystemRandom(), say)
+        ctx.exit(asyncio.run(_run(cluster)))
     except (LocalError, Unavailable) as error:
         raise click.ClickException(str(error)) from None
 

@@ -40,14 +40,6 @@ def _replicas(topics: Mapping[str, TopicDescription]) -> Replicas:
     }
 
 
-def _planned_replicas(
-    topics: Mapping[str, TopicDescription], plan: Sequence[Assignment]
-) -> Replicas:
-    """The replicas of the planned partitions; partitions that do not exist are left out."""
-    replicas = _replicas(topics)
-    return {one.id: replicas[one.id] for one in plan if one.id in replicas}
-
-
 @dataclass(frozen=True, slots=True)
 class _Registered:
     """The registered brokers of the cluster."""
@@ -198,8 +190,8 @@ async def execute(target: Target, asked: BeginMove, *, additional: bool, wait: b
         brokers = await _registered(client)
         topics = await client.describe_topics(_topics_of(asked.assignments))
         check_plan(asked.assignments, brokers=brokers.racks, topics=topics)
-        current = _planned_replicas(topics, asked.assignments)
-        write(text.rollback(current))
+        current = _replicas(topics)
+        write(text.rollback({one.id: current[one.id] for one in asked.assignments}))
         brokers.say_awaited(asked.assignments, current)
         begun = await ask_with_key(asked, client.begin_move)
         done = _report(begun)

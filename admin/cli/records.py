@@ -8,7 +8,7 @@ import itertools
 import sys
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import aclosing, contextmanager, suppress
+from contextlib import aclosing, contextmanager
 from functools import partial
 from io import BufferedReader
 from pathlib import Path
@@ -259,14 +259,8 @@ def _output(file: Path | None) -> Iterator[IO[bytes]]:
         out = file.open("wb")
     except OSError as error:
         raise BadInput(f"{file} cannot be written: {error.strerror}") from None
-    try:
+    with out:
         yield out
-    except BaseException:
-        # The first error is reported; a full disk fails the closing as well.
-        with suppress(OSError):
-            out.close()
-        raise
-    out.close()
 
 
 async def _span(

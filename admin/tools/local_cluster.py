@@ -14,7 +14,7 @@ import random
 import signal
 import sys
 from asyncio.subprocess import DEVNULL, Process
-from collections.abc import Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Final
@@ -22,7 +22,7 @@ from typing import IO, Any, Final
 from admin.client.admin_client import AdminClient, AdminError
 from admin.settings import ENVIRONMENT_PREFIX, Role
 from admin.tools import kafka_brokers
-from admin.tools.kafka_runtime import Runtime
+from admin.tools.kafka_runtime import Runtime, find_runtime
 from admin.tools.local_plan import (
     CLUSTER_FILE,
     LOG_FILE,
@@ -30,8 +30,10 @@ from admin.tools.local_plan import (
     ClusterPlan,
     LocalError,
     NodePlan,
+    Wanted,
     check_ports,
     log_dir,
+    settle,
     write_settings,
 )
 from quorum.log.filesystem import replace_file
@@ -290,6 +292,22 @@ class LocalCluster:
             lambda node: {"pid": self.pid(node.name), "log_dir": str(log_dir(self.folder, node))}
         )
         replace_file(self.folder / CLUSTER_FILE, json.dumps(data, indent=2).encode() + b"\n")
+
+
+def prepare(
+    folder: Path,
+    wanted: Wanted,
+    rng: random.Random,
+    say: Callable[[str], None],
+    settings: Mapping[str, str] | None = None,
+) -> LocalCluster:
+    """The cluster of a folder, with the runtime of its brokers; see `settle` and `find_runtime`."""
+    # Java and the jars come first: a folder keeps its cluster for good.
+    runtime = None if wanted.kafka is None else find_runtime(wanted.kafka, say)
+    plan = settle(folder, wanted, rng)
+    if plan.kafka is not None and runtime is None:
+        runtime = find_runtime(plan.kafka, say)
+    return LocalCluster(folder, plan, settings=settings, runtime=runtime)
 
 
 async def until_interrupted(work: Coroutine[Any, Any, None]) -> bool:

@@ -15,9 +15,9 @@ from admin.cli.lag import require_spark
 from admin.cli.options import Exit, command_line, say
 from admin.client.admin_client import AdminError
 from admin.tools.demo.story import SETTINGS, Screen, Story, StoryFailed
-from admin.tools.kafka_runtime import Unavailable, find_runtime
-from admin.tools.local_cluster import LocalCluster, until_interrupted
-from admin.tools.local_plan import LocalError, Wanted, log_dir, settle
+from admin.tools.kafka_runtime import Unavailable
+from admin.tools.local_cluster import LocalCluster, prepare, until_interrupted
+from admin.tools.local_plan import LocalError, Wanted, log_dir
 from admin.units import show_duration
 from lag.session import NoSpark
 from quorum.clocks import monotonic_ms
@@ -59,14 +59,12 @@ async def run(telling: Telling) -> int:
         kafka=telling.kafka,
     )
     try:
-        runtime = None if telling.kafka is None else find_runtime(telling.kafka, say)
         if folder.exists() and any(folder.iterdir()):
             raise LocalError(f"{folder} is not empty: the demo begins in a new folder")
-        plan = settle(folder, wanted, telling.rng)
+        cluster = prepare(folder, wanted, telling.rng, say, SETTINGS)
     except (LocalError, Unavailable) as error:
         say(f"Error: {error}")
         return Exit.FAILED
-    cluster = LocalCluster(folder, plan, settings=SETTINGS, runtime=runtime)
     try:
         telling_it = until_interrupted(_tell(telling, cluster))
         (result,) = await asyncio.gather(telling_it, return_exceptions=True)
