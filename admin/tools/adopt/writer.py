@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from admin.tools.adopt.plan import NewController, Plan
+from admin.tools.adopt.plan import NewController, NewEpoch, Plan
 from admin.tools.adopt.source import AdoptError, copy_file, is_log
 from admin.tools.local_plan import as_properties
 from quorum.core.voter_set import VoterAssignment
@@ -69,11 +69,11 @@ def write(plan: Plan, folder: Path, work: Path, *, now_ms: int) -> None:
     `now_ms` is the timestamp of the records that open a new epoch.
     """
     try:
-        for new in plan.new_controllers:
+        if plan.new_epoch is not None:
+            _open_epoch(plan, plan.new_epoch, now_ms)
+        # The others copy its log before its folder is moved.
+        for new in sorted(plan.new_controllers, key=lambda new: new.source is plan.best):
             _make(plan, new, work / f"controller-{new.node_id}", node_folder(folder, new))
-        # All logs are copied from one of them before any is changed.
-        for new in plan.new_controllers:
-            _open_epoch(plan, work / f"controller-{new.node_id}" / DATA / LOG_FOLDER, now_ms)
         for new in plan.new_controllers:
             (work / f"controller-{new.node_id}").rename(node_folder(folder, new))
         sync_folder(folder)
@@ -85,6 +85,8 @@ def _make(plan: Plan, new: NewController, made: Path, final: Path) -> None:
     data = made / DATA
     made.mkdir()
     new.source.copy.rename(data)
+    # Left by the reader of the copy.
+    (data / LOG_FOLDER / LOCK_NAME).unlink(missing_ok=True)
     if new.source is not plan.best:
         _replace_log(plan, data / LOG_FOLDER)
     elections = QuorumStateFile(data / LOG_FOLDER, cluster_id=plan.cluster_id)
@@ -95,28 +97,22 @@ def _make(plan: Plan, new: NewController, made: Path, final: Path) -> None:
         sync_folder(each)
 
 
-def _open_epoch(plan: Plan, folder: Path, now_ms: int) -> None:
-    """Append the records that open the new epoch, if there is one."""
-    if plan.new_epoch is not None:
-        log = SegmentedLog(folder)
-        try:
-            ids = tuple(sorted(plan.voters))
-            granting = tuple(sorted(new.source.meta.node_id for new in plan.new_controllers))
-            change = LeaderChange(leader=plan.new_epoch.leader.id, voters=ids, granting=granting)
-            voters = encode_voters(VoterAssignment(plan.new_epoch.voters), plan.cluster_id)
-            batch = encode_control(
-                [
-                    (ControlType.LEADER_CHANGE, change.encode()),
-                    (ControlType.KRAFT_VOTERS, voters),
-                ],
-                timestamp_ms=now_ms,
-            )
-            stamp(batch, log.end.offset, plan.new_epoch.epoch)
-            log.append(batch)
-        finally:
-            log.close()
-    (folder / LOCK_NAME).unlink(missing_ok=True)
-    sync_folder(folder)
+def _open_epoch(plan: Plan, new_epoch: NewEpoch, now_ms: int) -> None:
+    """Append the records that open the new epoch to the log that is taken over."""
+    log = SegmentedLog(plan.best.log_folder)
+    try:
+        ids = tuple(sorted(plan.voters))
+        granting = tuple(sorted(new.source.meta.node_id for new in plan.new_controllers))
+        change = LeaderChange(leader=new_epoch.leader.id, voters=ids, granting=granting)
+        voters = encode_voters(VoterAssignment(new_epoch.voters), plan.cluster_id)
+        batch = encode_control(
+            [(ControlType.LEADER_CHANGE, change.encode()), (ControlType.KRAFT_VOTERS, voters)],
+            timestamp_ms=now_ms,
+        )
+        stamp(batch, log.end.offset, new_epoch.epoch)
+        log.append(batch)
+    finally:
+        log.close()
 
 
 def _replace_log(plan: Plan, target: Path) -> None:
@@ -124,17 +120,9 @@ def _replace_log(plan: Plan, target: Path) -> None:
     for path in target.iterdir():
         if is_log(path.name):
             path.unlink()
-    for path in _log_of(plan).iterdir():
+    for path in plan.best.log_folder.iterdir():
         if is_log(path.name):
             copy_file(path, target / path.name)
-
-
-def _log_of(plan: Plan) -> Path:
-    """The present path of the log that is taken over; its folder may have been moved."""
-    best = plan.best
-    if best.copy.exists():
-        return best.log_folder
-    return best.copy.parent / f"controller-{best.node_id}" / DATA / LOG_FOLDER
 
 
 def _settings(plan: Plan, new: NewController, data: Path) -> str:
