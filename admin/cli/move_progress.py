@@ -53,8 +53,7 @@ class _Progress:
 
     def __init__(self, *, is_terminal: bool) -> None:
         self._is_terminal = is_terminal
-        self._progress = ""
-        self._tenth = -1
+        self._shown: str | int = ""
         self._said = ""
         self._is_open = False
 
@@ -63,12 +62,15 @@ class _Progress:
         self.say(stuck(move))
         progress = _sentence(move)
         tenth = 10 * (move.partitions_total - move.waiting - move.stepping) // move.partitions_total
-        if self._is_terminal and progress != self._progress:
+        shown = progress if self._is_terminal else tenth
+        if shown == self._shown:
+            return
+        self._shown = shown
+        if self._is_terminal:
             click.echo(f"\r\x1b[K{progress}", err=True, nl=False)
             self._is_open = True
-        elif not self._is_terminal and tenth != self._tenth:
+        else:
             say(progress)
-        self._progress, self._tenth = progress, tenth
 
     def say(self, words: str) -> None:
         """Print a line, unless it repeats the last one."""
@@ -81,8 +83,7 @@ class _Progress:
         """End the line that is being overwritten."""
         if self._is_open:
             say("")
-        self._is_open = False
-        self._progress = ""
+            self._is_open, self._shown = False, ""
 
 
 def _sentence(move: "Move", state: str = "") -> str:

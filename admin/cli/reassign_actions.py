@@ -266,26 +266,37 @@ async def _cancel(client: AdminClient, active: Sequence[PartitionId]) -> Exit:
     return finish(errors=text.not_cancelled(found.refused))
 
 
-VERIFY_ATTEMPTS: Final = 4
+BEHIND_SECONDS_MAX: Final = 0.75
+"""The time that the broker which describes the topics may be behind the controller."""
 VERIFY_PAUSE_SECONDS: Final = 0.25
 
 
 async def verify(target: Target, plan: Sequence[Assignment], output: str) -> Exit:
     """Show the progress of the plan."""
     async with target.client() as client:
-        for attempt in range(1, VERIFY_ATTEMPTS + 1):
-            active = {one.id for one in await client.list_reassignments()}
-            topics = await client.describe_topics(_topics_of(plan))
-            states = text.move_states(plan, active, _replicas(topics))
-            statuses = {state.status for state in states}
-            if text.MoveStatus.NOT_AS_PLANNED not in statuses or attempt == VERIFY_ATTEMPTS:
-                break
-            # The broker that described the topics may be a moment behind the controller.
-            await asyncio.sleep(VERIFY_PAUSE_SECONDS)
+        states = await plan_states(client, plan)
     show(states, output, text.verified, text.verified_data)
+    statuses = {state.status for state in states}
     if text.MoveStatus.NOT_AS_PLANNED in statuses:
         return Exit.FAILED
     return Exit.NOT_FINISHED if text.MoveStatus.IN_PROGRESS in statuses else Exit.DONE
+
+
+async def plan_states(
+    client: AdminClient, plan: Sequence[Assignment], within_seconds: float = BEHIND_SECONDS_MAX
+) -> list[text.MoveState]:
+    """The states of the planned partitions; asked again for a time if any is not as planned."""
+    now = asyncio.get_running_loop().time
+    deadline = now() + within_seconds
+    while True:
+        active = {one.id for one in await client.list_reassignments()}
+        topics = await client.describe_topics(_topics_of(plan))
+        states = text.move_states(plan, active, _replicas(topics))
+        if now() >= deadline or all(
+            each.status is not text.MoveStatus.NOT_AS_PLANNED for each in states
+        ):
+            return states
+        await asyncio.sleep(VERIFY_PAUSE_SECONDS)
 
 
 async def list_active(target: Target, output: str, *, stale: bool) -> Exit:

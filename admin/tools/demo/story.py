@@ -14,6 +14,7 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
 from admin.capabilities.quorum import quorum_of
 from admin.cli import quorum_text, reassign_text
 from admin.cli.output import labelled
+from admin.cli.reassign_actions import plan_states
 from admin.client.admin_client import AdminClient, AdminError
 from admin.client.producer import Producer
 from admin.model import Assignment, PartitionId, TopicDescription
@@ -326,18 +327,9 @@ class Story:
 
     async def _verify(self, plan: Sequence[Assignment]) -> None:
         self._screen.step("Verify the plan")
-        deadline_ms = monotonic_ms() + CAUGHT_UP_MS
-        while True:
-            topic = (await self._client.describe_topics([TOPIC]))[TOPIC]
-            now = {PartitionId(TOPIC, p.partition): p.replicas for p in topic.partitions}
-            states = reassign_text.move_states(plan, (), now)
-            is_done = all(each.status is reassign_text.MoveStatus.COMPLETED for each in states)
-            if is_done or monotonic_ms() > deadline_ms:
-                break
-            # The broker that described the topic may be a moment behind the controller.
-            await asyncio.sleep(POLL_MS / 1_000)
+        states = await plan_states(self._client, plan, CAUGHT_UP_MS / 1_000)
         self._screen.say(reassign_text.verified(states))
-        if not is_done:
+        if any(each.status is not reassign_text.MoveStatus.COMPLETED for each in states):
             raise StoryFailed("the partitions are not where the plan wants them")
 
     async def _read_back(self, workload: Workload) -> Balance:
