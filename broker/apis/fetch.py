@@ -175,13 +175,12 @@ class DelayedFetch:
 
     def _limit(self, part: _Part) -> int:
         """The end offset for this reader; its own fetch offset if it must wait."""
+        held: int = part.asked.fetch_offset
         if part.partition is None or part.code or part.diverging is not None:
-            asked: int = part.asked.fetch_offset
-            return asked
+            return held
         if not self.is_replica:
             return part.partition.high_watermark
         if self._is_throttled(part.partition) and self._throttle.wait_ms(self._now_ms()):
-            held: int = part.asked.fetch_offset
             return held
         return part.partition.log_end
 
@@ -235,13 +234,8 @@ class DelayedFetch:
         self._respond(code, {})
 
     def _respond(self, code: ErrorCode, records: dict[_Part, bytes]) -> None:
-        if self._request.api_version >= FLEXIBLE_FROM:
-            self._respond_flexible(code, records)
-        else:
-            self._respond_plain(code, records)
-
-    def _respond_flexible(self, code: ErrorCode, records: dict[_Part, bytes]) -> None:
-        by_id = self._request.api_version >= TOPIC_IDS_FROM
+        version = self._request.api_version
+        by_id = version >= TOPIC_IDS_FROM
         topics = [
             (
                 (topic.topic_id or _NO_TOPIC) if by_id else topic.topic,
@@ -250,27 +244,20 @@ class DelayedFetch:
             for topic, parts in self._topics
         ]
         is_read_committed = self._message.isolation_level != 0
-        self._request.respond(write_answer(code, topics, is_read_committed=is_read_committed))
-
-    def _respond_plain(self, code: ErrorCode, records: dict[_Part, bytes]) -> None:
-        aborted = () if self._message.isolation_level else None
-        topics = [
-            {
-                "topic": topic.topic,
-                "partitions": [
-                    _plain(_answer(part, records.get(part, b"")), aborted) for part in parts
-                ],
-            }
-            for topic, parts in self._topics
+        if version >= FLEXIBLE_FROM:
+            body = write_answer(code, topics, is_read_committed=is_read_committed)
+            self._request.respond(body)
+            return
+        aborted = () if is_read_committed else None
+        responses = [
+            {"topic": topic, "partitions": [_plain(answer, aborted) for answer in answers]}
+            for topic, answers in topics
         ]
-        body = codec.response_body(
-            self._request.api_key,
-            self._request.api_version,
-            error_code=code,
-            session_id=0,
-            responses=topics,
+        self._request.respond(
+            codec.response_body(
+                self._request.api_key, version, error_code=code, session_id=0, responses=responses
+            )
         )
-        self._request.respond(body)
 
 
 class FetchApi(PartitionListener):

@@ -26,8 +26,8 @@ from broker.partition.partition import Partition
 from broker.replication.copy_reports import CopyReports
 from broker.replication.replication_quota import TokenBucket
 from quorum.core.raft_log import truncation_point
-from quorum.core.vocabulary import Epoch, Offset, OffsetAndEpoch
-from quorum.protocol.errors import ErrorCode
+from quorum.core.vocabulary import Offset, OffsetAndEpoch
+from quorum.protocol.errors import ErrorCode, error_name
 from quorum.records.batch import CorruptBatch, whole_bytes
 from quorum.records.varint import uvarint
 from statemachine.vocabulary import BrokerId
@@ -98,10 +98,8 @@ class FetchedPartition(NamedTuple):
     """The leader's response for one partition."""
 
     error_code: int
-    error_name: str = ""
-    diverging_epoch: int = NO_EPOCH
-    """The logs diverge: the leader ends this epoch at `end_offset`. -1: they agree."""
-    end_offset: int = -1
+    diverging: OffsetAndEpoch | None = None
+    """The end of this epoch in the leader's log, if the logs diverge."""
     high_watermark: int = -1
     records: bytes = b""
 
@@ -210,11 +208,12 @@ class LeaderFetchState:
         """
         if response.error_code != 0:
             say = logger.debug if response.error_code in _EXPECTED else logger.warning
-            say("%s: fetch from broker %d failed: %s", partition, self.leader, response.error_name)
+            name = error_name(response.error_code)
+            say("%s: fetch from broker %d failed: %s", partition, self.leader, name)
             self._back_off(partition)
             return None
-        if response.diverging_epoch >= 0:
-            return self._truncation_offset(partition, response)
+        if response.diverging is not None:
+            return self._truncation_offset(partition, response.diverging)
         if response.records:
             try:
                 self._copy(partition, response.records)
@@ -243,8 +242,7 @@ class LeaderFetchState:
             offsets = partition.log_end - end
             reports.count(partition.key, whole, offsets, self._follower.now_ms())
 
-    def _truncation_offset(self, partition: Partition, response: FetchedPartition) -> int:
-        diverging = OffsetAndEpoch(Epoch(response.diverging_epoch), Offset(response.end_offset))
+    def _truncation_offset(self, partition: Partition, diverging: OffsetAndEpoch) -> int:
         end = truncation_point(partition.history, Offset(partition.log_end), diverging)
         logger.info(
             "%s: diverges from leader %d, which ends epoch %d at %d: truncating to %d from %d",

@@ -22,6 +22,7 @@ from broker.replication.follower_fetch import (
     fetch_request,
 )
 from broker.storage.disk_thread import DiskThread
+from quorum.core.vocabulary import Epoch, Offset, OffsetAndEpoch
 from quorum.protocol.apis import ApiKey
 from quorum.protocol.malformed import Malformed
 from quorum.transport.channel import Channel
@@ -148,12 +149,10 @@ class ReplicaFetcher:
 
 
 def _response_of(answer: Any) -> FetchedPartition:
-    diverging = answer.diverging_epoch
+    epoch, end = answer.diverging_epoch.epoch, answer.diverging_epoch.end_offset
     return FetchedPartition(
         answer.error_code.value,
-        answer.error_code.name,
-        diverging.epoch,
-        diverging.end_offset,
+        None if epoch < 0 else OffsetAndEpoch(Epoch(epoch), Offset(end)),
         answer.high_watermark,
         answer.records or b"",
     )

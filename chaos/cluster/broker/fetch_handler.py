@@ -11,7 +11,7 @@ from typing import Final, Protocol, runtime_checkable
 from broker.limits import REPLICA_FETCH_BYTES_MAX, REPLICA_FETCH_WAIT_MS_MAX
 from broker.partition.assignment import PartitionKey
 from broker.partition.partition import Partition
-from broker.replication.follower_fetch import NO_EPOCH, FetchedPartition, FetchPosition
+from broker.replication.follower_fetch import FetchedPartition, FetchPosition
 from chaos.cluster.broker.node import BrokerNode
 from chaos.cluster.broker.replica_manager import ReplicaManager
 from chaos.cluster.rpc import Respond, Serve, Server
@@ -142,15 +142,14 @@ class FetchHandler:
 
     def _response(self, key: PartitionKey, part: _Part, follower: int) -> FetchedPartition:
         if part.refusal is not None:
-            return FetchedPartition(part.refusal, part.refusal.name)
+            return FetchedPartition(part.refusal)
         partition = self._replicas.partitions[key]
         known = partition.high_watermark
         if part.diverging is not None:
-            epoch, end_offset = part.diverging.epoch, part.diverging.offset
-            return FetchedPartition(0, "", epoch, end_offset, known)
+            return FetchedPartition(0, part.diverging, known)
         if self._is_held_back(partition, follower):
             self._process.world.note("a follower is held back by a throttle")
-            return FetchedPartition(0, "", NO_EPOCH, -1, known)
+            return FetchedPartition(0, None, known)
         start, end = Offset(part.position.offset), Offset(partition.log_end)
         now_ms, bucket = self._process.now_ms(), self._replicas.throttles.leader
         is_throttled = self._is_throttled(partition, follower)
@@ -159,7 +158,7 @@ class FetchHandler:
         data = partition.log.read(start, end, most_bytes) if end > start else b""
         if is_throttled:
             bucket.take(len(data), now_ms)
-        return FetchedPartition(0, "", NO_EPOCH, -1, known, data)
+        return FetchedPartition(0, None, known, data)
 
 
 @runtime_checkable
