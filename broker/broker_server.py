@@ -10,7 +10,6 @@ import logging
 import random
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
-from functools import partial
 from uuid import UUID
 
 from broker.alter_partition_manager import AlterPartitionManager
@@ -20,7 +19,7 @@ from broker.apis.forwarding import ForwardingManager
 from broker.apis.producer_ids import ProducerIdManager
 from broker.assignments_manager import AssignmentsManager
 from broker.config import BrokerConfig
-from broker.lifecycle import BrokerLifecycleManager, Identity, RegistrationRejected
+from broker.lifecycle import BrokerLifecycleManager, RegistrationRejected
 from broker.limits import LISTENER_CLOSE_MS, REQUEST_BYTES_MAX
 from broker.metadata import MetadataFollower
 from broker.replica_manager import ReplicaManager
@@ -30,7 +29,6 @@ from broker.storage.log_dir import take_clean_shutdown, write_clean_shutdown
 from quorum.bootstrap import open_quorum
 from quorum.clocks import monotonic_ms, wall_ms
 from quorum.core.vocabulary import ReplicaId
-from quorum.log.meta_properties import load_or_create
 from quorum.persistent_state import QuorumConfig
 from quorum.process import cannot_listen, run_process, stop_event
 from quorum.transport.controller_channel import NodeToControllerChannelManager
@@ -89,18 +87,18 @@ class BrokerServer:
             clock=monotonic_ms,
             sweeper=self._opened.sweeper,
         )
-        self.identity = Identity(self._opened.cluster.id, self._opened.directory_id)
         self.directories = AssignmentsManager(
             self.manager,
             self._controllers,
-            self.identity.directory_id,
+            self._opened.directory_id,
             on_settled=self._on_settled,
         )
         self.lifecycle = BrokerLifecycleManager(
             config,
             heartbeats,
             incarnation_id=UUID(int=rng.getrandbits(128), version=4),
-            identity=self.identity,
+            cluster=self._opened.cluster,
+            directory_id=self._opened.directory_id,
             listener=self._advertised,
             metadata_offset=lambda: self.image.end_offset - 1,
             on_epoch=self._on_epoch,
@@ -215,7 +213,7 @@ class BrokerServer:
             BrokerApis(
                 self.config,
                 self.manager,
-                cluster_id=self.identity.cluster_id,
+                cluster_id=self._opened.cluster.id,
                 fetch=fetch,
                 producer_ids=producer_ids,
                 forwarder=forwarder,
@@ -227,15 +225,11 @@ class BrokerServer:
 
     async def _open_partitions(self) -> None:
         """Open the local replicas: the metadata is known up to the broker's own registration."""
-        config, node_id = self.config, ReplicaId(self.config.node_id)
-        await self._disk.call(
-            partial(
-                load_or_create, config.log_dir, self.identity.cluster_id, node_id, rng=self._rng
-            )
-        )
         await self.manager.settled()
         await self.manager.remove_strays()
-        logger.info("Broker %d has %d partitions", node_id, len(self.manager.partitions))
+        logger.info(
+            "Broker %d has %d partitions", self.config.node_id, len(self.manager.partitions)
+        )
 
     def _controller_channel(self, stack: AsyncExitStack) -> NodeToControllerChannelManager:
         channel = self._opened.controller_channel(

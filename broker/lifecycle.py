@@ -12,7 +12,6 @@ Before it stops, it asks to have its leaderships moved and waits a bounded time 
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 from uuid import UUID
 
@@ -23,6 +22,7 @@ from broker.limits import (
     STARTING_HEARTBEAT_MS,
     SUPPORTED_FEATURES,
 )
+from quorum.cluster_id import ClusterIdentity
 from quorum.protocol import codec
 from quorum.protocol.apis import ApiKey
 from quorum.protocol.errors import ErrorCode
@@ -37,7 +37,6 @@ from statemachine.reassignment.copies import CopyReport
 logger = logging.getLogger(__name__)
 
 _PLAINTEXT: Final = 0
-_ENDPOINT_CONTROLLERS: Final = 2
 REJECTIONS: Final[Mapping[int, str]] = {
     ErrorCode.INCONSISTENT_CLUSTER_ID: "the controllers belong to another cluster",
     ErrorCode.INVALID_REGISTRATION: (
@@ -53,14 +52,6 @@ _UNKNOWN: Final = (ErrorCode.STALE_BROKER_EPOCH, ErrorCode.BROKER_ID_NOT_REGISTE
 
 class RegistrationRejected(Exception):
     """The controller refuses this broker for good; the message says why."""
-
-
-@dataclass(slots=True)
-class Identity:
-    """The identity of the broker, as far as it is known yet."""
-
-    cluster_id: str | None
-    directory_id: UUID
 
 
 class LifecycleState:
@@ -133,7 +124,8 @@ class BrokerLifecycleManager:
         controllers: NodeToControllerChannelManager,
         *,
         incarnation_id: UUID,
-        identity: Identity,
+        cluster: ClusterIdentity,
+        directory_id: UUID,
         listener: Callable[[], tuple[str, int]],
         metadata_offset: Callable[[], int],
         on_epoch: Callable[[int], None],
@@ -149,7 +141,8 @@ class BrokerLifecycleManager:
         self._config = config
         self._controllers = controllers
         self._incarnation_id = incarnation_id
-        self._identity = identity
+        self._cluster = cluster
+        self._directory_id = directory_id
         self._listener = listener
         self._metadata_offset = metadata_offset
         self._on_epoch = on_epoch
@@ -225,28 +218,14 @@ class BrokerLifecycleManager:
             answer.error_code.value, should_shut_down=bool(answer.should_shut_down)
         )
 
-    async def _learn_cluster(self) -> None:
-        """Take the cluster id from the controllers: the folder has none yet."""
-        answer = await self._controllers.ask(
-            ApiKey.DESCRIBE_CLUSTER,
-            include_cluster_authorized_operations=False,
-            endpoint_type=_ENDPOINT_CONTROLLERS,
-        )
-        if answer.error_code != 0 or not answer.cluster_id:
-            raise NoActiveController(
-                f"DescribeCluster returned no cluster id: {answer.error_code.name}"
-            )
-        self._identity.cluster_id = str(answer.cluster_id)
-        logger.info("Joining cluster %s", answer.cluster_id)
-
     async def _register(self) -> None:
-        if self._identity.cluster_id is None:
-            await self._learn_cluster()
+        if self._cluster.id is None:
+            raise NoActiveController("no node has named the cluster id yet")
         host, port = self._listener()
         answer = await self._controllers.ask(
             ApiKey.BROKER_REGISTRATION,
             broker_id=self._config.node_id,
-            cluster_id=self._identity.cluster_id,
+            cluster_id=self._cluster.id,
             incarnation_id=self._incarnation_id,
             listeners=[
                 {
@@ -266,7 +245,7 @@ class BrokerLifecycleManager:
             ],
             rack=self._config.rack,
             is_migrating_zk_broker=False,
-            log_dirs=[self._identity.directory_id],
+            log_dirs=[self._directory_id],
             previous_broker_epoch=self._state.previous_epoch,
         )
         code = answer.error_code.value

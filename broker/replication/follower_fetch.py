@@ -12,7 +12,7 @@ adds a follower without it to the ISR, so no older version is used.
 import logging
 from collections.abc import Iterable, Mapping
 from struct import Struct
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 from uuid import UUID
 
 from broker.limits import (
@@ -22,7 +22,7 @@ from broker.limits import (
     REPLICA_FETCH_PARTITIONS_MAX,
     REPLICA_FETCH_WAIT_MS_MAX,
 )
-from broker.partition.partition import Partition
+from broker.partition.partition import Partition, PartitionHost
 from broker.replication.copy_reports import CopyReports
 from broker.replication.replication_quota import TokenBucket
 from quorum.core.raft_log import truncation_point
@@ -74,19 +74,6 @@ def position_of(partition: Partition, leader: BrokerId) -> FetchPosition | None:
     return FetchPosition(partition.log_end, last_epoch, following.leader_epoch)
 
 
-class FetchingBroker(Protocol):
-    """The fetching broker."""
-
-    broker_id: BrokerId
-
-    @property
-    def broker_epoch(self) -> int | None:
-        """The broker epoch of the current registration; None before the first one."""
-        ...
-
-    def now_ms(self) -> int: ...
-
-
 class FetchPlan(NamedTuple):
     """The positions to fetch now, and the ms to wait for an event; None waits forever."""
 
@@ -110,7 +97,7 @@ class LeaderFetchState:
     def __init__(
         self,
         leader: BrokerId,
-        follower: FetchingBroker,
+        follower: PartitionHost,
         throttle: TokenBucket,
         reports: CopyReports | None = None,
     ) -> None:

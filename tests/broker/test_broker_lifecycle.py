@@ -11,8 +11,9 @@ from uuid import UUID
 import pytest
 
 from broker.config import BrokerConfig
-from broker.lifecycle import BrokerLifecycleManager, Identity, RegistrationRejected
+from broker.lifecycle import BrokerLifecycleManager, RegistrationRejected
 from quorum.clocks import monotonic_ms
+from quorum.cluster_id import ClusterIdentity
 from quorum.protocol import codec
 from quorum.protocol.api_versions import write_offer
 from quorum.protocol.apis import SPOKEN, ApiKey
@@ -42,7 +43,6 @@ APIS = {
     int(key): SPOKEN[key]
     for key in (
         ApiKey.API_VERSIONS,
-        ApiKey.DESCRIBE_CLUSTER,
         ApiKey.BROKER_REGISTRATION,
         ApiKey.BROKER_HEARTBEAT,
     )
@@ -77,8 +77,6 @@ class Registrar:
             self.not_controller -= 1
             return self._respond(request, 41)
         match request.api_key:
-            case ApiKey.DESCRIBE_CLUSTER:
-                self._respond(request, 0, cluster_id=CLUSTER, controller_id=1, brokers=())
             case ApiKey.BROKER_REGISTRATION:
                 answer = self.register(message)
                 self._respond(request, answer.error.code, broker_epoch=answer.broker_epoch)
@@ -151,7 +149,9 @@ class Life:
             sweeper=self.sweeper,
             rng=RNG,
         )
-        self.identity = Identity(cluster_id, UUID(int=1 << 100))
+        self.cluster = ClusterIdentity(
+            cluster_id, keep=lambda _, done: done(), make=lambda: "none is made"
+        )
         self.epochs: list[int] = []
         self.readied = 0
         self.is_settled = True
@@ -160,7 +160,8 @@ class Life:
             BrokerConfig(node_id=NODE, log_dir=tmp_path, voters={1: ("127.0.0.1", 1)}, rack="r"),
             self.controllers,
             incarnation_id=UUID(int=RNG.getrandbits(128), version=4),
-            identity=self.identity,
+            cluster=self.cluster,
+            directory_id=UUID(int=1 << 100),
             listener=lambda: ("here", 9_092),
             metadata_offset=lambda: self.offset(),
             on_epoch=self.epochs.append,
@@ -253,12 +254,14 @@ async def test_the_levels_of_the_metadata_that_are_understood_are_registered(
         assert (level.min_supported_version, level.max_supported_version) == (1, 29)
 
 
-async def test_a_folder_of_no_cluster_takes_the_one_of_the_controllers(tmp_path: Path) -> None:
+async def test_a_folder_of_no_cluster_waits_until_its_cluster_is_known(tmp_path: Path) -> None:
     async with living(tmp_path, cluster_id=None) as (registrar, life, begin):
         begin()
+        await asyncio.sleep(0.05)
+        assert not registrar.seen
+        life.cluster.learn(CLUSTER)
         await life.cycle.unfenced.wait()
-        assert life.identity.cluster_id == CLUSTER
-        assert registrar.seen[0].endpoint_type == 2
+        assert registrar.seen[0].cluster_id == CLUSTER
 
 
 async def test_one_who_is_not_the_controller_is_asked_again_later(tmp_path: Path) -> None:
