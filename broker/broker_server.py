@@ -150,7 +150,6 @@ class BrokerServer:
             group.create_task(opened.quorum.run(), name="quorum")
             lifecycle = group.create_task(self.lifecycle.run(), name="lifecycle")
             work = [
-                group.create_task(self._metadata.run(), name="metadata"),
                 group.create_task(manager.run(), name="partitions"),
                 group.create_task(proposer.run(), name="isr"),
                 group.create_task(self.directories.run(), name="directories"),
@@ -168,6 +167,8 @@ class BrokerServer:
             await self.lifecycle.controlled_shutdown()
             fetch.dismiss()
             await self._server.close(within_ms=LISTENER_CLOSE_MS)
+            # From here on no change may open a partition or start a fetcher.
+            self._metadata.on_change = None
             await forwarder.close()
             await fetchers.close()
             await _cancel(work)

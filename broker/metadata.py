@@ -1,11 +1,9 @@
 """Follow the metadata log: replay committed records into the broker's image and report changes.
 
-Whenever the high watermark rises, committed records are read from the local copy of the log and
-replayed in slices, so that a long log does not block the event loop. Uncommitted records never
-get here.
+Committed records are read from the local copy of the log and replayed in slices, between which the
+quorum has its turns. Uncommitted records never get here.
 """
 
-import asyncio
 from collections.abc import Callable, Iterable
 
 from quorum.core.vocabulary import Epoch, Offset
@@ -24,16 +22,13 @@ class MetadataFollower:
         self.image = image
         image.watch()
         self.on_change: Callable[[MetadataDelta], None] | None = None
-        """Called with the delta of each slice; set it before `run`."""
+        """Called with the delta of each slice; without it nobody is told."""
         self._log: CommittedLog | None = None
         self._loader = MetadataLoader(image, replay=replay_values, load_snapshot=begin_loading)
-        self._advanced = asyncio.Event()
 
     def read_from(self, log: CommittedLog) -> None:
-        """Set the source of committed records; once, before `run`."""
+        """Set the source of committed records; once, before the quorum runs."""
         self._log = log
-
-    # --- `StateMachine` of the quorum ---------------------------------------------------------
 
     def snapshot(self) -> StateSnapshot | None:
         # The image may lag behind the high watermark; it always ends at the end of a batch.
@@ -44,18 +39,26 @@ class MetadataFollower:
 
     def load_snapshot(self, records: Iterable[bytes], end: Offset, epoch: Epoch) -> None:
         self._loader.load(records, end)
-        self._advanced.set()
 
     def on_commit(self, high_watermark: Offset) -> None:
+        was_behind = self.is_behind
         self._loader.raise_to(high_watermark)
-        self._advanced.set()
+        if not was_behind:
+            self.catch_up()
 
     @property
     def is_behind(self) -> bool:
-        return False  # `run` catches up, not the quorum.
+        return self._loader.is_behind
 
     def catch_up(self) -> None:
-        raise AssertionError("`run` catches up")
+        """Replay for a few milliseconds and report the changes."""
+        assert self._log is not None
+        end = self.image.end_offset
+        self._loader.go_on(self._log)
+        if self.image.end_offset > end:
+            changes = self.image.drain()
+            if self.on_change is not None:
+                self.on_change(changes)
 
     def on_lead(self, epoch: Epoch, start: Offset) -> None:
         raise AssertionError(f"an observer leads epoch {epoch}")
@@ -68,28 +71,3 @@ class MetadataFollower:
 
     def on_truncate(self, end: Offset) -> None:
         assert end >= self.image.end_offset, "a committed record was truncated"
-
-    # --- replay in slices ---------------------------------------------------------------------
-
-    @property
-    def has_more(self) -> bool:
-        """Return whether committed records wait to be replayed."""
-        return self._loader.is_behind
-
-    def go_on(self) -> None:
-        """Replay for a few milliseconds and report the changes."""
-        assert self._log is not None
-        assert self.on_change is not None
-        end = self.image.end_offset
-        self._loader.go_on(self._log)
-        if self.image.end_offset > end:
-            self.on_change(self.image.drain())
-
-    async def run(self) -> None:
-        """Replay committed records until cancelled."""
-        while True:
-            await self._advanced.wait()
-            self._advanced.clear()
-            while self.has_more:
-                self.go_on()
-                await asyncio.sleep(0)

@@ -4,7 +4,7 @@ It follows the metadata, registers with the controller, holds partitions on its 
 fetches from leaders and proposes ISRs: `broker.broker_server` in virtual time, with its parts.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
 
@@ -27,7 +27,6 @@ from chaos.cluster.environment import ClusterEnvironment
 from chaos.invariants.durable_state import Incarnation
 from chaos.simulation.machine import Machine
 from chaos.simulation.runtime import CoarseRandom
-from quorum.core.vocabulary import Epoch, Offset
 from quorum.persistent_state import PersistentState
 from quorum.transport.controller_channel import (
     CONTROLLER_BACKOFF_MS,
@@ -55,7 +54,6 @@ class BrokerProcess(BrokerNode):
         self._image = Image()
         self.metadata = self.above = MetadataFollower(self._image)
         self.metadata.on_change = self._changed
-        self._replays = False
         self.is_open = False
         """True once it is unfenced and answers requests; its metadata may be old until then."""
         self._held: list[Callable[[], None]] = []
@@ -78,7 +76,6 @@ class BrokerProcess(BrokerNode):
         self._proposes = False
         self._backoff_ms = CONTROLLER_BACKOFF_MS
         self.lifecycle.begin()
-        self._replay_soon()
         self.later(SWEEP_MS, partial(self.again, self._sweep))
 
     @property
@@ -116,25 +113,6 @@ class BrokerProcess(BrokerNode):
             self.world.previous_epochs[self.id] = self.broker_epoch
 
     # --- the metadata ------------------------------------------------------------------------
-
-    def load_snapshot(self, records: Iterable[bytes], end: Offset, epoch: Epoch) -> None:
-        super().load_snapshot(records, end, epoch)
-        if self._runs:
-            self._replay_soon()
-
-    def on_commit(self, high_watermark: Offset) -> None:
-        super().on_commit(high_watermark)
-        self._replay_soon()
-
-    def _replay_soon(self) -> None:
-        if not self._replays:
-            self._replays = True
-            self.later(self.world.gathering_ms(), self._replay)
-
-    def _replay(self) -> None:
-        self._replays = False
-        while self.metadata.has_more:
-            self.metadata.go_on()
 
     def _changed(self, touched: MetadataDelta) -> None:
         self.replicas.apply(touched)
