@@ -21,7 +21,7 @@ from admin.settings import (
     find,
     suggestion,
 )
-from broker.config import BrokerConfig, InvalidConfig, TopicDefaults
+from broker.config import BrokerConfig, InvalidConfig
 from quorum.core.limits import FETCH_WAIT_MS_MAX, Timeouts
 from quorum.core.vocabulary import ReplicaId
 from quorum.persistent_state import QuorumConfig
@@ -364,12 +364,8 @@ def _broker(values: Mapping[str, Any], given: Mapping[str, Given]) -> BrokerConf
         replica_lag_time_max_ms=values["replica.lag.time.max.ms"],
         replica_fetch_max_bytes=values["replica.fetch.max.bytes"],
         log_segment_bytes=values["log.segment.bytes"],
-        topic_defaults=TopicDefaults(
-            min_insync_replicas=values["min.insync.replicas"],
-            max_message_bytes=values["message.max.bytes"],
-            num_partitions=values["num.partitions"],
-            replication_factor=values["default.replication.factor"],
-        ),
+        message_bytes_max=values["message.max.bytes"],
+        min_insync_replicas=values["min.insync.replicas"],
         connections_max=values["connections.max"],
         timeouts=_timeouts(values),
         snapshots=_snapshots(values),

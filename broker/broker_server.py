@@ -81,7 +81,7 @@ class BrokerServer:
             log_dir=config.log_dir,
             segment_bytes_max=config.log_segment_bytes,
             replica_lag_time_max_ms=config.replica_lag_time_max_ms,
-            message_bytes_max=config.topic_defaults.max_message_bytes,
+            message_bytes_max=config.message_bytes_max,
             image=self.image,
             disk=self._disk,
             clock=monotonic_ms,

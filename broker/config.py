@@ -27,16 +27,6 @@ class InvalidConfig(ValueError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TopicDefaults:
-    """The defaults of a topic, with Kafka's names and values."""
-
-    min_insync_replicas: int = 1
-    max_message_bytes: int = MESSAGE_BYTES_MAX
-    num_partitions: int = 1
-    replication_factor: int = 1
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerConfig:
     """The settings of one broker, with Kafka's defaults where Kafka has the setting."""
 
@@ -64,7 +54,10 @@ class BrokerConfig:
     replica_fetch_max_bytes: int = REPLICA_FETCH_BYTES_MAX
     """The bytes of records requested of one partition in one fetch."""
     log_segment_bytes: int = LOG_SEGMENT_BYTES
-    topic_defaults: TopicDefaults = TopicDefaults()
+    message_bytes_max: int = MESSAGE_BYTES_MAX
+    """`message.max.bytes`, for topics without `max.message.bytes`."""
+    min_insync_replicas: int = 1
+    """Shown by DescribeConfigs; the metadata has the one in force."""
     connections_max: int = CONNECTIONS_MAX
     timeouts: Timeouts = field(default_factory=Timeouts)
     """The timeouts of the metadata quorum."""

@@ -179,15 +179,14 @@ def _settings(config: BrokerConfig) -> Mapping[str, str]:
         f"{each}" if address is None else f"{each}@{Address(*address)}"
         for each, address in sorted(config.voters.items())
     )
-    defaults = config.topic_defaults
     return {
         **config.settings,
         "node.id": str(config.node_id),
         "controller.quorum.voters": ",".join(voters),
         "log.dirs": str(config.log_dir),
         "log.segment.bytes": str(config.log_segment_bytes),
-        "message.max.bytes": str(defaults.max_message_bytes),
-        "min.insync.replicas": str(defaults.min_insync_replicas),
+        "message.max.bytes": str(config.message_bytes_max),
+        "min.insync.replicas": str(config.min_insync_replicas),
         "replica.lag.time.max.ms": str(config.replica_lag_time_max_ms),
         "replica.fetch.max.bytes": str(config.replica_fetch_max_bytes),
         "broker.session.timeout.ms": str(config.session_timeout_ms),

@@ -10,13 +10,13 @@ metadata has the broker registered under that epoch (KIP-903): a broker that ret
 disk is another incarnation, and what the previous one confirmed does not count.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from broker.limits import ALTER_PARTITION_RETRY_MS
 from broker.partition.assignment import Assignment, LiveEpochs
 from quorum.protocol.errors import ErrorCode
-from statemachine.vocabulary import NO_EPOCH, RECOVERING, BrokerId, Replicas
+from statemachine.vocabulary import NO_EPOCH, RECOVERED, RECOVERING, BrokerId, Replicas
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,15 +301,11 @@ class LeaderState:
         if answer.partition_epoch < before.partition_epoch:
             return
         self.pending = None
-        self.assignment = Assignment(
-            # A member that is not among our replicas was assigned since. The metadata will bring
-            # it; until then it does not count here.
-            replicas=before.replicas,
-            isr=tuple(each for each in answer.isr if each in before.replicas),
-            leader=before.leader,
-            leader_epoch=before.leader_epoch,
-            partition_epoch=answer.partition_epoch,
-            min_isr=before.min_isr,
+        # A member that is not among our replicas was assigned since. The metadata will bring it;
+        # until then it does not count here.
+        isr = tuple(each for each in answer.isr if each in before.replicas)
+        self.assignment = replace(
+            before, isr=isr, partition_epoch=answer.partition_epoch, recovery=RECOVERED
         )
 
     def on_refused(self, proposal: IsrProposal, error_code: int, now_ms: int) -> bool:

@@ -30,7 +30,6 @@ async def metadata(request: KafkaRequest, service: Service) -> Any:
     """
     asked = request.message.topics
     everything = asked is None or (request.version == 0 and not asked)
-
     by_id = request.version >= METADATA_BY_TOPIC_ID_SINCE
 
     def read(image: Image | None) -> Any:
