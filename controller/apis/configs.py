@@ -4,7 +4,6 @@ IncrementalAlterConfigs (44), AlterConfigs (33), DescribeConfigs (32), AlterClie
 DescribeClientQuotas (48, KIP-546), UpdateFeatures (57, KIP-584).
 """
 
-from collections.abc import Iterable
 from typing import Any
 
 from msgspec import convert
@@ -15,7 +14,6 @@ from statemachine.commands import (
     AlterClientQuotas,
     AlterConfigs,
     ClientQuotasAltered,
-    ConfigAltered,
     ConfigChange,
     ConfigOp,
     ConfigReplacement,
@@ -51,7 +49,7 @@ async def incremental_alter_configs(request: KafkaRequest, service: Service) -> 
         validate_only=request.message.validate_only,
     )
     answer = await _carry_out(request, service, command)
-    return _responses(request, answer.resources)
+    return request.respond(responses=map(outcome, answer.resources))
 
 
 async def alter_configs(request: KafkaRequest, service: Service) -> Any:
@@ -68,7 +66,7 @@ async def alter_configs(request: KafkaRequest, service: Service) -> Any:
         validate_only=request.message.validate_only,
     )
     answer = await _carry_out(request, service, command)
-    return _responses(request, answer.resources)
+    return request.respond(responses=map(outcome, answer.resources))
 
 
 async def _carry_out(
@@ -76,15 +74,6 @@ async def _carry_out(
 ) -> ConfigsAltered:
     shown = without_secrets(command)
     return await service.carry_out(command, ConfigsAltered, who=request.principal, shown=shown)
-
-
-def _responses(request: KafkaRequest, resources: Iterable[ConfigAltered]) -> Any:
-    return request.respond(
-        responses=[
-            outcome(each, resource_type=each.resource_type, resource_name=each.resource_name)
-            for each in resources
-        ]
-    )
 
 
 async def describe_configs(request: KafkaRequest, service: Service) -> Any:

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final, TypeVar
 
+from msgspec.structs import asdict
+
 from controller.service import AsOf
 from quorum.protocol import codec, envelope
 from quorum.protocol.apis import ApiKey
@@ -18,6 +20,7 @@ from quorum.protocol.refusals import build_refusal, error_fields
 from quorum.protocol.shape import Data
 from quorum.transport.inbound import InboundRequest
 from statemachine.commands import Result
+from statemachine.errors import Error
 
 ANONYMOUS: Final = "User:ANONYMOUS"
 
@@ -94,8 +97,10 @@ class Extended:
 
 
 def outcome(result: Result, **values: Any) -> dict[str, Any]:
-    """Return the error and the message of a result as fields of a response, with these values."""
-    return error_fields(result.error.code, result.message, **values)
+    """Return a result as fields of a response: its error and message, its own, and these."""
+    fields = asdict(result)
+    error: Error = fields.pop("error")
+    return error_fields(error.code, **(fields | values))
 
 
 def refuse(request: KafkaRequest, error: int, message: str, **values: Any) -> Any:

@@ -31,15 +31,7 @@ async def create_topics(request: KafkaRequest, service: Service) -> Any:
     answer = await service.carry_out(command, TopicsCreated, who=request.principal)
     return request.respond(
         topics=[
-            outcome(
-                each,
-                name=each.name,
-                topic_id=each.topic_id,
-                num_partitions=each.partition_count,
-                replication_factor=each.replication_factor,
-                configs=(),
-            )
-            for each in answer.topics
+            outcome(each, num_partitions=each.partition_count, configs=()) for each in answer.topics
         ]
     )
 
@@ -47,9 +39,7 @@ async def create_topics(request: KafkaRequest, service: Service) -> Any:
 async def delete_topics(request: KafkaRequest, service: Service) -> Any:
     command = DeleteTopics(topics=_to_delete(request.message))
     answer = await service.carry_out(command, TopicsDeleted, who=request.principal)
-    return request.respond(
-        responses=[outcome(each, name=each.name, topic_id=each.topic_id) for each in answer.topics]
-    )
+    return request.respond(responses=map(outcome, answer.topics))
 
 
 async def create_partitions(request: KafkaRequest, service: Service) -> Any:
@@ -58,7 +48,7 @@ async def create_partitions(request: KafkaRequest, service: Service) -> Any:
         validate_only=request.message.validate_only,
     )
     answer = await service.carry_out(command, PartitionsCreated, who=request.principal)
-    return request.respond(results=[outcome(each, name=each.name) for each in answer.topics])
+    return request.respond(results=map(outcome, answer.topics))
 
 
 def _more_partitions(topic: Any) -> MorePartitions:
