@@ -31,16 +31,6 @@ from quorum.transport.sweeper import Sweeper
 from statemachine.vocabulary import BrokerId
 
 
-class _InFlight:
-    """A fetch in flight."""
-
-    __slots__ = ("outcome", "positions")
-
-    def __init__(self, positions: dict[Partition, FetchPosition]) -> None:
-        self.positions = positions
-        self.outcome: Outcome | None = None
-
-
 class ReplicaFetcher:
     """The fetch loop for one leader."""
 
@@ -58,7 +48,9 @@ class ReplicaFetcher:
         self._disk = disk
         self._state = LeaderFetchState(leader, manager, manager.throttles.follower, manager.copies)
         self._partition_bytes_max = partition_bytes_max
-        self._pending: deque[_InFlight] = deque()
+        self._under_way = 0
+        """Fetches whose outcome has not been handled."""
+        self._outcomes: deque[tuple[dict[Partition, FetchPosition], Outcome]] = deque()
         self._wake_up = asyncio.Event()
 
     def add(self, partition: Partition) -> None:
@@ -73,12 +65,13 @@ class ReplicaFetcher:
     async def run(self) -> None:
         """Fetch until cancelled."""
         while True:
-            while self._pending and self._pending[0].outcome is not None:
-                await self._handle(self._pending.popleft())
+            while self._outcomes:
+                await self._handle(*self._outcomes.popleft())
+                self._under_way -= 1
             # Cleared after the outcomes were handled and before the next request is sent: an event
             # in the same turn as the end of the wait is found by the next round.
             self._wake_up.clear()
-            due = self._state.plan(len(self._pending))
+            due = self._state.plan(self._under_way)
             if due.positions:
                 self._send(due.positions)
             wait_ms = due.wait_ms
@@ -87,11 +80,10 @@ class ReplicaFetcher:
                     await self._wake_up.wait()
 
     def _send(self, positions: dict[Partition, FetchPosition]) -> None:
-        fetch = _InFlight(positions)
-        self._pending.append(fetch)
+        self._under_way += 1
 
         def done(outcome: Outcome) -> None:
-            fetch.outcome = outcome
+            self._outcomes.append((positions, outcome))
             self._wake_up.set()
 
         self._channel.request(
@@ -111,30 +103,27 @@ class ReplicaFetcher:
             self._partition_bytes_max,
         )
 
-    async def _handle(self, fetch: _InFlight) -> None:
-        outcome = fetch.outcome
-        assert outcome is not None
+    async def _handle(self, positions: dict[Partition, FetchPosition], outcome: Outcome) -> None:
         problem: object = outcome
         if isinstance(outcome, Reply):
             try:
                 answer = outcome.decode()
+                problem = answer.error_code.name if answer.error_code != 0 else None
             except Malformed as malformed:
                 problem = malformed
-            else:
-                problem = answer.error_code.name if answer.error_code != 0 else None
         if problem is not None:
-            self._state.on_failure(fetch.positions, problem)
+            self._state.on_failure(positions, problem)
             return
         self._state.on_response()
-        await self._apply(fetch, answer)
+        await self._apply(positions, answer)
 
-    async def _apply(self, fetch: _InFlight, answer: Any) -> None:
+    async def _apply(self, positions: dict[Partition, FetchPosition], answer: Any) -> None:
         """Apply the response to each partition."""
         for topic in answer.responses:
             for each in topic.partitions:
                 key = PartitionKey(topic.topic_id, each.partition_index)
                 partition = self._manager.partitions.get(key)
-                position = None if partition is None else fetch.positions.get(partition)
+                position = None if partition is None else positions.get(partition)
                 if partition is None or position is None:
                     continue
                 if not self._state.is_awaited(partition, position):
