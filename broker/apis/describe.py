@@ -19,7 +19,7 @@ from quorum.transport.inbound import InboundRequest
 from statemachine.configs.config_responses import configs_response, quotas_response
 from statemachine.configs.describe_configs import BrokerFile
 from statemachine.errors import Error
-from statemachine.topics.topic_responses import (
+from statemachine.topics.metadata_responses import (
     live_brokers,
     live_ids,
     metadata_topics,
@@ -52,7 +52,7 @@ class DescribeApi:
         by_id = request.api_version >= METADATA_BY_TOPIC_ID_SINCE
         return {
             "error_code": ErrorCode.NONE,
-            "brokers": self._brokers(),
+            "brokers": live_brokers(self._image),
             "cluster_id": self._cluster_id,
             "controller_id": self._controller(),
             "topics": metadata_topics(
@@ -75,7 +75,7 @@ class DescribeApi:
             "endpoint_type": _ENDPOINT_BROKERS,
             "cluster_id": self._cluster_id or "",
             "controller_id": self._controller(),
-            "brokers": self._brokers(),
+            "brokers": live_brokers(self._image),
         }
 
     def topic_partitions(self, _: InboundRequest, message: Any) -> Mapping[str, Any]:
@@ -152,20 +152,6 @@ class DescribeApi:
         ]
         directory = {"error_code": ErrorCode.NONE, "log_dir": self._log_dir, "topics": topics}
         return {"error_code": ErrorCode.NONE, "results": [directory]}
-
-    def _brokers(self) -> list[Mapping[str, Any]]:
-        """The live brokers, with the id under its names in both responses."""
-        return [
-            {
-                "node_id": broker.broker_id,
-                "broker_id": broker.broker_id,
-                "host": where.host,
-                "port": where.port,
-                "rack": broker.rack,
-                "is_fenced": broker.fenced,
-            }
-            for broker, where in live_brokers(self._image)
-        ]
 
     def _controller(self) -> BrokerId:
         """This broker, or another unfenced one while it is fenced: both forward."""

@@ -16,7 +16,7 @@ from quorum.ports import Clock
 from quorum.protocol import codec
 from quorum.protocol.errors import ErrorCode
 from quorum.transport.inbound import InboundRequest
-from statemachine.topics.topic_responses import live_brokers
+from statemachine.topics.metadata_responses import live_brokers
 from statemachine.vocabulary import NO_LEADER
 
 ACKS_NONE: Final = 0
@@ -156,7 +156,9 @@ class _Response:
         is_misdirected = any(
             each.code == ErrorCode.NOT_LEADER_OR_FOLLOWER for each in self._outcomes
         )
-        return {"responses": topics, "node_endpoints": self._endpoints() if is_misdirected else ()}
+        # The addresses of the live brokers (KIP-951).
+        endpoints = live_brokers(self._manager.image) if is_misdirected else ()
+        return {"responses": topics, "node_endpoints": endpoints}
 
     def _partition(self, topic: str, index: int, outcome: Outcome) -> Mapping[str, Any]:
         time_ms = outcome.append_time_ms
@@ -182,18 +184,6 @@ class _Response:
         if partition is None:
             return {"leader_id": NO_LEADER, "leader_epoch": -1}
         return {"leader_id": partition.leader, "leader_epoch": partition.leader_epoch}
-
-    def _endpoints(self) -> list[Mapping[str, Any]]:
-        """The addresses of the live brokers (KIP-951)."""
-        return [
-            {
-                "node_id": broker.broker_id,
-                "host": where.host,
-                "port": where.port,
-                "rack": broker.rack,
-            }
-            for broker, where in live_brokers(self._manager.image)
-        ]
 
 
 def _failed(code: ErrorCode) -> Outcome:

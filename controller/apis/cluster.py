@@ -17,7 +17,7 @@ from quorum.protocol.refusals import error_fields
 from quorum.transport.address import Address
 from statemachine.commands import Done, UnregisterBroker
 from statemachine.image.image import Image
-from statemachine.topics.topic_responses import live_brokers, metadata_topics
+from statemachine.topics.metadata_responses import live_brokers, metadata_topics
 
 BROKERS: Final = 1
 CONTROLLERS: Final = 2
@@ -35,7 +35,7 @@ async def metadata(request: KafkaRequest, service: Service) -> Any:
     def read(image: Image | None) -> Any:
         known = image or Image()
         return request.respond(
-            brokers=(*_controllers(known, service), *_brokers(known)),
+            brokers=(*_controllers(known, service), *live_brokers(known)),
             cluster_id=service.cluster_id,
             controller_id=_leader(service),
             topics=metadata_topics(image, None if everything else asked, by_id=by_id),
@@ -102,13 +102,3 @@ def _leader(service: Service) -> int:
 def _controllers(image: Image, service: Service) -> Iterable[Mapping[str, Any]]:
     for each, address in sorted(controller_addresses(image, service.voter_addresses).items()):
         yield {"node_id": each, "host": address.host, "port": address.port, "rack": None}
-
-
-def _brokers(image: Image) -> Iterable[Mapping[str, Any]]:
-    for broker, address in live_brokers(image):
-        yield {
-            "node_id": broker.broker_id,
-            "host": address.host,
-            "port": address.port,
-            "rack": broker.rack,
-        }

@@ -1,33 +1,39 @@
-"""The fields of the responses that describe topics: Metadata (3), DescribeTopicPartitions (75).
+"""The fields of the responses that describe brokers and topics.
 
-A response has the fields that its version knows; the others are left out when it is encoded.
+These are Metadata (3), DescribeCluster (60) and DescribeTopicPartitions (75). A response has the
+fields that its version knows; the others are left out when it is encoded.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 from uuid import UUID
 
-from statemachine.brokers.registration import BrokerRegistration
 from statemachine.errors import Error
 from statemachine.image.image import Image
 from statemachine.image.partition_table import Topic
 from statemachine.partitions.registration import PartitionRegistration
-from statemachine.records.kafka_records import Endpoint
 from statemachine.vocabulary import NO_LEADER, BrokerId
 
 
-def live_brokers(image: Image) -> list[tuple[BrokerRegistration, Endpoint]]:
-    """Return the unfenced brokers with their addresses, sorted by id."""
+def live_brokers(image: Image) -> list[Mapping[str, Any]]:
+    """Return the fields of the unfenced brokers, sorted by id, which each has under two names."""
     return [
-        (broker, broker.endpoints[0])
-        for _, broker in sorted(image.brokers.items())
+        {
+            "node_id": broker_id,
+            "broker_id": broker_id,
+            "host": broker.endpoints[0].host,
+            "port": broker.endpoints[0].port,
+            "rack": broker.rack,
+            "is_fenced": False,
+        }
+        for broker_id, broker in sorted(image.brokers.items())
         if not broker.fenced and broker.endpoints
     ]
 
 
 def live_ids(image: Image) -> set[BrokerId]:
-    """Return the ids of the live brokers."""
-    return {broker.broker_id for broker, _ in live_brokers(image)}
+    """Return the ids of the unfenced brokers."""
+    return {each["broker_id"] for each in live_brokers(image)}
 
 
 def metadata_topics(
