@@ -1,6 +1,7 @@
 """Registration, heartbeats and controlled shutdown, against a controller that decides for real."""
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from datetime import timedelta
@@ -254,10 +255,13 @@ async def test_the_levels_of_the_metadata_that_are_understood_are_registered(
         assert (level.min_supported_version, level.max_supported_version) == (1, 29)
 
 
-async def test_a_folder_of_no_cluster_waits_until_its_cluster_is_known(tmp_path: Path) -> None:
+async def test_a_folder_of_no_cluster_waits_until_its_cluster_is_known(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "broker.lifecycle")
     async with living(tmp_path, cluster_id=None) as (registrar, life, begin):
         begin()
-        await asyncio.sleep(0.05)
+        await until(lambda: "no node has named the cluster id yet" in caplog.text)
         assert not registrar.seen
         life.cluster.learn(CLUSTER)
         await life.cycle.unfenced.wait()
