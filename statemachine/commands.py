@@ -30,7 +30,19 @@ from statemachine.vocabulary import (
 )
 
 
-class Result(Struct, frozen=True, kw_only=True, gc=False):
+class Command(Struct, frozen=True, gc=False):
+    """A command; `decide.RULES` has the rule of each."""
+
+
+class KeyedCommand(Command, frozen=True, gc=False):
+    """A command that may come with an idempotency key."""
+
+
+class Answer(Struct, frozen=True, gc=False):
+    """The answer to a command."""
+
+
+class Result(Answer, frozen=True, kw_only=True, gc=False):
     """The result of a command or of a part of it; a refused one has an error."""
 
     error: Error = Error.NONE
@@ -66,7 +78,7 @@ class IsrProposal(Struct, frozen=True, kw_only=True, gc=False):
     recovery: int = RECOVERED
 
 
-class AlterPartition(Struct, frozen=True, kw_only=True, gc=False):
+class AlterPartition(Command, frozen=True, kw_only=True, gc=False):
     """Change the ISR of partitions that the sender leads (api 56)."""
 
     broker_id: BrokerId
@@ -82,7 +94,7 @@ class Reassignment(Struct, frozen=True, kw_only=True, gc=False):
     replicas: Replicas | None
 
 
-class AlterReassignments(MoveOptions, frozen=True, kw_only=True, gc=False):
+class AlterReassignments(MoveOptions, KeyedCommand, frozen=True, kw_only=True, gc=False):
     """Begin, change or cancel reassignments (api 45, KIP-455)."""
 
     reassignments: tuple[Reassignment, ...]
@@ -101,7 +113,7 @@ class ElectionType(Enum):
     UNCLEAN = 1
 
 
-class ElectLeaders(Struct, frozen=True, kw_only=True, gc=False):
+class ElectLeaders(Command, frozen=True, kw_only=True, gc=False):
     """Elect leaders for these partitions, or with None wherever one is needed (api 43)."""
 
     election: ElectionType
@@ -136,7 +148,7 @@ class ReassignmentAltered(Result, frozen=True, kw_only=True, gc=False, array_lik
     """In a dry run, the replicas after each step of the first partitions."""
 
 
-class ReassignmentsAltered(Struct, frozen=True, kw_only=True, gc=False):
+class ReassignmentsAltered(Answer, frozen=True, kw_only=True, gc=False):
     """One result for each part of the request, in its order."""
 
     partitions: tuple[ReassignmentAltered, ...]
@@ -153,13 +165,13 @@ class LeaderElected(Result, frozen=True, kw_only=True, gc=False):
     partition: int
 
 
-class LeadersElected(Struct, frozen=True, kw_only=True, gc=False):
+class LeadersElected(Answer, frozen=True, kw_only=True, gc=False):
     """One result for each partition named, in order; or for each that needed a leader."""
 
     partitions: tuple[LeaderElected, ...]
 
 
-class BeginMove(MoveOptions, frozen=True, kw_only=True, gc=False):
+class BeginMove(MoveOptions, KeyedCommand, frozen=True, kw_only=True, gc=False):
     """Begin a move to these replicas. A partition that is refused does not stop the others."""
 
     reassignments: tuple[Reassignment, ...]
@@ -193,7 +205,7 @@ class MoveAltered(Result, frozen=True, kw_only=True, gc=False):
     move_id: MoveId
 
 
-class CancelMoves(Struct, frozen=True, kw_only=True, gc=False):
+class CancelMoves(KeyedCommand, frozen=True, kw_only=True, gc=False):
     """Revert the steps under way of everything named here, and drop the steps after them."""
 
     partitions: tuple[tuple[str, int], ...] = ()
@@ -205,7 +217,7 @@ class CancelMoves(Struct, frozen=True, kw_only=True, gc=False):
     """Answer with the replicas of each partition afterwards, and change nothing."""
 
 
-class MovesCancelled(Struct, frozen=True, kw_only=True, gc=False):
+class MovesCancelled(Answer, frozen=True, kw_only=True, gc=False):
     """The replicas of each partition after the cancel, by topic and number; -1 is a whole topic."""
 
     partitions: tuple[ReassignmentAltered, ...] = ()
@@ -218,7 +230,7 @@ class MovesCancelled(Struct, frozen=True, kw_only=True, gc=False):
     """Whether this is the stored answer to an earlier request with the same key."""
 
 
-class RollBackMove(Struct, frozen=True, kw_only=True, gc=False):
+class RollBackMove(KeyedCommand, frozen=True, kw_only=True, gc=False):
     """Cancel the rest of a move, and begin one back to the replicas before it."""
 
     move_id: MoveId
@@ -227,7 +239,7 @@ class RollBackMove(Struct, frozen=True, kw_only=True, gc=False):
     """Answer with the replicas of each partition afterwards, and change nothing."""
 
 
-class PauseMoves(Struct, frozen=True, kw_only=True, gc=False):
+class PauseMoves(KeyedCommand, frozen=True, kw_only=True, gc=False):
     """Begin no further steps of these moves, or go on with them; None is all, later ones too."""
 
     moves: tuple[MoveId, ...] | None
@@ -235,13 +247,13 @@ class PauseMoves(Struct, frozen=True, kw_only=True, gc=False):
     paused: bool = True
 
 
-class AlterMove(OptionsChange, frozen=True, kw_only=True, gc=False):
+class AlterMove(OptionsChange, KeyedCommand, frozen=True, kw_only=True, gc=False):
     """Change options of a running move."""
 
     move_id: MoveId
 
 
-class MovesAltered(Struct, frozen=True, kw_only=True, gc=False):
+class MovesAltered(Answer, frozen=True, kw_only=True, gc=False):
     """One result for each move named, in order; none if the request was for all."""
 
     moves: tuple[MoveAltered, ...] = ()
@@ -249,34 +261,31 @@ class MovesAltered(Struct, frozen=True, kw_only=True, gc=False):
     """Whether this is the stored answer to an earlier request with the same key."""
 
 
-class AdvanceMoves(Struct, frozen=True, kw_only=True, gc=False):
+class AdvanceMoves(Command, frozen=True, kw_only=True, gc=False):
     """Continue what bounded decisions left: begin steps within the limits, complete and elect.
 
     The active controller issues it.
     """
 
 
-class MovesAdvanced(Struct, frozen=True, kw_only=True, gc=False):
+class MovesAdvanced(Answer, frozen=True, kw_only=True, gc=False):
     """The answer to AdvanceMoves."""
 
     is_left: bool
     """Whether another AdvanceMoves has something to do."""
 
 
-class ForgetMoves(Struct, frozen=True, kw_only=True, gc=False):
+class ForgetMoves(Command, frozen=True, kw_only=True, gc=False):
     """Forget old moves and keys, and unregister brokers that were to go once they are empty.
 
     The active controller issues it.
     """
 
 
-KeyedCommand: TypeAlias = (
-    AlterReassignments | BeginMove | RollBackMove | CancelMoves | PauseMoves | AlterMove
-)
 KeyedAnswer: TypeAlias = ReassignmentsAltered | MoveStarted | MovesCancelled | MovesAltered
 
 
-class IdempotentCommand(Struct, frozen=True, kw_only=True, gc=False):
+class IdempotentCommand(Command, frozen=True, kw_only=True, gc=False):
     """A request with an idempotency key: however often it is repeated, it is carried out once."""
 
     key: str
@@ -286,7 +295,7 @@ class IdempotentCommand(Struct, frozen=True, kw_only=True, gc=False):
     command: KeyedCommand
 
 
-class RegisterBroker(Struct, frozen=True, kw_only=True, gc=False):
+class RegisterBroker(Command, frozen=True, kw_only=True, gc=False):
     """Register an incarnation of a broker (api 62, KIP-631)."""
 
     broker_id: BrokerId
@@ -305,7 +314,7 @@ class RegisterBroker(Struct, frozen=True, kw_only=True, gc=False):
     """The level of kraft.version, which is in no metadata record."""
 
 
-class BrokerHeartbeat(Struct, frozen=True, kw_only=True, gc=False):
+class BrokerHeartbeat(Command, frozen=True, kw_only=True, gc=False):
     """A broker is alive, and asks for its next state (api 63, KIP-631)."""
 
     broker_id: BrokerId
@@ -320,13 +329,13 @@ class BrokerHeartbeat(Struct, frozen=True, kw_only=True, gc=False):
     """The lowest such offset among live brokers, from `Sessions`; None if none is live."""
 
 
-class FenceBrokers(Struct, frozen=True, kw_only=True, gc=False):
+class FenceBrokers(Command, frozen=True, kw_only=True, gc=False):
     """The sessions of these brokers have expired (`Sessions.expired`)."""
 
     broker_ids: tuple[BrokerId, ...]
 
 
-class UnregisterBroker(Struct, frozen=True, kw_only=True, gc=False):
+class UnregisterBroker(Command, frozen=True, kw_only=True, gc=False):
     """Unregister a broker that will not come back (api 64)."""
 
     broker_id: BrokerId
@@ -334,7 +343,7 @@ class UnregisterBroker(Struct, frozen=True, kw_only=True, gc=False):
     """Refuse a broker that is alive or has replicas, which Kafka's request does not."""
 
 
-class CordonBrokers(Struct, frozen=True, kw_only=True, gc=False):
+class CordonBrokers(Command, frozen=True, kw_only=True, gc=False):
     """Place no new replicas on these brokers, or end that. What they have stays."""
 
     broker_ids: tuple[BrokerId, ...]
@@ -359,7 +368,7 @@ class HeartbeatAnswered(Result, frozen=True, kw_only=True, gc=False):
     should_shut_down: bool = False
 
 
-class BrokersFenced(Struct, frozen=True, kw_only=True, gc=False):
+class BrokersFenced(Answer, frozen=True, kw_only=True, gc=False):
     """The brokers that the command has fenced."""
 
     broker_ids: tuple[BrokerId, ...]
@@ -371,13 +380,13 @@ class BrokerCordoned(Result, frozen=True, kw_only=True, gc=False):
     broker_id: BrokerId
 
 
-class BrokersCordoned(Struct, frozen=True, kw_only=True, gc=False):
+class BrokersCordoned(Answer, frozen=True, kw_only=True, gc=False):
     """One result for each broker named, in order."""
 
     brokers: tuple[BrokerCordoned, ...]
 
 
-class FoundCluster(Struct, frozen=True, kw_only=True, gc=False):
+class FoundCluster(Command, frozen=True, kw_only=True, gc=False):
     """Put the features of a new cluster in force."""
 
     metadata_version: int
@@ -387,7 +396,7 @@ class FoundCluster(Struct, frozen=True, kw_only=True, gc=False):
     """`min.insync.replicas` of the cluster, which the ELR needs in the log (KIP-966)."""
 
 
-class RegisterController(Struct, frozen=True, kw_only=True, gc=False):
+class RegisterController(Command, frozen=True, kw_only=True, gc=False):
     """Register the endpoints of a controller (api 70, KIP-919)."""
 
     controller_id: int
@@ -396,7 +405,7 @@ class RegisterController(Struct, frozen=True, kw_only=True, gc=False):
     features: tuple[kafka_records.FeatureRange, ...]
 
 
-class AllocateProducerIds(Struct, frozen=True, kw_only=True, gc=False):
+class AllocateProducerIds(Command, frozen=True, kw_only=True, gc=False):
     """Allocate a block of producer ids to a broker (api 67, KIP-730)."""
 
     broker_id: BrokerId
@@ -436,7 +445,7 @@ class ConfigChange(Struct, frozen=True, kw_only=True, gc=False):
     ops: tuple[ConfigOp, ...]
 
 
-class IncrementalAlterConfigs(Struct, frozen=True, kw_only=True, gc=False):
+class IncrementalAlterConfigs(Command, frozen=True, kw_only=True, gc=False):
     """Change configurations, or with `validate_only` only check the change (api 44)."""
 
     changes: tuple[ConfigChange, ...]
@@ -451,7 +460,7 @@ class ConfigReplacement(Struct, frozen=True, kw_only=True, gc=False):
     configs: tuple[tuple[str, str | None], ...]
 
 
-class AlterConfigs(Struct, frozen=True, kw_only=True, gc=False):
+class AlterConfigs(Command, frozen=True, kw_only=True, gc=False):
     """Replace all configurations of resources (api 33, which KIP-339 advises against)."""
 
     replacements: tuple[ConfigReplacement, ...]
@@ -465,7 +474,7 @@ class ConfigAltered(Result, frozen=True, kw_only=True, gc=False):
     resource_name: str
 
 
-class ConfigsAltered(Struct, frozen=True, kw_only=True, gc=False):
+class ConfigsAltered(Answer, frozen=True, kw_only=True, gc=False):
     """Each resource once, in the order of its first occurrence."""
 
     resources: tuple[ConfigAltered, ...]
@@ -479,7 +488,7 @@ class DirectoryAssignment(Struct, frozen=True, kw_only=True, gc=False):
     partition: int
 
 
-class AssignReplicasToDirs(Struct, frozen=True, kw_only=True, gc=False):
+class AssignReplicasToDirs(Command, frozen=True, kw_only=True, gc=False):
     """A broker has put replicas into log directories (api 73, KIP-858)."""
 
     broker_id: BrokerId
@@ -516,7 +525,7 @@ class FeatureUpdate(Struct, frozen=True, kw_only=True, gc=False):
     upgrade: UpgradeType = UpgradeType.UPGRADE
 
 
-class UpdateFeatures(Struct, frozen=True, kw_only=True, gc=False):
+class UpdateFeatures(Command, frozen=True, kw_only=True, gc=False):
     """Change the levels of features, all of them or none (api 57, KIP-584)."""
 
     updates: tuple[FeatureUpdate, ...]
@@ -546,7 +555,7 @@ class QuotaChange(Struct, frozen=True, kw_only=True, gc=False):
     ops: tuple[QuotaOp, ...]
 
 
-class AlterClientQuotas(Struct, frozen=True, kw_only=True, gc=False):
+class AlterClientQuotas(Command, frozen=True, kw_only=True, gc=False):
     """Change quotas, or with `validate_only` only check the change (api 49, KIP-546)."""
 
     changes: tuple[QuotaChange, ...]
@@ -559,7 +568,7 @@ class QuotaAltered(Result, frozen=True, kw_only=True, gc=False):
     entity: tuple[QuotaEntity, ...]
 
 
-class ClientQuotasAltered(Struct, frozen=True, kw_only=True, gc=False):
+class ClientQuotasAltered(Answer, frozen=True, kw_only=True, gc=False):
     """Each entity once, in the order of its first occurrence."""
 
     entities: tuple[QuotaAltered, ...]
@@ -578,7 +587,7 @@ class NewTopic(Struct, frozen=True, kw_only=True, gc=False):
     configs: tuple[tuple[str, str | None], ...] = ()
 
 
-class CreateTopics(Struct, frozen=True, kw_only=True, gc=False):
+class CreateTopics(Command, frozen=True, kw_only=True, gc=False):
     """Create topics, or with `validate_only` only check the request (api 19)."""
 
     topics: tuple[NewTopic, ...]
@@ -598,14 +607,14 @@ class MorePartitions(Struct, frozen=True, kw_only=True, gc=False):
     """The replicas of each new partition, the preferred leader first; None to have them placed."""
 
 
-class CreatePartitions(Struct, frozen=True, kw_only=True, gc=False):
+class CreatePartitions(Command, frozen=True, kw_only=True, gc=False):
     """Add partitions to topics, or with `validate_only` only check the request (api 37)."""
 
     topics: tuple[MorePartitions, ...]
     validate_only: bool = False
 
 
-class DeleteTopics(Struct, frozen=True, kw_only=True, gc=False):
+class DeleteTopics(Command, frozen=True, kw_only=True, gc=False):
     """Delete topics, each by name or by id (api 20)."""
 
     topics: tuple[str | UUID, ...]
@@ -620,7 +629,7 @@ class TopicCreated(Result, frozen=True, kw_only=True, gc=False):
     replication_factor: int = -1
 
 
-class TopicsCreated(Struct, frozen=True, kw_only=True, gc=False):
+class TopicsCreated(Answer, frozen=True, kw_only=True, gc=False):
     """One result for each part of the request, in its order."""
 
     topics: tuple[TopicCreated, ...]
@@ -632,7 +641,7 @@ class PartitionsAdded(Result, frozen=True, kw_only=True, gc=False):
     name: str
 
 
-class PartitionsCreated(Struct, frozen=True, kw_only=True, gc=False):
+class PartitionsCreated(Answer, frozen=True, kw_only=True, gc=False):
     """One result for each topic, in the order of the request."""
 
     topics: tuple[PartitionsAdded, ...]
@@ -645,55 +654,10 @@ class TopicDeleted(Result, frozen=True, kw_only=True, gc=False):
     topic_id: UUID | None
 
 
-class TopicsDeleted(Struct, frozen=True, kw_only=True, gc=False):
+class TopicsDeleted(Answer, frozen=True, kw_only=True, gc=False):
     """One result for each part of the request, in its order."""
 
     topics: tuple[TopicDeleted, ...]
-
-
-Command: TypeAlias = (
-    AlterPartition
-    | ElectLeaders
-    | KeyedCommand
-    | IdempotentCommand
-    | ForgetMoves
-    | AdvanceMoves
-    | BrokerHeartbeat
-    | RegisterBroker
-    | FenceBrokers
-    | UnregisterBroker
-    | CordonBrokers
-    | AssignReplicasToDirs
-    | CreateTopics
-    | CreatePartitions
-    | DeleteTopics
-    | FoundCluster
-    | RegisterController
-    | AllocateProducerIds
-    | UpdateFeatures
-    | IncrementalAlterConfigs
-    | AlterConfigs
-    | AlterClientQuotas
-)
-
-Answer: TypeAlias = (
-    PartitionsAltered
-    | KeyedAnswer
-    | MovesAdvanced
-    | LeadersElected
-    | BrokerRegistered
-    | HeartbeatAnswered
-    | BrokersFenced
-    | BrokersCordoned
-    | ReplicasAssigned
-    | TopicsCreated
-    | PartitionsCreated
-    | TopicsDeleted
-    | ProducerIdsAllocated
-    | ConfigsAltered
-    | ClientQuotasAltered
-    | Done
-)
 
 
 def is_dry_run(command: Command) -> bool:

@@ -37,8 +37,8 @@ def answered(answer: commands.Answer) -> list[str]:
         case commands.Done():
             return [verdict(answer.error, answer.message)]
         case _:
-            if getattr(answer, "error", Error.NONE) is not Error.NONE:
-                return [verdict(answer.error, answer.message)]  # type: ignore[union-attr]
+            if isinstance(answer, commands.Result) and answer.error is not Error.NONE:
+                return [verdict(answer.error, answer.message)]
             return [verdict(part.error, part.message) for part in getattr(answer, "partitions", ())]
 
 
