@@ -3,7 +3,10 @@
 An error is a value that is answered. It is never raised.
 """
 
+from collections.abc import Collection
 from enum import Enum
+from itertools import islice
+from typing import Final
 
 from msgspec import Struct
 
@@ -58,3 +61,15 @@ class Refusal(Struct, frozen=True, gc=False):
 
     error: Error
     message: str
+
+
+_LISTED_MAX: Final = 20
+"""Ids that a message names one by one: a request may name as many as a frame holds."""
+
+
+def listed(ids: Collection[int]) -> str:
+    """Return the ids as a message names them."""
+    words = [str(each) for each in islice(ids, _LISTED_MAX)]
+    if len(ids) > _LISTED_MAX:
+        words.append(f"and {len(ids) - _LISTED_MAX:,} more")
+    return ", ".join(words)

@@ -12,6 +12,7 @@ from typing import Final
 from msgspec import Struct
 
 from statemachine.configs.effective import configured_min_isr, min_isr
+from statemachine.errors import listed
 from statemachine.image.image import Image
 from statemachine.image.partition_table import Topic
 from statemachine.partitions.registration import PartitionRegistration
@@ -163,11 +164,11 @@ def _absent(image: Image, brokers: Replicas, otherwise: Reason) -> Iterator[Why]
     if not brokers:
         yield Why(reason=otherwise, detail="no replica that could lead is alive")
     elif unknown == brokers:
-        detail = f"not registered: {_listed(unknown)}"
+        detail = f"not registered: {listed(unknown)}"
         yield Why(reason=Reason.NOT_REGISTERED, detail=detail, brokers=unknown)
     else:
         fenced = [image.brokers[each].fenced_at_ms or 0 for each in brokers if each not in unknown]
-        detail = f"not alive: {_listed(brokers)}"
+        detail = f"not alive: {listed(brokers)}"
         yield Why(reason=otherwise, detail=detail, brokers=brokers, since_ms=max(fenced))
 
 
@@ -199,24 +200,20 @@ def _under_way(
     if behind:
         copies = partition_copies(topic.topic_id, number, partition, told)
         if copies is not None and copies.behind:
-            listed = _listed(copies.behind)
-            detail = f"more is written than is copied, so that it never is in sync: {listed}"
+            names = listed(copies.behind)
+            detail = f"more is written than is copied, so that it never is in sync: {names}"
             rate = rate_of(image.moves.get(partition.stage.move))
             if rate:
                 detail += f"; the move is throttled to {rate} bytes/s"
             yield Why(reason=Reason.FALLING_BEHIND, detail=detail, brokers=copies.behind)
-        detail = f"not in sync yet: {_listed(behind)}"
+        detail = f"not in sync yet: {listed(behind)}"
         yield Why(reason=Reason.CATCHING_UP, detail=detail, brokers=behind)
     elif completes(partition, configured, rule):
         return
     elif rule is CompletionRule.ALL_TARGET and (lacking := missing(partition)):
-        detail = f"not in sync: {_listed(lacking)}"
+        detail = f"not in sync: {listed(lacking)}"
         yield Why(reason=Reason.ALL_TARGET, detail=detail, brokers=lacking)
     else:
         staying, least = staying_in_sync(partition), needed(partition, configured)
         detail = f"{staying} of those that stay are in sync, and min ISR is {least}"
         yield Why(reason=Reason.MIN_ISR, detail=detail)
-
-
-def _listed(brokers: Replicas) -> str:
-    return ", ".join(map(str, brokers))

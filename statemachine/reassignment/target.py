@@ -8,14 +8,12 @@ at once. A cancel restores the replicas of before.
 
 from collections import Counter
 from collections.abc import Collection
-from itertools import islice
-from typing import Final
 
 from msgspec.structs import replace
 
 from statemachine.brokers.lifecycle import cordon_refusal
 from statemachine.configs.effective import min_isr, unclean_election_allowed
-from statemachine.errors import Error, Refusal
+from statemachine.errors import Error, Refusal, listed
 from statemachine.image.partition_table import Topic
 from statemachine.partitions.change_builder import change_partition
 from statemachine.partitions.leader_election import Election
@@ -23,9 +21,6 @@ from statemachine.partitions.registration import NO_STAGE, PartitionRegistration
 from statemachine.pending_decision import PendingDecision
 from statemachine.reassignment.settings import limits
 from statemachine.vocabulary import BrokerId, MoveId, Replicas
-
-_LISTED_MAX: Final = 20
-"""Brokers that a message names one by one: a request may name as many as a frame holds."""
 
 
 def direct(
@@ -158,14 +153,14 @@ def _revert_refusal(
         lacking = [replica for replica in desired.replicas if replica not in desired.isr]
         return Refusal(
             Error.INVALID_REPLICA_ASSIGNMENT,
-            f"going back to {_listed(desired.replicas)} would leave {len(desired.isr)} in sync"
-            f" where {needed} must be (not in sync: {_listed(lacking)}),"
+            f"going back to {listed(desired.replicas)} would leave {len(desired.isr)} in sync"
+            f" where {needed} must be (not in sync: {listed(lacking)}),"
             " and unclean leader election is off",
         )
     if not desired.isr and not any(draft.live(replica) for replica in desired.replicas):
         return Refusal(
             Error.INVALID_REPLICA_ASSIGNMENT,
-            f"none of {_listed(desired.replicas)} is in sync or alive, so nobody could lead",
+            f"none of {listed(desired.replicas)} is in sync or alive, so nobody could lead",
         )
     return None
 
@@ -177,23 +172,16 @@ def assignment_refusal(
     if not replicas:
         reason = f"{where}the replica list is empty; name at least one broker"
     elif negative := [replica for replica in replicas if replica < 0]:
-        reason = f"{where}broker ids are not negative: {_listed(negative)}"
+        reason = f"{where}broker ids are not negative: {listed(negative)}"
     elif repeated := sorted(each for each, count in Counter(replicas).items() if count > 1):
         reason = (
-            f"{where}the replica list {_listed(replicas)} names more than once: {_listed(repeated)}"
+            f"{where}the replica list {listed(replicas)} names more than once: {listed(repeated)}"
         )
     elif unknown := [replica for replica in replicas if replica not in brokers]:
         reason = (
-            f"The manual partition assignment includes broker {_listed(unknown)}, but no such"
+            f"The manual partition assignment includes broker {listed(unknown)}, but no such"
             " broker is registered."
         )
     else:
         return None
     return Refusal(Error.INVALID_REPLICA_ASSIGNMENT, reason)
-
-
-def _listed(broker_ids: Collection[BrokerId]) -> str:
-    words = [str(broker_id) for broker_id in islice(broker_ids, _LISTED_MAX)]
-    if len(broker_ids) > _LISTED_MAX:
-        words.append(f"and {len(broker_ids) - _LISTED_MAX:,} more")
-    return ", ".join(words)

@@ -10,6 +10,7 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
+from statemachine.errors import listed
 from statemachine.limits import PLANNED_PARTITIONS_MAX
 from statemachine.reassignment.planner.placing import (
     Assignment,
@@ -95,8 +96,8 @@ def drain(
         replicas = current[named]
         leaving = [replica for replica in replicas if replica in gone]
         return (
-            f"{named[0]}-{named[1]} has replicas {_listed(replicas)}: {len(leaving)} must go from"
-            f" {_listed(leaving)}, and {question.candidates.bit_count()} other brokers could take"
+            f"{named[0]}-{named[1]} has replicas {listed(replicas)}: {len(leaving)} must go from"
+            f" {listed(leaving)}, and {question.candidates.bit_count()} other brokers could take"
             " one; add brokers, or give it fewer replicas first"
         )
 
@@ -182,7 +183,3 @@ def _too_few(named: Named, question: Question) -> str:
         f"{named[0]}-{named[1]} needs {kept + question.count} brokers for its replicas, and can"
         f" have {kept + question.candidates.bit_count()}"
     )
-
-
-def _listed(brokers: Collection[BrokerId]) -> str:
-    return ", ".join(map(str, brokers))
