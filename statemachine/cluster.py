@@ -6,7 +6,7 @@ votes. The order of the checks and the messages are those of Kafka's `FeatureCon
 metadata.version never goes below a level whose records an older level could not hold.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from statemachine.commands import (
     AllocateProducerIds,
@@ -18,7 +18,7 @@ from statemachine.commands import (
     UpdateFeatures,
     UpgradeType,
 )
-from statemachine.configs.effective import MIN_ISR
+from statemachine.configs.effective import DEFAULTS, MIN_ISR
 from statemachine.errors import Error
 from statemachine.features.features import (
     ELR_VERSION,
@@ -45,7 +45,6 @@ from statemachine.pending_decision import PendingDecision
 from statemachine.records import kafka_records
 from statemachine.vocabulary import (
     BROKER_RESOURCE,
-    CLUSTER_DEFAULT,
     LEVEL_CONTROLLER_REGISTRATION,
     METADATA_VERSION,
 )
@@ -70,7 +69,7 @@ def found_cluster(draft: PendingDecision, command: FoundCluster) -> Done:
         if level
     ]
     if elr_in_force(levels):
-        draft.records.append(min_isr_of_the_cluster(command.default_min_isr))
+        draft.set_configs(DEFAULTS, {MIN_ISR: str(command.default_min_isr)})
     draft.records.append(kafka_records.EndTransaction())
     return Done()
 
@@ -119,33 +118,22 @@ def update_features(draft: PendingDecision, command: UpdateFeatures) -> Done:
     for change in changes:
         if change.name == ELR_VERSION:
             if change.level:
-                draft.records += elr_safety_records(draft.image, command.default_min_isr)
+                _make_elr_safe(draft, command.default_min_isr)
             clear_all_elr(draft)
     draft.records += changes
     return Done()
 
 
-def elr_safety_records(image: Image, default_min_isr: int) -> Iterator[kafka_records.Config]:
-    """Return the records that must precede ELR: one min ISR for all brokers, none for single ones.
+def _make_elr_safe(draft: PendingDecision, default_min_isr: int) -> None:
+    """Record what must precede ELR: one min ISR for all brokers, none for single ones.
 
     A controller counts with the min ISR of the log; a broker must not count with another (KIP-966).
     """
-    if MIN_ISR not in image.configs.get((BROKER_RESOURCE, CLUSTER_DEFAULT), {}):
-        yield min_isr_of_the_cluster(default_min_isr)
-    for (kind, name), configs in sorted(image.configs.items()):
-        if kind == BROKER_RESOURCE and name != CLUSTER_DEFAULT and MIN_ISR in configs:
-            yield _min_isr(name, None)
-
-
-def min_isr_of_the_cluster(min_isr: int) -> kafka_records.Config:
-    """The record that says the min ISR of all topics that do not say their own."""
-    return _min_isr(CLUSTER_DEFAULT, str(min_isr))
-
-
-def _min_isr(broker: str, value: str | None) -> kafka_records.Config:
-    return kafka_records.Config(
-        resource_type=BROKER_RESOURCE, resource_name=broker, name=MIN_ISR, value=value
-    )
+    if MIN_ISR not in draft.image.configs.get(DEFAULTS, {}):
+        draft.set_configs(DEFAULTS, {MIN_ISR: str(default_min_isr)})
+    for resource, configs in sorted(draft.image.configs.items()):
+        if resource[0] == BROKER_RESOURCE and resource != DEFAULTS and MIN_ISR in configs:
+            draft.set_configs(resource, {MIN_ISR: None})
 
 
 def _refusal(

@@ -203,12 +203,8 @@ class _Creation:
     def _append(self, topic: NewTopic, assignment: Sequence[Replicas]) -> Slices[None]:
         draft = self.draft
         draft.records.append(kafka_records.Topic(name=topic.name, topic_id=topic.topic_id))
-        for name, value in topic.configs:
-            draft.records.append(
-                kafka_records.Config(
-                    resource_type=TOPIC_RESOURCE, resource_name=topic.name, name=name, value=value
-                )
-            )
+        if topic.configs:
+            draft.set_configs((TOPIC_RESOURCE, topic.name), dict(topic.configs))
         yield from self.partitions.append(topic.topic_id, assignment)
 
 
