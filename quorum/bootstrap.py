@@ -214,8 +214,9 @@ def make_node(
     """The node that goes on from there, or begins with the voters that its folder names."""
     has_log = past.view.end.offset > 0
     founders, level = configured_voters(config), config.kraft_version
-    if past.founders is not None and past.founding is not None:
-        founders, level = past.founders, past.founding.kraft_version
+    founding = past.founding
+    if founding is not None and founding.voters is not None:
+        founders, level = founding.voters.current, founding.kraft_version
         config = replace(config, voters={})
     return QuorumNode(
         past.key,

@@ -20,9 +20,8 @@ from quorum.core.vocabulary import (
     OffsetAndEpoch,
     ReplicaId,
     ReplicaKey,
-    Snapshot,
 )
-from quorum.core.voter_set import VoterAssignment, VoterSet, VoterSetHistory
+from quorum.core.voter_set import VoterAssignment, VoterSetHistory
 from quorum.log import meta_properties, quorum_state
 from quorum.log.checkpoint import (
     Checkpoint,
@@ -103,12 +102,6 @@ class PersistentState:
     founding: Checkpoint | None = None
     """The first records of an empty log, if Kafka's tool has formatted the folder."""
 
-    @property
-    def founders(self) -> VoterSet | None:
-        """The voters that it names, or None."""
-        named = None if self.founding is None else self.founding.voters
-        return None if named is None else named.current
-
     def tell(self, state_machine: StateMachine) -> None:
         """Give the checkpoint, if there is one, to the state machine. Raises `StorageError`."""
         if self.checkpoint is None:
@@ -153,7 +146,7 @@ def load_persistent_state(
         election = elections.read()
         store = FileSnapshotStore(folder, fs)
         checkpoint = _begin(log, store, folder, fs)
-        snapshots = tuple(Snapshot(id_, store.size_bytes(id_) or 0) for id_ in store.ids)
+        snapshots = store.snapshots
         view = RaftLog(
             log.start,
             log.end.offset,

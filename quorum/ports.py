@@ -10,7 +10,14 @@ from typing import Protocol, TypeVar
 
 from quorum.core.events import Asker
 from quorum.core.messages import Batch, Request, Response
-from quorum.core.vocabulary import ElectionState, Epoch, Offset, OffsetAndEpoch, ReplicaId
+from quorum.core.vocabulary import (
+    ElectionState,
+    Epoch,
+    Offset,
+    OffsetAndEpoch,
+    ReplicaId,
+    Snapshot,
+)
 from quorum.core.voter_set import VoterAssignment
 
 T = TypeVar("T")
@@ -160,12 +167,13 @@ class SnapshotStore(Protocol):
     """The snapshot that an earlier process had received in part, and its bytes so far."""
 
     @property
-    def ids(self) -> tuple[OffsetAndEpoch, ...]:
+    def snapshots(self) -> tuple[Snapshot, ...]:
         """Those that are whole and durable, the oldest first."""
         ...
 
-    def size_bytes(self, id_: OffsetAndEpoch) -> int | None:
-        """Return the size of the snapshot; None if it is not here."""
+    @property
+    def ids(self) -> tuple[OffsetAndEpoch, ...]:
+        """Their ids."""
         ...
 
     def read(self, id_: OffsetAndEpoch, position: int, max_bytes: int) -> bytes:

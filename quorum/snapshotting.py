@@ -212,7 +212,7 @@ class Snapshots:
         self._store.note(taking.id, taking.position)
         logger.info("snapshot %s was taken: %d bytes", taking.id, taking.position)
         self._retain()
-        self._put(SnapshotTaken(self.kept))
+        self._put(SnapshotTaken(self._store.snapshots))
 
     def _fail(self, taking: _Taking, problem: str) -> None:
         logger.warning("snapshot %s could not be written: %s", taking.id, problem)
@@ -230,18 +230,13 @@ class Snapshots:
     # Keeping them.
 
     @property
-    def kept(self) -> tuple[Snapshot, ...]:
-        """Those that are durable, the oldest first."""
-        return tuple(Snapshot(id_, self._store.size_bytes(id_) or 0) for id_ in self._store.ids)
-
-    @property
     def _newest_end(self) -> Offset:
         ids = self._store.ids
         return ids[-1].offset if ids else Offset(0)
 
     def _retain(self) -> None:
         """Let the oldest go as long as there is too much, or they are too old."""
-        kept = list(self.kept)
+        kept = list(self._store.snapshots)
         while len(kept) > KEPT_MIN and self._is_too_much(kept):
             self._drop(kept.pop(0).id)
 

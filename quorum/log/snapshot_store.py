@@ -15,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from quorum.core.vocabulary import OffsetAndEpoch
+from quorum.core.vocabulary import OffsetAndEpoch, Snapshot
 from quorum.log.checkpoint import checkpoint_id, checkpoint_name, checkpoints, read_checkpoint
 from quorum.log.errors import FileDamaged
 from quorum.log.filesystem import (
@@ -60,13 +60,14 @@ class FileSnapshotStore:
             self.partial = self._clear()
 
     @property
-    def ids(self) -> tuple[OffsetAndEpoch, ...]:
+    def snapshots(self) -> tuple[Snapshot, ...]:
         """Those that are whole and durable, the oldest first."""
-        return tuple(sorted(self._sizes))
+        return tuple(Snapshot(id_, self._sizes[id_]) for id_ in sorted(self._sizes))
 
-    def size_bytes(self, id_: OffsetAndEpoch) -> int | None:
-        """Return the size of the snapshot; None if it is not here."""
-        return self._sizes.get(id_)
+    @property
+    def ids(self) -> tuple[OffsetAndEpoch, ...]:
+        """Their ids."""
+        return tuple(sorted(self._sizes))
 
     def read(self, id_: OffsetAndEpoch, position: int, max_bytes: int) -> bytes:
         """Bytes of a snapshot that is here; see the port."""

@@ -23,7 +23,7 @@ def test_it_is_called_after_its_last_record_and_names_who_voted_then(tmp_path: P
     assignments = VoterSetHistory([(Offset(1), VOTERS), (Offset(15), later)])
     bench = Bench(tmp_path, epochs=[1] * 10 + [2] * 10, assignments=assignments)
     bench.take(10)
-    assert [each.id for each in bench.snapshots.kept] == [OffsetAndEpoch(Epoch(1), Offset(10))]
+    assert [each.id for each in bench.store.snapshots] == [OffsetAndEpoch(Epoch(1), Offset(10))]
     assert read_checkpoint(tmp_path / checkpoint_name(id_(10))).voters == VOTERS
 
 

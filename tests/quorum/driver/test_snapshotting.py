@@ -83,10 +83,10 @@ def test_more_are_kept_while_there_is_room_and_they_are_young(tmp_path: Path) ->
     bench = Bench(tmp_path)
     for end in (5, 10, 15):
         bench.take(end)
-    assert len(bench.snapshots.kept) == 3
+    assert len(bench.store.snapshots) == 3
     bench.now_ms = 1 << 50
     bench.take(18)
-    assert [each.id for each in bench.snapshots.kept] == [id_(15), id_(18)]
+    assert [each.id for each in bench.store.snapshots] == [id_(15), id_(18)]
 
 
 def test_what_lies_below_the_start_of_the_log_goes_and_nothing_else(tmp_path: Path) -> None:

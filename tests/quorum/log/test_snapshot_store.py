@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from chaos.disk.virtual_disk import Fail, Kind, VirtualDisk
-from quorum.core.vocabulary import Epoch, Offset, OffsetAndEpoch
+from quorum.core.vocabulary import Epoch, Offset, OffsetAndEpoch, Snapshot
 from quorum.log import filesystem
 from quorum.log.checkpoint import checkpoint_name, read_checkpoint
 from quorum.log.snapshot_store import FileSnapshotStore
@@ -26,9 +26,8 @@ def test_what_is_written_is_read_back_with_its_voters(tmp_path: Path) -> None:
     assert checkpoint.voters == VOTERS
     assert checkpoint.has_checksum
     again = FileSnapshotStore(tmp_path)
-    assert again.ids == (id_(40),)
-    size_bytes = again.size_bytes(id_(40))
-    assert size_bytes == sum(map(len, parts(b"a", b"b")))
+    size_bytes = sum(map(len, parts(b"a", b"b")))
+    assert again.snapshots == (Snapshot(id_(40), size_bytes),)
     assert again.read(id_(40), 5, 10) == b"".join(parts(b"a", b"b"))[5:15]
     assert again.read(id_(40), size_bytes, 10) == b""
 
@@ -101,9 +100,8 @@ def a_large_one_to_be_removed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> 
     """A snapshot of two and a half of what is freed at once; forgotten already."""
     store = FileSnapshotStore(folder)
     written(store, id_(40), *parts(b"a", b"b"))
-    size_bytes = store.size_bytes(id_(40))
-    assert size_bytes is not None
-    monkeypatch.setattr(filesystem, "FREED_BYTES", size_bytes * 2 // 5)
+    (snapshot,) = store.snapshots
+    monkeypatch.setattr(filesystem, "FREED_BYTES", snapshot.size_bytes * 2 // 5)
     store.forget(id_(40))
     return store
 
