@@ -129,7 +129,7 @@ class Snapshots:
     def turn(self) -> int | None:
         """Begin a snapshot if one is due, or go on with the one under way, for one slice.
 
-        Returns when it is to have the next one, if nothing happens before.
+        Returns the time of the next turn, if nothing happens before.
         """
         if self._dropped:
             self._remove_dropped()
@@ -259,7 +259,7 @@ class Snapshots:
         self._dropped.clear()
 
     def advance(self, start: Offset) -> None:
-        """The core says that the log begins here now; its files go one by one."""
+        """Let the log begin at `start`, as the core says; its files go one by one."""
         self._log.advance_start(start)
         self._remove(self._log.remove_obsolete)
 
@@ -277,7 +277,7 @@ class Snapshots:
     # Giving and taking them.
 
     def part_for(self, response: FetchSnapshotResponse) -> bytes:
-        """The bytes that an answer to a replica that is too far behind carries."""
+        """Return the bytes of the snapshot for a response to FetchSnapshot."""
         if not response.length:
             return b""
         part = self._store.read(response.snapshot, response.position, response.length)

@@ -41,7 +41,7 @@ from quorum.core.voter_set import Endpoint, Voter, VoterAssignment, VoterSet, Wa
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuorumView:
-    """The input of a step: the voters, and what the leader knows of the replicas."""
+    """The input of a step: the voters, and the leader's knowledge of the replicas."""
 
     me: ReplicaKey
     """The leader."""
@@ -58,7 +58,7 @@ class QuorumView:
     """The latest endpoints of replicas; a directory id of zero stands for any."""
 
     def seen_as(self, voter: Voter) -> ReplicaProgress | None:
-        """Return what the leader knows of the replica that is, or may be, this voter.
+        """Return the progress of the replica that is, or may be, this voter.
 
         Of two directories under one id, the one that fetched last: where a disk was just wiped, the
         old directory has not been silent for long enough to be told from a live one.

@@ -27,7 +27,7 @@ from quorum.core.voter_set import Wait
 
 @dataclass(slots=True)
 class Transfer:
-    """The lead is on its way to another voter; bounded by `Bounds.transfer_askers`."""
+    """A transfer of the lead to another voter; `Bounds.transfer_askers` bounds its askers."""
 
     successor: ReplicaId
     deadline_ms: int
@@ -66,13 +66,13 @@ class LivenessRound:
 
     called: frozenset[ReplicaId]
     until_ms: int
-    """Then it is called anew: who answered long ago may be dead by now."""
+    """The end of the round: a new one follows, for a replica that fetched long ago may be dead."""
     present: dict[ReplicaId, ReplicaKey] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
 class PendingVoterChanges:
-    """One leadership's. A new leader knows nothing of it, and needs nothing but the log."""
+    """The changes of voters that wait at one leader. The next one needs nothing but the log."""
 
     requests: list[PendingVoterRequest] = field(default_factory=list)
     recorded: deque[tuple[Offset, Asker]] = field(default_factory=deque)
@@ -101,7 +101,7 @@ class PendingVoterChanges:
         self.due_ms = now_ms
 
     def on_fetch(self, replica: ReplicaKey, now_ms: int) -> None:
-        """A replica has come on, or named its directory: it may be what a step waits for."""
+        """Look for a step soon if it may have waited for this fetch."""
         if not self.is_wanted:
             if replica.id not in self.nameless or replica.directory_id == NO_DIRECTORY:
                 return
@@ -117,12 +117,12 @@ class PendingVoterChanges:
         self.due_ms = due_ms if self.due_ms is None else min(self.due_ms, due_ms)
 
     def on_commit(self, now_ms: int) -> None:
-        """The high watermark has risen: a record of ours may be below it."""
+        """Look for a step soon: the record of the last one may be committed now."""
         if self.is_wanted or self.recorded:
             self.due_ms = now_ms
 
     def dismiss(self) -> list[Asker]:
-        """The lead is lost: whom to tell that nobody here knows what becomes of the change."""
+        """Return the askers of all requests without an answer: the lead is lost."""
         askers = [asker for _, asker in self.recorded]
         return askers + [wanted.asker for wanted in self.requests]
 
@@ -171,7 +171,7 @@ class Prospective(Poll):
     """Asks, without having raised its epoch, whether it would win (KIP-996)."""
 
     is_searching: bool = False
-    """A poll before was in vain: who leads may be no voter by this node's log, so it looks."""
+    """True if a poll before was in vain: the leader may be no voter by this node's log."""
 
     def __str__(self) -> str:
         return f"prospective with {self._counted()}"

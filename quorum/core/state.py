@@ -181,7 +181,7 @@ class State:
             del self.located[next(iter(self.located))]
 
     def take_voters(self) -> None:
-        """Go by what the log says of the voters, now that it has changed."""
+        """Read the voters in force from the log, which has changed."""
         assignment = self.log.assignments.last
         self.voters = self.founders if assignment is None else assignment.current
         self.is_voter = self.voters.has(self.me)
@@ -207,7 +207,7 @@ class State:
         return before is not None and before.current.has(self.me)
 
     def append(self, batch: Batch) -> None:
-        """Take `batch` into the log; what it says of the voters is in force at once."""
+        """Add `batch` to the log; its voter assignment is in force at once."""
         self.log.append(batch)
         if batch.assignment is not None:
             self.take_voters()
@@ -298,7 +298,7 @@ class State:
         self.become(Unattached(deadline_ms), Cause.HIGHER_EPOCH)
 
     def learn(self, epoch: Epoch, leader: ReplicaId | None, now_ms: int, by: ReplicaId) -> None:
-        """Take in what a message of `by` says of the quorum: its epoch, and who leads it."""
+        """Learn the epoch and the leader of the quorum from a message of `by`."""
         if epoch > self.election.epoch:
             self.enter_epoch(epoch, now_ms)
         if leader is None or epoch < self.election.epoch or leader == self.me.id:
