@@ -58,12 +58,10 @@ def on_tick(state: State, role: NotLeader, now_ms: int) -> None:
             _ask_for_votes(state, role)
         return
     match role:
-        case Follower(lost=lost):
-            cause = Cause.LEADER_GONE if lost else Cause.FETCH_TIMEOUT
-            if state.may_be_needed:
-                prospect(state, cause, now_ms)
-            else:
-                state.become(Unattached(None), cause)
+        case Follower() if state.may_be_needed:
+            prospect(state, role.cause_to_stand, now_ms)
+        case Follower():
+            state.become(Unattached(None), role.cause_to_stand)
         case Unattached(named=True):
             campaign(state, Cause.SUCCESSION, now_ms)
         case _:

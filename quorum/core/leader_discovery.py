@@ -8,15 +8,13 @@ could win nothing, and would only raise its epoch. Functions over `State`.
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Final, assert_never
+from typing import Final
 
 from quorum.core.events import DiscoveryDone, EndpointsUpdated
 from quorum.core.roles import (
-    Candidate,
     Cause,
     Follower,
     Leader,
-    Prospective,
     Resigned,
     Unattached,
 )
@@ -38,20 +36,13 @@ def may_stand(state: State) -> bool:
 
 def wait_for_it(state: State, now_ms: int) -> None:
     """Set another time to stand for a voter that may not stand yet."""
-    deadline_ms = state.next_election_ms(now_ms)
-    match state.role:
-        case Unattached() | Resigned():
-            state.stand_at(deadline_ms)
-        case Prospective() | Candidate():
-            # Only an unattached node searches; the leader may not know this one.
-            state.become(Unattached(deadline_ms), Cause.HELD_BACK)
-        case Follower(lost=lost):
-            cause = Cause.LEADER_GONE if lost else Cause.FETCH_TIMEOUT
-            state.become(Unattached(deadline_ms), cause)
-        case Leader():
-            raise AssertionError("a leader does not stand")
-        case _:
-            assert_never(state.role)
+    role, deadline_ms = state.role, state.next_election_ms(now_ms)
+    if isinstance(role, Unattached | Resigned):
+        role.deadline_ms = deadline_ms
+        return
+    # Only an unattached node searches, and the leader may not know this one.
+    cause = role.cause_to_stand if isinstance(role, Follower) else Cause.HELD_BACK
+    state.become(Unattached(deadline_ms), cause)
 
 
 def on_endpoints_updated(state: State, event: EndpointsUpdated, now_ms: int) -> None:

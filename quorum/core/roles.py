@@ -199,6 +199,11 @@ class Follower:
     lost: bool = False
     """The leader seems to be gone, and the deadline is near."""
 
+    @property
+    def cause_to_stand(self) -> "Cause":
+        """The cause to look for another leader when the deadline has come."""
+        return Cause.LEADER_GONE if self.lost else Cause.FETCH_TIMEOUT
+
     def __str__(self) -> str:
         return f"follower of {self.leader}{', which seems to be gone' if self.lost else ''}"
 
