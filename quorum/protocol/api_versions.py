@@ -30,20 +30,6 @@ class Features:
     finalized_epoch: int = -1
 
 
-@dataclass(frozen=True, slots=True)
-class Offered:
-    """The API versions that the other side of a connection serves."""
-
-    ranges: Mapping[int, VersionRange]
-
-
-@dataclass(frozen=True, slots=True)
-class AskAgain:
-    """The other side does not know the version of our ApiVersions request; it serves these."""
-
-    served: VersionRange
-
-
 def write_offer(
     version: int, offered: Mapping[int, VersionRange], features: Features | None = None
 ) -> bytes:
@@ -64,8 +50,12 @@ def write_unsupported(offered: Mapping[int, VersionRange]) -> bytes:
     return response_body(ApiKey.API_VERSIONS, 0, error_code=refusal, api_keys=_api_keys(own))
 
 
-def read_offer(version: int, body: Data) -> Offered | AskAgain:
-    """Decode the response to our ApiVersions request of `version`; raises `Malformed`."""
+def read_offer(version: int, body: Data) -> Mapping[int, VersionRange] | VersionRange:
+    """Decode the response to our ApiVersions request of `version`; raises `Malformed`.
+
+    Return the APIs and versions that the other side serves; or, if it does not know our version of
+    ApiVersions, those that it knows.
+    """
     try:
         response = decode_response(ApiKey.API_VERSIONS, version, body)
     except Malformed:
@@ -79,11 +69,11 @@ def read_offer(version: int, body: Data) -> Offered | AskAgain:
         if 0 <= api.min_version <= api.max_version
     }
     if response.error_code == ErrorCode.UNSUPPORTED_VERSION:
-        return AskAgain(ranges.get(ApiKey.API_VERSIONS, VersionRange(0, 0)))
+        return ranges.get(ApiKey.API_VERSIONS, VersionRange(0, 0))
     if response.error_code != 0:
         reason = f"refused with {error_name(response.error_code.value)}"
         raise Malformed(ApiKey.API_VERSIONS, version, reason)
-    return Offered(MappingProxyType(ranges))
+    return MappingProxyType(ranges)
 
 
 def negotiate(ours: VersionRange | None, theirs: VersionRange | None) -> int | None:

@@ -188,6 +188,11 @@ def decode_part(schema: type[T], data: Data, api_key: int, version: int) -> T:
     return value
 
 
+def encode_part(schema: type[Any], **values: Any) -> bytes:
+    """The bytes of the value of `schema` that `build` makes of `values`."""
+    return _write(build(schema, values))
+
+
 class _Decoder(NamedTuple):
     check: Callable[[Data], Data]
     """Of the bytes that came, those to read: without tagged fields that nobody knows."""

@@ -7,7 +7,6 @@ envelope says how long its sender waits.
 """
 
 from dataclasses import dataclass
-from io import BytesIO
 from typing import Any, Final
 
 from msgspec import Struct
@@ -15,8 +14,8 @@ from msgspec import Struct
 from quorum.protocol.apis import ApiKey, UnsupportedVersion
 from quorum.protocol.codec import (
     decode_part,
+    encode_part,
     header_flexibility,
-    make,
     request_body,
     request_schema,
     response_body,
@@ -144,10 +143,7 @@ def _read_principal(data: bytes | None) -> str:
 
 def _write_principal(principal: str) -> bytes:
     from kio.schema.default_principal_data.v0.data import DefaultPrincipalData
-    from kio.serial import entity_writer
 
     kind, _, name = principal.partition(":")
-    buffer = BytesIO()
-    value = make(DefaultPrincipalData, type_=kind, name=name, token_authenticated=False)
-    entity_writer(DefaultPrincipalData)(buffer, value)
-    return _PRINCIPAL_VERSION + buffer.getvalue()
+    values = {"type_": kind, "name": name, "token_authenticated": False}
+    return _PRINCIPAL_VERSION + encode_part(DefaultPrincipalData, **values)

@@ -95,7 +95,17 @@ VERSIONS: Final[Mapping[int, VersionRange]] = MappingProxyType(
 
 PRE_VOTE_FROM: Final = 2
 """The version of Vote that has room for a pre-vote (KIP-996)."""
-_NO_SNAPSHOT: Final = OffsetAndEpoch(Epoch(0), Offset(0))
+
+_NOTHING: Final[Mapping[str, Any]] = MappingProxyType(
+    {
+        "vote_granted": False,
+        "snapshot_id": {"end_offset": 0, "epoch": 0},
+        "size": 0,
+        "position": 0,
+        "unaligned_records": b"",
+    }
+)
+"""The fields of an answer that grants and carries nothing, of every API."""
 
 
 class _Nesting(NamedTuple):
@@ -195,11 +205,23 @@ def write_response(
         return write_fetch_response(
             response, version, records=records, leader_address=leader_address
         )
-    length = response.length if isinstance(response, FetchSnapshotResponse) else 0
+    fields: Mapping[str, Any] = _NOTHING
+    length = 0
+    if isinstance(response, VoteResponse):
+        fields = {"vote_granted": response.granted}
+    elif isinstance(response, FetchSnapshotResponse):
+        length = response.length
+        fields = {
+            "snapshot_id": _snapshot_id(response.snapshot),
+            "size": response.size_bytes,
+            "position": response.position,
+            "unaligned_records": bytes(records),
+        }
     assert len(records) == length, f"{response} carries {len(records)} bytes"
     standing = LeaderAndEpoch(response.epoch, response.leader, leader_address)
     top_code = response.error if response.error is Error.INCONSISTENT_CLUSTER_ID else 0
-    return (_write_answer(response, version, standing, top_code, response.error, records),)
+    api_key = API_KEYS[type(response)]
+    return (_write_answer(api_key, version, standing, top_code, response.error, fields),)
 
 
 def write_refusal(api_key: int, version: int, refusal: Refusal, standing: LeaderAndEpoch) -> bytes:
@@ -207,17 +229,7 @@ def write_refusal(api_key: int, version: int, refusal: Refusal, standing: Leader
     if api_key == ApiKey.FETCH:
         return write_fetch_refusal(version, refusal, standing)
     top_code = refusal.code if refusal.top_level else 0
-    nothing: Response
-    match api_key:
-        case ApiKey.VOTE:
-            nothing = VoteResponse(epoch=standing.epoch)
-        case ApiKey.BEGIN_QUORUM_EPOCH:
-            nothing = BeginQuorumEpochResponse(epoch=standing.epoch)
-        case ApiKey.END_QUORUM_EPOCH:
-            nothing = EndQuorumEpochResponse(epoch=standing.epoch)
-        case _:
-            nothing = FetchSnapshotResponse(epoch=standing.epoch, snapshot=_NO_SNAPSHOT)
-    return _write_answer(nothing, version, standing, top_code, refusal.code, b"")
+    return _write_answer(api_key, version, standing, top_code, refusal.code, _NOTHING)
 
 
 def read_response(api_key: int, version: int, body: Data) -> RaftResponse | Refusal:
@@ -387,40 +399,32 @@ def _meant_for_another(message: Any, partition: Any, me: ReplicaKey) -> Refusal 
 
 
 def _write_answer(
-    response: Response,
+    api_key: int,
     version: int,
     standing: LeaderAndEpoch,
     top_code: int,
     code: int,
-    records: Data,
+    fields: Mapping[str, Any],
 ) -> bytes:
-    api_key = API_KEYS[type(response)]
+    """Encode an answer; `fields` are those of its partition that say more than who leads."""
     nesting = _nesting(api_key)
     leader = {
         "leader_id": NO_REPLICA if standing.leader is None else standing.leader,
         "leader_epoch": standing.epoch,
     }
-    fields: dict[str, Any] = {
+    partition = {
         nesting.index_answered: METADATA_PARTITION,
         "error_code": code,
         # In the answers of elections they are fields of the partition, in others a structure.
         **leader,
         "current_leader": leader,
+        **fields,
     }
-    if isinstance(response, VoteResponse):
-        fields["vote_granted"] = response.granted
-    elif isinstance(response, FetchSnapshotResponse):
-        fields |= {
-            "snapshot_id": _snapshot_id(response.snapshot),
-            "size": response.size_bytes,
-            "position": response.position,
-            "unaligned_records": bytes(records),
-        }
     return codec.response_body(
         api_key,
         version,
         error_code=top_code,
-        topics=_topics(nesting, fields),
+        topics=_topics(nesting, partition),
         node_endpoints=node_endpoints(standing),
     )
 

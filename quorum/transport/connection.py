@@ -197,17 +197,17 @@ class ClientConnection(asyncio.Protocol):
         version, expected = self._greeting
         _check_correlation(frame, ApiKey.API_VERSIONS, version, expected)
         start = headers.response_body_start(frame, ApiKey.API_VERSIONS, version)
-        match api_versions.read_offer(version, frame[start:]):
-            case api_versions.Offered(ranges):
-                self.offered = ranges
-                self._owner.on_ready(self)
-            case api_versions.AskAgain(served):
-                # Only ever downwards, so that two sides cannot keep each other busy.
-                lower = api_versions.negotiate(VersionRange(0, max(0, version - 1)), served)
-                if version == 0 or lower is None:
-                    reason = f"the other side serves versions {served}, and not v{version}"
-                    raise Malformed(ApiKey.API_VERSIONS, version, reason)
-                self._greet(lower)
+        offer = api_versions.read_offer(version, frame[start:])
+        if not isinstance(offer, VersionRange):
+            self.offered = offer
+            self._owner.on_ready(self)
+            return
+        # Only ever downwards, so that two sides cannot keep each other busy.
+        lower = api_versions.negotiate(VersionRange(0, max(0, version - 1)), offer)
+        if version == 0 or lower is None:
+            reason = f"the other side serves versions {offer}, and not v{version}"
+            raise Malformed(ApiKey.API_VERSIONS, version, reason)
+        self._greet(lower)
 
     def _write(self, api_key: int, version: int, parts: Sequence[Data]) -> int:
         correlation_id = self._next_correlation_id
