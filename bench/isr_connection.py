@@ -55,22 +55,22 @@ class Claim:
     def frames(self, isr: tuple[int, ...], epoch: int) -> tuple[bytearray, bytearray]:
         """Encode with kio the request for `isr`, and the response to the committed change."""
         schema = codec.request_schema(_API, VERSION)
-        partition = codec.make(
-            codec.nested(schema, "PartitionData"),
-            partition_index=self.number,
-            leader_epoch=self.leader_epoch,
-            new_isr_with_epochs=tuple(member(self, each) for each in isr),
-            leader_recovery_state=0,
-            partition_epoch=epoch,
-        )
-        topic = codec.make(
-            codec.nested(schema, "TopicData"), topic_id=self.topic_id, partitions=(partition,)
-        )
-        request = codec.make(
+        partition = {
+            "partition_index": self.number,
+            "leader_epoch": self.leader_epoch,
+            "new_isr_with_epochs": [
+                {"broker_id": each, "broker_epoch": self.broker_epochs[each]} for each in isr
+            ],
+            "leader_recovery_state": 0,
+            "partition_epoch": epoch,
+        }
+        request = codec.build(
             schema,
-            broker_id=self.leader,
-            broker_epoch=self.broker_epochs[self.leader],
-            topics=(topic,),
+            {
+                "broker_id": self.leader,
+                "broker_epoch": self.broker_epochs[self.leader],
+                "topics": [{"topic_id": self.topic_id, "partitions": [partition]}],
+            },
         )
         answer = frames.encode_response(_API, VERSION, 0, self._answer(isr, epoch + 1))
         return (
@@ -80,28 +80,19 @@ class Claim:
 
     def _answer(self, isr: tuple[int, ...], epoch: int) -> Any:
         schema = codec.response_schema(_API, VERSION)
-        partition = codec.make(
-            codec.nested(schema, "PartitionData"),
-            partition_index=self.number,
-            error_code=codec.error_code(0),
-            leader_id=self.leader,
-            leader_epoch=self.leader_epoch,
-            isr=isr,
-            leader_recovery_state=0,
-            partition_epoch=epoch,
+        partition = {
+            "partition_index": self.number,
+            "error_code": 0,
+            "leader_id": self.leader,
+            "leader_epoch": self.leader_epoch,
+            "isr": isr,
+            "leader_recovery_state": 0,
+            "partition_epoch": epoch,
+        }
+        topics = [{"topic_id": self.topic_id, "partitions": [partition]}]
+        return codec.build(
+            schema, {"error_code": 0, "throttle_time": timedelta(0), "topics": topics}
         )
-        topic = codec.make(
-            codec.nested(schema, "TopicData"), topic_id=self.topic_id, partitions=(partition,)
-        )
-        return codec.make_known(
-            schema, error_code=codec.error_code(0), throttle_time=timedelta(0), topics=(topic,)
-        )
-
-
-def member(claim: Claim, broker_id: int) -> Any:
-    """A proposed member of an ISR, with its broker epoch (KIP-903)."""
-    of_broker = codec.nested(codec.request_schema(_API, VERSION), "BrokerState")
-    return codec.make(of_broker, broker_id=broker_id, broker_epoch=claim.broker_epochs[broker_id])
 
 
 class IsrConnection(OneConnection):

@@ -16,7 +16,7 @@ from controller.apis.request import ANONYMOUS, KafkaRequest
 from controller.apis.router import NoActiveController, Router
 from controller.service import NotActive, Service
 from quorum.protocol.apis import ApiKey
-from quorum.protocol.codec import decode_response, encode_request_body, make_known, request_schema
+from quorum.protocol.codec import build, decode_response, encode_request_body, request_schema
 from quorum.protocol.errors import ErrorCode
 from quorum.transport.address import Address
 from statemachine.image.image import Image
@@ -74,13 +74,15 @@ class Gateway:
         return schema.decode_answer(type(request), response.body)
 
     def _wrapped(self, request: Request[Any], *, stale: bool) -> KafkaRequest:
-        message = make_known(
+        message = build(
             request_schema(ApiKey.CAPABILITY, _VERSION),
-            timeout=timedelta(seconds=self._wait_seconds),
-            name=request.NAME,
-            stale=stale,
-            asks_who_leads=request.ASKS_WHO_LEADS,
-            body=schema.encode(request),
+            {
+                "timeout": timedelta(seconds=self._wait_seconds),
+                "name": request.NAME,
+                "stale": stale,
+                "asks_who_leads": request.ASKS_WHO_LEADS,
+                "body": schema.encode(request),
+            },
         )
         return KafkaRequest(
             api_key=ApiKey.CAPABILITY,

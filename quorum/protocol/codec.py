@@ -26,40 +26,11 @@ _ZERO: Final = timedelta(0)
 T = TypeVar("T")
 
 
-def make(schema: type[T], /, **values: Any) -> T:
-    """A kio value from plain ints and strings, which its annotations would not let through."""
-    return schema(**values)
-
-
-def make_known(schema: type[Any], /, **values: Any) -> Any:
-    """As `make`, without those of `values` that this version of the schema has no field for.
-
-    Only for fields that Kafka's schema calls ignorable: leaving them out must not change what
-    the message means.
-    """
-    names = {field.name for field in fields(schema)}
-    return schema(**{name: value for name, value in values.items() if name in names})
-
-
-def nested(schema: type[Any], name: str) -> type[Any]:
-    """The class `name` of a structure inside `schema`."""
-    return _structures(schema)[name]  # type: ignore[arg-type]  # classes are hashable
-
-
-@cache
-def _structures(schema: type[Any]) -> Mapping[str, type[Any]]:
-    found: dict[str, type[Any]] = {}
-    for each in fields(schema):
-        inner, _, _ = shape.type_of(each)
-        if isinstance(inner, type) and is_dataclass(inner):
-            found |= {**_structures(inner), inner.__name__: inner}
-    return found
-
-
 def build(schema: type[Any], values: Mapping[str, Any]) -> Any:
     """A kio value from plain ones: numbers for error codes, mappings for structures.
 
-    Values without a field in this version of the schema are left out, as in `make_known`.
+    Values without a field in this version of the schema are left out. Give only those that Kafka's
+    schema calls ignorable: without them the message must mean the same.
     """
     return _builder(schema)(values)  # type: ignore[arg-type]  # classes are hashable
 

@@ -9,17 +9,11 @@ from typing import Any, Final
 from quorum.clocks import monotonic_ms
 from quorum.protocol.api_versions import write_offer
 from quorum.protocol.apis import SPOKEN, ApiKey, VersionRange
-from quorum.protocol.codec import (
-    decode_request,
-    encode_response_body,
-    error_code,
-    make_known,
-    nested,
-    response_schema,
-)
+from quorum.protocol.codec import decode_request, encode_response_body, error_code, response_schema
 from quorum.transport.address import Address
 from quorum.transport.inbound import InboundRequest
 from quorum.transport.server import Server
+from tests.support.kio_values import make_known, nested
 
 HOST: Final = "127.0.0.1"
 

@@ -26,6 +26,7 @@ from tests.controller.apis.samples import describe_quorum, metadata
 from tests.controller.controller_commands import asked, heartbeat, join, looked, move, topic
 from tests.support.controllers import Node, active, controllers
 from tests.support.kafka_client import Form
+from tests.support.kio_values import make, make_known
 
 
 @dataclass(frozen=True)
@@ -171,7 +172,7 @@ QUORUM, METADATA, OLD = (
 
 def test_a_request_without_a_field_for_it_says_how_long_its_asker_waits() -> None:
     schema = codec.request_schema(ApiKey.REMOVE_RAFT_VOTER, 0)
-    message = codec.make(schema, cluster_id=None, voter_id=2, voter_directory_id=None)
+    message = make(schema, cluster_id=None, voter_id=2, voter_directory_id=None)
     plain = codec.encode_request_body(ApiKey.REMOVE_RAFT_VOTER, 0, message)
     body = with_extension(schema, plain, Extension(patience_ms=1_500))
     found = codec.decode_request(ApiKey.REMOVE_RAFT_VOTER, 0, body)
@@ -199,7 +200,7 @@ def test_versions_without_tagged_fields_cannot_say_it() -> None:
     plain = codec.encode_request_body(OLD.api_key, OLD.version, message)
     stale = Extension(consistency=Consistency.STALE)
     assert with_extension(type(message), plain, stale) == plain
-    response = codec.make_known(
+    response = make_known(
         codec.response_schema(ApiKey.METADATA, 8),
         brokers=(),
         controller_id=1,
@@ -229,7 +230,7 @@ def test_an_extension_that_cannot_be_read_is_malformed(value: bytes) -> None:
 
 def test_an_answer_says_what_it_is_as_of() -> None:
     schema = codec.response_schema(ApiKey.LIST_PARTITION_REASSIGNMENTS, 0)
-    response = codec.make(
+    response = make(
         schema, error_code=codec.error_code(0), error_message=None, topics=(), throttle_time=ZERO
     )
     plain = codec.encode_response_body(ApiKey.LIST_PARTITION_REASSIGNMENTS, 0, response)

@@ -20,6 +20,7 @@ from bench.stops import Stop, stops_in
 from quorum.protocol import codec
 from quorum.protocol.apis import ApiKey
 from quorum.protocol.headers import read_request_header
+from tests.support.kio_values import make, make_known, nested
 
 BROKERS = (1, 2, 3, 4, 5, 6)
 EPOCHS = {each: 100 + each for each in BROKERS}
@@ -81,8 +82,8 @@ def test_what_is_patched_is_what_kio_would_have_written(count: int, epoch: int) 
 def answer(error: int) -> bytes:
     """The answer to AlterPartition for one partition."""
     schema = codec.response_schema(ApiKey.ALTER_PARTITION, 3)
-    partition = codec.make(
-        codec.nested(schema, "PartitionData"),
+    partition = make(
+        nested(schema, "PartitionData"),
         partition_index=5,
         error_code=codec.error_code(error),
         leader_id=1,
@@ -91,10 +92,8 @@ def answer(error: int) -> bytes:
         leader_recovery_state=0,
         partition_epoch=1,
     )
-    topic = codec.make(
-        codec.nested(schema, "TopicData"), topic_id=UUID(int=1), partitions=(partition,)
-    )
-    value = codec.make_known(
+    topic = make(nested(schema, "TopicData"), topic_id=UUID(int=1), partitions=(partition,))
+    value = make_known(
         schema, error_code=codec.error_code(0), throttle_time=timedelta(0), topics=(topic,)
     )
     return frames.encode_response(ApiKey.ALTER_PARTITION, 3, 0, value)[_HEAD:]

@@ -8,6 +8,7 @@ from quorum.protocol import codec
 from quorum.protocol.apis import ApiKey
 from quorum.records.encode import ClientRecord, encode_client
 from tests.broker.embedded_cluster import Node
+from tests.support.kio_values import make, make_known, nested
 
 
 def batch(*values: bytes, producer: tuple[int, int, int] = (-1, -1, -1), time_ms: int = 1) -> bytes:
@@ -30,13 +31,13 @@ def produce_request(
 ) -> Any:
     """A request that writes to one partition."""
     schema = codec.request_schema(ApiKey.PRODUCE, version)
-    data = codec.make(codec.nested(schema, "PartitionProduceData"), index=number, records=records_)
-    of_topic = codec.nested(schema, "TopicProduceData")
-    return codec.make(
+    data = make(nested(schema, "PartitionProduceData"), index=number, records=records_)
+    of_topic = nested(schema, "TopicProduceData")
+    return make(
         schema,
         acks=acks,
         timeout=timedelta(milliseconds=timeout_ms),
-        topic_data=(codec.make(of_topic, name=topic, partition_data=(data,)),),
+        topic_data=(make(of_topic, name=topic, partition_data=(data,)),),
     )
 
 
@@ -54,8 +55,8 @@ def fetch_request(
 ) -> Any:
     """A consumer's request for one partition."""
     schema = codec.request_schema(ApiKey.FETCH, version)
-    partition = codec.make_known(
-        codec.nested(schema, "FetchPartition"),
+    partition = make_known(
+        nested(schema, "FetchPartition"),
         partition=more.get("number", 0),
         fetch_offset=offset,
         partition_max_bytes=more.get("partition_bytes", 1 << 20),
@@ -64,7 +65,7 @@ def fetch_request(
     )
     topic_id = node.image.topic_ids.get(topic, UUID(int=1))
     named = {"topic_id": topic_id} if version >= 13 else {"topic": topic}
-    return codec.make_known(
+    return make_known(
         schema,
         max_wait=timedelta(milliseconds=wait_ms),
         min_bytes=more.get("min_bytes", 1),
@@ -74,7 +75,7 @@ def fetch_request(
         session_epoch=more.get("session_epoch", -1),
         replica_id=-1,
         forgotten_topics_data=(),
-        topics=(codec.make(codec.nested(schema, "FetchTopic"), partitions=(partition,), **named),),
+        topics=(make(nested(schema, "FetchTopic"), partitions=(partition,), **named),),
     )
 
 

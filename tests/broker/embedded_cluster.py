@@ -41,6 +41,7 @@ from tests.controller.controller_in_memory import (
     RNG,
     TheController,
 )
+from tests.support.kio_values import make_known
 
 WAIT_SECONDS = 20.0
 
@@ -179,7 +180,7 @@ class Node:
     async def ask(self, api_key: ApiKey, version: int, **values: Any) -> Any:
         """The decoded answer to the request with these fields."""
         return await self.call(
-            api_key, version, codec.make_known(codec.request_schema(api_key, version), **values)
+            api_key, version, make_known(codec.request_schema(api_key, version), **values)
         )
 
     def _door(self, forwarder: ForwardingManager, producer_ids: ProducerIdManager) -> BrokerApis:

@@ -39,6 +39,7 @@ from statemachine.records import kafka_records
 from statemachine.replay import replay
 from tests.broker.embedded_cluster import until
 from tests.controller.controller_in_memory import CLUSTER, RNG
+from tests.support.kio_values import make_known
 
 APIS = {
     int(key): SPOKEN[key]
@@ -133,7 +134,7 @@ class Registrar:
 
     def _respond(self, request: InboundRequest, code: int, **values: Any) -> None:
         schema = codec.response_schema(request.api_key, request.api_version)
-        payload = codec.make_known(
+        payload = make_known(
             schema, throttle_time=timedelta(0), error_code=codec.error_code(code), **values
         )
         request.respond(codec.encode_response_body(request.api_key, request.api_version, payload))

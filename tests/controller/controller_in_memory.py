@@ -38,6 +38,7 @@ from statemachine.image.image import Image
 from statemachine.partitions.registration import PartitionRegistration
 from statemachine.records import kafka_records
 from statemachine.replay import replay
+from tests.support.kio_values import make, nested
 
 CLUSTER: Final = "5L6g3nShT-eMCtK--X86sw"
 RNG: Final = random.Random(20)
@@ -202,16 +203,16 @@ class TheController:
         answer = self.decide(command)
         assert isinstance(answer, PartitionsAltered)
         schema = codec.response_schema(request.api_key, request.api_version)
-        of_topic, of_partition = (codec.nested(schema, n) for n in ("TopicData", "PartitionData"))
+        of_topic, of_partition = (nested(schema, n) for n in ("TopicData", "PartitionData"))
         self._respond(
             request,
             error_code=codec.error_code(answer.error.code),
             topics=tuple(
-                codec.make(
+                make(
                     of_topic,
                     topic_id=each.topic_id,
                     partitions=(
-                        codec.make(
+                        make(
                             of_partition,
                             partition_index=each.partition,
                             error_code=codec.error_code(each.error.code),
@@ -247,14 +248,14 @@ class TheController:
         assert isinstance(answer, ReplicasAssigned)
         schema = codec.response_schema(request.api_key, request.api_version)
         of_directory, of_topic, of_partition = (
-            codec.nested(schema, name) for name in ("DirectoryData", "TopicData", "PartitionData")
+            nested(schema, name) for name in ("DirectoryData", "TopicData", "PartitionData")
         )
         topics = tuple(
-            codec.make(
+            make(
                 of_topic,
                 topic_id=asked.topic_id,
                 partitions=(
-                    codec.make(
+                    make(
                         of_partition,
                         partition_index=asked.partition,
                         error_code=codec.error_code(each.error.code),
@@ -266,7 +267,7 @@ class TheController:
         self._respond(
             request,
             error_code=codec.error_code(answer.error.code),
-            directories=(codec.make(of_directory, id_=directory.id_, topics=topics),),
+            directories=(make(of_directory, id_=directory.id_, topics=topics),),
         )
 
     def _allocate(self, request: InboundRequest) -> None:
@@ -284,5 +285,5 @@ class TheController:
 
     def _respond(self, request: InboundRequest, **values: Any) -> None:
         schema = codec.response_schema(request.api_key, request.api_version)
-        payload = codec.make(schema, throttle_time=timedelta(0), **values)
+        payload = make(schema, throttle_time=timedelta(0), **values)
         request.respond(codec.encode_response_body(request.api_key, request.api_version, payload))

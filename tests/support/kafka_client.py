@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from quorum.clocks import monotonic_ms
-from quorum.protocol.codec import encode_request_body, make_known, nested, request_schema
+from quorum.protocol.codec import encode_request_body, request_schema
 from quorum.transport.address import Address
 from quorum.transport.channel import Channel
 from quorum.transport.sweeper import Sweeper
+from tests.support.kio_values import make_known, nested
 
 PATIENCE_MS: Final = 20_000
 

@@ -19,8 +19,9 @@ from admin.model import (
     FeaturesDescription,
 )
 from quorum.protocol.apis import ApiKey
-from quorum.protocol.codec import error_code, make_known, nested, response_schema
+from quorum.protocol.codec import error_code, response_schema
 from statemachine.commands import UpgradeType
+from tests.support.kio_values import make_known, nested
 
 NOBODY = ("--bootstrap-controller", "127.0.0.1:1", "--timeout", "50ms")
 FOUND = FeaturesDescription(

@@ -19,6 +19,7 @@ from statemachine.commands import (
 from statemachine.configs.topic_configs import GONE_WITH_KAFKA_4, TOPIC_CONFIGS
 from statemachine.records.kafka_records import QuotaEntity
 from tests.broker.embedded_cluster import Brokers, cluster
+from tests.support.kio_values import make, nested
 
 TOPIC, BROKER, LOGGER, METRICS, GROUP = 2, 4, 8, 16, 32
 
@@ -42,8 +43,8 @@ async def describe(
     brokers: Brokers, version: int, kind: int, name: str, keys: tuple[str, ...] | None = None
 ) -> Any:
     schema = codec.request_schema(ApiKey.DESCRIBE_CONFIGS, version)
-    resource = codec.make(
-        codec.nested(schema, "DescribeConfigsResource"),
+    resource = make(
+        nested(schema, "DescribeConfigsResource"),
         resource_type=kind,
         resource_name=name,
         configuration_keys=keys,
@@ -117,8 +118,8 @@ async def test_quotas_are_read_from_the_image(tmp_path: Path, version: int) -> N
         brokers.controller.decide(AlterClientQuotas(changes=(change,)))
         schema = codec.request_schema(ApiKey.DESCRIBE_CLIENT_QUOTAS, version)
         for match, code in ((1, 0), (0, 42)):
-            component = codec.make(
-                codec.nested(schema, "ComponentData"),
+            component = make(
+                nested(schema, "ComponentData"),
                 entity_type="user",
                 match_type=match,
                 match=None,

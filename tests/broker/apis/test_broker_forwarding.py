@@ -13,19 +13,20 @@ from quorum.protocol.envelope import Reason, write_refusal
 from quorum.protocol.refusals import build_refusal
 from quorum.transport.inbound import InboundRequest
 from tests.broker.embedded_cluster import cluster, until
+from tests.support.kio_values import make, make_known, nested
 
 
 def create_topics(version: int, *, timeout_ms: int = 20_000) -> Any:
     schema = codec.request_schema(ApiKey.CREATE_TOPICS, version)
-    topic = codec.make(
-        codec.nested(schema, "CreatableTopic"),
+    topic = make(
+        nested(schema, "CreatableTopic"),
         name="t",
         num_partitions=1,
         replication_factor=1,
         assignments=(),
         configs=(),
     )
-    return codec.make(schema, topics=(topic,), timeout=timedelta(milliseconds=timeout_ms))
+    return make(schema, topics=(topic,), timeout=timedelta(milliseconds=timeout_ms))
 
 
 def created(version: int) -> bytes:
@@ -37,7 +38,7 @@ def created(version: int) -> bytes:
 
 def answer_envelope(envelope: InboundRequest, *, data: bytes | None, code: int = 0) -> None:
     schema = codec.response_schema(ApiKey.ENVELOPE, 0)
-    payload = codec.make(schema, response_data=data, error_code=codec.error_code(code))
+    payload = make(schema, response_data=data, error_code=codec.error_code(code))
     envelope.respond(codec.encode_response_body(ApiKey.ENVELOPE, 0, payload))
 
 
@@ -136,7 +137,7 @@ EMPTY: dict[ApiKey, dict[str, Any]] = {
 )
 def test_every_forwarded_request_can_be_refused(api_key: ApiKey, version: int) -> None:
     schema = codec.request_schema(api_key, version)
-    request = codec.make_known(
+    request = make_known(
         schema,
         cluster_id=None,
         topics=(),

@@ -13,6 +13,7 @@ from quorum.protocol.apis import ApiKey
 from tests.broker.client_requests import batch, produce
 from tests.broker.embedded_cluster import Brokers, Node, cluster, until
 from tests.controller.controller_in_memory import CLUSTER
+from tests.support.kio_values import make, make_known, nested
 
 
 def versions_of(api_key: ApiKey) -> range:
@@ -22,10 +23,8 @@ def versions_of(api_key: ApiKey) -> range:
 async def offset_at(node: Node, time_ms: int, *, version: int = 8) -> Any:
     """The answer of ListOffsets for topic t, partition 0."""
     schema = codec.request_schema(ApiKey.LIST_OFFSETS, version)
-    asked = codec.make(
-        codec.nested(schema, "ListOffsetsPartition"), partition_index=0, timestamp=time_ms
-    )
-    topic = codec.make(codec.nested(schema, "ListOffsetsTopic"), name="t", partitions=(asked,))
+    asked = make(nested(schema, "ListOffsetsPartition"), partition_index=0, timestamp=time_ms)
+    topic = make(nested(schema, "ListOffsetsTopic"), name="t", partitions=(asked,))
     answer = await node.ask(
         ApiKey.LIST_OFFSETS, version, replica_id=-1, isolation_level=1, topics=(topic,)
     )
@@ -90,15 +89,13 @@ async def test_where_an_epoch_ends(tmp_path: Path) -> None:
 
         async def end_of(epoch: int) -> tuple[int, int, int]:
             schema = codec.request_schema(ApiKey.OFFSET_FOR_LEADER_EPOCH, 4)
-            asked = codec.make(
-                codec.nested(schema, "OffsetForLeaderPartition"),
+            asked = make(
+                nested(schema, "OffsetForLeaderPartition"),
                 partition=0,
                 current_leader_epoch=1,
                 leader_epoch=epoch,
             )
-            topic = codec.make(
-                codec.nested(schema, "OffsetForLeaderTopic"), topic="t", partitions=(asked,)
-            )
+            topic = make(nested(schema, "OffsetForLeaderTopic"), topic="t", partitions=(asked,))
             answer = await brokers[2].ask(
                 ApiKey.OFFSET_FOR_LEADER_EPOCH, 4, replica_id=-1, topics=(topic,)
             )
@@ -115,11 +112,11 @@ async def test_where_an_epoch_ends(tmp_path: Path) -> None:
 
 async def metadata(node: Node, version: int, topics: tuple[str, ...] | None) -> Any:
     schema = codec.request_schema(ApiKey.METADATA, version)
-    of_topic = codec.nested(schema, "MetadataRequestTopic")
+    of_topic = nested(schema, "MetadataRequestTopic")
     wanted = (
         None
         if topics is None
-        else tuple(codec.make_known(of_topic, name=each, topic_id=None) for each in topics)
+        else tuple(make_known(of_topic, name=each, topic_id=None) for each in topics)
     )
     return await node.ask(
         ApiKey.METADATA,
@@ -164,10 +161,8 @@ async def test_asking_by_topic_id_needs_version_12(tmp_path: Path, version: int)
     """KIP-516: before version 12 the answer must name each topic, so an id alone is refused."""
     async with cluster(tmp_path, 1) as brokers:
         await brokers.create("t", (1,))
-        of_topic = codec.nested(
-            codec.request_schema(ApiKey.METADATA, version), "MetadataRequestTopic"
-        )
-        by_id = codec.make(of_topic, topic_id=brokers.controller.image.topic_ids["t"], name=None)
+        of_topic = nested(codec.request_schema(ApiKey.METADATA, version), "MetadataRequestTopic")
+        by_id = make(of_topic, topic_id=brokers.controller.image.topic_ids["t"], name=None)
         answer = await brokers[1].ask(
             ApiKey.METADATA,
             version,
@@ -184,8 +179,8 @@ async def test_topics_are_found_by_id(tmp_path: Path) -> None:
         await brokers.create("t", (1,))
         schema = codec.request_schema(ApiKey.METADATA, 12)
         ids = (brokers.controller.image.topic_ids["t"], UUID(int=77))
-        of_topic = codec.nested(schema, "MetadataRequestTopic")
-        topics = tuple(codec.make(of_topic, topic_id=each, name=None) for each in ids)
+        of_topic = nested(schema, "MetadataRequestTopic")
+        topics = tuple(make(of_topic, topic_id=each, name=None) for each in ids)
         answer = await brokers[1].ask(
             ApiKey.METADATA,
             12,
@@ -253,8 +248,8 @@ def _asked_cursor(cursor: Any) -> Any:
     if cursor is None:
         return None
     schema = codec.request_schema(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0)
-    return codec.make(
-        codec.nested(schema, "Cursor"),
+    return make(
+        nested(schema, "Cursor"),
         topic_name=cursor.topic_name,
         partition_index=cursor.partition_index,
     )
@@ -265,8 +260,8 @@ def _asked_cursor(cursor: Any) -> Any:
 
 async def configs(brokers: Brokers, version: int, kind: int, name: str) -> Any:
     schema = codec.request_schema(ApiKey.DESCRIBE_CONFIGS, version)
-    resource = codec.make(
-        codec.nested(schema, "DescribeConfigsResource"),
+    resource = make(
+        nested(schema, "DescribeConfigsResource"),
         resource_type=kind,
         resource_name=name,
         configuration_keys=None,

@@ -16,6 +16,7 @@ from quorum.core.vocabulary import Epoch, Offset, OffsetAndEpoch
 from quorum.protocol import codec
 from quorum.protocol.apis import SPOKEN, ApiKey
 from tests.broker.embedded_cluster import cluster
+from tests.support.kio_values import make, nested
 
 offsets = st.integers(-1, 2**63 - 1)
 log_ends = st.builds(
@@ -36,7 +37,7 @@ topics = st.lists(st.tuples(st.uuids(), st.lists(partition_answers, max_size=4))
 def by_kio(version: int, code: int, found: Any, *, is_read_committed: bool) -> bytes:
     schema = codec.response_schema(ApiKey.FETCH, version)
     of_topic, of_partition, of_end = (
-        codec.nested(schema, name)
+        nested(schema, name)
         for name in ("FetchableTopicResponse", "PartitionData", "EpochEndOffset")
     )
 
@@ -52,18 +53,18 @@ def by_kio(version: int, code: int, found: Any, *, is_read_committed: bool) -> b
             "records": answer.records,
         }
         if answer.diverging is not None:
-            values["diverging_epoch"] = codec.make(
+            values["diverging_epoch"] = make(
                 of_end, epoch=answer.diverging.epoch, end_offset=answer.diverging.offset
             )
-        return codec.make(of_partition, **values)
+        return make(of_partition, **values)
 
-    payload = codec.make(
+    payload = make(
         schema,
         throttle_time=timedelta(0),
         error_code=codec.error_code(code),
         session_id=0,
         responses=tuple(
-            codec.make(
+            make(
                 of_topic,
                 partitions=tuple(map(partition, answers)),
                 **({"topic_id": topic} if version >= 13 else {"topic": topic}),
@@ -113,10 +114,10 @@ async def test_a_followers_request(tmp_path: Path) -> None:
 
 def request_of(version: int, positions: Any) -> Any:
     schema = codec.request_schema(ApiKey.FETCH, version)
-    of_topic, of_partition = (codec.nested(schema, n) for n in ("FetchTopic", "FetchPartition"))
+    of_topic, of_partition = (nested(schema, n) for n in ("FetchTopic", "FetchPartition"))
     by_topic: dict[UUID, list[Any]] = {}
     for partition, position in positions.items():
-        asked = codec.make(
+        asked = make(
             of_partition,
             partition=partition.key.number,
             current_leader_epoch=position.leader_epoch,
@@ -126,17 +127,15 @@ def request_of(version: int, positions: Any) -> Any:
             partition_max_bytes=1 << 20,
         )
         by_topic.setdefault(partition.key.topic_id, []).append(asked)
-    return codec.make(
+    return make(
         schema,
         max_wait=timedelta(milliseconds=REPLICA_FETCH_WAIT_MS_MAX),
         min_bytes=1,
         max_bytes=REPLICA_FETCH_ANSWER_BYTES_MAX,
         topics=tuple(
-            codec.make(of_topic, topic_id=topic_id, partitions=tuple(asked))
+            make(of_topic, topic_id=topic_id, partitions=tuple(asked))
             for topic_id, asked in by_topic.items()
         ),
         forgotten_topics_data=(),
-        replica_state=codec.make(
-            codec.nested(schema, "ReplicaState"), replica_id=2, replica_epoch=12
-        ),
+        replica_state=make(nested(schema, "ReplicaState"), replica_id=2, replica_epoch=12),
     )

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from controller.apis import alter_partition
 from quorum.protocol import codec
 from quorum.protocol.apis import ApiKey
-from quorum.protocol.codec import make, nested
 from quorum.protocol.malformed import Malformed
 from statemachine.commands import (
     AlterPartition,
@@ -23,6 +22,7 @@ from statemachine.commands import (
 )
 from statemachine.errors import Error
 from tests.quorum.protocol.unknown_tag_strategies import grown, written
+from tests.support.kio_values import make, nested
 
 API: Final = ApiKey.ALTER_PARTITION
 VERSIONS: Final = (2, 3)
@@ -108,7 +108,7 @@ def kio_request(command: AlterPartition, version: int) -> bytes:
 
 
 def _asked(schema: type[Any], proposal: IsrProposal) -> Any:
-    if hasattr(codec.nested(schema, "PartitionData"), "new_isr"):
+    if hasattr(nested(schema, "PartitionData"), "new_isr"):
         isr: dict[str, Any] = {"new_isr": tuple(each.broker_id for each in proposal.isr)}
     else:
         of_broker = nested(schema, "BrokerState")

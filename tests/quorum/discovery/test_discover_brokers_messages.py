@@ -10,6 +10,7 @@ from quorum.discovery.gossip import Advertisement, DiscoverBrokersRequest, Disco
 from quorum.protocol import codec
 from quorum.protocol.apis import ApiKey
 from quorum.protocol.raft_types import Refusal
+from tests.support.kio_values import make
 
 CLUSTER: str = "4L6g3nShT-eMCtK--X86sw"
 
@@ -72,7 +73,7 @@ def test_a_request_that_cannot_be_true_is_refused(wrong: dict[str, object], why:
         "directory_id": UUID(int=7),
     }
     schema = codec.request_schema(ApiKey.DISCOVER_BROKERS, 0)
-    payload = codec.make(schema, **{**values, **wrong})
+    payload = make(schema, **{**values, **wrong})
     body = codec.encode_request_body(ApiKey.DISCOVER_BROKERS, 0, payload)
     refusal = discover_brokers.read_request(body)
     assert isinstance(refusal, Refusal)

@@ -16,7 +16,6 @@ from quorum.core.vocabulary import Epoch, Offset, OffsetAndEpoch, ReplicaId, Rep
 from quorum.core.voter_set import Endpoint
 from quorum.protocol import codec
 from quorum.protocol.apis import ApiKey, UnsupportedVersion
-from quorum.protocol.codec import make_known, nested
 from quorum.protocol.errors import ErrorCode
 from quorum.protocol.malformed import Malformed
 from quorum.protocol.raft_messages import (
@@ -44,6 +43,7 @@ from tests.quorum.protocol.raft_message_strategies import (
     VOTE_RESPONSES,
     VOTES,
 )
+from tests.support.kio_values import make, make_known, nested
 
 REQUESTS: dict[ApiKey, st.SearchStrategy[Any]] = {
     ApiKey.VOTE: VOTES,
@@ -314,10 +314,10 @@ def test_errors_that_the_core_knows_come_back_as_its_answers() -> None:
 def test_an_error_without_a_partition_is_a_refusal(api_key: ApiKey) -> None:
     """Kafka leaves the topics out when it refuses a request as a whole."""
     schema = codec.response_schema(api_key, 1)
-    message = codec.make(schema, error_code=codec.error_code(104), topics=())
+    message = make(schema, error_code=codec.error_code(104), topics=())
     body = codec.encode_response_body(api_key, 1, message)
     assert read_response(api_key, 1, body) == Refusal(104, "INCONSISTENT_CLUSTER_ID")
-    message = codec.make(schema, error_code=codec.error_code(0), topics=())
+    message = make(schema, error_code=codec.error_code(0), topics=())
     with pytest.raises(Malformed, match="neither an error nor exactly one partition"):
         read_response(api_key, 1, codec.encode_response_body(api_key, 1, message))
 
@@ -325,7 +325,7 @@ def test_an_error_without_a_partition_is_a_refusal(api_key: ApiKey) -> None:
 def granted(top_code: int, code: int) -> bytes:
     """A vote that is said to be granted, whatever the errors beside it say."""
     schema = codec.response_schema(ApiKey.VOTE, 1)
-    partition = codec.make(
+    partition = make(
         nested(schema, "PartitionData"),
         partition_index=0,
         error_code=codec.error_code(code),
@@ -333,10 +333,10 @@ def granted(top_code: int, code: int) -> bytes:
         leader_epoch=9,
         vote_granted=True,
     )
-    topic = codec.make(
+    topic = make(
         nested(schema, "TopicData"), topic_name="__cluster_metadata", partitions=(partition,)
     )
-    message = codec.make(schema, error_code=codec.error_code(top_code), topics=(topic,))
+    message = make(schema, error_code=codec.error_code(top_code), topics=(topic,))
     return codec.encode_response_body(ApiKey.VOTE, 1, message)
 
 

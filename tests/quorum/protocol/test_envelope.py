@@ -5,9 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quorum.protocol.apis import ApiKey
-from quorum.protocol.codec import decode_response, encode_response_body, error_code, make
+from quorum.protocol.codec import decode_response, encode_response_body, error_code
 from quorum.protocol.codec import response_schema as schema_of
 from quorum.protocol.envelope import REASON_BYTES_MAX, Reason, reason_of, write_refusal
+from tests.support.kio_values import make
 
 
 def reason_in(body: bytes | memoryview) -> Reason | None:

@@ -12,7 +12,6 @@ from quorum.core.messages import Error, FetchRequest, FetchResponse
 from quorum.core.vocabulary import Epoch, Offset, OffsetAndEpoch, ReplicaId, ReplicaKey
 from quorum.protocol import codec
 from quorum.protocol.apis import ApiKey
-from quorum.protocol.codec import make, make_known, nested
 from quorum.protocol.errors import ErrorCode
 from quorum.protocol.malformed import Malformed
 from quorum.protocol.raft_messages import (
@@ -33,6 +32,7 @@ from tests.quorum.protocol.raft_message_strategies import (
     LOG_ENDS,
     ME,
 )
+from tests.support.kio_values import make, make_known, nested
 
 VERSIONS = st.integers(13, 17)
 RECORDS = st.binary(max_size=300)

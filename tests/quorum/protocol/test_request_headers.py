@@ -12,9 +12,10 @@ from kio.serial import entity_writer
 
 from quorum.protocol import headers
 from quorum.protocol.apis import ApiKey
-from quorum.protocol.codec import header_flexibility, make
+from quorum.protocol.codec import header_flexibility
 from quorum.protocol.malformed import Malformed
 from tests.quorum.protocol.kio_strategies import VERSIONS
+from tests.support.kio_values import make
 
 CLIENT_IDS = st.none() | st.text(max_size=40)
 CORRELATION_IDS = st.integers(-(2**31), 2**31 - 1)
