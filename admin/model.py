@@ -10,6 +10,7 @@ from uuid import UUID
 
 from controller.move_requests import PartitionId as PartitionId
 from quorum.transport.address import Address
+from statemachine.commands import Reassignment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,13 +57,8 @@ class TopicDescription:
         return len(self.partitions[0].replicas) if self.partitions else 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Assignment:
+class Assignment(Reassignment, frozen=True, kw_only=True, gc=False):
     """The wanted replicas of a partition, the preferred leader first; None cancels its move."""
-
-    topic: str
-    partition: int
-    replicas: tuple[int, ...] | None
 
     @property
     def id(self) -> PartitionId:

@@ -4,11 +4,10 @@ Times are wall-clock milliseconds of the leader.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Final
+from typing import Annotated, Final
 from uuid import UUID
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from quorum.transport.address import Address
 
@@ -51,14 +50,12 @@ class QuorumDescription(Struct, frozen=True, kw_only=True):
         return next((voter for voter in self.voters if voter.id == self.leader_id), None)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LeadTransfer:
-    """The leader after a transfer; its id is -1 if none is known yet."""
+class LeadTransfer(Struct, frozen=True, kw_only=True):
+    """The leader after a transfer."""
 
-    leader_id: int
+    leader_id: Annotated[int, Meta(description="-1: not known yet")]
     leader_epoch: int
-    duration_ms: int
-    """From the request until this leader was known."""
+    duration_ms: Annotated[int, Meta(description="From the request until the leader was known")]
 
 
 def lag(replica: ReplicaInfo, leader: ReplicaInfo) -> int:

@@ -19,7 +19,7 @@ from admin.capabilities.schema import (
 )
 from statemachine.brokers.registration import BrokerRegistration
 from statemachine.brokers.safety import Safety as Judgement
-from statemachine.brokers.safety import TooMany, judging
+from statemachine.brokers.safety import TooMany, UnsafePartition, judging
 from statemachine.commands import BrokersCordoned, Done, UnregisterBroker
 from statemachine.commands import CordonBrokers as CordonCommand
 from statemachine.errors import Error, Refusal
@@ -158,16 +158,6 @@ class UnregisterBrokers(_AlterBrokers, frozen=True, kw_only=True):
         return BrokersAltered(brokers=tuple(results))
 
 
-class HurtPartition(Answer, frozen=True, kw_only=True):
-    """A partition that would lose availability or safety."""
-
-    topic: str
-    partition: int
-    harm: Annotated[str, Meta(description="A word of statemachine's `Harm`")]
-    in_sync: Annotated[tuple[int, ...], Meta(description="Who would be in sync and alive")]
-    min_isr: int
-
-
 class Safety(Answer, frozen=True, kw_only=True):
     """The verdict whether brokers may stop together."""
 
@@ -177,7 +167,7 @@ class Safety(Answer, frozen=True, kw_only=True):
         int, Meta(description="Partitions that any of the brokers is in sync for")
     ]
     partitions_hurt: int
-    hurt: Annotated[tuple[HurtPartition, ...], Meta(description="The first of them, in order")]
+    hurt: Annotated[tuple[UnsafePartition, ...], Meta(description="The first of them, in order")]
 
 
 class SafeToStop(Request[Safety], frozen=True, kw_only=True):
@@ -210,16 +200,7 @@ class SafeToStop(Request[Safety], frozen=True, kw_only=True):
             as_of_offset=found.offset,
             partitions_looked_at=judgement.looked_at,
             partitions_hurt=judgement.hurt_count,
-            hurt=tuple(
-                HurtPartition(
-                    topic=each.topic,
-                    partition=each.partition,
-                    harm=each.harm.value,
-                    in_sync=each.left,
-                    min_isr=each.min_isr,
-                )
-                for each in judgement.hurt
-            ),
+            hurt=judgement.hurt,
         )
 
 

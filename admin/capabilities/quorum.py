@@ -7,6 +7,7 @@ from msgspec import Meta, Struct
 
 from admin.capabilities.schema import Answer, AsOfOffset, Context, Request, Route, refused
 from controller.quorum_description import (
+    LeadTransfer,
     QuorumDescription,
     ReplicaInfo,
     lag,
@@ -107,14 +108,6 @@ class Nodes(Answer, frozen=True, kw_only=True):
     leader_id: Annotated[int, Meta(description="-1: unknown")]
     leader_epoch: int
     brokers: tuple[NodePlace, ...]
-
-
-class LeadTransfer(Answer, frozen=True, kw_only=True):
-    """The leader after a transfer."""
-
-    leader_id: Annotated[int, Meta(description="-1: not known yet")]
-    leader_epoch: int
-    duration_ms: Annotated[int, Meta(description="From the request until the leader was known")]
 
 
 class Voter(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -235,11 +228,7 @@ class TransferLead(Request[LeadTransfer], frozen=True, kw_only=True):
         found = await context.service.transfer_leadership(context.who, to)
         if isinstance(found, ChangeResponse):
             raise RequestRefused(found.error, found.text)
-        return LeadTransfer(
-            leader_id=found.leader_id,
-            leader_epoch=found.leader_epoch,
-            duration_ms=found.duration_ms,
-        )
+        return found
 
 
 def quorum_of(found: QuorumDescription) -> Quorum:

@@ -24,7 +24,6 @@ from admin.model import Assignment
 from controller.apis.reassignments import read_reassignments
 from controller.move_requests import OngoingReassignment, with_idempotency_key, wrong_name
 from statemachine.commands import AlterReassignments, ReassignmentsAltered
-from statemachine.commands import Reassignment as Wish
 
 
 class AssignedPartition(PartitionResult, frozen=True, kw_only=True):
@@ -104,12 +103,7 @@ class ListReassignments(Request[Reassignments], frozen=True, kw_only=True):
 def command_of(request: BeginMove) -> AlterReassignments:
     """The command of the state machine."""
     return AlterReassignments(
-        reassignments=tuple(
-            [
-                Wish(topic=each.topic, partition=each.partition, replicas=each.replicas)
-                for each in request.assignments
-            ]
-        ),
+        reassignments=tuple(request.assignments),
         may_change_factor=request.may_change_factor,
         name=request.name,
         priority=request.priority,

@@ -21,7 +21,8 @@ from admin.cli.options import (
 from admin.cli.output import Columns, and_more, columns, ids, named, refused_parts
 
 if TYPE_CHECKING:
-    from admin.capabilities.brokers import Broker, BrokersAltered, HurtPartition, Safety
+    from admin.capabilities.brokers import Broker, BrokersAltered, Safety
+    from statemachine.brokers.safety import UnsafePartition
 
 
 brokers_option = click.option("--brokers", type=BROKERS, required=True, help="Broker ids: 101,102.")
@@ -165,7 +166,7 @@ _BROKERS: Final["Columns[Broker]"] = {
         "unregistered once empty and stopped" if broker.to_be_unregistered else "-"
     ),
 }
-_HURT: Final["Columns[HurtPartition]"] = {
+_HURT: Final["Columns[UnsafePartition]"] = {
     "Partition": lambda each: f"{each.topic}-{each.partition}",
     "Harm": lambda each: each.harm,
     "InSync": lambda each: ids(each.in_sync),

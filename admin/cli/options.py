@@ -335,9 +335,11 @@ def show(
     if data is not None:
         write_data(data(found), output)
         return
-    from admin.capabilities.schema import Answer, json_of
+    from msgspec import Struct
 
-    assert isinstance(found, Answer)
+    from admin.capabilities.schema import json_of
+
+    assert isinstance(found, Struct)
     write_data(json_of(found), output)
 
 

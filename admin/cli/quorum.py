@@ -31,9 +31,8 @@ from quorum.clocks import wall_ms
 if TYPE_CHECKING:
     from uuid import UUID
 
-    from admin.capabilities.quorum import LeadTransfer
     from admin.client.admin_client import AdminClient
-    from controller.quorum_description import QuorumDescription
+    from controller.quorum_description import LeadTransfer, QuorumDescription
     from quorum.core.vocabulary import ReplicaKey
     from quorum.transport.address import Address
 

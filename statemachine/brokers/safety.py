@@ -7,9 +7,9 @@ be elected uncleanly, does not count.
 
 from collections.abc import Collection
 from enum import StrEnum
-from uuid import UUID
+from typing import Annotated
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from statemachine.configs.effective import min_isr
 from statemachine.image.image import Image
@@ -27,14 +27,12 @@ class Harm(StrEnum):
 
 
 class UnsafePartition(Struct, frozen=True, kw_only=True, gc=False):
-    """A partition that is affected."""
+    """A partition that would lose availability or safety."""
 
     topic: str
-    topic_id: UUID
     partition: int
     harm: Harm
-    left: Replicas
-    """The live replicas that would be in sync without the brokers."""
+    in_sync: Annotated[Replicas, Meta(description="Who would be in sync and alive")]
     min_isr: int
 
 
@@ -90,10 +88,9 @@ def judging(image: Image, broker_ids: Collection[BrokerId]) -> Slices[Safety | T
                 shown.append(
                     UnsafePartition(
                         topic=topic.name,
-                        topic_id=topic.topic_id,
                         partition=number,
                         harm=Harm.UNDER_MIN_ISR if left else Harm.NO_LEADER,
-                        left=left,
+                        in_sync=left,
                         min_isr=needed,
                     )
                 )

@@ -10,10 +10,11 @@ from typing import Final
 
 import pytest
 
-from admin.capabilities.quorum import LeadTransfer, TransferLead
+from admin.capabilities.quorum import TransferLead
 from admin.client.admin_client import AdminClient
 from admin.tools.local_cluster import LocalCluster
 from admin.tools.local_plan import log_dir
+from controller.quorum_description import LeadTransfer
 from tests.controller.logs import folded
 from tests.process.controller_processes import log_of, three
 from tests.process.test_controllers import leader_of

@@ -1,6 +1,7 @@
 """The reference of capabilities as Markdown, generated from their schemas."""
 
 from collections.abc import Iterator
+from enum import Enum
 from typing import Any, Literal
 
 import msgspec
@@ -122,6 +123,8 @@ def _type(type_: Any) -> str:
         return _type(type_.__origin__)
     parts: tuple[Any, ...] = getattr(type_, "__args__", ())
     origin = getattr(type_, "__origin__", None)
+    if isinstance(type_, type) and issubclass(type_, Enum):
+        return ", ".join(f'"{each.value}"' for each in type_)
     if origin is tuple:
         return f"[{_type(parts[0])}]"
     if origin is Literal:

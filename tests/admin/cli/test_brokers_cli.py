@@ -6,10 +6,11 @@ from pathlib import Path
 
 from click.testing import CliRunner, Result
 
-from admin.capabilities.brokers import HurtPartition, Safety
+from admin.capabilities.brokers import Safety
 from admin.cli.brokers import judged, listed
 from admin.cli.main import group
 from statemachine import commands
+from statemachine.brokers.safety import Harm, UnsafePartition
 from statemachine.vocabulary import MoveKind
 from tests.admin.cli.test_moves_command import run as run_moves
 from tests.admin.cli.test_reassign_partitions import brokers
@@ -103,7 +104,9 @@ async def test_whether_brokers_may_stop_is_said_with_who_says_no(tmp_path: Path)
 
 
 def test_partitions_that_are_not_named_are_counted() -> None:
-    hurt = HurtPartition(topic="a", partition=0, harm="under-min-isr", in_sync=(2, 3), min_isr=3)
+    hurt = UnsafePartition(
+        topic="a", partition=0, harm=Harm.UNDER_MIN_ISR, in_sync=(2, 3), min_isr=3
+    )
     found = Safety(
         safe=False, as_of_offset=0, partitions_looked_at=9, partitions_hurt=4, hurt=(hurt,)
     )

@@ -72,7 +72,7 @@ def test_the_partition_that_says_no_is_named_with_who_would_be_left() -> None:
     world.given(replicas=(1, 2, 3), isr=(1, 2), leader=1)
     world.given(replicas=(1,), isr=(1,), leader=1)
     found = judged(world, 1)
-    assert [(each.partition, each.harm, each.left, each.min_isr) for each in found.hurt] == [
+    assert [(each.partition, each.harm, each.in_sync, each.min_isr) for each in found.hurt] == [
         (1, Harm.UNDER_MIN_ISR, (2,), 2),
         (2, Harm.NO_LEADER, (), 1),
     ]

@@ -35,7 +35,7 @@ class CareStage(MovesStage):
             return [f"safe: of {found.looked_at} partition(s) none would be hurt"]
         told = [f"not safe: {found.hurt_count} of {found.looked_at} partition(s) would be hurt"]
         for each in found.hurt:
-            left = f"{listed(each.left)} would be left, and min ISR is {each.min_isr}"
+            left = f"{listed(each.in_sync)} would be left, and min ISR is {each.min_isr}"
             told.append(f"  {each.topic}-{each.partition}: {each.harm.value}, {left}")
         return told
 
