@@ -48,9 +48,9 @@ class MoveState(Answer, frozen=True, kw_only=True):
         id = PartitionId(self.topic, self.partition)
         match self.status:
             case MoveStatus.IN_PROGRESS:
-                return f"OngoingReassignment of partition {id} is still in progress."
+                return f"Reassignment of partition {id} is still in progress."
             case MoveStatus.COMPLETED:
-                return f"OngoingReassignment of partition {id} is completed."
+                return f"Reassignment of partition {id} is completed."
             case MoveStatus.NOT_AS_PLANNED:
                 why = (
                     f"but replica set is {_ids(self.replicas)} rather than"

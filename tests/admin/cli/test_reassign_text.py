@@ -86,8 +86,8 @@ def test_the_status_of_every_planned_partition_is_told() -> None:
     )
     assert verified(states) == (
         "Status of partition reassignment:\n"
-        "OngoingReassignment of partition orders-0 is completed.\n"
-        "OngoingReassignment of partition orders-1 is still in progress.\n"
+        "Reassignment of partition orders-0 is completed.\n"
+        "Reassignment of partition orders-1 is still in progress.\n"
         "There is no active reassignment of partition orders-2, but replica set is 102,103,104 "
         "rather than 101,102,104."
     )
