@@ -7,13 +7,13 @@ partition only the newest proposal is sent. `ProposalQueue` is pure: the simulat
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, TypeAlias
 
 from broker.limits import ALTER_PARTITION_PARTITIONS_MAX, ALTER_PARTITION_RETRY_MS
 from broker.partition.assignment import PartitionKey, by_topic
 from broker.partition.leader import CommittedIsr, IsrProposal
-from broker.partition.partition import Partition
+from broker.partition.partition import Partition, PartitionListener
 from broker.replica_manager import ReplicaManager
 from quorum.protocol.apis import ApiKey
 from quorum.transport.controller_channel import (
@@ -25,7 +25,7 @@ from statemachine.vocabulary import RECOVERED
 
 logger = logging.getLogger(__name__)
 
-Batch: TypeAlias = Mapping[PartitionKey, tuple[Partition, IsrProposal]]
+Batch: TypeAlias = Mapping[Partition, IsrProposal]
 """The proposals of one request."""
 
 
@@ -34,49 +34,49 @@ ProposalAnswer: TypeAlias = CommittedIsr | int
 
 
 class ProposalQueue:
-    """The proposals that wait for the next request."""
+    """The partitions whose pending proposal waits for the next request."""
 
     def __init__(self) -> None:
-        self._waiting: dict[PartitionKey, tuple[Partition, IsrProposal]] = {}
+        self._waiting: dict[Partition, None] = {}
 
     def __bool__(self) -> bool:
         """Return whether anything waits."""
         return bool(self._waiting)
 
-    def submit(self, partition: Partition, proposal: IsrProposal) -> None:
-        """Add a proposal to the next request."""
-        self._waiting[partition.key] = (partition, proposal)
+    def submit(self, partition: Partition) -> None:
+        """Add the pending proposal of a partition to the next request."""
+        self._waiting[partition] = None
 
     def take(self) -> Batch:
-        """Take the proposals for the next request; skip those that their partitions dropped."""
-        batch: dict[PartitionKey, tuple[Partition, IsrProposal]] = {}
+        """Take the proposals for the next request; skip partitions that have none any more."""
+        batch: dict[Partition, IsrProposal] = {}
         while self._waiting and len(batch) < ALTER_PARTITION_PARTITIONS_MAX:
-            key = next(iter(self._waiting))
-            partition, proposal = self._waiting.pop(key)
-            if partition.leading is not None and partition.leading.pending is proposal:
-                batch[key] = (partition, proposal)
+            partition = next(iter(self._waiting))
+            del self._waiting[partition]
+            leading = partition.leading
+            if partition.is_open and leading is not None and leading.pending is not None:
+                batch[partition] = leading.pending
         return batch
 
-    def put_back(self, batch: Batch) -> None:
-        """Queue proposals without an answer again."""
-        for key, found in batch.items():
-            # A newer proposal of the same partition goes before this one.
-            self._waiting.setdefault(key, found)
+    def put_back(self, partitions: Iterable[Partition]) -> None:
+        """Queue the partitions of proposals without an answer again."""
+        self._waiting |= dict.fromkeys(partitions)
 
     def settle(self, batch: Batch, answers: Mapping[PartitionKey, ProposalAnswer]) -> bool:
         """Pass each answer to its partition; return whether some proposals must be retried."""
         # A proposal without an answer was not decided.
-        again = {
-            key: (partition, proposal)
-            for key, (partition, proposal) in batch.items()
-            if key not in answers or _must_retry(partition, proposal, answers[key])
-        }
+        again = [
+            partition
+            for partition, proposal in batch.items()
+            if partition.key not in answers
+            or _must_retry(partition, proposal, answers[partition.key])
+        ]
         self.put_back(again)
         return bool(again)
 
     def refuse(self, batch: Batch, error_code: int) -> bool:
         """Pass an error of the whole request on; return whether some proposals must be retried."""
-        return self.settle(batch, dict.fromkeys(batch, error_code))
+        return self.settle(batch, dict.fromkeys((each.key for each in batch), error_code))
 
 
 def _must_retry(partition: Partition, proposal: IsrProposal, answer: ProposalAnswer) -> bool:
@@ -89,8 +89,8 @@ def _must_retry(partition: Partition, proposal: IsrProposal, answer: ProposalAns
     return False
 
 
-class AlterPartitionManager:
-    """The sender of ISR proposals; `run` sends them."""
+class AlterPartitionManager(PartitionListener):
+    """A `PartitionListener` that collects ISR proposals; `run` sends them."""
 
     def __init__(
         self, manager: ReplicaManager, controllers: NodeToControllerChannelManager
@@ -101,9 +101,9 @@ class AlterPartitionManager:
         self._work = asyncio.Event()
         self._backoff = Backoff()
 
-    def submit(self, partition: Partition, proposal: IsrProposal) -> None:
+    def on_isr_proposal(self, partition: Partition) -> None:
         """Queue a proposal for the next request."""
-        self._proposals.submit(partition, proposal)
+        self._proposals.submit(partition)
         self._work.set()
 
     async def run(self) -> None:
@@ -126,7 +126,7 @@ class AlterPartitionManager:
                 ApiKey.ALTER_PARTITION,
                 broker_id=self._manager.broker_id,
                 broker_epoch=epoch,
-                topics=by_topic((key, _fields(proposal)) for key, (_, proposal) in batch.items()),
+                topics=by_topic((each.key, _fields(proposal)) for each, proposal in batch.items()),
             )
         except NoActiveController as reason:
             logger.debug("AlterPartition will be retried: %s", reason)

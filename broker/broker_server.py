@@ -131,7 +131,6 @@ class BrokerServer:
         """
         opened, manager, disk = self._opened, self.manager, self._disk
         proposer = AlterPartitionManager(manager, self._controllers)
-        manager.propose = proposer.submit
         fetch = FetchApi(manager, opened.sweeper)
         producer_ids = ProducerIdManager(manager, self._controllers)
         async with asyncio.TaskGroup() as group:
@@ -145,7 +144,7 @@ class BrokerServer:
                 partition_bytes_max=self.config.replica_fetch_max_bytes,
             )
             forwarder = ForwardingManager(self._forwarding, group, clock=monotonic_ms)
-            manager.listeners += [fetch, fetchers, self.directories]
+            manager.listeners += [fetch, fetchers, proposer, self.directories]
             manager.start()
             group.create_task(opened.quorum.run(), name="quorum")
             lifecycle = group.create_task(self.lifecycle.run(), name="lifecycle")

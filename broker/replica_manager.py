@@ -8,7 +8,7 @@ that this broker is no longer a replica.
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from pathlib import Path
@@ -26,7 +26,6 @@ from broker.partition.assignment import (
     settings_of,
 )
 from broker.partition.follower import FollowerState
-from broker.partition.leader import IsrProposal
 from broker.partition.partition import Partition, PartitionListener
 from broker.replication.copy_reports import CopyReports
 from broker.replication.replication_quota import ReplicationQuotas
@@ -72,8 +71,7 @@ class ReplicaManager:
         self.throttles = ReplicationQuotas()
         self.copies = CopyReports()
         self.listeners: list[PartitionListener] = []
-        self.propose: Callable[[Partition, IsrProposal], None] | None = None
-        """Sends an ISR proposal to the controller; set it before `run`."""
+        """Add them before `run`."""
         self._log_dir = log_dir
         self._segment_bytes_max = segment_bytes_max
         self._message_bytes_max = message_bytes_max
@@ -181,9 +179,9 @@ class ReplicaManager:
         for listener in self.listeners:
             listener.on_role_change(partition)
 
-    def on_isr_proposal(self, partition: Partition, proposal: IsrProposal) -> None:
-        assert self.propose is not None, "an ISR proposal before the start"
-        self.propose(partition, proposal)
+    def on_isr_proposal(self, partition: Partition) -> None:
+        for listener in self.listeners:
+            listener.on_isr_proposal(partition)
 
     def copy_reports(self) -> tuple[CopyReport, ...]:
         """The progress reports that are due, of the replicas being added here."""

@@ -46,6 +46,10 @@ class PartitionListener(Protocol):
         """The role changed, or the partition is about to be removed."""
         return
 
+    def on_isr_proposal(self, partition: "Partition") -> None:
+        """The leader has a new ISR to propose to the controller: `LeaderState.pending`."""
+        return
+
 
 class PartitionHost(PartitionListener, Protocol):
     """The broker that hosts a partition; it also writes what is appended."""
@@ -62,10 +66,6 @@ class PartitionHost(PartitionListener, Protocol):
     def live(self) -> LiveEpochs: ...
 
     def now_ms(self) -> int: ...
-
-    def on_isr_proposal(self, partition: "Partition", proposal: IsrProposal) -> None:
-        """Propose this ISR to the controller."""
-        ...
 
 
 DelayedProduce: TypeAlias = Callable[[ErrorCode | None], None]
@@ -355,11 +355,9 @@ class Partition:
         if not isinstance(leading, LeaderState):
             return
         now_ms, live = self._host.now_ms(), self._host.live
-        own_epoch = self._host.broker_epoch
-        if own_epoch is not None:
-            proposal = leading.propose(own_epoch, now_ms, live)
-            if proposal is not None:
-                self._host.on_isr_proposal(self, proposal)
+        epoch = self._host.broker_epoch
+        if epoch is not None and leading.propose(epoch, now_ms, live) is not None:
+            self._host.on_isr_proposal(self)
         if leading.advance(now_ms, live):
             self._committed()
 

@@ -81,7 +81,7 @@ class DelayedIsrRequests:
         world, settings = self._world, self._world.settings
         joining = [
             member
-            for partition, proposal in batch.values()
+            for partition, proposal in batch.items()
             if partition.leading is not None
             for member in proposal.isr
             if member not in partition.leading.isr

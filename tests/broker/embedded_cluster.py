@@ -92,7 +92,6 @@ class Node:
         self.log_dir.mkdir(exist_ok=True)
         controllers = self._controllers
         proposer = AlterPartitionManager(self.manager, controllers)
-        self.manager.propose = proposer.submit
         self.fetchers = ReplicaFetcherManager(
             self.manager,
             self.disk,
@@ -102,7 +101,7 @@ class Node:
             rng=RNG,
             partition_bytes_max=1 << 20,
         )
-        self.manager.listeners += [self.fetch_api, self.fetchers, self.directories]
+        self.manager.listeners += [self.fetch_api, self.fetchers, proposer, self.directories]
         producer_ids = ProducerIdManager(self.manager, controllers)
         forwarder = ForwardingManager(controllers, group, clock=monotonic_ms)
         server = Server(

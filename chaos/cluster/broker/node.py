@@ -5,7 +5,6 @@ from collections.abc import Callable
 from functools import partial
 
 from broker.partition.assignment import LiveEpochs
-from broker.partition.leader import IsrProposal
 from broker.partition.partition import Partition
 from chaos.cluster.process import ClusterProcess
 from chaos.cluster.rpc import Respond, Serve
@@ -75,7 +74,7 @@ class BrokerNode(ClusterProcess, ABC):
         """See the port."""
 
     @abstractmethod
-    def on_isr_proposal(self, partition: Partition, proposal: IsrProposal) -> None:
+    def on_isr_proposal(self, partition: Partition) -> None:
         """See the port."""
 
     @abstractmethod

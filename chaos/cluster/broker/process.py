@@ -15,7 +15,7 @@ from broker.limits import (
 )
 from broker.metadata import MetadataFollower
 from broker.partition.assignment import LiveEpochs, PartitionKey
-from broker.partition.leader import CommittedIsr, IsrProposal
+from broker.partition.leader import CommittedIsr
 from broker.partition.partition import Partition
 from chaos.cluster import controller_apis
 from chaos.cluster.broker.fetch_handler import FetchHandler
@@ -145,9 +145,9 @@ class BrokerProcess(BrokerNode):
         self.fetcher.on_role_change(partition)
         self.assignments.report()
 
-    def on_isr_proposal(self, partition: Partition, proposal: IsrProposal) -> None:
+    def on_isr_proposal(self, partition: Partition) -> None:
         """See the port."""
-        self._proposals.submit(partition, proposal)
+        self._proposals.submit(partition)
         self._propose_soon(0)
 
     def _sweep(self) -> int:
@@ -174,9 +174,9 @@ class BrokerProcess(BrokerNode):
             self._back_off()
             return
         self._proposes = True
-        for key, (_, proposal) in batch.items():
+        for partition, proposal in batch.items():
             members = dict(zip(proposal.isr, proposal.broker_epochs, strict=True))
-            part = (key.topic_id.hex, key.number)
+            part = (partition.key.topic_id.hex, partition.key.number)
             self.world.history.model.propose(part, proposal.partition_epoch, members)
         self.ask_controller(
             controller_apis.command(_command(self.broker_id, self.broker_epoch, batch)),
@@ -210,8 +210,8 @@ class BrokerProcess(BrokerNode):
 def _command(broker_id: int, broker_epoch: int, batch: Batch) -> commands.AlterPartition:
     proposals = [
         commands.IsrProposal(
-            topic_id=key.topic_id,
-            partition=key.number,
+            topic_id=partition.key.topic_id,
+            partition=partition.key.number,
             leader_epoch=proposal.leader_epoch,
             partition_epoch=proposal.partition_epoch,
             isr=tuple(
@@ -219,7 +219,7 @@ def _command(broker_id: int, broker_epoch: int, batch: Batch) -> commands.AlterP
                 for member, epoch in zip(proposal.isr, proposal.broker_epochs, strict=True)
             ),
         )
-        for key, (_, proposal) in batch.items()
+        for partition, proposal in batch.items()
     ]
     return commands.AlterPartition(
         broker_id=broker_id, broker_epoch=broker_epoch, proposals=tuple(proposals)
