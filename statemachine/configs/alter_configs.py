@@ -7,7 +7,7 @@ Kafka's controller holds such elections at intervals of its own, and its moves d
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Final, NamedTuple, TypeAlias
 
@@ -38,56 +38,45 @@ class _Asked(NamedTuple):
     """The requested changes of one resource."""
 
     resource: Resource
-    values: Callable[[Mapping[str, str]], _Values | Refusal]
-    """From what is set to what becomes of it, unchanged values among it."""
-    amended: frozenset[str] = frozenset()
-    """The names of those to which something is added, or from which it is taken."""
+    ops: Sequence[commands.ConfigOp]
     is_whole: bool = False
-    """Whether what is as it was may be named only for completeness."""
+    """Whether what is not named is removed, and may be named only to stay as it is."""
 
 
 def incremental_alter_configs(
     draft: PendingDecision, command: commands.IncrementalAlterConfigs
 ) -> commands.ConfigsAltered:
     """Change some configurations of each resource, or say why not (KIP-339)."""
-    return _altered(draft, map(_changes, command.changes))
+    asked = [
+        _Asked((change.resource_type, change.resource_name), change.ops)
+        for change in command.changes
+    ]
+    return _altered(draft, asked)
 
 
 def alter_configs(
     draft: PendingDecision, command: commands.AlterConfigs
 ) -> commands.ConfigsAltered:
     """Replace the configurations of each resource, or say why not."""
-    return _altered(draft, map(_replacements, command.replacements))
+    asked = [
+        _Asked(
+            (replacement.resource_type, replacement.resource_name),
+            [
+                commands.ConfigOp(name=name, operation=commands.ConfigOperation.SET, value=value)
+                for name, value in replacement.configs
+            ],
+            is_whole=True,
+        )
+        for replacement in command.replacements
+    ]
+    return _altered(draft, asked)
 
 
-def _changes(change: commands.ConfigChange) -> _Asked:
-    resource = (change.resource_type, change.resource_name)
-    amended = frozenset(op.name for op in change.ops if op.operation in _AMENDING)
-    return _Asked(resource, lambda current: _operated(resource[0], current, change.ops), amended)
-
-
-def _replacements(replacement: commands.ConfigReplacement) -> _Asked:
-    resource = (replacement.resource_type, replacement.resource_name)
-
-    def values(current: Mapping[str, str]) -> _Values | Refusal:
-        refusal = _names_refusal([name for name, _ in replacement.configs])
-        if refusal is not None:
-            return refusal
-        given = dict(replacement.configs)
-        without = [name for name, value in given.items() if value is None]
-        if without:
-            return Refusal(Error.INVALID_REQUEST, f"{', '.join(without)} must have a value")
-        return given | dict.fromkeys(sorted(current.keys() - given.keys()))
-
-    return _Asked(resource, values, is_whole=True)
-
-
-def _altered(draft: PendingDecision, asked: Iterable[_Asked]) -> commands.ConfigsAltered:
-    wishes = list(asked)
-    counts = Counter(each.resource for each in wishes)
+def _altered(draft: PendingDecision, asked: Sequence[_Asked]) -> commands.ConfigsAltered:
+    counts = Counter(each.resource for each in asked)
     before = len(draft.records)
     answers: dict[Resource, commands.ConfigAltered] = {}
-    for each in wishes:
+    for each in asked:
         if each.resource in answers:
             continue
         refusal = (
@@ -110,7 +99,7 @@ def _set(draft: PendingDecision, asked: _Asked) -> Refusal | None:
     if refusal is not None:
         return refusal
     current = draft.configs.get(resource, {})
-    values = asked.values(current)
+    values = _values(asked, current)
     if isinstance(values, Refusal):
         return values
     for name, value in values.items():
@@ -143,10 +132,11 @@ def _tell_moves(
     if not held:
         return
     users = {name: value for name, value in {**current, **held}.items() if value is not None}
-    without_moves = asked.values(users)
+    without_moves = _values(asked, users)
     assert not isinstance(without_moves, Refusal), without_moves
+    amended = {op.name for op in asked.ops if op.operation in _AMENDING}
     for name in held:
-        if name in asked.amended:
+        if name in amended:
             throttle.amend(draft, (asked.resource, name), without_moves[name])
         elif not asked.is_whole or values[name] != current.get(name):
             throttle.leave_to_user(draft, (asked.resource, name))
@@ -155,26 +145,22 @@ def _tell_moves(
 # --- what becomes of the values of one resource --------------------------------------------------
 
 
-def _operated(
-    kind: int, current: Mapping[str, str], ops: Sequence[commands.ConfigOp]
-) -> _Values | Refusal:
-    refusal = _names_refusal([op.name for op in ops])
-    if refusal is not None:
-        return refusal
+def _values(asked: _Asked, current: Mapping[str, str]) -> _Values | Refusal:
+    """Return what becomes of the values that are set, unchanged ones among it."""
+    counts = Counter(op.name for op in asked.ops)
+    repeated = [name for name, count in counts.items() if count > 1]
+    if repeated:
+        return Refusal(Error.INVALID_REQUEST, f"{', '.join(repeated)} is named more than once")
+    kind = asked.resource[0]
     values: dict[str, str | None] = {}
-    for op in ops:
+    for op in asked.ops:
         refusal = _op_refusal(kind, op)
         if refusal is not None:
             return refusal
         values[op.name] = _after(kind, current.get(op.name), op)
+    if asked.is_whole:
+        values |= dict.fromkeys(sorted(current.keys() - values.keys()))
     return values
-
-
-def _names_refusal(names: Sequence[str]) -> Refusal | None:
-    repeated = [name for name, count in Counter(names).items() if count > 1]
-    if not repeated:
-        return None
-    return Refusal(Error.INVALID_REQUEST, f"{', '.join(repeated)} is named more than once")
 
 
 def _op_refusal(kind: int, op: commands.ConfigOp) -> Refusal | None:
