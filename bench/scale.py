@@ -38,7 +38,7 @@ from quorum.records.control import SnapshotBatches
 from statemachine.brokers.registration import BrokerRegistration
 from statemachine.image.bulk_replay import replay_values
 from statemachine.image.image import Image
-from statemachine.image.snapshot import GROUP_RECORDS_MAX, begin_loading
+from statemachine.image.snapshot import GROUP_RECORDS_MAX, Loading
 from statemachine.records import kafka_records
 from statemachine.records.codec import encode
 from statemachine.topics.placement import place
@@ -223,7 +223,7 @@ def measured(path: Path) -> Measured:
     checked_s = time.process_time() - at
     image = Image()
     replaying, slices = (
-        MetadataLoader(image, replay=replay_values, load_snapshot=begin_loading),
+        MetadataLoader(image, replay=replay_values, load_snapshot=Loading),
         list[float](),
     )
     replaying.load(checkpoint.records(), Offset(checkpoint.id.offset))

@@ -144,12 +144,12 @@ def main(partitions: int, topics: int) -> None:
         at = time.thread_time()
         checkpoint = read_checkpoint(path)
         checked = time.thread_time()
-        again = Image()
-        load(again, checkpoint.records(), id_.offset)
+        again = load(checkpoint.records(), id_.offset)
         click.echo(
             f"in processor time: checked in {checked - at:.1f} s,"
             f" loaded in {time.thread_time() - checked:.1f} s"
         )
+        assert again.end_offset == id_.offset
     peak_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     click.echo(f"peak memory: {peak_kib / 1024:.0f} MiB")
 

@@ -12,7 +12,7 @@ from quorum.ports import StateSnapshot
 from statemachine.image.bulk_replay import replay_values
 from statemachine.image.delta import MetadataDelta
 from statemachine.image.image import Image
-from statemachine.image.snapshot import begin, begin_loading
+from statemachine.image.snapshot import Loading, begin
 
 
 class MetadataFollower:
@@ -24,7 +24,7 @@ class MetadataFollower:
         self.on_change: Callable[[MetadataDelta], None] | None = None
         """Called with the delta of each slice; without it nobody is told."""
         self._log: CommittedLog | None = None
-        self._loader = MetadataLoader(image, replay=replay_values, load_snapshot=begin_loading)
+        self._loader = MetadataLoader(image, replay=replay_values, load_snapshot=Loading)
 
     def read_from(self, log: CommittedLog) -> None:
         """Set the source of committed records; once, before the quorum runs."""

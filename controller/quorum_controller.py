@@ -41,7 +41,7 @@ from statemachine.commands import (
 from statemachine.decide import decide, decide_at_once, deciding
 from statemachine.image.bulk_replay import replay_values
 from statemachine.image.image import Image
-from statemachine.image.snapshot import begin, begin_loading
+from statemachine.image.snapshot import Loading, begin
 from statemachine.reassignment.copies import Told, untold
 from statemachine.reassignment.retention import has_too_much
 from statemachine.reassignment.scheduler.backlog import is_left
@@ -135,7 +135,7 @@ class QuorumController:
         self._loader = MetadataLoader(
             self.image,
             replay=replay_values,
-            load_snapshot=begin_loading,
+            load_snapshot=Loading,
             on_control=self._on_control_record,
         )
         self._scheduler = Scheduler(self.image)

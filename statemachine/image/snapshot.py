@@ -99,13 +99,8 @@ def begin(image: Image, end: int) -> Snapshot | None:
     return Snapshot(image, past)
 
 
-def begin_loading(values: Iterable[bytes], end: int) -> "Loading":
-    """Begin to make an image of the records of a snapshot that ends at `end`."""
-    return Loading(Image(), values, end)
-
-
 class Loading:
-    """An image that is being made of the records of a snapshot, some at a time.
+    """An image that is being made of the records of a snapshot that ends at `end`, some at a time.
 
     The records have no offsets of their own, so each counts as the last that the snapshot
     contains, as in Kafka. Two things an image takes from an offset: when a broker registered, and
@@ -114,9 +109,8 @@ class Loading:
     record that it has to have read.
     """
 
-    def __init__(self, image: Image, values: Iterable[bytes], end: int) -> None:
-        assert image.end_offset == 0, "a snapshot is loaded before anything is replayed"
-        self.image = image
+    def __init__(self, values: Iterable[bytes], end: int) -> None:
+        self.image = Image()
         self.end = end
         """The offset after the last record that the snapshot contains."""
         self._values = iter(values)
@@ -136,11 +130,12 @@ class Loading:
         return True
 
 
-def load(image: Image, values: Iterable[bytes], end_offset: int) -> None:
-    """Load these records into an empty image at once; raises as `Loading`."""
-    loading = Loading(image, values, end_offset)
+def load(values: Iterable[bytes], end: int) -> Image:
+    """Make the image of a snapshot at once; raises as `Loading`."""
+    loading = Loading(values, end)
     while not loading.go_on():
         pass
+    return loading.image
 
 
 def _values(past: ReadView) -> Iterator[bytes | None]:
@@ -275,25 +270,6 @@ def _topic(
 def _partition(
     topic_id: UUID, number: int, partition: PartitionRegistration
 ) -> kafka_records.Partition:
-    stage = partition.stage
-    return kafka_records.Partition(
-        partition_id=number,
-        topic_id=topic_id,
-        replicas=partition.replicas,
-        isr=partition.isr,
-        removing=partition.removing,
-        adding=partition.adding,
-        leader=partition.leader,
-        recovery=partition.recovery,
-        leader_epoch=partition.leader_epoch,
-        partition_epoch=partition.partition_epoch,
-        directories=partition.directories,
-        elr=partition.elr,
-        last_known_elr=partition.last_known_elr,
-        target=partition.target,
-        original=partition.original,
-        base=stage.base,
-        move=stage.move,
-        step=stage.step,
-        since_ms=stage.since_ms,
-    )
+    fields = asdict(partition)
+    stage = asdict(fields.pop("stage"))
+    return kafka_records.Partition(partition_id=number, topic_id=topic_id, **fields, **stage)

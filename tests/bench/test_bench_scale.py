@@ -8,7 +8,6 @@ from msgspec.structs import replace
 from bench.fencing import fence
 from bench.scale import ROWS, Measured, a_cluster, memory_mb, met, table, write_snapshot
 from quorum.log.checkpoint import read_checkpoint
-from statemachine.image.image import Image
 from statemachine.image.snapshot import load
 from tests.statemachine.support.reference_checks import check_image
 
@@ -33,8 +32,7 @@ FOUND = Measured(
 
 def test_what_is_loaded_is_a_sound_cluster_of_the_size_that_was_asked_for(tmp_path: Path) -> None:
     checkpoint = read_checkpoint(write_snapshot(a_cluster(1_250, 7), tmp_path))
-    image = Image()
-    load(image, checkpoint.records(), checkpoint.id.offset)
+    image = load(checkpoint.records(), checkpoint.id.offset)
     check_image(image)
     assert sum(len(topic.partitions) for topic in image.topics.values()) == 1_250
     assert [len(keys) for keys in image.index.isr_of.values()] == pytest.approx(
@@ -44,8 +42,7 @@ def test_what_is_loaded_is_a_sound_cluster_of_the_size_that_was_asked_for(tmp_pa
 
 def test_a_broker_is_fenced_as_the_product_does_it(tmp_path: Path) -> None:
     checkpoint = read_checkpoint(write_snapshot(a_cluster(500, 5), tmp_path))
-    image = Image()
-    load(image, checkpoint.records(), checkpoint.id.offset)
+    image = load(checkpoint.records(), checkpoint.id.offset)
     held, led = (len(part[3]) for part in (image.index.replicas_of, image.index.leader_of))
     found = fence(image, 3)
     check_image(image)

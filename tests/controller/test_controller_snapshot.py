@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-from statemachine.image.image import Image
 from statemachine.image.snapshot import load
 from tests.controller.controller_commands import asked, busy, join, topic
 from tests.statemachine.support.reference_checks import contents
@@ -26,8 +25,7 @@ async def test_the_active_controller_leaves_out_what_is_not_committed(tmp_path: 
             later = asked(controller, topic("c", 101))
         await answer
         await later
-        image = Image()
-        load(image, [*first, *(value for group in snapshot.groups for value in group)], committed)
+        image = load([*first, *(value for group in snapshot.groups for value in group)], committed)
         assert contents(image) == then
         assert controller.image.topic_ids.keys() == {"a", "b", "c"}
 

@@ -12,7 +12,7 @@ from quorum.ports import LogFailure
 from quorum.records.encode import encode as batch
 from statemachine.image.bulk_replay import replay_values
 from statemachine.image.image import Image
-from statemachine.image.snapshot import LOADED_AT_ONCE, begin, begin_loading
+from statemachine.image.snapshot import LOADED_AT_ONCE, Loading, begin
 from statemachine.records import kafka_records
 from statemachine.records.codec import encode
 from statemachine.replay import replay
@@ -24,7 +24,7 @@ PARTITIONS = 50
 
 
 def loader() -> MetadataLoader[Image]:
-    return MetadataLoader(Image(), replay=replay_values, load_snapshot=begin_loading)
+    return MetadataLoader(Image(), replay=replay_values, load_snapshot=Loading)
 
 
 def log_of(count: int, *, seed: int) -> tuple[Log, list[kafka_records.Record]]:

@@ -256,7 +256,7 @@ def _begin(history: History, checkpoint: Checkpoint) -> None:
     try:
         for value in checkpoint.records():
             _note_unknown(history, value, checkpoint.id.offset - 1)
-        load(history.image, checkpoint.records(), checkpoint.id.offset)
+        history.image = load(checkpoint.records(), checkpoint.id.offset)
     except MalformedRecord as error:
         raise AdoptError(f"{checkpoint.path.name}: a record cannot be read: {error}") from error
     history.kraft_version = checkpoint.kraft_version

@@ -12,7 +12,6 @@ from pyroaring import BitMap
 
 from statemachine.image import bitmap_builder
 from statemachine.image.bitmap_builder import BitmapBuilder, Part
-from statemachine.image.image import Image
 from statemachine.image.snapshot import LOADED_AT_ONCE, Loading
 from statemachine.records import kafka_records
 from statemachine.records.codec import encode
@@ -125,7 +124,7 @@ def test_what_follows_the_partitions_in_a_snapshot_waits_for_no_bitmap(
         for name in ("min.insync.replicas", "max.message.bytes")
     ]
     monkeypatch.setattr(bitmap_builder, "SETTLED_AT_ONCE", 100)
-    loading = Loading(Image(), values, 9_000)
+    loading = Loading(values, 9_000)
     slices = 1
     while not loading.go_on():
         slices += 1

@@ -118,8 +118,7 @@ def test_a_snapshot_that_is_being_taken_shows_nothing_of_them(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(bulk_replay, "_ALIKE_MIN", rng.randint(1, 3))
         replay_values(image, [bytes_of(record, rng) for record in log], image.end_offset)
-    back = Image()
-    load(back, whole(snapshot), then["end_offset"])
+    back = load(whole(snapshot), then["end_offset"])
     assert contents(back) == then
 
 
@@ -166,8 +165,7 @@ def test_what_is_taken_in_together_is_undone_one_by_one(
         replay_values(image, values[len(first) :], start + len(first))
     one_by_one(expected, values[:end])
     snapshot = begin(image, start + end)
-    back = Image()
-    load(back, whole(snapshot), start + end)
+    back = load(whole(snapshot), start + end)
     assert contents(back) == contents(expected)
     image.rewind(start + end)
     assert contents(image) == contents(expected)
@@ -223,7 +221,7 @@ def test_a_snapshot_is_loaded_in_slices_and_is_an_image_when_it_is_whole() -> No
             taken += 1
             yield value
 
-    loading = Loading(Image(), counted(), 77)
+    loading = Loading(counted(), 77)
     sizes = []
     while not loading.go_on():
         sizes.append(taken)

@@ -122,8 +122,7 @@ def test_they_are_not_in_a_snapshot_that_was_begun_before_them(
     taken = [value for _, group in zip(range(20), groups, strict=False) for value in group]
     replay_values(image, [bytes_of(record, rng) for record in log], image.end_offset)
     taken += [value for group in groups for value in group]
-    back = Image()
-    load(back, taken, then["end_offset"])
+    back = load(taken, then["end_offset"])
     assert contents(back) == then
 
 
@@ -138,8 +137,7 @@ def test_a_snapshot_says_rows_as_it_says_values_and_is_loaded_as_it_is_replayed(
         replay(image, kafka_records.AbortTransaction(), image.end_offset)
     values = whole(begin(image, image.end_offset))
     assert values == [_again(value) for value in values]
-    together, alone = Image(), Image()
-    load(together, values, image.end_offset)
+    together, alone = load(values, image.end_offset), Image()
     for value in values:
         replay(alone, decode(value), image.end_offset - 1)
     alone.advance(image.end_offset)
@@ -208,8 +206,7 @@ def test_a_large_snapshot_is_loaded_whole_and_its_index_with_it(count: int) -> N
         for number in range(count // 3):
             replicas = tuple((topic * number + place) % 7 for place in range(3))
             values.append(encode(new(number, topic_id, replicas), LEVEL))
-    image = Image()
-    load(image, values, 99)
+    image = load(values, 99)
     assert indexed(image) == scanned(image)
     assert whole(begin(image, 99)) == values
     assert sum(len(topic.partitions) for topic in image.topics.values()) == 3 * (count // 3)

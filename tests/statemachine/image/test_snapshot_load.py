@@ -4,7 +4,6 @@ from uuid import UUID
 
 import pytest
 
-from statemachine.image.image import Image
 from statemachine.image.snapshot import load
 from statemachine.records import kafka_records
 from statemachine.records.codec import encode
@@ -13,8 +12,7 @@ from statemachine.replay import replay
 
 
 def test_a_snapshot_without_records_ends_where_its_name_says() -> None:
-    image = Image()
-    load(image, [], 40)
+    image = load([], 40)
     assert image.end_offset == 40
 
 
@@ -29,21 +27,13 @@ def test_what_an_image_takes_from_an_offset_it_takes_from_the_last_one_of_the_sn
         rack=None,
         in_controlled_shutdown=True,
     )
-    image = Image()
-    load(image, [encode(registration, 29)], 40)
+    image = load([encode(registration, 29)], 40)
     broker = image.brokers[1]
     assert (broker.epoch, broker.registered_at, broker.stopping_at) == (7, 39, 39)
     replay(image, kafka_records.NoOp(), 40)
     assert image.end_offset == 41
 
 
-def test_only_an_image_of_nothing_begins_with_a_snapshot() -> None:
-    image = Image()
-    image.advance(1)
-    with pytest.raises(AssertionError, match="before anything is replayed"):
-        load(image, [], 40)
-
-
 def test_a_record_that_is_none_is_named() -> None:
     with pytest.raises(MalformedRecord, match="version 9 of record type 2"):
-        load(Image(), [bytes((1, 2, 9))], 40)
+        load([bytes((1, 2, 9))], 40)

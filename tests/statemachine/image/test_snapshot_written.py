@@ -117,9 +117,7 @@ def whole(snapshot: Snapshot | None) -> list[bytes]:
 
 def loaded(values: list[bytes], end: int) -> Image:
     """The image that these records of a snapshot give."""
-    image = Image()
-    load(image, values, end)
-    return image
+    return load(values, end)
 
 
 def append(image: Image, record: kafka_records.Record) -> None:

@@ -141,9 +141,8 @@ def replayed(path: Path, *, below: int, image: Image | None = None) -> Image:
 
 def loaded(snapshot: Path) -> Image:
     """The image that a snapshot holds."""
-    image = Image()
     end_offset = int(snapshot.name.partition("-")[0])
-    load(image, (value for _, value in data_records(snapshot)), end_offset)
+    image = load((value for _, value in data_records(snapshot)), end_offset)
     assert image.end_offset == end_offset
     return image
 
