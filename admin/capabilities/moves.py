@@ -40,7 +40,7 @@ from statemachine.configs.resources import KINDS
 from statemachine.errors import Error, Refusal
 from statemachine.image.image import Image
 from statemachine.image.partition_table import Topic
-from statemachine.limits import COPIES_LOOKED_AT_MAX, THROTTLE_BYTES_PER_S_MAX
+from statemachine.limits import THROTTLE_BYTES_PER_S_MAX
 from statemachine.reassignment.copies import Told, move_copies, partition_copies, untold
 from statemachine.reassignment.idempotency import refused_first
 from statemachine.reassignment.move import OwnedKey
@@ -676,7 +676,7 @@ def _word(name: str) -> str:
 
 
 def _move_copies(image: Image, move_id: int, told: Told) -> dict[str, Any]:
-    found = move_copies(image, move_id, told, COPIES_LOOKED_AT_MAX)
+    found = move_copies(image, move_id, told)
     return {
         "partitions_bytes_unknown": found.unknown,
         "partitions_falling_behind": found.behind,

@@ -179,9 +179,7 @@ class MoveCopies(Struct, frozen=True, kw_only=True, gc=False):
     """Partitions of which a replica falls behind."""
 
 
-def move_copies(
-    image: Image, move_id: MoveId, told: Told, at_most: int = COPIES_LOOKED_AT_MAX
-) -> MoveCopies:
+def move_copies(image: Image, move_id: MoveId, told: Told) -> MoveCopies:
     """Return the bytes left to copy of a move; partitions beyond the limit count as unknown.
 
     A broker copies several partitions at a time, so the one that takes longest says how long all
@@ -189,7 +187,7 @@ def move_copies(
     """
     index = image.index
     keys = index.keys_of_move(move_id)
-    looked_at = (keys & index.stepping)[: max(at_most, 0)]
+    looked_at = (keys & index.stepping)[:COPIES_LOOKED_AT_MAX]
     bytes_left, rate, known, behind = 0, 0, 0, 0
     time_ms: int | None = 0
     for topic, number in index.partitions(looked_at):

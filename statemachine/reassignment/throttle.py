@@ -95,7 +95,7 @@ def alter(draft: PendingDecision, before: Move) -> Slices[None]:
                 yield _set(draft, key)
 
 
-def release(draft: PendingDecision, at_most: int = THROTTLES_RELEASED_MAX) -> Slices[bool]:
+def release(draft: PendingDecision) -> Slices[bool]:
     """Give up what moves have that do not need it any more; users have again what they had set.
 
     Whether something is left, for another decision: a move may have been of many topics.
@@ -109,7 +109,7 @@ def release(draft: PendingDecision, at_most: int = THROTTLES_RELEASED_MAX) -> Sl
         over = [each for each in owned.moves if not rate_of(draft.moves.get(each))]
         if not over or _is_deleted(draft, key[0]):
             continue
-        if count == at_most or cost_us >= THROTTLES_RELEASED_US_MAX:
+        if count == THROTTLES_RELEASED_MAX or cost_us >= THROTTLES_RELEASED_US_MAX:
             return True
         count += 1
         for move_id in over:

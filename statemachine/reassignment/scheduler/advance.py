@@ -69,9 +69,7 @@ class Budget:
                 self.adding += sign * len(partition.adding)
 
 
-def advance(
-    draft: PendingDecision, at_most: int = STEPS_BEGUN_MAX, *, anew: bool = False
-) -> Slices[bool]:
+def advance(draft: PendingDecision, *, anew: bool = False) -> Slices[bool]:
     """Begin the steps that the budget allows; return whether some are left for another decision.
 
     This is the last part of a decision: it sees the image after the records so far. `anew` is for a
@@ -93,7 +91,7 @@ def advance(
     pause_and_resume(draft, queue, budget.limits)
     if draft.all_paused is not None:
         return False
-    return (yield from _StepStarter(draft, queue, budget, at_most).begin())
+    return (yield from _StepStarter(draft, queue, budget).begin())
 
 
 def _foresee(draft: PendingDecision, queue: ReassignmentQueue, budget: Budget) -> Slices[None]:
@@ -141,12 +139,9 @@ def _begun(partition: PartitionRegistration, found: Step, now_ms: int) -> Partit
 class _StepStarter:
     """One decision's beginning of steps."""
 
-    def __init__(
-        self, draft: PendingDecision, queue: ReassignmentQueue, budget: Budget, at_most: int
-    ) -> None:
+    def __init__(self, draft: PendingDecision, queue: ReassignmentQueue, budget: Budget) -> None:
         self.draft = draft
         self.queue = queue
-        self.at_most = at_most
         self.budget = budget
         self.begun = 0
         self.passed_over: Position | None = None
@@ -162,7 +157,7 @@ class _StepStarter:
             for position in self.queue.groups[group] - held:
                 if not self.budget.has_slot or self._is_held_back():
                     return False
-                if self.begun >= self.at_most:
+                if self.begun >= STEPS_BEGUN_MAX:
                     return True
                 if looked_at >= TURNS_LOOKED_AT_MAX:
                     break
@@ -179,7 +174,7 @@ class _StepStarter:
         """Begin the partition's next step, and those after it if it is complete at once."""
         topic, number = _at(self.draft, self.queue, position)
         began = False
-        while self.budget.has_slot and self.begun < self.at_most:
+        while self.budget.has_slot and self.begun < STEPS_BEGUN_MAX:
             partition = self.draft.partition(topic, number)
             assert partition is not None
             if not partition.waits:
