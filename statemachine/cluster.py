@@ -52,25 +52,25 @@ from statemachine.vocabulary import (
 BOOTSTRAP = "Bootstrap records"
 
 
-def found_cluster(draft: PendingDecision, command: FoundCluster) -> Done:
+def found_cluster(pending: PendingDecision, command: FoundCluster) -> Done:
     """Put the features in force, if none is. A founding that broke off begins anew."""
     levels = founding_levels(command)
     if isinstance(levels, str):
         return Done(error=Error.UNSUPPORTED_VERSION, message=levels)
-    transaction = draft.image.transaction
+    transaction = pending.image.transaction
     if transaction is not None:
-        draft.records.append(kafka_records.AbortTransaction(reason="its controller is gone"))
-    if draft.level if transaction is None else transaction.level:
+        pending.records.append(kafka_records.AbortTransaction(reason="its controller is gone"))
+    if pending.level if transaction is None else transaction.level:
         return Done()
-    draft.records.append(kafka_records.BeginTransaction(name=BOOTSTRAP))
-    draft.records += [
+    pending.records.append(kafka_records.BeginTransaction(name=BOOTSTRAP))
+    pending.records += [
         kafka_records.FeatureLevel(name=name, level=level)
         for name, level in levels.items()
         if level
     ]
     if elr_in_force(levels):
-        draft.set_configs(DEFAULTS, {MIN_ISR: str(command.default_min_isr)})
-    draft.records.append(kafka_records.EndTransaction())
+        pending.set_configs(DEFAULTS, {MIN_ISR: str(command.default_min_isr)})
+    pending.records.append(kafka_records.EndTransaction())
     return Done()
 
 
@@ -97,18 +97,18 @@ def founding_levels(command: FoundCluster) -> dict[str, int] | str:
     return levels
 
 
-def update_features(draft: PendingDecision, command: UpdateFeatures) -> Done:
+def update_features(pending: PendingDecision, command: UpdateFeatures) -> Done:
     """Change the levels of all features, or return the reason for the first that cannot change."""
-    proposed = dict(draft.image.features)
+    proposed = dict(pending.image.features)
     proposed |= {update.name: update.level for update in command.updates}
     if len({update.name for update in command.updates}) != len(command.updates):
         return Done(error=Error.INVALID_REQUEST, message="a feature is named more than once")
     changes = []
     for update in command.updates:
-        current = draft.image.features.get(update.name, 0)
+        current = pending.image.features.get(update.name, 0)
         if update.name == KRAFT_VERSION:
             current = command.kraft_version
-        reason = _refusal(draft.image, command, update, current, proposed)
+        reason = _refusal(pending.image, command, update, current, proposed)
         if reason is not None:
             return Done(error=Error.INVALID_UPDATE_VERSION, message=reason)
         if update.level != current:
@@ -118,22 +118,22 @@ def update_features(draft: PendingDecision, command: UpdateFeatures) -> Done:
     for change in changes:
         if change.name == ELR_VERSION:
             if change.level:
-                _make_elr_safe(draft, command.default_min_isr)
-            clear_all_elr(draft)
-    draft.records += changes
+                _make_elr_safe(pending, command.default_min_isr)
+            clear_all_elr(pending)
+    pending.records += changes
     return Done()
 
 
-def _make_elr_safe(draft: PendingDecision, default_min_isr: int) -> None:
+def _make_elr_safe(pending: PendingDecision, default_min_isr: int) -> None:
     """Record what must precede ELR: one min ISR for all brokers, none for single ones.
 
     A controller counts with the min ISR of the log; a broker must not count with another (KIP-966).
     """
-    if MIN_ISR not in draft.image.configs.get(DEFAULTS, {}):
-        draft.set_configs(DEFAULTS, {MIN_ISR: str(default_min_isr)})
-    for resource, configs in sorted(draft.image.configs.items()):
+    if MIN_ISR not in pending.image.configs.get(DEFAULTS, {}):
+        pending.set_configs(DEFAULTS, {MIN_ISR: str(default_min_isr)})
+    for resource, configs in sorted(pending.image.configs.items()):
         if resource[0] == BROKER_RESOURCE and resource != DEFAULTS and MIN_ISR in configs:
-            draft.set_configs(resource, {MIN_ISR: None})
+            pending.set_configs(resource, {MIN_ISR: None})
 
 
 def _refusal(
@@ -233,12 +233,12 @@ def _metadata_version_refusal(update: FeatureUpdate, current: int) -> str | None
     return f"Unsupported metadata.version downgrade from {current} to {update.level}. {reason}"
 
 
-def register_controller(draft: PendingDecision, command: RegisterController) -> Done:
+def register_controller(pending: PendingDecision, command: RegisterController) -> Done:
     """Record where a controller is, unless the log says so already (KIP-919)."""
-    if draft.level < LEVEL_CONTROLLER_REGISTRATION:
+    if pending.level < LEVEL_CONTROLLER_REGISTRATION:
         return Done(
             error=Error.UNSUPPORTED_VERSION,
-            message=f"metadata.version is {draft.level}, controllers register from"
+            message=f"metadata.version is {pending.level}, controllers register from"
             f" {LEVEL_CONTROLLER_REGISTRATION} on",
         )
     if command.controller_id < 0:
@@ -252,24 +252,24 @@ def register_controller(draft: PendingDecision, command: RegisterController) -> 
         endpoints=command.endpoints,
         features=command.features,
     )
-    if draft.image.controllers.get(command.controller_id) != record:
-        draft.records.append(record)
+    if pending.image.controllers.get(command.controller_id) != record:
+        pending.records.append(record)
     return Done()
 
 
 def allocate_producer_ids(
-    draft: PendingDecision, command: AllocateProducerIds
+    pending: PendingDecision, command: AllocateProducerIds
 ) -> ProducerIdsAllocated:
     """Give the broker the next block of producer ids (KIP-730)."""
-    stale = stale_broker(draft, command.broker_id, command.broker_epoch)
+    stale = stale_broker(pending, command.broker_id, command.broker_epoch)
     if stale is not None:
         return ProducerIdsAllocated.from_refusal(stale)
-    first = draft.image.next_producer_id
+    first = pending.image.next_producer_id
     if first > PRODUCER_ID_MAX - PRODUCER_IDS_PER_BLOCK:
         return ProducerIdsAllocated(
             error=Error.UNKNOWN_SERVER_ERROR, message="all producer ids have been given out"
         )
-    draft.records.append(
+    pending.records.append(
         kafka_records.ProducerIds(
             broker_id=command.broker_id,
             broker_epoch=command.broker_epoch,

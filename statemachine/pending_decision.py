@@ -110,9 +110,9 @@ class PendingDecision:
 
     def partition(self, topic: Topic, number: int) -> PartitionRegistration | None:
         """The partition as the records so far leave it."""
-        drafted = self._partitions
-        if drafted and 0 <= number < len(topic.keys):
-            partition = drafted.get(topic.keys[number])
+        known = self._partitions
+        if known and 0 <= number < len(topic.keys):
+            partition = known.get(topic.keys[number])
             if partition is not None:
                 return partition
         return topic.partition(number)
@@ -224,9 +224,9 @@ class PendingDecision:
 
     def live(self, broker_id: BrokerId) -> bool:
         """Return True if the broker may lead and be in sync, after the records so far."""
-        drafted = self._live.get(broker_id)
-        if drafted is not None:
-            return drafted
+        known = self._live.get(broker_id)
+        if known is not None:
+            return known
         broker = self.image.brokers.get(broker_id)
         return broker is not None and broker.live
 
@@ -244,9 +244,9 @@ class PendingDecision:
 
     def log_dirs(self, broker_id: BrokerId) -> Directories:
         """The log directories of the broker that are online; none where they are not known."""
-        drafted = self._log_dirs.get(broker_id)
-        if drafted is not None:
-            return drafted
+        known = self._log_dirs.get(broker_id)
+        if known is not None:
+            return known
         broker = self.image.brokers.get(broker_id)
         return () if broker is None else broker.log_dirs
 

@@ -53,7 +53,7 @@ CLUSTERS: Final = (
     Mutant(
         name="a retried request is executed again after fail-over",
         module="statemachine.reassignment.idempotency",
-        old="    refusal, known = _refusal(command), draft.image.keys.get(command.key)\n",
+        old="    refusal, known = _refusal(command), pending.image.keys.get(command.key)\n",
         new="    refusal, known = _refusal(command), None\n",
         caught_by=("L3",),
         directed=(

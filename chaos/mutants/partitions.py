@@ -145,7 +145,7 @@ _DECISIONS: Final = (
     Mutant(
         name="a broker that is fenced stays in the ISR",
         module="statemachine.brokers.lifecycle",
-        old="        lambda each: replace(each, isr=isr_without(draft, each, leaving)),",
+        old="        lambda each: replace(each, isr=isr_without(pending, each, leaving)),",
         new="        lambda each: each,",
         caught_by=("P12",),
         directed="moves_fencing",
@@ -191,8 +191,8 @@ _DECISIONS: Final = (
     Mutant(
         name="a move to unknown brokers begins",
         module="statemachine.reassignment.target",
-        old="    refusal = assignment_refusal(target, draft.image.brokers)\n",
-        new="    refusal = None if target else assignment_refusal(target, draft.image.brokers)\n",
+        old="    refusal = assignment_refusal(target, pending.image.brokers)\n",
+        new="    refusal = None if target else assignment_refusal(target, pending.image.brokers)\n",
         caught_by=("P17",),
         directed="moves_several",
         seed=1,

@@ -32,31 +32,31 @@ from statemachine.vocabulary import LEVEL_DIRECTORIES, BrokerId, Directories
 
 
 def assign_replicas_to_dirs(
-    draft: PendingDecision, command: AssignReplicasToDirs
+    pending: PendingDecision, command: AssignReplicasToDirs
 ) -> Slices[ReplicasAssigned]:
     """Record where the broker has put its replicas, each on its own."""
-    if draft.level < LEVEL_DIRECTORIES:
+    if pending.level < LEVEL_DIRECTORIES:
         return ReplicasAssigned(
             error=Error.UNSUPPORTED_VERSION,
-            message=f"metadata.version is {draft.level}, directories are assigned from"
+            message=f"metadata.version is {pending.level}, directories are assigned from"
             f" {LEVEL_DIRECTORIES} on",
         )
-    stale = stale_broker(draft, command.broker_id, command.broker_epoch)
+    stale = stale_broker(pending, command.broker_id, command.broker_epoch)
     if stale is not None:
         return ReplicasAssigned.from_refusal(stale)
     replicas = []
     for each in command.assignments:
-        replicas.append(_assigned(draft, command.broker_id, each))
+        replicas.append(_assigned(pending, command.broker_id, each))
         yield CHANGED_US
     return ReplicasAssigned(replicas=tuple(replicas))
 
 
-def _assigned(draft: PendingDecision, broker_id: BrokerId, asked: DirectoryAssignment) -> Done:
-    topic = draft.image.topics.get(asked.topic_id)
+def _assigned(pending: PendingDecision, broker_id: BrokerId, asked: DirectoryAssignment) -> Done:
+    topic = pending.image.topics.get(asked.topic_id)
     if topic is None:
         unknown = f"no topic has the id {asked.topic_id}"
         return Done(error=Error.UNKNOWN_TOPIC_ID, message=unknown)
-    partition = draft.partition(topic, asked.partition)
+    partition = pending.partition(topic, asked.partition)
     if partition is None:
         unknown = f"topic {topic.name} has no partition {asked.partition}"
         return Done(error=Error.UNKNOWN_TOPIC_OR_PARTITION, message=unknown)
@@ -68,10 +68,10 @@ def _assigned(draft: PendingDecision, broker_id: BrokerId, asked: DirectoryAssig
         )
     directories = _with_directory(partition, broker_id, asked.directory_id)
     desired = replace(partition, directories=directories)
-    if not draft.is_online(broker_id, asked.directory_id):
-        desired = replace(desired, isr=isr_without(draft, desired, (broker_id,)))
-    election = election_for(draft.image, topic)
-    change_partition(draft, topic, asked.partition, desired, election=election)
+    if not pending.is_online(broker_id, asked.directory_id):
+        desired = replace(desired, isr=isr_without(pending, desired, (broker_id,)))
+    election = election_for(pending.image, topic)
+    change_partition(pending, topic, asked.partition, desired, election=election)
     return Done()
 
 
@@ -85,25 +85,25 @@ def _with_directory(
 
 
 def lose_directories(
-    draft: PendingDecision, broker: BrokerRegistration, offline: Collection[UUID]
+    pending: PendingDecision, broker: BrokerRegistration, offline: Collection[UUID]
 ) -> Slices[bool]:
     """Take a broker out of what it held in directories that have failed; whether it has others.
 
     With none left there is nothing to take note of: a broker without a directory holds nothing,
     and is to be fenced.
     """
-    if not offline or draft.level < LEVEL_DIRECTORIES:
+    if not offline or pending.level < LEVEL_DIRECTORIES:
         return True
     online = tuple(directory for directory in broker.log_dirs if directory not in offline)
     if online == broker.log_dirs:
         return True
     if not online:
         return False
-    draft.set_log_dirs(broker.broker_id, online)
-    yield from _leave_lost(draft, broker)
-    if not draft.is_complete:
+    pending.set_log_dirs(broker.broker_id, online)
+    yield from _leave_lost(pending, broker)
+    if not pending.is_complete:
         return True
-    draft.records.append(
+    pending.records.append(
         kafka_records.BrokerRegistrationChange(
             broker_id=broker.broker_id, broker_epoch=broker.epoch, log_dirs=online
         )
@@ -111,18 +111,18 @@ def lose_directories(
     return True
 
 
-def _leave_lost(draft: PendingDecision, broker: BrokerRegistration) -> Slices[None]:
-    index, leaving = draft.image.index, (broker.broker_id,)
+def _leave_lost(pending: PendingDecision, broker: BrokerRegistration) -> Slices[None]:
+    index, leaving = pending.image.index, (broker.broker_id,)
     lost = BitMap()
     for topic, number in in_order(index, index.of_any(index.isr_of, leaving)):
-        partition = draft.partition(topic, number)
+        partition = pending.partition(topic, number)
         assert partition is not None
-        if not draft.is_online(broker.broker_id, directory_of(partition, broker.broker_id)):
+        if not pending.is_online(broker.broker_id, directory_of(partition, broker.broker_id)):
             lost.add(topic.keys[number])
         yield PASSED_US
     yield from elect_each(
-        draft,
+        pending,
         lost,
-        lambda each: replace(each, isr=isr_without(draft, each, leaving)),
+        lambda each: replace(each, isr=isr_without(pending, each, leaving)),
         at_most=LEAVING_PARTITIONS_MAX,
     )

@@ -53,20 +53,20 @@ from statemachine.vocabulary import (
 )
 
 
-def register_broker(draft: PendingDecision, command: RegisterBroker) -> Slices[BrokerRegistered]:
+def register_broker(pending: PendingDecision, command: RegisterBroker) -> Slices[BrokerRegistered]:
     """Register an incarnation, fenced; the same one amends what it said and keeps its epoch."""
-    refusal = _registration_refusal(draft, command)
+    refusal = _registration_refusal(pending, command)
     if refusal is not None:
         return BrokerRegistered.from_refusal(refusal)
-    before = draft.image.brokers.get(command.broker_id)
+    before = pending.image.brokers.get(command.broker_id)
     # The registration of the same incarnation, which only amends what it said.
     known = before
     if before is not None and before.incarnation_id != command.incarnation_id:
         known = None
     # An incarnation that stopped cleanly has flushed everything to disk.
     if known is None and (before is None or command.previous_epoch != before.epoch):
-        yield from _distrust(draft, command.broker_id)
-    next_offset = draft.image.end_offset + len(draft.records)
+        yield from _distrust(pending, command.broker_id)
+    next_offset = pending.image.end_offset + len(pending.records)
     record = kafka_records.RegisterBroker(
         broker_id=command.broker_id,
         incarnation_id=command.incarnation_id,
@@ -76,11 +76,11 @@ def register_broker(draft: PendingDecision, command: RegisterBroker) -> Slices[B
         rack=command.rack,
         fenced=known is None or known.fenced,
         in_controlled_shutdown=known is not None and known.stopping_at is not None,
-        log_dirs=command.log_dirs if draft.level >= LEVEL_DIRECTORIES else (),
+        log_dirs=command.log_dirs if pending.level >= LEVEL_DIRECTORIES else (),
     )
     # Recorded last: by then it has left every ISR and ELR that it may no longer be in.
-    if draft.is_complete and (known is None or not _as_registered(known, record)):
-        draft.register(record)
+    if pending.is_complete and (known is None or not _as_registered(known, record)):
+        pending.register(record)
     return BrokerRegistered(broker_epoch=record.broker_epoch)
 
 
@@ -93,7 +93,7 @@ def _as_registered(broker: BrokerRegistration, record: kafka_records.RegisterBro
     )
 
 
-def _registration_refusal(draft: PendingDecision, command: RegisterBroker) -> Refusal | None:
+def _registration_refusal(pending: PendingDecision, command: RegisterBroker) -> Refusal | None:
     if command.cluster_id != command.our_cluster_id:
         return Refusal(
             Error.INCONSISTENT_CLUSTER_ID,
@@ -103,17 +103,17 @@ def _registration_refusal(draft: PendingDecision, command: RegisterBroker) -> Re
         return Refusal(
             Error.INVALID_REGISTRATION, f"broker ids are not negative: {command.broker_id}"
         )
-    before = draft.image.brokers.get(command.broker_id)
+    before = pending.image.brokers.get(command.broker_id)
     if before is not None and not before.fenced and before.incarnation_id != command.incarnation_id:
         return Refusal(
             Error.DUPLICATE_BROKER_REGISTRATION,
             f"another incarnation of broker {command.broker_id} is alive, epoch {before.epoch}",
         )
-    if draft.level >= LEVEL_DIRECTORIES:
-        refusal = _directory_refusal(draft.image, command)
+    if pending.level >= LEVEL_DIRECTORIES:
+        refusal = _directory_refusal(pending.image, command)
         if refusal is not None:
             return Refusal(Error.INVALID_REGISTRATION, refusal)
-    return _feature_refusal(draft.image, command)
+    return _feature_refusal(pending.image, command)
 
 
 def _directory_refusal(image: Image, command: RegisterBroker) -> str | None:
@@ -164,34 +164,34 @@ def _feature_refusal(image: Image, command: RegisterBroker) -> Refusal | None:
     return None
 
 
-def heartbeat(draft: PendingDecision, command: BrokerHeartbeat) -> Slices[HeartbeatAnswered]:
+def heartbeat(pending: PendingDecision, command: BrokerHeartbeat) -> Slices[HeartbeatAnswered]:
     """Take note that a broker lives, and let it come or go as it wishes once it may."""
-    stale = stale_broker(draft, command.broker_id, command.broker_epoch)
+    stale = stale_broker(pending, command.broker_id, command.broker_epoch)
     if stale is not None:
         return HeartbeatAnswered.from_refusal(stale)
-    broker = draft.image.brokers[command.broker_id]
+    broker = pending.image.brokers[command.broker_id]
     caught_up = command.metadata_offset >= broker.registered_at
     offline = command.offline_log_dirs
-    has_directories = yield from directories.lose_directories(draft, broker, offline)
+    has_directories = yield from directories.lose_directories(pending, broker, offline)
     if broker.fenced:
         wants = not (command.want_fence or command.want_shut_down)
         rises = caught_up and has_directories and wants
         if rises:
-            yield from _unfence(draft, broker)
+            yield from _unfence(pending, broker)
         return HeartbeatAnswered(
             caught_up=caught_up, fenced=not rises, should_shut_down=command.want_shut_down
         )
-    if not has_directories or _may_go(draft.image, broker, command):
-        yield from _fence(draft, (broker.broker_id,))
+    if not has_directories or _may_go(pending.image, broker, command):
+        yield from _fence(pending, (broker.broker_id,))
         return HeartbeatAnswered(
             caught_up=caught_up,
             fenced=True,
             should_shut_down=command.want_shut_down or broker.stopping_at is not None,
         )
     if command.want_shut_down:
-        yield from _stop(draft, broker)
+        yield from _stop(pending, broker)
     else:
-        yield from _lead_the_rest(draft, broker)
+        yield from _lead_the_rest(pending, broker)
     return HeartbeatAnswered(caught_up=caught_up, fenced=False)
 
 
@@ -208,45 +208,45 @@ def _may_go(image: Image, broker: BrokerRegistration, command: BrokerHeartbeat) 
     return slowest is None or slowest >= broker.stopping_at
 
 
-def _stop(draft: PendingDecision, broker: BrokerRegistration) -> Slices[None]:
+def _stop(pending: PendingDecision, broker: BrokerRegistration) -> Slices[None]:
     """The broker is stopping, whether it says so for the first time or still leads something."""
     # It lives, and would be in sync again before the next part had its turn.
-    yield from _leave(draft, (broker.broker_id,), at_once=True)
+    yield from _leave(pending, (broker.broker_id,), at_once=True)
     if broker.stopping_at is None:
-        _amend(draft, broker, in_controlled_shutdown=_BEGIN)
+        _amend(pending, broker, in_controlled_shutdown=_BEGIN)
 
 
-def fence_brokers(draft: PendingDecision, command: FenceBrokers) -> Slices[BrokersFenced]:
+def fence_brokers(pending: PendingDecision, command: FenceBrokers) -> Slices[BrokersFenced]:
     """Fence the brokers whose sessions have expired, all in one go."""
-    brokers = draft.image.brokers
+    brokers = pending.image.brokers
     fenced = tuple(
         sorted({b for b in command.broker_ids if b in brokers and not brokers[b].fenced})
     )
-    yield from _fence(draft, fenced)
+    yield from _fence(pending, fenced)
     return BrokersFenced(broker_ids=fenced)
 
 
-def unregister_broker(draft: PendingDecision, command: UnregisterBroker) -> Slices[Done]:
+def unregister_broker(pending: PendingDecision, command: UnregisterBroker) -> Slices[Done]:
     """Forget a broker. Replicas that it has stay assigned to it until they are reassigned."""
-    broker = draft.image.brokers.get(command.broker_id)
+    broker = pending.image.brokers.get(command.broker_id)
     if broker is None:
         return Done.from_refusal(unregistered(command.broker_id))
-    refusal = in_use_refusal(draft.image, command.broker_id) if command.only_if_empty else None
+    refusal = in_use_refusal(pending.image, command.broker_id) if command.only_if_empty else None
     if refusal is not None:
         return Done.from_refusal(refusal)
-    yield from _leave(draft, (broker.broker_id,))
-    if draft.is_complete:
-        draft.records.append(
+    yield from _leave(pending, (broker.broker_id,))
+    if pending.is_complete:
+        pending.records.append(
             kafka_records.UnregisterBroker(broker_id=broker.broker_id, broker_epoch=broker.epoch)
         )
     return Done()
 
 
-def _fence(draft: PendingDecision, broker_ids: Replicas) -> Slices[None]:
-    yield from _leave(draft, broker_ids)
-    for broker_id in broker_ids if draft.is_complete else ():
-        broker = draft.image.brokers[broker_id]
-        _amend(draft, broker, fenced=_BEGIN, at_ms=draft.now_ms or None)
+def _fence(pending: PendingDecision, broker_ids: Replicas) -> Slices[None]:
+    yield from _leave(pending, broker_ids)
+    for broker_id in broker_ids if pending.is_complete else ():
+        broker = pending.image.brokers[broker_id]
+        _amend(pending, broker, fenced=_BEGIN, at_ms=pending.now_ms or None)
 
 
 _BEGIN: Final = 1
@@ -254,64 +254,64 @@ _END: Final = -1
 """A field of a BrokerRegistrationChange says that a state begins or ends; 0 is "unchanged"."""
 
 
-def _amend(draft: PendingDecision, broker: BrokerRegistration, **fields: Any) -> None:
-    draft.records.append(
+def _amend(pending: PendingDecision, broker: BrokerRegistration, **fields: Any) -> None:
+    pending.records.append(
         kafka_records.BrokerRegistrationChange(
             broker_id=broker.broker_id, broker_epoch=broker.epoch, **fields
         )
     )
 
 
-def _unfence(draft: PendingDecision, broker: BrokerRegistration) -> Slices[None]:
+def _unfence(pending: PendingDecision, broker: BrokerRegistration) -> Slices[None]:
     """Unfence the broker, and let it lead the partitions that had no leader without it."""
-    index = draft.image.index
-    _amend(draft, broker, fenced=_END)
-    draft.set_live(broker.broker_id, broker.stopping_at is None)
+    index = pending.image.index
+    _amend(pending, broker, fenced=_END)
+    pending.set_live(broker.broker_id, broker.stopping_at is None)
     held = index.of_any(index.replicas_of, (broker.broker_id,))
-    yield from _lead_the_leaderless(draft, held)
+    yield from _lead_the_leaderless(pending, held)
 
 
-def _lead_the_rest(draft: PendingDecision, broker: BrokerRegistration) -> Slices[None]:
+def _lead_the_rest(pending: PendingDecision, broker: BrokerRegistration) -> Slices[None]:
     """Elect leaders for partitions that an earlier, bounded decision left without one."""
-    index = draft.image.index
+    index = pending.image.index
     if broker.live and index.leader_of.get(NO_LEADER):
         of_it = (broker.broker_id,)
         held = index.of_any(index.isr_of, of_it) | index.of_any(index.elr_of, of_it)
-        yield from _lead_the_leaderless(draft, held)
+        yield from _lead_the_leaderless(pending, held)
 
 
-def _lead_the_leaderless(draft: PendingDecision, held: BitMap) -> Slices[None]:
-    index = draft.image.index
+def _lead_the_leaderless(pending: PendingDecision, held: BitMap) -> Slices[None]:
+    index = pending.image.index
     leaderless = held & index.leader_of.get(NO_LEADER, BitMap())
-    yield from elect_each(draft, leaderless, lambda each: each, at_most=LEAVING_PARTITIONS_MAX)
+    yield from elect_each(pending, leaderless, lambda each: each, at_most=LEAVING_PARTITIONS_MAX)
 
 
-def _leave(draft: PendingDecision, leaving: Replicas, *, at_once: bool = False) -> Slices[None]:
+def _leave(pending: PendingDecision, leaving: Replicas, *, at_once: bool = False) -> Slices[None]:
     """Take the brokers out of every ISR and from every leadership, in one change a partition."""
-    index = draft.image.index
+    index = pending.image.index
     for broker_id in leaving:
-        draft.set_live(broker_id, False)
+        pending.set_live(broker_id, False)
     yield from elect_each(
-        draft,
+        pending,
         index.of_any(index.isr_of, leaving),
-        lambda each: replace(each, isr=isr_without(draft, each, leaving)),
+        lambda each: replace(each, isr=isr_without(pending, each, leaving)),
         at_most=None if at_once else LEAVING_PARTITIONS_MAX,
     )
 
 
-def _distrust(draft: PendingDecision, broker_id: BrokerId) -> Slices[None]:
+def _distrust(pending: PendingDecision, broker_id: BrokerId) -> Slices[None]:
     """The broker may have lost what it had: it is neither in sync nor eligible (KIP-966).
 
     Without the feature the last member of an ISR stays; who was eligible before it was switched off
     is so no more.
     """
-    index = draft.image.index
-    draft.set_live(broker_id, False)
+    index = pending.image.index
+    pending.set_live(broker_id, False)
     keys = index.of_any(index.elr_of, (broker_id,))
-    if draft.has_elr:
+    if pending.has_elr:
         keys |= index.of_any(index.isr_of, (broker_id,))
     yield from elect_each(
-        draft,
+        pending,
         keys,
         lambda each: replace(
             each,
@@ -343,23 +343,23 @@ def cordon_refusal(image: Image, newcomers: Replicas, *, where: str = "") -> Ref
     return None
 
 
-def cordon_brokers(draft: PendingDecision, command: CordonBrokers) -> BrokersCordoned:
+def cordon_brokers(pending: PendingDecision, command: CordonBrokers) -> BrokersCordoned:
     """Cordon the brokers or end their cordon, each on its own; no change is no error."""
     word = _BEGIN if command.cordoned else _END
     for broker_id in dict.fromkeys(command.broker_ids):
-        broker = draft.image.brokers.get(broker_id)
+        broker = pending.image.brokers.get(broker_id)
         if broker is None:
             continue
         cordoned = word if broker.cordoned != command.cordoned else 0
         is_to_go = command.cordoned and (command.unregister or broker.leaving)
         leaving = word if broker.leaving != is_to_go else 0
         if cordoned or leaving:
-            _amend(draft, broker, cordoned=cordoned, leaving=leaving)
+            _amend(pending, broker, cordoned=cordoned, leaving=leaving)
     return BrokersCordoned(
         brokers=tuple(
             [
                 BrokerCordoned.from_refusal(
-                    None if each in draft.image.brokers else unregistered(each), broker_id=each
+                    None if each in pending.image.brokers else unregistered(each), broker_id=each
                 )
                 for each in command.broker_ids
             ]

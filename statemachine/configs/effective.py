@@ -26,7 +26,7 @@ DEFAULTS: Final[Resource] = (BROKER_RESOURCE, CLUSTER_DEFAULT)
 
 
 class HoldsConfigs(Protocol):
-    """An image, or a draft on top of one."""
+    """An image, or a pending decision on top of one."""
 
     @property
     def configs(self) -> Mapping[Resource, Mapping[str, str]]:

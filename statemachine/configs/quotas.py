@@ -58,7 +58,9 @@ _OF_HOSTS: Final[_Rates] = MappingProxyType({"connection_creation_rate": INT_MAX
 # --- AlterClientQuotas ---------------------------------------------------------------------------
 
 
-def alter_client_quotas(draft: PendingDecision, command: AlterClientQuotas) -> ClientQuotasAltered:
+def alter_client_quotas(
+    pending: PendingDecision, command: AlterClientQuotas
+) -> ClientQuotasAltered:
     """Change the quotas of each entity, all of its changes or none."""
     counts = Counter(quota_holder(change.entity) for change in command.changes)
     answers: dict[QuotaHolder, QuotaAltered] = {}
@@ -66,13 +68,13 @@ def alter_client_quotas(draft: PendingDecision, command: AlterClientQuotas) -> C
         holder = quota_holder(change.entity)
         if holder in answers:
             continue
-        refusal = _alter(draft, holder, change, counts[holder])
+        refusal = _alter(pending, holder, change, counts[holder])
         answers[holder] = QuotaAltered.from_refusal(refusal, entity=change.entity)
     return ClientQuotasAltered(entities=tuple(answers.values()))
 
 
 def _alter(
-    draft: PendingDecision, holder: QuotaHolder, change: QuotaChange, count: int
+    pending: PendingDecision, holder: QuotaHolder, change: QuotaChange, count: int
 ) -> Refusal | None:
     reason = _entity_fault(change.entity)
     if reason is None and count > 1:
@@ -81,11 +83,11 @@ def _alter(
         reason = _ops_fault(holder, change.ops)
     if reason is not None:
         return Refusal(Error.INVALID_REQUEST, reason)
-    current = draft.image.quotas.get(holder, {})
+    current = pending.image.quotas.get(holder, {})
     for op in change.ops:
         value = None if op.remove else op.value
         if value != current.get(op.key):
-            draft.records.append(
+            pending.records.append(
                 kafka_records.ClientQuota(
                     entity=holder,
                     key=op.key,

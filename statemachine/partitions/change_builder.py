@@ -33,7 +33,7 @@ from statemachine.vocabulary import NO_MOVE, RECOVERING, BrokerId, MoveId, Repli
 
 
 def change_partition(
-    draft: PendingDecision,
+    pending: PendingDecision,
     topic: Topic,
     number: int,
     desired: PartitionRegistration,
@@ -49,17 +49,17 @@ def change_partition(
     one too: it may still fetch before it hears of its removal, and added again it would join the
     ISR with data that it then deletes. `unclean` replicas may have lost data (KIP-966).
     """
-    before = draft.partition(topic, number)
+    before = pending.partition(topic, number)
     assert before is not None, f"{topic.name}-{number} is changed before it exists"
     asked_by = desired.stage.move
-    if is_complete(draft, topic, desired):
-        election = Election.PREFERRED if _takes_over(draft, desired) else election
-        desired, finished = _completed(draft, topic, desired), True
-    desired = _housed(draft, replace(before, directories=desired.directories), desired)
-    desired, leader = _elected(draft, topic, before, desired, election, unclean)
-    if is_complete(draft, topic, desired):
+    if is_complete(pending, topic, desired):
+        election = Election.PREFERRED if _takes_over(pending, desired) else election
+        desired, finished = _completed(pending, topic, desired), True
+    desired = _housed(pending, replace(before, directories=desired.directories), desired)
+    desired, leader = _elected(pending, topic, before, desired, election, unclean)
+    if is_complete(pending, topic, desired):
         # The elected leader is in sync by that alone. Leading on its own, it may change nothing.
-        desired, finished = _housed(draft, desired, _completed(draft, topic, desired)), True
+        desired, finished = _housed(pending, desired, _completed(pending, topic, desired)), True
     begins_epoch = finished or leader != before.leader or loses_any(before, desired)
     leader_epoch = before.leader_epoch + begins_epoch
     epoch = before.partition_epoch + 1
@@ -71,11 +71,11 @@ def change_partition(
         # It completes at once, so no record names the move that has asked for it.
         fields["move"] = asked_by
     record = PartitionChange(partition_id=number, topic_id=topic.topic_id, **fields)
-    return _record(draft, topic, number, before, after, record, asked_by)
+    return _record(pending, topic, number, before, after, record, asked_by)
 
 
 def change_isr(
-    draft: PendingDecision,
+    pending: PendingDecision,
     topic: Topic,
     number: int,
     before: PartitionRegistration,
@@ -83,15 +83,15 @@ def change_isr(
     recovery: int,
 ) -> PartitionRegistration:
     """Give the partition the ISR that its leader proposes, and return what it then is."""
-    after = change_isr_alone(draft, topic, number, before, isr, recovery)
+    after = change_isr_alone(pending, topic, number, before, isr, recovery)
     if after is None:
         desired = replace(before, isr=isr, recovery=recovery)
-        return change_partition(draft, topic, number, desired)
+        return change_partition(pending, topic, number, desired)
     return after
 
 
 def change_isr_alone(
-    draft: PendingDecision,
+    pending: PendingDecision,
     topic: Topic,
     number: int,
     before: PartitionRegistration,
@@ -99,15 +99,17 @@ def change_isr_alone(
     recovery: int,
 ) -> PartitionRegistration | None:
     """As `change_isr` if nothing else follows from it; otherwise None, and nothing is recorded."""
-    after = isr_alone(draft, topic, before, isr, recovery)
+    after = isr_alone(pending, topic, before, isr, recovery)
     if after is not None and after is not before:
-        draft.put_partition(topic, number, before, after, before.stage.move)
-        draft.records.append(PartitionChange(partition_id=number, topic_id=topic.topic_id, isr=isr))
+        pending.put_partition(topic, number, before, after, before.stage.move)
+        pending.records.append(
+            PartitionChange(partition_id=number, topic_id=topic.topic_id, isr=isr)
+        )
     return after
 
 
 def isr_alone(
-    draft: PendingDecision,
+    pending: PendingDecision,
     topic: Topic,
     before: PartitionRegistration,
     isr: Replicas,
@@ -121,20 +123,20 @@ def isr_alone(
         return None
     # The minimum is never more than all replicas.
     is_short = len(isr) < len(before.replicas)
-    if is_short and draft.has_elr and len(isr) < min_isr(draft, topic.name, before):
+    if is_short and pending.has_elr and len(isr) < min_isr(pending, topic.name, before):
         return None
     # A leader whose directory has failed is replaced with the next change.
-    if not draft.is_online(before.leader, directory_of(before, before.leader)):
+    if not pending.is_online(before.leader, directory_of(before, before.leader)):
         return None
     if isr is before.isr:
         return before
     after = replace(before, isr=isr, partition_epoch=before.partition_epoch + 1)
-    _assert_invariants(draft, topic, before, after)
+    _assert_invariants(pending, topic, before, after)
     return after
 
 
 def _record(
-    draft: PendingDecision,
+    pending: PendingDecision,
     topic: Topic,
     number: int,
     before: PartitionRegistration,
@@ -145,55 +147,55 @@ def _record(
     is_copy: bool = False,
 ) -> PartitionRegistration:
     """Add the change to the decision, for the move that has asked for it, and return `after`."""
-    _assert_invariants(draft, topic, before, after, is_copy)
-    draft.put_partition(topic, number, before, after, asked_by)
-    draft.records.append(record)
+    _assert_invariants(pending, topic, before, after, is_copy)
+    pending.put_partition(topic, number, before, after, asked_by)
+    pending.records.append(record)
     return after
 
 
 def _assert_invariants(
-    draft: PendingDecision,
+    pending: PendingDecision,
     topic: Topic,
     before: PartitionRegistration,
     after: PartitionRegistration,
     is_copy: bool = False,
 ) -> None:
-    needed = min_isr(draft, topic.name, after) if after.elr else 0
+    needed = min_isr(pending, topic.name, after) if after.elr else 0
     broken = check_invariants(after, min_isr=needed, before=before, is_copy=is_copy)
     assert broken is None, f"topic {topic.name}: {broken}"
 
 
-def is_complete(draft: PendingDecision, topic: Topic, desired: PartitionRegistration) -> bool:
+def is_complete(pending: PendingDecision, topic: Topic, desired: PartitionRegistration) -> bool:
     """Return True if a reassignment step is under way, and complete in `desired`."""
     if not desired.moving:
         return False
-    return completes(desired, min_isr(draft, topic.name, desired), completion_rule(draft))
+    return completes(desired, min_isr(pending, topic.name, desired), completion_rule(pending))
 
 
 def _completed(
-    draft: PendingDecision, topic: Topic, desired: PartitionRegistration
+    pending: PendingDecision, topic: Topic, desired: PartitionRegistration
 ) -> PartitionRegistration:
-    return completed(desired, min_isr(draft, topic.name, desired), draft.now_ms)
+    return completed(desired, min_isr(pending, topic.name, desired), pending.now_ms)
 
 
-def _takes_over(draft: PendingDecision, desired: PartitionRegistration) -> bool:
+def _takes_over(pending: PendingDecision, desired: PartitionRegistration) -> bool:
     """Return True if the future preferred leader takes over with the completion."""
-    if not takes_over(desired, is_limited=not limits(draft).is_unlimited):
+    if not takes_over(desired, is_limited=not limits(pending).is_unlimited):
         return False
-    return draft.live(desired.target[0])
+    return pending.live(desired.target[0])
 
 
 def _housed(
-    draft: PendingDecision, known: PartitionRegistration, desired: PartitionRegistration
+    pending: PendingDecision, known: PartitionRegistration, desired: PartitionRegistration
 ) -> PartitionRegistration:
     """Return `desired` with a directory for each replica, taken from `known` where it has one."""
     if desired.replicas == known.replicas:
         return desired
-    return replace(desired, directories=draft.directories(known, desired.replicas))
+    return replace(desired, directories=pending.directories(known, desired.replicas))
 
 
 def _elected(
-    draft: PendingDecision,
+    pending: PendingDecision,
     topic: Topic,
     before: PartitionRegistration,
     desired: PartitionRegistration,
@@ -201,22 +203,22 @@ def _elected(
     unclean_replicas: Replicas,
 ) -> tuple[PartitionRegistration, BrokerId]:
     """Elect the leader; return the partition with its ISR and ELR afterwards, and the leader."""
-    if not (draft.has_elr or desired.elr or desired.last_known_elr):
-        leader, unclean = elect(desired, draft.may_lead(desired), election)
+    if not (pending.has_elr or desired.elr or desired.last_known_elr):
+        leader, unclean = elect(desired, pending.may_lead(desired), election)
         if unclean:
             desired = replace(desired, isr=(leader,), recovery=RECOVERING)
         return desired, leader
-    needed = min_isr(draft, topic.name, desired)
+    needed = min_isr(pending, topic.name, desired)
     # With the feature off, an existing ELR serves only partitions with an empty ISR.
-    if draft.has_elr or not desired.isr:
+    if pending.has_elr or not desired.isr:
         desired = with_elr(before, desired, min_isr=needed, unclean=unclean_replicas)
-    leader, unclean = elect(desired, draft.may_lead(desired), election)
+    leader, unclean = elect(desired, pending.may_lead(desired), election)
     if unclean:
         return replace(
             desired, isr=(leader,), elr=(), last_known_elr=(), recovery=RECOVERING
         ), leader
     desired = led_by(desired, leader, min_isr=needed)
-    if desired.isr and not draft.has_elr:
+    if desired.isr and not pending.has_elr:
         return replace(desired, elr=(), last_known_elr=()), leader
     known = last_known_leader(before, desired, leader)
     return desired if known == desired.last_known_elr else replace(
@@ -252,10 +254,10 @@ class ChangeMemo:
     first such partition is the change of the others.
     """
 
-    __slots__ = ("_draft", "_known", "cost_us")
+    __slots__ = ("_known", "_pending", "cost_us")
 
-    def __init__(self, draft: PendingDecision) -> None:
-        self._draft = draft
+    def __init__(self, pending: PendingDecision) -> None:
+        self._pending = pending
         self._known: dict[Hashable, _Change] = {}
         self.cost_us = CHANGED_US
         """The cost of the last change, for `Slices`."""
@@ -271,8 +273,8 @@ class ChangeMemo:
     ) -> PartitionRegistration | Refusal:
         """Return what `decide` makes of the partition, from the memo if it has decided this before.
 
-        `asked` is all that `decide` depends on besides the draft, the topic and the partition, for
-        the move `asked_by`. `decide` records at most one change, and that of this partition. A
+        `asked` is all that `decide` depends on besides the decision, the topic and the partition,
+        for the move `asked_by`. `decide` records at most one change, and that of this partition. A
         refusal is not remembered.
         """
         key = (topic, asked, _state(before))
@@ -281,7 +283,7 @@ class ChangeMemo:
             self.cost_us = REPEATED_US
             return self._repeat(known, topic, number, before, asked_by)
         self.cost_us = CHANGED_US
-        records = self._draft.records
+        records = self._pending.records
         count = len(records)
         outcome = decide()
         if isinstance(outcome, Refusal):
@@ -309,4 +311,6 @@ class ChangeMemo:
         )
         repeated = replace(record, partition_id=number, topic_id=topic.topic_id)
         # The first one was checked, and this one is in the same state.
-        return _record(self._draft, topic, number, before, after, repeated, asked_by, is_copy=True)
+        return _record(
+            self._pending, topic, number, before, after, repeated, asked_by, is_copy=True
+        )

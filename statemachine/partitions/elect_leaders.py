@@ -30,30 +30,30 @@ _ELECTIONS: Final = {
 }
 
 
-def elect_leaders(draft: PendingDecision, command: ElectLeaders) -> Slices[LeadersElected]:
+def elect_leaders(pending: PendingDecision, command: ElectLeaders) -> Slices[LeadersElected]:
     """Hold the elections asked for, each on its own."""
     answers = []
     named: Iterable[tuple[str, int]] = command.partitions or ()
     if command.partitions is None:
-        named = yield from _in_need(draft, command.election)
+        named = yield from _in_need(pending, command.election)
     for name, number in named:
-        refusal = _elect(draft, command.election, name, number)
+        refusal = _elect(pending, command.election, name, number)
         answers.append(LeaderElected.from_refusal(refusal, topic=name, partition=number))
         yield CHANGED_US
     return LeadersElected(partitions=tuple(answers))
 
 
-def _in_need(draft: PendingDecision, election: ElectionType) -> Slices[list[tuple[str, int]]]:
+def _in_need(pending: PendingDecision, election: ElectionType) -> Slices[list[tuple[str, int]]]:
     """All that need a leader, before any of them has been given one."""
-    index = draft.image.index
+    index = pending.image.index
     found: list[tuple[str, int]] = []
     if election is ElectionType.UNCLEAN:
         for topic, number in in_order(index, index.leader_of.get(NO_LEADER, BitMap())):
             found.append((topic.name, number))
             yield PASSED_US
         return found
-    for name, topic_id in sorted(draft.image.topic_ids.items()):
-        for number, partition in draft.image.topics[topic_id].existing():
+    for name, topic_id in sorted(pending.image.topic_ids.items()):
+        for number, partition in pending.image.topics[topic_id].existing():
             if not _satisfied(partition, election):
                 found.append((name, number))
             yield PASSED_US
@@ -66,24 +66,24 @@ def _satisfied(partition: PartitionRegistration, election: ElectionType) -> bool
     return partition.leader != NO_LEADER
 
 
-def _elect(draft: PendingDecision, asked: ElectionType, name: str, number: int) -> Refusal | None:
+def _elect(pending: PendingDecision, asked: ElectionType, name: str, number: int) -> Refusal | None:
     """Hold the election, or return the reason why it elects nobody."""
-    topic = draft.image.topic_named(name)
+    topic = pending.image.topic_named(name)
     if topic is None:
         return Refusal(Error.UNKNOWN_TOPIC_OR_PARTITION, f"No such topic as {name}")
-    before = draft.partition(topic, number)
+    before = pending.partition(topic, number)
     if before is None:
         unknown = f"No such partition as {name}-{number}"
         return Refusal(Error.UNKNOWN_TOPIC_OR_PARTITION, unknown)
     if _satisfied(before, asked):
         return Refusal(Error.ELECTION_NOT_NEEDED, f"{before.leader} leads already")
     election, unavailable = _ELECTIONS[asked]
-    after = change_partition(draft, topic, number, before, election=election)
+    after = change_partition(pending, topic, number, before, election=election)
     return None if _satisfied(after, asked) else unavailable
 
 
 def elect_each(
-    draft: PendingDecision,
+    pending: PendingDecision,
     keys: BitMap,
     desired: Callable[[PartitionRegistration], PartitionRegistration],
     *,
@@ -96,12 +96,12 @@ def elect_each(
     to stay in: the command is not complete, and what would say that it is must not be recorded.
     """
     if at_most is not None and len(keys) > at_most:
-        keys, draft.is_complete = keys[:at_most], False
-    for topic, number in in_order(draft.image.index, keys):
-        partition = draft.partition(topic, number)
+        keys, pending.is_complete = keys[:at_most], False
+    for topic, number in in_order(pending.image.index, keys):
+        partition = pending.partition(topic, number)
         assert partition is not None
-        election = election_for(draft.image, topic)
+        election = election_for(pending.image, topic)
         change_partition(
-            draft, topic, number, desired(partition), election=election, unclean=unclean
+            pending, topic, number, desired(partition), election=election, unclean=unclean
         )
         yield CHANGED_US

@@ -76,20 +76,20 @@ def last_known_leader(
     return tuple(replica for replica in known if replica in after.replicas)
 
 
-def clear_all_elr(draft: PendingDecision) -> None:
+def clear_all_elr(pending: PendingDecision) -> None:
     """Clear the ELR of every partition, if any has one."""
-    if any(draft.image.index.elr_of.values()):
-        clear_elr(draft, [DEFAULTS])
+    if any(pending.image.index.elr_of.values()):
+        clear_elr(pending, [DEFAULTS])
 
 
-def clear_elr(draft: PendingDecision, resources: Sequence[Resource]) -> None:
+def clear_elr(pending: PendingDecision, resources: Sequence[Resource]) -> None:
     """Clear the ELR of what the configurations of these resources are for."""
     for kind, name in resources:
         topic_name = name if kind == TOPIC_RESOURCE else ""
-        draft.records.append(kafka_records.ClearElr(topic_name=topic_name))
-    leaderless = draft.image.index.leader_of.get(NO_LEADER, BitMap())
-    for topic, number in affected_partitions(draft.image, resources, leaderless):
-        partition = draft.partition(topic, number)
+        pending.records.append(kafka_records.ClearElr(topic_name=topic_name))
+    leaderless = pending.image.index.leader_of.get(NO_LEADER, BitMap())
+    for topic, number in affected_partitions(pending.image, resources, leaderless):
+        partition = pending.partition(topic, number)
         assert partition is not None
         if not partition.isr and (partition.elr or partition.last_known_elr):
             kept = kafka_records.PartitionChange(
@@ -98,10 +98,10 @@ def clear_elr(draft: PendingDecision, resources: Sequence[Resource]) -> None:
                 elr=partition.elr,
                 last_known_elr=partition.last_known_elr,
             )
-            needed = min_isr(draft, topic.name, partition)
+            needed = min_isr(pending, topic.name, partition)
             wrong = check_invariants(merged(partition, kept), min_isr=needed, before=partition)
             assert wrong is None, f"{topic.name}-{number}: {wrong}"
-            draft.records.append(kept)
+            pending.records.append(kept)
 
 
 def affected_partitions(

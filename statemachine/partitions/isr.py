@@ -43,54 +43,56 @@ _KnownIsrs = dict[tuple[bytes, bytes, int, int], tuple[Replicas, bool]]
 epochs and partition numbers."""
 
 
-def alter_partition(draft: PendingDecision, command: AlterPartition) -> Slices[PartitionsAltered]:
+def alter_partition(pending: PendingDecision, command: AlterPartition) -> Slices[PartitionsAltered]:
     """Change the ISRs that the sender leads, each on its own."""
-    stale = stale_broker(draft, command.broker_id, command.broker_epoch)
+    stale = stale_broker(pending, command.broker_id, command.broker_epoch)
     if stale is not None:
         return PartitionsAltered.from_refusal(stale)
-    plain = yield from _altered_rows(draft, command)
+    plain = yield from _altered_rows(pending, command)
     if plain is not None:
         return PartitionsAltered(partitions=plain)
-    partitions, memo = [], ChangeMemo(draft)
+    partitions, memo = [], ChangeMemo(pending)
     topic_id, topic = None, None
     for proposal in command.proposals:
         if proposal.topic_id is not topic_id:
             # Those of one topic follow each other, and its id is slow to hash.
             topic_id = proposal.topic_id
-            topic = draft.image.topics.get(topic_id)
-        partitions.append(_altered(draft, memo, topic, command.broker_id, proposal))
+            topic = pending.image.topics.get(topic_id)
+        partitions.append(_altered(pending, memo, topic, command.broker_id, proposal))
         yield memo.cost_us
     return PartitionsAltered(partitions=tuple(partitions))
 
 
-def alter_one(draft: PendingDecision, command: AlterPartition) -> PartitionsAltered | None:
+def alter_one(pending: PendingDecision, command: AlterPartition) -> PartitionsAltered | None:
     """As `alter_partition`, of one partition and at once; None where there may be more to it.
 
     What no request asks for more often: the partition is as its leader says, may have the ISR that
     is asked for, and nothing follows from that. Otherwise nothing is recorded.
     """
-    image = draft.image
+    image = pending.image
     # Those that wait for a step may have their turn with the next change of any partition.
-    if len(command.proposals) != 1 or image.index.waiting or draft.scheduler.has_queue:
+    if len(command.proposals) != 1 or image.index.waiting or pending.scheduler.has_queue:
         return None
     (proposal,) = command.proposals
     topic = image.topics.get(proposal.topic_id)
     partition = None if topic is None else topic.partition(proposal.partition)
     if topic is None or partition is None or _outdated(partition, command.broker_id, proposal):
         return None
-    if stale_broker(draft, command.broker_id, command.broker_epoch) is not None:
+    if stale_broker(pending, command.broker_id, command.broker_epoch) is not None:
         return None
-    isr = _wanted(draft, partition, proposal)
+    isr = _wanted(pending, partition, proposal)
     if isinstance(isr, Refusal):
         return None
     number, recovery = proposal.partition, proposal.recovery
-    after = change_isr_alone(draft, topic, number, partition, isr, recovery)
+    after = change_isr_alone(pending, topic, number, partition, isr, recovery)
     return None if after is None else PartitionsAltered(partitions=(_accepted(proposal, after),))
 
 
-def stale_broker(draft: PendingDecision, broker_id: BrokerId, broker_epoch: int) -> Refusal | None:
+def stale_broker(
+    pending: PendingDecision, broker_id: BrokerId, broker_epoch: int
+) -> Refusal | None:
     """Return the reason to reject a request as stale, or None."""
-    broker = draft.image.brokers.get(broker_id)
+    broker = pending.image.brokers.get(broker_id)
     if broker is None:
         return Refusal(Error.STALE_BROKER_EPOCH, f"broker {broker_id} is not registered")
     if broker.epoch != broker_epoch:
@@ -102,7 +104,7 @@ def stale_broker(draft: PendingDecision, broker_id: BrokerId, broker_epoch: int)
 
 
 def _altered(
-    draft: PendingDecision,
+    pending: PendingDecision,
     memo: ChangeMemo,
     topic: Topic | None,
     sender: BrokerId,
@@ -112,7 +114,7 @@ def _altered(
         return _refused(
             proposal, Refusal(Error.UNKNOWN_TOPIC_ID, f"no topic has the id {proposal.topic_id}")
         )
-    partition = draft.partition(topic, proposal.partition)
+    partition = pending.partition(topic, proposal.partition)
     if partition is None:
         unknown = f"topic {topic.name} has no partition {proposal.partition}"
         return _refused(proposal, Refusal(Error.UNKNOWN_TOPIC_OR_PARTITION, unknown))
@@ -125,7 +127,7 @@ def _altered(
         partition,
         (proposal.isr, proposal.recovery),
         partition.stage.move,
-        lambda: _changed(draft, topic, partition, proposal),
+        lambda: _changed(pending, topic, partition, proposal),
     )
     if isinstance(after, Refusal):
         return _refused(proposal, after)
@@ -149,12 +151,12 @@ def _accepted(proposal: IsrProposal, after: PartitionRegistration) -> PartitionA
 
 
 def _altered_rows(
-    draft: PendingDecision, command: AlterPartition
+    pending: PendingDecision, command: AlterPartition
 ) -> Slices[tuple[PartitionAltered, ...] | None]:
     """Return the new ISRs if every proposal is plain; otherwise None, and nothing is recorded."""
-    image = draft.image
+    image = pending.image
     # Those that wait for a step may have their turn with the next change of any partition.
-    if len(command.proposals) < MANY_MIN or image.index.waiting or draft.scheduler.has_queue:
+    if len(command.proposals) < MANY_MIN or image.index.waiting or pending.scheduler.has_queue:
         return None
     altered: list[PartitionAltered] = []
     changes: list[IsrsOfTopic] = []
@@ -167,14 +169,14 @@ def _altered_rows(
         known: _KnownIsrs = {}
         for at in range(0, len(proposals), _AT_ONCE):
             some = proposals[at : at + _AT_ONCE]
-            changed = _alter_rows(draft, topic, command.broker_id, some, known, altered)
+            changed = _alter_rows(pending, topic, command.broker_id, some, known, altered)
             if changed is None:
                 return None
             if changed.numbers:
                 changes.append(changed)
             yield _DECIDED_US * len(some)
     if changes:
-        draft.isr_changes = IsrChanges(changes)
+        pending.isr_changes = IsrChanges(changes)
     return tuple(altered)
 
 
@@ -184,7 +186,7 @@ def _is_repeated(proposals: Sequence[IsrProposal]) -> bool:
 
 
 def _alter_rows(
-    draft: PendingDecision,
+    pending: PendingDecision,
     topic: Topic,
     leader: BrokerId,
     proposals: list[IsrProposal],
@@ -202,7 +204,7 @@ def _alter_rows(
             return None
         # By identity: what a request repeats is read once, and members are slow to hash.
         key = head, tail, id(proposal.isr), proposal.recovery
-        found = known.get(key) or _plain_isr(draft, topic, leader, proposal)
+        found = known.get(key) or _plain_isr(pending, topic, leader, proposal)
         if found is None:
             return None
         isr, is_changed = known[key] = found
@@ -224,7 +226,7 @@ def _alter_rows(
 
 
 def _plain_isr(
-    draft: PendingDecision, topic: Topic, sender: BrokerId, proposal: IsrProposal
+    pending: PendingDecision, topic: Topic, sender: BrokerId, proposal: IsrProposal
 ) -> tuple[Replicas, bool] | None:
     """Return the ISR after a plain proposal and whether it is a change; None if it is not plain."""
     row = topic.partitions.row(proposal.partition)
@@ -233,31 +235,31 @@ def _plain_isr(
     partition = topic.partitions.said_by(row)
     if _outdated(partition, sender, proposal) is not None:
         return None
-    isr = _wanted(draft, partition, proposal)
+    isr = _wanted(pending, partition, proposal)
     if isinstance(isr, Refusal):
         return None
-    after = isr_alone(draft, topic, partition, isr, proposal.recovery)
+    after = isr_alone(pending, topic, partition, isr, proposal.recovery)
     return None if after is None else (after.isr, after.isr != partition.isr)
 
 
 def _changed(
-    draft: PendingDecision, topic: Topic, partition: PartitionRegistration, proposal: IsrProposal
+    pending: PendingDecision, topic: Topic, partition: PartitionRegistration, proposal: IsrProposal
 ) -> PartitionRegistration | Refusal:
-    isr = _wanted(draft, partition, proposal)
+    isr = _wanted(pending, partition, proposal)
     if isinstance(isr, Refusal):
         return isr
-    return change_isr(draft, topic, proposal.partition, partition, isr, proposal.recovery)
+    return change_isr(pending, topic, proposal.partition, partition, isr, proposal.recovery)
 
 
 def _wanted(
-    draft: PendingDecision, partition: PartitionRegistration, proposal: IsrProposal
+    pending: PendingDecision, partition: PartitionRegistration, proposal: IsrProposal
 ) -> Replicas | Refusal:
     """The ISR that is asked for, or why the partition may not have it."""
     isr = tuple([member.broker_id for member in proposal.isr])
     refusal = (
         _impossible(partition, proposal, isr)
-        or _ineligible(draft.image.brokers, proposal)
-        or _misplaced(draft, partition, proposal)
+        or _ineligible(pending.image.brokers, proposal)
+        or _misplaced(pending, partition, proposal)
     )
     if refusal is not None:
         return refusal
@@ -352,7 +354,7 @@ def _ineligible(
 
 
 def _misplaced(
-    draft: PendingDecision, partition: PartitionRegistration, proposal: IsrProposal
+    pending: PendingDecision, partition: PartitionRegistration, proposal: IsrProposal
 ) -> Refusal | None:
     """Return the reason why the directory of a new member makes it ineligible, or None (KIP-858).
 
@@ -363,7 +365,7 @@ def _misplaced(
         if member.broker_id in partition.isr:
             continue
         directory = directory_of(partition, member.broker_id)
-        if not draft.is_online(member.broker_id, directory):
+        if not pending.is_online(member.broker_id, directory):
             return Refusal(
                 Error.INELIGIBLE_REPLICA,
                 f"broker {member.broker_id} has its replica in directory {directory}, "

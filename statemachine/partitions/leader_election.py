@@ -60,11 +60,11 @@ def _least_loss(partition: PartitionRegistration, candidates: list[BrokerId]) ->
 
 
 def isr_without(
-    draft: PendingDecision, partition: PartitionRegistration, leaving: Replicas
+    pending: PendingDecision, partition: PartitionRegistration, leaving: Replicas
 ) -> Replicas:
     """The ISR without these replicas; the last one stays where no ELR remembers it better."""
     isr = tuple(replica for replica in partition.isr if replica not in leaving)
-    if isr or not partition.isr or draft.has_elr:
+    if isr or not partition.isr or pending.has_elr:
         return isr
     # All leave at once: the last leader has everything that was acknowledged.
     last: BrokerId = partition.leader if partition.leader in partition.isr else partition.isr[0]

@@ -56,27 +56,27 @@ _KEPT: Final[dict[type[commands.KeyedCommand], tuple[str, type[_Kept]]]] = {
 
 
 def carry_out_once(
-    draft: PendingDecision,
+    pending: PendingDecision,
     command: commands.IdempotentCommand,
     carry_out: Callable[[PendingDecision, commands.KeyedCommand], Slices[commands.KeyedAnswer]],
 ) -> Slices[commands.Answer]:
     """Carry the request out and store the answer, or repeat the stored answer."""
-    refusal, known = _refusal(command), draft.image.keys.get(command.key)
+    refusal, known = _refusal(command), pending.image.keys.get(command.key)
     if refusal is None and known is None:
-        draft.key, draft.fingerprint = command.key, command.fingerprint
-        answer = yield from carry_out(draft, command.command)
-        draft.records.append(
+        pending.key, pending.fingerprint = command.key, command.fingerprint
+        answer = yield from carry_out(pending, command.command)
+        pending.records.append(
             own_records.Remembered(
                 key=command.key,
                 fingerprint=command.fingerprint,
                 kind=type(answer).__name__,
                 answer=msgspec.msgpack.encode(_shortened(answer)),
-                at_ms=draft.now_ms,
+                at_ms=pending.now_ms,
             )
         )
         return answer
     if refusal is None and known is not None and known.fingerprint == command.fingerprint:
-        repeated = _told_again(draft.image, command.command, known)
+        repeated = _told_again(pending.image, command.command, known)
         if repeated is not None:
             return repeated
     return commands.Done.from_refusal(

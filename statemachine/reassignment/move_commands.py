@@ -50,17 +50,17 @@ _Planned: TypeAlias = tuple[Topic, PlannedPartition]
 class MoveBuilder:
     """The begin of a move, if it changes a partition; its records precede those changes."""
 
-    def __init__(self, draft: PendingDecision) -> None:
-        self.move_id = draft.image.next_move_id
+    def __init__(self, pending: PendingDecision) -> None:
+        self.move_id = pending.image.next_move_id
         self.under_way = NO_MOVE
         """A running move that already has the targets of the request."""
-        self._draft = draft
-        self._first = len(draft.records)
+        self._pending = pending
+        self._first = len(pending.records)
         """The place of the first change among the records."""
         self._joined = 0
         self._planned: dict[int, _Planned] = {}
         """By key, in the order of the first occurrences in the request."""
-        self._memo = ChangeMemo(draft)
+        self._memo = ChangeMemo(pending)
 
     @property
     def cost_us(self) -> int:
@@ -85,7 +85,7 @@ class MoveBuilder:
             before,
             target,
             self.move_id,
-            lambda: direct(self._draft, topic, number, before, target, self.move_id),
+            lambda: direct(self._pending, topic, number, before, target, self.move_id),
         )
         if not isinstance(after, Refusal):
             # One that the same request has taken out again is counted as often as it comes in.
@@ -98,7 +98,7 @@ class MoveBuilder:
 
     def begin(self, request: MoveBegun) -> Slices[MoveId]:
         """Record the move, if there is one: `request` without the id and how many are accepted."""
-        draft = self._draft
+        pending = self._pending
         if not self._planned:
             return self.under_way
         record = replace(request, id=self.move_id, partitions=self._joined)
@@ -109,15 +109,15 @@ class MoveBuilder:
             plan = plan_bytes(_by_topic(some))
             parts.append(own_records.MovePart(id=self.move_id, part=part, plan=plan))
             yield len(some) * PLANNED_US
-        draft.put_move(begun(record))
-        draft.left.setdefault(self.move_id, [])
+        pending.put_move(begun(record))
+        pending.left.setdefault(self.move_id, [])
         yield len(planned) * PASSED_US
         # The throttle precedes the first replica that is added, for it is copied at once.
-        changes = draft.records[self._first :]
-        draft.records[self._first :] = [record, *parts]
+        changes = pending.records[self._first :]
+        pending.records[self._first :] = [record, *parts]
         numbers = [(topic, each.number) for topic, each in planned]
-        yield from throttle.begin(draft, self.move_id, numbers)
-        draft.records += changes
+        yield from throttle.begin(pending, self.move_id, numbers)
+        pending.records += changes
         return self.move_id
 
 
@@ -131,7 +131,7 @@ def _by_topic(planned: Iterable[_Planned]) -> tuple[PlannedTopic, ...]:
 
 
 def alter_reassignments(
-    draft: PendingDecision, command: commands.AlterReassignments
+    pending: PendingDecision, command: commands.AlterReassignments
 ) -> Slices[commands.ReassignmentsAltered]:
     """Begin, redirect or cancel reassignments, each on its own and in order (KIP-455)."""
     refusal = throttle.rate_refusal(command)
@@ -139,55 +139,57 @@ def alter_reassignments(
         parts = tuple([_refused(asked, refusal) for asked in command.reassignments])
         return commands.ReassignmentsAltered(partitions=parts)
     dry_run, may_change = command.dry_run, command.may_change_factor
-    builder = MoveBuilder(draft)
+    builder = MoveBuilder(pending)
     partitions = []
     refused = shown = 0
     for asked in command.reassignments:
-        answer = _altered(draft, builder, asked, may_change)
+        answer = _altered(pending, builder, asked, may_change)
         refused += answer.error is not Error.NONE
         if dry_run and asked.replicas is not None and answer.error is Error.NONE:
             if shown < PLANNED_STEPS_SHOWN_MAX:
-                answer = replace(answer, steps=_steps(draft, asked))
+                answer = replace(answer, steps=_steps(pending, asked))
             shown += 1
         partitions.append(answer)
         yield CHANGED_US if dry_run or asked.replicas is None else builder.cost_us
     move_id = builder.under_way
     if not dry_run:
-        request = _request(draft, command.who, MoveKind.REASSIGN, refused, options_of(command))
+        request = _request(pending, command.who, MoveKind.REASSIGN, refused, options_of(command))
         move_id = yield from builder.begin(request)
     yield len(partitions) * PASSED_US
     return commands.ReassignmentsAltered(partitions=tuple(partitions), move_id=move_id)
 
 
-def _steps(draft: PendingDecision, asked: commands.Reassignment) -> tuple[Replicas, ...]:
+def _steps(pending: PendingDecision, asked: commands.Reassignment) -> tuple[Replicas, ...]:
     """Return the replicas after each step; none if the partition has its target replicas."""
-    topic = draft.image.topic_named(asked.topic)
+    topic = pending.image.topic_named(asked.topic)
     assert topic is not None, f"{asked.topic} is gone amid a request"
-    before, after = topic.partition(asked.partition), draft.partition(topic, asked.partition)
+    before, after = topic.partition(asked.partition), pending.partition(topic, asked.partition)
     assert after is not None, f"{asked.topic}-{asked.partition} is gone amid a request"
     if after.moving:
-        return planned_steps(draft.image, topic, after)
+        return planned_steps(pending.image, topic, after)
     # Another order, or fewer replicas: all at once.
     return () if after == before else (after.replicas,)
 
 
-def begin_move(draft: PendingDecision, command: commands.BeginMove) -> Slices[commands.MoveStarted]:
+def begin_move(
+    pending: PendingDecision, command: commands.BeginMove
+) -> Slices[commands.MoveStarted]:
     """Begin a move of all that can be moved; what cannot is refused, each with its reason."""
     refusal = throttle.rate_refusal(command)
     if refusal is not None:
         return commands.MoveStarted.from_refusal(refusal)
-    builder = MoveBuilder(draft)
+    builder = MoveBuilder(pending)
     refused = []
     for asked in command.reassignments:
         answer = (
             _refused(asked, Refusal(Error.INVALID_REQUEST, "a move needs replicas to move to"))
             if asked.replicas is None
-            else _altered(draft, builder, asked, command.may_change_factor)
+            else _altered(pending, builder, asked, command.may_change_factor)
         )
         if answer.error is not Error.NONE:
             refused.append(answer)
         yield CHANGED_US
-    request = _request(draft, command.who, command.kind, len(refused), options_of(command))
+    request = _request(pending, command.who, command.kind, len(refused), options_of(command))
     move_id = yield from builder.begin(replace(request, broker=command.broker))
     return _started(move_id, builder.accepted, refused)
 
@@ -208,40 +210,40 @@ def _started(
 
 
 def _request(
-    draft: PendingDecision, who: str, kind: MoveKind, refused: int, options: MoveOptions
+    pending: PendingDecision, who: str, kind: MoveKind, refused: int, options: MoveOptions
 ) -> MoveBegun:
     return MoveBegun(
         id=NO_MOVE,
         kind=kind,
         who=who,
-        asked_at_ms=draft.now_ms,
+        asked_at_ms=pending.now_ms,
         partitions=0,
         refused=refused,
-        key=draft.key,
-        fingerprint=draft.fingerprint,
+        key=pending.key,
+        fingerprint=pending.fingerprint,
         **asdict(options),
     )
 
 
 def _altered(
-    draft: PendingDecision,
+    pending: PendingDecision,
     builder: MoveBuilder | None,
     asked: commands.Reassignment,
     may_change_factor: bool = True,
 ) -> commands.ReassignmentAltered:
     """Begin, redirect or cancel one reassignment; a request that only cancels needs no builder."""
-    topic = draft.image.topic_named(asked.topic)
+    topic = pending.image.topic_named(asked.topic)
     if topic is None:
         unknown = f"there is no topic {asked.topic}"
         return _refused(asked, Refusal(Error.UNKNOWN_TOPIC_OR_PARTITION, unknown))
-    partition = draft.partition(topic, asked.partition)
+    partition = pending.partition(topic, asked.partition)
     if partition is None:
         unknown = f"topic {asked.topic} has no partition {asked.partition}"
         return _refused(asked, Refusal(Error.UNKNOWN_TOPIC_OR_PARTITION, unknown))
     count = len(partition.final)
     outcome: PartitionRegistration | Refusal
     if asked.replicas is None:
-        outcome = cancel(draft, topic, asked.partition)
+        outcome = cancel(pending, topic, asked.partition)
     elif not may_change_factor and len(asked.replicas) != count:
         change = f"from {count} to {len(asked.replicas)}"
         outcome = Refusal(
@@ -265,21 +267,21 @@ def _refused(asked: commands.Reassignment, refusal: Refusal) -> commands.Reassig
 
 
 def roll_back_move(
-    draft: PendingDecision, command: commands.RollBackMove
+    pending: PendingDecision, command: commands.RollBackMove
 ) -> Slices[commands.MoveStarted]:
     """Cancel what is left of a move, and begin one back to what its partitions had before it."""
-    move = draft.image.moves.get(command.move_id)
+    move = pending.image.moves.get(command.move_id)
     if move is None:
-        return commands.MoveStarted.from_refusal(unknown_move(draft, command.move_id))
-    builder = MoveBuilder(draft)
+        return commands.MoveStarted.from_refusal(unknown_move(pending, command.move_id))
+    builder = MoveBuilder(pending)
     refused, foreseen = [], []
     for topic_id, planned in move.planned:
-        answer = _rolled_back(draft, builder, move, topic_id, planned)
+        answer = _rolled_back(pending, builder, move, topic_id, planned)
         if answer is not None:
             refused.append(answer)
         elif command.dry_run:
-            topic, number = draft.image.topics[topic_id], planned.number
-            if draft.partition(topic, number) != topic.partition(number):
+            topic, number = pending.image.topics[topic_id], planned.number
+            if pending.partition(topic, number) != topic.partition(number):
                 foreseen.append(
                     commands.ReassignmentAltered(
                         topic=topic.name, partition=number, replicas=planned.original
@@ -291,13 +293,13 @@ def roll_back_move(
         return _started(move_id, len(foreseen), refused, foreseen)
     # The brokers need the same throttle on the way back.
     options = replace(move.options, name="", priority=0)
-    request = _request(draft, command.who, MoveKind.ROLLBACK, len(refused), options)
+    request = _request(pending, command.who, MoveKind.ROLLBACK, len(refused), options)
     move_id = yield from builder.begin(replace(request, rollback_of=move.id))
     return _started(move_id, builder.accepted, refused)
 
 
 def _rolled_back(
-    draft: PendingDecision,
+    pending: PendingDecision,
     builder: MoveBuilder,
     move: Move,
     topic_id: UUID,
@@ -306,8 +308,8 @@ def _rolled_back(
     """Return the refusal to restore this partition's earlier replicas, or None if they are
     restored.
     """
-    topic = draft.image.topics.get(topic_id)
-    partition = None if topic is None else draft.partition(topic, planned.number)
+    topic = pending.image.topics.get(topic_id)
+    partition = None if topic is None else pending.partition(topic, planned.number)
     if topic is None or partition is None:
         gone = f"no topic has the id {topic_id} any more"
         return commands.ReassignmentAltered.from_refusal(
@@ -317,7 +319,7 @@ def _rolled_back(
         )
     if partition.stage.move == move.id:
         # Where this is refused the replicas of before are a target as any other.
-        cancelled = cancel(draft, topic, planned.number)
+        cancelled = cancel(pending, topic, planned.number)
         partition = partition if isinstance(cancelled, Refusal) else cancelled
     outcome = builder.direct(topic, planned.number, partition, planned.original)
     if not isinstance(outcome, Refusal):
@@ -328,34 +330,34 @@ def _rolled_back(
     return _refused(asked, outcome)
 
 
-def unknown_move(draft: PendingDecision, move_id: MoveId) -> Refusal:
+def unknown_move(pending: PendingDecision, move_id: MoveId) -> Refusal:
     """Return the refusal for a move that is not listed."""
-    if 0 < move_id < draft.image.next_move_id:
+    if 0 < move_id < pending.image.next_move_id:
         reason = f"move {move_id} ended long ago and is not listed any more"
     else:
         reason = f"there is no move {move_id}"
     return Refusal(Error.INVALID_REQUEST, reason)
 
 
-def end_moves(draft: PendingDecision) -> None:
+def end_moves(pending: PendingDecision) -> None:
     """Record the end of each move that the records so far have taken the last partition from."""
-    for move_id in sorted(draft.left):
-        move = draft.moves.get(move_id)
-        if move is None or move.ended is not None or _partitions_in(draft, move_id):
+    for move_id in sorted(pending.left):
+        move = pending.moves.get(move_id)
+        if move is None or move.ended is not None or _partitions_in(pending, move_id):
             continue
-        left, outcomes = move.left, draft.left.get(move_id, [])
+        left, outcomes = move.left, pending.left.get(move_id, [])
         for outcome in MoveOutcome:
             left = left.plus(outcome, outcomes.count(outcome))
-        record = ended(move, left, draft.now_ms)
-        draft.put_move(replace(move, ended=record))
-        draft.records.append(record)
-        draft.has_freed_configs = True
+        record = ended(move, left, pending.now_ms)
+        pending.put_move(replace(move, ended=record))
+        pending.records.append(record)
+        pending.has_freed_configs = True
 
 
-def _partitions_in(draft: PendingDecision, move_id: MoveId) -> int:
+def _partitions_in(pending: PendingDecision, move_id: MoveId) -> int:
     """Return the number of partitions in the move after the records so far."""
-    before = len(draft.image.index.keys_of_move(move_id))
-    return before + draft.joined.get(move_id, 0) - len(draft.left.get(move_id, ()))
+    before = len(pending.image.index.keys_of_move(move_id))
+    return before + pending.joined.get(move_id, 0) - len(pending.left.get(move_id, ()))
 
 
 _EVERY = -1
@@ -363,76 +365,82 @@ _EVERY = -1
 
 
 def cancel_moves(
-    draft: PendingDecision, command: commands.CancelMoves
+    pending: PendingDecision, command: commands.CancelMoves
 ) -> Slices[commands.MovesCancelled]:
     """Revert the steps under way of all that is named, and drop the rest."""
     # In the order in which they come, which is nearly that in which they are to be sorted.
-    named = dict.fromkeys((*command.partitions, *_of_topics(draft, command)))
-    for topic, number in _held(draft, command):
+    named = dict.fromkeys((*command.partitions, *_of_topics(pending, command)))
+    for topic, number in _held(pending, command):
         named[(topic.name, number)] = None
         yield PASSED_US
     partitions = []
     for name, number in sorted(named):
-        partitions.append(_cancelled(draft, name, number))
+        partitions.append(_cancelled(pending, name, number))
         yield CHANGED_US
     refused = sum(each.error is not Error.NONE for each in partitions)
     return commands.MovesCancelled(
         partitions=tuple(partitions),
         done_count=len(partitions) - refused,
         refused_count=refused,
-        moves=tuple([_move_altered(each, _running(draft, each)) for each in command.moves]),
+        moves=tuple([_move_altered(each, _running(pending, each)) for each in command.moves]),
     )
 
 
-def _held(draft: PendingDecision, command: commands.CancelMoves) -> Iterator[tuple[Topic, int]]:
+def _held(pending: PendingDecision, command: commands.CancelMoves) -> Iterator[tuple[Topic, int]]:
     """Yield the partitions under way of the named moves, or of all."""
-    index = draft.image.index
+    index = pending.image.index
     keys = index.moving if command.everything else BitMap()
     for move_id in command.moves:
         keys = keys | index.keys_of_move(move_id)
     return in_order(index, keys)
 
 
-def _of_topics(draft: PendingDecision, command: commands.CancelMoves) -> Iterator[tuple[str, int]]:
+def _of_topics(
+    pending: PendingDecision, command: commands.CancelMoves
+) -> Iterator[tuple[str, int]]:
     """Yield the partitions under way of each topic; a topic without any stands for itself."""
     for name in command.topics:
-        topic = draft.image.topic_named(name)
+        topic = pending.image.topic_named(name)
         existing = () if topic is None else topic.existing()
         moving = [number for number, partition in existing if partition.moving]
         for number in moving or [_EVERY]:
             yield name, number
 
 
-def _cancelled(draft: PendingDecision, name: str, number: int) -> commands.ReassignmentAltered:
+def _cancelled(pending: PendingDecision, name: str, number: int) -> commands.ReassignmentAltered:
     asked = commands.Reassignment(topic=name, partition=number, replicas=None)
-    if number != _EVERY or draft.image.topic_named(name) is None:
-        return _altered(draft, None, asked)
+    if number != _EVERY or pending.image.topic_named(name) is None:
+        return _altered(pending, None, asked)
     nothing = f"no partition of topic {name} is being reassigned"
     return _refused(asked, Refusal(Error.NO_REASSIGNMENT_IN_PROGRESS, nothing))
 
 
-def pause_moves(draft: PendingDecision, command: commands.PauseMoves) -> commands.MovesAltered:
+def pause_moves(pending: PendingDecision, command: commands.PauseMoves) -> commands.MovesAltered:
     """Begin no further steps of these moves or of any, or go on; a step under way goes on."""
     paused = command.paused
     if command.moves is None:
-        if paused is (draft.all_paused is None):
-            record = own_records.MovesPaused(paused=paused, who=command.who, since_ms=draft.now_ms)
-            draft.records.append(record)
-            draft.all_paused = record if paused else None
+        if paused is (pending.all_paused is None):
+            record = own_records.MovesPaused(
+                paused=paused, who=command.who, since_ms=pending.now_ms
+            )
+            pending.records.append(record)
+            pending.all_paused = record if paused else None
         return commands.MovesAltered()
     state = MoveState.PAUSED if paused else MoveState.RUNNING
     return commands.MovesAltered(
         moves=tuple(
             [
-                _move_altered(each, _switch(draft, each, state, command.who))
+                _move_altered(each, _switch(pending, each, state, command.who))
                 for each in command.moves
             ]
         )
     )
 
 
-def _switch(draft: PendingDecision, move_id: MoveId, state: MoveState, who: str) -> Refusal | None:
-    move = _running(draft, move_id)
+def _switch(
+    pending: PendingDecision, move_id: MoveId, state: MoveState, who: str
+) -> Refusal | None:
+    move = _running(pending, move_id)
     if isinstance(move, Refusal):
         return move
     if state is MoveState.RUNNING and move.state == MoveState.PAUSED_BY_ITSELF:
@@ -440,25 +448,25 @@ def _switch(draft: PendingDecision, move_id: MoveId, state: MoveState, who: str)
         return Refusal(Error.INVALID_REQUEST, goes_on)
     if move.state != state:
         reason = Reason.MOVE_PAUSED.value if state is MoveState.PAUSED else ""
-        draft.change_move(
+        pending.change_move(
             own_records.MoveChanged(
-                id=move_id, state=state, since_ms=draft.now_ms, reason=reason, who=who
+                id=move_id, state=state, since_ms=pending.now_ms, reason=reason, who=who
             )
         )
     return None
 
 
 def alter_move(
-    draft: PendingDecision, command: commands.AlterMove
+    pending: PendingDecision, command: commands.AlterMove
 ) -> Slices[commands.MovesAltered]:
     """Change options of a running move."""
-    move = _running(draft, command.move_id)
+    move = _running(pending, command.move_id)
     outcome = move if isinstance(move, Refusal) else throttle.rate_refusal(command) or move
     if isinstance(outcome, Move):
         options = altered(outcome.options, command)
         if options != outcome.options:
-            draft.change_move(move_changed(replace(outcome, options=options), outcome.options))
-            yield from throttle.alter(draft, outcome)
+            pending.change_move(move_changed(replace(outcome, options=options), outcome.options))
+            yield from throttle.alter(pending, outcome)
     return commands.MovesAltered(moves=(_move_altered(command.move_id, outcome),))
 
 
@@ -467,11 +475,11 @@ def _move_altered(move_id: MoveId, outcome: Move | Refusal | None) -> commands.M
     return commands.MoveAltered.from_refusal(refusal, move_id=move_id)
 
 
-def _running(draft: PendingDecision, move_id: MoveId) -> Move | Refusal:
+def _running(pending: PendingDecision, move_id: MoveId) -> Move | Refusal:
     """Return the move, or the refusal if it has ended or is not listed."""
-    move = draft.moves.get(move_id)
+    move = pending.moves.get(move_id)
     if move is None:
-        return unknown_move(draft, move_id)
+        return unknown_move(pending, move_id)
     if move.outcome is None:
         return move
     outcome = move.outcome.name.lower()

@@ -26,9 +26,9 @@ def has_too_much(image: Image, now_ms: int) -> bool:
     return next(_records(image, now_ms), None) is not None
 
 
-def forget_moves(draft: PendingDecision, _command: ForgetMoves) -> Done:
+def forget_moves(pending: PendingDecision, _command: ForgetMoves) -> Done:
     """Record what is too old or too much to be kept."""
-    draft.records += _records(draft.image, draft.now_ms)
+    pending.records += _records(pending.image, pending.now_ms)
     return Done()
 
 

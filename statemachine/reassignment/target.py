@@ -24,7 +24,7 @@ from statemachine.vocabulary import BrokerId, MoveId, Replicas
 
 
 def direct(
-    draft: PendingDecision,
+    pending: PendingDecision,
     topic: Topic,
     number: int,
     partition: PartitionRegistration,
@@ -33,16 +33,16 @@ def direct(
 ) -> PartitionRegistration | Refusal:
     """Let the partition set out for `target` as a part of this move; it has another one."""
     newcomers = tuple([each for each in target if each not in partition.replicas])
-    refusal = assignment_refusal(target, draft.image.brokers)
-    refusal = refusal or cordon_refusal(draft.image, newcomers)
+    refusal = assignment_refusal(target, pending.image.brokers)
+    refusal = refusal or cordon_refusal(pending.image, newcomers)
     if refusal is not None:
         return refusal
     # Without a limit or a pause of all moves nothing has to wait.
-    if draft.all_paused is None and limits(draft).is_unlimited:
-        desired = grown(partition, target, Stage(move_id, 1, draft.now_ms))
+    if pending.all_paused is None and limits(pending).is_unlimited:
+        desired = grown(partition, target, Stage(move_id, 1, pending.now_ms))
     else:
-        desired = attached(partition, target, Stage(move_id, 0, draft.now_ms))
-    return change_partition(draft, topic, number, desired)
+        desired = attached(partition, target, Stage(move_id, 0, pending.now_ms))
+    return change_partition(pending, topic, number, desired)
 
 
 def staying(partition: PartitionRegistration, target: Replicas) -> Replicas:
@@ -123,32 +123,32 @@ def reverted(partition: PartitionRegistration) -> PartitionRegistration:
     )
 
 
-def cancel(draft: PendingDecision, topic: Topic, number: int) -> PartitionRegistration | Refusal:
+def cancel(pending: PendingDecision, topic: Topic, number: int) -> PartitionRegistration | Refusal:
     """Revert the step under way, and drop what was to come after it."""
-    partition = draft.partition(topic, number)
+    partition = pending.partition(topic, number)
     assert partition is not None, f"{topic.name}-{number} is cancelled before it exists"
     if not partition.moving:
         return Refusal(
             Error.NO_REASSIGNMENT_IN_PROGRESS, f"{topic.name}-{number} is not being reassigned"
         )
     desired = reverted(partition)
-    unclean = unclean_election_allowed(draft.image, topic.name)
+    unclean = unclean_election_allowed(pending.image, topic.name)
     if partition.adding or partition.removing or desired.replicas != partition.replicas:
-        refusal = _revert_refusal(draft, topic, desired, unclean=unclean)
+        refusal = _revert_refusal(pending, topic, desired, unclean=unclean)
         if refusal is not None:
             return refusal
     election = Election.UNCLEAN if unclean else Election.ONLINE
-    return change_partition(draft, topic, number, desired, election=election, finished=True)
+    return change_partition(pending, topic, number, desired, election=election, finished=True)
 
 
 def _revert_refusal(
-    draft: PendingDecision, topic: Topic, desired: PartitionRegistration, *, unclean: bool
+    pending: PendingDecision, topic: Topic, desired: PartitionRegistration, *, unclean: bool
 ) -> Refusal | None:
     """Return the reason why a step cannot be reverted, or None; one that has not begun always can.
 
     A step that was redirected may add and remove nobody any more, and still go back to fewer.
     """
-    needed = min_isr(draft, topic.name, desired)
+    needed = min_isr(pending, topic.name, desired)
     if len(desired.isr) < needed and not unclean:
         lacking = [replica for replica in desired.replicas if replica not in desired.isr]
         return Refusal(
@@ -157,7 +157,7 @@ def _revert_refusal(
             f" where {needed} must be (not in sync: {listed(lacking)}),"
             " and unclean leader election is off",
         )
-    if not desired.isr and not any(draft.live(replica) for replica in desired.replicas):
+    if not desired.isr and not any(pending.live(replica) for replica in desired.replicas):
         return Refusal(
             Error.INVALID_REPLICA_ASSIGNMENT,
             f"none of {listed(desired.replicas)} is in sync or alive, so nobody could lead",

@@ -61,61 +61,61 @@ def rate_refusal(options: MoveOptions | OptionsChange) -> Refusal | None:
 
 
 def begin(
-    draft: PendingDecision, move_id: MoveId, partitions: Sequence[tuple[Topic, int]]
+    pending: PendingDecision, move_id: MoveId, partitions: Sequence[tuple[Topic, int]]
 ) -> Slices[None]:
     """Set what the move needs that has just begun with these partitions.
 
     Moves that they were in before have no say about them any more.
     """
-    if draft.image.owned:
+    if pending.image.owned:
         for topic in dict.fromkeys(topic for topic, _ in partitions):
             for name in LISTS:
-                yield _set(draft, ((TOPIC_RESOURCE, topic.name), name))
-    if rate_of(draft.moves.get(move_id)):
-        yield from _take(draft, move_id, partitions)
+                yield _set(pending, ((TOPIC_RESOURCE, topic.name), name))
+    if rate_of(pending.moves.get(move_id)):
+        yield from _take(pending, move_id, partitions)
 
 
-def alter(draft: PendingDecision, before: Move) -> Slices[None]:
+def alter(pending: PendingDecision, before: Move) -> Slices[None]:
     """Set what follows from a change of the move's throttle; the move was like this `before`.
 
     If it has no throttle any more, `release` gives up what it had.
     """
     move_id = before.id
-    rate = rate_of(draft.moves.get(move_id))
+    rate = rate_of(pending.moves.get(move_id))
     if rate == rate_of(before):
         return
     if not rate:
-        draft.has_freed_configs = True
+        pending.has_freed_configs = True
     elif not rate_of(before):
-        index = draft.image.index
-        yield from _take(draft, move_id, in_order(index, index.keys_of_move(move_id)))
+        index = pending.image.index
+        yield from _take(pending, move_id, in_order(index, index.keys_of_move(move_id)))
     else:
-        for key in draft.owned_keys():
-            if key[1] in RATES and move_id in draft.owned(key).holders:
-                yield _set(draft, key)
+        for key in pending.owned_keys():
+            if key[1] in RATES and move_id in pending.owned(key).holders:
+                yield _set(pending, key)
 
 
-def release(draft: PendingDecision) -> Slices[bool]:
+def release(pending: PendingDecision) -> Slices[bool]:
     """Give up what moves have that do not need it any more; users have again what they had set.
 
     Whether something is left, for another decision: a move may have been of many topics.
     """
-    if draft.image.transaction is not None:
+    if pending.image.transaction is not None:
         return False
     count = cost_us = 0
-    for key in draft.owned_keys():
+    for key in pending.owned_keys():
         yield PASSED_US
-        owned = draft.owned(key)
-        over = [each for each in owned.moves if not rate_of(draft.moves.get(each))]
-        if not over or _is_deleted(draft, key[0]):
+        owned = pending.owned(key)
+        over = [each for each in owned.moves if not rate_of(pending.moves.get(each))]
+        if not over or _is_deleted(pending, key[0]):
             continue
         if count == THROTTLES_RELEASED_MAX or cost_us >= THROTTLES_RELEASED_US_MAX:
             return True
         count += 1
         for move_id in over:
-            draft.own(config_owned(key, move_id, Ownership.RELEASED))
+            pending.own(config_owned(key, move_id, Ownership.RELEASED))
         if owned.holders:
-            set_us = _set(draft, key, before=owned)
+            set_us = _set(pending, key, before=owned)
             cost_us += set_us
             yield set_us
     return False
@@ -126,17 +126,17 @@ def is_left(image: Image) -> bool:
     return any(not rate_of(image.moves.get(move_id)) for move_id in image.owners)
 
 
-def leave_to_user(draft: PendingDecision, key: OwnedKey) -> None:
+def leave_to_user(pending: PendingDecision, key: OwnedKey) -> None:
     """A user sets it himself, or removes it: from here on it is his."""
-    for move_id in draft.owned(key).holders:
-        draft.own(config_owned(key, move_id, Ownership.LEFT_TO_USER))
+    for move_id in pending.owned(key).holders:
+        pending.own(config_owned(key, move_id, Ownership.LEFT_TO_USER))
 
 
-def amend(draft: PendingDecision, key: OwnedKey, value: str | None) -> None:
+def amend(pending: PendingDecision, key: OwnedKey, value: str | None) -> None:
     """A user has added to a list, or taken something out: without the moves it would be this."""
-    holders = draft.owned(key).holders
+    holders = pending.owned(key).holders
     assert holders, f"{key} is amended, and no move has it"
-    draft.own(config_owned(key, holders[0], Ownership.OWNED, value))
+    pending.own(config_owned(key, holders[0], Ownership.OWNED, value))
 
 
 def rate_of(move: Move | None) -> int:
@@ -144,17 +144,17 @@ def rate_of(move: Move | None) -> int:
     return 0 if move is None or move.ended is not None else move.options.throttle_bytes_per_s
 
 
-def _take(draft: PendingDecision, move_id: MoveId, partitions: _Partitions) -> Slices[None]:
-    needed = yield from _needed(draft, move_id, partitions)
+def _take(pending: PendingDecision, move_id: MoveId, partitions: _Partitions) -> Slices[None]:
+    needed = yield from _needed(pending, move_id, partitions)
     for key, pairs in needed.items():
-        (resource, name), owned = key, draft.owned(key)
-        before = owned.previous if owned.holders else draft.configs.get(resource, {}).get(name)
-        draft.own(config_owned(key, move_id, Ownership.OWNED, before))
-        yield _set(draft, key, pairs)
+        (resource, name), owned = key, pending.owned(key)
+        before = owned.previous if owned.holders else pending.configs.get(resource, {}).get(name)
+        pending.own(config_owned(key, move_id, Ownership.OWNED, before))
+        yield _set(pending, key, pairs)
 
 
 def _needed(
-    draft: PendingDecision, move_id: MoveId, partitions: _Partitions
+    pending: PendingDecision, move_id: MoveId, partitions: _Partitions
 ) -> Slices[dict[OwnedKey, list[str]]]:
     """The configurations for these partitions of the move, lists with the pairs to be named.
 
@@ -164,7 +164,7 @@ def _needed(
     rates: dict[OwnedKey, list[str]] = {}
     for topic, number in partitions:
         yield LOOKED_AT_US
-        partition = draft.partition(topic, number)
+        partition = pending.partition(topic, number)
         if partition is None or partition.stage.move != move_id:
             continue
         new = tuple(each for each in partition.target if each not in partition.original)
@@ -186,47 +186,53 @@ def _broker(broker_id: BrokerId) -> Resource:
 
 
 def _set(
-    draft: PendingDecision, key: OwnedKey, pairs: Sequence[str] = (), *, before: Owned | None = None
+    pending: PendingDecision,
+    key: OwnedKey,
+    pairs: Sequence[str] = (),
+    *,
+    before: Owned | None = None,
 ) -> int:
     """Let the configuration be what the moves need that hold it, lists with these pairs added.
 
     Where none holds it any more, it is what it was `before`. Returns what that costs, in us.
     """
     resource, name = key
-    owned = draft.owned(key)
-    current = draft.configs.get(resource, {}).get(name)
+    owned = pending.owned(key)
+    current = pending.configs.get(resource, {}).get(name)
     value = current
     if not owned.holders:
         value = current if before is None else before.previous
     elif name in RATES:
-        rates = (rate_of(draft.moves.get(each)) for each in owned.holders)
+        rates = (rate_of(pending.moves.get(each)) for each in owned.holders)
         lowest = min(filter(None, rates), default=None)
         value = current if lowest is None else str(lowest)
     else:
         there = parts(current or "")
-        kept = [each for each in there if _counts(draft, resource[1], each, owned.holders)]
+        kept = [each for each in there if _counts(pending, resource[1], each, owned.holders)]
         value = listed(parts(owned.previous or ""), kept, pairs)
     if value != current:
-        draft.set_configs(resource, {name: value})
+        pending.set_configs(resource, {name: value})
     length = max(len(current or ""), len(value or ""))
     return CONFIGURED_US + length // BYTES_LISTED_IN_US
 
 
-def _counts(draft: PendingDecision, topic_name: str, pair: str, holders: Sequence[MoveId]) -> bool:
+def _counts(
+    pending: PendingDecision, topic_name: str, pair: str, holders: Sequence[MoveId]
+) -> bool:
     """Return True if the entry of the list names a partition of one of these moves."""
     if pair == ALL_REPLICAS:
         return True
-    number, topic = number_of(pair), draft.image.topic_named(topic_name)
+    number, topic = number_of(pair), pending.image.topic_named(topic_name)
     if number is None or topic is None:
         return False
-    partition = draft.partition(topic, number)
+    partition = pending.partition(topic, number)
     return partition is not None and partition.stage.move in holders
 
 
-def _is_deleted(draft: PendingDecision, resource: Resource) -> bool:
+def _is_deleted(pending: PendingDecision, resource: Resource) -> bool:
     """Return True if this decision deletes the topic, and its configurations with it."""
-    topic = draft.image.topic_named(resource[1]) if resource[0] == TOPIC_RESOURCE else None
-    return topic is not None and topic.topic_id in draft.deleted
+    topic = pending.image.topic_named(resource[1]) if resource[0] == TOPIC_RESOURCE else None
+    return topic is not None and topic.topic_id in pending.deleted
 
 
 LEADER_RATE: Final = "leader.replication.throttled.rate"

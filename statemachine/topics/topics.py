@@ -46,8 +46,8 @@ from statemachine.vocabulary import TOPIC_RESOURCE, Replicas
 class _NewPartitions:
     """The new partitions of one request, which share a limit."""
 
-    def __init__(self, draft: PendingDecision) -> None:
-        self.draft = draft
+    def __init__(self, pending: PendingDecision) -> None:
+        self.pending = pending
         self.left = CREATED_PARTITIONS_MAX
 
     def refusal(self, count: int) -> Refusal | None:
@@ -69,7 +69,7 @@ class _NewPartitions:
             yield PASSED_US
             if replicas in allowed:
                 continue
-            refusal = replicas_refusal(self.draft, number, replicas)
+            refusal = replicas_refusal(self.pending, number, replicas)
             if refusal is not None:
                 return refusal
             if len(replicas) != factor:
@@ -84,9 +84,9 @@ class _NewPartitions:
         self, topic_id: UUID, count: int, factor: int, *, first: int = 0
     ) -> Slices[Sequence[Replicas] | Refusal]:
         """Place the replicas of so many partitions from `first` on."""
-        available = takers(self.draft.image)
+        available = takers(self.pending.image)
         if factor > len(available):
-            return too_few_brokers(self.draft, factor, len(available))
+            return too_few_brokers(self.pending, factor, len(available))
         return (yield from placed(available, topic_id, count, factor, first=first))
 
     def append(
@@ -98,14 +98,14 @@ class _NewPartitions:
         for number, replicas in enumerate(assignment, start=first):
             known = alike.get(replicas)
             if known is None:
-                known = alike[replicas] = _new_partition(self.draft, topic_id, number, replicas)
-            self.draft.records.append(replace(known, partition_id=number))
+                known = alike[replicas] = _new_partition(self.pending, topic_id, number, replicas)
+            self.pending.records.append(replace(known, partition_id=number))
             yield PASSED_US
 
 
-def create_topics(draft: PendingDecision, command: CreateTopics) -> Slices[TopicsCreated]:
+def create_topics(pending: PendingDecision, command: CreateTopics) -> Slices[TopicsCreated]:
     """Create each topic, or say why not."""
-    creation = _Creation(draft, command)
+    creation = _Creation(pending, command)
     answers = []
     for topic in command.topics:
         answers.append((yield from creation.create(topic)))
@@ -116,12 +116,12 @@ def create_topics(draft: PendingDecision, command: CreateTopics) -> Slices[Topic
 class _Creation:
     """The topics of one command: what the earlier ones took is not there for the later ones."""
 
-    def __init__(self, draft: PendingDecision, command: CreateTopics) -> None:
-        self.draft = draft
+    def __init__(self, pending: PendingDecision, command: CreateTopics) -> None:
+        self.pending = pending
         self.command = command
         self.names: set[str] = set()
         self.topic_ids: set[UUID] = set()
-        self.partitions = _NewPartitions(draft)
+        self.partitions = _NewPartitions(pending)
 
     def create(self, topic: NewTopic) -> Slices[TopicCreated]:
         """Append the records of one topic, unless it is refused."""
@@ -144,15 +144,15 @@ class _Creation:
         reason = name_refusal(topic.name)
         if reason is not None:
             return Refusal(Error.INVALID_TOPIC_EXCEPTION, reason)
-        if topic.name in self.names or self.draft.image.topic_named(topic.name) is not None:
+        if topic.name in self.names or self.pending.image.topic_named(topic.name) is not None:
             return Refusal(Error.TOPIC_ALREADY_EXISTS, f"Topic '{topic.name}' already exists.")
-        other = colliding(topic.name, self.names, self.draft.image.topic_ids)
+        other = colliding(topic.name, self.names, self.pending.image.topic_ids)
         if other is not None:
             message = f"Topic '{topic.name}' collides with existing topic: {other}"
             return Refusal(Error.INVALID_TOPIC_EXCEPTION, message)
-        if topic.topic_id in self.topic_ids or topic.topic_id in self.draft.image.topics:
+        if topic.topic_id in self.topic_ids or topic.topic_id in self.pending.image.topics:
             return Refusal(Error.INVALID_REQUEST, f"topic id {topic.topic_id} is taken")
-        reason = new_topic_refusal(topic.configs, self.draft.level)
+        reason = new_topic_refusal(topic.configs, self.pending.level)
         return None if reason is None else Refusal(Error.INVALID_CONFIG, reason)
 
     def _assignment(self, topic: NewTopic) -> Slices[Sequence[Replicas] | Refusal]:
@@ -201,18 +201,18 @@ class _Creation:
         return (yield from self.partitions.placed(topic.topic_id, count, factor))
 
     def _append(self, topic: NewTopic, assignment: Sequence[Replicas]) -> Slices[None]:
-        draft = self.draft
-        draft.records.append(kafka_records.Topic(name=topic.name, topic_id=topic.topic_id))
+        pending = self.pending
+        pending.records.append(kafka_records.Topic(name=topic.name, topic_id=topic.topic_id))
         if topic.configs:
-            draft.set_configs((TOPIC_RESOURCE, topic.name), dict(topic.configs))
+            pending.set_configs((TOPIC_RESOURCE, topic.name), dict(topic.configs))
         yield from self.partitions.append(topic.topic_id, assignment)
 
 
 def create_partitions(
-    draft: PendingDecision, command: CreatePartitions
+    pending: PendingDecision, command: CreatePartitions
 ) -> Slices[PartitionsCreated]:
     """Give each topic the partitions that it lacks, or say why not (KIP-195)."""
-    partitions = _NewPartitions(draft)
+    partitions = _NewPartitions(pending)
     times = Counter(asked.name for asked in command.topics)
     answers = []
     for name, asked in {asked.name: asked for asked in command.topics}.items():
@@ -230,7 +230,7 @@ def create_partitions(
 
 def _grown(partitions: _NewPartitions, asked: MorePartitions) -> Slices[Refusal | None]:
     """Add the partitions of one topic, or return the reason to refuse all of them."""
-    topic = partitions.draft.image.topic_named(asked.name)
+    topic = partitions.pending.image.topic_named(asked.name)
     if topic is None:
         unknown = f"there is no topic {asked.name}"
         return Refusal(Error.UNKNOWN_TOPIC_OR_PARTITION, unknown)
@@ -284,9 +284,9 @@ def _replication_factor(topic: Topic) -> int:
     return 1
 
 
-def too_few_brokers(draft: PendingDecision, factor: int, available: int) -> Refusal:
+def too_few_brokers(pending: PendingDecision, factor: int, available: int) -> Refusal:
     """Return the refusal of a replication factor above the number of brokers."""
-    registered = len(draft.image.brokers)
+    registered = len(pending.image.brokers)
     reason = (
         f"only {available} broker(s) are registered."
         if available == registered
@@ -299,14 +299,14 @@ def too_few_brokers(draft: PendingDecision, factor: int, available: int) -> Refu
     )
 
 
-def replicas_refusal(draft: PendingDecision, number: int, replicas: Replicas) -> Refusal | None:
+def replicas_refusal(pending: PendingDecision, number: int, replicas: Replicas) -> Refusal | None:
     """Return the reason to refuse these replicas for the new partition of this number, or None."""
     where = f"partition {number}: "
-    refusal = assignment_refusal(replicas, draft.image.brokers, where=where)
-    refusal = refusal or cordon_refusal(draft.image, replicas, where=where)
+    refusal = assignment_refusal(replicas, pending.image.brokers, where=where)
+    refusal = refusal or cordon_refusal(pending.image, replicas, where=where)
     if refusal is not None:
         return refusal
-    if not any(draft.live(replica) for replica in replicas):
+    if not any(pending.live(replica) for replica in replicas):
         return Refusal(
             Error.INVALID_REPLICA_ASSIGNMENT,
             f"{where}every broker of {replicas} is fenced or shutting down",
@@ -315,9 +315,9 @@ def replicas_refusal(draft: PendingDecision, number: int, replicas: Replicas) ->
 
 
 def _new_partition(
-    draft: PendingDecision, topic_id: UUID, number: int, replicas: Replicas
+    pending: PendingDecision, topic_id: UUID, number: int, replicas: Replicas
 ) -> kafka_records.Partition:
-    isr = tuple([replica for replica in replicas if draft.live(replica)])
+    isr = tuple([replica for replica in replicas if pending.live(replica)])
     record = kafka_records.Partition(
         partition_id=number,
         topic_id=topic_id,
@@ -326,38 +326,38 @@ def _new_partition(
         leader=isr[0],
         leader_epoch=0,
         partition_epoch=0,
-        directories=draft.directories(None, replicas),
+        directories=pending.directories(None, replicas),
     )
     wrong = check_invariants(created(record))
     assert wrong is None, f"new partition {number}: {wrong}"
     return record
 
 
-def delete_topics(draft: PendingDecision, command: DeleteTopics) -> Slices[TopicsDeleted]:
+def delete_topics(pending: PendingDecision, command: DeleteTopics) -> Slices[TopicsDeleted]:
     """Delete each topic, or say why not."""
     answers = []
     for asked in command.topics:
-        answers.append(_deleted(draft, asked))
+        answers.append(_deleted(pending, asked))
         yield CONFIGURED_US
     return TopicsDeleted(topics=tuple(answers))
 
 
-def _deleted(draft: PendingDecision, asked: str | UUID) -> TopicDeleted:
+def _deleted(pending: PendingDecision, asked: str | UUID) -> TopicDeleted:
     by_name = isinstance(asked, str)
     topic: Topic | None
     if isinstance(asked, str):
-        topic = draft.image.topic_named(asked)
+        topic = pending.image.topic_named(asked)
     else:
-        topic = draft.image.topics.get(asked)
-    if topic is None or topic.topic_id in draft.deleted:
+        topic = pending.image.topics.get(asked)
+    if topic is None or topic.topic_id in pending.deleted:
         return TopicDeleted(
             name=asked if isinstance(asked, str) else None,
             topic_id=None if isinstance(asked, str) else asked,
             error=Error.UNKNOWN_TOPIC_OR_PARTITION if by_name else Error.UNKNOWN_TOPIC_ID,
             message=f"there is no topic {asked}",
         )
-    draft.delete_topic(topic)
-    draft.records.append(kafka_records.RemoveTopic(topic_id=topic.topic_id))
+    pending.delete_topic(topic)
+    pending.records.append(kafka_records.RemoveTopic(topic_id=topic.topic_id))
     return TopicDeleted(name=topic.name, topic_id=topic.topic_id)
 
 

@@ -69,58 +69,60 @@ class Budget:
                 self.adding += sign * len(partition.adding)
 
 
-def advance(draft: PendingDecision, *, anew: bool = False) -> Slices[bool]:
+def advance(pending: PendingDecision, *, anew: bool = False) -> Slices[bool]:
     """Begin the steps that the budget allows; return whether some are left for another decision.
 
     This is the last part of a decision: it sees the image after the records so far. `anew` is for a
     new active controller: of an automatically paused move, no partition may be waiting.
     """
-    image = draft.image
-    scheduler = draft.scheduler
-    if not (image.index.moving or draft.has_waiting):
+    image = pending.image
+    scheduler = pending.scheduler
+    if not (image.index.moving or pending.has_waiting):
         scheduler.drop_queue()
     # While a queue is kept a partition has waited, whose move may still be paused automatically.
-    waits = image.index.waiting or draft.has_waiting
+    waits = image.index.waiting or pending.has_waiting
     if not (waits or scheduler.has_queue or (anew and image.index.stepping)):
         return False
     if image.transaction is not None:
         return False
     queue = yield from scheduler.queue_of(image)
-    budget = Budget(image.index, limits(draft))
-    yield from _foresee(draft, queue, budget)
-    pause_and_resume(draft, queue, budget.limits)
-    if draft.all_paused is not None:
+    budget = Budget(image.index, limits(pending))
+    yield from _foresee(pending, queue, budget)
+    pause_and_resume(pending, queue, budget.limits)
+    if pending.all_paused is not None:
         return False
-    return (yield from _StepStarter(draft, queue, budget).begin())
+    return (yield from _StepStarter(pending, queue, budget).begin())
 
 
-def _foresee(draft: PendingDecision, queue: ReassignmentQueue, budget: Budget) -> Slices[None]:
+def _foresee(pending: PendingDecision, queue: ReassignmentQueue, budget: Budget) -> Slices[None]:
     """Bring the queue and the budget to where the records so far will leave them."""
-    for topic, number, after in draft.changed_partitions():
+    for topic, number, after in pending.changed_partitions():
         budget.change(topic.partition(number), after)
         key = topic.keys[number]
         if after.target or queue.position(key) is not None:
-            queue.foresee(key, entry_of(draft, topic, after, budget.limits))
+            queue.foresee(key, entry_of(pending, topic, after, budget.limits))
         yield LOOKED_AT_US
-    for topic in draft.deleted_topics():
+    for topic in pending.deleted_topics():
         for number, partition in topic.existing():
-            if not draft.has_changed(topic, number):
+            if not pending.has_changed(topic, number):
                 budget.change(partition, None)
             if queue.position(topic.keys[number]) is not None:
                 queue.foresee(topic.keys[number], None)
             yield PASSED_US
-    for broker_id in draft.returned_brokers():
+    for broker_id in pending.returned_brokers():
         for position in queue.waiting_for.get(broker_id, BitMap())[:STEPS_BEGUN_MAX]:
-            topic, number = _at(draft, queue, position)
-            found = draft.partition(topic, number)
+            topic, number = _at(pending, queue, position)
+            found = pending.partition(topic, number)
             assert found is not None
-            queue.foresee(topic.keys[number], entry_of(draft, topic, found, budget.limits))
+            queue.foresee(topic.keys[number], entry_of(pending, topic, found, budget.limits))
             yield LOOKED_AT_US
 
 
-def _at(draft: PendingDecision, queue: ReassignmentQueue, position: Position) -> tuple[Topic, int]:
+def _at(
+    pending: PendingDecision, queue: ReassignmentQueue, position: Position
+) -> tuple[Topic, int]:
     """Return the partition that has this position."""
-    found = draft.image.index.at(queue.key_at(position))
+    found = pending.image.index.at(queue.key_at(position))
     assert found is not None, f"position {position} is of no partition"
     return found
 
@@ -139,8 +141,8 @@ def _begun(partition: PartitionRegistration, found: Step, now_ms: int) -> Partit
 class _StepStarter:
     """One decision's beginning of steps."""
 
-    def __init__(self, draft: PendingDecision, queue: ReassignmentQueue, budget: Budget) -> None:
-        self.draft = draft
+    def __init__(self, pending: PendingDecision, queue: ReassignmentQueue, budget: Budget) -> None:
+        self.pending = pending
         self.queue = queue
         self.budget = budget
         self.begun = 0
@@ -149,7 +151,7 @@ class _StepStarter:
 
     def begin(self) -> Slices[bool]:
         """Start steps while the budget lasts; return whether some that fit are left."""
-        held = resting(self.draft, self.queue)
+        held = resting(self.pending, self.queue)
         for group in sorted(self.queue.groups):
             if group[0] == PriorityClass.LEADER_MOVES and not self.budget.has_leaders:
                 continue
@@ -172,20 +174,20 @@ class _StepStarter:
 
     def _try(self, position: Position) -> bool:
         """Begin the partition's next step, and those after it if it is complete at once."""
-        topic, number = _at(self.draft, self.queue, position)
+        topic, number = _at(self.pending, self.queue, position)
         began = False
         while self.budget.has_slot and self.begun < STEPS_BEGUN_MAX:
-            partition = self.draft.partition(topic, number)
+            partition = self.pending.partition(topic, number)
             assert partition is not None
             if not partition.waits:
                 break
-            found = next_step(self.draft, topic, partition, self.budget.limits)
+            found = next_step(self.pending, topic, partition, self.budget.limits)
             if isinstance(found, Blocked) or not self.budget.fits(found):
                 if isinstance(found, Step) and not self.budget.has_adding(found):
                     self.passed_over = position if self.passed_over is None else self.passed_over
                 break
-            desired = _begun(partition, found, self.draft.now_ms)
-            self.budget.change(partition, change_partition(self.draft, topic, number, desired))
+            desired = _begun(partition, found, self.pending.now_ms)
+            self.budget.change(partition, change_partition(self.pending, topic, number, desired))
             self.begun += 1
             if self.passed_over is not None:
                 self.queue.pass_over(self.passed_over)

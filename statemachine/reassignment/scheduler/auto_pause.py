@@ -16,49 +16,49 @@ from statemachine.records import own_records
 from statemachine.vocabulary import MoveId, MoveState
 
 
-def pause_and_resume(draft: PendingDecision, queue: ReassignmentQueue, limits: Limits) -> None:
+def pause_and_resume(pending: PendingDecision, queue: ReassignmentQueue, limits: Limits) -> None:
     """Record the automatic pauses that begin and end.
 
     Without limits every step has begun, and nothing pauses.
     """
     for move_id in sorted(queue.of_move):
-        move = draft.moves.get(move_id)
+        move = pending.moves.get(move_id)
         if move is None or move.ended is not None or move.state == MoveState.PAUSED:
             continue
-        cause = None if limits.is_unlimited else _cause(draft, queue, move_id)
+        cause = None if limits.is_unlimited else _cause(pending, queue, move_id)
         if (cause is None) is (move.state == MoveState.RUNNING):
             continue
         state = MoveState.RUNNING if cause is None else MoveState.PAUSED_BY_ITSELF
-        draft.change_move(
+        pending.change_move(
             own_records.MoveChanged(
                 id=move_id,
                 state=state,
-                since_ms=draft.now_ms,
+                since_ms=pending.now_ms,
                 reason="" if cause is None else Reason.HURT.value,
                 detail="" if cause is None else cause,
             )
         )
 
 
-def _cause(draft: PendingDecision, queue: ReassignmentQueue, move_id: MoveId) -> str | None:
+def _cause(pending: PendingDecision, queue: ReassignmentQueue, move_id: MoveId) -> str | None:
     """Describe the first partition of the move that is under min ISR, if there is one."""
     positions = queue.of_move[move_id] & queue.under_min_isr
     if not positions:
         return None
-    found = draft.image.index.at(queue.key_at(positions[0]))
+    found = pending.image.index.at(queue.key_at(positions[0]))
     assert found is not None, f"position {positions[0]} is of no partition"
     topic, number = found
-    partition = draft.partition(topic, number)
+    partition = pending.partition(topic, number)
     assert partition is not None
-    needed = min(configured_min_isr(draft, topic.name), len(partition.aimed))
+    needed = min(configured_min_isr(pending, topic.name), len(partition.aimed))
     return f"{topic.name}-{number} has {len(partition.isr)} in sync, and min ISR is {needed}"
 
 
-def resting(draft: PendingDecision, queue: ReassignmentQueue) -> BitMap:
+def resting(pending: PendingDecision, queue: ReassignmentQueue) -> BitMap:
     """Return the positions that pauses of single moves hold up."""
     held = BitMap()
     for move_id, positions in queue.of_move.items():
-        move = draft.moves.get(move_id)
+        move = pending.moves.get(move_id)
         if move is not None and move.state == MoveState.PAUSED:
             held |= positions
         elif move is not None and move.state == MoveState.PAUSED_BY_ITSELF:

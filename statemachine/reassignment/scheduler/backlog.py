@@ -33,13 +33,13 @@ def is_left(image: Image, scheduler: Scheduler) -> bool:
     return bool(image.index.moving or image.index.leader_of.get(NO_LEADER))
 
 
-def take_up(draft: PendingDecision) -> Slices[bool]:
+def take_up(pending: PendingDecision) -> Slices[bool]:
     """Complete and elect what can be, for a bounded number; return whether some are left.
 
     The next decision looks once more at the partitions that this one changes: until then it is not
     certain that their records have been appended.
     """
-    image, scheduler = draft.image, draft.scheduler
+    image, scheduler = pending.image, pending.scheduler
     if image.transaction is not None:
         return False
     backlog = scheduler.backlog
@@ -52,7 +52,7 @@ def take_up(draft: PendingDecision) -> Slices[bool]:
             break
         # The partition may be gone, and another one may have its key.
         found = image.index.at(key)
-        if found is not None and _take_up(draft, *found):
+        if found is not None and _take_up(pending, *found):
             changed += 1
             yield CHANGED_US
         else:
@@ -62,22 +62,22 @@ def take_up(draft: PendingDecision) -> Slices[bool]:
     return len(backlog) > changed
 
 
-def _take_up(draft: PendingDecision, topic: Topic, number: int) -> bool:
+def _take_up(pending: PendingDecision, topic: Topic, number: int) -> bool:
     """Complete or elect what can be, and return whether the partition changed."""
-    partition = draft.partition(topic, number)
+    partition = pending.partition(topic, number)
     if partition is None:
         return False
-    election = election_for(draft.image, topic)
-    if not (is_complete(draft, topic, partition) or _may_be_led(draft, partition, election)):
+    election = election_for(pending.image, topic)
+    if not (is_complete(pending, topic, partition) or _may_be_led(pending, partition, election)):
         return False
-    after = change_partition(draft, topic, number, partition, election=election)
+    after = change_partition(pending, topic, number, partition, election=election)
     return after is not partition
 
 
 def _may_be_led(
-    draft: PendingDecision, partition: PartitionRegistration, election: Election
+    pending: PendingDecision, partition: PartitionRegistration, election: Election
 ) -> bool:
     if partition.leader != NO_LEADER:
         return False
-    leader, _ = elect(partition, draft.may_lead(partition), election)
+    leader, _ = elect(partition, pending.may_lead(partition), election)
     return leader != NO_LEADER

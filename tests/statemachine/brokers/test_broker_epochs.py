@@ -26,31 +26,31 @@ def registration(
     )
 
 
-def drafted(world: World, command: commands.RegisterBroker) -> PendingDecision:
+def decided(world: World, command: commands.RegisterBroker) -> PendingDecision:
     """The decision about it, which may still be added to."""
-    draft = PendingDecision(world.image)
-    whole(register_broker(draft, command))
-    draft.check_epoch()
-    return draft
+    pending = PendingDecision(world.image)
+    whole(register_broker(pending, command))
+    pending.check_epoch()
+    return pending
 
 
 def test_what_is_put_before_a_registration_is_noticed() -> None:
-    draft = drafted(World(broker_count=1), registration(2))
-    draft.records.append(kafka_records.NoOp())
-    draft.check_epoch()
-    draft.records.insert(0, kafka_records.NoOp())
+    pending = decided(World(broker_count=1), registration(2))
+    pending.records.append(kafka_records.NoOp())
+    pending.check_epoch()
+    pending.records.insert(0, kafka_records.NoOp())
     with pytest.raises(AssertionError, match="broker 2 has epoch"):
-        draft.check_epoch()
+        pending.check_epoch()
 
 
 def test_an_incarnation_that_amends_what_it_said_keeps_its_epoch_wherever_that_is_written() -> None:
     world = World(broker_count=1)
-    draft = drafted(world, registration(1, rack="r9"))
-    (amended,) = draft.records
+    pending = decided(world, registration(1, rack="r9"))
+    (amended,) = pending.records
     assert isinstance(amended, kafka_records.RegisterBroker)
     assert amended.broker_epoch == world.epoch(1) < world.image.end_offset
-    draft.records.insert(0, kafka_records.NoOp())
-    draft.check_epoch()
+    pending.records.insert(0, kafka_records.NoOp())
+    pending.check_epoch()
 
 
 def test_every_incarnation_has_the_offset_of_its_own_record() -> None:
