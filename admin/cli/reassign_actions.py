@@ -12,6 +12,7 @@ from admin.capabilities.reassignments import BeginMove, BegunMove
 from admin.cli import reassign_text as text
 from admin.cli.move_progress import throttled_as_by_kafka, wait_for
 from admin.cli.options import Exit, Target, finish, say, show, write
+from admin.cli.output import ids
 from admin.cli.plans import ask_with_key, effects
 from admin.client.admin_client import AdminClient, Incompatible
 from admin.client.log_sizes import bytes_at, copied
@@ -60,7 +61,7 @@ class _Registered:
             if broker not in current.get(one.id, ())
         }
         if awaited := sorted(wanted & {*self.dead}):
-            say(text.awaited(awaited))
+            say(f"Not alive: {ids(awaited)}; new replicas wait for them to come back.")
 
 
 async def _registered(client: AdminClient) -> _Registered:

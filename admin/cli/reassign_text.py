@@ -13,7 +13,7 @@ from admin.capabilities.moves import PartitionResult
 from admin.capabilities.plan_steps import PLAN_FILE_VERSION, PlannedPartition
 from admin.capabilities.reassignments import BegunMove
 from admin.capabilities.schema import Answer, json_of
-from admin.cli.output import and_more, named
+from admin.cli.output import and_more
 from admin.client.channels import Response
 from admin.model import Assignment, PartitionId
 from admin.plan_file import render_plan
@@ -114,11 +114,6 @@ def proposed(
 def started(ids: Sequence[PartitionId]) -> str:
     """The message about partitions whose reassignment was started."""
     return f"Successfully started partition reassignment{_s(ids)} for {_partitions(ids)}"
-
-
-def awaited(brokers: Sequence[int]) -> str:
-    """The warning that the controller has to wait for dead brokers."""
-    return f"{named(brokers)} not alive: new replicas wait for that."
 
 
 def original(move_id: int) -> str:

@@ -111,7 +111,7 @@ async def test_of_a_plan_all_that_is_wrong_is_named_and_nothing_is_done(tmp_path
 
 
 async def test_a_broker_that_is_dead_may_be_named_and_is_waited_for(tmp_path: Path) -> None:
-    awaited = "Broker 104 not alive: new replicas wait for that.\n"
+    awaited = "Not alive: 104; new replicas wait for them to come back.\n"
     async with brokers(tmp_path, FOUR) as node:
         await asked(node.controller, topic("a", 101, 102, partitions=2))
         await asked(node.controller, commands.FenceBrokers(broker_ids=(102, 104)))
