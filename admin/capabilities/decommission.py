@@ -23,7 +23,6 @@ from admin.capabilities.plan_steps import (
     begun_before,
     held_now,
     in_pieces,
-    shares,
 )
 from admin.capabilities.schema import (
     BrokerId,
@@ -49,7 +48,7 @@ from statemachine.commands import (
 )
 from statemachine.errors import Error
 from statemachine.limits import REFUSED_SHOWN_MAX
-from statemachine.reassignment.planner.outcome import loads_before_and_after
+from statemachine.reassignment.planner.outcome import cluster_shares
 from statemachine.reassignment.planner.placing import Assignment
 from statemachine.reassignment.planner.plans import Unplanned
 from statemachine.reassignment.planner.plans import drain as drained
@@ -131,7 +130,7 @@ class DecommissionBrokers(NewMove[PlanResult], PlanRequest, frozen=True, kw_only
             emptying = _emptying(seen, brokers, rows, cordoned)
             return PlanResult(reason=plan.message, moves=tuple(moves), emptying=emptying)
         racks = seen.racks
-        now, then = loads_before_and_after(seen, rows, plan)
+        shares = cluster_shares(seen, rows, plan)
         if not (self.dry_run or pieces.is_over):
             await begun.begin(pieces, plan, _move(self, brokers))
             if self.unregister and not rows:
@@ -142,7 +141,7 @@ class DecommissionBrokers(NewMove[PlanResult], PlanRequest, frozen=True, kw_only
         return replace(
             found,
             moves=tuple(sorted({*moves, *begun.moves})),
-            foreseen=replace(found.foreseen, shares=shares(now, then)),
+            foreseen=replace(found.foreseen, shares=shares),
             emptying=_emptying(seen, brokers, rows, cordoned),
         )
 

@@ -35,7 +35,7 @@ from statemachine.commands import (
     Reassignment,
 )
 from statemachine.image.image import Image
-from statemachine.reassignment.planner.outcome import Load, outcome
+from statemachine.reassignment.planner.outcome import Outcome, outcome
 from statemachine.reassignment.planner.placing import Assignment, Racks
 from statemachine.reassignment.planner.survey import PIECE_PARTITIONS, Held, held
 from statemachine.vocabulary import BrokerId, Replicas
@@ -58,38 +58,6 @@ class PlannedPartition(Answer, array_like=True, frozen=True, kw_only=True):
     id: PartitionId
     replicas: tuple[int, ...]
     target: tuple[int, ...]
-
-
-class BrokerShare(Answer, frozen=True, kw_only=True, rename={"broker": "broker_id"}):
-    """The share of a broker in the planned partitions; of a decommission, in all partitions."""
-
-    broker: int
-    replicas_before: int
-    replicas_after: int
-    leaders_before: int
-    """Partitions of which it is the preferred leader; of a decommission, the leader."""
-    leaders_after: int
-
-
-class Foreseen(
-    Answer,
-    frozen=True,
-    kw_only=True,
-    rename={
-        "crowded_before": "racks_shared_before",
-        "crowded_after": "racks_shared_after",
-        "shares": "brokers",
-    },
-):
-    """The outcome of a plan."""
-
-    replicas_added: int = 0
-    replicas_removed: int = 0
-    leaders_moved: int = 0
-    crowded_before: int | None = None
-    """Partitions that share racks needlessly; None if racks are not known."""
-    crowded_after: int | None = None
-    shares: tuple[BrokerShare, ...] = ()
 
 
 class Emptying(Answer, frozen=True, kw_only=True):
@@ -139,7 +107,7 @@ class PlanResult(
     refused: tuple[PartitionError, ...] = ()
     """The first partitions whose move could not be begun or cancelled."""
     refused_count: int = 0
-    foreseen: Foreseen = msgspec.field(default_factory=Foreseen)
+    foreseen: Outcome = msgspec.field(default_factory=Outcome)
     emptying: Emptying = msgspec.field(default_factory=Emptying)
     repeated: Annotated[bool, Meta(description="It was carried out before, with this key")] = False
 
@@ -371,33 +339,7 @@ def planned(current: Assignment, plan: Assignment) -> tuple[PlannedPartition, ..
     )
 
 
-async def foreseen(current: Assignment, plan: Assignment, racks: Racks) -> Foreseen:
+async def foreseen(current: Assignment, plan: Assignment, racks: Racks) -> Outcome:
     """Return the outcome of carrying out the plan."""
-    if not current:
-        # Shares of zero would be taken for the brokers' shares.
-        return Foreseen()
     # In a thread: it takes every partition in one go.
-    found = await asyncio.to_thread(outcome, current, plan, racks)
-    return Foreseen(
-        replicas_added=found.replicas_added,
-        replicas_removed=found.replicas_removed,
-        leaders_moved=found.leaders_moved,
-        crowded_before=found.before.crowded,
-        crowded_after=found.after.crowded,
-        shares=shares(found.before.loads, found.after.loads),
-    )
-
-
-def shares(before: Sequence[Load], after: Sequence[Load]) -> tuple[BrokerShare, ...]:
-    """Return the share of each broker that has any replica before or after."""
-    had = {load.broker: load for load in before}
-    return tuple(
-        BrokerShare(
-            broker=load.broker,
-            replicas_before=had[load.broker].replicas if load.broker in had else 0,
-            replicas_after=load.replicas,
-            leaders_before=had[load.broker].leaders if load.broker in had else 0,
-            leaders_after=load.leaders,
-        )
-        for load in after
-    )
+    return await asyncio.to_thread(outcome, current, plan, racks)

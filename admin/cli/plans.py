@@ -13,8 +13,6 @@ from msgspec.structs import replace
 from admin.capabilities.decommission import DecommissionBrokers, RecommissionBrokers
 from admin.capabilities.moves import DescribeMove, NewMove
 from admin.capabilities.plan_steps import (
-    BrokerShare,
-    Foreseen,
     PlanResult,
     begun_data,
     emptying_data,
@@ -30,6 +28,7 @@ from admin.client.admin_client import AdminClient, Unreachable
 from admin.client.log_sizes import bytes_of
 from admin.model import PartitionId
 from admin.units import show_size
+from statemachine.reassignment.planner.outcome import BrokerShare, Outcome
 
 A = TypeVar("A")
 AnyRequest = TypeVar("AnyRequest", bound=Request[Any])
@@ -221,7 +220,7 @@ def begun(found: PlanResult) -> str:
 
 
 def effects(
-    partitions: int, foreseen: Foreseen, size_bytes: int | None, *, of_all: bool = False
+    partitions: int, foreseen: Outcome, size_bytes: int | None, *, of_all: bool = False
 ) -> str:
     """The effects of a plan; `of_all` if the shares are of the whole cluster."""
     size = "size unknown" if size_bytes is None else show_size(size_bytes)

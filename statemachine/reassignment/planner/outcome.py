@@ -1,7 +1,7 @@
 """The outcome of a plan: moves, and the balance of replicas and leaders before and after."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
@@ -10,63 +10,89 @@ from statemachine.reassignment.planner.survey import Ground, Held, Stay
 from statemachine.vocabulary import NO_LEADER, BrokerId, Replicas
 
 
-class Load(Struct, frozen=True, kw_only=True, gc=False):
-    """The share of one broker in the partitions measured."""
+class BrokerShare(Struct, frozen=True, kw_only=True, gc=False, rename={"broker": "broker_id"}):
+    """The share of a broker in the planned partitions; of a decommission, in all partitions."""
 
     broker: BrokerId
-    replicas: int
-    leaders: int
-    """Partitions whose preferred leader it is; of the whole cluster, those that it leads."""
+    replicas_before: int
+    replicas_after: int
+    leaders_before: int
+    """Partitions of which it is the preferred leader; of a decommission, the leader."""
+    leaders_after: int
 
 
-class Balance(Struct, frozen=True, kw_only=True):
-    """The balance of partitions over brokers and racks."""
+class Outcome(
+    Struct,
+    frozen=True,
+    kw_only=True,
+    rename={
+        "crowded_before": "racks_shared_before",
+        "crowded_after": "racks_shared_after",
+        "shares": "brokers",
+    },
+):
+    """The outcome of a plan."""
 
-    loads: tuple[Load, ...]
-    """Of each broker, in order of id."""
-    crowded: int | None
-    """Partitions with more replicas in a rack than the racks call for; None where racks are not
-    known."""
+    replicas_added: int = 0
+    """Copies that would be made."""
+    replicas_removed: int = 0
+    leaders_moved: int = 0
+    """Partitions that would have another preferred leader."""
+    crowded_before: int | None = None
+    """Partitions that share racks needlessly; None if racks are not known."""
+    crowded_after: int | None = None
+    shares: tuple[BrokerShare, ...] = ()
 
 
-def balance(assignment: Assignment, racks: Racks) -> Balance:
-    """Return the balance of the partitions over these brokers and all others that have some of
-    them.
-    """
+def outcome(current: Assignment, plan: Assignment, racks: Racks) -> Outcome:
+    """Return the outcome of a plan on `current`, which has all the planned partitions."""
+    if not current:
+        # Shares of zero would be taken for the brokers' shares.
+        return Outcome()
+    after = {**current, **plan}
+    return Outcome(
+        replicas_added=sum(len(set(plan[named]) - set(current[named])) for named in plan),
+        replicas_removed=sum(len(set(current[named]) - set(plan[named])) for named in plan),
+        leaders_moved=sum(plan[named][0] != current[named][0] for named in plan),
+        crowded_before=crowded(current, racks),
+        crowded_after=crowded(after, racks),
+        shares=_shares(racks, *_counts(current), *_counts(after)),
+    )
+
+
+def _counts(assignment: Assignment) -> tuple[Counter[BrokerId], Counter[BrokerId]]:
+    """Return the partitions of each broker, and those of which it is the preferred leader."""
     replicas = Counter(broker for each in assignment.values() for broker in each)
-    leaders = Counter(each[0] for each in assignment.values())
-    brokers = sorted({*racks, *replicas})
-    return Balance(loads=_loads(brokers, replicas, leaders), crowded=_crowded(assignment, racks))
+    return replicas, Counter(each[0] for each in assignment.values())
 
 
-def _crowded(assignment: Assignment, racks: Racks) -> int | None:
+def crowded(assignment: Assignment, racks: Racks) -> int | None:
+    """Return the number of partitions with more replicas in a rack than the racks call for."""
     if not racks or any(rack is None for rack in racks.values()):
         return None
     names = rack_names(racks)
     sizes = Counter(names.values())
     room = [sizes[name] for name in sorted(sizes)]
     ideals: dict[int, tuple[tuple[int, ...], ...]] = {}
-    crowded = 0
+    found = 0
     for replicas in assignment.values():
         in_rack = Counter(names[broker] for broker in replicas if broker in names)
         count = in_rack.total()
         if count not in ideals:
             ideals[count] = bounds([0] * len(room), room, count)
         least, most = ideals[count]
-        found = [in_rack[name] for name in sorted(sizes)]
-        crowded += any(
-            not low <= has <= high for low, has, high in zip(least, found, most, strict=True)
+        has_each = [in_rack[name] for name in sorted(sizes)]
+        found += any(
+            not low <= has <= high for low, has, high in zip(least, has_each, most, strict=True)
         )
-    return crowded
+    return found
 
 
-def loads_before_and_after(
-    seen: Ground, rows: Sequence[Held], plan: Assignment
-) -> tuple[tuple[Load, ...], tuple[Load, ...]]:
-    """Of every broker, in order of id, what it has and leads: now, and then.
+def cluster_shares(seen: Ground, rows: Sequence[Held], plan: Assignment) -> tuple[BrokerShare, ...]:
+    """Return the share of every broker in all partitions, in order of id, before and after.
 
-    `rows` is what the emptied brokers hold. Then is when the plan is carried out and what is on its
-    way away from them has arrived; everything else stays as it is now.
+    `rows` is what the emptied brokers hold. After is when the plan is carried out and what is on
+    its way away from them has arrived; everything else stays as it is now.
     """
     replicas, leads = Counter(seen.loads), Counter(seen.leads)
     for row in rows:
@@ -80,8 +106,7 @@ def loads_before_and_after(
         if row.leader != NO_LEADER:
             leads[row.leader] -= 1
             leads[_leader_then(row, target, is_limited=seen.is_limited)] += 1
-    brokers = sorted({*seen.racks, *replicas})
-    return _loads(brokers, seen.loads, seen.leads), _loads(brokers, replicas, leads)
+    return _shares(seen.racks, seen.loads, seen.leads, replicas, leads)
 
 
 def _leader_then(row: Held, target: Replicas, *, is_limited: bool) -> BrokerId:
@@ -90,33 +115,21 @@ def _leader_then(row: Held, target: Replicas, *, is_limited: bool) -> BrokerId:
     return target[0] if takes_over or row.leader not in target else row.leader
 
 
-def _loads(
-    brokers: Sequence[BrokerId], replicas: dict[BrokerId, int], leads: dict[BrokerId, int]
-) -> tuple[Load, ...]:
+def _shares(
+    brokers: Iterable[BrokerId],
+    replicas: Mapping[BrokerId, int],
+    leaders: Mapping[BrokerId, int],
+    replicas_after: Mapping[BrokerId, int],
+    leaders_after: Mapping[BrokerId, int],
+) -> tuple[BrokerShare, ...]:
+    """Return the shares of these brokers and of all others that are counted afterwards."""
     return tuple(
-        Load(broker=each, replicas=replicas.get(each, 0), leaders=leads.get(each, 0))
-        for each in brokers
-    )
-
-
-class Outcome(Struct, frozen=True, kw_only=True):
-    """The moves of a plan, and the balance before and after."""
-
-    replicas_added: int
-    """Copies that would be made."""
-    replicas_removed: int
-    leaders_moved: int
-    """Partitions that would have another preferred leader."""
-    before: Balance
-    after: Balance
-
-
-def outcome(current: Assignment, plan: Assignment, racks: Racks) -> Outcome:
-    """Return the outcome of a plan on `current`, which has all the planned partitions."""
-    return Outcome(
-        replicas_added=sum(len(set(plan[named]) - set(current[named])) for named in plan),
-        replicas_removed=sum(len(set(current[named]) - set(plan[named])) for named in plan),
-        leaders_moved=sum(plan[named][0] != current[named][0] for named in plan),
-        before=balance(current, racks),
-        after=balance({**current, **plan}, racks),
+        BrokerShare(
+            broker=each,
+            replicas_before=replicas.get(each, 0),
+            replicas_after=replicas_after.get(each, 0),
+            leaders_before=leaders.get(each, 0),
+            leaders_after=leaders_after.get(each, 0),
+        )
+        for each in sorted({*brokers, *replicas_after})
     )

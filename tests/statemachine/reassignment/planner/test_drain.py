@@ -160,11 +160,19 @@ def test_the_outcome_counts_copies_and_leaders() -> None:
     told = outcome(current, plan, racks)
     assert (told.replicas_added, told.replicas_removed) == (1, 1)
     assert told.leaders_moved == 2
-    assert (told.before.crowded, told.after.crowded) == (1, 0)
-    assert [(each.replicas, each.leaders) for each in told.before.loads] == [(2, 2), (2, 1), (2, 0)]
-    assert [(each.replicas, each.leaders) for each in told.after.loads] == [(3, 2), (1, 1), (2, 0)]
+    assert (told.crowded_before, told.crowded_after) == (1, 0)
+    assert [(each.replicas_before, each.leaders_before) for each in told.shares] == [
+        (2, 2),
+        (2, 1),
+        (2, 0),
+    ]
+    assert [(each.replicas_after, each.leaders_after) for each in told.shares] == [
+        (3, 2),
+        (1, 1),
+        (2, 0),
+    ]
 
 
 def test_without_racks_no_partition_is_crowded() -> None:
     told = outcome({("t", 0): (0,)}, {("t", 0): (1,)}, {0: None, 1: None})
-    assert told.before.crowded is None
+    assert told.crowded_before is None

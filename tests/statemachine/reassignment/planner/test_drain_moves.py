@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from statemachine import commands
 from statemachine.errors import Error
-from statemachine.reassignment.planner.outcome import Load, loads_before_and_after
+from statemachine.reassignment.planner.outcome import cluster_shares
 from statemachine.reassignment.planner.plans import drain
 from statemachine.reassignment.planner.survey import Stay, drained_keys, ground, held, held_keys
 from statemachine.slices import whole
@@ -16,6 +16,9 @@ from tests.statemachine.support.world import World
 
 BROKERS = 6
 
+Load = tuple[int, int, int]
+"""A broker, its replicas, and the partitions that it leads."""
+
 
 def drained(world: World, *brokers: int) -> tuple[commands.MoveStarted, tuple[Load, ...]]:
     """The move that empties these brokers has begun; what was foretold of all brokers."""
@@ -23,8 +26,9 @@ def drained(world: World, *brokers: int) -> tuple[commands.MoveStarted, tuple[Lo
     free = {(row.topic, row.partition): row.replicas for row in rows if row.stay is Stay.FREE}
     plan = whole(drain(free, brokers, seen.takers, seen.racks, loads=seen.loads, leads=seen.leads))
     assert isinstance(plan, dict), plan
-    now, then = loads_before_and_after(seen, rows, plan)
-    assert now == loads(world)
+    shares = cluster_shares(seen, rows, plan)
+    before = tuple((each.broker, each.replicas_before, each.leaders_before) for each in shares)
+    assert before == loads(world)
     asked = tuple(
         commands.Reassignment(topic=topic, partition=number, replicas=replicas)
         for (topic, number), replicas in plan.items()
@@ -32,17 +36,17 @@ def drained(world: World, *brokers: int) -> tuple[commands.MoveStarted, tuple[Lo
     answer = world.ask(commands.BeginMove(reassignments=asked, kind=MoveKind.DRAIN)).answer
     assert isinstance(answer, commands.MoveStarted)
     assert (answer.accepted, answer.refused) == (len(plan), ())
-    return answer, then
+    return answer, tuple((each.broker, each.replicas_after, each.leaders_after) for each in shares)
 
 
 def loads(world: World) -> tuple[Load, ...]:
     """What each broker has and leads, counted partition by partition."""
     existing = [each for topic in world.image.topics.values() for _, each in topic.existing()]
     return tuple(
-        Load(
-            broker=broker,
-            replicas=sum(broker in each.replicas for each in existing),
-            leaders=sum(broker == each.leader for each in existing),
+        (
+            broker,
+            sum(broker in each.replicas for each in existing),
+            sum(broker == each.leader for each in existing),
         )
         for broker in sorted(world.image.brokers)
     )
@@ -145,4 +149,4 @@ def test_it_is_foretold_who_leads_where_only_the_preferred_leader_goes(
     _, foretold = drained(world, 1)
     settled(world)
     assert foretold == loads(world)
-    assert foretold[3] == Load(broker=4, replicas=4, leaders=led_by_4)
+    assert foretold[3] == (4, 4, led_by_4)

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from statemachine import limits
-from statemachine.reassignment.planner.outcome import balance
+from statemachine.reassignment.planner.outcome import crowded
 from statemachine.reassignment.planner.placing import Named
 from statemachine.reassignment.planner.plans import Unplanned, generate
 from statemachine.slices import whole
@@ -138,7 +138,7 @@ def test_a_partition_whose_replicas_share_a_rack_is_spread_over_the_racks() -> N
     plan = whole(generate({("t", 0): (0, 1), ("t", 1): (2, 3)}, racks))
     assert not isinstance(plan, Unplanned)
     assert all({racks[b] for b in replicas} == {"a", "b"} for replicas in plan.values())
-    assert balance(plan, racks).crowded == 0
+    assert crowded(plan, racks) == 0
     assert (
         sum(len(set(plan[n]) - {0, 1} if n[1] == 0 else set(plan[n]) - {2, 3}) for n in plan) == 2
     )
