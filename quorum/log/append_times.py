@@ -22,6 +22,7 @@ import os
 import re
 import struct
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
@@ -179,7 +180,7 @@ class AppendTimeWriter:
     def begin(self, segments: Sequence[Segment], end: Offset) -> None:
         """Make what is there fit a log that was recovered and ends at `end`."""
         bases = {segment.base for segment in segments}
-        try:
+        with self._optional(segments[-1]):
             for name in self._fs.names(self._folder):
                 base = index_base(name)
                 if base is not None and base not in bases:
@@ -189,8 +190,6 @@ class AppendTimeWriter:
                 if has_cut or end == segments[-1].base:
                     # What it spoke of is gone, and others are about to come in its place.
                     self._fs.fdatasync(self._fd)
-        except (OSError, FileDamaged) as error:
-            self._do_without(segments[-1], error)
 
     def write(self, writes: Iterable[Write]) -> None:
         """Note these batches, which have been written to the log."""
@@ -209,38 +208,30 @@ class AppendTimeWriter:
 
     def truncate(self, segment: Segment, end: Offset, later: Sequence[Segment]) -> None:
         """Forget what reaches beyond `end`, which lies in this segment, durably."""
-        try:
+        with self._optional(segment):
             self.remove(later)
-            if self._fs.exists(index_of(segment.path)):
+            path = index_of(segment.path)
+            if self._fs.exists(path):
                 self._close()
-                self._go_to(segment, end)
+                try:
+                    self._go_to(segment, end)
+                except FileDamaged:
+                    # What cannot be cut must not come back: the damage may be gone with the power,
+                    # and what it hides would speak of records that were replaced.
+                    remove_files((path,), self._fs)
+                    raise
                 self._fs.fdatasync(self._fd)
-        except FileDamaged as damaged:
-            self._do_without(segment, damaged)
-            self._discard(segment)
-        except OSError as error:
-            self._do_without(segment, error)
-
-    def _discard(self, segment: Segment) -> None:
-        """Remove what cannot be cut, durably: the damage may be gone with the power, and what it
-        hides would speak of records that were replaced."""
-        try:
-            remove_files((index_of(segment.path),), self._fs)
-        except OSError as error:
-            self._do_without(segment, error)
 
     def remove(self, segments: Sequence[Segment]) -> None:
         """Remove what belongs to segments that are about to go, the last of them first."""
         for segment in reversed(segments):
             path = index_of(segment.path)
-            try:
+            with self._optional(segment):
                 if segment is self._segment:
                     # Not synced: that could fail, and keep what follows from being cut.
                     self._let_go()
                 if self._fs.exists(path):
                     self._fs.remove(path)
-            except OSError as error:
-                self._do_without(segment, error)
 
     def close(self) -> None:
         """Let go of the file."""
@@ -315,6 +306,14 @@ class AppendTimeWriter:
             *_, last = run
             parts.append(encode_entry(last.time_ms, last.end, last.epoch))
         return b"".join(parts)
+
+    @contextmanager
+    def _optional(self, segment: Segment) -> Iterator[None]:
+        """Go on without the index if the block fails."""
+        try:
+            yield
+        except (OSError, FileDamaged) as error:
+            self._do_without(segment, error)
 
     def _do_without(self, segment: Segment, error: OSError | FileDamaged) -> None:
         """Go on without the index; say so once, until it can be written again."""

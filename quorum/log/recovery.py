@@ -112,10 +112,11 @@ def recover(
         _clear(fs, folder)
         return Recovered([], Extent(Offset(0)), None)
     with usable(folder):
-        recovery = _Recovery(
-            fs, segments, synced=synced, check_all=check_all, on_control=on_control
-        )
-        recovered = recovery.run()
+        # A crash may have left the newest segment empty: then the one before counts.
+        filled = [at for at, segment in enumerate(segments) if fs.size(segment.path)]
+        crc_from = 0 if check_all or not filled else filled[-1]
+        extent = Extent(segments[0].base)
+        recovered = _Recovery(fs, segments, extent, synced, crc_from, on_control).run()
         if synced:
             with opened(recovered.segments[-1].path, os.O_RDWR, fs) as fd:
                 _write_again(fd, fs)
@@ -162,27 +163,17 @@ def _find_segments(fs: FileSystem, folder: Path) -> list[Segment]:
     return segments
 
 
+@dataclass(slots=True)
 class _Recovery:
     """One pass over the segments of a log, front to end."""
 
-    def __init__(
-        self,
-        fs: FileSystem,
-        segments: list[Segment],
-        *,
-        synced: bool,
-        check_all: bool,
-        on_control: OnControl | None,
-    ) -> None:
-        self._fs = fs
-        self._segments = segments
-        self._on_control = on_control
-        self._synced = synced
-        self._extent = Extent(segments[0].base)
-        # A crash may have left the newest segment empty: then the one before counts.
-        sizes = [fs.size(segment.path) for segment in segments]
-        last_filled = max((at for at, size in enumerate(sizes) if size), default=0)
-        self._crc_from = 0 if check_all else last_filled
+    _fs: FileSystem
+    _segments: list[Segment]
+    _extent: Extent
+    _synced: bool
+    _crc_from: int
+    """The first segment of which the checksums are verified."""
+    _on_control: OnControl | None
 
     def run(self) -> Recovered:
         for index, segment in enumerate(self._segments):
