@@ -106,7 +106,7 @@ def check_header(path: Path, header: bytes) -> None:
 
 
 def encode_entry(time_ms: int, end: int, epoch: int) -> bytes:
-    """One entry; `UNKNOWN` for both time and epoch where nobody knows."""
+    """Encode one entry; time and epoch are `UNKNOWN` where they were not kept."""
     facts = _FACTS.pack(time_ms, end, epoch)
     return facts + _CRC.pack(crc32c(facts))
 
@@ -126,8 +126,8 @@ def append_times(path: Path, fs: FileSystem = OS) -> Iterator[AppendTime]:
     """Yield the entries of one index in order, even while it is being written.
 
     Raises `FileDamaged` where it is not an index that we know, `FolderUnusable` where it cannot be
-    read. Entries that are not sound leave a stretch of which nobody knows the time: how far they
-    went, and where the one behind them began, only they could tell.
+    read. The times of a damaged entry are unknown, and so are those of the entry after it, which
+    begins where the damaged one ends.
     """
     base = index_base(path.name)
     assert base is not None, f"{path} does not have the name of an index of append times"
@@ -234,7 +234,7 @@ class AppendTimeWriter:
                     self._fs.remove(path)
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Sync and close the file."""
         try:
             self._close()
         except OSError as error:
@@ -253,7 +253,7 @@ class AppendTimeWriter:
         self._fs.close(fd)
 
     def _go_to(self, segment: Segment, end: Offset) -> bool:
-        """Have the index of this segment open, and nothing in it that reaches beyond `end`; whether
+        """Open the index of this segment and cut what reaches beyond `end`; return True if
         something did."""
         if segment is self._segment:
             return False
@@ -271,7 +271,7 @@ class AppendTimeWriter:
         return has_cut
 
     def _fit(self, path: Path, fd: int, base: Offset, end: Offset) -> bool:
-        """Keep the entries up to `end`, the last of them cut there if it has to be; whether any
+        """Keep the entries up to `end`, the last of them shortened if necessary; return True if any
         reached beyond."""
         header = read_up_to(fd, HEADER_BYTES, 0, self._fs)
         if is_begun(header):

@@ -39,12 +39,12 @@ QUICK_SECONDS: Final = 0.000_5
 with more to do than it has cores the thread has it, which the system gives a share of its own."""
 
 COUNTED_SECONDS_MAX: Final = 4 * QUICK_SECONDS
-"""As so long counts a commit that takes longer: a single one, on a machine that had something else
-to do, says nothing of the disk. Two of them within a few commits do."""
+"""The most that one commit counts for: a single slow one, on a machine that is busy otherwise, says
+nothing about the disk; two within a few commits do."""
 
 FEW_RECORDS: Final = 8
-"""A commit of more is made by the thread where others are to be told first: whoever has so many
-records at a time has more on the way, and the loop can take that in while the disk works."""
+"""The thread makes larger commits, unless the loop has nothing to send first: where so many records
+come at a time there are more on the way, which the loop takes in while the disk works."""
 
 FIRST_TRY_AFTER: Final = 2
 """Commits by the thread before the first one is tried in the loop."""

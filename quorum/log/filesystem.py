@@ -1,7 +1,7 @@
 """The file system port, the real one, and operations on files: nothing else here touches a file.
 
-As thin as it can be, for the disk thread spends its life in `pwrite` and `fdatasync`. The chaos
-simulation puts a disk of its own in its place, which knows what a loss of power would leave.
+The port is thin because the disk thread spends its time in `pwrite` and `fdatasync`. The chaos
+simulation puts a disk in place of the real one that knows what a loss of power would leave.
 """
 
 import errno
@@ -25,24 +25,24 @@ class FileSystem(Protocol):
     """
 
     def open(self, path: Path, flags: int, /) -> int:
-        """A descriptor, by the flags of `os.open`; a file that it creates is only its owner's to
-        write, and no child process gets the descriptor."""
+        """Return a descriptor; `flags` are those of `os.open`. Only its owner may write a file that
+        this creates, and no child process inherits the descriptor."""
         ...
 
     def close(self, fd: int, /) -> None:
-        """Give back a descriptor, and a lock that it holds."""
+        """Close a descriptor, and release the lock that it holds."""
         ...
 
     def pread(self, fd: int, size_bytes: int, position: int, /) -> bytes:
-        """At most this much from here; nothing at or behind the end."""
+        """At most this many bytes from here; none at or behind the end."""
         ...
 
     def pwrite(self, fd: int, data: bytes | bytearray | memoryview, position: int, /) -> int:
-        """Write here and return how much was taken, which may be less: zeros fill a gap."""
+        """Write here and return the bytes written, which may be fewer; zeros fill a gap."""
         ...
 
     def ftruncate(self, fd: int, size_bytes: int, /) -> None:
-        """Let the file have this length; zeros fill what is new."""
+        """Set the length of the file; zeros fill what is new."""
         ...
 
     def fsync(self, fd: int, /) -> None:
@@ -50,7 +50,7 @@ class FileSystem(Protocol):
         ...
 
     def fdatasync(self, fd: int, /) -> None:
-        """The same, but for the times of the file, which nobody here asks for."""
+        """As `fsync`, except for the times of the file, which nothing here reads."""
         ...
 
     def lock(self, fd: int, /) -> None:
@@ -81,11 +81,11 @@ class FileSystem(Protocol):
         ...
 
     def rename(self, path: Path, new: Path, /) -> None:
-        """Let the file be called `new`, in the same folder, in place of any file of that name."""
+        """Rename the file to `new`, in the same folder, in place of any file of that name."""
         ...
 
     def remove(self, path: Path, /) -> None:
-        """Take the name of a file away; who has it open keeps it."""
+        """Remove the name of a file; open descriptors of it stay valid."""
         ...
 
 
@@ -130,12 +130,12 @@ class _OperatingSystem:
 OS: Final[FileSystem] = _OperatingSystem()
 
 FREED_BYTES: Final = 64 * 1024 * 1024
-"""Given back to the file system at once, where a large file goes: a commit may wait behind it."""
+"""Freed by one step of the removal of a large file: a commit may wait behind it."""
 
 LOCK_NAME: Final = ".lock"
 TEMPORARY_SUFFIX: Final = ".tmp"
 REMOVED_SUFFIX: Final = ".deleted"
-"""Kafka's: what has it is nobody's any more, and is removed by whoever starts."""
+"""Kafka's suffix for files that are being removed; the next start removes what is left of them."""
 _FOLDER_WANTED: Final = "A node needs a folder that it can make, read and write"
 
 
@@ -187,11 +187,11 @@ def sync_file(fd: int, fs: FileSystem = OS) -> None:
 
 
 class SyncFailed(OSError):
-    """The error of a sync, as one that nobody takes for a full disk."""
+    """The error of a sync; never one that means a full disk."""
 
 
 def failed_sync(error: OSError) -> SyncFailed:
-    """The same for the error that the system gave."""
+    """The `SyncFailed` for an error that a sync has raised."""
     return SyncFailed(errno.EIO, f"it could not be synced: {error.strerror or error}")
 
 
@@ -223,7 +223,7 @@ def read_file(path: Path, fs: FileSystem = OS) -> bytes | None:
 def write_all(
     fd: int, data: bytes | bytearray | memoryview, position: int, fs: FileSystem = OS
 ) -> None:
-    """All of `data` at `position`; the operating system may take it in several parts."""
+    """Write all of `data` at `position`; the operating system may take it in several parts."""
     written = fs.pwrite(fd, data, position)
     while written < len(data):
         with memoryview(data) as view:
@@ -231,7 +231,7 @@ def write_all(
 
 
 def replace_file(path: Path, data: bytes, fs: FileSystem = OS) -> None:
-    """Let `path` hold `data`, whole or not at all, and survive a loss of power from here on."""
+    """Replace the content of `path` by `data`, whole or not at all; durable on return."""
     temporary = path.with_name(path.name + TEMPORARY_SUFFIX)
     with opened(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, fs) as fd:
         write_all(fd, data, 0, fs)
@@ -271,8 +271,8 @@ def renamed_for_removal(path: Path) -> Path:
 
 
 def take_name_away(path: Path, fs: FileSystem = OS) -> bool:
-    """Let there be no such file any more, durably and at once; whether its bytes are still there,
-    for `remove_some`: those of a large file are, if there is room for another name."""
+    """Remove the name of a file, durably and at once. Return True if its bytes are left for
+    `remove_some`: those of a large file are, if there is room for another name."""
     if fs.exists(path) and is_large(path, fs):
         try:
             fs.rename(path, renamed_for_removal(path))
@@ -287,9 +287,11 @@ def take_name_away(path: Path, fs: FileSystem = OS) -> bool:
 
 
 def remove_some(path: Path, fs: FileSystem = OS) -> bool:
-    """Remove a file that nobody needs durably, a stretch at a time, so that no call takes long;
-    whether there is more of it. As long as there is, it has another name: what a loss of power
-    leaves of it, or brings back, is not taken for the file."""
+    """Remove a part of a file, so that no call takes long; return True if there is more of it.
+
+    Until all of it is removed it has another name: what a loss of power leaves of it, or brings
+    back, is not taken for the file.
+    """
     removed = renamed_for_removal(path)
     if not fs.exists(removed):
         return take_name_away(path, fs)
@@ -332,7 +334,7 @@ class FolderLock:
         self._fd: int | None = fd
 
     def release(self) -> None:
-        """Let others have the folder; a second call changes nothing."""
+        """Release the lock; a second call changes nothing."""
         if self._fd is not None:
             self._fs.close(self._fd)
             self._fd = None

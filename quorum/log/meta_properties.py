@@ -2,8 +2,8 @@
 
 It names the node, the cluster and the directory. A node that finds another's name in its folder
 does not start: two nodes with one log would be two votes with one memory. Beside it a file of our
-own, `boot-timestamp`, is raised at each boot, whatever the clock on the wall does meanwhile: by it
-the others know what a node has said last of its whereabouts (KIP-595, DiscoverBrokers).
+own, `boot-timestamp`, is raised at each boot, even if the clock was put back: by it the other nodes
+know the latest addresses that a node has announced (KIP-595, DiscoverBrokers).
 """
 
 import random
@@ -38,7 +38,7 @@ _NO_DIRECTORY_REMEDY: Final = "A controller of Kafka 3.7 or newer writes one whe
 
 _BOOT_VERSION: Final = 1
 _BOOT_LINES: Final = re.compile(rb"version=(\d{1,4})\nboot\.timestamp=(\d{1,19})\n")
-_BOOT_REMEDY: Final = "Remove the file: from the other nodes this one hears if its clock is behind"
+_BOOT_REMEDY: Final = "Remove the file: the other nodes tell this one if its clock is behind"
 _INT64_MAX: Final = 2**63 - 1
 
 # A key, then "=", ":" or white space; a backslash takes the meaning from what follows it.
@@ -84,8 +84,8 @@ def load_or_create(
         # A process that died between renaming and syncing left a name that power loss undoes.
         sync_folder(folder, fs)
         if found is None:
-            # So may one have that had just made the folder.
-            with suppress(PermissionError):  # Whoever may not look there has not made it.
+            # The same goes for the folder, which the process may have just made.
+            with suppress(PermissionError):  # It has not made it where it has no access.
                 sync_folder(folder.parent, fs)
     fresh = MetaProperties(node_id=node_id, directory_id=NO_DIRECTORY, cluster_id=cluster_id)
     meta = fresh if found is None else _parsed(path, found)
@@ -242,8 +242,8 @@ def new_directory_id(rng: random.Random) -> UUID:
 def next_boot(folder: Path, wall_ms: int, *, fs: FileSystem = OS) -> int:
     """The timestamp of the boot that begins now, kept durably before it is returned.
 
-    The time, unless an earlier boot had as much: then one more than that. `folder` exists. Raises
-    `FileDamaged`, `FolderUnusable`.
+    It is the time, or one more than the timestamp of the boot before if that is not earlier.
+    `folder` exists. Raises `FileDamaged`, `FolderUnusable`.
     """
     path = folder / BOOT_FILE_NAME
     with usable(path):
@@ -253,7 +253,7 @@ def next_boot(folder: Path, wall_ms: int, *, fs: FileSystem = OS) -> int:
 
 
 def raise_boot(folder: Path, boot: int, *, fs: FileSystem = OS) -> None:
-    """Let `boot`, which is above that of this boot, be its timestamp.
+    """Replace the timestamp of this boot by `boot`, which is higher.
 
     Raises `LogFailure`, `DiskFull` for want of room.
     """
@@ -263,7 +263,7 @@ def raise_boot(folder: Path, boot: int, *, fs: FileSystem = OS) -> None:
 
 
 def _last_boot(path: Path, fs: FileSystem) -> int:
-    """-1 if there was none; raises `OSError`, `FileDamaged`."""
+    """The timestamp of the boot before, or -1; raises `OSError`, `FileDamaged`."""
     content = read_file(path, fs)
     if content is None:
         return -1

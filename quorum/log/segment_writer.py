@@ -49,15 +49,15 @@ class SegmentWriter:
         self._found: Path | None = None
 
     def found(self, newest: Path) -> None:
-        """This file was written by a process before this one, which may not have synced it."""
+        """Note the newest file, which an earlier process wrote and may not have synced."""
         self._found = newest
 
     def write(self, writes: Sequence[Write], *, sync: bool) -> int:
-        """Write these batches, which follow each other, and return for how many there was room;
-        with `sync`, all that was ever written is then on disk.
+        """Write these consecutive batches and return the number for which there was room; with
+        `sync`, all that was ever written is then on disk.
 
-        Of those for which there was none, nothing is left behind. Raises `OSError`; the files are
-        then in an unknown state.
+        Batches without room leave nothing behind. Raises `OSError`; the files are then in an
+        unknown state.
         """
         done = 0
         for group in _groups(writes) if len(writes) != 1 else (writes,):
@@ -71,7 +71,7 @@ class SegmentWriter:
         return done
 
     def _write_group(self, group: Sequence[Write]) -> bool:
-        """Write a group of batches to one segment; whether there was room for it."""
+        """Write a group of batches to one segment; return True if there was room for it."""
         path, position = group[0].segment.path, group[0].position
         if path is not self._path and path != self._path:
             self._sync()
@@ -101,14 +101,14 @@ class SegmentWriter:
             self._fs.ftruncate(self._fd, position)
 
     def create(self, path: Path) -> None:
-        """Let there be an empty segment, durably."""
+        """Create an empty segment, durably."""
         assert self._path is None
         self._go_to(path)
         self._sync()
 
     def begin_anew(self, path: Path, old: Sequence[Path]) -> list[Path]:
-        """Let there be an empty segment in the place of these, of which the last one goes first,
-        durably; returns those for `remove_some`."""
+        """Replace segments by an empty one, durably, the last of them first; return those whose
+        bytes are left for `remove_some`."""
         self.close()
         self._unsynced = self._name_unsynced = False
         self._found = None

@@ -2,10 +2,10 @@
 
 A snapshot becomes visible by a rename, when all of it is on disk, and is never changed after that.
 Until then it has another name, by which Kafka's controllers too know that it was never finished:
-one that was being written is worth nothing after a restart; one that was being received from the
-leader is gone on with. A large one that is removed has another name first, Kafka's too, and then
-becomes shorter bit by bit: freeing a gigabyte at once would hold up who commits. Which snapshots
-are taken and kept is decided elsewhere.
+a restart discards one that was being written, and continues one that was being received from the
+leader. A large one that is removed gets another name first, Kafka's too, and is then shortened step
+by step: freeing a gigabyte at once would hold up commits. Which snapshots are taken and kept is
+decided elsewhere.
 """
 
 import os
@@ -41,7 +41,7 @@ _DAMAGED: Final = ".damaged"
 
 @contextmanager
 def _trusting(path: Path) -> Iterator[None]:
-    """End what trusts a disk that could not sync; a snapshot can be done without, a disk cannot."""
+    """Turn a failed sync into `LogFailure`: other errors cost a snapshot, this one the disk."""
     try:
         yield
     except SyncFailed as error:
@@ -79,16 +79,16 @@ class FileSnapshotStore:
             raise LogFailure(f"{path} cannot be read: {error.strerror or error}") from error
 
     def note(self, id_: OffsetAndEpoch, size_bytes: int) -> None:
-        """It is whole and durable now."""
+        """Note a snapshot that is whole and durable now."""
         self._sizes[id_] = size_bytes
 
     def forget(self, id_: OffsetAndEpoch) -> None:
-        """It is about to be removed."""
+        """Forget a snapshot that is about to be removed."""
         del self._sizes[id_]
 
     def set_aside(self, id_: OffsetAndEpoch) -> Path:
-        """It is damaged: keep the file under another name, for whoever wants to look into it, and
-        return that."""
+        """Rename the file of a damaged snapshot, so that it can be examined; return its new
+        path."""
         self.forget(id_)
         path = self._path(id_)
         with usable(path):
@@ -106,24 +106,24 @@ class FileSnapshotStore:
     # In the disk's thread.
 
     def write(self, id_: OffsetAndEpoch, data: bytes | bytearray, position: int) -> None:
-        """The next bytes of one that is written here; on disk when it returns."""
+        """Write the next bytes of a snapshot that is made here; they are on disk on return."""
         path = self._part(id_, _WRITTEN)
         with _trusting(path):
             self._write(path, data, position, sync=True)
 
     def finish(self, id_: OffsetAndEpoch) -> None:
-        """All of it has been written: let it be visible, durably."""
+        """Publish a snapshot that has been written completely, durably."""
         with _trusting(self._path(id_)):
             self._fs.rename(self._part(id_, _WRITTEN), self._path(id_))
             sync_folder(self._folder, self._fs)
 
     def abandon(self, id_: OffsetAndEpoch) -> None:
-        """It will not be finished."""
+        """Remove a snapshot that will not be finished."""
         with suppress(FileNotFoundError):
             self._fs.remove(self._part(id_, _WRITTEN))
 
     def receive(self, id_: OffsetAndEpoch, data: bytes, position: int) -> None:
-        """The next bytes of one that the leader sends; 0 begins it anew."""
+        """Write the next bytes of a snapshot from the leader; position 0 begins it anew."""
         path = self._part(id_, _RECEIVED)
         with writable(path):
             if position == 0:
@@ -156,7 +156,7 @@ class FileSnapshotStore:
         return ReceivedSnapshot(id_, size_bytes, checkpoint.voters, visible.records)
 
     def remove(self, id_: OffsetAndEpoch) -> bool:
-        """Take it away for good, a stretch at a time; whether there is more of it."""
+        """Remove a part of a snapshot; return True if there is more of it."""
         with _trusting(self._path(id_)):
             return remove_some(self._path(id_), self._fs)
 

@@ -90,7 +90,7 @@ class Header(NamedTuple):
 
     @property
     def is_control(self) -> bool:
-        """True if the records speak to the log's keepers, not to its readers."""
+        """True if the records are control records, which are no data."""
         return self.attributes & CONTROL_BIT != 0
 
     @property

@@ -1,4 +1,4 @@
-"""Control records: what the keepers of a log write for each other, between the data.
+"""Control records: those that the replicas of a log write for each other, between the data.
 
 LeaderChange opens an epoch (KIP-595). KRaftVersion and Voters say who votes (KIP-853): a log that
 names its voters begins with both, behind the first LeaderChange. SnapshotHeader and SnapshotFooter

@@ -1,4 +1,4 @@
-"""Batches into records, for whoever gives the records a meaning.
+"""The decoder of record batches: the records of uncompressed and gzip batches.
 
 It trusts nothing: what does not decode is a `CorruptBatch`, never an error of Python's. Checksums
 are the business of `quorum.records.batch.check`, where the bytes enter the process.

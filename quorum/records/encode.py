@@ -1,6 +1,6 @@
-"""Records into batches: the quorum's own, many and plain, and those of a client that produces.
+"""The encoder of record batches: many plain records of the quorum, or those of a producing client.
 
-Nothing here compresses, and no batch is split: whoever calls bounds what goes into one.
+Nothing here compresses, and no batch is split: the caller limits the size of a batch.
 """
 
 from collections.abc import Sequence
