@@ -1,9 +1,9 @@
-"""True if the lengths that a message claims fit the bytes that came; it builds no values.
+"""The shape of a message: check that its lengths fit the bytes that came. No values are built.
 
-The native reader of kio sets aside room for as many items as an array claims before it reads the
-first; where the claim exceeds the memory, that ends the process. Thirty bytes from anybody would
-do. So every message from the network is walked here before it is read, in about the time that
-reading takes, and then each count is known to be true: its items are there.
+The native reader of kio allocates memory for as many items as an array claims before it reads the
+first. A claim that exceeds the memory ends the process, and thirty bytes from anybody can make it.
+So every message from the network is walked here before it is read: after that, the items of each
+array are known to be there.
 
 That reader does not read past tagged fields that it does not know, which KIP-482 says to skip.
 A message that has any is walked a second time, and copied without them; others cost no more.
