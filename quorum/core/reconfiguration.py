@@ -195,16 +195,15 @@ def candidate(situation: QuorumView, wanted: Voter) -> Voter | WaitReason:
 
 def _checked(situation: QuorumView, current: VoterSet) -> VoterAssignment | Wait:
     """Return the assignment with these voters, or the wait if they lack a live majority."""
-    wait = lacking(situation, current)
+    wait = _lacking(situation, current)
     if wait is not None:
         return wait
     target = situation.assignment.target
-    assert target is not None
-    reached = difference(current, target) == ((), ())
+    reached = target is not None and difference(current, target) == ((), ())
     return VoterAssignment(current, None if reached else target)
 
 
-def lacking(situation: QuorumView, current: VoterSet) -> Wait | None:
+def _lacking(situation: QuorumView, current: VoterSet) -> Wait | None:
     """Return the voters that this set lacks for a live majority, or None.
 
     A set is in force from its append, so one without a majority could not commit its own record,
@@ -330,8 +329,7 @@ def _add(request: AddVoterRequest, situation: QuorumView) -> Outcome:
     found = candidate(situation, voter)
     if isinstance(found, WaitReason):
         return Wait(found, (voter.id,))
-    voters = current.with_(found)
-    return lacking(situation, voters) or VoterAssignment(voters)
+    return _checked(situation, current.with_(found))
 
 
 def _remove(key: ReplicaKey, situation: QuorumView) -> Outcome:
@@ -341,8 +339,7 @@ def _remove(key: ReplicaKey, situation: QuorumView) -> Outcome:
         return Refusal(Error.VOTER_NOT_FOUND, f"{key.text} is no voter; voters are {current.text}")
     if len(current) == 1:
         return Refusal(Error.INVALID_REQUEST, f"{key.id} is the only voter: add another one first")
-    voters = current.without(key.id)
-    return lacking(situation, voters) or VoterAssignment(voters)
+    return _checked(situation, current.without(key.id))
 
 
 def _update(request: UpdateVoterRequest, situation: QuorumView) -> Outcome:
