@@ -134,9 +134,6 @@ def newest(partition: Partition, end: int) -> tuple[int, int] | None:
 
 def _epoch_at(partition: Partition, offset: int) -> int:
     """The leader epoch of the record at `offset`, or the current one at the end of the log."""
-    epoch = -1
-    for each, start in partition.log.epochs:
-        if start > offset:
-            break
-        epoch = each
-    return epoch if offset < partition.log_end else partition.leader_epoch
+    if offset >= partition.log_end:
+        return partition.leader_epoch
+    return partition.history.epoch_at(Offset(offset))
