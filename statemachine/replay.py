@@ -68,26 +68,6 @@ def forget_owned(image: Image, resource: Resource) -> None:
             image.set_owned((resource, name), None)
 
 
-REPLAY_MOVES: Final[Mapping[type, Callable[[Image, Any, int], None]]] = MappingProxyType(
-    {
-        own_records.MoveBegun: _begun,
-        own_records.MovePart: _part,
-        own_records.MoveChanged: _changed,
-        own_records.MoveEnded: _ended,
-        own_records.MovesForgotten: _forgotten,
-        own_records.MovesPaused: lambda image, record, _offset: image.put(
-            image.singles, "all_paused", record if record.paused else None
-        ),
-        own_records.Remembered: lambda image, record, _offset: image.put(
-            image.keys, record.key, record
-        ),
-        own_records.KeysForgotten: _keys_forgotten,
-        own_records.ConfigOwned: _owned,
-    }
-)
-"""What each of them does; a test of `replay` keeps it complete."""
-
-
 _Replay: TypeAlias = Callable[[Image, Any, int], None]
 
 
@@ -393,7 +373,19 @@ REPLAY: Final[Mapping[type, _Replay]] = MappingProxyType(
         kafka_records.AbortTransaction: _abort,
         kafka_records.ClientQuota: _quota,
         **dict.fromkeys(_FACT_KEYS, _fact),
-        **REPLAY_MOVES,
+        own_records.MoveBegun: _begun,
+        own_records.MovePart: _part,
+        own_records.MoveChanged: _changed,
+        own_records.MoveEnded: _ended,
+        own_records.MovesForgotten: _forgotten,
+        own_records.MovesPaused: lambda image, record, _offset: image.put(
+            image.singles, "all_paused", record if record.paused else None
+        ),
+        own_records.Remembered: lambda image, record, _offset: image.put(
+            image.keys, record.key, record
+        ),
+        own_records.KeysForgotten: _keys_forgotten,
+        own_records.ConfigOwned: _owned,
         kafka_records.NoOp: _nothing,
         kafka_records.Unknown: _nothing,
     }

@@ -7,18 +7,18 @@ replayed one by one, in its place.
 
 from collections.abc import Iterable, Sequence
 from itertools import chain, count, groupby
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, get_args
 
 from statemachine.image.image import Image
 from statemachine.image.partition_table import NO_KEY, Topic
 from statemachine.limits import PARTITION_NUMBER_MAX
-from statemachine.records import kafka_records
+from statemachine.records import kafka_records, own_records
 from statemachine.records.codec import CHANGE_FRAMES, PARTITION_FRAMES, change_of, decode, number_of
 from statemachine.records.isr_changes import IsrChanges, IsrsOfTopic, decode_isrs, raw_topic_of
 from statemachine.records.primitives import uuid_of
 from statemachine.records.row_codec import WIDTH_MAX, Numbers, Rows, rows_of
 from statemachine.records.shapes import SameShapeRecords, shape_of
-from statemachine.replay import REPLAY_MOVES, change_partition, replay
+from statemachine.replay import change_partition, replay
 
 _ALIKE_MIN: Final = 8
 """Partitions of one shape that are read together; of fewer each is as fast by itself."""
@@ -35,7 +35,7 @@ _APART: Final = frozenset(
         kafka_records.RegisterController,
         kafka_records.ClientQuota,
         kafka_records.ProducerIds,
-        *REPLAY_MOVES,
+        *get_args(own_records.OurRecord),
     }
 )
 """Records that change no partition."""

@@ -13,7 +13,6 @@ from collections.abc import Iterator
 from uuid import UUID
 
 from statemachine.brokers.registration import BrokerRegistration
-from statemachine.slices import CREATED_US, Slices
 from statemachine.vocabulary import BrokerId, Replicas
 
 
@@ -40,22 +39,6 @@ def place(
         leader = (start + number) % len(ring)
         step = stride + number // len(ring)
         yield _replicas(ring, racks, takers, leader, step, replication_factor)
-
-
-def placed(
-    brokers: list[BrokerRegistration],
-    topic_id: UUID,
-    partition_count: int,
-    replication_factor: int,
-    *,
-    first: int = 0,
-) -> Slices[list[Replicas]]:
-    """As `place`, in slices."""
-    found = []
-    for replicas in place(brokers, topic_id, partition_count, replication_factor, first=first):
-        found.append(replicas)
-        yield CREATED_US
-    return found
 
 
 def _ring(brokers: list[BrokerRegistration]) -> list[BrokerId]:

@@ -39,7 +39,7 @@ from statemachine.pending_decision import PendingDecision
 from statemachine.reassignment.target import assignment_refusal
 from statemachine.records import kafka_records
 from statemachine.slices import CONFIGURED_US, CREATED_US, PASSED_US, Slices
-from statemachine.topics.placement import placed
+from statemachine.topics.placement import place
 from statemachine.vocabulary import TOPIC_RESOURCE, Replicas
 
 
@@ -87,7 +87,11 @@ class _NewPartitions:
         available = takers(self.pending.image)
         if factor > len(available):
             return too_few_brokers(self.pending, factor, len(available))
-        return (yield from placed(available, topic_id, count, factor, first=first))
+        assignment = []
+        for replicas in place(available, topic_id, count, factor, first=first):
+            assignment.append(replicas)
+            yield CREATED_US
+        return assignment
 
     def append(
         self, topic_id: UUID, assignment: Sequence[Replicas], *, first: int = 0
