@@ -44,18 +44,18 @@ class _Asked(NamedTuple):
 
 
 def incremental_alter_configs(
-    draft: PendingDecision, command: commands.IncrementalAlterConfigs
+    pending: PendingDecision, command: commands.IncrementalAlterConfigs
 ) -> commands.ConfigsAltered:
     """Change some configurations of each resource, or say why not (KIP-339)."""
     asked = [
         _Asked((change.resource_type, change.resource_name), change.ops)
         for change in command.changes
     ]
-    return _altered(draft, asked)
+    return _altered(pending, asked)
 
 
 def alter_configs(
-    draft: PendingDecision, command: commands.AlterConfigs
+    pending: PendingDecision, command: commands.AlterConfigs
 ) -> commands.ConfigsAltered:
     """Replace the configurations of each resource, or say why not."""
     asked = [
@@ -69,18 +69,18 @@ def alter_configs(
         )
         for replacement in command.replacements
     ]
-    return _altered(draft, asked)
+    return _altered(pending, asked)
 
 
-def _altered(draft: PendingDecision, asked: Sequence[_Asked]) -> commands.ConfigsAltered:
+def _altered(pending: PendingDecision, asked: Sequence[_Asked]) -> commands.ConfigsAltered:
     counts = Counter(each.resource for each in asked)
-    before = len(draft.records)
+    before = len(pending.records)
     answers: dict[Resource, commands.ConfigAltered] = {}
     for each in asked:
         if each.resource in answers:
             continue
         refusal = (
-            _set(draft, each)
+            _set(pending, each)
             if counts[each.resource] == 1
             else Refusal(Error.INVALID_REQUEST, "the resource is named more than once")
         )
@@ -88,46 +88,46 @@ def _altered(draft: PendingDecision, asked: Sequence[_Asked]) -> commands.Config
         answers[each.resource] = commands.ConfigAltered.from_refusal(
             refusal, resource_type=kind, resource_name=name
         )
-    _take_effect(draft, draft.records[before:])
+    _take_effect(pending, pending.records[before:])
     return commands.ConfigsAltered(resources=tuple(answers.values()))
 
 
-def _set(draft: PendingDecision, asked: _Asked) -> Refusal | None:
+def _set(pending: PendingDecision, asked: _Asked) -> Refusal | None:
     """Record the changes of one resource, all of them or none."""
     resource = asked.resource
-    refusal = resource_refusal(draft.image, resource)
+    refusal = resource_refusal(pending.image, resource)
     if refusal is not None:
         return refusal
-    current = draft.configs.get(resource, {})
+    current = pending.configs.get(resource, {})
     values = _values(asked, current)
     if isinstance(values, Refusal):
         return values
     for name, value in values.items():
         if value is not None and value != current.get(name):
-            refusal = value_refusal(draft.image, resource, name, value)
+            refusal = value_refusal(pending.image, resource, name, value)
             if refusal is not None:
                 return refusal
     wished = {**current, **values}
     after = {name: value for name, value in wished.items() if value is not None}
     touched = MIN_ISR in values
-    refusal = conflict(resource, current, after, touched=touched, has_elr=draft.has_elr)
+    refusal = conflict(resource, current, after, touched=touched, has_elr=pending.has_elr)
     if refusal is None:
-        _tell_moves(draft, asked, current, values)
+        _tell_moves(pending, asked, current, values)
         if resource[0] != BROKER_RESOURCE:
             # A broker reads a key store again when its path is set to what it was (KAFKA-14136).
             values = {name: value for name, value in values.items() if value != current.get(name)}
-        draft.set_configs(resource, values)
+        pending.set_configs(resource, values)
     return refusal
 
 
 def _tell_moves(
-    draft: PendingDecision, asked: _Asked, current: Mapping[str, str], values: _Values
+    pending: PendingDecision, asked: _Asked, current: Mapping[str, str], values: _Values
 ) -> None:
     """Leave configurations that a user sets to him; adding to a list leaves it with its moves."""
     held = {
         name: owned.previous
         for name in values
-        if (owned := draft.owned((asked.resource, name))).holders
+        if (owned := pending.owned((asked.resource, name))).holders
     }
     if not held:
         return
@@ -137,9 +137,9 @@ def _tell_moves(
     amended = {op.name for op in asked.ops if op.operation in _AMENDING}
     for name in held:
         if name in amended:
-            throttle.amend(draft, (asked.resource, name), without_moves[name])
+            throttle.amend(pending, (asked.resource, name), without_moves[name])
         elif not asked.is_whole or values[name] != current.get(name):
-            throttle.leave_to_user(draft, (asked.resource, name))
+            throttle.leave_to_user(pending, (asked.resource, name))
 
 
 # --- what becomes of the values of one resource --------------------------------------------------
@@ -203,24 +203,24 @@ def _after(kind: int, current: str | None, op: commands.ConfigOp) -> str | None:
 # --- what a change allows ------------------------------------------------------------------------
 
 
-def _take_effect(draft: PendingDecision, changed: Sequence[kafka_records.Record]) -> None:
+def _take_effect(pending: PendingDecision, changed: Sequence[kafka_records.Record]) -> None:
     configs = [record for record in changed if isinstance(record, kafka_records.Config)]
     freed = islice(
         _freed(
-            draft,
+            pending,
             _resources(configs, UNCLEAN_ELECTION),
             [*_resources(configs, MIN_ISR), *_resources(configs, COMPLETION_RULE)],
         ),
         PARTITIONS_FREED_BY_CONFIGS_MAX,
     )
     for topic, number in list(freed):
-        partition = draft.partition(topic, number)
+        partition = pending.partition(topic, number)
         assert partition is not None
-        unclean = unclean_election_allowed(draft, topic.name)
+        unclean = unclean_election_allowed(pending, topic.name)
         election = Election.UNCLEAN if unclean else Election.ONLINE
-        change_partition(draft, topic, number, partition, election=election)
-    if draft.has_elr:
-        clear_elr(draft, _resources(configs, MIN_ISR))
+        change_partition(pending, topic, number, partition, election=election)
+    if pending.has_elr:
+        clear_elr(pending, _resources(configs, MIN_ISR))
 
 
 def _resources(changed: Iterable[kafka_records.Config], name: str) -> list[Resource]:
@@ -228,13 +228,13 @@ def _resources(changed: Iterable[kafka_records.Config], name: str) -> list[Resou
 
 
 def _freed(
-    draft: PendingDecision, unclean: Sequence[Resource], completing: Sequence[Resource]
+    pending: PendingDecision, unclean: Sequence[Resource], completing: Sequence[Resource]
 ) -> Iterator[tuple[Topic, int]]:
     """The partitions that may do now what they could not before."""
-    index = draft.image.index
+    index = pending.image.index
     leaderless = index.leader_of.get(NO_LEADER)
     if leaderless is not None:
-        for topic, number in affected_partitions(draft.image, unclean, leaderless):
-            if unclean_election_allowed(draft, topic.name):
+        for topic, number in affected_partitions(pending.image, unclean, leaderless):
+            if unclean_election_allowed(pending, topic.name):
                 yield topic, number
-    yield from affected_partitions(draft.image, completing, index.moving)
+    yield from affected_partitions(pending.image, completing, index.moving)
