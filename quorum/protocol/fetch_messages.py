@@ -93,7 +93,9 @@ class _TailReader(Generic[T]):
         """Return the meaning of the tail, and its round of reads; 0 for none."""
         is_usual = len(tail) <= _TAIL_BYTES_MAX
         round_at = len(tail) - _ROUND.size
-        if tail[round_at - len(_ROUND_MARK) : round_at] == _ROUND_MARK:
+        mark_at = round_at - len(_ROUND_MARK)
+        # A compiled slice must not begin below 0.
+        if mark_at >= 0 and tail[mark_at:round_at] == _ROUND_MARK:
             read_before = self._read_before_kept if is_usual else self._read_before
             found = read_before(version, tail[:round_at])
             if found is not None:
