@@ -22,11 +22,12 @@ from broker.replication.follower_fetch import (
     fetch_request,
 )
 from broker.storage.disk_thread import DiskThread
-from quorum.core.vocabulary import Epoch, Offset, OffsetAndEpoch
+from quorum.core.vocabulary import Epoch, Offset, OffsetAndEpoch, ReplicaId
 from quorum.protocol.apis import ApiKey
 from quorum.protocol.malformed import Malformed
 from quorum.transport.channel import Channel
 from quorum.transport.outcomes import Outcome, Reply
+from quorum.transport.peers import Lane, Peers
 from quorum.transport.sweeper import Sweeper
 from statemachine.vocabulary import BrokerId
 
@@ -164,12 +165,9 @@ class ReplicaFetcherManager(PartitionListener):
         self._manager = manager
         self._disk = disk
         self._group = group
-        self._client_id = client_id
-        self._sweeper = sweeper
-        self._rng = rng
+        self._peers = Peers(self, client_id=client_id, sweeper=sweeper, rng=rng)
         self._partition_bytes_max = partition_bytes_max
         self._fetchers: dict[BrokerId, ReplicaFetcher] = {}
-        self._channels: dict[BrokerId, Channel] = {}
         self._leader_of: dict[Partition, BrokerId] = {}
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -192,22 +190,15 @@ class ReplicaFetcherManager(PartitionListener):
             task.cancel()
         if self._tasks:
             await asyncio.wait(self._tasks)
-        for channel in self._channels.values():
-            await channel.close()
+        await self._peers.close()
 
     def _fetcher(self, leader: BrokerId) -> ReplicaFetcher:
         known = self._fetchers.get(leader)
         if known is not None:
             return known
-        channel = self._channels[leader] = Channel(
-            lambda: self._address_of(leader),
-            client_id=self._client_id,
-            sweeper=self._sweeper,
-            rng=self._rng,
-        )
         fetcher = self._fetchers[leader] = ReplicaFetcher(
             leader,
-            channel,
+            self._peers.channel(ReplicaId(leader), Lane.FETCH),
             self._manager,
             self._disk,
             partition_bytes_max=self._partition_bytes_max,
@@ -215,8 +206,9 @@ class ReplicaFetcherManager(PartitionListener):
         self._tasks.append(self._group.create_task(fetcher.run(), name=f"fetcher-{leader}"))
         return fetcher
 
-    def _address_of(self, leader: BrokerId) -> tuple[str, int] | None:
-        broker = self._manager.image.brokers.get(leader)
+    def address_of(self, replica: ReplicaId) -> tuple[str, int] | None:
+        """Return the address of a broker as it is registered; None while it is not."""
+        broker = self._manager.image.brokers.get(replica)
         if broker is None or not broker.endpoints:
             return None
         return broker.endpoints[0].host, broker.endpoints[0].port

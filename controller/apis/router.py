@@ -22,8 +22,8 @@ from quorum.protocol.apis import ApiKey
 from quorum.protocol.envelope import Forwarded, Reason
 from quorum.protocol.errors import ErrorCode, RequestRefused
 from quorum.protocol.malformed import Malformed
-from quorum.transport.channel import Channel
 from quorum.transport.outcomes import NOT_SENT, Reply, RequestFailed
+from quorum.transport.peers import Lane, Peers
 from quorum.transport.sweeper import Sweeper
 
 logger = logging.getLogger("kafka")
@@ -76,8 +76,12 @@ class Router:
         self._quorum = service.quorum
         self._sweeper = Sweeper(clock)
         self._correlations = itertools.count(1)
-        self._rng = random.SystemRandom()
-        self._channels: dict[ReplicaId, Channel] = {}
+        self._peers = Peers(
+            service.addresses,
+            client_id=f"forwarder-{self._quorum.node.me.id}",
+            sweeper=self._sweeper,
+            rng=random.SystemRandom(),
+        )
 
     async def answer(self, request: KafkaRequest) -> Any:
         """Return the response, or its bytes if another node gave it.
@@ -145,7 +149,7 @@ class Router:
             raise self._leaderless(request, api)
         if leader == self._quorum.node.me.id:
             raise NotAnswered(f"node {leader} is about to be active", may_be_done=False)
-        channel = self._channel_to(leader)
+        channel = self._peers.channel(leader, Lane.CONTROL)
         body = envelope.wrap(
             Forwarded(
                 request.api_key,
@@ -212,21 +216,9 @@ class Router:
             calling.cancel()
             watching.cancel()
 
-    def _channel_to(self, leader: ReplicaId) -> Channel:
-        """Return the channel to a node, opened when first needed."""
-        channel = self._channels.get(leader)
-        if channel is None:
-            channel = self._channels[leader] = Channel(
-                lambda: self._service.address_of(leader),
-                client_id=f"forwarder-{self._quorum.node.me.id}",
-                sweeper=self._sweeper,
-                rng=self._rng,
-            )
-        return channel
-
     async def close(self) -> None:
         """Fail what is under way and close every channel."""
-        await asyncio.gather(*(channel.close() for channel in self._channels.values()))
+        await self._peers.close()
         self._sweeper.close()
 
 

@@ -1,8 +1,9 @@
-"""The other replicas of the quorum: who is asked, on which connection; not what is asked.
+"""The channels of a node to other nodes of its kind: the replicas of the quorum, controllers that
+forward requests to the active one, and brokers that copy from a leader.
 
-There are two connections to each replica. Answers leave in the order of the requests, and a
-leader may keep a fetch for half a second; a vote behind it on the same connection would wait as
-long. So fetches and snapshots have a connection of their own, and everything else has the other.
+There are two connections to each node. Answers leave in the order of the requests, and a leader may
+keep a fetch for half a second; a vote behind it on the same connection would wait as long. So
+fetches and snapshots have a connection of their own, and everything else has the other.
 """
 
 import asyncio
@@ -22,7 +23,7 @@ from quorum.transport.sweeper import Sweeper
 
 
 class Lane(Enum):
-    """The two connections to a replica."""
+    """The two connections to a node."""
 
     FETCH = "fetch"
     CONTROL = "control"
@@ -32,10 +33,10 @@ _FETCHES: Final = frozenset({ApiKey.FETCH, ApiKey.FETCH_SNAPSHOT})
 
 
 class Peers:
-    """A channel for each replica and lane, made when first used.
+    """A channel for each node and lane, made when first used.
 
-    Addresses are looked up at each connection. Only replicas that the caller knows are ever
-    asked, so there are as many channels as it has replicas, twice.
+    Addresses are looked up at each connection. Only nodes that the caller knows are ever asked, so
+    there are at most twice as many channels as it knows nodes.
     """
 
     def __init__(
@@ -77,20 +78,19 @@ class Peers:
         known = self._channels.get((replica, lane))
         if known is not None:
             return known
+        on_gone = None
+        if self._on_gone is not None and lane is Lane.FETCH:
+            on_gone = partial(self._on_gone, replica)
         channel = Channel(
             lambda: self._addresses.address_of(replica),
             client_id=self._client_id,
             sweeper=self._sweeper,
             rng=self._rng,
             limits=self._limits,
-            on_gone=partial(self._gone, replica) if lane is Lane.FETCH else None,
+            on_gone=on_gone,
         )
         self._channels[replica, lane] = channel
         return channel
-
-    def _gone(self, replica: ReplicaId) -> None:
-        if self._on_gone is not None:
-            self._on_gone(replica)
 
     def look_up_again(self, replica: ReplicaId) -> None:
         """Connect to another address of `replica`, if one is known: who answers is not it."""
@@ -98,11 +98,6 @@ class Peers:
             channel = self._channels.get((replica, lane))
             if channel is not None:
                 channel.look_up_again()
-
-    async def forget(self, replica: ReplicaId) -> None:
-        """Close the channels to a replica that is not asked any more."""
-        channels = [self._channels.pop((replica, lane), None) for lane in Lane]
-        await asyncio.gather(*(channel.close() for channel in channels if channel is not None))
 
     async def close(self) -> None:
         """Fail what is under way and close every channel."""

@@ -115,23 +115,3 @@ def test_a_connection_to_an_old_address_is_left_only_if_another_one_is_known(run
             assert there.seen
 
     run(test())
-
-
-def test_a_forgotten_replica_has_no_connection(run: Run) -> None:
-    async def test() -> None:
-        clock, handler, outcomes = ManualClock(), Handler(), Outcomes()
-        async with (
-            serving(handler, clock) as (_, port),
-            peers_at(Addresses({THREE: port}), clock) as peers,
-        ):
-            peers.request(THREE, ApiKey.FETCH, lambda v: b"park", outcomes, timeout_ms=TIMEOUT_MS)
-            await handler.until_parked(1)
-            await peers.forget(THREE)
-            (outcome,) = await outcomes.until(1)
-            assert isinstance(outcome, Failure)
-            assert outcome.cause is Cause.SHUT
-            peers.request(THREE, ApiKey.VOTE, lambda v: b"", outcomes, timeout_ms=TIMEOUT_MS)
-            assert (await outcomes.until(2))[1] == Reply(ApiKey.VOTE, 1, b"")
-            await peers.forget(ReplicaId(9))
-
-    run(test())
