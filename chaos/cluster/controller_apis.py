@@ -1,4 +1,4 @@
-"""Requests of brokers, as a controller serves them: `controller.apis.brokers` without bytes.
+"""Requests of brokers, served by a controller: `controller.apis.brokers` without bytes.
 
 An answer is a value of the state machine, or `Unavailable`.
 """
@@ -20,26 +20,26 @@ def _controller(process: Server) -> ControllerProcess:
     return process
 
 
-def command(asked: commands.Command) -> Serve:
+def command(command: commands.Command) -> Serve:
     """A command for the controller to decide."""
 
     def serve(process: Server, respond: Respond) -> None:
-        _controller(process).submit(asked, respond)
+        _controller(process).submit(command, respond)
 
     return serve
 
 
-def registration(asked: commands.RegisterBroker) -> Serve:
+def registration(command: commands.RegisterBroker) -> Serve:
     """A broker registration, completed with the controller's cluster id."""
 
     def serve(process: Server, respond: Respond) -> None:
         node = _controller(process)
-        asked_here = replace(
-            asked,
+        completed = replace(
+            command,
             our_cluster_id=node.cluster.id or "",
             kraft_version=node.controller.kraft_version,
         )
-        node.submit(asked_here, partial(_registered, node, asked.broker_id, respond))
+        node.submit(completed, partial(_registered, node, command.broker_id, respond))
 
     return serve
 
@@ -52,7 +52,7 @@ def _registered(node: ControllerProcess, broker_id: int, respond: Respond, answe
     respond(answer)
 
 
-def heartbeat(asked: commands.BrokerHeartbeat, copies: tuple[CopyReport, ...] = ()) -> Serve:
+def heartbeat(command: commands.BrokerHeartbeat, copies: tuple[CopyReport, ...] = ()) -> Serve:
     """A broker heartbeat with the progress of its copies."""
 
     def serve(process: Server, respond: Respond) -> None:
@@ -61,6 +61,6 @@ def heartbeat(asked: commands.BrokerHeartbeat, copies: tuple[CopyReport, ...] = 
         if sessions is None:
             respond(Unavailable.NOT_ACTIVE)
             return
-        node.submit(sessions.heard(asked, copies, node.now_ms()), respond)
+        node.submit(sessions.heard(command, copies, node.now_ms()), respond)
 
     return serve

@@ -24,7 +24,7 @@ from quorum.core.vocabulary import ReplicaId
 
 ONE_IN: Final = 2
 LATER_MS_MAX: Final = 2_000
-"""After the session of who has died is over, at most."""
+"""The longest delay of a request after the session of the killed broker has expired, in ms."""
 
 
 class ClusterEnvironment(Environment):
@@ -38,16 +38,16 @@ class ClusterEnvironment(Environment):
         self.history.keys.latest_ms = self._latest_ms
         self.brokers = [each for each in self.everyone if each not in self.voters]
         self.previous_epochs: dict[ReplicaId, int] = {}
-        """The broker epoch of each that has ended in good order, until it is started again."""
+        """The broker epoch of each broker that was stopped cleanly, until its next start."""
         self.rpc = Rpc(self, self.server_at)
         self.folders = PartitionFolders(self, self.history)
-        self.history.model.taken_back = self.folders.step_cancelled
+        self.history.model.on_step_cancelled = self.folders.step_cancelled
         self.records = PartitionRecords(self, self.history)
         self.history.on_facts.append(self.records.changed)
         self.client_history = ClientHistory()
         self.delayed_isr_requests = DelayedIsrRequests(self, self._stream("late proposals"))
         self.moves: list[int] = []
-        """The ids of moves that clients were told."""
+        """The ids of moves that clients have received."""
         self.holds_still = False
         """True while clients pause."""
 
@@ -86,13 +86,13 @@ class DelayedIsrRequests:
             for member in proposal.isr
             if member not in partition.leading.isr
         ]
-        # Nothing is promised where another one ends uncleanly while a loss is not known yet.
+        # The product promises nothing if a second broker dies before a loss is known.
         may = settings.has_delayed_isr_requests and world.disturbed and not world.holds_still
         may = may and bool(joining)
         if not may or self._rng.randrange(ONE_IN):
             return 0
-        world.note("who is to join the ISR dies, and the request is late")
-        # Not within a turn of who asks.
+        world.note("a broker dies before it joins the ISR, and the request is late")
+        # Not within the turn of the leader.
         world.timeline.after(0, partial(self._end, ReplicaId(joining[0])))
         return settings.session_timeout_ms + self._rng.randrange(LATER_MS_MAX)
 

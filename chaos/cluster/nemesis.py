@@ -24,7 +24,7 @@ from quorum.core.vocabulary import ReplicaId
 STILL_MS_MAX: Final = 25_000
 """The longest wait for a quiet moment; in some runs it does not come."""
 BACK_MS_MAX: Final = 25_000
-"""And for the one who was struck to be registered anew."""
+"""The longest wait for the struck broker to register again."""
 
 
 class Run(Protocol):
@@ -87,14 +87,14 @@ class DataLosses:
     def _lose(self, victim: ReplicaId) -> Callable[[], bool]:
         """Let a broker lose data; return a test for whether the loss is known."""
         world = self._world
-        # Who had the only replica of anything waits for its disk to come back.
+        # Spare the disk of a broker that has the only replica of a partition.
         may_lose_all = self._can_do_without(victim, world.history.model.parts.values())
         epoch = world.history.model.brokers[int(victim)].epoch
         world.records.loses(int(victim))
         loses_all = may_lose_all and self._rng.randrange(3) > 0
         if not (loses_all and self._simulation.operator.lose_disk(victim)):
             world.lose_what_is_not_synced(victim)
-            world.note("a broker loses what it has not synced")
+            world.note("a broker loses its unsynced data")
         else:
             world.folders.loses(victim)
             world.note("a broker loses its disk")
@@ -124,7 +124,7 @@ class DataLosses:
         )
 
     def _can_do_without(self, victim: ReplicaId, parts: Iterable[Part]) -> bool:
-        """True if other replicas are in sync for each of these partitions that it has."""
+        """True if each of these partitions on the victim has another in-sync replica."""
         return all(
             int(victim) not in part.replicas or self._holders(part) - {int(victim)}
             for part in parts
@@ -153,7 +153,7 @@ ENDING_NOBODY: Final = (
 )
 STRIKES_MAX: Final = 8
 SUDDEN_MS_MAX: Final = 6_000
-"""In which the others strike, and the loss does."""
+"""The time for faults before and after the loss."""
 
 
 class SuddenLosses(DataLosses):
@@ -180,7 +180,7 @@ class SuddenLosses(DataLosses):
 
     def _recovers(self) -> None:
         self._world.make_whole()
-        self._simulation.reach(self._is_whole, "not all in sync are so again after a loss")
+        self._simulation.reach(self._is_whole, "after a loss, not all replicas are in sync again")
 
     def _strikes(self) -> list[Strike]:
         rng, everyone = self._rng, len(self._world.everyone)
@@ -199,7 +199,7 @@ class SuddenLosses(DataLosses):
         victims = [each for each in brokers if self._can_do_without(each, self._kept())]
         if victims and all(map(self._is_itself, brokers)):
             self._lose(self._rng.choice(victims))
-            self._world.note("a broker loses something in the middle of everything else")
+            self._world.note("a broker loses data amid other faults")
         else:
             self._world.note("nobody can be done without")
 

@@ -32,12 +32,12 @@ from statemachine.records import kafka_records
 
 NO_OP_INTERVAL_MS: Final = 2_000
 SLICE_MS: Final = 1
-"""Until a controller goes on with what takes long."""
+"""The pause between two slices of a long decision."""
 LISTENER: Final = "CONTROLLER"
 
 
 class ClusterProcess(Process, ABC):
-    """See `Process`; `above` is told what the quorum says, and its image is judged."""
+    """A `Process` that passes the quorum's calls to `above` and checks its image."""
 
     world: ClusterEnvironment
     above: StateMachine
@@ -102,9 +102,9 @@ class ClusterProcess(Process, ABC):
         self.world.trace.add(self.world.timeline.now_ms, self.id, f"has truncated to {end}")
         self.world.trace.counts["a log is truncated"] += 1
 
-    def admit(self, asked: Callable[[], None]) -> None:
+    def admit(self, serve: Callable[[], None]) -> None:
         """Serve a call now."""
-        asked()
+        serve()
 
     def again(self, look: Callable[[], int]) -> None:
         """Run `look` now, and again after the delay in ms that it returns."""
@@ -154,7 +154,7 @@ class ControllerProcess(ClusterProcess):
         self.later(SLICE_MS, happen)
 
     def on_lead(self, epoch: Epoch, start: Offset) -> None:
-        # Who has led since may have committed more, and this one not know it.
+        # A later leader may have committed more; then `start` is no boundary here.
         if self.world.history.is_boundary(start):
             self.check_view(start)
             self.world.note("a new controller knows the whole log")

@@ -33,13 +33,13 @@ FAULTS: Final = frozenset(
         Fault.CLOCK_JUMP,
     }
 )
-"""Those of the quorum that strike controllers and brokers; what damages logs of the quorum, and who
-votes, is judged without anything above it."""
+"""The quorum's faults that also strike a cluster. Damaged logs and voter changes are checked on a
+quorum alone."""
 
 KEPT: Final = "kept"
-"""Of its partitions a history is written; nobody changes how it is configured, but for one name."""
+"""The topic whose partitions have a history; only one of its settings ever changes."""
 MOVED: Final = "moved"
-"""Its partitions belong to moves, and its configurations change."""
+"""The topic whose partitions belong to moves and whose configuration changes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +49,7 @@ class Settings:
     has_elr: bool
     """True if the cluster is founded with eligible leader replicas (KIP-966)."""
     min_isr: int
-    """Of topics that say nothing else."""
+    """The default of topics."""
     session_timeout_ms: int
     heartbeat_interval_ms: int
     lag_ms_max: int
@@ -57,17 +57,16 @@ class Settings:
     factor: int
     clients: int
     pause_ms_max: int
-    """Between two things that a client asks."""
+    """The longest pause between two requests of a client."""
     producers: int
     slice_us: int
-    """Of work that a controller does before others have a turn; a change of a partition is 20."""
+    """The work of a controller in one slice; a change of a partition costs 20."""
     losses: int
     """The number of data losses at quiet moments."""
     has_delayed_isr_requests: bool
-    """Whether requests for a larger ISR are held back until who is to join is another incarnation.
-    """
+    """True if requests for a larger ISR are delayed until the joining broker has restarted."""
     sudden_losses: int
-    """The number of data losses at any moment, where nothing depends on one broker."""
+    """The number of data losses at any moment; nothing may depend on one broker then."""
 
     @property
     def replicas_min(self) -> int:
@@ -93,7 +92,7 @@ class ClusterProfile(Profile):
 
     @classmethod
     def drawn(cls, seed: int, *, departs: bool = False) -> "ClusterProfile":
-        """The profile of this seed, always the same one; nobody departs who votes."""
+        """The profile of this seed, always the same; no voter departs."""
         rng = random.Random(f"{seed}/cluster")
         base = Profile.drawn(seed, departs=departs)
         brokers = rng.choice((2, 3, 3, 3, 4, 5))
@@ -104,8 +103,8 @@ class ClusterProfile(Profile):
             for each in base.strikes
             if each.fault in possible
         )
-        told = {each.name: getattr(base, each.name) for each in fields(Profile)}
-        told |= {
+        values = {each.name: getattr(base, each.name) for each in fields(Profile)}
+        values |= {
             "voters": voters,
             "observers": brokers,
             "faults": tuple(each for each in base.faults if each in possible),
@@ -119,7 +118,7 @@ class ClusterProfile(Profile):
             ),
             "part_bytes_max": 4_000,
         }
-        return cls(**told, settings=_settings(rng, brokers))
+        return cls(**values, settings=_settings(rng, brokers))
 
 
 def _victim(rng: random.Random, victim: int | None, voters: int, brokers: int) -> int | None:
@@ -127,7 +126,7 @@ def _victim(rng: random.Random, victim: int | None, voters: int, brokers: int) -
 
 
 def _rates(rng: random.Random, rates: Rates) -> Rates:
-    """Background fault rates; a connection does not lose every third call."""
+    """Background fault rates, with fewer lost calls than in a quorum."""
     return replace(
         rates,
         lost_requests=rng.choice((0.0, 0.0, 0.02, 0.1)),
@@ -158,5 +157,5 @@ def _settings(rng: random.Random, brokers: int) -> Settings:
     )
     if not drawn.has_elr or drawn.min_isr < 2 or drawn.has_delayed_isr_requests:
         drawn = replace(drawn, sudden_losses=0)
-    # Another incarnation is there before the leader asks again.
+    # Short sessions: the next incarnation registers before the leader retries.
     return replace(drawn, session_timeout_ms=2_000) if drawn.has_delayed_isr_requests else drawn

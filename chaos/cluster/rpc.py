@@ -1,8 +1,8 @@
 """Calls of brokers and clients, as values over the simulated network.
 
-A call ends once: with its answer, or with None if nothing listens there or time is up. Anything
-later is dropped, though the server may have carried out the request. A call arrives once; one that
-is `twice` may arrive again, seconds later.
+A call ends once: with its answer, or with None if no process runs there or on a timeout. Later
+answers are dropped, though the server may have carried out the request. A call arrives once; a call
+with `twice` may arrive again, seconds later.
 """
 
 from collections.abc import Callable
@@ -24,10 +24,10 @@ class Server(Protocol):
         ...
 
     def enter(self, happen: Callable[[], None]) -> None:
-        """Run this inside the process, if it still lives."""
+        """Run this inside the process, if it is still alive."""
         ...
 
-    def admit(self, asked: Callable[[], None]) -> None:
+    def admit(self, serve: Callable[[], None]) -> None:
         """Serve a call now, or hold it until the process is ready."""
         ...
 
@@ -48,7 +48,7 @@ class Caller(Protocol):
         ...
 
     def later(self, delay_ms: int, happen: Callable[[], None]) -> None:
-        """The same, some time from now."""
+        """Run this inside the caller after a delay, if it still lives."""
         ...
 
 
@@ -109,8 +109,8 @@ class Rpc:
         call.has_arrived = True
         process = self._server_at(to)
         if process is not None:
-            asked = partial(serve, process, partial(self._respond, call, to))
-            process.enter(partial(process.admit, asked))
+            call_here = partial(serve, process, partial(self._respond, call, to))
+            process.enter(partial(process.admit, call_here))
         elif to not in self._world.network.dark:
             call.caller.enter(partial(call.end, None))
 

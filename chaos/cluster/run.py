@@ -21,7 +21,7 @@ from chaos.cluster.workload.clients import LIMITS, NOTED, PASSING, Client
 from chaos.cluster.workload.producers import Consumer, Producer
 from chaos.cluster.workload.requests import Request
 from chaos.cluster.world import ClusterWorld
-from chaos.linearizability import models as said
+from chaos.linearizability import models
 from chaos.simulation.profile import Profile
 from chaos.simulation.run import Report, Simulation
 from chaos.simulation.world import World
@@ -33,10 +33,10 @@ from statemachine.vocabulary import BROKER_RESOURCE, TOPIC_RESOURCE
 
 RETRY_MS: Final = 200
 ANSWERED_MIN: Final = 10
-"""Answers to clients; a run with fewer has shown nothing."""
+"""The fewest answers to clients; a run with fewer proves nothing."""
 RULE: Final = "reassignment.completion.rule"
 THROTTLED: Final = "replication.throttled"
-"""In the names of all configurations of a throttle; nobody but moves sets them here."""
+"""Part of the name of every throttle setting; only moves set these here."""
 
 
 class ClusterSimulation(Simulation):
@@ -62,7 +62,7 @@ class ClusterSimulation(Simulation):
 
     @property
     def cluster(self) -> ClusterWorld:
-        """The world, as what it is here."""
+        """The world of this run."""
         assert isinstance(self.world, ClusterWorld)
         return self.world
 
@@ -97,28 +97,28 @@ class ClusterSimulation(Simulation):
                 each.begin()
             return
 
-        def told(answer: Hashable) -> None:
-            is_there = isinstance(answer, said.Created | said.Exists)
+        def on_answer(answer: Hashable) -> None:
+            is_there = isinstance(answer, models.Created | models.Exists)
             rest = wanted[1:] if is_there else wanted
             self._helper.later(RETRY_MS, partial(self._create, rest))
 
-        self._helper.ask(wanted[0], told)
+        self._helper.ask(wanted[0], on_answer)
 
     def _commit_more(self, count: int, failure: str) -> None:
         super()._commit_more(count, failure)
         if not self._has_begun:
             self._reach(lambda: self._has_begun, "brokers of a new cluster hold nothing")
 
-    def _read_of_others(self, told: ReplicaId) -> None:
-        super()._read_of_others(told)
+    def _read_of_others(self, reader: ReplicaId) -> None:
+        super()._read_of_others(reader)
         judge = self.world.invariants
         for process in self.cluster.running():
-            if not isinstance(process, ControllerProcess) or process.id == told:
+            if not isinstance(process, ControllerProcess) or process.id == reader:
                 continue
             if process.controller.is_active and judge.told(process.incarnation) < judge.to_be_read:
                 self.world.timeline.after(0, partial(query, process))
 
-    # --- what is lost on the way -------------------------------------------------------------
+    # --- data losses -------------------------------------------------------------------------
 
     @property
     def is_quiet(self) -> bool:
@@ -145,36 +145,36 @@ class ClusterSimulation(Simulation):
     def _has_converged(self) -> bool:
         for each in (*self._clients, *self._askers):
             each.is_done = True
-        # What somebody still waits for may pause a move once more.
+        # A pending request may still pause a move.
         if not self._closes and self.is_quiet:
             self._closes = True
-            self._close(self._last_wishes())
+            self._close(self._last_requests())
         return self._is_closed and self._is_settled() and super()._has_converged()
 
-    def _last_wishes(self) -> list[Request]:
+    def _last_requests(self) -> list[Request]:
         """The requests that let every move end."""
-        wishes = [
+        final = [
             requests.configure(BROKER_RESOURCE, "", name, None)._replace(key=None)
             for name in (*LIMITS, RULE)
         ]
         topic_wide = requests.configure(TOPIC_RESOURCE, MOVED, "min.insync.replicas", None)
-        wishes.append(topic_wide._replace(key=None))
-        wishes += [
+        final.append(topic_wide._replace(key=None))
+        final += [
             requests.resume(move_id, who="helper", key=f"resume {move_id}")._replace(key=None)
             for move_id in self.cluster.history.keys.moves
         ]
-        return wishes
+        return final
 
-    def _close(self, wishes: list[Request]) -> None:
-        if not wishes:
+    def _close(self, final: list[Request]) -> None:
+        if not final:
             self._is_closed = True
             return
 
-        def told(answer: Hashable) -> None:
-            rest = wishes if answer is None else wishes[1:]
+        def on_answer(answer: Hashable) -> None:
+            rest = final if answer is None else final[1:]
             self._helper.later(1, partial(self._close, rest))
 
-        self._helper.ask(wishes[0], told)
+        self._helper.ask(final[0], on_answer)
 
     def _is_settled(self) -> bool:
         return next(self._unsettled(), None) is None
@@ -184,31 +184,32 @@ class ClusterSimulation(Simulation):
         in-sync replicas."""
         model = self.cluster.history.model
         yield from (each for each in self.cluster.brokers if not self.cluster.is_known(each))
-        forlorn = {key for key, part in model.parts.items() if self._is_forlorn(*key, part)}
-        # A move goes on for as long as one of its partitions does, and so does its throttle.
-        if not any(model.parts[key].moves for key in forlorn):
+        lost = {key for key, part in model.parts.items() if self._is_lost(*key, part)}
+        # A move, and so its throttle, lasts until its last partition is done.
+        if not any(model.parts[key].moves for key in lost):
             throttles = (key for key, value in model.settings.items() if value)
             yield from (key for key in throttles if THROTTLED in key[2])
         for key, part in model.parts.items():
             is_whole = part.leader != NOBODY and len(part.isr) == len(part.replicas)
-            if (part.moves or not is_whole) and key not in forlorn:
+            if (part.moves or not is_whole) and key not in lost:
                 yield key, part
 
-    def _is_forlorn(self, topic_id: str, number: int, part: Part) -> bool:
-        """True if no replica that may lead has the data: the last leader, when no other replica was
-        in sync, has lost its disk. An operator may elect another one and accept the loss.
+    def _is_lost(self, topic_id: str, number: int, part: Part) -> bool:
+        """True if the only in-sync replica has lost its disk: no replica that may lead has the
+        data. An operator may elect another one and accept the loss.
 
-        With eligible leader replicas the last leader is out of the ISR by then, and no ELR is left.
+        With eligible leader replicas the last leader is out of the ISR by then, and the ELR is
+        empty.
         """
         those_last = part.isr or part.last_known_elr
         if part.leader != NOBODY or part.elr or len(those_last) != 1:
             return False
         key = PartitionKey(UUID(hex=topic_id), number)
         last = ReplicaId(those_last[0])
-        is_lost = key not in held_on(self.world.machines[last].disk)
-        if is_lost:
+        has_lost_disk = key not in held_on(self.world.machines[last].disk)
+        if has_lost_disk:
             self.world.note("a partition waits for an operator")
-        return is_lost
+        return has_lost_disk
 
     def _reach(self, is_reached: Callable[[], bool], failure: str) -> None:
         try:
@@ -223,10 +224,10 @@ class ClusterSimulation(Simulation):
         self._read_what_is_left()
         self._check_views()
         self.cluster.folders.check_end()
-        self._reach(self.cluster.records.are_alike, "the replicas do not become alike")
+        self._reach(self.cluster.records.are_equal, "the replicas do not become equal")
         self.cluster.records.check_end()
         for _ in range(self.cluster.client_history.check()):
-            self.world.note("a history is not decided")
+            self.world.note("a history is undecided")
         super()._start_once_more()
 
     def _read_what_is_left(self) -> None:
@@ -240,14 +241,14 @@ class ClusterSimulation(Simulation):
             requests.config_of(KEPT, NOTED),
             *map(requests.look, self.cluster.moves),
         ]
-        told: list[Hashable] = []
-        # All at once: where voters echo no rounds, each read waits for the next record.
+        answers: list[Hashable] = []
+        # All at once: if voters do not echo rounds, each read waits for the next record.
         for each in wanted:
-            self._helper.ask(each, told.append)
-        self._reach(lambda: len(told) == len(wanted), "what is left cannot be read")
+            self._helper.ask(each, answers.append)
+        self._reach(lambda: len(answers) == len(wanted), "the final state cannot be read")
 
     def _check_views(self) -> None:
-        """P22, for every running process."""
+        """Check P22 for every running process."""
         for process in self.cluster.running():
             end = process.image.end_offset
             if self.cluster.history.is_boundary(end):
@@ -265,11 +266,11 @@ def simulate(seed: int) -> Report:
     return ClusterSimulation(ClusterProfile.drawn(seed)).run()
 
 
-# --- L2: a controller answers a query only from a state that includes every earlier answer -------
+# --- L2: a controller answers a query only from a state that includes every earlier answer ---
 
 
 def query(process: ControllerProcess) -> None:
-    """Query the end of its image; it must not be below what any replica was told by now."""
+    """Query the end of its image; it must not be below any high watermark reported so far."""
     process.enter(partial(_query, process))
 
 
@@ -282,7 +283,9 @@ def _query(process: ControllerProcess) -> None:
             return
         world.note("a query is answered")
         if outcome < floor:
-            raise Violation("L2", f"{process.id} answers as of {outcome}, {floor} was told before")
+            raise Violation(
+                "L2", f"{process.id} answers as of {outcome}, but {floor} was reported before"
+            )
 
     process.controller.query(_end_of, done)
 

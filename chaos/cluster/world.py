@@ -73,15 +73,15 @@ class ClusterWorld(ClusterEnvironment, World):
             process.later(CONTROLLED_SHUTDOWN_MS, partial(self._leave, process))
 
     def _lose_power(self, incarnation: Incarnation, machine: Machine) -> None:
-        """Lose power, but keep the partition logs: they are promised only as long as not all
-        in-sync replicas lose data at once."""
+        """Lose power, but keep the partition logs: they may be lost only if all in-sync replicas
+        lose data at once."""
         held = machine.disk.kept(PARTITIONS) if self._keeps else None
         if held is not None:
             _sync(held)
         super()._lose_power(incarnation, machine)
 
     def lose_what_is_not_synced(self, broker: ReplicaId) -> None:
-        """Cut the power of a broker; its partition logs lose any part of what was not synced."""
+        """Cut the power of a broker; its partition logs may lose any unsynced data."""
         self._keeps = False
         self.cut_power(broker)
         self._keeps = True

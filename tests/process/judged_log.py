@@ -64,10 +64,10 @@ def adds_too_many(model: MetadataInvariants, said: ParsedRecord) -> bool:
     The model, which has the whole batch behind it, does not judge the first limit: rule 4 of
     KIP-435 may pass it.
     """
-    adding = said.said.get("adding", ())
+    adding = said.fields.get("adding", ())
     if said.type != "PartitionChange" or len(adding) <= model.limit(REPLICAS_A_STEP):
         return False
-    key = (said.said["topic_id"], said.said["partition_id"])
+    key = (said.fields["topic_id"], said.fields["partition_id"])
     part = model.parts.get(key)
     return part is not None and len(part.isr) >= model.min_isr(key, part.replicas)
 
@@ -84,7 +84,7 @@ class Pauses:
         if said.type == "NoOp":
             self._note(decode(value))
         elif said.type == "PartitionChange":
-            self._check(said, said.said)
+            self._check(said, said.fields)
 
     def _note(self, record: object) -> None:
         if isinstance(record, own_records.MoveChanged):

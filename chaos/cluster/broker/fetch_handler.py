@@ -111,7 +111,7 @@ class FetchHandler:
         return False
 
     def _recheck_leaders(self, request: _Fetch) -> None:
-        """Note partitions that this broker has stopped leading since the fetch arrived."""
+        """Set the error of each partition that this broker has stopped leading meanwhile."""
         for key, part in request.parts.items():
             partition = self._replicas.partitions.get(key)
             if partition is None:
@@ -171,7 +171,7 @@ class Leader(Protocol):
 def fetch(
     follower: int, broker_epoch: int, positions: Mapping[PartitionKey, FetchPosition]
 ) -> Serve:
-    """A follower's fetch, as the leader serves it."""
+    """A fetch of a follower, to run at the leader."""
 
     def serve(process: Server, respond: Respond) -> None:
         assert isinstance(process, Leader), f"{process.id} is no broker"

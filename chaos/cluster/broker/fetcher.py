@@ -38,7 +38,7 @@ class Fetcher:
         if following is None or following.leader < 0 or not partition.is_open:
             return
         if self._replicas.partitions.get(partition.key) is not partition:
-            return  # It is being opened, and will be announced when it is.
+            return  # It is still being opened; its role is announced afterwards.
         leader = following.leader
         self._leader_of[partition] = leader
         if leader not in self._states:
@@ -89,7 +89,7 @@ class Fetcher:
         else:
             state.on_response()
             self._apply(state, positions, answer)
-        # After the truncations and writes that are queued by then.
+        # Fetch again once the queued truncations and writes are done.
         self._replicas.disk.call(_nothing, lambda _: self._schedule(state.leader))
 
     def _apply(

@@ -40,7 +40,7 @@ class DirectoryAssignments:
         return not self._is_reporting and not self._unreported()
 
     def report(self) -> None:
-        """Report the directories of replicas that the controller knows elsewhere."""
+        """Report the replicas that the controller has in another directory."""
         process, keys = self._process, self._unreported()
         if self._is_reporting or not keys or process.broker_epoch is None:
             return
@@ -61,8 +61,8 @@ class DirectoryAssignments:
 
     def _answered(self, answer: Any) -> None:
         if isinstance(answer, commands.ReplicasAssigned):
-            self._process.world.note("a broker says in which directory its replicas are")
-        # The metadata says what became of it, and is looked at then.
+            self._process.world.note("a broker assigns its replicas to its directory")
+        # The metadata shows the result; compare with it after the pause.
         self._process.later(CONTROLLER_BACKOFF_MS, self._review)
 
     def _review(self) -> None:
@@ -104,7 +104,7 @@ class BrokerLifecycle:
         self._round = 0
         self._is_stopping = False
         self.may_go = False
-        """True once the controller lets it shut down."""
+        """True once the controller has allowed the shutdown."""
         self.state = LifecycleState(
             heartbeat_interval_ms=settings.heartbeat_interval_ms, previous_epoch=previous_epoch
         )
@@ -114,7 +114,7 @@ class BrokerLifecycle:
         self._schedule(0)
 
     def heartbeat_soon(self) -> None:
-        """Send a heartbeat now: the controller waits for the metadata offset of this broker."""
+        """Send a heartbeat now: the controller waits for this broker's metadata offset."""
         if not self._is_stopping and self.state.broker_epoch is not None:
             self._schedule(0)
 

@@ -35,7 +35,7 @@ def key_of(folder: str) -> PartitionKey:
 
 
 def held_on(disk: FileSystem) -> list[PartitionKey]:
-    """The partitions of which a disk has anything."""
+    """The partitions that have a folder on this disk."""
     if not disk.is_folder(PARTITIONS):
         return []
     return [
@@ -60,7 +60,7 @@ class PartitionDisk:
             self._begin()
 
     def write_soon(self, partition: Partition) -> None:
-        """Write the appended data, together with whatever is appended until then."""
+        """Queue a write of the appended data and of all that is appended before it runs."""
         self._grown[partition] = None
         if not self._writes:
             self._writes = True

@@ -88,22 +88,22 @@ class BrokerProcess(BrokerNode):
         self.world.note("a broker is registered")
         self.world.tell(self.id, f"is registered with epoch {epoch}")
 
-    def admit(self, asked: Callable[[], None]) -> None:
+    def admit(self, serve: Callable[[], None]) -> None:
         """See `ClusterProcess`: as `broker.apis.broker_apis` does."""
         if self.is_open:
-            asked()
+            serve()
         elif len(self._held) < HELD_REQUESTS_MAX:
-            self._held.append(asked)
+            self._held.append(serve)
 
     def unfenced(self) -> None:
-        """The controller lets it lead and be in sync."""
+        """The controller has unfenced the broker: it may lead and be in sync."""
         self.is_open = True
         held, self._held = self._held, []
         for each in held:
             each()
 
     def make_ready(self, then: Callable[[], None]) -> None:
-        """The metadata is known up to its own registration: go on once what it holds is open."""
+        """Run `then` once the partitions of the metadata known so far are open."""
         self.replicas.when_settled(then)
 
     def close(self) -> None:
@@ -121,7 +121,7 @@ class BrokerProcess(BrokerNode):
         if any(each is not None and each.stopping_at is not None for each in brokers):
             self.lifecycle.heartbeat_soon()
 
-    # --- `PartitionHost` ----------------------------------------------------------------------
+    # --- `PartitionHost` ---------------------------------------------------------------------
 
     @property
     def live(self) -> LiveEpochs:
@@ -157,7 +157,7 @@ class BrokerProcess(BrokerNode):
             each.review()
         return SWEEP_MS
 
-    # --- who is in sync ----------------------------------------------------------------------
+    # --- ISR proposals -----------------------------------------------------------------------
 
     def _propose_soon(self, wait_ms: int) -> None:
         if not self._proposes:

@@ -38,7 +38,7 @@ class View(NamedTuple):
             for key in {**mine, **its}:
                 if mine.get(key) != its.get(key):
                     return f"{name} {key} is {mine.get(key)}, not {its.get(key)}"
-        raise AssertionError("what differs is in none of them")
+        raise AssertionError("no table differs")
 
 
 NOTHING = View({}, {}, {}, {})
@@ -55,20 +55,20 @@ def view_of_snapshot(values: Iterable[bytes]) -> View:
     view = View({}, {}, {}, {})
     for place, value in enumerate(values):
         found = fact(place, value)
-        said = found.said
+        row = found.fields
         match found.type:
             case "RegisterBroker":
-                stops = bool(said.get("in_controlled_shutdown"))
+                stops = bool(row.get("in_controlled_shutdown"))
                 broker = Broker(
-                    said["broker_epoch"], said["incarnation_id"], bool(said["fenced"]), stops
+                    row["broker_epoch"], row["incarnation_id"], bool(row["fenced"]), stops
                 )
-                view.brokers[said["broker_id"]] = broker
+                view.brokers[row["broker_id"]] = broker
             case "Topic":
-                view.topics[said["topic_id"]] = said["name"]
+                view.topics[row["topic_id"]] = row["name"]
             case "Partition":
-                view.parts[said["topic_id"], said["partition_id"]] = created(said)
+                view.parts[row["topic_id"], row["partition_id"]] = created(row)
             case "Config":
-                kind, resource, name, text = said.values()
+                kind, resource, name, text = row.values()
                 view.settings[kind, resource, name] = text or ""
             case _:
                 pass
@@ -99,8 +99,8 @@ def view_of_image(image: Image) -> View:
 
 
 def _part(partition: PartitionRegistration) -> Part:
-    told = {name: getattr(partition, name) for name in _PLAIN}
-    return Part(**told, base=partition.stage.base)
+    values = {name: getattr(partition, name) for name in _PLAIN}
+    return Part(**values, base=partition.stage.base)
 
 
 class ClusterHistory(History):
@@ -108,10 +108,10 @@ class ClusterHistory(History):
 
     def __init__(self) -> None:
         super().__init__()
-        self.model = MetadataInvariants(hears=True)
+        self.model = MetadataInvariants(has_proposals=True)
         self.keys = IdempotencyInvariant()
         self.on_facts: list[Callable[[list[ParsedRecord]], None]] = []
-        """Told of each batch once it is folded."""
+        """Called with each batch once it is folded."""
         self._plans = StepPlans(self.model)
 
     def view_at(self, offset: int) -> View:
@@ -147,7 +147,7 @@ class ClusterHistory(History):
         return self.view_at(self._ends[after - 1] if after else 0), self.view_at(self._ends[after])
 
     def was_no_replica(self, broker_id: int, key: PartitionKey, since: int, end: int) -> bool:
-        """True if the broker was no replica at some boundary from `since` to `end`."""
+        """True if the broker was not a replica at some boundary from `since` to `end`."""
         name = (key.topic_id.hex, key.number)
         for offset in [since, *(each.end for each in self.between(since, end))]:
             part = self.view_at(offset).parts.get(name)

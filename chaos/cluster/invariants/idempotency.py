@@ -1,8 +1,8 @@
 """Invariant L3: a request with an idempotency key is carried out once.
 
 The log has the remembered requests, and the moves with the keys that began them. A key may be
-forgotten only when it is old enough by the fastest clock: a controller whose time of day is days
-ahead takes every key for old.
+forgotten only when it has expired by the fastest clock: for a controller whose time of day is days
+ahead, every key has expired.
 """
 
 from collections.abc import Callable, Container, Sequence
@@ -17,7 +17,7 @@ _REMEMBERED: Final = 10_006
 _FORGOTTEN: Final = 10_007
 _KEPT_MS: Final = 86_400_000
 _BETWEEN: Final = 3
-"""Texts of a remembered request between its key and its time."""
+"""The number of texts between the key and the time of a remembered request."""
 _KEY_TAG: Final = 1
 _ID: Final = Struct(">q")
 _ID_AND_KIND: Final = 9
@@ -32,22 +32,22 @@ class IdempotencyInvariant:
         self.moves: list[int] = []
         """The ids of all moves that have begun."""
         self.remembered: dict[str, int] = {}
-        """Since when,"""
+        """The time of each remembered request by its key, in ms."""
         self.latest_ms: Callable[[], int] = lambda: 0
-        """and the time of day where it is latest."""
+        """Returns the latest time of day of all machines, in ms."""
         self._begun: set[str] = set()
 
     def take(self, facts: Sequence[ParsedRecord]) -> None:
-        """The facts of one batch."""
+        """Check the records of one batch."""
         for each in facts:
-            if _REMEMBERED in each.said:
-                self._remember(each.said[_REMEMBERED], each.offset)
-            if _FORGOTTEN in each.said:
-                (through_ms,) = _ID.unpack_from(each.said[_FORGOTTEN], _VERSION_BYTES)
+            if _REMEMBERED in each.fields:
+                self._remember(each.fields[_REMEMBERED], each.offset)
+            if _FORGOTTEN in each.fields:
+                (through_ms,) = _ID.unpack_from(each.fields[_FORGOTTEN], _VERSION_BYTES)
                 self._forget(through_ms, each.offset)
-            if _BEGUN in each.said:
-                self.moves += _ID.unpack_from(each.said[_BEGUN], _VERSION_BYTES)
-                key = _key_of_move(each.said[_BEGUN])
+            if _BEGUN in each.fields:
+                self.moves += _ID.unpack_from(each.fields[_BEGUN], _VERSION_BYTES)
+                key = _key_of_move(each.fields[_BEGUN])
                 if key:
                     _check_new(key, self._begun, each.offset)
                     self._begun.add(key)
@@ -63,9 +63,7 @@ class IdempotencyInvariant:
     def _forget(self, through_ms: int, offset: int) -> None:
         early_ms = through_ms + _KEPT_MS - self.latest_ms()
         if early_ms > 0:
-            raise Violation(
-                "L3", f"what is remembered is forgotten {early_ms} ms early at {offset}"
-            )
+            raise Violation("L3", f"a request is forgotten {early_ms} ms early at {offset}")
         for key in [key for key, at_ms in self.remembered.items() if at_ms <= through_ms]:
             del self.remembered[key]
             self._begun.discard(key)
@@ -73,7 +71,7 @@ class IdempotencyInvariant:
 
 def _check_new(key: str, known: Container[str], offset: int) -> None:
     if key in known:
-        raise Violation("L3", f"what was asked with {key} is carried out again at {offset}")
+        raise Violation("L3", f"the request with key {key} is carried out again at {offset}")
 
 
 def _key_of_move(data: bytes) -> str:

@@ -1,4 +1,4 @@
-"""P1 to P17: invariants of committed metadata records, and of what clients and leaders asked for.
+"""P1 to P17: invariants of metadata records and of the requests of clients and leaders.
 
 `chaos.cluster.invariants.partition_rules` checks each change of a partition as it comes. What a
 decision must bring about is checked at the end of its batch. `StepPlans` computes the steps of a
@@ -26,17 +26,17 @@ class MetadataInvariants(Model):
     """The checked model of one cluster.
 
     Call `take` with each batch of the log in order, and `ask` before each client request. With
-    `hears`, call `propose` with what leaders propose: the log has the ISR, but not the broker
-    epochs with which its members fetched (KIP-903).
+    `has_proposals`, call `propose` with each proposal of a leader: the log has the ISR, but not the
+    broker epochs with which its members fetched (KIP-903).
     """
 
-    def __init__(self, *, hears: bool = False) -> None:
+    def __init__(self, *, has_proposals: bool = False) -> None:
         super().__init__()
-        self.watch: Callable[[ParsedRecord], None] = _nothing
-        """Told of each record that has counted."""
-        self.taken_back: Callable[[Key, Part, Part], None] = _nobody
-        """Told of each partition of which a step was under way, and is as before it now."""
-        self._hears = hears
+        self.watch: Callable[[ParsedRecord], None] = _ignore_record
+        """Called with each record that is folded."""
+        self.on_step_cancelled: Callable[[Key, Part, Part], None] = _ignore_step
+        """Called when a step is cancelled: the partition, its state before and after."""
+        self._has_proposals = has_proposals
         self._epoch = -1
         self._asked: set[tuple[str, int, Ids]] = set()
         self._proposed: dict[tuple[Key, int], list[Mapping[int, int]]] = {}
@@ -45,7 +45,7 @@ class MetadataInvariants(Model):
         """A client asks for these replicas."""
         self._asked.add((topic, number, replicas))
 
-    def ask_back(self, topic: str, number: int) -> None:
+    def ask_cancel(self, topic: str, number: int) -> None:
         """A client cancels the step under way."""
         self.ask(topic, number, ())
 
@@ -54,16 +54,16 @@ class MetadataInvariants(Model):
         self._proposed.setdefault((key, partition_epoch), []).append(members)
 
     def take(self, batch: Collection[ParsedRecord], refused: Collection[Key] = ()) -> None:
-        """The facts of one batch; what was `refused` by the decision behind it has none in it."""
+        """Check the records of one batch; it must not change the `refused` partitions."""
         for fact in batch if refused else ():
-            key = (fact.said.get("topic_id"), fact.said.get("partition_id"))
+            key = (fact.fields.get("topic_id"), fact.fields.get("partition_id"))
             if key in refused:
-                raise Violation("P17", f"{key} was refused, and yet {fact} is in the log")
+                raise Violation("P17", f"{key} was refused, but {fact} is in the log")
         self.fold(batch)
         for key, part in self.parts.items() if self.is_whole else ():
             self._settle(key, part)
 
-    # --- what the rules ask ------------------------------------------------------------------
+    # --- the context of the rules ------------------------------------------------------------
 
     def allows_unclean(self, key: Key) -> bool:
         """True if a replica outside the ISR may be elected."""
@@ -113,37 +113,37 @@ class MetadataInvariants(Model):
         """True if the steps that move a leader are within their limit."""
         return sum(part.moves_leader for part in self.parts.values()) <= self.limit(LIMITS[3])
 
-    def was_asked(self, key: Key, replicas: Ids) -> bool:
+    def was_requested(self, key: Key, replicas: Ids) -> bool:
         """True if a client asked for these replicas, and they exist."""
-        asked = (self.topics[key[0]], key[1], replicas) in self._asked
-        return asked and set(replicas) <= self.brokers.keys()
+        is_requested = (self.topics[key[0]], key[1], replicas) in self._asked
+        return is_requested and set(replicas) <= self.brokers.keys()
 
-    def was_asked_back(self, key: Key, replicas: Ids) -> bool:
+    def was_cancel_requested(self, key: Key, replicas: Ids) -> bool:
         """True if a client cancelled a step of the partition, or asked for these replicas."""
-        return self.was_asked(key, ()) or self.was_asked(key, replicas)
+        return self.was_requested(key, ()) or self.was_requested(key, replicas)
 
     def was_proposed(self, key: Key, partition_epoch: int, came: Iterable[int]) -> bool:
         """True if a leader proposed all of them in this epoch, each with its current broker
         epoch."""
         wanted = {(each, self.brokers[each].epoch) for each in came if each in self.brokers}
         proposed = self._proposed.get((key, partition_epoch), ())
-        return not self._hears or any(wanted <= members.items() for members in proposed)
+        return not self._has_proposals or any(wanted <= members.items() for members in proposed)
 
-    # --- what it judges ----------------------------------------------------------------------
+    # --- the hooks of the model --------------------------------------------------------------
 
     def on_folded(self, fact: ParsedRecord) -> None:
         self.watch(fact)
 
     def on_created(self, fact: ParsedRecord, key: Key, part: Part) -> None:
         require(fact, of_a_state(self, key, part))
-        require(fact, [("P10", all(map(self.live, part.isr)), "who is in sync is alive")])
+        require(fact, [("P10", all(map(self.live, part.isr)), "every in-sync replica is alive")])
 
     def on_changed(self, fact: ParsedRecord, key: Key, before: Part, after: Part) -> None:
         require((fact, before), of_a_state(self, key, after))
-        change = Change(before, after, "leader" in fact.said)
+        change = Change(before, after, "leader" in fact.fields)
         require((fact, before), of_a_change(self, key, change))
         if change.reverts and (before.adding or before.removing):
-            self.taken_back(key, before, after)
+            self.on_step_cancelled(key, before, after)
 
     def on_registered(self, fact: ParsedRecord, before: Broker | None, after: Broker) -> None:
         if before is not None and before.incarnation == after.incarnation:
@@ -160,22 +160,30 @@ class MetadataInvariants(Model):
         late = part.steps and is_over
         led = part.leader == NOBODY or all(map(self.live, part.isr))
         rules = [
-            ("P5" if part.adding else "P7", not late, "what could be complete is"),
-            ("P12", led, "a broker that may not be in sync is, or leads"),
-            ("P12", part.leader != NOBODY or len(part.isr) <= 1, "the last one alone stays"),
+            (
+                "P5" if part.adding else "P7",
+                not late,
+                "a step is complete as soon as the rule allows it",
+            ),
+            ("P12", led, "a fenced or stopping broker is neither leader nor in the ISR"),
+            (
+                "P12",
+                part.leader != NOBODY or len(part.isr) <= 1,
+                "without a leader, at most one member stays in the ISR",
+            ),
         ]
         require((key, part), rules)
 
 
-def _nothing(_: ParsedRecord) -> None:
+def _ignore_record(_: ParsedRecord) -> None:
     """Ignore a record."""
 
 
-def _nobody(_key: Key, _before: Part, _after: Part) -> None:
+def _ignore_step(_key: Key, _before: Part, _after: Part) -> None:
     """Ignore a cancelled step."""
 
 
-TELLING: Final = frozenset(
+RELEVANT: Final = frozenset(
     {
         "RegisterBroker",
         "UnregisterBroker",
@@ -185,7 +193,7 @@ TELLING: Final = frozenset(
         "Config",
     }
 )
-"""Types of records that a plan depends on, beside the partition itself."""
+"""Types of records that a plan depends on, besides those of the partition itself."""
 
 
 class Begun(NamedTuple):
@@ -203,14 +211,14 @@ class StepPlans:
         self._model = model
 
     def take(self, facts: Sequence[ParsedRecord]) -> None:
-        """The facts of one batch."""
+        """Check the steps that begin in one batch."""
         begun = self._begun(facts)
-        # A batch may have several decisions, and one may say who is alive before its steps or after
-        # them: what counted for a step is what was before the batch, or at any record of it.
+        # A batch may have several decisions, with records about live brokers before or after the
+        # steps: a step may follow the plan before the batch, or after any record of it.
         allowed = [[self._plan(each)] for each in begun]
 
         def look(fact: ParsedRecord) -> None:
-            if fact.type in TELLING:
+            if fact.type in RELEVANT:
                 for each, plans in zip(begun, allowed, strict=True):
                     plans.append(self._plan(each))
 
@@ -219,7 +227,7 @@ class StepPlans:
         for each, plans in zip(begun, allowed, strict=True):
             done = without(each.after.replicas, each.before.replicas), each.after.removing
             if None not in plans and done not in plans:
-                text = f"{each.key} {each.before} adds and drops {done}, planned is {plans[-1]}"
+                text = f"{each.key} {each.before} adds and drops {done}, the plan is {plans[-1]}"
                 raise Violation("P16", text)
 
     def _plan(self, step: Begun) -> tuple[Ids, Ids] | None:
@@ -237,11 +245,11 @@ class StepPlans:
         for each in facts:
             if each.type != "PartitionChange":
                 continue
-            key = (each.said["topic_id"], each.said["partition_id"])
+            key = (each.fields["topic_id"], each.fields["partition_id"])
             before = known.get(key, self._model.parts.get(key))
             if before is None:
                 continue
-            after = known[key] = changed(before, each.said)
+            after = known[key] = changed(before, each.fields)
             waited = before.target and not (before.adding or before.removing)
             if waited and after.target == before.target and (after.adding or after.removing):
                 found.append(Begun(key, before, after))
@@ -251,7 +259,7 @@ class StepPlans:
 def planned(
     part: Part, min_isr: int, live: Callable[[int], bool], most: int, movements: int
 ) -> tuple[Ids, Ids]:
-    """The replicas that the next step adds and drops, `most` at a time."""
+    """The replicas that the next step adds and drops, at most `most` of each."""
     current, target = part.replicas, part.target
     old, new = without(current, target), without(target, current)
     able = tuple(each for each in new if live(each))
@@ -266,6 +274,6 @@ def planned(
     if in_sync < kept and in_sync + count < min_isr:
         count = min_isr - in_sync
     added = able[: min(count, movements)]
-    # Never fewer replicas than before, or than there will be.
+    # Keep as many replicas as the smaller of the original and the target.
     spare = len(current) + len(added) - min(len(current), len(target))
     return added, dropped[:spare]

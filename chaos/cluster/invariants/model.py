@@ -59,13 +59,13 @@ class Part(NamedTuple):
 
     @property
     def aimed(self) -> Ids:
-        """The replicas once the step is complete: what is final in that order, then the others."""
+        """The replicas once the step is complete: first the final ones in their order."""
         kept = without(self.replicas, self.removing)
         return tuple(r for r in self.target if r in kept) + without(kept, self.target)
 
     @property
     def final(self) -> Ids:
-        """The replicas once all that is asked for is done."""
+        """The replicas once the whole reassignment is complete."""
         return self.target or self.aimed
 
     @property
@@ -74,29 +74,29 @@ class Part(NamedTuple):
         return set(self.aimed) == set(self.final)
 
     def went_back_to(self, replicas: Ids) -> bool:
-        """True if a cancel leaves these: all but the added, in the order before the step."""
+        """True if a cancel leads to these: all but the added ones, in the old order."""
         return replicas == (self.base or without(self.replicas, self.adding))
 
 
-def created(said: Mapping[str | int, Any]) -> Part:
-    """The partition that a Partition record says."""
-    return Part(**{name: said[name] for name in Part._fields if name in said})
+def created(fields: Mapping[str | int, Any]) -> Part:
+    """The partition in a PartitionRecord."""
+    return Part(**{name: fields[name] for name in Part._fields if name in fields})
 
 
-def changed(before: Part, said: Mapping[str | int, Any]) -> Part:
-    """The partition after a PartitionChange, as Kafka's readers count."""
-    told = {name: said[name] for name in Part._fields if name in said}
-    if "target" not in said and ("adding" in said or "removing" in said):
-        # Written by a controller that knows no targets.
-        told |= {"target": (), "original": ()}
-    told["leader_epoch"] = before.leader_epoch + ("leader" in said)
-    told["partition_epoch"] = before.partition_epoch + 1
-    after = before._replace(**told)
+def changed(before: Part, fields: Mapping[str | int, Any]) -> Part:
+    """The partition after a PartitionChangeRecord, by Kafka's semantics."""
+    changes = {name: fields[name] for name in Part._fields if name in fields}
+    if "target" not in fields and ("adding" in fields or "removing" in fields):
+        # Written by a controller that does not support targets.
+        changes |= {"target": (), "original": ()}
+    changes["leader_epoch"] = before.leader_epoch + ("leader" in fields)
+    changes["partition_epoch"] = before.partition_epoch + 1
+    after = before._replace(**changes)
     return after if after.target else after._replace(base=())
 
 
 def without(these: Ids, those: Ids) -> Ids:
-    """The first without the second, in order."""
+    """The first ids without the second, in order."""
     return tuple(each for each in these if each not in those)
 
 
@@ -148,7 +148,7 @@ class Model:
         places = (2, topic, name), (4, "", name)
         return next((value for value in map(self.settings.get, places) if value), default)
 
-    # --- for whoever judges ------------------------------------------------------------------
+    # --- hooks for the checkers --------------------------------------------------------------
 
     def on_folded(self, fact: ParsedRecord) -> None:
         """Hook: a record has been folded."""
@@ -170,50 +170,52 @@ class Model:
             self.on_folded(fact)
 
     def _create(self, fact: ParsedRecord) -> None:
-        key, part = (fact.said["topic_id"], fact.said["partition_id"]), created(fact.said)
+        key, part = (fact.fields["topic_id"], fact.fields["partition_id"]), created(fact.fields)
         self.parts[key] = part
         self.on_created(fact, key, part)
 
     def _change(self, fact: ParsedRecord) -> None:
-        key = (fact.said["topic_id"], fact.said["partition_id"])
+        key = (fact.fields["topic_id"], fact.fields["partition_id"])
         before = self.parts[key]
-        after = self.parts[key] = changed(before, fact.said)
+        after = self.parts[key] = changed(before, fact.fields)
         self.on_changed(fact, key, before, after)
 
     def _name(self, fact: ParsedRecord) -> None:
-        self.topics[fact.said["topic_id"]] = fact.said["name"]
+        self.topics[fact.fields["topic_id"]] = fact.fields["name"]
 
     def _remove(self, fact: ParsedRecord) -> None:
-        name = self.topics.pop(fact.said["topic_id"])
-        self.parts = {k: v for k, v in self.parts.items() if k[0] != fact.said["topic_id"]}
+        name = self.topics.pop(fact.fields["topic_id"])
+        self.parts = {k: v for k, v in self.parts.items() if k[0] != fact.fields["topic_id"]}
         self.settings = {k: v for k, v in self.settings.items() if k[:2] != (2, name)}
 
     def _set(self, fact: ParsedRecord) -> None:
-        kind, resource, name, value = fact.said.values()
+        kind, resource, name, value = fact.fields.values()
         self.settings[kind, resource, name] = value or ""
 
     def _clear(self, fact: ParsedRecord) -> None:
         for key, part in self.parts.items():
-            is_meant = fact.said["topic_name"] in ("", self.topics[key[0]])
+            is_meant = fact.fields["topic_name"] in ("", self.topics[key[0]])
             if is_meant and (part.elr or part.last_known_elr):
                 self.parts[key] = changed(part, {"elr": (), "last_known_elr": ()})
 
     def _unregister(self, fact: ParsedRecord) -> None:
-        del self.brokers[fact.said["broker_id"]]
+        del self.brokers[fact.fields["broker_id"]]
 
     def _fence(self, fact: ParsedRecord) -> None:
-        broker = self.brokers[fact.said["broker_id"]]
-        now = _FENCES.get(fact.type, fact.said.get("fenced", 0))
-        stops = broker.stops or fact.said.get("in_controlled_shutdown", 0) > 0
+        broker = self.brokers[fact.fields["broker_id"]]
+        now = _FENCES.get(fact.type, fact.fields.get("fenced", 0))
+        stops = broker.stops or fact.fields.get("in_controlled_shutdown", 0) > 0
         fenced = now > 0 if now else broker.fenced
-        self.brokers[fact.said["broker_id"]] = broker._replace(fenced=fenced, stops=stops)
+        self.brokers[fact.fields["broker_id"]] = broker._replace(fenced=fenced, stops=stops)
 
     def _register(self, fact: ParsedRecord) -> None:
-        said, before = fact.said, self.brokers.get(fact.said["broker_id"])
-        stops = bool(said.get("in_controlled_shutdown"))
-        after = Broker(said["broker_epoch"], said["incarnation_id"], bool(said["fenced"]), stops)
+        fields, before = fact.fields, self.brokers.get(fact.fields["broker_id"])
+        stops = bool(fields.get("in_controlled_shutdown"))
+        after = Broker(
+            fields["broker_epoch"], fields["incarnation_id"], bool(fields["fenced"]), stops
+        )
         self.on_registered(fact, before, after)
-        self.brokers[said["broker_id"]] = after
+        self.brokers[fields["broker_id"]] = after
 
 
 _FENCES: Final = {"FenceBroker": 1, "UnfenceBroker": -1}

@@ -23,8 +23,8 @@ from chaos.simulation.environment import Environment
 from chaos.violation import Violation
 from quorum.core.vocabulary import ReplicaId
 
-TAKEN_BACK: Final = "a step is taken back"
-REMOVED: Final = "what was copied for a step that was taken back is removed"
+TAKEN_BACK: Final = "a step is cancelled"
+REMOVED: Final = "a copy for a cancelled step is removed"
 
 
 def values_of(stored: list[StoredBatch] | tuple[StoredBatch, ...]) -> dict[int, bytes]:
@@ -68,10 +68,10 @@ class PartitionRecords:
         self._read: dict[int, dict[int, bytes]] = {}
         self._committed: dict[PartitionKey, int] = {}
         self._lost: dict[int, str] = {}
-        """The incarnation whose disk has lost something, by its broker, until that is known."""
+        """The incarnation whose disk has lost data, by broker id, until another one registers."""
 
     def acknowledged(self, number: int, base: int, values: list[bytes]) -> None:
-        """P18: a producer was told that its records start at this offset."""
+        """P18: the records of a producer were acknowledged at this offset."""
         known = self._acknowledged.setdefault(number, {})
         for offset, value in enumerate(values, base):
             if known.setdefault(offset, value) != value:
@@ -112,19 +112,19 @@ class PartitionRecords:
         self._lost[broker_id] = self._history.model.brokers[broker_id].incarnation
 
     def is_committed(self, key: PartitionKey, end: int) -> None:
-        """Note that everything below `end` is committed."""
+        """Record that everything below `end` is committed."""
         self._committed[key] = max(end, self._committed.get(key, 0))
 
     def changed(self, facts: Sequence[ParsedRecord]) -> None:
         """P19: a replica that joins the ISR has all that is committed."""
         for each in facts:
             if each.type == "RegisterBroker":
-                self._registered(each.said["broker_id"], each.said["incarnation_id"])
-            if each.type != "PartitionChange" or "isr" not in each.said:
+                self._registered(each.fields["broker_id"], each.fields["incarnation_id"])
+            if each.type != "PartitionChange" or "isr" not in each.fields:
                 continue
-            key = PartitionKey(UUID(hex=each.said["topic_id"]), each.said["partition_id"])
+            key = PartitionKey(UUID(hex=each.fields["topic_id"]), each.fields["partition_id"])
             end = self._committed.get(key, 0)
-            for member in without(each.said["isr"], tuple(self._lost)):
+            for member in without(each.fields["isr"], tuple(self._lost)):
                 has = end_on(self._disk(member), key) if end else 0
                 if has < end:
                     text = f"{member} joins the ISR of {key} at {has}, committed is {end}"
@@ -136,7 +136,7 @@ class PartitionRecords:
         if self._lost.get(broker_id) != incarnation:
             self._lost.pop(broker_id, None)
 
-    def are_alike(self) -> bool:
+    def are_equal(self) -> bool:
         """True if all replicas of each partition have the same records."""
         return all(
             len({tuple(log_on(self._disk(each), key)) for each in replicas}) == 1
@@ -160,15 +160,17 @@ class PartitionRecords:
         return self._world.machines[ReplicaId(broker_id)].disk
 
     def _check_partition(self, key: PartitionKey, stored: list[StoredBatch]) -> None:
-        there = values_of(stored)
+        found = values_of(stored)
         for rule, known in (("P18", self._acknowledged), ("P20", self._read)):
             for offset, value in known.get(key.number, {}).items():
-                if there.get(offset) != value:
-                    text = f"{value!r} was at {key.number}/{offset}, now is {there.get(offset)!r}"
+                if found.get(offset) != value:
+                    text = (
+                        f"{value!r} was at {key.number}/{offset}, now it is {found.get(offset)!r}"
+                    )
                     raise Violation(rule, text)
-        written = list(there.values())
+        written = list(found.values())
         if len({*written}) != len(written):
-            raise Violation("P18", f"a record of {key} is there twice")
+            raise Violation("P18", f"a record of {key} is in the log twice")
 
 
 class PartitionFolders:
@@ -187,19 +189,19 @@ class PartitionFolders:
 
     def opens(self, broker: Incarnation, key: PartitionKey) -> None:
         """Note that a broker is about to open a partition's folder."""
-        told = self._world.invariants.told(broker)
-        self._held_since.setdefault((broker.id, key), told)
+        offset = self._world.invariants.told(broker)
+        self._held_since.setdefault((broker.id, key), offset)
 
     def removes(self, broker: Incarnation, key: PartitionKey) -> None:
         """P21: a broker removes data only if it was no replica at some offset since it opened."""
-        told = self._world.invariants.told(broker)
+        offset = self._world.invariants.told(broker)
         since = self._held_since.pop((broker.id, key), 0)
         self._world.note("data of a partition is removed")
         if (broker.id, key) in self._cancelled:
             self._cancelled.discard((broker.id, key))
             self._world.note(REMOVED)
-        if not self._history.was_no_replica(int(broker.id), key, since, told):
-            raise Violation("P21", f"{broker} removes {key}, and has been a replica since {since}")
+        if not self._history.was_no_replica(int(broker.id), key, since, offset):
+            raise Violation("P21", f"{broker} removes {key}, but has been a replica since {since}")
 
     def loses(self, replica: ReplicaId) -> None:
         """Forget a broker whose whole disk is gone."""
@@ -207,7 +209,7 @@ class PartitionFolders:
             del self._held_since[each]
 
     def step_cancelled(self, key: Key, before: Part, after: Part) -> None:
-        """A reassignment step of this partition was under way, and is undone."""
+        """Count a cancelled step, and note the copies that exist for it."""
         self._world.note(TAKEN_BACK)
         partition = PartitionKey(UUID(hex=key[0]), key[1])
         for each in map(ReplicaId, without(before.replicas, after.replicas)):
@@ -222,4 +224,6 @@ class PartitionFolders:
             for key in held_on(self._world.machines[replica].disk):
                 part = view.parts.get((key.topic_id.hex, key.number))
                 if part is None or int(replica) not in part.replicas:
-                    raise Violation("P21", f"{replica} has data of {key}, which is not on it")
+                    raise Violation(
+                        "P21", f"{replica} has data of {key}, but is not a replica of it"
+                    )

@@ -46,11 +46,11 @@ class Cluster(Protocol):
         """True if the steps that move a leader are within their limit."""
         ...
 
-    def was_asked(self, key: Key, replicas: Ids) -> bool:
+    def was_requested(self, key: Key, replicas: Ids) -> bool:
         """True if a client asked for these replicas, and they exist."""
         ...
 
-    def was_asked_back(self, key: Key, replicas: Ids) -> bool:
+    def was_cancel_requested(self, key: Key, replicas: Ids) -> bool:
         """True if a client cancelled a step of the partition, or asked for these replicas."""
         ...
 
@@ -75,19 +75,31 @@ def of_a_state(cluster: Cluster, key: Key, part: Part) -> list[Rule]:
     """The rules for a partition after every change."""
     parts = (part.isr, part.elr, part.adding, part.removing, part.last_known_elr)
     return [
-        ("P1", all(set(each) <= set(part.replicas) for each in parts), "sets within sets"),
+        (
+            "P1",
+            all(set(each) <= set(part.replicas) for each in parts),
+            "ISR, ELR, adding and removing replicas are replicas",
+        ),
         ("P1", len(set(part.replicas)) == len(part.replicas) > 0, "no replica is named twice"),
         ("P1", part.leader in (NOBODY, *part.isr), "the leader is in sync"),
-        ("P1", not set(part.isr) & set(part.elr), "who is in sync is not eligible as well"),
+        ("P1", not set(part.isr) & set(part.elr), "no replica is in both ISR and ELR"),
         (
             "P1",
             not part.elr or len(part.isr) < cluster.min_isr(key, part.aimed),
-            "eligible only under min ISR",
+            "an ELR exists only under min ISR",
         ),
-        ("P2", not set(part.adding) & set(part.removing), "nobody is added and removed"),
-        ("P2", not set(part.removing) & set(part.target), "nothing of the target is removed"),
-        ("P2", not part.target or set(part.adding) <= set(part.target), "added for the target"),
-        ("P2", part.moves or not (part.original or part.base), "nothing is left of a move"),
+        ("P2", not set(part.adding) & set(part.removing), "no replica is both added and removed"),
+        ("P2", not set(part.removing) & set(part.target), "no replica of the target is removed"),
+        (
+            "P2",
+            not part.target or set(part.adding) <= set(part.target),
+            "every added replica is in the target",
+        ),
+        (
+            "P2",
+            part.moves or not (part.original or part.base),
+            "a partition that does not move has no state of a move",
+        ),
     ]
 
 
@@ -105,7 +117,7 @@ class Change(NamedTuple):
 
     @property
     def ends(self) -> bool:
-        """True if a step or the whole move is over, in whatever way."""
+        """True if a step or the whole move ends, in any of the four ways."""
         before, after, _ = self
         was_in_step = bool(before.adding or before.removing) and before.target == after.target
         step_is_over = was_in_step and not (after.adding or after.removing)
@@ -131,12 +143,12 @@ class Change(NamedTuple):
 
     @property
     def at_once(self) -> bool:
-        """True if this change alone does what was asked for, or the whole next step."""
+        """True if this one change carries out the request or the whole next step."""
         before, after, _ = self
         if self.completes or self.keeps or self.reverts or after.adding or after.removing:
             return False
         if after.moves and after.target != before.target:
-            # Whom the step was adding for the old target and the new one is in sync already.
+            # A replica that was being added for both targets is in sync already.
             return any(each in after.target for each in before.adding)
         if after.moves:
             return bool(self.gone)
@@ -172,8 +184,8 @@ def of_a_change(cluster: Cluster, key: Key, change: Change) -> list[Rule]:
     """The rules for one record about an existing partition."""
     return [
         *_of_epochs_and_growth(change),
-        # First: what nobody has asked for is no end that may be complete or not.
-        *_of_what_was_asked(cluster, key, change),
+        # First: a change that no client requested cannot be a valid end.
+        *_of_requests(cluster, key, change),
         *_of_an_end(cluster, key, change),
         *_of_the_isr(cluster, key, change),
     ]
@@ -188,14 +200,30 @@ def _of_epochs_and_growth(change: Change) -> list[Rule]:
         (
             "P3",
             names_leader == (is_over or not leads_on or bool(change.gone)),
-            "a leader epoch for each leader, each end, and whenever a replica goes",
+            "the leader epoch rises with a new leader, an end, a removed replica",
         ),
-        ("P4", set(grown) <= set(after.adding), "what grows is being added"),
-        ("P4", not grown or after.replicas == stayed + grown, "what grows comes last"),
-        ("P4", not grown or not after.target or grown == _in(after.target, grown), "in its order"),
-        ("P4", not grown or before.leader == NOBODY or leads_on, "growth leaves the leader alone"),
-        ("P4", not grown or before.leader == NOBODY or before.isr == after.isr, "and the ISR"),
-        ("P4", is_over or set(change.gone) <= set(given_up), "who goes early was only being added"),
+        ("P4", set(grown) <= set(after.adding), "every new replica is an adding replica"),
+        ("P4", not grown or after.replicas == stayed + grown, "new replicas come last"),
+        (
+            "P4",
+            not grown or not after.target or grown == _in(after.target, grown),
+            "new replicas are in target order",
+        ),
+        (
+            "P4",
+            not grown or before.leader == NOBODY or leads_on,
+            "new replicas do not change the leader",
+        ),
+        (
+            "P4",
+            not grown or before.leader == NOBODY or before.isr == after.isr,
+            "new replicas keep the ISR",
+        ),
+        (
+            "P4",
+            is_over or set(change.gone) <= set(given_up),
+            "only adding replicas go before the end",
+        ),
     ]
 
 
@@ -203,10 +231,10 @@ def _of_an_end(cluster: Cluster, key: Key, change: Change) -> list[Rule]:
     before, after, _ = change
     is_done = change.completes or change.keeps or change.at_once
     is_over = change.ends or change.at_once
-    # Nobody of the ISR was alive, and somebody else leads: it has one member, whoever completed.
+    # No ISR member was alive and another replica was elected: it alone is the new ISR.
     elected = after.recovery != 0 and after.isr == (after.leader,)
     is_as_before = before.went_back_to(after.replicas) and not change.gone
-    # Nobody goes but who was only being added for what is not wanted any more.
+    # Only replicas go that were being added for a target that was replaced.
     is_whole = set(change.gone) <= set(before.adding) and not change.reverts
     is_complete = cluster.is_complete(key, change.done, after.isr)
     has_grown = is_whole and cluster.has_grown(change.done, after.isr)
@@ -215,25 +243,33 @@ def _of_an_end(cluster: Cluster, key: Key, change: Change) -> list[Rule]:
     leaders = (NOBODY, before.leader, after.replicas[0], *heirs[:1])
     needed = min(cluster.min_isr(key, after.replicas), len(after.final))
     enough = is_whole or len(after.isr) >= needed
-    # What has not begun is dropped at any time: nothing changes by it.
+    # A queued move may be dropped at any time: no replica changes.
     not_begun = is_as_before and not (before.adding or before.removing)
     may_end = enough or not_begun or cluster.allows_unclean(key)
     return [
         (
             "P5" if before.adding else "P7",
             not is_done or in_time,
-            "complete only when the rule holds",
+            "a step completes only when the rule holds",
         ),
-        ("P7", not change.keeps or not is_complete, "a step removes whom it may remove"),
-        ("P6", not is_done or after.leader in leaders, "who leads comes first in the target"),
+        (
+            "P7",
+            not change.keeps or not is_complete,
+            "a complete step also removes its removing replicas",
+        ),
+        (
+            "P6",
+            not is_done or after.leader in leaders,
+            "the leader is the old one or the first live one of the target",
+        ),
         (
             "P14",
             not change.completes
             or after.moves
             or after.replicas == (before.target or before.aimed),
-            "a move that is complete leaves its target",
+            "a complete move ends with its target",
         ),
-        ("P8", not is_over or may_end, "no move goes under min ISR"),
+        ("P8", not is_over or may_end, "no end of a move is under min ISR"),
     ]
 
 
@@ -242,21 +278,21 @@ def _of_the_isr(cluster: Cluster, key: Key, change: Change) -> list[Rule]:
     came, led = change.came, before.leader != NOBODY
     let_in = led and (before.leader == after.leader or change.ends or change.at_once)
     alone = after.isr == (after.leader,)
-    # Who was eligible, or nobody was: the controller itself lets in whom it elects.
+    # The controller itself adds the replica that it elects to the ISR.
     is_over = change.completes or change.keeps or change.at_once
     is_chosen = before.leader != after.leader and not is_over
     elected = alone and (not led or is_chosen or bool(after.recovery) or set(came) <= {*before.elr})
     known = cluster.was_proposed(key, before.partition_epoch, came)
     return [
-        ("P9", not came or let_in or alone, "only the leader lets anybody in"),
-        ("P10", all(map(cluster.live, came)), "who comes into the ISR is alive"),
-        ("P10", not came or elected or known, "the leader has asked for this incarnation of it"),
+        ("P9", not came or let_in or alone, "only the leader adds members to the ISR"),
+        ("P10", all(map(cluster.live, came)), "a replica that joins the ISR is alive"),
+        ("P10", not came or elected or known, "the leader proposed this incarnation"),
     ]
 
 
-def _of_what_was_asked(cluster: Cluster, key: Key, change: Change) -> list[Rule]:
+def _of_requests(cluster: Cluster, key: Key, change: Change) -> list[Rule]:
     before, after, _ = change
-    wanted = change.at_once and cluster.was_asked(key, after.target or after.replicas)
+    wanted = change.at_once and cluster.was_requested(key, after.target or after.replicas)
     is_explained = change.completes or change.keeps or change.reverts or wanted
     is_led = before.leader == NOBODY or after.leader != NOBODY
     is_new = bool(after.target) and after.target != before.target
@@ -264,23 +300,31 @@ def _of_what_was_asked(cluster: Cluster, key: Key, change: Change) -> list[Rule]
     given_up = without(before.adding, before.needed) if is_new else ()
     whole = set(without(after.replicas, after.removing)) == set(after.target)
     aims = {*after.target, *after.removing, *after.original}
-    # One that steps were meant for when it was let go may stay until the next of them begins.
+    # A replica that only a dropped target needed may stay until the next step begins.
     sets_out = bool(after.target) and (is_new or begins)
     return [
-        ("P13", not change.ends or is_explained, "a move that ends is done, or all is as before"),
-        ("P13", not change.reverts or is_led, "what is taken back leaves nobody without a leader"),
+        ("P13", not change.ends or is_explained, "a move that ends is complete or reverted"),
+        ("P13", not change.reverts or is_led, "a cancelled step keeps a leader"),
         (
             "P17",
-            not change.reverts or cluster.was_asked_back(key, after.replicas),
-            "nothing is taken back that nobody wants back",
+            not change.reverts or cluster.was_cancel_requested(key, after.replicas),
+            "a client requested the cancel",
         ),
-        ("P17", not change.at_once or wanted, "nothing moves to where nobody wants it"),
-        ("P17", not is_new or cluster.was_asked(key, after.target), "or sets out for there"),
-        ("P14", not set(given_up) & set(without(after.replicas, after.target)), "given up at once"),
+        ("P17", not change.at_once or wanted, "a client requested the new replicas"),
+        (
+            "P17",
+            not is_new or cluster.was_requested(key, after.target),
+            "a client requested the target",
+        ),
+        (
+            "P14",
+            not set(given_up) & set(without(after.replicas, after.target)),
+            "unneeded replicas go at once",
+        ),
         (
             "P14",
             not sets_out or cluster.goes_in_steps or set(after.replicas) <= aims,
-            "no orphan of an old target",
+            "no replica of an old target stays",
         ),
         ("P15", not begins or cluster.has_room, "no step begins beyond the limits"),
         (
@@ -291,7 +335,7 @@ def _of_what_was_asked(cluster: Cluster, key: Key, change: Change) -> list[Rule]
         (
             "P16",
             not (begins and after.target) or whole or cluster.goes_in_steps,
-            "a step does all that is to be done",
+            "a step without limits does everything",
         ),
     ]
 

@@ -1,6 +1,6 @@
 """A parser of metadata records: tables of Kafka's schemas, and no code of the product.
 
-Only the records that a check needs are in the tables; of others the parser gives an empty type.
+Only the records that a check needs are in the tables; others get an empty type.
 Unknown tags are kept under their number, as bytes.
 """
 
@@ -102,9 +102,9 @@ class ParsedRecord(NamedTuple):
 
     offset: int
     type: str
-    """Kafka's name of it; empty for one that the table does not have."""
-    said: Mapping[str | int, Any]
-    """Its fields by name. A tag that is not there is not here either."""
+    """Kafka's name of the type; empty for a type that the tables do not have."""
+    fields: Mapping[str | int, Any]
+    """The fields by name; an absent tag is absent here."""
 
 
 class _Bytes:
@@ -143,7 +143,7 @@ def _text(data: _Bytes) -> str | None:
 
 
 def _many(*kinds: str) -> _Read:
-    """An array: of plain values for one kind, else of structures with these fields."""
+    """Read an array: of plain values for one kind, else of structures of these fields."""
 
     def read(data: _Bytes) -> tuple[Any, ...]:
         return tuple(one(data) for _ in range(data.count() - 1))
@@ -186,7 +186,7 @@ def fact(offset: int, value: bytes) -> ParsedRecord:
     return ParsedRecord(offset, *_parsed(value))
 
 
-# Snapshots say most of what the ones before have said.
+# Successive snapshots repeat most of their records.
 @lru_cache(maxsize=10_000)
 def _parsed(value: bytes) -> tuple[str, Mapping[str | int, Any]]:
     data = _Bytes(value)
@@ -195,13 +195,13 @@ def _parsed(value: bytes) -> tuple[str, Mapping[str | int, Any]]:
     layout = LAYOUTS.get(type_id)
     if layout is None:
         return "", {}
-    said: dict[str | int, Any] = {}
+    fields: dict[str | int, Any] = {}
     for field, kind in layout.fields.items():
         name, _, since = field.partition("@")
         if version >= int(since or 0):
-            said[name] = _READ[kind](data)
+            fields[name] = _READ[kind](data)
     for tag, raw in _tags(data).items():
         name, kind = layout.tags.get(tag, ("", ""))
-        said[name or tag] = _READ[kind](_Bytes(raw)) if name else raw
+        fields[name or tag] = _READ[kind](_Bytes(raw)) if name else raw
     assert data.at == len(value), f"{value!r} has {len(value) - data.at} bytes too many"
-    return layout.name, said
+    return layout.name, fields

@@ -16,7 +16,7 @@ from chaos.cluster.profile import KEPT, MOVED
 from chaos.cluster.rpc import Respond, Server
 from chaos.cluster.workload import redirected_moves, requests
 from chaos.cluster.workload.requests import Request
-from chaos.linearizability import models as said
+from chaos.linearizability import models
 from chaos.violation import Violation
 from controller.ports import Unavailable
 from quorum.core.vocabulary import ReplicaId
@@ -33,11 +33,11 @@ LIMITS: Final = (
     "reassignment.max.concurrent.replica.movements",
 )
 RATES: Final = (0, 0, 2_000, 20_000)
-"""Of moves, in bytes a second; 0 is no throttle."""
+"""Throttles of moves in bytes per second; 0 is no throttle."""
 SECOND_THOUGHTS_MS_MAX: Final = (20, 200, 2_000)
-"""Until what has just begun is taken back: in the middle of a step, if one is under way by then."""
+"""The longest time until a request is cancelled, often in the middle of a step."""
 HEDGE_MS: Final = 300
-"""Until it asks a second time beside the first."""
+"""The time until a hedged request is sent again."""
 
 
 class Client:
@@ -89,36 +89,37 @@ class Client:
         self.later(self.rng.randrange(1, self.world.settings.pause_ms_max), self._go_on)
 
     def ask(self, request: Request, then: Callable[[Hashable], None]) -> None:
-        """Send a request, record its outcome, and continue with the answer; None if there is
-        none."""
+        """Send a request, record its outcome, and pass the answer, or None, to `then`."""
         noted = (
-            None if request.key is None else self.client_history.calls(request.key, request.asked)
+            None
+            if request.key is None
+            else self.client_history.calls(request.key, request.operation)
         )
         self.waits += 1
 
         def done(answer: Any) -> None:
             self.waits -= 1
-            told: Hashable = None
+            result: Hashable = None
             if answer is None:
-                self.world.note("a client is told nothing")
+                self.world.note("a client gets no answer")
             elif isinstance(answer, Unavailable):
                 self.world.note("a client finds no active controller")
                 if noted is not None:
                     self.client_history.forgets(noted)
             else:
-                told = request.understood(answer)
+                result = request.understood(answer)
                 self.world.note("a client is answered")
-                self.world.tell(self._id, f"{request.asked}: {told}")
+                self.world.tell(self._id, f"{request.operation}: {result}")
                 if noted is not None:
-                    self.client_history.returns(noted, told)
-            then(told)
+                    self.client_history.returns(noted, result)
+            then(result)
 
         pending = PendingRequest(self, request, done)
         pending.go()
         if request.may_repeat and self.rng.randrange(4) == 0:
             self.later(HEDGE_MS, pending.go)
 
-    # --- what it asks for --------------------------------------------------------------------
+    # --- the requests ------------------------------------------------------------------------
 
     def _go_on(self, _: Hashable = None) -> None:
         if self.is_done:
@@ -131,18 +132,17 @@ class Client:
         request = self._anything()
         self.ask(request, partial(self._go_on_from, request))
 
-    def _go_on_from(self, request: Request, told: Hashable) -> None:
-        """Cancel or redirect a part of what has just begun, soon enough to hit the middle of a
-        step."""
+    def _go_on_from(self, request: Request, result: Hashable) -> None:
+        """Cancel or redirect some of the moves that have just begun, often in mid-step."""
         began, self._began = self._began, None
-        if isinstance(told, said.Accepted) and request.key is not None:
+        if isinstance(result, models.Accepted) and request.key is not None:
             topic, number = KEPT, int(request.key[2])
             back = partial(self._a_cancel, number)
         elif began is not None:
             topic, number = MOVED, self.rng.choice(self._numbers)
             back = partial(self._a_move_back, began)
         else:
-            self._pause(told)
+            self._pause(result)
             return
         watches, self._redirects = self._redirects, False
         match self.rng.randrange(4):
@@ -150,7 +150,7 @@ class Client:
                 then = partial(self._redirect, topic, number)
                 redirected_moves.Redirect(self, topic, number, then).watch()
             case 0 | 1:
-                self._pause(told)
+                self._pause(result)
             case _:
                 wait_ms = self.rng.randrange(1, self.rng.choice(SECOND_THOUGHTS_MS_MAX))
                 self.later(wait_ms, partial(self._think_better, back))
@@ -214,7 +214,7 @@ class Client:
         return requests.reassign(KEPT, number, replicas, who=str(self._id), key=key, rate=rate)
 
     def _a_cancel(self, number: int, key: str = "") -> Request:
-        self.world.history.model.ask_back(KEPT, number)
+        self.world.history.model.ask_cancel(KEPT, number)
         return requests.reassign(KEPT, number, None, who=str(self._id), key=key)
 
     def _to_be_redirected(self) -> Request:
@@ -287,7 +287,7 @@ class Client:
 
     def _a_move_back(self, move_id: int) -> Request:
         for number in range(self.world.settings.partitions):
-            self.world.history.model.ask_back(MOVED, number)
+            self.world.history.model.ask_cancel(MOVED, number)
         return requests.take_back(move_id, key=self._key())
 
     def _of_the_cluster(self) -> Request:
@@ -327,13 +327,13 @@ class Client:
         history = self.world.history
         self.world.note("a stale read is answered")
         if end < self._seen.get(boot, 0):
-            raise Violation("L6", f"a process reads at {end}, and before at {self._seen[boot]}")
+            raise Violation("L6", f"a process reads at {end}, but before at {self._seen[boot]}")
         self._seen[boot] = end
         if end > history.end:
-            raise Violation("L6", f"a read is as of {end}, committed is {history.end}")
+            raise Violation("L6", f"a read is as of {end}, but the committed end is {history.end}")
         views = history.around(end)
         if all(found != view.topics for view in views):
-            raise Violation("L6", f"as of {end} there is {found}, not {views[-1].topics}")
+            raise Violation("L6", f"the topics at {end} are {found}, not {views[-1].topics}")
 
 
 def _stale_read(process: Server, respond: Respond) -> None:
@@ -349,7 +349,7 @@ def _stale_read(process: Server, respond: Respond) -> None:
 TIMEOUT_MS: Final = 3_000
 TRIES_MAX: Final = 12
 PAUSE_MS: Final = (20, 200)
-"""Before another controller is asked."""
+"""The pause before the next attempt, at another controller."""
 
 
 class PendingRequest:
@@ -377,7 +377,7 @@ class PendingRequest:
 
     def _answered(self, to: ReplicaId, answer: Any) -> None:
         if isinstance(answer, Unavailable):
-            requests.may_be_told(answer)
+            requests.require_not_too_large(answer)
         elif answer is not None:
             self._end(answer)
             return
@@ -393,7 +393,7 @@ class PendingRequest:
             self._client.later(self._client.rng.randrange(*PAUSE_MS), self.go)
 
     def _end(self, answer: Any) -> None:
-        """The first answer counts; a second one, to the same key, must be the same."""
+        """Return the first answer; later answers to the same key must be equal."""
         if answer is not None and not isinstance(answer, Unavailable):
             key = self._request.idempotency_key
             if key:

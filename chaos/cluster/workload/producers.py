@@ -1,8 +1,8 @@
 """Producers and consumers of a simulated cluster.
 
 A producer is idempotent (KIP-98): it sends one batch at a time to a partition, and repeats it until
-all in-sync replicas acknowledge it. A consumer reads what is committed, from the beginning again
-and again.
+all in-sync replicas acknowledge it. A consumer repeatedly reads the committed records from the
+beginning.
 """
 
 import random
@@ -30,7 +30,7 @@ PRODUCE_TIMEOUT_MS: Final = 2_000
 PATIENCE_MS: Final = 5_000
 """The timeout of a request."""
 PAUSE_MS: Final = (20, 300)
-"""Before a broker is asked again, or another one."""
+"""The pause before the next attempt, at the same or another broker."""
 READ_BYTES: Final = 2_000
 
 
@@ -90,11 +90,11 @@ class _Asker(ABC):
     def find_leader(self, number: int, then: Callable[[ReplicaId | None], None]) -> None:
         """Ask any broker for the leader of this partition."""
 
-        def told(answer: Any) -> None:
+        def on_answer(answer: Any) -> None:
             then(None if answer is None or answer == NO_LEADER else ReplicaId(answer))
 
         to = self.rng.choice(self.world.brokers)
-        self.world.rpc.ask(self, to, _leader_of(number), told, timeout_ms=PATIENCE_MS)
+        self.world.rpc.ask(self, to, _leader_of(number), on_answer, timeout_ms=PATIENCE_MS)
 
 
 class Producer(_Asker):
@@ -104,15 +104,15 @@ class Producer(_Asker):
         super().__init__(world, number, rng)
         self._producer_id = PRODUCER_IDS + number
         self._sequences: dict[int, int] = {}
-        self._words = 0
+        self._values = 0
 
     def _go_on(self) -> None:
         if self.is_done:
             return
         number = self.rng.randrange(self.world.settings.partitions)
         sequence, count = self._sequences.get(number, 0), self.rng.randrange(1, 4)
-        values = [f"{self._producer_id}/{self._words + each}".encode() for each in range(count)]
-        self._words += count
+        values = [f"{self._producer_id}/{self._values + each}".encode() for each in range(count)]
+        self._values += count
         now_ms = self.world.timeline.now_ms
         batch = encode_client(
             [ClientRecord(now_ms, None, value) for value in values],
@@ -192,7 +192,7 @@ class Consumer(_Asker):
         self.begin()
 
 
-# --- what brokers do for them ----------------------------------------------------------------
+# --- the requests at the broker --------------------------------------------------------------
 
 
 def _leader_of(number: int) -> Serve:
@@ -230,10 +230,10 @@ def _produce(number: int, batch: bytes) -> Serve:
         written = Written(partition.key.topic_id, result.base_offset)
         deadline_ms = process.now_ms() + PRODUCE_TIMEOUT_MS
 
-        def told(refusal: ErrorCode | None) -> None:
+        def on_committed(refusal: ErrorCode | None) -> None:
             respond(written if refusal is None else refusal)
 
-        partition.when_committed(result.end_offset, deadline_ms, told)
+        partition.when_committed(result.end_offset, deadline_ms, on_committed)
 
     return serve
 

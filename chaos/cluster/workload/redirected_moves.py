@@ -1,4 +1,4 @@
-"""Moves that get another target when some of their new replicas are in sync and others are not.
+"""Moves that get a new target when only some of their new replicas are in sync.
 
 A client adds several replicas at once and watches the committed metadata. As soon as one of them is
 in sync it asks for other replicas, without that one. The dropped replica stays in the ISR until the
@@ -17,14 +17,14 @@ from quorum.core.vocabulary import ReplicaId
 from statemachine.vocabulary import Replicas
 
 Parts: TypeAlias = tuple[tuple[str, int, Replicas], ...]
-"""Of a move: topics, numbers of their partitions, and where each is to go."""
+"""The partitions of a move: topic, partition number and new replicas."""
 
 LOOKS_EVERY_MS: Final = 3
 WATCHES_MS_MAX: Final = 3_000
 HELD_UP_MS: Final = 300
-"""How long what one of the new replicas sends and is sent is held back after the move was sent
-elsewhere: it must not come into sync before that arrives."""
-REDIRECTED: Final = "a move is redirected of which a part is in sync"
+"""How long one new replica stays cut off after the redirect: it must not come into sync before the
+request arrives."""
+REDIRECTED: Final = "a move is redirected while some new replicas are in sync"
 
 
 class Watcher(Protocol):
@@ -51,7 +51,7 @@ class Watcher(Protocol):
 
 
 class Redirect:
-    """The watch over one partition; `then` gets the new replicas, none if the moment never came."""
+    """The watch over one partition; `then` gets the new replicas, or none if it gives up."""
 
     def __init__(
         self, client: Watcher, topic: str, number: int, then: Callable[[Replicas], None]
@@ -89,15 +89,15 @@ class Redirect:
         self._client.world.network.unclog(held_up)
 
     def _elsewhere(self, part: Part, arrived: Ids, missing: Ids) -> Replicas:
-        """Replicas with one of the missing ones, but without those that have arrived."""
+        """A new target with one of the missing replicas and none that has arrived."""
         rng, settings = self._client.rng, self._client.world.settings
         first = rng.choice(missing)
         others = without(tuple(map(int, self._client.world.brokers)), (first, *arrived))
         if 1 + len(others) < settings.replicas_min:
             return ()
         most = min(1 + len(others), settings.factor)
-        beside = rng.sample(others, rng.randrange(settings.replicas_min, most + 1) - 1)
-        found = tuple(rng.sample((first, *beside), 1 + len(beside)))
+        more = rng.sample(others, rng.randrange(settings.replicas_min, most + 1) - 1)
+        found = tuple(rng.sample((first, *more), 1 + len(more)))
         return () if found == part.target else found
 
 

@@ -11,7 +11,7 @@ from uuid import UUID
 from chaos.cluster import controller_apis
 from chaos.cluster.process import ControllerProcess
 from chaos.cluster.rpc import Respond, Serve, Server
-from chaos.linearizability import models as said
+from chaos.linearizability import models
 from chaos.linearizability.checker import Key
 from chaos.violation import Violation
 from controller.ports import Unavailable
@@ -44,8 +44,8 @@ class Request(NamedTuple):
     """One request, and the interpretation of its answer."""
 
     key: Key | None
-    """None for what is in nobody's history."""
-    asked: Hashable
+    """The key of its history; None if the request is in no history."""
+    operation: Hashable
     serve: Serve
     understood: Callable[[Any], Hashable]
     may_repeat: bool = False
@@ -59,10 +59,10 @@ def require_of(answer: Any, kind: type, error: Error, allowed: frozenset[Error])
         raise Violation("L7", f"{answer} is no answer: it may be {sorted(e.name for e in allowed)}")
 
 
-def may_be_told(unavailable: Unavailable) -> None:
+def require_not_too_large(unavailable: Unavailable) -> None:
     """L7: no request here is too large."""
     if unavailable is Unavailable.TOO_LARGE:
-        raise Violation("L7", f"too much for one request: {unavailable}")
+        raise Violation("L7", f"a request is too large: {unavailable}")
 
 
 def essence(answer: Any) -> Hashable:
@@ -80,7 +80,7 @@ def essence(answer: Any) -> Hashable:
         case commands.MovesCancelled():
             return tuple((each.topic, each.partition, each.error) for each in answer.partitions)
         case _:
-            raise Violation("L7", f"{answer} is no answer to what has a key")
+            raise Violation("L7", f"{answer} is not an answer to a request with a key")
 
 
 # --- reassignments ---------------------------------------------------------------------------
@@ -92,24 +92,24 @@ def reassign(
     """Reassign a partition at a copy rate; None cancels the reassignment."""
     part = commands.Reassignment(topic=topic, partition=number, replicas=replicas)
     command = commands.AlterReassignments(reassignments=(part,), who=who, throttle_bytes_per_s=rate)
-    asked = said.Cancel() if replicas is None else said.Reassign(replicas)
+    operation = models.Cancel() if replicas is None else models.Reassign(replicas)
 
     def understood(answer: Any) -> Hashable:
         if isinstance(answer, commands.Done):
-            raise Violation("L7", f"a key of its own is refused: {answer.message}")
+            raise Violation("L7", f"a new key is refused: {answer.message}")
         require_of(answer, commands.ReassignmentsAltered, answer.partitions[0].error, MOVE_ERRORS)
         (found,) = answer.partitions
         if found.error is Error.NO_REASSIGNMENT_IN_PROGRESS:
-            return said.NothingUnderWay()
+            return models.NothingUnderWay()
         if found.error is not Error.NONE:
-            return said.Refused(found.error.name)
+            return models.Refused(found.error.name)
         if replicas is not None:
-            return said.Accepted()
-        # Of one that was answered before it is not told what it had left, but what there is now.
-        return None if answer.repeated else said.Cancelled(found.replicas)
+            return models.Accepted()
+        # A repeated answer shows the current replicas, not those right after the cancel.
+        return None if answer.repeated else models.Cancelled(found.replicas)
 
     serve = controller_apis.command(_keyed(command, key) if key else command)
-    return Request(("partition", topic, str(number)), asked, serve, understood, bool(key), key)
+    return Request(("partition", topic, str(number)), operation, serve, understood, bool(key), key)
 
 
 def list_partition(topic: str, number: int) -> Request:
@@ -117,9 +117,9 @@ def list_partition(topic: str, number: int) -> Request:
 
     def read(image: Image) -> Hashable:
         found = next(reassigned(image, ((topic, number),)), None)
-        return said.NothingUnderWay() if found is None else said.UnderWay(found[2].final)
+        return models.NothingUnderWay() if found is None else models.UnderWay(found[2].final)
 
-    return _query(("partition", topic, str(number)), said.List(), read)
+    return _query(("partition", topic, str(number)), models.List(), read)
 
 
 # --- topics ----------------------------------------------------------------------------------
@@ -146,14 +146,14 @@ def create(
         require_of(answer, commands.TopicsCreated, answer.topics[0].error, TOPIC_ERRORS)
         match answer.topics[0].error:
             case Error.NONE:
-                return said.Created(topic_id.hex)
+                return models.Created(topic_id.hex)
             case Error.TOPIC_ALREADY_EXISTS:
-                return said.Exists(None)
+                return models.Exists(None)
             case error:
-                return said.Refused(error.name)
+                return models.Refused(error.name)
 
     serve = controller_apis.command(commands.CreateTopics(topics=(new,)))
-    return Request(("topic", name), said.Create(), serve, understood)
+    return Request(("topic", name), models.Create(), serve, understood)
 
 
 def delete(name: str) -> Request:
@@ -162,10 +162,10 @@ def delete(name: str) -> Request:
     def understood(answer: Any) -> Hashable:
         require_of(answer, commands.TopicsDeleted, answer.topics[0].error, TOPIC_ERRORS)
         is_absent = answer.topics[0].error is Error.UNKNOWN_TOPIC_OR_PARTITION
-        return said.Absent() if is_absent else said.Deleted()
+        return models.Absent() if is_absent else models.Deleted()
 
     serve = controller_apis.command(commands.DeleteTopics(topics=(name,)))
-    return Request(("topic", name), said.Delete(), serve, understood)
+    return Request(("topic", name), models.Delete(), serve, understood)
 
 
 def describe(name: str) -> Request:
@@ -173,9 +173,9 @@ def describe(name: str) -> Request:
 
     def read(image: Image) -> Hashable:
         found = image.topic_ids.get(name)
-        return said.Absent() if found is None else said.Exists(found.hex)
+        return models.Absent() if found is None else models.Exists(found.hex)
 
-    return _query(("topic", name), said.Describe(), read)
+    return _query(("topic", name), models.Describe(), read)
 
 
 # --- configurations --------------------------------------------------------------------------
@@ -191,19 +191,19 @@ def configure(kind: int, resource: str, name: str, value: str | None) -> Request
     def understood(answer: Any) -> Hashable:
         require_of(answer, commands.ConfigsAltered, answer.resources[0].error, allowed)
         error = answer.resources[0].error
-        return said.Done() if error is Error.NONE else said.Refused(error.name)
+        return models.Done() if error is Error.NONE else models.Refused(error.name)
 
     serve = controller_apis.command(commands.IncrementalAlterConfigs(changes=(change,)))
-    return Request(("config", resource, name), said.Set(value), serve, understood)
+    return Request(("config", resource, name), models.Set(value), serve, understood)
 
 
 def config_of(topic: str, name: str) -> Request:
     """Read a configuration value."""
 
     def read(image: Image) -> Hashable:
-        return said.Value(image.configs.get((TOPIC_RESOURCE, topic), {}).get(name))
+        return models.Value(image.configs.get((TOPIC_RESOURCE, topic), {}).get(name))
 
-    return _query(("config", topic, name), said.Get(), read)
+    return _query(("config", topic, name), models.Get(), read)
 
 
 # --- moves -----------------------------------------------------------------------------------
@@ -218,18 +218,18 @@ def begin(
     rate: int = 0,
 ) -> Request:
     """Begin a move of these partitions; `began` gets its id, 0 if nothing had to change."""
-    asked = tuple(
+    reassignments = tuple(
         commands.Reassignment(topic=topic, partition=number, replicas=replicas)
         for topic, number, replicas in parts
     )
-    command = commands.BeginMove(reassignments=asked, who=who, throttle_bytes_per_s=rate)
+    command = commands.BeginMove(reassignments=reassignments, who=who, throttle_bytes_per_s=rate)
     allowed = frozenset({Error.NONE, Error.INVALID_REQUEST, Error.INVALID_REPLICA_ASSIGNMENT})
 
     def understood(answer: Any) -> Hashable:
         require_of(answer, commands.MoveStarted, answer.error, allowed)
         if answer.move_id:
             began(answer.move_id)
-        return said.Done()
+        return models.Done()
 
     return Request(
         None, parts, controller_apis.command(_keyed(command, key)), understood, True, key
@@ -238,13 +238,13 @@ def begin(
 
 def pause(move_id: int, *, who: str, key: str) -> Request:
     """Pause the move."""
-    return _altered(move_id, said.Pause(), commands.PauseMoves(moves=(move_id,), who=who), key)
+    return _altered(move_id, models.Pause(), commands.PauseMoves(moves=(move_id,), who=who), key)
 
 
 def resume(move_id: int, *, who: str, key: str) -> Request:
     """Resume the move."""
     command = commands.PauseMoves(moves=(move_id,), who=who, paused=False)
-    return _altered(move_id, said.Resume(), command, key)
+    return _altered(move_id, models.Resume(), command, key)
 
 
 def prefer(move_id: int, priority: int, *, key: str) -> Request:
@@ -264,13 +264,13 @@ def left_of(move_id: int) -> Request:
 
     def serve(process: Server, respond: Respond) -> None:
         assert isinstance(process, ControllerProcess)
-        told = process.controller.reported_copies()
-        process.controller.query(lambda image: move_copies(image, move_id, told), respond)
+        copies = process.controller.reported_copies()
+        process.controller.query(lambda image: move_copies(image, move_id, copies), respond)
 
     def understood(left: Any) -> Hashable:
         if min(left.bytes_left, left.bytes_per_s, left.known, left.unknown) < 0:
-            raise Violation("L7", f"of the move {move_id} there is left {left}")
-        return said.Done()
+            raise Violation("L7", f"the move {move_id} has {left} left to copy")
+        return models.Done()
 
     return Request(None, ("left of", move_id), serve, understood, may_repeat=True)
 
@@ -280,7 +280,7 @@ def take_back(move_id: int, *, key: str) -> Request:
 
     def understood(answer: Any) -> Hashable:
         require_of(answer, commands.MovesCancelled, Error.NONE, frozenset({Error.NONE}))
-        return said.Done()
+        return models.Done()
 
     command = commands.CancelMoves(moves=(move_id,))
     return Request(
@@ -294,33 +294,35 @@ def look(move_id: int) -> Request:
     def read(image: Image) -> Hashable:
         found = summary_of(image, move_id)
         if found is None or found.move.outcome is not None:
-            return said.Moving(said.ENDED)
+            return models.Moving(models.ENDED)
         is_paused = found.move.state == MoveState.PAUSED
-        return said.Moving(said.PAUSED if is_paused else said.RUNNING)
+        return models.Moving(models.PAUSED if is_paused else models.RUNNING)
 
-    return _query(("move", str(move_id)), said.Look(), read)
+    return _query(("move", str(move_id)), models.Look(), read)
 
 
-def _altered(move_id: int, asked: Hashable, command: commands.KeyedCommand, key: str) -> Request:
+def _altered(
+    move_id: int, operation: Hashable, command: commands.KeyedCommand, key: str
+) -> Request:
     allowed = frozenset({Error.NONE, Error.INVALID_REQUEST})
 
     def understood(answer: Any) -> Hashable:
         require_of(answer, commands.MovesAltered, answer.moves[0].error, allowed)
         (found,) = answer.moves
         if found.error is Error.NONE:
-            return said.Done()
+            return models.Done()
         has_ended = "has ended" in found.message
-        return said.Over() if has_ended else said.Refused(found.message)
+        return models.Over() if has_ended else models.Refused(found.message)
 
     serve = controller_apis.command(_keyed(command, key))
-    return Request(("move", str(move_id)), asked, serve, understood, True, key)
+    return Request(("move", str(move_id)), operation, serve, understood, True, key)
 
 
 def _keyed(command: commands.KeyedCommand, key: str) -> commands.IdempotentCommand:
     return commands.IdempotentCommand(key=key, fingerprint=key.encode()[:64], command=command)
 
 
-def _query(key: Key, asked: Hashable, read: Callable[[Image], Hashable]) -> Request:
+def _query(key: Key, operation: Hashable, read: Callable[[Image], Hashable]) -> Request:
     def serve(process: Server, respond: Respond) -> None:
         assert isinstance(process, ControllerProcess)
         process.controller.query(read, respond)
@@ -329,4 +331,4 @@ def _query(key: Key, asked: Hashable, read: Callable[[Image], Hashable]) -> Requ
         found: Hashable = answer
         return found
 
-    return Request(key, asked, serve, understood, may_repeat=True)
+    return Request(key, operation, serve, understood, may_repeat=True)

@@ -43,7 +43,7 @@ class Decided(World):
     """A cluster whose every decision goes to the model, as the bytes of one batch."""
 
     def __init__(self, broker_count: int = 0, level: int = LEVEL, *, elr: bool = False) -> None:
-        self.model = MetadataInvariants(hears=True)
+        self.model = MetadataInvariants(has_proposals=True)
         super().__init__(broker_count, level, elr=elr)
 
     def ask(self, command: commands.Command) -> commands.Decision:

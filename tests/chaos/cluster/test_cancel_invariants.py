@@ -41,20 +41,20 @@ def changed(offset: int, said: Said) -> ParsedRecord:
 def test_a_step_that_is_taken_back_is_told_with_what_it_was() -> None:
     model = moving()
     told: list[tuple[Part, Part]] = []
-    model.taken_back = lambda _, before, after: told.append((before, after))
-    model.ask_back("t", 0)
+    model.on_step_cancelled = lambda _, before, after: told.append((before, after))
+    model.ask_cancel("t", 0)
     model.take([changed(23, BACK)])
     ((before, after),) = told
     assert (before.replicas, after.replicas) == ((1, 2, 3), (1, 2))
 
 
 def test_what_nobody_wants_back_is_not_taken_back() -> None:
-    with pytest.raises(Violation, match="P17: nothing is taken back that nobody wants back"):
+    with pytest.raises(Violation, match="P17: a client requested the cancel"):
         moving().take([changed(23, BACK)])
 
 
 def test_a_partition_that_is_led_is_led_after_a_cancel() -> None:
     model = moving()
-    model.ask_back("t", 0)
-    with pytest.raises(Violation, match="P13: what is taken back leaves nobody without a leader"):
+    model.ask_cancel("t", 0)
+    with pytest.raises(Violation, match="P13: a cancelled step keeps a leader"):
         model.take([changed(23, BACK | {"leader": -1})])

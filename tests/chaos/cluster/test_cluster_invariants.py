@@ -65,7 +65,7 @@ def test_a_key_that_is_used_twice_is_found() -> None:
     value = encode(record, 29)
     keys.take([fact(3, value)])
     assert keys.remembered == {"k": 1}
-    with pytest.raises(Violation, match="L3: what was asked with k is carried out again at 9"):
+    with pytest.raises(Violation, match="L3: the request with key k is carried out again at 9"):
         keys.take([fact(9, value)])
 
 
@@ -77,7 +77,7 @@ def test_a_key_is_forgotten_when_it_is_old_and_no_earlier() -> None:
     keys.take([fact(3, encode(record, 29))])
     forgotten = fact(4, encode(own_records.KeysForgotten(through_ms=7_000), 29))
     keys.latest_ms = lambda: 86_406_999
-    with pytest.raises(Violation, match="L3: what is remembered is forgotten 1 ms early at 4"):
+    with pytest.raises(Violation, match="L3: a request is forgotten 1 ms early at 4"):
         keys.take([forgotten])
     keys.latest_ms = lambda: 86_407_000
     keys.take([forgotten])
@@ -92,7 +92,7 @@ def test_a_move_that_is_begun_twice_with_one_key_is_found() -> None:
     )
     keys.take([fact(3, encode(begun, 29))])
     assert keys.moves == [4]
-    with pytest.raises(Violation, match="L3: what was asked with k"):
+    with pytest.raises(Violation, match="L3: the request with key k"):
         keys.take([fact(5, encode(begun, 29))])
 
 

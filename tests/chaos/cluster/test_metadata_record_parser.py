@@ -33,7 +33,7 @@ def test_a_record_is_read_as_the_product_has_written_it(
     record = data.draw(struct_of(shape, KAFKA[shape][1], version))
     found = fact(7, encode(record, level))
     assert (found.offset, found.type) == (7, name)
-    for field, value in found.said.items():
+    for field, value in found.fields.items():
         if isinstance(field, str):
             assert value == plain(getattr(record, field)), field
 
@@ -42,10 +42,10 @@ def test_a_record_is_read_as_the_product_has_written_it(
 def test_what_a_change_does_not_say_is_not_there(data: st.DataObject) -> None:
     rows = KAFKA[kafka_records.PartitionChange][1]
     record = data.draw(struct_of(kafka_records.PartitionChange, rows))
-    said = fact(0, encode(record, 29)).said
+    parsed = fact(0, encode(record, 29)).fields
     fields = {name for name in record.__struct_fields__ if getattr(record, name) is not None}
-    assert {name for name in said if isinstance(name, str)} == fields - {"directories"}
-    assert (8 in said) == ("directories" in fields)
+    assert {name for name in parsed if isinstance(name, str)} == fields - {"directories"}
+    assert (8 in parsed) == ("directories" in fields)
 
 
 def test_of_other_records_only_the_place_is_told() -> None:

@@ -57,9 +57,9 @@ def test_a_log_is_read_from_the_files_of_its_folder(world: ClusterWorld) -> None
 
 def test_replicas_that_differ_are_not_alike(world: ClusterWorld) -> None:
     put(world, ONE, a_batch(0, b"a"))
-    assert not world.records.are_alike()
+    assert not world.records.are_equal()
     put(world, OTHER, a_batch(0, b"a"))
-    assert world.records.are_alike()
+    assert world.records.are_equal()
 
 
 def test_a_record_that_was_acknowledged_and_is_gone_breaks_p18(world: ClusterWorld) -> None:
@@ -67,7 +67,7 @@ def test_a_record_that_was_acknowledged_and_is_gone_breaks_p18(world: ClusterWor
     world.records.acknowledged(0, 0, [b"a"])
     world.records.check_end()
     world.records.acknowledged(0, 1, [b"b"])
-    with pytest.raises(Violation, match="P18: b'b' was at 0/1, now is None"):
+    with pytest.raises(Violation, match="P18: b'b' was at 0/1, now it is None"):
         world.records.check_end()
 
 
@@ -79,7 +79,7 @@ def test_two_records_that_are_acknowledged_at_one_place_break_p18(world: Cluster
 
 def test_a_record_that_is_there_twice_breaks_p18(world: ClusterWorld) -> None:
     put(world, ONE, a_batch(0, b"a") + a_batch(1, b"a"))
-    with pytest.raises(Violation, match=r"P18: a record of .* is there twice"):
+    with pytest.raises(Violation, match=r"P18: a record of .* is in the log twice"):
         world.records.check_end()
 
 
@@ -88,7 +88,7 @@ def test_what_was_read_at_an_offset_and_is_something_else_breaks_p20(world: Clus
     with pytest.raises(Violation, match="P20: b'b' is read at 0/0, before it was b'a'"):
         world.records.read(0, tuple(batches(a_batch(0, b"b"))))
     put(world, ONE, a_batch(0, b"c"))
-    with pytest.raises(Violation, match="P20: b'a' was at 0/0, now is b'c'"):
+    with pytest.raises(Violation, match="P20: b'a' was at 0/0, now it is b'c'"):
         world.records.check_end()
 
 

@@ -100,10 +100,10 @@ def test_what_may_happen_to_a_cluster_does_happen() -> None:
         "a broker is registered": 30,
         "a new controller knows the whole log": 20,
         "a client is answered": 300,
-        "a client is told nothing": 5,
+        "a client gets no answer": 5,
         "a stale read is answered": 20,
         "data of a partition is removed": 20,
-        "a broker loses something in the middle of everything else": 1,
+        "a broker loses data amid other faults": 1,
         REDIRECTED: 1,
     }
     assert {what: happened[what] for what, least in wanted.items() if happened[what] < least} == {}
