@@ -68,6 +68,3 @@ class MetadataFollower:
 
     def on_stop_leading(self, epoch: Epoch) -> None:
         raise AssertionError(f"an observer led epoch {epoch}")
-
-    def on_truncate(self, end: Offset) -> None:
-        assert end >= self.image.end_offset, "a committed record was truncated"

@@ -480,10 +480,6 @@ class QuorumController:
         self._submitted.clear()
         self._event_queue.lose()
 
-    def on_truncate(self, end: Offset) -> None:
-        # Only what is committed is in this image, and that is never cut.
-        assert end >= self.committed
-
     def _on_control_record(self, record: LogRecord) -> None:
         if control_type(record.key) == ControlType.KRAFT_VERSION:
             self.kraft_version = decode_kraft_version(record.value)

@@ -213,9 +213,6 @@ class MachineApplier:
     def on_stop_leading(self, epoch: Epoch) -> None:
         self.close()
 
-    def on_truncate(self, end: Offset) -> None:
-        assert end >= self.applied, "what is applied is committed, and that is never cut"
-
     def _apply(self, offset: int, record: bytes) -> None:
         result = self._machine.apply(record)
         if self._waiting and self._waiting[0].offset == offset:

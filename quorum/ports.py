@@ -333,11 +333,10 @@ class StateMachine(Protocol):
         ...
 
     def on_stop_leading(self, epoch: Epoch) -> None:
-        """The lead is lost; what was proposed and is not committed may or may not survive."""
-        ...
+        """The lead is lost; what was proposed and is not committed may or may not survive.
 
-    def on_truncate(self, end: Offset) -> None:
-        """Uncommitted records at or after `end` are gone from this node's log."""
+        Nothing more is said of such records: what the log loses was never committed.
+        """
         ...
 
 

@@ -333,7 +333,6 @@ class Replica:
         awaited, outcome = step.awaited, step.outcome
         if isinstance(awaited, TruncateTo):
             self._forget_flushes()
-            self._state_machine.on_truncate(awaited.end)
         self._go_on(step)
         if isinstance(awaited, InstallSnapshot):
             self._forget_flushes()

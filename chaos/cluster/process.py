@@ -97,11 +97,6 @@ class ClusterProcess(Process, ABC):
         self.above.on_stop_leading(epoch)
         self.world.trace.add(self.world.timeline.now_ms, self.id, f"led epoch {epoch}")
 
-    def on_truncate(self, end: Offset) -> None:
-        self.above.on_truncate(end)
-        self.world.trace.add(self.world.timeline.now_ms, self.id, f"has truncated to {end}")
-        self.world.trace.counts["a log is truncated"] += 1
-
     def admit(self, serve: Callable[[], None]) -> None:
         """Serve a call now."""
         serve()

@@ -36,6 +36,11 @@ class Owner(Protocol):
     replica: Replica
 
     @property
+    def log(self) -> Log:
+        """The log of its replica."""
+        ...
+
+    @property
     def id(self) -> ReplicaId:
         """The id of its replica."""
         ...
@@ -84,9 +89,14 @@ class DiskQueue:
 
     def perform(self, work: Callable[[], T], done: Callable[[T], None]) -> None:
         """See the port."""
+        log = self._process.log
 
         def run() -> Callable[[], None]:
+            end_before = log.end.offset
             result = work()
+            if log.end.offset < end_before:
+                self._world.note("a log is truncated")
+                self._world.tell(self._process.id, f"has truncated to {log.end.offset}")
             return lambda: done(result)
 
         self._put(_Piece(run))

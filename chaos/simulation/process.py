@@ -410,11 +410,6 @@ class Process:
         self._applying.on_stop_leading(epoch)
         self.world.trace.add(self.world.timeline.now_ms, self.id, f"led epoch {epoch}")
 
-    def on_truncate(self, end: Offset) -> None:
-        self._applying.on_truncate(end)
-        self.world.trace.add(self.world.timeline.now_ms, self.id, f"has truncated to {end}")
-        self.world.trace.counts["a log is truncated"] += 1
-
     @property
     def serves(self) -> bool:
         """True if it is awake and its state machine leads."""

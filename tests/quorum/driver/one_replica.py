@@ -143,6 +143,3 @@ class World:
 
     def on_stop_leading(self, epoch: Epoch) -> None:
         self.told.append(f"stop leading {epoch}")
-
-    def on_truncate(self, end: Offset) -> None:
-        self.told.append(f"truncate to {end}")

@@ -136,6 +136,7 @@ class GatedLog(MemoryLog):
         super().__init__()
         self.gate = gate
         self.durable = Offset(0)
+        self.truncations: list[Offset] = []
 
     def commit(self, *, sync: bool = True) -> OffsetAndEpoch:
         self.gate.pass_through()
@@ -143,6 +144,11 @@ class GatedLog(MemoryLog):
         self.durable = end.offset
         self.gate.bell.ring_from_afar()
         return end
+
+    def truncate_to(self, end: Offset) -> None:
+        super().truncate_to(end)
+        self.truncations.append(end)
+        self.gate.bell.ring_from_afar()
 
     def values(self) -> list[bytes]:
         """The values of the data records, oldest first."""
@@ -201,9 +207,6 @@ class Diary:
     def on_stop_leading(self, epoch: Epoch) -> None:
         self.leads = None
         self._note(f"stop leading epoch {epoch}")
-
-    def on_truncate(self, end: Offset) -> None:
-        self._note(f"truncate to {end}")
 
     def _note(self, what: str) -> None:
         self.told.append(what)
