@@ -81,7 +81,7 @@ class IsrChanges:
         assert partition is not None
         is_whole = len(partition.isr) == len(partition.replicas)
         isr = tuple(
-            commands.IsrMember(each, self._image.brokers[each].epoch)
+            commands.IsrMember(each, self._image.brokers[each].broker_epoch)
             for each in partition.replicas
             if each == partition.leader or not is_whole or each != partition.replicas[-1]
         )
@@ -92,7 +92,7 @@ class IsrChanges:
             partition_epoch=partition.partition_epoch,
             isr=isr,
         )
-        epoch = self._image.brokers[partition.leader].epoch
+        epoch = self._image.brokers[partition.leader].broker_epoch
         return commands.AlterPartition(
             broker_id=partition.leader, broker_epoch=epoch, proposals=(proposal,)
         )

@@ -70,7 +70,7 @@ class Moved:
     def _catch_up(
         self, leader: int, held: Sequence[tuple[Topic, int, PartitionRegistration]]
     ) -> None:
-        epoch = self.image.brokers[leader].epoch
+        epoch = self.image.brokers[leader].broker_epoch
         proposals = tuple(
             commands.IsrProposal(
                 topic_id=topic.topic_id,
@@ -97,7 +97,7 @@ class Moved:
                 log_dirs=(UUID(int=0xD1 << 100 | broker_id),),
             )
         )
-        epoch = self.image.brokers[broker_id].epoch
+        epoch = self.image.brokers[broker_id].broker_epoch
         self._ask(
             commands.BrokerHeartbeat(
                 broker_id=broker_id, broker_epoch=epoch, metadata_offset=self.image.end_offset

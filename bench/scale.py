@@ -35,7 +35,6 @@ from quorum.log.checkpoint import checkpoint_name, read_checkpoint
 from quorum.log.snapshot_store import FileSnapshotStore
 from quorum.metadata_loader import MetadataLoader
 from quorum.records.control import SnapshotBatches
-from statemachine.brokers.registration import BrokerRegistration
 from statemachine.image.bulk_replay import replay_values
 from statemachine.image.image import Image
 from statemachine.image.snapshot import GROUP_RECORDS_MAX, Loading
@@ -146,7 +145,7 @@ def a_cluster(partitions: int, brokers: int) -> Iterator[bytes]:
     for broker_id in range(brokers):
         yield encode(_registration(broker_id), LEVEL)
     directories = [UUID(int=_DIRECTORY | each) for each in range(brokers)]
-    registered = [_broker(each) for each in range(brokers)]
+    registered = [_registration(each) for each in range(brokers)]
     for topic in range(-(-partitions // TOPIC_PARTITIONS)):
         # Like a random id: the upper half differs, and determines the start of the placement.
         topic_id = UUID(int=(topic + 1) * 0x9E3779B97F4A7C15F39CC0605CEDC835 % (1 << 128))
@@ -165,20 +164,6 @@ def a_cluster(partitions: int, brokers: int) -> Iterator[bytes]:
                 directories=tuple([directories[each] for each in replicas]),
             )
             yield encode(record, LEVEL)
-
-
-def _broker(broker_id: int) -> BrokerRegistration:
-    return BrokerRegistration(
-        broker_id=broker_id,
-        epoch=broker_id,
-        incarnation_id=UUID(int=broker_id + 1),
-        endpoints=(),
-        features=(),
-        rack=None,
-        log_dirs=(UUID(int=_DIRECTORY | broker_id),),
-        fenced=False,
-        registered_at=broker_id,
-    )
 
 
 def _registration(broker_id: int) -> kafka_records.RegisterBroker:

@@ -179,7 +179,7 @@ class AssignmentsManager(PartitionListener):
         """
         manager = self._manager
         registered = manager.image.brokers.get(manager.broker_id)
-        is_known = registered is not None and registered.epoch == manager.broker_epoch
+        is_known = registered is not None and registered.broker_epoch == manager.broker_epoch
         return manager.broker_epoch if is_known else None
 
     def _take(self) -> Collection[PartitionKey]:

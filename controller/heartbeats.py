@@ -41,7 +41,7 @@ class BrokerHeartbeatManager:
     ) -> BrokerHeartbeat:
         """Note a heartbeat of a registered incarnation; return it with the lowest live offset."""
         broker = self._image.brokers.get(heartbeat.broker_id)
-        if broker is not None and broker.epoch == heartbeat.broker_epoch:
+        if broker is not None and broker.broker_epoch == heartbeat.broker_epoch:
             self.touch(heartbeat.broker_id, now_ms, heartbeat.metadata_offset)
             self.copies.reported(heartbeat.broker_id, copies, now_ms)
         return replace(heartbeat, lowest_live_offset=self.lowest_live_offset())

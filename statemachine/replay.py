@@ -6,7 +6,6 @@ from typing import Any, Final, TypeAlias
 
 from msgspec.structs import replace
 
-from statemachine.brokers.registration import BrokerRegistration
 from statemachine.image.image import Image, quota_holder
 from statemachine.image.partition_table import Topic
 from statemachine.limits import PARTITION_NUMBER_MAX
@@ -216,17 +215,11 @@ def _register_broker(image: Image, record: kafka_records.RegisterBroker, offset:
     fenced_at_ms = record.fenced_at_ms
     if fenced_at_ms is None and before is not None:
         fenced_at_ms = before.fenced_at_ms
-    broker = BrokerRegistration(
-        broker_id=record.broker_id,
-        epoch=record.broker_epoch,
-        incarnation_id=record.incarnation_id,
-        endpoints=record.endpoints,
-        features=record.features,
-        rack=record.rack,
-        log_dirs=record.log_dirs,
-        fenced=record.fenced,
-        stopping_at=stopping_at if record.in_controlled_shutdown else None,
+    broker = replace(
+        record,
+        is_migrating_zk_broker=False,
         registered_at=offset if record.registered_at is None else record.registered_at,
+        stopping_at=stopping_at if record.in_controlled_shutdown else None,
         cordoned=record.cordoned or (before is not None and before.cordoned),
         leaving=record.leaving or (before is not None and before.leaving),
         fenced_at_ms=fenced_at_ms if record.fenced else None,
@@ -261,7 +254,7 @@ def _change_broker(
         fenced_at_ms = record.at_ms if record.fenced > 0 else None
         broker = replace(broker, fenced=record.fenced > 0, fenced_at_ms=fenced_at_ms)
     if record.in_controlled_shutdown and broker.stopping_at is None:
-        broker = replace(broker, stopping_at=offset)
+        broker = replace(broker, in_controlled_shutdown=True, stopping_at=offset)
     if record.cordoned:
         broker = replace(broker, cordoned=record.cordoned > 0)
     if record.leaving:
@@ -271,9 +264,11 @@ def _change_broker(
     image.set_broker(record.broker_id, broker)
 
 
-def _incarnation(image: Image, broker_id: BrokerId, epoch: int) -> BrokerRegistration | None:
+def _incarnation(
+    image: Image, broker_id: BrokerId, epoch: int
+) -> kafka_records.RegisterBroker | None:
     broker = image.brokers.get(broker_id)
-    return broker if broker is not None and broker.epoch == epoch else None
+    return broker if broker is not None and broker.broker_epoch == epoch else None
 
 
 def _config(image: Image, record: kafka_records.Config, _offset: int) -> None:

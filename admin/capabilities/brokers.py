@@ -17,13 +17,13 @@ from admin.capabilities.schema import (
     twice,
     unless_refused,
 )
-from statemachine.brokers.registration import BrokerRegistration
 from statemachine.brokers.safety import Safety as Judgement
 from statemachine.brokers.safety import TooMany, UnsafePartition, judging
 from statemachine.commands import BrokersCordoned, Done, UnregisterBroker
 from statemachine.commands import CordonBrokers as CordonCommand
 from statemachine.errors import Error, Refusal
 from statemachine.image.image import Image
+from statemachine.records import kafka_records
 from statemachine.slices import Slices
 
 LOOK: Final = "metaquorum brokers list"
@@ -212,12 +212,12 @@ async def _cordon(broker_ids: Sequence[int], context: Context, *, cordoned: bool
     )
 
 
-def _fields(image: Image, broker: BrokerRegistration) -> dict[str, Any]:
+def _fields(image: Image, broker: kafka_records.RegisterBroker) -> dict[str, Any]:
     index = image.index
     running = "alive" if broker.stopping_at is None else "stopping"
     return {
         "broker_id": broker.broker_id,
-        "broker_epoch": broker.epoch,
+        "broker_epoch": broker.broker_epoch,
         "state": "fenced" if broker.fenced else running,
         "cordoned": broker.cordoned,
         "to_be_unregistered": broker.leaving,

@@ -122,4 +122,4 @@ def settings_of(
 
 def live_epochs(image: Image) -> LiveEpochs:
     """The broker epoch of each broker that is neither fenced nor stopping."""
-    return {each.broker_id: each.epoch for each in image.brokers.values() if each.live}
+    return {each.broker_id: each.broker_epoch for each in image.brokers.values() if each.live}

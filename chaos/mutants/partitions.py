@@ -137,8 +137,8 @@ _DECISIONS: Final = (
     Mutant(
         name="a new incarnation of a broker keeps the broker epoch",
         module="statemachine.brokers.lifecycle",
-        old="broker_epoch=next_offset if known is None else known.epoch,",
-        new="broker_epoch=next_offset if before is None else before.epoch,",
+        old="broker_epoch=next_offset if known is None else known.broker_epoch,",
+        new="broker_epoch=next_offset if before is None else before.broker_epoch,",
         caught_by=("P11",),
         directed="moves_incarnations",
     ),
@@ -200,8 +200,8 @@ _DECISIONS: Final = (
     Mutant(
         name="AlterPartition accepts a stale broker epoch",
         module="statemachine.partitions.isr",
-        old="        elif member.broker_epoch not in (NO_EPOCH, broker.epoch):",
-        new="        elif member.broker_epoch > broker.epoch:",
+        old="        elif member.broker_epoch not in (NO_EPOCH, broker.broker_epoch):",
+        new="        elif member.broker_epoch > broker.broker_epoch:",
         caught_by=("P10",),
         directed="tests/controller/test_stale_isr.py::"
         "test_nothing_acknowledged_is_lost_with_the_disk_of_a_replica_that_was_about_to_join",

@@ -10,7 +10,6 @@ from uuid import UUID
 from msgspec.structs import replace
 from pyroaring import BitMap
 
-from statemachine.brokers.registration import BrokerRegistration
 from statemachine.commands import (
     AssignReplicasToDirs,
     DirectoryAssignment,
@@ -85,7 +84,7 @@ def _with_directory(
 
 
 def lose_directories(
-    pending: PendingDecision, broker: BrokerRegistration, offline: Collection[UUID]
+    pending: PendingDecision, broker: kafka_records.RegisterBroker, offline: Collection[UUID]
 ) -> Slices[bool]:
     """Take a broker out of what it held in directories that have failed; whether it has others.
 
@@ -105,13 +104,13 @@ def lose_directories(
         return True
     pending.records.append(
         kafka_records.BrokerRegistrationChange(
-            broker_id=broker.broker_id, broker_epoch=broker.epoch, log_dirs=online
+            broker_id=broker.broker_id, broker_epoch=broker.broker_epoch, log_dirs=online
         )
     )
     return True
 
 
-def _leave_lost(pending: PendingDecision, broker: BrokerRegistration) -> Slices[None]:
+def _leave_lost(pending: PendingDecision, broker: kafka_records.RegisterBroker) -> Slices[None]:
     index, leaving = pending.image.index, (broker.broker_id,)
     lost = BitMap()
     for topic, number in in_order(index, index.of_any(index.isr_of, leaving)):

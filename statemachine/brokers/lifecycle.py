@@ -7,6 +7,7 @@ last member and there is no ELR, it stays in the ISR and the partition has no le
 """
 
 from itertools import islice
+from operator import attrgetter
 from typing import Any, Final
 from uuid import UUID
 
@@ -14,7 +15,6 @@ from msgspec.structs import replace
 from pyroaring import BitMap
 
 from statemachine.brokers import directories
-from statemachine.brokers.registration import BrokerRegistration
 from statemachine.commands import (
     BrokerCordoned,
     BrokerHeartbeat,
@@ -52,6 +52,9 @@ from statemachine.vocabulary import (
     Replicas,
 )
 
+_amendable: Final = attrgetter("endpoints", "features", "rack", "log_dirs")
+"""The part of a registration that the same incarnation may say anew."""
+
 
 def register_broker(pending: PendingDecision, command: RegisterBroker) -> Slices[BrokerRegistered]:
     """Register an incarnation, fenced; the same one amends what it said and keeps its epoch."""
@@ -64,13 +67,13 @@ def register_broker(pending: PendingDecision, command: RegisterBroker) -> Slices
     if before is not None and before.incarnation_id != command.incarnation_id:
         known = None
     # An incarnation that stopped cleanly has flushed everything to disk.
-    if known is None and (before is None or command.previous_epoch != before.epoch):
+    if known is None and (before is None or command.previous_epoch != before.broker_epoch):
         yield from _distrust(pending, command.broker_id)
     next_offset = pending.image.end_offset + len(pending.records)
     record = kafka_records.RegisterBroker(
         broker_id=command.broker_id,
         incarnation_id=command.incarnation_id,
-        broker_epoch=next_offset if known is None else known.epoch,
+        broker_epoch=next_offset if known is None else known.broker_epoch,
         endpoints=command.endpoints,
         features=command.features,
         rack=command.rack,
@@ -79,18 +82,9 @@ def register_broker(pending: PendingDecision, command: RegisterBroker) -> Slices
         log_dirs=command.log_dirs if pending.level >= LEVEL_DIRECTORIES else (),
     )
     # Recorded last: by then it has left every ISR and ELR that it may no longer be in.
-    if pending.is_complete and (known is None or not _as_registered(known, record)):
+    if pending.is_complete and (known is None or _amendable(known) != _amendable(record)):
         pending.register(record)
     return BrokerRegistered(broker_epoch=record.broker_epoch)
-
-
-def _as_registered(broker: BrokerRegistration, record: kafka_records.RegisterBroker) -> bool:
-    return (
-        broker.endpoints == record.endpoints
-        and broker.features == record.features
-        and broker.rack == record.rack
-        and broker.log_dirs == record.log_dirs
-    )
 
 
 def _registration_refusal(pending: PendingDecision, command: RegisterBroker) -> Refusal | None:
@@ -107,7 +101,8 @@ def _registration_refusal(pending: PendingDecision, command: RegisterBroker) -> 
     if before is not None and not before.fenced and before.incarnation_id != command.incarnation_id:
         return Refusal(
             Error.DUPLICATE_BROKER_REGISTRATION,
-            f"another incarnation of broker {command.broker_id} is alive, epoch {before.epoch}",
+            f"another incarnation of broker {command.broker_id} is alive, epoch"
+            f" {before.broker_epoch}",
         )
     if pending.level >= LEVEL_DIRECTORIES:
         refusal = _directory_refusal(pending.image, command)
@@ -170,6 +165,7 @@ def heartbeat(pending: PendingDecision, command: BrokerHeartbeat) -> Slices[Hear
     if stale is not None:
         return HeartbeatAnswered.from_refusal(stale)
     broker = pending.image.brokers[command.broker_id]
+    assert broker.registered_at is not None, f"no offset for {broker} in the image"
     caught_up = command.metadata_offset >= broker.registered_at
     offline = command.offline_log_dirs
     has_directories = yield from directories.lose_directories(pending, broker, offline)
@@ -195,7 +191,7 @@ def heartbeat(pending: PendingDecision, command: BrokerHeartbeat) -> Slices[Hear
     return HeartbeatAnswered(caught_up=caught_up, fenced=False)
 
 
-def _may_go(image: Image, broker: BrokerRegistration, command: BrokerHeartbeat) -> bool:
+def _may_go(image: Image, broker: kafka_records.RegisterBroker, command: BrokerHeartbeat) -> bool:
     """Return True if an unfenced broker that wants to shut down may be fenced now."""
     if broker.stopping_at is None:
         leads = image.index.count(image.index.leader_of, broker.broker_id)
@@ -208,7 +204,7 @@ def _may_go(image: Image, broker: BrokerRegistration, command: BrokerHeartbeat) 
     return slowest is None or slowest >= broker.stopping_at
 
 
-def _stop(pending: PendingDecision, broker: BrokerRegistration) -> Slices[None]:
+def _stop(pending: PendingDecision, broker: kafka_records.RegisterBroker) -> Slices[None]:
     """The broker is stopping, whether it says so for the first time or still leads something."""
     # It lives, and would be in sync again before the next part had its turn.
     yield from _leave(pending, (broker.broker_id,), at_once=True)
@@ -237,7 +233,9 @@ def unregister_broker(pending: PendingDecision, command: UnregisterBroker) -> Sl
     yield from _leave(pending, (broker.broker_id,))
     if pending.is_complete:
         pending.records.append(
-            kafka_records.UnregisterBroker(broker_id=broker.broker_id, broker_epoch=broker.epoch)
+            kafka_records.UnregisterBroker(
+                broker_id=broker.broker_id, broker_epoch=broker.broker_epoch
+            )
         )
     return Done()
 
@@ -254,15 +252,15 @@ _END: Final = -1
 """A field of a BrokerRegistrationChange says that a state begins or ends; 0 is "unchanged"."""
 
 
-def _amend(pending: PendingDecision, broker: BrokerRegistration, **fields: Any) -> None:
+def _amend(pending: PendingDecision, broker: kafka_records.RegisterBroker, **fields: Any) -> None:
     pending.records.append(
         kafka_records.BrokerRegistrationChange(
-            broker_id=broker.broker_id, broker_epoch=broker.epoch, **fields
+            broker_id=broker.broker_id, broker_epoch=broker.broker_epoch, **fields
         )
     )
 
 
-def _unfence(pending: PendingDecision, broker: BrokerRegistration) -> Slices[None]:
+def _unfence(pending: PendingDecision, broker: kafka_records.RegisterBroker) -> Slices[None]:
     """Unfence the broker, and let it lead the partitions that had no leader without it."""
     index = pending.image.index
     _amend(pending, broker, fenced=_END)
@@ -271,7 +269,7 @@ def _unfence(pending: PendingDecision, broker: BrokerRegistration) -> Slices[Non
     yield from _lead_the_leaderless(pending, held)
 
 
-def _lead_the_rest(pending: PendingDecision, broker: BrokerRegistration) -> Slices[None]:
+def _lead_the_rest(pending: PendingDecision, broker: kafka_records.RegisterBroker) -> Slices[None]:
     """Elect leaders for partitions that an earlier, bounded decision left without one."""
     index = pending.image.index
     if broker.live and index.leader_of.get(NO_LEADER):
@@ -323,7 +321,7 @@ def _distrust(pending: PendingDecision, broker_id: BrokerId) -> Slices[None]:
     )
 
 
-def takers(image: Image) -> list[BrokerRegistration]:
+def takers(image: Image) -> list[kafka_records.RegisterBroker]:
     """The brokers that new replicas may be placed on."""
     return [broker for broker in image.brokers.values() if broker.live and not broker.cordoned]
 

@@ -10,7 +10,6 @@ from itertools import repeat
 from typing import Any, Final
 from uuid import UUID
 
-from statemachine.brokers.registration import BrokerRegistration
 from statemachine.image.delta import MetadataDelta
 from statemachine.image.partition_index import PartitionIndex
 from statemachine.image.partition_table import NO_KEY, SharedState, Topic
@@ -65,7 +64,8 @@ class Image:
     def __init__(self) -> None:
         self.end_offset = 0
         """The offset after the last replayed record."""
-        self.brokers: dict[BrokerId, BrokerRegistration] = {}
+        self.brokers: dict[BrokerId, kafka_records.RegisterBroker] = {}
+        """The registrations, each as later records have changed it."""
         self.controllers: dict[int, kafka_records.RegisterController] = {}
         self.topics: dict[UUID, Topic] = {}
         self.topic_ids: dict[str, UUID] = {}
@@ -330,7 +330,7 @@ class Image:
             self._delta.deleted[topic.topic_id] = topic
             self._delta.add_topic(topic)
 
-    def set_broker(self, broker_id: BrokerId, broker: BrokerRegistration | None) -> None:
+    def set_broker(self, broker_id: BrokerId, broker: kafka_records.RegisterBroker | None) -> None:
         """Set the registration of a broker; None removes it."""
         self.put(self.brokers, broker_id, broker)
         if self.index.delta is not None:

@@ -14,7 +14,6 @@ from uuid import UUID
 
 from msgspec.structs import asdict
 
-from statemachine.brokers.registration import BrokerRegistration
 from statemachine.features.features import LEVEL_ELR
 from statemachine.image.bulk_replay import load_values
 from statemachine.image.image import Image, QuotaHolder
@@ -24,7 +23,7 @@ from statemachine.partitions.registration import PartitionRegistration
 from statemachine.reassignment.move import move_records, owned_records
 from statemachine.records import kafka_records, own_records
 from statemachine.records.codec import encode, partition_version
-from statemachine.vocabulary import LEVEL_DIRECTORIES, METADATA_VERSION, BrokerId, Resource
+from statemachine.vocabulary import LEVEL_DIRECTORIES, METADATA_VERSION, Resource
 
 GROUP_RECORDS_MAX: Final = 256
 """Records that are written before anyone else gets a turn: about a millisecond."""
@@ -175,7 +174,7 @@ def _records(past: ReadView, version: int) -> _Records:
     if level is not None:
         yield kafka_records.FeatureLevel(name=METADATA_VERSION, level=level)
     yield from _listed(past, "features", _other_feature)
-    yield from _listed(past, "brokers", _registration)
+    yield from _listed(past, "brokers", _as_it_is)
     yield from _listed(past, "controllers", _as_it_is)
     yield from _listed(past, "topics", partial(_topic, past, version))
     yield from _listed(past, "configs", _configs)
@@ -236,17 +235,6 @@ def _singles(past: ReadView) -> Iterator[kafka_records.Record]:
     if next_id is not None:
         # It forgets none that follows; what it says is that no id below is used again.
         yield own_records.MovesForgotten(through=next_id - 1)
-
-
-def _registration(
-    _id: BrokerId, broker: BrokerRegistration
-) -> Iterator[kafka_records.RegisterBroker]:
-    fields = asdict(broker)
-    yield kafka_records.RegisterBroker(
-        broker_epoch=fields.pop("epoch"),
-        in_controlled_shutdown=broker.stopping_at is not None,
-        **fields,
-    )
 
 
 def _topic(

@@ -13,7 +13,6 @@ from itertools import groupby
 from operator import attrgetter
 from typing import Final
 
-from statemachine.brokers.registration import BrokerRegistration
 from statemachine.commands import AlterPartition, IsrProposal, PartitionAltered, PartitionsAltered
 from statemachine.errors import Error, Refusal
 from statemachine.image.partition_table import Topic
@@ -25,6 +24,7 @@ from statemachine.partitions.change_builder import (
 )
 from statemachine.partitions.registration import PartitionRegistration, directory_of
 from statemachine.pending_decision import PendingDecision
+from statemachine.records import kafka_records
 from statemachine.records.isr_changes import IsrChanges, IsrsOfTopic
 from statemachine.slices import Slices
 from statemachine.vocabulary import NO_EPOCH, RECOVERED, RECOVERING, BrokerId, Replicas
@@ -95,10 +95,11 @@ def stale_broker(
     broker = pending.image.brokers.get(broker_id)
     if broker is None:
         return Refusal(Error.STALE_BROKER_EPOCH, f"broker {broker_id} is not registered")
-    if broker.epoch != broker_epoch:
+    if broker.broker_epoch != broker_epoch:
         return Refusal(
             Error.STALE_BROKER_EPOCH,
-            f"broker {broker_id} is registered with epoch {broker.epoch}, not {broker_epoch}",
+            f"broker {broker_id} is registered with epoch {broker.broker_epoch},"
+            f" not {broker_epoch}",
         )
     return None
 
@@ -334,7 +335,7 @@ def _impossible(
 
 
 def _ineligible(
-    brokers: dict[BrokerId, BrokerRegistration], proposal: IsrProposal
+    brokers: dict[BrokerId, kafka_records.RegisterBroker], proposal: IsrProposal
 ) -> Refusal | None:
     """Return the reason why a proposed member is not eligible, or None (KIP-903)."""
     for member in proposal.isr:
@@ -345,8 +346,10 @@ def _ineligible(
             reason = "is fenced"
         elif broker.stopping_at is not None:
             reason = "is shutting down"
-        elif member.broker_epoch not in (NO_EPOCH, broker.epoch):
-            reason = f"fetched with epoch {member.broker_epoch}, {broker.epoch} is registered"
+        elif member.broker_epoch not in (NO_EPOCH, broker.broker_epoch):
+            reason = (
+                f"fetched with epoch {member.broker_epoch}, {broker.broker_epoch} is registered"
+            )
         else:
             continue
         return Refusal(Error.INELIGIBLE_REPLICA, f"broker {member.broker_id} {reason}")

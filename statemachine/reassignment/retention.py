@@ -37,7 +37,7 @@ def _records(image: Image, now_ms: int) -> Iterator[Record]:
     for broker in image.brokers.values():
         is_to_go = broker.leaving and broker.fenced
         if is_to_go and not index.count(index.replicas_of, broker.broker_id):
-            yield UnregisterBroker(broker_id=broker.broker_id, broker_epoch=broker.epoch)
+            yield UnregisterBroker(broker_id=broker.broker_id, broker_epoch=broker.broker_epoch)
     through = _last_to_forget(image, now_ms)
     if through is not None:
         yield own_records.MovesForgotten(through=through)

@@ -75,6 +75,7 @@ class RegisterBroker(Struct, frozen=True, kw_only=True, gc=False):
     is_migrating_zk_broker: Annotated[bool, Wire(since=2)] = False
     incarnation_id: UUID
     broker_epoch: Int64
+    """Unique to the incarnation, and rising: the offset of its first such record."""
     endpoints: Endpoints
     features: tuple[FeatureRange, ...]
     rack: str | None
@@ -82,15 +83,20 @@ class RegisterBroker(Struct, frozen=True, kw_only=True, gc=False):
     in_controlled_shutdown: Annotated[bool, Wire(since=1)] = False
     log_dirs: Annotated[Directories, Wire(tag=0, since=3)] = ()
     registered_at: Annotated[int | None, I64, Wire(OURS_FROM)] = None
-    """In a snapshot: at which offset of the log it registered."""
+    """In an image or a snapshot: the offset of the record that registered it last."""
     stopping_at: Annotated[int | None, I64, Wire(OURS_FROM + 1)] = None
-    """In a snapshot: at which offset of the log it began to stop, if it has."""
+    """There, while it is in controlled shutdown: the offset of the record that says so."""
     cordoned: Annotated[bool, Wire(OURS_FROM + 2)] = False
-    """In a snapshot: whether it is given no new replicas. Otherwise that is as it was before."""
+    """There: whether it is given no new replicas. In the log this stays as it was before."""
     leaving: Annotated[bool, Wire(OURS_FROM + 4)] = False
-    """In a snapshot: whether it is to be unregistered once it is empty. Otherwise as before."""
+    """There: whether it is unregistered once it has no replicas and is fenced; as above."""
     fenced_at_ms: Annotated[int | None, I64, Wire(OURS_FROM + 3)] = None
-    """In a snapshot: when it was fenced, if it is and somebody noted the time."""
+    """There: since when it has been fenced, if that is known."""
+
+    @property
+    def live(self) -> bool:
+        """True if the broker may lead and be in an ISR: neither fenced nor stopping."""
+        return not (self.fenced or self.in_controlled_shutdown)
 
 
 class UnregisterBroker(Struct, frozen=True, kw_only=True, gc=False):

@@ -12,12 +12,12 @@ from collections import Counter
 from collections.abc import Iterator
 from uuid import UUID
 
-from statemachine.brokers.registration import BrokerRegistration
+from statemachine.records import kafka_records
 from statemachine.vocabulary import BrokerId, Replicas
 
 
 def place(
-    brokers: list[BrokerRegistration],
+    brokers: list[kafka_records.RegisterBroker],
     topic_id: UUID,
     partition_count: int,
     replication_factor: int,
@@ -41,7 +41,7 @@ def place(
         yield _replicas(ring, racks, takers, leader, step, replication_factor)
 
 
-def _ring(brokers: list[BrokerRegistration]) -> list[BrokerId]:
+def _ring(brokers: list[kafka_records.RegisterBroker]) -> list[BrokerId]:
     """The brokers, alternating between racks as long as there is more than one rack left."""
     by_rack: dict[str | None, list[BrokerId]] = {}
     for broker in sorted(brokers, key=lambda broker: broker.broker_id):

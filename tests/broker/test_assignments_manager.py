@@ -60,7 +60,7 @@ def unassign(brokers: Brokers, broker_id: int, *topics: str, partitions: int = 1
     controller.decide(
         AssignReplicasToDirs(
             broker_id=broker_id,
-            broker_epoch=controller.image.brokers[broker_id].epoch,
+            broker_epoch=controller.image.brokers[broker_id].broker_epoch,
             assignments=tuple(
                 DirectoryAssignment(
                     directory_id=DIRECTORY_UNASSIGNED,

@@ -218,7 +218,7 @@ async def test_a_broker_registers_catches_up_and_is_unfenced(tmp_path: Path) -> 
         await life.cycle.unfenced.wait()
         assert life.readied == 1
         assert not registrar.image.brokers[NODE].fenced
-        assert life.epochs == [registrar.image.brokers[NODE].epoch]
+        assert life.epochs == [registrar.image.brokers[NODE].broker_epoch]
 
 
 async def test_a_broker_stays_fenced_until_the_controller_knows_where_its_replicas_are(
@@ -292,7 +292,7 @@ async def test_a_broker_that_is_forgotten_registers_again(tmp_path: Path) -> Non
         registrar.decide(UnregisterBroker(broker_id=NODE))
         life.cycle.heartbeat_soon()
         await until(lambda: len(life.epochs) == 2 and not life.cycle.is_fenced)
-        assert life.epochs[1] == registrar.image.brokers[NODE].epoch > life.epochs[0]
+        assert life.epochs[1] == registrar.image.brokers[NODE].broker_epoch > life.epochs[0]
 
 
 async def test_a_fenced_broker_asks_to_be_unfenced_again(tmp_path: Path) -> None:

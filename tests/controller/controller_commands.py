@@ -101,7 +101,7 @@ def heartbeat(controller: QuorumController, broker_id: int) -> commands.BrokerHe
     """A broker that has applied all of the log lives."""
     return commands.BrokerHeartbeat(
         broker_id=broker_id,
-        broker_epoch=controller.image.brokers[broker_id].epoch,
+        broker_epoch=controller.image.brokers[broker_id].broker_epoch,
         metadata_offset=controller.image.end_offset,
     )
 
@@ -128,14 +128,16 @@ def isr(
     assert partitions.keys() == found.keys()
     return commands.AlterPartition(
         broker_id=leader,
-        broker_epoch=image.brokers[leader].epoch,
+        broker_epoch=image.brokers[leader].broker_epoch,
         proposals=tuple(
             commands.IsrProposal(
                 topic_id=topic.topic_id,
                 partition=number,
                 leader_epoch=partition.leader_epoch,
                 partition_epoch=partition.partition_epoch,
-                isr=tuple(commands.IsrMember(each, image.brokers[each].epoch) for each in members),
+                isr=tuple(
+                    commands.IsrMember(each, image.brokers[each].broker_epoch) for each in members
+                ),
             )
             for number, partition in partitions.items()
         ),

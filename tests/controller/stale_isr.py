@@ -48,7 +48,7 @@ async def six_steps(tmp_path: Path, level: int) -> dict[int, list[str]]:
         await until(lambda: len(controller.unheard) > 0)
         assert values(brokers[B].partition("t")) == [ACKNOWLEDGED.decode()]
 
-        epoch_before = controller.image.brokers[B].epoch
+        epoch_before = controller.image.brokers[B].broker_epoch
 
         # 2. Before the request is received, B fails hard.
         await brokers.stop(B, clean=False)
@@ -67,14 +67,14 @@ async def six_steps(tmp_path: Path, level: int) -> dict[int, list[str]]:
         # 6. Now the request of A arrives.
         controller.hear()
         assert [each.isr for each in controller.altered[-1].proposals] == [
-            (IsrMember(A, controller.image.brokers[A].epoch), IsrMember(B, epoch_before))
+            (IsrMember(A, controller.image.brokers[A].broker_epoch), IsrMember(B, epoch_before))
         ]
 
         # Then A fails as well, and comes back.
         await brokers.stop(A, clean=False)
         controller.fence(A)
         await brokers.start(A)
-        brokers[B].manager.broker_epoch = controller.image.brokers[B].epoch
+        brokers[B].manager.broker_epoch = controller.image.brokers[B].broker_epoch
         await until(lambda: set(controller.of("t").isr) == {A, B})
         return {each: values(brokers[each].partition("t")) for each in (A, B)}
 

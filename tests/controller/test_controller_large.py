@@ -212,7 +212,7 @@ async def test_a_broker_epoch_is_the_offset_of_its_record_however_much_may_be_lo
         }
         assert len(epochs) == 3
         assert all(offset == epoch for offset, epoch in epochs.items())
-        assert answer.broker_epoch == max(epochs) == controller.image.brokers[101].epoch
+        assert answer.broker_epoch == max(epochs) == controller.image.brokers[101].broker_epoch
 
 
 def test_a_registration_is_never_part_of_a_transaction() -> None:

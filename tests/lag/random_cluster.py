@@ -166,7 +166,7 @@ class RandomCluster:
         self._ask(
             commands.BrokerHeartbeat(
                 broker_id=broker_id,
-                broker_epoch=broker.epoch,
+                broker_epoch=broker.broker_epoch,
                 metadata_offset=end,
                 want_shut_down=stops,
                 lowest_live_offset=end,
@@ -273,7 +273,7 @@ class RandomCluster:
         if partition.leader == NO_LEADER or leader is None or isr == partition.isr:
             return
         members = tuple(
-            commands.IsrMember(each, self.image.brokers[each].epoch)
+            commands.IsrMember(each, self.image.brokers[each].broker_epoch)
             for each in isr
             if each in self.image.brokers
         )
@@ -286,7 +286,7 @@ class RandomCluster:
         )
         self._ask(
             commands.AlterPartition(
-                broker_id=partition.leader, broker_epoch=leader.epoch, proposals=(proposal,)
+                broker_id=partition.leader, broker_epoch=leader.broker_epoch, proposals=(proposal,)
             )
         )
 

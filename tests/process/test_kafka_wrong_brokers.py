@@ -66,7 +66,7 @@ async def test_a_second_broker_of_an_id_waits_and_the_first_one_stays(
         kafka_broker(tmp_path, java, node.address, metadata_version=29) as first,
     ):
         await first.until(node, is_unfenced)
-        epoch = node.controller.image.brokers[101].epoch
+        epoch = node.controller.image.brokers[101].broker_epoch
         (tmp_path / "second").mkdir()
         async with kafka_broker(
             tmp_path / "second", java, node.address, metadata_version=29
@@ -74,7 +74,7 @@ async def test_a_second_broker_of_an_id_waits_and_the_first_one_stays(
             await until_said(node, second, caplog, "101", "alive")
             assert second.process.returncode is None
             await until_said_by(second, node, "DUPLICATE_BROKER_REGISTRATION")
-        assert node.controller.image.brokers[101].epoch == epoch
+        assert node.controller.image.brokers[101].broker_epoch == epoch
         assert first.process.returncode is None
 
 

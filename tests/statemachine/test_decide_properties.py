@@ -87,7 +87,7 @@ def a_registration(draw: Draw, image: Image) -> Command:
         features=FEATURES_OF_BROKERS,
         rack=draw(st.sampled_from([None, "x", "y"])),
         log_dirs=(directory(broker_id),),
-        previous_epoch=draw(st.sampled_from([None, -1, before.epoch if before else 0])),
+        previous_epoch=draw(st.sampled_from([None, -1, before.broker_epoch if before else 0])),
     )
 
 
@@ -97,7 +97,7 @@ def a_heartbeat(draw: Draw, image: Image) -> Command:
     broker = image.brokers.get(broker_id)
     return BrokerHeartbeat(
         broker_id=broker_id,
-        broker_epoch=0 if broker is None else broker.epoch,
+        broker_epoch=0 if broker is None else broker.broker_epoch,
         metadata_offset=image.end_offset - draw(st.sampled_from([1, 1, 1, 5])),
         want_fence=draw(st.sampled_from([False, False, True])),
         want_shut_down=draw(st.sampled_from([False, False, True])),
@@ -116,7 +116,8 @@ def an_isr(draw: Draw, image: Image) -> Command:
             others = draw(st.lists(st.sampled_from(partition.replicas), unique=True))
             isr = [partition.leader, *(b for b in others if b != partition.leader)]
             members = tuple(
-                IsrMember(b, image.brokers[b].epoch if b in image.brokers else -1) for b in isr
+                IsrMember(b, image.brokers[b].broker_epoch if b in image.brokers else -1)
+                for b in isr
             )
             proposals.append(
                 IsrProposal(
@@ -128,7 +129,7 @@ def an_isr(draw: Draw, image: Image) -> Command:
                 )
             )
     sender = draw(st.sampled_from(senders))
-    epoch = image.brokers[sender].epoch if sender in image.brokers else -1
+    epoch = image.brokers[sender].broker_epoch if sender in image.brokers else -1
     return AlterPartition(broker_id=sender, broker_epoch=epoch, proposals=tuple(proposals))
 
 
@@ -259,7 +260,7 @@ def directories(draw: Draw, image: Image) -> Command:
     )
     return AssignReplicasToDirs(
         broker_id=broker_id,
-        broker_epoch=0 if broker is None else broker.epoch,
+        broker_epoch=0 if broker is None else broker.broker_epoch,
         assignments=tuple(draw(st.lists(asked, min_size=1, max_size=3))),
     )
 

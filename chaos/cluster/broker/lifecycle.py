@@ -78,7 +78,7 @@ class DirectoryAssignments:
             own=process.incarnation.key.directory_id,
         )
         registered = process.image.brokers.get(process.broker_id)
-        if registered is None or registered.epoch != process.broker_epoch:
+        if registered is None or registered.broker_epoch != process.broker_epoch:
             return []
         return [key for key in self._replicas.partitions if judge(key) is DirectoryReport.REPORT]
 

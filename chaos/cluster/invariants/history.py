@@ -79,7 +79,7 @@ def view_of_image(image: Image) -> View:
     """The view in an image of the product."""
     brokers = {
         each.broker_id: Broker(
-            each.epoch, each.incarnation_id.hex, each.fenced, each.stopping_at is not None
+            each.broker_epoch, each.incarnation_id.hex, each.fenced, each.stopping_at is not None
         )
         for each in image.brokers.values()
     }

@@ -162,7 +162,7 @@ def heartbeat(leader: Node, report: CopyReport) -> tuple[Form, bytes]:
     form = Form(ApiKey.BROKER_HEARTBEAT, 1)
     beat = form.request(
         broker_id=102,
-        broker_epoch=leader.controller.image.brokers[102].epoch,
+        broker_epoch=leader.controller.image.brokers[102].broker_epoch,
         current_metadata_offset=leader.controller.image.end_offset,
         want_fence=False,
         want_shut_down=False,

@@ -121,7 +121,7 @@ async def test_they_go_on_where_the_others_stopped_and_remember_it(tmp_path: Pat
     async with started(new, (2, 3)) as nodes:
         image = (await active(nodes.values())).controller.image
         assert sorted(image.topic_ids) == ["new", "orders"]
-        assert image.brokers[102].epoch == registered.broker_epoch
+        assert image.brokers[102].broker_epoch == registered.broker_epoch
 
 
 async def test_a_log_behind_a_checkpoint_gives_the_same_image_as_the_whole_log(

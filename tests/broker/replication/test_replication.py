@@ -30,7 +30,7 @@ def stop_copying(brokers: Brokers, broker_id: int) -> None:
 
 def copy_again(brokers: Brokers, broker_id: int) -> None:
     registered = brokers.controller.image.brokers[broker_id]
-    brokers[broker_id].manager.broker_epoch = registered.epoch
+    brokers[broker_id].manager.broker_epoch = registered.broker_epoch
 
 
 async def test_a_follower_that_comes_back_joins_the_isr(tmp_path: Path) -> None:
@@ -54,7 +54,9 @@ async def test_the_isr_carries_the_epoch_of_the_incarnation_that_fetched(tmp_pat
         await until(lambda: brokers.controller.of("t").isr == (1, 2))
         (proposal,) = brokers.controller.altered[-1].proposals
         epochs = {member.broker_id: member.broker_epoch for member in proposal.isr}
-        assert epochs == {each: brokers.controller.image.brokers[each].epoch for each in (1, 2)}
+        assert epochs == {
+            each: brokers.controller.image.brokers[each].broker_epoch for each in (1, 2)
+        }
 
 
 async def test_a_fetch_of_an_incarnation_that_is_over_is_refused(tmp_path: Path) -> None:

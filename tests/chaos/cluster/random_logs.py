@@ -140,7 +140,7 @@ def an_isr(rng: random.Random, world: World) -> commands.Command:
         isr=tuple(_member(world, each, partition) for each in wanted),
     )
     sender = partition.leader
-    epoch = world.image.brokers[sender].epoch if sender in world.image.brokers else -1
+    epoch = world.image.brokers[sender].broker_epoch if sender in world.image.brokers else -1
     return commands.AlterPartition(broker_id=sender, broker_epoch=epoch, proposals=(proposal,))
 
 
@@ -157,7 +157,7 @@ def a_heartbeat(rng: random.Random, world: World) -> commands.Command:
     broker = world.image.brokers.get(broker_id)
     return commands.BrokerHeartbeat(
         broker_id=broker_id,
-        broker_epoch=-1 if broker is None else broker.epoch,
+        broker_epoch=-1 if broker is None else broker.broker_epoch,
         metadata_offset=world.image.end_offset - 1,
         want_shut_down=rng.random() < 0.1,
     )
@@ -176,7 +176,7 @@ def a_registration(rng: random.Random, world: World) -> commands.Command:
         features=FEATURES,
         rack=rng.choice((None, "x")),
         log_dirs=(directory(broker_id),),
-        previous_epoch=rng.choice((None, before.epoch if before else 0)),
+        previous_epoch=rng.choice((None, before.broker_epoch if before else 0)),
     )
 
 

@@ -27,5 +27,8 @@ def assert_same(world: Decided) -> None:
         assert part._asdict() == told
     for broker_id, broker in world.image.brokers.items():
         model = world.model.brokers[broker_id]
-        assert (model.epoch, UUID(hex=model.incarnation)) == (broker.epoch, broker.incarnation_id)
+        assert (model.epoch, UUID(hex=model.incarnation)) == (
+            broker.broker_epoch,
+            broker.incarnation_id,
+        )
         assert world.model.live(broker_id) is broker.live

@@ -60,7 +60,7 @@ def _state(image: Image, broker_id: int | None) -> _State | None:
     broker = None if broker_id is None else image.brokers.get(broker_id)
     if broker is None:
         return None
-    return _State(broker.epoch, broker.fenced, broker.stopping_at is not None)
+    return _State(broker.broker_epoch, broker.fenced, broker.stopping_at is not None)
 
 
 def _events(before: _State | None, after: _State | None) -> list[str]:

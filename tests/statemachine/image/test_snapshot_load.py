@@ -29,7 +29,7 @@ def test_what_an_image_takes_from_an_offset_it_takes_from_the_last_one_of_the_sn
     )
     image = load([encode(registration, 29)], 40)
     broker = image.brokers[1]
-    assert (broker.epoch, broker.registered_at, broker.stopping_at) == (7, 39, 39)
+    assert (broker.broker_epoch, broker.registered_at, broker.stopping_at) == (7, 39, 39)
     replay(image, kafka_records.NoOp(), 40)
     assert image.end_offset == 41
 

@@ -57,7 +57,7 @@ class Ledger(World):
             before = self.image.brokers.get(command.broker_id)
             same = before is not None and before.incarnation_id == command.incarnation_id
             refused = before is not None and not before.fenced and not same
-            clean = before is not None and command.previous_epoch == before.epoch
+            clean = before is not None and command.previous_epoch == before.broker_epoch
             if not (same or refused or clean):
                 for complete in self.complete.values():
                     complete.discard(command.broker_id)
@@ -150,7 +150,9 @@ def a_return(draw: Draw, image: Image) -> Command:
         return a_loss(draw, image)
     broker = image.brokers[draw(st.sampled_from(fenced))]
     return commands.BrokerHeartbeat(
-        broker_id=broker.broker_id, broker_epoch=broker.epoch, metadata_offset=image.end_offset
+        broker_id=broker.broker_id,
+        broker_epoch=broker.broker_epoch,
+        metadata_offset=image.end_offset,
     )
 
 

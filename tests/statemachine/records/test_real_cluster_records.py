@@ -201,7 +201,7 @@ def test_what_the_tools_printed_is_what_the_image_says() -> None:
     assert image.topic_named("payments") is not None
     assert not image.index.moving
     assert sorted(image.controllers) == [1, 2, 3, 4]
-    assert image.brokers[104].epoch == 447
+    assert image.brokers[104].broker_epoch == 447
     assert image.next_producer_id == 1000
     assert image.level == LEVEL
     after = replayed(HERE / LOG, below=10**6)
@@ -232,7 +232,7 @@ def test_our_controller_goes_on_where_kafkas_stopped() -> None:
         log_dirs=image.brokers[102].log_dirs,
     )
     assert ask(back)
-    epoch = image.brokers[102].epoch
+    epoch = image.brokers[102].broker_epoch
     assert ask(commands.BrokerHeartbeat(broker_id=102, broker_epoch=epoch, metadata_offset=epoch))
     new = commands.NewTopic(
         name="new", topic_id=UUID(int=5 << 80), partition_count=3, replication_factor=1

@@ -124,7 +124,7 @@ class World:
 
     def epoch(self, broker_id: int) -> int:
         """The broker epoch that is registered."""
-        return self.image.brokers[broker_id].epoch
+        return self.image.brokers[broker_id].broker_epoch
 
     def fence(self, *broker_ids: int) -> commands.Decision:
         """The sessions of the brokers expire."""
@@ -179,7 +179,7 @@ class World:
     def member(self, broker_id: int) -> commands.IsrMember:
         """A replica that has fetched in its present incarnation."""
         broker = self.image.brokers.get(broker_id)
-        return commands.IsrMember(broker_id, -1 if broker is None else broker.epoch)
+        return commands.IsrMember(broker_id, -1 if broker is None else broker.broker_epoch)
 
     def propose(
         self, *proposals: commands.IsrProposal, sender: int | None = None, epoch: int | None = None

@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from statemachine import commands
-from statemachine.brokers.registration import BrokerRegistration
 from statemachine.commands import NewTopic, TopicCreated
 from statemachine.configs.topic_configs import GONE_WITH_KAFKA_4, TOPIC_CONFIGS, topic_value_refusal
 from statemachine.errors import Error
@@ -231,12 +230,12 @@ def test_topics_are_deleted_by_name_and_by_id_and_take_their_configuration_along
 # Placement.
 
 
-def brokers(racks: list[str | None]) -> list[BrokerRegistration]:
+def brokers(racks: list[str | None]) -> list[kafka_records.RegisterBroker]:
     """Brokers 1 to n, each in its rack."""
     return [
-        BrokerRegistration(
+        kafka_records.RegisterBroker(
             broker_id=number,
-            epoch=0,
+            broker_epoch=0,
             incarnation_id=UUID(int=number),
             endpoints=(),
             features=(),
