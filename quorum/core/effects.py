@@ -1,10 +1,10 @@
 """The effects that the core asks its driver to perform.
 
 The driver performs effects strictly in the order of the list, and a persist effect is on disk
-before the next one starts. That sentence is the durability contract of a vote: the answer comes
-later in the list than the `PersistElection` it rests on. Records have a second sentence: an
-append need not be durable when the next effect starts, but the driver must report `Flushed` as
-soon as it is, and the core says nothing that rests on the records before that.
+before the next one starts. This makes votes durable: the answer comes later in the list than the
+`PersistElection` that it depends on. Records have another contract: an append need not be durable
+when the next effect starts, but the driver must report `Flushed` as soon as it is, and the core
+sends nothing that depends on the records before that.
 """
 
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from quorum.core.voter_set import VoterAssignment
 
 
 class ReadRefusal(StrEnum):
-    """The reason why a read was refused; it may always be repeated."""
+    """The reason why a read was refused; the client may always repeat it."""
 
     NOT_LEADER = "this node does not lead the quorum"
     TOO_MANY = "too many reads wait already"
@@ -35,9 +35,9 @@ class PersistElection:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppendLeaderChange:
-    """Append the control record that opens an epoch: who leads, and whose votes made it so.
+    """Append the control record that opens an epoch: the leader and the voters that elected it.
 
-    In an empty log that is to name its voters it is followed by two more, KRaftVersion and the
+    In an empty log that records its voters, two more records follow: KRaftVersion and the
     assignment of `batch`.
     """
 
@@ -54,7 +54,7 @@ class AppendLeaderChange:
 
 @dataclass(frozen=True, slots=True)
 class AppendAssignment:
-    """Append the control record that says who votes from here on."""
+    """Append the control record with the new voter assignment."""
 
     batch: Batch
     assignment: VoterAssignment
@@ -65,7 +65,7 @@ class AppendAssignment:
 
 @dataclass(frozen=True, slots=True)
 class AppendProposed:
-    """Append the records that were proposed, stamped with this base offset and epoch."""
+    """Append the proposed records, stamped with this base offset and epoch."""
 
     batch: Batch
 
@@ -75,7 +75,7 @@ class AppendProposed:
 
 @dataclass(frozen=True, slots=True)
 class AppendFetched:
-    """Append, as they are, the bytes of these batches that the answer `correlation` brought."""
+    """Append the bytes of these batches, unchanged, from the response to `correlation`."""
 
     correlation: Correlation
     batches: tuple[Batch, ...]
@@ -86,7 +86,7 @@ class AppendFetched:
 
 @dataclass(frozen=True, slots=True)
 class TruncateTo:
-    """Forget every record at or after `end`, durably, before the next effect."""
+    """Remove every record at or after `end`, durably, before the next effect."""
 
     end: Offset
 
@@ -96,7 +96,7 @@ class TruncateTo:
 
 @dataclass(frozen=True, slots=True)
 class AdvanceLogStart:
-    """Hold nothing below `start` any more: a snapshot that ends there is durable."""
+    """Drop the log below `start`: a snapshot that ends there is durable."""
 
     start: Offset
 
@@ -106,9 +106,9 @@ class AdvanceLogStart:
 
 @dataclass(frozen=True, slots=True)
 class StoreChunk:
-    """Keep the bytes of a snapshot that the answer `correlation` brought, for `InstallSnapshot`.
+    """Keep the snapshot bytes from the response to `correlation`, for `InstallSnapshot`.
 
-    They may be lost with the power: what is put together in the end is checked as a whole.
+    They may be lost with the power: `InstallSnapshot` checks the complete snapshot.
     """
 
     correlation: Correlation
@@ -123,9 +123,9 @@ class StoreChunk:
 
 @dataclass(frozen=True, slots=True)
 class InstallSnapshot:
-    """Let the received snapshot take the place of the log, durably, if it is whole and sound.
+    """Replace the log by the received snapshot, durably, if that is complete and valid.
 
-    `SnapshotInstalled` or `SnapshotRefused` is the next event, whatever else has come meanwhile.
+    `SnapshotInstalled` or `SnapshotRefused` is the next event, before any that waits.
     `is_mixed` says that parts of it may come from more than one replica.
     """
 
@@ -170,7 +170,7 @@ class AnswerChange:
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """The high watermark has risen: what lies below it will never change."""
+    """The high watermark has risen: everything below it is committed."""
 
     high_watermark: Offset
 
@@ -190,7 +190,7 @@ class Lead:
 
 @dataclass(frozen=True, slots=True)
 class StopLeading:
-    """This node led `epoch` and does no longer: what it proposed may or may not survive."""
+    """This node no longer leads `epoch`: its uncommitted proposals may or may not survive."""
 
     epoch: Epoch
 
@@ -200,7 +200,7 @@ class StopLeading:
 
 @dataclass(frozen=True, slots=True)
 class AnswerReads:
-    """Answer these reads from a state that has applied all below the offset, or refuse them."""
+    """Answer these reads from a state that includes everything below the offset, or refuse them."""
 
     tokens: tuple[ReadToken, ...]
     outcome: Offset | ReadRefusal
@@ -214,7 +214,7 @@ class AnswerReads:
 
 @dataclass(frozen=True, slots=True)
 class Warn:
-    """Tell the operator of something that another node did wrong; nothing here depends on it."""
+    """Log a fault of another node for the operator; nothing in the core depends on it."""
 
     text: str
 
@@ -223,7 +223,7 @@ class Warn:
 
 
 Durable: TypeAlias = PersistElection | TruncateTo | StoreChunk | InstallSnapshot
-"""Done, and on disk, before the next effect starts."""
+"""Effects that are on disk before the next effect starts."""
 
 Prompt: TypeAlias = (
     AppendLeaderChange
@@ -240,6 +240,6 @@ Prompt: TypeAlias = (
     | AnswerReads
     | Warn
 )
-"""Done at once: the next effect waits for no disk."""
+"""Effects that wait for no disk."""
 
 Effect: TypeAlias = Durable | Prompt

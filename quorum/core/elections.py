@@ -1,10 +1,10 @@
 """Leader election: pre-votes, votes, back-off, and the announcements of leaders to voters.
 
-A voter that misses a leader becomes prospective first: it asks, in its own epoch, whether it would
-win (KIP-996, Raft's dissertation §9.6). Only if a majority would grant does it raise its epoch,
-and stand. So whoever is cut off does not come back with an epoch that ends a working leader's.
+A voter without a leader becomes prospective first: it asks, in its own epoch, whether it would win
+(KIP-996, Raft's dissertation §9.6). It raises its epoch and stands only if a majority would grant
+its vote. So a voter that was cut off does not depose a working leader when it returns.
 
-Functions over `State`. What may be granted is decided in `votes`; here it is carried out.
+Functions over `State`. `votes` has the rules for granting a vote; this module applies them.
 """
 
 from quorum.core import leader_discovery, slow_disk
@@ -38,20 +38,20 @@ from quorum.core.votes import Tally, is_behind, tally, vote_refusal
 
 
 def prospect(state: State, cause: Cause, now_ms: int, *, is_searching: bool = False) -> None:
-    """Ask all others whether they would vote for this node; its epoch stays as it is."""
+    """Ask the other voters whether they would vote for this node; keep the epoch."""
     if not is_held_back(state, now_ms):
         _poll(state, Prospective(is_searching=is_searching), cause, now_ms)
 
 
 def campaign(state: State, cause: Cause, now_ms: int) -> None:
-    """Stand in the next epoch: vote for oneself, ask all others."""
+    """Stand in the next epoch: vote for this node and ask the other voters."""
     if not is_held_back(state, now_ms):
         state.election = ElectionState(Epoch(state.election.epoch + 1), voted_for=state.me)
         _poll(state, Candidate(), cause, now_ms)
 
 
 def on_tick(state: State, role: NotLeader, now_ms: int) -> None:
-    """Stand when the deadline of the role has come; before, ask those again who did not vote."""
+    """Stand at the deadline of the role; before it, repeat unanswered vote requests."""
     if role.deadline_ms is None or now_ms < role.deadline_ms:
         if isinstance(role, Poll) and role.ask_again_ms is not None and now_ms >= role.ask_again_ms:
             role.ask_again_ms = None
@@ -70,11 +70,11 @@ def on_tick(state: State, role: NotLeader, now_ms: int) -> None:
 
 
 def outgrow(state: State, epoch: Epoch, now_ms: int) -> None:
-    """Lead on above `epoch`, in which a replica is that can follow nobody in a lower one.
+    """Enter `epoch`, which another replica has reached, and poll to lead above it.
 
-    It may be no voter any more, and not know that; then no announcement goes to it whose refusal
-    would tell. This node enters the epoch and asks, as anybody does, whether it would win: those
-    who follow the leader of a later epoch refuse a leader that was replaced (stickiness).
+    That replica follows nobody in a lower epoch. It may be a removed voter, which gets no
+    announcement, so no refusal would show its epoch. If this leader has been replaced, its poll
+    fails: the followers of a later leader refuse (stickiness).
     """
     if epoch <= state.election.epoch or not isinstance(state.role, Leader):
         return
@@ -110,7 +110,7 @@ def on_vote_response(
     voter = poll.asked.pop(correlation, None)
     is_vote = isinstance(poll, Candidate)
     if voter is None or (is_vote and response.epoch != state.election.epoch):
-        return  # The answer to a question of an earlier poll.
+        return  # The response belongs to an earlier poll.
     if not is_vote and response.error is Error.UNSUPPORTED_VERSION:
         campaign(state, Cause.PRE_VOTE_UNKNOWN, now_ms)
         return
@@ -144,8 +144,8 @@ def _vote(state: State, request: VoteRequest, now_ms: int) -> VoteResponse:
 def _pre_vote(state: State, request: VoteRequest, now_ms: int) -> VoteResponse:
     """Answer whether this node would vote for the asker if it stood now.
 
-    Nothing is promised, and who does not lead learns no epoch: the asker may never stand. Its
-    vote in this epoch does not matter, because the asker would stand in a later one.
+    The answer is no promise, and only a leader enters the asker's epoch: the asker may never
+    stand. This node's vote in the epoch does not matter: the asker would stand in a later one.
     """
     if _leader_lives(state, now_ms) or is_behind(request.log_end, state.log.end):
         return _response(state)
@@ -154,7 +154,7 @@ def _pre_vote(state: State, request: VoteRequest, now_ms: int) -> VoteResponse:
 
 
 def _leader_lives(state: State, now_ms: int) -> bool:
-    """Return True if this node itself has heard the leader; hearsay could circulate for ever."""
+    """Return True if this node itself has heard the leader lately; a mere mention may be stale."""
     match state.role:
         case Leader():
             return True
@@ -165,7 +165,7 @@ def _leader_lives(state: State, now_ms: int) -> bool:
 
 
 def _let_go_first(state: State, request: VoteRequest, now_ms: int) -> None:
-    """Do not stand for a moment, so that two who miss the same leader do not split the votes."""
+    """Wait a moment before standing, so that two voters without a leader do not split the votes."""
     until_ms = now_ms + FAILOVER_WAIT_MS_MAX
     match state.role:
         case Follower() | Unattached(named=False) | Resigned() as role:
@@ -175,7 +175,7 @@ def _let_go_first(state: State, request: VoteRequest, now_ms: int) -> None:
             state.log.end,
             state.me,
         ):
-            # Both ask at once. Only one of the two gives way, or both would.
+            # Both poll at once; only the one with the lesser log (or id) gives way.
             poll.lost = True
             poll.deadline_ms = until_ms
         case _:
@@ -187,7 +187,7 @@ def _poll(state: State, poll: Prospective | Candidate, cause: Cause, now_ms: int
     assert deadline_ms is not None, "only a node that may be needed stands, and not while it stops"
     poll.deadline_ms = deadline_ms
     if state.is_voter:
-        # A node that stands to have its own removal committed is no voter, and has no vote.
+        # A node that stands to commit its own removal is no voter and has no vote.
         poll.votes[state.me.id] = True
     state.become(poll, cause)
     _ask_for_votes(state, poll)
@@ -220,7 +220,7 @@ def _conclude(state: State, poll: Poll, now_ms: int) -> None:
         case Tally.LOST:
             _lose(state, poll, now_ms)
         case Tally.PENDING if not poll.asked and not all(poll.votes.values()):
-            # Everybody who can be reached has answered: the votes were split, or too few.
+            # All reachable voters have answered: the votes were split or too few.
             _lose(state, poll, now_ms)
         case Tally.PENDING:
             pass
@@ -235,14 +235,14 @@ def _lose(state: State, poll: Poll, now_ms: int) -> None:
 
 
 def _backoff_ms(state: State) -> int:
-    """After a lost election: random, the range doubling each time, capped (KIP-595)."""
+    """Return the random back-off after a lost election; its range doubles up to a cap (KIP-595)."""
     cap_ms = state.timeouts.election_backoff_ms_max
     range_ms = min(cap_ms, max(1, cap_ms // 16) << min(state.lost_elections, 10))
     return 1 + state.rng.randrange(range_ms)
 
 
 def _response(state: State, *, error: Error = Error.NONE, granted: bool = False) -> VoteResponse:
-    # Who grants has given up the leader it may have had: naming it would call the asker back.
+    # A voter that grants has given up its leader: naming it would make the asker follow it.
     leader = None if granted else state.leader
     return VoteResponse(error=error, epoch=state.election.epoch, leader=leader, granted=granted)
 
@@ -278,13 +278,16 @@ def _obey(
     if request.epoch < state.election.epoch:
         return Error.FENCED_LEADER_EPOCH
     state.learn(request.epoch, request.leader, now_ms, request.leader)
-    # Otherwise this node knows another one, or that this one has resigned.
+    # Otherwise this node knows another leader, or that this one has resigned.
     return Error.NONE if state.follows(request.leader) else Error.INVALID_REQUEST
 
 
 def _succeed(state: State, successors: tuple[ReplicaId, ...], now_ms: int) -> None:
-    """The leader resigned: the first successor stands at once, the p-th after its share of the
-    back-off, those not named after all of it. Whoever is named needs no pre-vote."""
+    """Set the time to stand after the leader has resigned.
+
+    The first of n successors stands at once, the next one after 1/n of the back-off, a voter that
+    is not named after all of it. A named successor needs no pre-vote.
+    """
     state.resigned_epoch = state.election.epoch
     if state.stopping or not state.may_be_needed:
         state.become(Unattached(None), Cause.LEADER_RESIGNED)
@@ -299,7 +302,7 @@ def _succeed(state: State, successors: tuple[ReplicaId, ...], now_ms: int) -> No
 
 
 def is_held_back(state: State, now_ms: int) -> bool:
-    """Return True if a voter may not stand now; its deadline is set anew."""
+    """Return True, and postpone the deadline, if this voter may not stand now."""
     if not leader_discovery.may_stand(state):
         leader_discovery.wait_for_it(state, now_ms)
         return True

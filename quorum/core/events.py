@@ -8,7 +8,7 @@ from quorum.core.vocabulary import OffsetAndEpoch, ReplicaId, ReplicaKey, Snapsh
 from quorum.core.voter_set import Endpoint, VoterAssignment
 
 Asker = NewType("Asker", int)
-"""The sender of a request: a number the driver gives to every request it hands in."""
+"""The number that the driver gives to a received request, to answer it."""
 
 Correlation = NewType("Correlation", int)
 """The id of a request of this node, to match its response."""
@@ -27,7 +27,7 @@ class Tick:
 
 @dataclass(frozen=True, slots=True)
 class RequestReceived:
-    """Another replica asks something of this node."""
+    """Another replica sent a request to this node."""
 
     asker: Asker
     request: Request
@@ -50,7 +50,7 @@ class ResponseReceived:
 
 @dataclass(frozen=True, slots=True)
 class RequestTimedOut:
-    """The request will get no answer: it timed out, or the connection is gone or refused."""
+    """The request gets no answer: it timed out, or the connection was closed or refused."""
 
     peer: ReplicaId
     correlation: Correlation
@@ -61,9 +61,9 @@ class RequestTimedOut:
 
 @dataclass(frozen=True, slots=True)
 class LeaderUnreachable:
-    """The connection to `leader` was closed by the other side, and a new one is refused.
+    """The leader closed its connection, and a new one is refused.
 
-    A hint, no proof: its process is most often gone. A leader that is merely silent gives none.
+    This is a hint, no proof: the leader's process has most often ended. A hung leader gives none.
     """
 
     leader: ReplicaId
@@ -74,7 +74,7 @@ class LeaderUnreachable:
 
 @dataclass(frozen=True, slots=True)
 class Proposed:
-    """The state machine of the active controller wants `count` records appended as one batch."""
+    """The state machine of the active controller proposes `count` records as one batch."""
 
     count: int
 
@@ -84,7 +84,7 @@ class Proposed:
 
 @dataclass(frozen=True, slots=True)
 class ReadIndex:
-    """Somebody wants to read what is committed, and nothing older (a linearizable read)."""
+    """A client of this node requests a linearizable read."""
 
     token: ReadToken
 
@@ -94,7 +94,7 @@ class ReadIndex:
 
 @dataclass(frozen=True, slots=True)
 class Flushed:
-    """Everything below `durable` is on disk, and still part of this node's log."""
+    """The log below `durable` is on disk and has not been truncated since."""
 
     durable: OffsetAndEpoch
 
@@ -104,7 +104,7 @@ class Flushed:
 
 @dataclass(frozen=True, slots=True)
 class ChangeRequested:
-    """A client of this node asks for other voters or another leader."""
+    """A client of this node requests other voters or another leader."""
 
     asker: Asker
     request: VoterRequest | TransferRequest
@@ -115,7 +115,7 @@ class ChangeRequested:
 
 @dataclass(frozen=True, slots=True)
 class EndpointsUpdated:
-    """A replica says where it listens; a directory id of zero stands for any of its id."""
+    """A replica's endpoints are known; a directory id of zero stands for any directory."""
 
     replica: ReplicaKey
     endpoints: tuple[Endpoint, ...]
@@ -127,7 +127,7 @@ class EndpointsUpdated:
 
 @dataclass(frozen=True, slots=True)
 class DiscoveryDone:
-    """All bootstrap servers have been asked, or one of them knows of a quorum: `found`."""
+    """All bootstrap servers have answered or failed, or one of them knows a quorum (`found`)."""
 
     found: bool
 
@@ -137,7 +137,7 @@ class DiscoveryDone:
 
 @dataclass(frozen=True, slots=True)
 class DiskSpaceChanged:
-    """There is no room on this node's disk for what is to be written, or there is again."""
+    """This node's disk has become full, or has space again."""
 
     exists: bool
 
@@ -157,11 +157,11 @@ class SnapshotTaken:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotInstalled:
-    """The snapshot of an `InstallSnapshot` is all that this node has, durably, and is loaded."""
+    """The snapshot of an `InstallSnapshot` has durably replaced the log and is loaded."""
 
     snapshot: Snapshot
     voters: VoterAssignment | None
-    """The voters at its end; None if the log does not name any."""
+    """The voters at its end; None if the log does not record voters."""
 
     def __str__(self) -> str:
         return f"installed {self.snapshot}"
@@ -180,7 +180,7 @@ class SnapshotRefused:
 
 @dataclass(frozen=True, slots=True)
 class Stopping:
-    """The process will end soon and in good order: a leader gives its lead away first."""
+    """The process is shutting down: a leader resigns first."""
 
     def __str__(self) -> str:
         return "stopping"

@@ -1,7 +1,7 @@
-"""A follower, and a node in search of a leader: it fetches, appends and truncates.
+"""Fetching by a follower, or by a node in search of a leader: append, truncate, commit.
 
-Functions over `State`. An unattached node fetches too, from one voter after another: the one that
-it asks leads, or names the leader, or does not know it (KIP-595, "Bootstrapping").
+Functions over `State`. An unattached node fetches from one voter after another: each is the leader,
+names it, or does not know it (KIP-595, "Bootstrapping").
 """
 
 from quorum.core import snapshots
@@ -17,8 +17,8 @@ from quorum.core.vocabulary import Offset, OffsetAndEpoch, ReplicaId
 
 
 def fetch_if_due(state: State, now_ms: int) -> None:
-    """Ask for what follows, once everything below is on disk and no fetch is under way."""
-    # Looked at after every step: what most often speaks against it comes first.
+    """Send the next fetch if the log is on disk and no fetch is under way."""
+    # This runs after every step: the most frequent reason not to fetch comes first.
     if state.fetching.pending is not None or state.log.durable != state.log.end.offset:
         return
     if state.stopping or state.installing or not state.fetching.may_ask(now_ms):
@@ -39,13 +39,13 @@ def fetch_if_due(state: State, now_ms: int) -> None:
         max_bytes=FETCH_BYTES_MAX,
         round=0 if follower is None else follower.round,
     )
-    # Whoever is asked who leads answers at once, if at all.
+    # A node that is only asked for the leader answers at once, if at all.
     overdue_ms = now_ms + state.timeouts.search_patience_ms if follower is None else None
     state.fetching.asked(state.send(source, request), overdue_ms)
 
 
 def on_search_tick(state: State, now_ms: int) -> None:
-    """Leave a silent node: it must not hold up the search. A late answer is still learned from."""
+    """Turn to another node if this one is silent; a late answer still names epoch and leader."""
     if state.fetching.leave(now_ms):
         state.probes += 1
 
@@ -55,7 +55,7 @@ def on_fetch_response(
 ) -> None:
     """`learn` has already taken in the epoch and the leader that the answer names."""
     if correlation != state.fetching.pending:
-        return  # It was asked of another leader, or in another epoch.
+        return  # The fetch went to another leader, or belongs to another epoch.
     follower = state.role
     if not isinstance(follower, Follower) or response.error:
         _ask_elsewhere(state, now_ms)
@@ -89,7 +89,7 @@ def on_fetch_snapshot_response(
     """`learn` has already taken in the epoch and the leader that the answer names."""
     follower = state.role
     if state.fetching.pending != correlation or not isinstance(follower, Follower):
-        return  # It was asked of another leader, or in another epoch.
+        return  # The fetch went to another leader, or belongs to another epoch.
     if response.epoch != state.election.epoch or response.leader != follower.leader:
         _ask_elsewhere(state, now_ms)
         return
@@ -102,25 +102,25 @@ def on_fetch_unanswered(state: State, correlation: Correlation, now_ms: int) -> 
 
 
 def on_leader_unreachable(state: State, event: LeaderUnreachable, now_ms: int) -> None:
-    """Believe it, until the leader answers again: pre-vote makes a wrong hint harmless."""
+    """Treat the leader as lost until it answers again; pre-vote makes a wrong hint harmless."""
     follower = state.role
     if state.stopping or not isinstance(follower, Follower) or follower.leader != event.leader:
         return
     if state.may_be_needed:
         _expect_no_more(state, follower, now_ms)
     else:
-        # It looks for one anew, at once.
+        # An observer searches for a leader at once.
         state.become(Unattached(None), Cause.LEADER_GONE)
 
 
 def next_ms(state: State) -> int | None:
-    """The time at which a fetch may leave: after a back-off, or at once if none was tried yet."""
+    """Return the time of the next fetch, or at which the one under way is overdue; None if none."""
     if state.stopping or state.installing:
         return None
     if state.fetching.pending is not None:
         return state.fetching.overdue_ms
     if state.log.durable != state.log.end.offset:
-        return None  # Not time but the disk holds it back.
+        return None  # It waits for the disk, not for a time.
     return None if _source(state) is None else state.fetching.not_before_ms
 
 
@@ -137,10 +137,9 @@ def _source(state: State) -> ReplicaId | None:
 
 
 def _has_resigned(state: State, follower: Follower, response: FetchResponse) -> bool:
-    """Return True if the leader itself says that it does not lead: it resigned, or was started
-    anew.
+    """Return True if the leader itself answers that it does not lead: it resigned or restarted.
 
-    An observer goes on asking it until it names the next one.
+    Always False for an observer: it asks this node until that names the next leader.
     """
     return (
         response.error is Error.NOT_LEADER_OR_FOLLOWER
@@ -160,9 +159,9 @@ def _expect_no_more(state: State, follower: Follower, now_ms: int) -> None:
 
 
 def _ask_elsewhere(state: State, now_ms: int) -> None:
-    """Ask the next node after a pause: the last one could not help."""
+    """Ask the next node after a pause."""
     state.probes += 1
-    # A node without voters may ask for a long time, so not often.
+    # A node that knows no voters may search for a long time, so it asks less often.
     pause_ms_max = state.timeouts.search_pause_ms_max if len(state.voters) else None
     state.fetching.failed(now_ms, pause_ms_max=pause_ms_max)
 
@@ -190,7 +189,7 @@ def _commit(state: State, high_watermark: Offset | None) -> None:
     if high_watermark is None:
         return
     reached = min(high_watermark, state.log.end.offset)
-    # A leader names commits also to a replica without records, for which none is one.
+    # For a replica without records `reached` is 0, which commits nothing.
     if reached > (state.high_watermark or 0):
         state.high_watermark = reached
         state.effects.append(Commit(reached))

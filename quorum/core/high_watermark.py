@@ -8,14 +8,12 @@ from quorum.core.vocabulary import Offset
 def high_watermark(
     durable_ends: Collection[Offset], *, epoch_start: Offset, current: Offset | None
 ) -> Offset | None:
-    """The offset below which a majority of the voters has everything on disk, once it may count.
+    """Return the new high watermark, never below `current`; None if nothing is committed yet.
 
-    `durable_ends` has one entry for each current voter. A majority is not enough right after an
-    election: what an older epoch wrote may still be overwritten even where most voters hold it
-    (Raft §5.4.2, figure 8). So nothing counts before a majority holds a record of the leader's
-    own epoch, that is, before the majority's offset has passed `epoch_start`.
-
-    Never below `current`.
+    `durable_ends` has one entry for each current voter; a majority has everything on disk below
+    the result. Right after an election that is not enough: records of an older epoch may still be
+    overwritten although most voters hold them (Raft §5.4.2, figure 8). So the high watermark stays
+    until a majority holds a record of the leader's own epoch, that is, has passed `epoch_start`.
     """
     assert durable_ends, "a quorum without voters commits nothing"
     falling = sorted(durable_ends, reverse=True)

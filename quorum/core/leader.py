@@ -1,4 +1,4 @@
-"""A leader: it opens its epoch, serves fetches, commits, checks its quorum, and resigns.
+"""The leader: open the epoch, serve fetches, commit, check the quorum, resign.
 
 Functions over `State`. `replica_progress` tracks the other replicas, `high_watermark` computes
 what their progress commits. A leader also resigns in `slow_disk`, `reconfiguration` and
@@ -36,11 +36,11 @@ from quorum.core.vocabulary import ElectionState, Epoch, Offset, OffsetAndEpoch,
 from quorum.core.voter_set import VoterAssignment
 
 FOUNDING_RECORDS: Final = 3
-"""LeaderChange, KRaftVersion and Voters open a log that names its voters."""
+"""LeaderChange, KRaftVersion and Voters open a log that records its voters."""
 
 
 def take_lead(state: State, granting: tuple[ReplicaId, ...], now_ms: int) -> None:
-    """Open the epoch with a LeaderChange record and tell every voter."""
+    """Open the epoch with a LeaderChange record and announce it to every voter."""
     epoch, batch = state.election.epoch, _opening(state)
     state.election = ElectionState(epoch, state.election.voted_for, leader=state.me.id)
     state.lost_elections = 0
@@ -67,7 +67,7 @@ def take_lead(state: State, granting: tuple[ReplicaId, ...], now_ms: int) -> Non
 
 
 def take_voters(state: State, leader: Leader, now_ms: int) -> None:
-    """Serve, count and announce by the voters in force, which have changed."""
+    """Apply a changed voter set to serving, counting and announcing."""
     leader.serving.take_voters(state.voters)
     if state.log.assignments.last is not None:
         nameless = (each.id for each in state.voters if not each.directory_id_is_known)
@@ -126,10 +126,7 @@ def on_proposed(state: State, event: Proposed, now_ms: int) -> None:
 
 
 def wake_for_records(state: State, leader: Leader) -> None:
-    """Answer the voters that wait for records, of which there are some now.
-
-    Before our own disk has them: the disks of the others need not wait for ours.
-    """
+    """Answer the voters that wait for records; their disks need not wait for ours."""
     _answer(state, leader.serving.wake_for_records(_view(state, leader)))
 
 
@@ -153,7 +150,7 @@ def on_flushed(state: State, durable: OffsetAndEpoch, now_ms: int) -> None:
 
 
 def forget_announcement(state: State, to: ReplicaId, correlation: Correlation) -> None:
-    """The announcement to this voter has ended; it may be sent again."""
+    """Allow another announcement to this voter: the last one has ended."""
     leader = state.role
     if isinstance(leader, Leader) and leader.announcing.get(to) == correlation:
         del leader.announcing[to]
@@ -162,7 +159,7 @@ def forget_announcement(state: State, to: ReplicaId, correlation: Correlation) -
 def resign(
     state: State, leader: Leader, cause: Cause, now_ms: int, *, first: ReplicaId | None = None
 ) -> None:
-    """Give the lead up; `first` stands first, then the most advanced voters."""
+    """Resign; the successors are `first`, then the most advanced voters."""
     successors = _by_progress(leader, first)
     request = EndQuorumEpochRequest(
         epoch=leader.epoch, leader=state.me.id, preferred_successors=successors
@@ -173,10 +170,10 @@ def resign(
 
 
 def _opening(state: State) -> Batch:
-    """The batch that opens the epoch; in an empty log that is to name its voters, so it does.
+    """Return the batch that opens the epoch; in an empty log that records voters, it names them.
 
-    Of their directories this node knows its own, as it is one of them, or it would not lead; and
-    those of the others only where its folder was formatted with them.
+    This node, as a voter, knows its own directory id; those of the others only if its folder was
+    formatted with them.
     """
     start, epoch = state.log.end.offset, state.election.epoch
     if start > 0 or not state.records_voters:
@@ -188,7 +185,8 @@ def _opening(state: State) -> Batch:
 
 
 def refusal_of_fetch(state: State, request: FetchRequest | FetchSnapshotRequest) -> Error | None:
-    """Epochs first: an asker that lives in another epoch must learn that before all else."""
+    """Return the error for a fetch, or None; the epoch is checked first, so that the asker learns
+    it."""
     if request.epoch < state.election.epoch:
         return Error.FENCED_LEADER_EPOCH
     if request.epoch > state.election.epoch:
@@ -215,17 +213,17 @@ def _acknowledge(state: State, leader: Leader, request: FetchRequest, now_ms: in
 
 
 def _goal(state: State, leader: Leader, progress: ReplicaProgress) -> Offset:
-    """The offset that the replica has to reach to be caught up now."""
+    """Return the offset that the replica has to reach to be caught up now."""
     if progress.voter is not None:
         return state.log.end.offset
-    # An observer is served committed records only, so that is all it can catch up with.
+    # An observer gets committed records only.
     return state.shown_high_watermark(leader) or Offset(0)
 
 
 def _advance_high_watermark(state: State, leader: Leader, now_ms: int) -> None:
     ends = [each.log_end or Offset(0) for each in leader.serving.voters.values()]
     if state.is_voter:
-        # The leader counts itself like any other voter: for what its own disk has confirmed.
+        # The leader counts itself like any other voter: up to what its own disk has confirmed.
         ends.append(state.log.durable)
     risen = high_watermark(ends, epoch_start=leader.epoch_start, current=state.high_watermark)
     if risen is None or risen == state.high_watermark:
@@ -238,7 +236,7 @@ def _advance_high_watermark(state: State, leader: Leader, now_ms: int) -> None:
 
 
 def _announce(state: State, leader: Leader, now_ms: int) -> None:
-    """Announce the leader to every voter that does not fetch: it may not know the leader."""
+    """Announce the leader to every voter that does not fetch."""
     silent_since_ms = now_ms - state.timeouts.fetch_timeout_ms // 2
     for voter, progress in leader.serving.voters.items():
         fetched_ms = progress.last_fetch_ms
@@ -288,9 +286,9 @@ def lapse(progress: ReplicaProgress, request: FetchRequest) -> str | None:
 def check_quorum(state: State, leader: Leader, now_ms: int) -> None:
     """Ask other nodes for a newer epoch, or resign, if a majority has not fetched (KIP-595).
 
-    The leader may have been replaced without knowing it. After the fetch time-out without a
-    majority it asks one node after the other, voters first, and obeys a newer epoch. At one and a
-    half times that it resigns: it can commit nothing, and its clients wait in vain.
+    The leader may have been replaced without knowing it. After a fetch time-out without a majority
+    it asks one node after the other, voters first, and obeys a newer epoch. After one and a half
+    fetch time-outs it resigns: it can commit nothing, and its clients wait in vain.
     """
     if leader.check_quorum_ms is None or now_ms < leader.check_quorum_ms:
         return
@@ -312,7 +310,7 @@ def check_quorum(state: State, leader: Leader, now_ms: int) -> None:
 
 
 def _majority_heard_ms(leader: Leader, others_needed: int) -> int:
-    """Return the time at which a majority was last heard."""
+    """Return the latest time since which a majority has fetched."""
     last_fetches = sorted(
         (
             leader.since_ms if each.last_fetch_ms is None else each.last_fetch_ms
@@ -324,9 +322,9 @@ def _majority_heard_ms(leader: Leader, others_needed: int) -> int:
 
 
 def _ask_around(state: State, leader: Leader) -> None:
-    """Ask the next node, the first one at random; the epoch of its answer is what is asked for.
+    """Fetch from the next node (the first one at random) only to learn its epoch.
 
-    A leader copies from nobody, and acknowledges nothing: it asks from the very beginning.
+    The fetch starts at offset 0, so it acknowledges nothing.
     """
     others = sources(state)
     if not others:

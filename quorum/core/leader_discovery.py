@@ -1,9 +1,9 @@
 """The search for a leader, and the wait of a voter before its first election.
 
-A cluster is founded once. A node that was told where to ask first (`bootstrap.servers`) asks there
-before it founds one, and does not if it hears of a quorum (KIP-595, "Bootstrapping" steps 3 and
-4); and no voter stands before it knows where a majority of the expected voters is (step 6): it
-could win nothing, and would only raise its epoch. Functions over `State`.
+A cluster is founded once. A node with `bootstrap.servers` asks them before it founds a cluster, and
+founds none if one of them knows a quorum (KIP-595, "Bootstrapping" steps 3 and 4). A voter does not
+stand before it knows the addresses of a majority of the expected voters (step 6): it could not win,
+and would only raise its epoch. Functions over `State`.
 """
 
 from collections.abc import Sequence
@@ -22,11 +22,11 @@ from quorum.core.state import State
 from quorum.core.vocabulary import ReplicaId
 
 SEARCHED_MAX: Final = 64
-"""Replicas without a vote that are asked who leads."""
+"""The maximal number of observers to ask for the leader."""
 
 
 def may_stand(state: State) -> bool:
-    """Return True if this voter may ask for votes when its time comes."""
+    """Return True if this voter may stand when its deadline comes."""
     beginning = state.beginning
     if state.log.end.offset == 0 and (not beginning.has_surveyed or beginning.has_found):
         return False
@@ -35,7 +35,7 @@ def may_stand(state: State) -> bool:
 
 
 def wait_for_it(state: State, now_ms: int) -> None:
-    """Set another time to stand for a voter that may not stand yet."""
+    """Postpone the election of a voter that may not stand yet."""
     role, deadline_ms = state.role, state.next_election_ms(now_ms)
     if isinstance(role, Unattached | Resigned):
         role.deadline_ms = deadline_ms
@@ -46,16 +46,16 @@ def wait_for_it(state: State, now_ms: int) -> None:
 
 
 def on_endpoints_updated(state: State, event: EndpointsUpdated, now_ms: int) -> None:
-    """Note where a replica listens; the leader may wait for that to change the voters."""
+    """Note a replica's endpoints; a change of the voters may wait for them."""
     replica, endpoints = event.replica, event.endpoints
     state.beginning.unlocated -= {replica.id}
     founder = state.founders.get(replica.id)
     if state.log.end.offset == 0 and founder is not None and endpoints:
-        # Whoever founds the cluster writes it down.
+        # The first leader records the endpoints in the log.
         state.founders = state.founders.with_(replace(founder, endpoints=endpoints))
         state.take_voters()
     state.locate(replica, endpoints)
-    # A log that does not name its voters does not say where they are either.
+    # A log without voters has no endpoints of voters either.
     if isinstance(state.role, Leader) and state.log.assignments.last is not None:
         state.role.changes.look_soon(now_ms)
 
@@ -66,16 +66,16 @@ def on_discovery_done(state: State, event: DiscoveryDone, now_ms: int) -> None:
 
 
 def sources(state: State) -> tuple[ReplicaId, ...]:
-    """Everyone who may know who leads: voters, bootstrap servers, then anyone else."""
+    """Return the nodes that may know the leader: voters, bootstrap servers, then all others."""
     return (*_likely(state), *_others(state))
 
 
 def source(state: State, turn: int) -> ReplicaId | None:
     """Return the replica that a node in search of a leader asks next, or None.
 
-    Voters and bootstrap servers have two turns each before one of the others has one: while voters
-    elect none of them knows, and whoever then went through a long list of brokers, with growing
-    pauses, would come back to them late.
+    Between two of the other nodes, every voter and bootstrap server is asked twice: during an
+    election no node knows the leader, and a pass through a long list of brokers, with growing
+    pauses, would return to the voters too late.
     """
     likely, others = _likely(state), _others(state)
     if not likely or not others:
@@ -88,14 +88,14 @@ def source(state: State, turn: int) -> ReplicaId | None:
 
 
 def source_beside_voters(state: State, turn: int) -> ReplicaId | None:
-    """Return the replica that a voter whose polls fail asks; its log may not name the leader."""
+    """Return the non-voter to ask after failed polls: the leader may be missing from our log."""
     voters = state.voters.ids
     found = [each for each in sources(state) if each not in voters]
     return found[turn % len(found)] if found else None
 
 
 def _likely(state: State) -> tuple[ReplicaId, ...]:
-    """Voters, bootstrap servers, and the last leader, which our log may be too old to name."""
+    """Return voters, bootstrap servers, and the last leader if our log does not name it."""
     voters, leader = state.voters.others(state.me.id), state.election.leader
     located = (each for each in voters if each not in state.beginning.unlocated)
     is_named = leader is None or leader == state.me.id or leader in voters

@@ -1,13 +1,13 @@
 """Leadership transfer: on request, a leader hands its lead over to another voter.
 
-Functions over `State`. From the request on nothing more is proposed (`QuorumNode.accepts`), and no
-change of the voters is begun, so that the log ends. As soon as the successor has all of it, and all
-of it is committed, the leader resigns, and the successor stands at once and without a pre-vote
-(EndQuorumEpoch). So whoever had proposed something has its answer, and nobody's outcome is unknown.
-If that takes longer than an election time-out the leader leads on, and says why. Reads go on until
-it resigns.
+Functions over `State`. From the request on the leader accepts no proposals (`QuorumNode.accepts`)
+and begins no change of the voters, so the log stops growing. Once the successor has the whole log
+and all of it is committed, the leader resigns, and the successor stands at once without a pre-vote
+(EndQuorumEpoch). So every earlier proposal has a known outcome. After an election time-out the
+leader gives up the transfer, answers with the reason, and keeps the lead. It serves reads until it
+resigns.
 
-Nothing here makes anybody a leader: the voters elect, by the rules of every other election.
+The successor still has to win an ordinary election.
 """
 
 from collections.abc import Mapping
@@ -52,7 +52,7 @@ def go_on(state: State, leader: Leader, now_ms: int) -> None:
 
 
 def on_tick(state: State, leader: Leader, now_ms: int) -> None:
-    """Give the transfer up, and lead on, if it takes too long."""
+    """Give up the transfer and keep the lead if it takes too long."""
     transfer = leader.transfer
     if transfer is None or now_ms < transfer.deadline_ms:
         return
@@ -81,7 +81,7 @@ def _begin(
 
 def _join(state: State, transfer: Transfer, asker: Asker, request: TransferRequest) -> None:
     if request.to not in (None, transfer.successor):
-        text = f"the lead is being handed over to {transfer.successor}: wait for the end of that"
+        text = f"a transfer of the lead to {transfer.successor} is under way: wait for its end"
         state.answer_change(asker, Error.INVALID_REQUEST, text)
     elif len(transfer.askers) >= state.bounds.transfer_askers:
         text = f"{state.bounds.transfer_askers} requests for the same wait already"
@@ -118,7 +118,7 @@ def successor(
 ) -> ReplicaId | Refusal:
     """Return the voter to lead next, by default the most advanced live one, or a refusal.
 
-    `others` are the voters but for this leader.
+    `others` are the voters except this leader.
     """
     live = [each for each, progress in others.items() if progress.is_live(live_since_ms)]
     if wanted is None:

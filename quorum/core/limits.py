@@ -1,4 +1,4 @@
-"""Every bound and time-out of the quorum with its unit, and how they depend on each other.
+"""The bounds and time-outs of the quorum, and the constraints between them.
 
 Names and defaults of the time-outs are Kafka's (`quorum.*`), see KIP-595 "Configurations".
 """
@@ -7,21 +7,21 @@ from dataclasses import dataclass
 from typing import Final
 
 FETCH_WAIT_MS_MAX: Final = 500
-"""The longest time that a leader parks a fetch that finds no records."""
+"""The longest time that a leader parks a fetch without records."""
 
 FRAME_BYTES_MAX: Final = 16 * 1024 * 1024
 FETCH_BYTES_MAX: Final = 8 * 1024 * 1024
-"""Bytes of records in one answer; one batch that is larger goes out alone."""
+"""Bytes of records in one answer; a larger batch is sent alone."""
 
 SNAPSHOT_CHUNK_BYTES_MAX: Final = 1024 * 1024
 """Bytes of a snapshot in one answer (Kafka's quorum.fetch.snapshot.max.bytes)."""
 
 BATCH_BYTES_MAX: Final = 8 * 1024 * 1024
 BATCH_RECORDS_MAX: Final = 10_000
-"""Kafka's limit of records in one atomic append of its controller."""
+"""Kafka's limit of records in one atomic append of the controller."""
 
 OBSERVERS_MAX: Final = 4_096
-"""Observers that are remembered."""
+"""Observers that a leader remembers."""
 
 UNCOMMITTED_RECORDS_MAX: Final = 400_000
 
@@ -29,11 +29,11 @@ VOTERS_MAX: Final = 100
 """Voters that a request may name. Kafka has no limit; more than seven are seldom wise."""
 
 LOCATED_MAX: Final = OBSERVERS_MAX
-"""Replicas of which a node remembers where they listen; beyond it the first is forgotten."""
+"""Replicas whose endpoints a node remembers; beyond this it forgets the oldest entry."""
 
 FAILOVER_WAIT_MS_MAX: Final = 100
-"""The upper bound of the random wait before a voter that has lost its leader asks for pre-votes,
-and the time for which it gives way to another one that asks first."""
+"""The upper bound of the random wait before a voter without a leader asks for pre-votes, and the
+time for which it gives way to another voter that asks first."""
 
 SEGMENT_BYTES_MAX: Final = 1024 * 1024 * 1024
 
@@ -51,14 +51,13 @@ class Bounds:
     """Records a leader appends beyond its high watermark before it refuses further proposals."""
 
     uncommitted_bytes: int = 128 * 1024 * 1024
-    """Bytes of such records after which it refuses them, however few they are; the last batch that
-    it takes may go beyond."""
+    """The same in bytes; the last accepted batch may exceed it."""
 
     parked_fetches: int = 2_048
     """Fetches a leader keeps waiting; a further one is answered at once, without records."""
 
     observers: int = OBSERVERS_MAX
-    """Observers a leader remembers for DescribeQuorum; then the longest silent is forgotten."""
+    """Observers a leader remembers for DescribeQuorum; it forgets the longest silent first."""
 
     reads: int = 100_000
     """Linearizable reads that wait at one replica; a further one is refused."""
@@ -67,7 +66,7 @@ class Bounds:
     """Requests for other voters that wait at a leader; a further one is refused."""
 
     transfer_askers: int = 100
-    """Requests for the same transfer of the lead that wait for it; a further one is refused."""
+    """Requests that wait for one transfer of the lead; a further one is refused."""
 
     def __post_init__(self) -> None:
         for name in self.__slots__:
@@ -83,10 +82,11 @@ class Timeouts:
     """A voter without a leader stands after a random time in [t, 2t)."""
 
     election_backoff_ms_max: int = 1_000
-    """After a lost election: a random wait, doubling from 1/16 of this up to this."""
+    """The random wait after a lost election; its range doubles from 1/16 of this up to this."""
 
     fetch_timeout_ms: int = 2_000
-    """A follower without a good fetch stands; a leader checks that a majority fetches."""
+    """A follower whose fetches fail for this long stands; a leader expects fetches of a majority
+    within it."""
 
     request_timeout_ms: int = 2_000
     retry_backoff_ms: int = 20
@@ -113,7 +113,7 @@ class Timeouts:
 
     @property
     def check_quorum_ms(self) -> int:
-        """A leader that a majority has not fetched from for this long resigns (KIP-595)."""
+        """The time without fetches from a majority after which a leader resigns (KIP-595)."""
         return self.fetch_timeout_ms * 3 // 2
 
     @property
@@ -123,21 +123,20 @@ class Timeouts:
 
     @property
     def search_pause_ms_max(self) -> int:
-        """The longest pause of a node that looks for a leader and knows voters to ask.
+        """The longest pause in the search for a leader if voters are known.
 
-        As short as elections are: a voter may know of one at any moment, and what waits for that
-        node waits too.
+        It is as short as an election: a voter may know the new leader at any moment.
         """
         patience_ms = max(self.retry_backoff_ms, self.election_timeout_ms // 8)
         return min(self.retry_backoff_ms_max, patience_ms)
 
     @property
     def search_patience_ms(self) -> int:
-        """The time that such a node waits for one answer before it asks the next one as well."""
+        """The time to wait for an answer in that search before the next node is asked too."""
         return max(1, self.election_timeout_ms // 4)
 
     @property
     def fetch_jitter_ms_max(self) -> int:
-        """Added at random to the fetch time-out, so that two followers of one dead leader,
-        woken by the same last answer, do not stand in the same instant and split the vote."""
+        """The upper bound of the random part of the fetch time-out, so that two followers of one
+        dead leader do not stand in the same instant and split the votes."""
         return self.fetch_timeout_ms // 4

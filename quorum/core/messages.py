@@ -1,8 +1,8 @@
 """The flat messages between replicas; `quorum/protocol` has Kafka's topic and partition nesting.
 
-Every answer names the epoch of its sender, and the leader when the sender knows one, so that
-the asker can go there (KIP-595). No message holds record bytes: an answer to a fetch says which
-span of the log it carries, and whoever performs the effect reads it.
+Every response names the epoch of its sender, and the leader if the sender knows it, so that the
+asker can turn to the leader (KIP-595). No message holds record bytes: a fetch response names a span
+of the log, and the driver reads it.
 """
 
 from dataclasses import dataclass, field
@@ -62,8 +62,8 @@ class ResponseHeader:
 class VoteRequest:
     """A candidate asks for a vote in `epoch`; `log_end` is the end of its own log.
 
-    With `pre_vote` (KIP-996) it only asks whether it would get one: `epoch` is the one in which it
-    is, not one of its own, and nobody has to remember the answer.
+    With `pre_vote` (KIP-996) it only asks whether it would get the vote: `epoch` is then its
+    current epoch, and the voter does not have to remember its answer.
     """
 
     epoch: Epoch
@@ -102,7 +102,7 @@ class BeginQuorumEpochRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BeginQuorumEpochResponse(ResponseHeader):
-    """The voter accepts the leader, or names the one that it knows."""
+    """The voter accepts the leader, or names the leader that it knows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,16 +120,16 @@ class EndQuorumEpochRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndQuorumEpochResponse(ResponseHeader):
-    """The voter accepts that the leader resigns, or names the one that it knows."""
+    """The voter accepts that the leader resigns, or names the leader that it knows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchRequest:
-    """FetchQuorumRecords: a replica asks for what follows the end of its log.
+    """A replica asks for the records that follow the end of its log.
 
-    `log_end` acknowledges everything below its offset: it is never above what is durable at
-    the sender, and its epoch lets the leader find out where the two logs part. `epoch` is the
-    leadership the sender believes in. The leader may hold the answer back for `max_wait_ms`.
+    `log_end` acknowledges everything below its offset: everything below it is durable at the
+    sender. Its epoch lets the leader find where the two logs diverge. `epoch` is the current epoch
+    of the sender. The leader may hold the answer back for `max_wait_ms`.
     """
 
     replica: ReplicaKey
@@ -138,7 +138,7 @@ class FetchRequest:
     max_wait_ms: int
     max_bytes: int
     round: int = 0
-    """The last round of reads that an answer of this leader carried (`read_index`); 0 for none."""
+    """The last read round in a response of this leader (`read_index`); 0 for none."""
 
     def __str__(self) -> str:
         echo = f", round {self.round}" if self.round else ""
@@ -149,8 +149,8 @@ class FetchRequest:
 class Batch:
     """The outline of one record batch: the offsets [base, end), all of one epoch.
 
-    `assignment` is what the batch says of the voters, if it says anything. It is the one thing
-    that the core must know of a record; whoever reads the bytes fills it in.
+    `assignment` is the voter assignment in the batch, if it has one. It is the only content of
+    records that the core needs; the reader of the bytes fills it in.
     """
 
     base: Offset
@@ -164,7 +164,7 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Offsets [start, end) of the sender's log, to be cut at `max_bytes`, at a batch's end."""
+    """Offsets [start, end) of the sender's log; the bytes sent end with a batch, at `max_bytes`."""
 
     start: Offset
     end: Offset
@@ -176,25 +176,25 @@ class Span:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchResponse(ResponseHeader):
-    """The answer to a fetch: records, or where the logs part, or who leads instead.
+    """The answer to a fetch: records, a diverging epoch, a snapshot id, or an error.
 
-    Leaving the leader, the records are a `span` that is read from its log when the answer is
-    written. Arriving at the follower, they are `batches`: the outlines of what came, whole and
-    checked, while the bytes wait with the driver.
+    At the leader, the records are a `span`, which is read from its log when the answer is
+    written. At the follower, they are `batches`: the outlines of complete and checked batches,
+    whose bytes the driver keeps.
     """
 
     high_watermark: Offset | None = None
     log_start: Offset = Offset(0)
     diverging: OffsetAndEpoch | None = None
     snapshot: OffsetAndEpoch | None = None
-    """The snapshot to fetch instead: the leader's log no longer reaches back to the asker's."""
+    """The snapshot to fetch instead: the leader's log no longer reaches back to the asker's end."""
     span: Span | None = None
     batches: tuple[Batch, ...] = ()
     round: int = 0
-    """The round of reads that the next fetch is to echo; 0 for none."""
+    """The read round that the next fetch is to echo; 0 for none."""
 
     def carrying(self, batches: tuple[Batch, ...]) -> "FetchResponse":
-        """The same answer with the outlines of what came; `replace` takes three times as long."""
+        """Return a copy with these batches; `replace` takes three times as long."""
         return FetchResponse(
             error=self.error,
             epoch=self.epoch,
@@ -239,7 +239,7 @@ class AddVoterRequest:
     voter: Voter
     timeout_ms: int
     ack_when_committed: bool = True
-    """False: answer as soon as it is in force."""
+    """False: answer as soon as the voter is appended, before the commit."""
 
     def __str__(self) -> str:
         return f"AddRaftVoter({self.voter.key.text})"
@@ -275,7 +275,7 @@ VoterRequest: TypeAlias = (
 
 @dataclass(frozen=True, slots=True)
 class TransferRequest:
-    """Hand the lead over to the voter `to`, or, if it is None, to the most advanced one."""
+    """Transfer the lead to the voter `to`, or to the most advanced one if `to` is None."""
 
     to: ReplicaId | None
 
@@ -287,8 +287,8 @@ class TransferRequest:
 class ChangeResponse(ResponseHeader):
     """The response to a request for other voters or another leader; `text` explains an error.
 
-    Without an error a change of the voters is committed. After a transfer the lead of `epoch` is
-    given up, and everything that was proposed to it is committed.
+    Without an error, a change of the voters is committed, or a leader of `epoch` has resigned for a
+    transfer and everything proposed to it is committed.
     """
 
     text: str = ""
@@ -310,7 +310,7 @@ class FetchSnapshotRequest:
     epoch: Epoch
     snapshot: OffsetAndEpoch
     position: int
-    """In bytes; everything before it the asker has."""
+    """The byte to start at; the asker has everything before it."""
     max_bytes: int
 
     def __str__(self) -> str:
@@ -324,8 +324,8 @@ class FetchSnapshotRequest:
 class FetchSnapshotResponse(ResponseHeader):
     """A part of a snapshot: `length` bytes from `position` on, of `size_bytes` in all.
 
-    Leaving the leader they are read when the answer is written; arriving, they wait with the
-    driver. Nothing in them is checked before all have come.
+    The leader's driver reads the bytes when it writes the answer; the follower's driver keeps them.
+    They are checked only when the snapshot is complete.
     """
 
     snapshot: OffsetAndEpoch

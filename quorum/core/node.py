@@ -1,14 +1,13 @@
 """One replica of the quorum: the pure, deterministic core.
 
 `QuorumNode` owns no socket, file, clock or source of randomness. It changes only inside
-`step(event, now_ms=...)`, which returns the effects to perform, in order; and it names the next
-moment at which it wants to be stepped, whatever happens, in `deadline_ms`. The same events at
-the same times give the same effects: production, unit tests and simulation run this class.
+`step(event, now_ms=...)`, which returns the effects to perform, in order. `deadline_ms` is the next
+time at which the driver must call `step`, even without an event. The same events at the same times
+give the same effects: production, unit tests and simulation run this class.
 
-How to read on: `step` hands each event to its function of `HANDLERS`, at the end of this module;
-most are in `elections`, `leader` and `follower`. These state their guards first and then change the
-one `State`. The rules that can be wrong live in pure functions beside them: `votes`,
-`high_watermark`, `raft_log`.
+`step` passes each event to its handler in `HANDLERS`, at the end of this module; most handlers are
+in `elections`, `leader` and `follower`. They check their guards first and then change the one
+`State`. The critical rules are pure functions in `votes`, `high_watermark` and `raft_log`.
 """
 
 import random
@@ -98,11 +97,11 @@ class QuorumNode:
         received: tuple[OffsetAndEpoch, int] | None = None,
         bounds: Bounds | None = None,
     ) -> None:
-        """`voters` are those of a log that does not name any, `beginning` what there is to know
-        of them before.
+        """`voters` are the founders: they count as long as the log does not record voters.
 
-        With `records_voters`, an empty log does from its first leader on (kraft.version 1).
-        `received` is what an earlier process has received of a snapshot, and how many bytes of it.
+        With `records_voters` the first leader of an empty log records them (kraft.version 1).
+        `beginning` is the state of discovery, `received` the id of a snapshot that an earlier
+        process has received in part, and the number of its bytes.
         """
         self.bounds = bounds or Bounds()
         self._state = state = State(
@@ -121,7 +120,7 @@ class QuorumNode:
         state.receiving = None if received is None else SnapshotDownload(*received)
         if log.newest_snapshot is not None:
             state.high_watermark = log.newest_snapshot.end
-        # A restart is no move of the table: the role follows from what was remembered.
+        # A restart is no transition of the table: the role follows from the stored election.
         state.role = _role_after_restart(state, now_ms)
 
     def __str__(self) -> str:
@@ -160,21 +159,21 @@ class QuorumNode:
         return self._state.high_watermark
 
     def epoch_at(self, offset: Offset) -> Epoch:
-        """The epoch of the record at `offset`, which the log holds."""
+        """The epoch of the record at `offset`, which must be in the log."""
         return self._state.log.history.epoch_at(offset)
 
     def voters_at(self, end: Offset) -> VoterAssignment | None:
-        """The voters when the log ended at `end`; None if it does not name them."""
+        """The voters when the log ended at `end`; None if it does not record voters."""
         return self._state.log.assignments.at(end)
 
     @property
     def has_room(self) -> bool:
-        """True if there is room on this node's disk, as far as it has tried."""
+        """True unless the last write found this node's disk full."""
         return self._state.has_room
 
     @property
     def successor(self) -> ReplicaId | None:
-        """The voter to which this node hands over its lead; None if it does not."""
+        """The voter to which this node transfers its lead; None without a transfer."""
         transfer = self.role.transfer if isinstance(self.role, Leader) else None
         return None if transfer is None else transfer.successor
 
@@ -192,13 +191,13 @@ class QuorumNode:
         if not state.has_room or role.transfer is not None:
             return False
         committed = role.epoch_start if committed is None else committed
-        # What the others have committed may still wait, in memory, for our own disk.
+        # Committed records may still wait in memory for our own disk.
         held = state.log.end.offset - min(committed, state.log.durable)
         return held + waiting + count <= state.bounds.uncommitted_records
 
     @property
     def deadline_ms(self) -> int | None:
-        """The next moment at which time alone may change something; None if none."""
+        """The next time at which `step` is due without an event; None if there is none."""
         state = self._state
         moments: tuple[int | None, ...]
         match state.role:
@@ -222,9 +221,9 @@ class QuorumNode:
         return min(named) if named else None
 
     def step(self, event: Event, *, now_ms: int) -> list[Effect]:
-        """Advance by one event and return what must be done about it, in order."""
+        """Advance by one event and return the effects to perform, in order."""
         state, remembered = self._state, self._state.election
-        # A commit consists of these: compiled, a direct call takes a fraction of one by the table.
+        # The events of every commit: compiled, a direct call is much faster than the table.
         match event:
             case RequestReceived():
                 _on_request(state, event, now_ms)
@@ -239,19 +238,19 @@ class QuorumNode:
         follower.fetch_if_due(state, now_ms)
         effects, state.effects = state.effects, []
         if state.election is not remembered and state.election != remembered:
-            # First in the list, hence durable before anything that is said because of it.
+            # First in the list, so durable before any answer that depends on it.
             effects.insert(0, PersistElection(state.election))
         return effects
 
     @property
     def target_voters(self) -> tuple[ReplicaKey, ...] | None:
-        """The voters that a change is to lead to; None without a change."""
+        """The target voters of the change under way; None without a change."""
         assignment = self._state.log.assignments.last
         return None if assignment is None else assignment.target
 
     @property
     def voter_change_wait(self) -> Wait | None:
-        """The reason why a change of the voters waits, as the leader knows it."""
+        """The reason why a change of the voters waits; None unless this node leads."""
         return self.role.changes.first_wait if isinstance(self.role, Leader) else None
 
     def replicas(self) -> tuple[ReplicaProgress, ...]:
@@ -266,10 +265,10 @@ class QuorumNode:
 
 
 def _role_after_restart(state: State, now_ms: int) -> Role:
-    """KIP-595, "Bootstrapping" step 2: the role that the remembered election gives."""
+    """Return the role for the stored election (KIP-595, "Bootstrapping" step 2)."""
     leader = state.election.leader
     if leader == state.me.id:
-        # It led this epoch, and may have said so: never again in the same one.
+        # It led this epoch and must never lead in it again.
         return Resigned(state.next_election_ms(now_ms))
     if leader is not None:
         return Follower(leader, state.next_fetch_timeout_ms(now_ms))
@@ -298,7 +297,7 @@ def _on_request(state: State, event: RequestReceived, now_ms: int) -> None:
 def _on_response(state: State, event: ResponseReceived, now_ms: int) -> None:
     response = event.response
     leader.forget_announcement(state, event.peer, event.correlation)
-    # A leader that the sender would itself replace is no news.
+    # A voter that grants its vote would itself replace the leader that it names.
     granted = isinstance(response, VoteResponse) and response.granted
     state.learn(response.epoch, None if granted else response.leader, now_ms, event.peer)
     match response:
@@ -309,7 +308,7 @@ def _on_response(state: State, event: ResponseReceived, now_ms: int) -> None:
         case VoteResponse():
             elections.on_vote_response(state, event.correlation, response, now_ms)
         case _:
-            pass  # Other responses say no more than has been learned.
+            pass  # Other responses hold no more than the epoch and the leader.
 
 
 def _on_request_timed_out(state: State, event: RequestTimedOut, now_ms: int) -> None:
@@ -333,7 +332,7 @@ def _on_flushed(state: State, event: Flushed, now_ms: int) -> None:
 
 
 def _resign_if_due(state: State, now_ms: int) -> None:
-    """Resign if the others have caught up, or our own disk has, and the leader waited for that."""
+    """Resign if a transfer is complete, or if the disk is full and another voter's is not."""
     role = state.role
     if not isinstance(role, Leader):
         return
@@ -382,7 +381,7 @@ HANDLERS: Final[Mapping[type[Event], Callable[[State, Any, int], None]]] = Mappi
         Stopping: _on_stopping,
     }
 )
-"""The handler of each event; a test checks that none is missing."""
+"""The handler of each event; a test checks that the table is complete."""
 
 LEADER_TICKS: Final = (
     reconfiguration.on_tick,
@@ -391,4 +390,4 @@ LEADER_TICKS: Final = (
     leadership_transfer.on_tick,
     slow_disk.on_tick,
 )
-"""What a leader does when time has passed, in this order, as long as it leads."""
+"""The tick handlers of a leader, in order; they stop once it no longer leads."""

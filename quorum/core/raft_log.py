@@ -37,7 +37,7 @@ class LeaderEpochCache:
         return self._epochs[-1] if self._epochs else Epoch(0)
 
     def begin(self, epoch: Epoch, start: Offset) -> None:
-        """Note that records from `start` on are of `epoch`; the epoch under way changes nothing."""
+        """Note that `epoch` begins at `start`; no effect if it is already the last epoch."""
         if self._epochs:
             if self._epochs[-1] == epoch:
                 return
@@ -53,7 +53,7 @@ class LeaderEpochCache:
             self._starts.pop()
 
     def forget_below(self, snapshot: OffsetAndEpoch) -> None:
-        """Forget all below the snapshot's end, but keep the epoch of its last record."""
+        """Forget everything below the snapshot's end, but keep the epoch of its last record."""
         while self._starts and self._starts[0] < snapshot.offset:
             self._epochs.pop(0)
             self._starts.pop(0)
@@ -61,7 +61,7 @@ class LeaderEpochCache:
         self._starts.insert(0, Offset(snapshot.offset - 1))
 
     def epoch_at(self, offset: Offset) -> Epoch:
-        """The epoch of the record at `offset`, which is held."""
+        """The epoch of the record at `offset`, which must be in the log."""
         at = bisect_right(self._starts, offset)
         assert at > 0, f"offset {offset} is before {self}"
         return self._epochs[at - 1]
@@ -82,7 +82,7 @@ class LeaderEpochCache:
 
 
 class RaftLog:
-    """The outline of one log. The bytes are elsewhere; the driver keeps the two in step.
+    """The outline of one log. The driver stores the bytes and keeps both in step.
 
     Invariant: start <= durable <= end.offset, and end.epoch is the last epoch of the history.
     """
@@ -99,21 +99,21 @@ class RaftLog:
         assignments: VoterSetHistory | None = None,
         snapshots: Sequence[Snapshot] = (),
     ) -> None:
-        """`epoch_before` is that of the last record before `start`, where there is a snapshot."""
+        """`epoch_before` is the epoch of the last record before `start`, if there is a snapshot."""
         self.start = start
         self.snapshots = tuple(snapshots)
-        """Those that are durable, the oldest first; everything in them is committed."""
+        """The durable snapshots, the oldest first; everything in them is committed."""
         self.assignments = VoterSetHistory() if assignments is None else assignments
         self.history = LeaderEpochCache()
         if epoch_before is not None:
-            # As if that record were still here: a log that ends with it agrees with this one.
+            # As if that record were still here: a log that ends with it agrees with ours.
             assert start > 0
             self.history.begin(epoch_before, Offset(start - 1))
         for epoch, first in epochs:
             self.history.begin(epoch, first)
         self.end = OffsetAndEpoch(self.history.last, end)
         self.durable = end
-        """Everything below survives a loss of power: what recovery has read came from disk."""
+        """Everything below it survives a power failure; recovery has read the log from disk."""
 
     def append(self, batch: Batch) -> None:
         assert batch.base == self.end.offset, f"{batch} does not continue a log ending {self.end}"
@@ -135,7 +135,7 @@ class RaftLog:
         return self.snapshots[-1] if self.snapshots else None
 
     def advance(self, snapshot: Snapshot) -> None:
-        """Begin where this snapshot ends, which is durable: what precedes is in it."""
+        """Move the log start to the end of this durable snapshot, which has what precedes."""
         assert snapshot in self.snapshots, f"a log from {snapshot.end} on, and nothing before it"
         assert self.start <= snapshot.end <= self.end.offset
         self.start = snapshot.end
@@ -143,15 +143,15 @@ class RaftLog:
         self.assignments.forget_below(snapshot.end)
 
     def begin_anew(self, snapshot: Snapshot, voters: VoterAssignment | None) -> None:
-        """Hold nothing but this snapshot, which is durable; `voters` are those that it names."""
+        """Replace everything by this durable snapshot; `voters` are those that it records."""
         self.snapshots = (snapshot,)
         self.start, self.end, self.durable = snapshot.end, snapshot.id, snapshot.end
         self.history = LeaderEpochCache([(snapshot.id.epoch, Offset(snapshot.end - 1))])
         self.assignments = VoterSetHistory(base=voters)
 
     def snapshot_instead_of(self, other_end: OffsetAndEpoch) -> Snapshot | None:
-        """Return the snapshot for a replica whose log ends there, or None if this log can be
-        compared with that one and continues it."""
+        """Return the snapshot to send to a replica whose log ends at `other_end`, or None if this
+        log reaches back to it."""
         if self.reaches_back_to(other_end):
             return None
         assert self.snapshots, f"the log begins at {self.start}, and nothing says what came before"
@@ -162,12 +162,12 @@ class RaftLog:
         self.durable = max(self.durable, durable.offset)
 
     def divergence(self, other_end: OffsetAndEpoch) -> OffsetAndEpoch | None:
-        """The point at which a log ending at `other_end` leaves this one; None for a prefix."""
+        """Return the point at which a log ending at `other_end` diverges; None for a prefix."""
         here = self.history.end_of(other_end.epoch, self.end.offset)
         if here.epoch == other_end.epoch and here.offset >= other_end.offset:
             return None
         if other_end.offset == 0:
-            return None  # An empty log agrees with every log, whatever epoch its owner names.
+            return None  # An empty log agrees with every log, whatever the epoch.
         return here
 
     def reaches_back_to(self, other_end: OffsetAndEpoch) -> bool:
@@ -186,10 +186,10 @@ class RaftLog:
 def truncation_point(
     history: LeaderEpochCache, log_end: Offset, diverging: OffsetAndEpoch
 ) -> Offset:
-    """The offset at which a follower truncates its log after the leader has answered `diverging`.
+    """Return the offset to truncate a follower's log at, after the leader's answer `diverging`.
 
-    The leader's log ends that epoch, or the next lower one it has, at `diverging`. Nothing of
-    ours beyond that point can be the leader's; below it, our own end of that epoch decides.
+    That is the end, in the leader's log, of our last epoch or of the next lower one it has. Our
+    records beyond it are not in the leader's log; below it, our own end of that epoch decides.
     """
     own = history.end_of(diverging.epoch, log_end)
     if own.epoch == diverging.epoch:

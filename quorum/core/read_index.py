@@ -1,20 +1,19 @@
-"""Linearizable reads (ReadIndex): the proof that a leader still leads after a read has come.
+"""Linearizable reads (ReadIndex): prove that a leader still leads after a read has arrived.
 
-A leader that was replaced may not know it yet, and what it reads may then be old. So a read waits
-until two things are so. The leader has committed a record of its own epoch: then it knows all that
-earlier leaders committed. And a majority of the voters, itself counted, has shown that it was
-still in this epoch *after* the read came: whoever elects another leader takes a majority into a
-higher epoch, which none of them ever leaves, and any two majorities share a voter.
+A leader that was replaced may not know it yet, and its state may be stale. So a read waits for two
+conditions. The leader has committed a record of its own epoch: then it knows everything that
+earlier leaders committed. And a majority of the voters, including the leader, has shown that it
+was still in this epoch *after* the read arrived: the election of another leader takes a majority
+into a higher epoch for good, and any two majorities share a voter.
 
-The proof travels with the fetches. Answers to voters carry the number of a round, and a fetch
-echoes the last one that its sender has seen. A fetch that was under way when the read came echoes
-an earlier round, so it proves nothing, and neither does one that arrives late or twice. A voter
-that does not echo (the controllers of Kafka) proves it by acknowledging a record that was appended
-after the read came.
+The proof travels with the fetches. Responses to voters carry the number of a read round, and a
+fetch echoes the last round that its sender has seen. A fetch that was under way when the read
+arrived echoes an earlier round, so it proves nothing; the same holds for a late or repeated fetch.
+A voter that does not echo (Kafka's controllers) proves it by acknowledging a record that was
+appended after the read arrived.
 
-Reads that come before any answer has carried the present round share it. Nothing is written or
-flushed for a read. That the state machine has applied what a read must see is a matter of order:
-`Commit` comes before the `AnswerReads` that rests on it.
+Reads share the current round until a response has carried it. A read writes and flushes nothing.
+`Commit` comes before the `AnswerReads` that depends on it, so the state machine applies first.
 """
 
 from quorum.core.effects import AnswerReads, ReadRefusal
@@ -27,14 +26,14 @@ from quorum.core.vocabulary import Offset
 
 
 def begin(state: State, token: ReadToken, now_ms: int) -> bool:
-    """Let a read wait for its proof, or refuse it. Whether parked fetches are to be answered."""
+    """Queue a read or refuse it; return True if parked fetches should be answered for it."""
     leader = state.role
     if not isinstance(leader, Leader):
         state.effects.append(AnswerReads((token,), ReadRefusal.NOT_LEADER))
         return False
     serving = leader.serving
     if serving.round_sent == serving.round:
-        # An answer that left before this read carried the present number: it proves nothing now.
+        # A response sent before this read carried the current round, so its echo proves nothing.
         serving.round += 1
     serving.round_awaited = serving.round
     if not leader.reads or leader.reads[-1].round != serving.round:
@@ -48,13 +47,13 @@ def begin(state: State, token: ReadToken, now_ms: int) -> bool:
 
 
 def echoed(leader: Leader, progress: ReplicaProgress, request: FetchRequest) -> None:
-    """Note the round that a voter has seen; one that was never sent is nobody's echo."""
+    """Note the round that a voter echoes; ignore a round that was never sent."""
     if progress.round < request.round <= leader.serving.round_sent:
         progress.round = request.round
 
 
 def settle(state: State, leader: Leader) -> None:
-    """Release the reads that are proved by now; cheap to call when none waits."""
+    """Release the reads that are proved by now; cheap if no read waits."""
     committed = state.shown_high_watermark(leader)
     if not leader.reads or committed is None:
         return
@@ -68,7 +67,7 @@ def settle(state: State, leader: Leader) -> None:
 
 
 def give_up_due(state: State, leader: Leader, now_ms: int) -> None:
-    """Refuse the reads that have waited as long as they may."""
+    """Refuse the reads whose deadline has passed."""
     while leader.reads and leader.reads[0].deadline_ms <= now_ms:
         tokens = tuple(leader.reads.popleft().tokens)
         state.effects.append(AnswerReads(tokens, ReadRefusal.NOT_PROVED))
@@ -78,10 +77,10 @@ def give_up_due(state: State, leader: Leader, now_ms: int) -> None:
 
 def _is_proved(state: State, leader: Leader, group: ReadGroup) -> bool:
     shown = sum(_shows(each, group) for each in leader.serving.voters.values())
-    # A leader that is no voter any more leads on for a while, and counts for nothing.
+    # A leader that was removed from the voters leads for a while without counting itself.
     return shown + state.is_voter >= state.voters.majority
 
 
 def _shows(voter: ReplicaProgress, group: ReadGroup) -> bool:
-    """Return True if the voter was in this epoch after the reads of the group had come."""
+    """Return True if the voter was in this epoch after the reads of the group had arrived."""
     return voter.round >= group.round or (voter.log_end or Offset(0)) > group.log_end

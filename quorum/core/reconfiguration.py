@@ -1,18 +1,17 @@
 """Reconfiguration of the voters, one at a time towards a target (KIP-853, Raft §4.1).
 
-Sets that follow each other differ in one voter at most, so any majority of the one and any of the
-other share a voter: it is enough that at most one change is not committed. `next_step` looks at
-nothing but the sets and what the leader has seen of the replicas, so a new leader goes on where
-the old one stopped.
+Consecutive sets differ in at most one voter, so any majority of one and any majority of the other
+share a voter, as long as at most one change is uncommitted. `next_step` depends only on the sets
+and on the leader's view of the replicas, so a new leader continues where the old one stopped.
 
 The module has three parts: the pure rules of a step (`next_step`), the pure decision of a request
 (`outcome_of`: KIP-595's AlterQuorum, and KIP-853's add, remove and update), and the leader's
 process, functions over `State`. A step is an assignment in the log, in force from its append. The
-next step waits until it is committed, and the first one until the leader has committed a record
-of its own epoch: what an earlier leader appended may still be undone.
+next step waits until it is committed, and the first step until the leader has committed a record
+of its own epoch: the records of an earlier leader may still be undone.
 
-A step is never appended beside other work: what makes it possible sets `due_ms`, and the tick that
-follows takes it. So no control record surprises the state machine in the middle of its own.
+Only a tick appends a step: an event that makes one possible sets `due_ms`, and the next tick takes
+the step. So no control record appears between the proposals of the state machine.
 """
 
 from collections.abc import Mapping
@@ -47,26 +46,25 @@ class QuorumView:
     """The leader."""
     assignment: VoterAssignment
     replicas: tuple[ReplicaProgress, ...] = ()
-    """All replicas, ordered by the last fetch, the latest first; the leader itself has just done
-    so."""
+    """All replicas, the latest fetch first; the leader counts as having fetched now."""
     live_since_ms: int = 0
     """A replica is live if it has fetched after this time."""
     present: Mapping[ReplicaId, ReplicaKey] = field(default_factory=dict)
-    """The replicas that have fetched since the roll was called for the step (`LivenessRound`)."""
+    """The replicas that have fetched since the liveness round of the step began."""
     high_watermark: Offset = Offset(0)
     located: Mapping[ReplicaKey, tuple[Endpoint, ...]] = field(default_factory=dict)
-    """The latest endpoints of replicas; a directory id of zero stands for any."""
+    """The latest endpoints of replicas; a directory id of zero stands for any directory."""
 
     def seen_as(self, voter: Voter) -> ReplicaProgress | None:
         """Return the progress of the replica that is, or may be, this voter.
 
-        Of two directories under one id, the one that fetched last: where a disk was just wiped, the
-        old directory has not been silent for long enough to be told from a live one.
+        Of two directories under one id, take the one that fetched last: right after a disk was
+        wiped, the old directory still counts as live.
         """
         return next((each for each in self.replicas if voter.is_(each.replica)), None)
 
     def live_as(self, voter: Voter) -> ReplicaProgress | None:
-        """Return the same if it is live."""
+        """Return the same progress if the replica is live."""
         seen = self.seen_as(voter)
         return seen if seen is not None and seen.is_live(self.live_since_ms) else None
 
@@ -82,10 +80,10 @@ class QuorumView:
 
 
 def next_step(situation: QuorumView) -> VoterAssignment | Wait | None:
-    """The next assignment, or why there is none yet; None if nothing is to be changed.
+    """Return the next assignment, the reason to wait, or None if nothing is left to change.
 
-    What the log says of the voters is made right first: directory ids that voters founded by id
-    alone have presented by now, and addresses that have changed.
+    Corrections of the current voters come first: directory ids that the founders have presented
+    since, and addresses that have changed.
     """
     assignment = situation.assignment
     corrected = VoterSet(tuple(_learned(situation, each) for each in assignment.current))
@@ -111,7 +109,7 @@ def next_step(situation: QuorumView) -> VoterAssignment | Wait | None:
 def difference(
     current: VoterSet, target: tuple[ReplicaKey, ...]
 ) -> tuple[tuple[Voter, ...], tuple[ReplicaKey, ...]]:
-    """The voters that the target does not name, and those of the target that do not vote."""
+    """Return the voters that the target does not name, and the targets that are not voters."""
     wanted = [Voter(key) for key in target]
     surplus = tuple(voter for voter in current if not any(each.is_(voter.key) for each in wanted))
     missing = tuple(
@@ -121,8 +119,10 @@ def difference(
 
 
 def _lost(situation: QuorumView, target: tuple[ReplicaKey, ...]) -> Voter | None:
-    """A voter whose directory is gone, where the target names it by its id alone and another
-    directory of that id is there: that one is meant, and comes when the old one has gone."""
+    """Return a dead voter that the target names only by id while a live replica has that id.
+
+    The target means the live directory, which can join only after the old one is removed.
+    """
     for voter in situation.assignment.current:
         if ReplicaKey(voter.id) in target and not situation.is_live(voter):
             wanted = Voter(ReplicaKey(voter.id))
@@ -134,17 +134,16 @@ def _lost(situation: QuorumView, target: tuple[ReplicaKey, ...]) -> Voter | None
 def _leaving(
     situation: QuorumView, surplus: tuple[Voter, ...], missing: tuple[ReplicaKey, ...]
 ) -> Voter | None:
-    """Return the voter to remove before the next addition, or None: the set grows by one, then
-    shrinks.
+    """Return the voter to remove before the next addition, or None: the set grows by one first.
 
-    The dead go first, then who is furthest behind; the leader itself goes last.
+    Dead voters go first, then the voter that is furthest behind; the leader itself goes last.
     """
     current, target = situation.assignment.current, situation.assignment.target
     assert target is not None
     if not surplus or len(current) == 1:
         return None
     if all(key.id in current for key in missing):
-        # Another directory of one id can only come once the first is gone.
+        # Another directory of the same id can join only after the first one is removed.
         blocking = [each for each in surplus if any(key.id == each.id for key in missing)]
         return min(blocking or surplus, key=lambda each: _order_of_leaving(situation, each))
     if len(target) < len(current) > len(surplus):
@@ -159,7 +158,7 @@ def _order_of_leaving(situation: QuorumView, voter: Voter) -> tuple[bool, bool, 
 
 
 def _addition(situation: QuorumView, missing: tuple[ReplicaKey, ...]) -> Voter | Wait:
-    """Return the next voter to add, or the reason of the closest candidate if none can be added."""
+    """Return the next voter to add, or the wait of the candidates that are closest to joining."""
     current = situation.assignment.current
     waits: dict[WaitReason, list[ReplicaId]] = {}
     for key in missing:
@@ -175,11 +174,11 @@ def _addition(situation: QuorumView, missing: tuple[ReplicaKey, ...]) -> Voter |
 
 
 def candidate(situation: QuorumView, wanted: Voter) -> Voter | WaitReason:
-    """The voter that `wanted` would be, with directory and address, or why it cannot be one yet.
+    """Return `wanted` with its directory and address, or the reason why it cannot vote yet.
 
-    It has caught up when it has reached the high watermark, or had just done so: it will then not
-    keep the quorum from committing for longer than any other follower. Under a steady load the
-    high watermark has always moved on by the time that its next fetch says what it has.
+    It must have reached the high watermark now or within the fetch time-out: then it delays commits
+    no longer than any other follower. Now alone would not do: under a steady load the high
+    watermark has always moved on before the next fetch acknowledges it.
     """
     seen = situation.live_as(wanted)
     if seen is None:
@@ -206,8 +205,8 @@ def _checked(situation: QuorumView, current: VoterSet) -> VoterAssignment | Wait
 def _lacking(situation: QuorumView, current: VoterSet) -> Wait | None:
     """Return the voters that this set lacks for a live majority, or None.
 
-    A set is in force from its append, so one without a majority could not commit its own record,
-    nor be undone by those that are left. Who died a moment ago is still live, but not present.
+    A set is in force from its append, so without a live majority it could not commit its own
+    record, nor be undone. A voter that has just died is still live, but not present.
     """
     for reason, counts in (
         (WaitReason.NO_MAJORITY, situation.is_live),
@@ -220,14 +219,14 @@ def _lacking(situation: QuorumView, current: VoterSet) -> Wait | None:
 
 
 def _learned(situation: QuorumView, voter: Voter) -> Voter:
-    """The voter in force, with what has been learned of it since."""
+    """Return a current voter with the directory id and endpoints learned since."""
     key = voter.key
     if not voter.directory_id_is_known:
         seen = situation.live_as(voter)
         key = key if seen is None else seen.replica
     endpoints = voter.endpoints
     if voter.directory_id_is_known:
-        # Of this very directory: where another one listens says nothing of this voter.
+        # Only the endpoints of this very directory: another one is another replica.
         endpoints = situation.located.get(key) or endpoints
     return replace(voter, key=key, endpoints=endpoints)
 
@@ -239,7 +238,7 @@ NOT_RECORDED = (
 )
 
 NOT_DONE: Final = "not done"
-"""The first words of a leader's answer to a request that it gives up for good."""
+"""The first words of the answer to a request that the leader gives up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,7 +279,7 @@ def _alter(target: tuple[ReplicaKey, ...] | None, situation: QuorumView) -> Outc
     if not surplus and not missing:
         return None if assignment.target is None else VoterAssignment(assignment.current)
     if len(assignment.current) == 1 and all(key.id in assignment.current for key in missing):
-        # Nobody could hold the log while the one goes and the other comes.
+        # Between the removal and the addition no voter would hold the log.
         (voter,) = assignment.current
         return Refusal(
             Error.INVALID_REQUEST,
@@ -358,7 +357,7 @@ def _update(request: UpdateVoterRequest, situation: QuorumView) -> Outcome:
 
 
 def on_requested(state: State, asker: Asker, request: VoterRequest, now_ms: int) -> None:
-    """Take a request for other voters; the answer follows once its record is committed."""
+    """Queue or refuse a request for other voters; the answer follows the commit of its record."""
     leader = state.role
     if not isinstance(leader, Leader):
         state.answer_change(asker, Error.NOT_LEADER_OR_FOLLOWER, "this node does not lead")
@@ -380,7 +379,7 @@ def on_requested(state: State, asker: Asker, request: VoterRequest, now_ms: int)
 
 
 def on_tick(state: State, leader: Leader, now_ms: int) -> None:
-    """Take the next step if it is due; assignments are appended nowhere else."""
+    """Take the next step if it is due; no other function appends assignments."""
     changes = leader.changes
     if changes.due_ms is None or now_ms < changes.due_ms:
         return
@@ -392,7 +391,7 @@ def on_tick(state: State, leader: Leader, now_ms: int) -> None:
     if changes.wait is not None or (changes.roll is not None and now_ms >= changes.roll.until_ms):
         changes.roll = None
     if changes.wait is None and not state.is_voter:
-        # What removed it is committed, so the others can go on without it.
+        # The removal of this leader is committed, so the others can go on without it.
         resign(state, leader, Cause.REMOVED, now_ms)
         return
     if changes.wait is None:
@@ -402,7 +401,7 @@ def on_tick(state: State, leader: Leader, now_ms: int) -> None:
 
 
 def _hindrance(state: State, leader: Leader) -> Wait | None:
-    """Return the reason why no assignment may be appended now, whatever it is."""
+    """Return the reason why no assignment at all may be appended now, or None."""
     committed = state.shown_high_watermark(leader)
     if committed is None:
         return Wait(WaitReason.NO_COMMIT_IN_EPOCH)
@@ -439,10 +438,10 @@ def _take_step(state: State, leader: Leader, now_ms: int) -> None:
 
 
 def _call_roll(state: State, leader: Leader, now_ms: int) -> None:
-    """Begin a liveness round if a step waits only to hear from the replicas that it counts on.
+    """Begin a liveness round if a step waits only for fresh fetches of its replicas.
 
-    They are answered at once. The round ends after a fetch time-out, by which every live replica
-    has fetched again.
+    Their parked fetches are answered at once. The round ends after a fetch time-out, by which every
+    live replica has fetched again.
     """
     changes = leader.changes
     waits = [changes.wait, *(each.wait for each in changes.requests)]
@@ -492,7 +491,7 @@ def _give_up_due(state: State, leader: Leader, now_ms: int) -> None:
 
 
 def _wait_for_more(state: State, leader: Leader, now_ms: int) -> None:
-    """Set the time of the next look for a step."""
+    """Set the time of the next check for a step."""
     changes, assignment = leader.changes, state.log.assignments.last
     changes.is_wanted = assignment is not None and (
         bool(changes.requests) or assignment.target is not None or changes.wait is not None

@@ -1,12 +1,12 @@
 """The leader's side of Fetch: the progress of the other replicas, and their parked fetches.
 
-A fetch that finds no records is parked: the leader answers when there are some, or when its time
-is up (the long poll of KIP-595). The reasons to answer differ:
+A fetch without new records is parked: the leader answers when there are some, or at the deadline
+of the fetch (the long poll of KIP-595). The reasons to answer differ:
 
-- a voter is woken by new records at once, before the leader has them on its own disk, so that
-  both disks work at the same time; a higher high watermark alone can linger for some
-  milliseconds, for the next records most often take it along;
-- an observer is served committed records only, so it is woken when the high watermark rises.
+- a voter is answered for new records at once, before the leader has them on its own disk, so that
+  both disks work at the same time; for a higher high watermark alone it is answered some
+  milliseconds later, because the next records most often carry it;
+- an observer gets committed records only, so it is answered when the high watermark rises.
 """
 
 from collections.abc import Collection, Iterator
@@ -23,36 +23,36 @@ HIGH_WATERMARK_LINGER_MS: Final = 10
 """The time for which a voter's parked fetch holds back a higher high watermark alone."""
 
 _NEARLY_DUE_MS: Final = HIGH_WATERMARK_LINGER_MS // 2
-"""Fetches due within this time are answered together: those of all voters share one wake-up."""
+"""Fetches due within this time are answered together, so all voters share one wake-up."""
 
 
 @dataclass(slots=True)
 class ReplicaProgress:
-    """The progress of one replica, as its leader knows it; times are its monotonic clock."""
+    """The progress of one replica, as the leader knows it; times are of the leader's clock."""
 
     replica: ReplicaKey
-    """As it names itself in its fetches."""
+    """The key in its fetches."""
     voter: Voter | None = None
-    """As whom it votes; None for an observer."""
+    """The voter that it is; None for an observer."""
     directory: int | None = None
-    """The directory id of this voter, if known; a number, for every fetch compares it."""
+    """The directory id of this voter, if known; an int, because every fetch compares it."""
     log_end: Offset | None = None
     """The offset up to which its last fetch was durable; None before the first in this epoch."""
     last_fetch_ms: int | None = None
     last_caught_up_ms: int | None = None
     known_high_watermark: Offset | None = None
-    """The high watermark that the last answer to it carried."""
+    """The high watermark in the last response to it."""
     round: int = 0
-    """The last round of reads that it has echoed."""
+    """The last read round that it has echoed."""
     round_told: int = 0
-    """The round that the last answer to it carried."""
+    """The read round in the last response to it."""
     _goal_of_last_fetch: Offset = Offset(0)
 
     def fetched(self, replica: ReplicaKey, log_end: Offset, goal: Offset, now_ms: int) -> None:
-        """Note a fetch that acknowledges everything below `log_end`, when `goal` was the end.
+        """Note a fetch that acknowledges everything below `log_end`; `goal` is the end to reach.
 
-        A replica has caught up now if it has reached today's goal, and had caught up at its last
-        fetch if it has reached what was the goal then (Kafka's definition of the lag in time).
+        The replica has caught up now if it has reached `goal`, and had caught up at its last fetch
+        if it has reached the goal of that time (Kafka's definition of the lag in time).
         """
         if log_end >= goal:
             self.last_caught_up_ms = now_ms
@@ -64,7 +64,7 @@ class ReplicaProgress:
         self._goal_of_last_fetch = goal
 
     def seen(self, goal: Offset, now_ms: int) -> None:
-        """Note a fetch that acknowledges nothing, because the two logs have parted."""
+        """Note a fetch that acknowledges nothing: diverging logs, or a part of a snapshot."""
         self.last_fetch_ms = now_ms
         self._goal_of_last_fetch = goal
 
@@ -82,7 +82,7 @@ class ParkedFetch:
 
 
 class LogBounds(NamedTuple):
-    """The leader's log as fetches are to see it, now."""
+    """The current bounds of the leader's log, for fetches."""
 
     epoch: Epoch
     leader: ReplicaId
@@ -92,29 +92,29 @@ class LogBounds(NamedTuple):
 
 
 class ProgressTracker:
-    """One leadership's fetches. It starts empty: an old leader's knowledge proves nothing."""
+    """The fetches of one leadership; empty at first, because earlier progress proves nothing."""
 
     def __init__(self, voters: VoterSet, me: ReplicaId, bounds: Bounds | None = None) -> None:
         self._me = me
         self._bounds = bounds or Bounds()
         self.voters: dict[ReplicaId, ReplicaProgress] = {}
-        """The voters but for the leader."""
+        """The voters except the leader."""
         self._observers: dict[ReplicaKey, ReplicaProgress] = {}
         self._parked: dict[ReplicaKey, ParkedFetch] = {}
         self._sweep_ms: int | None = None
         self.round = 0
-        """The round of reads (`read_index`) that answers to voters carry; 0 is none yet."""
+        """The read round (`read_index`) in responses to voters; 0 is none yet."""
         self.round_sent = 0
-        """The highest that has left."""
+        """The highest round that was sent."""
         self.round_awaited = 0
-        """A voter that has not heard of this one is answered at once; 0 while no read waits."""
+        """Voters that have not seen this round are answered at once; 0 while no read waits."""
         self.take_voters(voters)
 
     def take_voters(self, voters: VoterSet) -> None:
-        """Go by these voters from now on; what is known of a replica stays known.
+        """Replace the voters and keep the progress of every replica.
 
-        Who is no voter any more is an observer, and the other way round. Another directory under
-        a voter's id is another replica, of which nothing is known by what the voter had said.
+        Removed voters become observers, and new voters were observers before. Another directory
+        under a voter's id is another replica, with progress of its own.
         """
         known = self.last_fetched_first()
         self.voters, self._observers = {}, {}
@@ -144,7 +144,7 @@ class ProgressTracker:
         return tuple(self._observers[key] for key in sorted(self._observers))
 
     def last_fetched_first(self) -> list[ReplicaProgress]:
-        """All that is known of other replicas; who never fetched comes last."""
+        """Return the progress of all other replicas, the latest fetch first."""
         known = [*self.voters.values(), *self._observers.values()]
         return sorted(known, key=_freshness, reverse=True)
 
@@ -159,7 +159,7 @@ class ProgressTracker:
         return observer
 
     def _make_room_for(self, count: int) -> None:
-        """Forget the observers that have been silent longest, if there are too many."""
+        """Forget the longest silent observers, if there are too many."""
         while len(self._observers) + count > self._bounds.observers:
             longest_silent = min(
                 self._observers.values(),
@@ -172,8 +172,8 @@ class ProgressTracker:
     ) -> Iterator[tuple[Asker, FetchResponse]]:
         """Answer a fetch that agrees with the log, or park it.
 
-        A replica has one fetch under way: a second one replaces the first, which is answered
-        empty, because its connection may be gone.
+        A replica has one fetch under way: a second one replaces the first, which gets an empty
+        answer, because its connection may be gone.
         """
         earlier = self._parked.pop(request.replica, None)
         if earlier is not None:
@@ -193,7 +193,7 @@ class ProgressTracker:
         self._sweep_by(parked.deadline_ms)
 
     def wake_for_records(self, view: LogBounds) -> Iterator[tuple[Asker, FetchResponse]]:
-        """The log has grown: answer the voters that wait for it."""
+        """Answer the voters that wait for new records."""
         waiting = [
             parked
             for parked in self._parked.values()
@@ -204,14 +204,14 @@ class ProgressTracker:
     def wake(
         self, view: LogBounds, replicas: Collection[ReplicaId]
     ) -> Iterator[tuple[Asker, FetchResponse]]:
-        """Answer these replicas at once: their next fetches show that they are alive."""
+        """Answer the parked fetches of these replicas, so that live ones fetch again at once."""
         waiting = [each for each in self._parked.values() if each.request.replica.id in replicas]
         yield from self._release(waiting, view)
 
     def wake_for_commit(
         self, view: LogBounds, now_ms: int
     ) -> Iterator[tuple[Asker, FetchResponse]]:
-        """The high watermark has risen: answer the observers, and soon the voters too."""
+        """Answer the observers for a risen high watermark, and the voters after the linger time."""
         linger_until_ms = now_ms + HIGH_WATERMARK_LINGER_MS
         due = []
         for parked in self._parked.values():
@@ -223,7 +223,7 @@ class ProgressTracker:
         yield from self._release(due, view)
 
     def wake_due(self, view: LogBounds, now_ms: int) -> Iterator[tuple[Asker, FetchResponse]]:
-        """Answer the fetches that have waited as long as they may, or have nearly."""
+        """Answer the parked fetches that are due or nearly due."""
         if self._sweep_ms is None or now_ms < self._sweep_ms:
             return
         until_ms = now_ms + _NEARLY_DUE_MS
@@ -232,7 +232,7 @@ class ProgressTracker:
         self._sweep_ms = min((each.deadline_ms for each in self._parked.values()), default=None)
 
     def dismiss(self) -> Iterator[Asker]:
-        """Give up the lead: every fetch that waits must be answered with an error."""
+        """Return the askers of all parked fetches, to answer with an error: the lead is lost."""
         parked, self._parked = self._parked, {}
         self._sweep_ms = None
         for each in parked.values():
@@ -246,13 +246,13 @@ class ProgressTracker:
             yield each.asker, self._respond(each, view)
 
     def _is_to_echo(self, progress: ReplicaProgress) -> bool:
-        """Return True if an echo is expected; a voter that never echoes gets each round once."""
+        """Return True if this voter should echo; one that never does gets each round only once."""
         if progress.voter is None:
             return False
         return progress.round > 0 or progress.round_told < self.round_awaited
 
     def _limit(self, parked: ParkedFetch, view: LogBounds) -> Offset:
-        """Up to where this replica may read."""
+        """Return the offset up to which this replica may read."""
         if parked.progress.voter is not None:
             return view.log_end
         return Offset(0) if view.high_watermark is None else view.high_watermark
@@ -267,7 +267,7 @@ class ProgressTracker:
             parked.progress.known_high_watermark = view.high_watermark
         start, end = parked.request.log_end.offset, self._limit(parked, view)
         span = None
-        # A log that was cut at its start meanwhile has a snapshot for who asks again.
+        # If the log start has passed `start` meanwhile, the next fetch is sent to a snapshot.
         if end > start >= view.log_start and not empty:
             span = Span(start, end, min(parked.request.max_bytes, FETCH_BYTES_MAX))
         round_ = 0

@@ -1,7 +1,6 @@
-"""The roles a node can play in an epoch, and every legal move between them.
+"""The roles of a node in an epoch, and the table of legal transitions.
 
-A role holds the data of that role and nothing else. An observer, that is a node that is not a
-voter, is only ever unattached or a follower.
+A role holds only the data of that role. An observer is always unattached or a follower.
 """
 
 from collections import deque
@@ -31,28 +30,28 @@ class Transfer:
 
     successor: ReplicaId
     deadline_ms: int
-    """The time to give it up and lead on."""
+    """The time to give up the transfer and keep the lead."""
     askers: list[Asker]
 
 
 @dataclass(slots=True)
 class ReadGroup:
-    """Reads of one leader that the same round proves."""
+    """Reads of one leader that share a read round."""
 
     round: int
     deadline_ms: int
     tokens: list[ReadToken] = field(default_factory=list)
     log_end: Offset = Offset(0)
-    """Records at or after this offset were appended after the last of the reads came."""
+    """Records at or after this offset were appended after the last of the reads arrived."""
 
 
 LOOK_AGAIN_MS: Final = 20
-"""The minimal interval between two checks of what has been fetched."""
+"""The minimal interval between two checks, caused by fetches, for a step of the voters."""
 
 
 @dataclass(slots=True, eq=False)
 class PendingVoterRequest:
-    """A request that no record has been written for yet."""
+    """A request for other voters that has no record in the log yet."""
 
     asker: Asker
     request: VoterRequest
@@ -62,32 +61,32 @@ class PendingVoterRequest:
 
 @dataclass(slots=True)
 class LivenessRound:
-    """The replicas that have fetched since a step was due; any other may have died just before."""
+    """The replicas that have fetched since a step was due; any other replica may be dead."""
 
     called: frozenset[ReplicaId]
     until_ms: int
-    """The end of the round: a new one follows, for a replica that fetched long ago may be dead."""
+    """The end of the round; a new one follows, because a replica may have died since its fetch."""
     present: dict[ReplicaId, ReplicaKey] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
 class PendingVoterChanges:
-    """The changes of voters that wait at one leader. The next one needs nothing but the log."""
+    """The pending changes of the voters at one leader. Its successor needs only the log."""
 
     requests: list[PendingVoterRequest] = field(default_factory=list)
     recorded: deque[tuple[Offset, Asker]] = field(default_factory=deque)
     """The requests to answer once everything below the offset is committed."""
     wait: Wait | None = None
-    """The reason why nothing goes on, as it was last seen."""
+    """The reason to wait, from the last check."""
     is_wanted: bool = False
-    """True if fetches and commits may bring a change about."""
+    """True if a fetch or a commit may make a step possible."""
     nameless: frozenset[ReplicaId] = frozenset()
-    """Voters whose directory is not known yet."""
+    """Voters whose directory id is not known yet."""
     due_ms: int | None = None
-    """The time to look for a step; None if time alone changes nothing."""
+    """The time of the next check for a step; None if none is due."""
     looked_ms: int = 0
     roll: LivenessRound | None = None
-    """The liveness round of the step that is due; None while no step waits for one."""
+    """The liveness round of the step that is due; None if no step waits for one."""
 
     @property
     def first_wait(self) -> Wait | None:
@@ -96,12 +95,12 @@ class PendingVoterChanges:
         return next((each for each in waits if each is not None), None)
 
     def look_soon(self, now_ms: int) -> None:
-        """Let the next tick, which comes at once, look for a step."""
+        """Make the next check for a step due now."""
         self.is_wanted = True
         self.due_ms = now_ms
 
     def on_fetch(self, replica: ReplicaKey, now_ms: int) -> None:
-        """Look for a step soon if it may have waited for this fetch."""
+        """Schedule a check for a step that may have waited for this fetch."""
         if not self.is_wanted:
             if replica.id not in self.nameless or replica.directory_id == NO_DIRECTORY:
                 return
@@ -117,7 +116,7 @@ class PendingVoterChanges:
         self.due_ms = due_ms if self.due_ms is None else min(self.due_ms, due_ms)
 
     def on_commit(self, now_ms: int) -> None:
-        """Look for a step soon: the record of the last one may be committed now."""
+        """Schedule a check: the record of the last step may be committed now."""
         if self.is_wanted or self.recorded:
             self.due_ms = now_ms
 
@@ -129,12 +128,12 @@ class PendingVoterChanges:
 
 @dataclass(slots=True)
 class Unattached:
-    """Knows the epoch but not its leader; may have voted in it."""
+    """A node that does not know the leader of its epoch; it may have voted in it."""
 
     deadline_ms: int | None
-    """The time to stand; None for an observer, which never does."""
+    """The time to stand; None for an observer."""
     named: bool = False
-    """The leader that resigned wants this node to succeed it: no pre-vote is needed."""
+    """True if the leader that resigned named this node a successor: it needs no pre-vote."""
 
     def __str__(self) -> str:
         return "unattached"
@@ -150,11 +149,11 @@ class Poll:
     deadline_ms: int = 0
     votes: dict[ReplicaId, bool] = field(default_factory=dict)
     asked: dict[Correlation, ReplicaId] = field(default_factory=dict)
-    """The requests of this poll that wait for an answer; no other answer counts."""
+    """The requests under way; only their answers count."""
     ask_again_ms: int | None = None
-    """The time to ask those again that did not answer."""
+    """The time to ask again the voters that did not answer."""
     lost: bool = False
-    """Too many refused: the deadline is now the end of a back-off."""
+    """True if the poll is lost: the deadline is then the end of a back-off."""
 
     def _counted(self) -> str:
         votes, refusals = (
@@ -168,10 +167,10 @@ class Poll:
 
 @dataclass(slots=True)
 class Prospective(Poll):
-    """Asks, without having raised its epoch, whether it would win (KIP-996)."""
+    """A voter that asks for pre-votes, in its current epoch (KIP-996)."""
 
     is_searching: bool = False
-    """True if a poll before was in vain: the leader may be no voter by this node's log."""
+    """True after a failed poll: the leader may be no voter in this node's log."""
 
     def __str__(self) -> str:
         return f"prospective with {self._counted()}"
@@ -179,7 +178,7 @@ class Prospective(Poll):
 
 @dataclass(slots=True)
 class Candidate(Poll):
-    """Asks for the votes of an epoch of its own."""
+    """A voter that stands for election in a new epoch."""
 
     def __str__(self) -> str:
         return f"candidate with {self._counted()}"
@@ -189,19 +188,19 @@ class Candidate(Poll):
 class Follower:
     leader: ReplicaId
     deadline_ms: int
-    """The time to give the leader up unless it answers a fetch before."""
+    """The time to give up the leader unless it answers a fetch before."""
     round: int = 0
-    """The last round of reads that an answer of the leader carried, to be echoed."""
+    """The last read round in a response of the leader, to echo in the next fetch."""
     snapshot: OffsetAndEpoch | None = None
     """The snapshot to fetch instead of records that the leader no longer has."""
     heard_ms: int | None = None
-    """The time at which the leader last answered a fetch; None while only others name it."""
+    """The time at which the leader last answered a fetch; None before its first answer."""
     lost: bool = False
-    """The leader seems to be gone, and the deadline is near."""
+    """True if the leader seems to be gone; the deadline is then near."""
 
     @property
     def cause_to_stand(self) -> "Cause":
-        """The cause to look for another leader when the deadline has come."""
+        """The cause of the transition at the deadline."""
         return Cause.LEADER_GONE if self.lost else Cause.FETCH_TIMEOUT
 
     def __str__(self) -> str:
@@ -216,21 +215,21 @@ class Leader:
     """The offset of the LeaderChange record; nothing is committed before a majority has it."""
     serving: ProgressTracker
     check_quorum_ms: int | None
-    """The time to look whether a majority still fetches; None if it needs no other voter."""
+    """The time of the next check that a majority fetches; None if it needs no other voter."""
     announce_ms: int | None
-    """The time to announce the epoch again to voters that do not fetch; None if it is alone."""
+    """The time to announce the epoch again to voters that do not fetch; None without others."""
     announcing: dict[ReplicaId, Correlation] = field(default_factory=dict)
     doubts: int | None = None
     """The index of the node to ask next for a newer epoch; None while a majority fetches."""
     reads: deque[ReadGroup] = field(default_factory=deque)
-    """The reads that wait for their proof, by rising round."""
+    """The reads that wait for their proof, by ascending round."""
     changes: PendingVoterChanges = field(default_factory=PendingVoterChanges)
     disk_look_ms: int | None = None
-    """The time to look whether its own disk keeps up; None if it needs no other voter."""
+    """The time of the next check of its own disk; None if there is no other voter."""
     disk_owes: Offset = Offset(0)
     """The log end offset at the last check."""
     transfer: Transfer | None = None
-    """To whom the lead is being handed over: nothing is proposed meanwhile."""
+    """The transfer under way; the leader accepts no proposals meanwhile."""
 
     def __str__(self) -> str:
         return "leader"
@@ -238,7 +237,7 @@ class Leader:
 
 @dataclass(slots=True)
 class Resigned:
-    """Led this epoch and gave it up; never leads nor votes in it again."""
+    """A node that led this epoch and resigned; it never leads or votes in it again."""
 
     deadline_ms: int | None
     """The time to stand in a later epoch; None while the process is stopping."""
@@ -248,7 +247,7 @@ class Resigned:
 
 
 NotLeader: TypeAlias = Unattached | Prospective | Candidate | Follower | Resigned
-"""Each has a `deadline_ms`, the time to do something about the lack of a leader."""
+"""The other roles; each has a `deadline_ms`, the time to act if no leader is heard."""
 
 Role: TypeAlias = NotLeader | Leader
 
@@ -303,7 +302,7 @@ TRANSITIONS: Final[Mapping[type[Role], Mapping[Cause, tuple[type[Role], ...]]]] 
         },
         Follower: {
             Cause.HIGHER_EPOCH: (Unattached,),
-            # A voter asks whether it would win; an observer looks for the leader anew.
+            # A voter asks for pre-votes; an observer searches for the leader.
             Cause.FETCH_TIMEOUT: (Prospective, Unattached),
             Cause.LEADER_GONE: (Prospective, Unattached),
             Cause.LEADER_RESIGNED: (Unattached,),
@@ -331,7 +330,7 @@ def check_transition(before: Role, cause: Cause, after: Role) -> None:
 
 
 def as_markdown() -> str:
-    """The table as it stands in docs/architecture.md; a test keeps the two identical."""
+    """Return the table for docs/architecture.md; a test compares the two."""
     rows = [
         f"| {before.__name__} | {cause} | {' or '.join(each.__name__ for each in after)} |"
         for before, moves in TRANSITIONS.items()

@@ -1,15 +1,15 @@
 """A node whose own disk does not keep up: slow, stalled, or full.
 
-Safety asks for nothing here: a node says what it says only when it is on disk. What is at stake is
-the lead, and order. A leader needs no disk of its own to commit, as long as a majority of the
-others keeps what it sends. But what it cannot write it holds in memory, and where one of the others
-is missing, everybody waits for its disk. So it gives the lead away when something has waited for
-its disk for a fetch time-out, or at once when the disk is full; but only where another voter has
-more on disk than itself, for then that one's disk works. Where none has, nothing would be better.
+A slow disk does not endanger safety: a node acknowledges only what is on disk. It endangers
+availability. A leader commits without its own disk as long as a majority of the other voters
+stores the records, but it holds what it cannot write in memory, and if another voter is missing,
+every commit waits for its disk. So it resigns when records have waited for its disk for a fetch
+time-out, or at once when the disk is full; but only if another voter has more on disk than itself,
+so that a disk that works exists.
 
-A voter that could not write its vote does not stand: it has not lost the leader, it has no disk.
-But who has been told that the leader is gone, and only waits for a write that is under way, stands
-as soon as that is done: a successor whose disk is a moment behind must not cost a time-out.
+A voter that cannot write its vote does not stand. A voter that knows that the leader is gone, and
+waits only for a write under way, stands as soon as that is done: a successor whose disk is slightly
+behind must not wait for another time-out.
 """
 
 from quorum.core.events import DiskSpaceChanged
@@ -27,13 +27,13 @@ def on_disk_space_changed(state: State, event: DiskSpaceChanged, now_ms: int) ->
 
 
 def give_up_if_full(state: State, leader: Leader, now_ms: int) -> None:
-    """Resign if the disk is full and another voter has shown that it has room."""
+    """Resign if the disk is full and another voter has more on disk."""
     if not state.has_room and _is_outdone(state, leader):
         resign(state, leader, Cause.DISK_BEHIND, now_ms)
 
 
 def on_tick(state: State, leader: Leader, now_ms: int) -> None:
-    """Resign if something has waited for the leader's disk since the last check."""
+    """Resign if records have waited for the leader's disk since the last check."""
     if leader.disk_look_ms is None or now_ms < leader.disk_look_ms:
         return
     if state.log.durable < leader.disk_owes and _is_outdone(state, leader):
@@ -44,15 +44,15 @@ def on_tick(state: State, leader: Leader, now_ms: int) -> None:
 
 
 def holds_back(state: State) -> bool:
-    """Return True if this node waits for its own disk, and not for others."""
+    """Return True if this node must not stand now, because its own disk is behind or full."""
     return not state.has_room or state.log.durable < state.log.end.offset
 
 
 def wait_for_it(state: State, now_ms: int) -> None:
-    """Postpone the election of a node that waits for its own disk, not for a leader."""
+    """Postpone the election of a node that waits for its own disk."""
     role = state.role
     if isinstance(role, Follower):
-        # One that was only not heard of may live: this node could not ask it for more.
+        # Without other signs the leader may live: this node could not fetch while its disk waited.
         state.awaits_disk = role.lost
         state.stand_at(state.next_fetch_timeout_ms(now_ms))
     else:
@@ -61,7 +61,7 @@ def wait_for_it(state: State, now_ms: int) -> None:
 
 
 def on_progress(state: State, now_ms: int) -> None:
-    """Let a node that waited for its disk alone stand, now that the disk has caught up."""
+    """Let a node stand that waited only for its disk, once the disk has caught up."""
     if holds_back(state):
         return
     state.awaits_disk = False

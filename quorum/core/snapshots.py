@@ -1,8 +1,8 @@
-"""Snapshots in the life of a replica: what they free, who is given one, and how one is received.
+"""Snapshots of a replica: advance the log start, send a snapshot, receive one.
 
-Functions over `State` (KIP-630). The bytes are elsewhere, as those of records are: a leader says
-which part of which snapshot it answers with, a follower which part it has come to. A log is never
-cut at its start before the snapshot that takes its place is durable.
+Functions over `State` (KIP-630). The driver keeps the bytes, like those of records; leader and
+follower exchange the snapshot id and the position of a part. The log start advances only after the
+snapshot that replaces the log below it is durable.
 """
 
 from typing import Final
@@ -28,11 +28,11 @@ from quorum.core.state import SnapshotDownload, State
 from quorum.core.vocabulary import OffsetAndEpoch, Snapshot
 
 KEPT_MIN: Final = 2
-"""Nothing of the log is dropped before there is a second one: the newest may prove damaged."""
+"""The log start advances only with two snapshots: the newest one may prove damaged."""
 
 
 def on_taken(state: State, event: SnapshotTaken, now_ms: int) -> None:
-    """Go by the snapshots that are durable now; the log begins where the oldest one ends."""
+    """Take over the durable snapshots; advance the log start to the end of the oldest one."""
     kept = event.kept
     assert kept
     committed = state.high_watermark or 0
@@ -57,7 +57,7 @@ def on_fetch_snapshot(
         return
     leader = state.role
     assert isinstance(leader, Leader)
-    # It acknowledges nothing, but whoever asks lives, and still follows.
+    # The request acknowledges nothing, but shows that the replica is live and follows.
     leader.serving.progress_of(request.replica).seen(state.log.end.offset, now_ms)
     left = found.size_bytes - request.position
     length = min(request.max_bytes, SNAPSHOT_CHUNK_BYTES_MAX, left)
@@ -97,12 +97,12 @@ def _answer(
 
 
 def begin_receiving(state: State, follower: Follower, response: FetchResponse, now_ms: int) -> None:
-    """The leader no longer has what follows our log: take this snapshot instead."""
+    """Begin to receive a snapshot: the leader no longer has the records that follow our log."""
     id_ = response.snapshot
     assert id_ is not None
     committed = state.high_watermark or 0
     if id_.offset <= committed or id_.epoch > response.epoch:
-        # All that it contains is committed here already, so that our log must go on its.
+        # Our log has all its records, and they are committed, so the leader's log must have ours.
         state.effects.append(
             Warn(
                 f"leader {follower.leader} offers snapshot {id_}, although everything below"
@@ -116,7 +116,7 @@ def begin_receiving(state: State, follower: Follower, response: FetchResponse, n
 
 
 def request_part(state: State, id_: OffsetAndEpoch) -> FetchSnapshotRequest:
-    """Ask for what follows the part that has come."""
+    """Return the request for the part after the received ones."""
     assert state.receiving is not None
     return FetchSnapshotRequest(
         replica=state.me,
@@ -134,12 +134,12 @@ def on_part(
     response: FetchSnapshotResponse,
     now_ms: int,
 ) -> None:
-    """The leader has sent a part, or says that it cannot."""
+    """Store a part that the leader sent; on an error return to ordinary fetches."""
     receiving = state.receiving
     assert receiving is not None
     wrong = _wrong(response, follower, receiving)
     if wrong is not None:
-        # What it has now is found out by an ordinary fetch.
+        # An ordinary fetch finds out what the leader has now.
         follower.snapshot = None
         state.receiving = None
         state.effects.append(Warn(f"leader {follower.leader}: snapshot {receiving.id}: {wrong}"))
@@ -167,7 +167,7 @@ def _wrong(
 
 
 def on_installed(state: State, event: SnapshotInstalled, now_ms: int) -> None:
-    """Everything that was here is replaced: the log goes on where the snapshot ends."""
+    """Replace the log: it continues at the end of the snapshot."""
     state.log.begin_anew(event.snapshot, event.voters)
     state.high_watermark = event.snapshot.end
     state.take_voters()
@@ -175,7 +175,7 @@ def on_installed(state: State, event: SnapshotInstalled, now_ms: int) -> None:
 
 
 def on_refused(state: State, event: SnapshotRefused, now_ms: int) -> None:
-    """Warn that the received snapshot is invalid, and begin again."""
+    """Warn that the received snapshot is invalid, and start again."""
     state.effects.append(Warn(f"snapshot {event.id} was received and is not used: {event.reason}"))
     _end_receiving(state, now_ms)
     state.fetching.failed(now_ms)
@@ -186,5 +186,5 @@ def _end_receiving(state: State, now_ms: int) -> None:
     assert isinstance(follower, Follower), f"a snapshot was installed by a {follower}"
     state.installing = False
     state.receiving = follower.snapshot = None
-    # However long the disk and the state machine took.
+    # The time-out starts now, however long the disk and the state machine took.
     follower.deadline_ms = state.next_fetch_timeout_ms(now_ms)

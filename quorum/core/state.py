@@ -1,7 +1,7 @@
-"""The state of one replica, and the operations that every part of the core shares.
+"""The state of one replica, and the operations that the parts of the core share.
 
-`QuorumNode` owns one `State`; `elections`, `leader` and `follower` are functions over it. Roles
-change in `become` and nowhere else; what is to be done is added to `effects` and nowhere else.
+`QuorumNode` owns one `State`; `elections`, `leader` and `follower` are functions over it. Only
+`become` changes the role; only `effects` collects what the driver has to do.
 """
 
 import random
@@ -52,25 +52,25 @@ from quorum.core.voter_set import Endpoint, VoterSet
 
 @dataclass(slots=True, kw_only=True)
 class DiscoveryState:
-    """By default everything that a node must know to found a cluster: where all voters are."""
+    """The knowledge that a node needs to found a cluster; the default is complete."""
 
     unlocated: frozenset[ReplicaId] = frozenset()
-    """Founders of whom no address is known."""
+    """Founders without a known address."""
     bootstrap: tuple[ReplicaId, ...] = ()
-    """Pseudo ids of the servers to ask first."""
+    """Pseudo ids of the bootstrap servers."""
     has_surveyed: bool = True
-    """True if all of these have been asked for a quorum."""
+    """True if all bootstrap servers have been asked for a quorum."""
     has_found: bool = False
-    """True if one of them knows of a quorum."""
+    """True if one of them knows a quorum."""
 
 
 @dataclass(slots=True)
 class SnapshotDownload:
-    """A snapshot on its way. Another leader that has it too can send the rest."""
+    """A snapshot that is being received. Another leader with the same snapshot can continue it."""
 
     id: OffsetAndEpoch
     position: int = 0
-    """In bytes; all before it is stored."""
+    """The number of bytes that are stored."""
     source: ReplicaId | None = None
     """The sender; None if an earlier process received it."""
     is_mixed: bool = False
@@ -80,7 +80,7 @@ class SnapshotDownload:
     def from_(
         cls, source: ReplicaId, id_: OffsetAndEpoch, *, before: "SnapshotDownload | None"
     ) -> "SnapshotDownload":
-        """Return the download of this snapshot; it continues `before` if that is the same one."""
+        """Return the download of this snapshot; it continues `before` if the ids are equal."""
         if before is None or before.id != id_:
             return cls(id_, source=source)
         mixed = before.is_mixed or (before.position > 0 and before.source != source)
@@ -98,7 +98,7 @@ class FetchState:
         self.pending: Correlation | None = None
         self.not_before_ms = 0
         self.overdue_ms: int | None = None
-        """The time at which another node is asked, if this fetch has no answer; None for never."""
+        """The time to ask another node if this fetch has no answer; None for never."""
 
     def may_ask(self, now_ms: int) -> bool:
         return self.pending is None and now_ms >= self.not_before_ms
@@ -108,20 +108,20 @@ class FetchState:
         self.pending, self.overdue_ms = correlation, overdue_ms
 
     def leave(self, now_ms: int) -> bool:
-        """Wait no more for what is under way, if that is overdue; True if so."""
+        """Abandon the fetch under way and return True if it is overdue."""
         if self.pending is None or self.overdue_ms is None or now_ms < self.overdue_ms:
             return False
         self.pending = None
         return True
 
     def reset(self) -> None:
-        """Forget the fetch under way and the failures: it was answered, or the role has changed."""
+        """Forget the fetch under way and the failures, after a success or a change of role."""
         self.pending = None
         self._failures = 0
         self.not_before_ms = 0
 
     def failed(self, now_ms: int, *, pause_ms_max: int | None = None) -> None:
-        """It was not answered, or with an error that asking again at once would repeat."""
+        """Back off after a time-out or an error."""
         self.pending = None
         backoff_ms = self._timeouts.retry_backoff_ms << min(self._failures, 16)
         self._failures += 1
@@ -133,9 +133,9 @@ class FetchState:
 class State:
     me: ReplicaKey
     founders: VoterSet
-    """The voters as long as the log does not name any."""
+    """The voters as long as the log does not record any."""
     records_voters: bool
-    """True if an empty log is to begin with them (kraft.version 1)."""
+    """True if the first leader records the founders in the log (kraft.version 1)."""
     timeouts: Timeouts
     bounds: Bounds = field(default_factory=Bounds)
     rng: random.Random
@@ -155,33 +155,33 @@ class State:
     receiving: SnapshotDownload | None = None
     """The snapshot that is being received, from any leader."""
     installing: bool = False
-    """All of it has come, and is taking the place of the log."""
+    """True while the received snapshot replaces the log."""
     lost_elections: int = 0
     resigned_epoch: Epoch | None = None
-    """The epoch whose leader has said that it resigns: nobody leads in it any more."""
+    """The epoch whose leader has announced its resignation: it has no leader any more."""
     stopping: bool = False
     has_room: bool = True
-    """True if there is room on this node's disk, as far as it has tried."""
+    """True unless the last write found this node's disk full."""
     awaits_disk: bool = False
-    """True if this node would have stood by now, but for its own disk (`slow_disk`)."""
+    """True if only this node's own disk keeps it from standing (`slow_disk`)."""
     effects: list[Effect] = field(default_factory=list)
     last_correlation: int = 0
     probes: int = 0
-    """The number of times that an unattached node has asked others; selects the next one."""
+    """The number of nodes asked in the search for a leader; selects the next one."""
 
     def __post_init__(self) -> None:
         self.located |= {each.key: each.endpoints for each in self.founders if each.endpoints}
         self.take_voters()
 
     def locate(self, replica: ReplicaKey, endpoints: tuple[Endpoint, ...]) -> None:
-        """Note where a replica listens now."""
+        """Note the endpoints of a replica."""
         self.located.pop(replica, None)
         self.located[replica] = endpoints
         if len(self.located) > LOCATED_MAX:
             del self.located[next(iter(self.located))]
 
     def take_voters(self) -> None:
-        """Read the voters in force from the log, which has changed."""
+        """Update the current voters from the log after a change."""
         assignment = self.log.assignments.last
         self.voters = self.founders if assignment is None else assignment.current
         self.is_voter = self.voters.has(self.me)
@@ -192,11 +192,11 @@ class State:
 
     @property
     def may_be_needed(self) -> bool:
-        """True if an election may depend on this node: it votes, or may still be a voter to others.
+        """True if an election may depend on this node: it is a voter, or may be one for others.
 
-        Its removal may be in no other log than its own. Then the others go by the voters before,
-        may need its vote, and cannot win against its longer log; so it stands for them, and leads
-        without counting itself until its removal is committed (Raft §4.2.2 of the dissertation).
+        Its removal may be in its own log only. The other voters then use the earlier set: they may
+        need its vote, and cannot win against its longer log. So it stands, and leads without
+        counting itself until its removal is committed (Raft dissertation §4.2.2).
         """
         if self.is_voter or self.is_displaced:
             return self.is_voter
@@ -213,7 +213,7 @@ class State:
             self.take_voters()
 
     def truncate(self, end: Offset) -> None:
-        """Cut the log; the voters are again those that it names now."""
+        """Truncate the log and return to the voters that it now records."""
         self.log.truncate(end)
         self.take_voters()
 
@@ -231,8 +231,8 @@ class State:
     def shown_high_watermark(self, led: Leader) -> Offset | None:
         """The high watermark, or None until the leader has committed a record of its own epoch.
 
-        Before that, the leader before may have shown more than this node knows, and what it has
-        appended may still be undone.
+        Until then the previous leader may have shown a higher one, and its uncommitted records may
+        still be undone.
         """
         known = self.high_watermark
         return known if known is not None and known > led.epoch_start else None
@@ -256,7 +256,7 @@ class State:
         self.effects.append(AnswerChange(asker, response))
 
     def become(self, role: Role, cause: Cause) -> None:
-        """The only place where the role changes its kind."""
+        """Change the role; no other function does."""
         before = self.role
         check_transition(before, cause, role)
         self.role = role
@@ -267,7 +267,7 @@ class State:
             self._dismiss_waiting(before)
 
     def _dismiss_waiting(self, led: Leader) -> None:
-        """Answer everyone who waits for a leader that leads no more."""
+        """Answer every request that waits for a leader that no longer leads."""
         error, epoch, leader = Error.NOT_LEADER_OR_FOLLOWER, self.election.epoch, self.leader
         for asker in led.serving.dismiss():
             self.answer(asker, FetchResponse(error=error, epoch=epoch, leader=leader))
@@ -283,10 +283,10 @@ class State:
             self.effects.append(AnswerReads(tokens, ReadRefusal.NOT_LEADER))
 
     def enter_epoch(self, epoch: Epoch, now_ms: int) -> None:
-        """Obey a higher epoch: whatever this node was, it has no leader and no vote there yet.
+        """Enter a higher epoch, without a leader or a vote.
 
-        Who waits to stand goes on waiting, but no longer for it: a candidate with a short log,
-        which loses again and again, must not keep those from standing who could win.
+        A waiting node keeps its deadline: a candidate with a short log, which loses again and
+        again, must not keep other voters from standing.
         """
         assert epoch > self.election.epoch
         self.election = ElectionState(epoch)
@@ -304,10 +304,10 @@ class State:
         if leader is None or epoch < self.election.epoch or leader == self.me.id:
             return
         if self.election.leader not in (None, leader) or epoch == self.resigned_epoch:
-            return  # It has resigned, and whoever names it has not heard of that.
+            return  # It has resigned, and the sender does not know that yet.
         if isinstance(self.role, Unattached | Prospective | Candidate):
             if leader == self.election.leader != by and not self.may_be_needed:
-                return  # It was lost and has not answered; an observer goes by its word alone.
+                return  # An observer that lost this leader believes only the leader itself.
             self.follow(leader, now_ms)
 
     def follow(self, leader: ReplicaId, now_ms: int) -> None:
@@ -316,7 +316,7 @@ class State:
         self.become(Follower(leader, self.next_fetch_timeout_ms(now_ms)), Cause.LEADER_FOUND)
 
     def hear(self, follower: Follower, now_ms: int) -> None:
-        """The leader has answered, and well."""
+        """Note a good answer of the leader."""
         follower.deadline_ms = self.next_fetch_timeout_ms(now_ms)
         follower.heard_ms, follower.lost = now_ms, False
         self.awaits_disk = False
@@ -332,7 +332,7 @@ class State:
             role.deadline_ms = moment_ms
 
     def next_election_ms(self, now_ms: int) -> int | None:
-        """Return the time to stand: at random in [t, 2t), so that voters seldom stand together."""
+        """Return a random time to stand in [t, 2t); None for a node that never stands."""
         if self.stopping or not self.may_be_needed:
             return None
         timeout_ms = self.timeouts.election_timeout_ms

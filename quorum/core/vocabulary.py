@@ -1,4 +1,4 @@
-"""The words of the quorum, each defined once. Nothing here acts.
+"""The basic types of the quorum: values without behaviour.
 
 An *epoch* numbers a leadership: it only grows, and each has at most one leader. An *offset* is
 the position of one record. A log is the half-open range [log start offset, log end offset):
@@ -11,7 +11,7 @@ from typing import Final, NewType
 from uuid import UUID
 
 ReplicaId = NewType("ReplicaId", int)
-"""The id of a node that holds a copy of the log; 0 is a valid one, NO_REPLICA is not."""
+"""The id of a node that holds a copy of the log; 0 is valid, NO_REPLICA is not."""
 
 Epoch = NewType("Epoch", int)
 Offset = NewType("Offset", int)
@@ -21,7 +21,7 @@ NO_DIRECTORY: Final = UUID(int=0)
 
 
 def uuid_to_text(uuid: UUID) -> str:
-    """`uuid` as Kafka's files and tools show it: 22 characters of base64url."""
+    """Return `uuid` as Kafka's files and tools show it: 22 characters of base64url."""
     return urlsafe_b64encode(uuid.bytes).decode().rstrip("=")
 
 
@@ -29,15 +29,15 @@ def uuid_to_text(uuid: UUID) -> str:
 class ReplicaKey:
     """One copy of the log: the node's id and the id of the directory that holds the copy.
 
-    A wiped disk comes back with the same id but another directory (KIP-853), and is then
-    another replica: it has forgotten what the first one promised.
+    A wiped disk comes back with the same id but another directory (KIP-853) and counts as another
+    replica, because its votes are lost.
     """
 
     id: ReplicaId
     directory_id: UUID = NO_DIRECTORY
 
     def __hash__(self) -> int:
-        # Looked up at every fetch: a UUID takes longer, and two directories of one id are rare.
+        # Every fetch hashes a key: a UUID takes longer, and two directories of one id are rare.
         return hash(self.id)
 
     def __str__(self) -> str:
@@ -47,7 +47,7 @@ class ReplicaKey:
 
     @property
     def text(self) -> str:
-        """As operators read and write it: `4:DIRECTORY_ID`, or `4` where no directory is known."""
+        """The form for operators: `4:DIRECTORY_ID`, or `4` if the directory is not known."""
         if self.directory_id == NO_DIRECTORY:
             return str(self.id)
         return f"{self.id}:{uuid_to_text(self.directory_id)}"

@@ -1,8 +1,8 @@
 """The voter set: a value in the log, in force as soon as it is appended (KIP-853, Raft §4.1).
 
-A voter is one copy of the log, an id together with a directory id: a disk that was wiped has
-forgotten its votes, so what comes back with it is not the same voter. `reconfiguration` decides
-how the leader gets from one set to the next.
+A voter is one copy of the log: an id with a directory id. A wiped disk has lost its votes, so its
+node comes back as another replica. `reconfiguration` decides how the leader gets from one set to
+the next.
 """
 
 from collections.abc import Iterable, Iterator
@@ -30,7 +30,7 @@ class WaitReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """The reason for which a change waits, and the replicas it waits for."""
+    """The reason why a change waits, and the replicas that it waits for."""
 
     reason: WaitReason
     replicas: tuple[ReplicaId, ...] = ()
@@ -52,13 +52,13 @@ class Endpoint:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Voter:
-    """One voter. A directory id of zero is not known yet, and stands for any."""
+    """One voter. A directory id of zero means not known yet, and stands for any directory."""
 
     key: ReplicaKey
     endpoints: tuple[Endpoint, ...] = ()
     kraft_version_min: int = 0
     kraft_version_max: int = 1
-    """The levels of kraft.version that its program understands."""
+    """The highest level of kraft.version that its program supports."""
 
     @property
     def id(self) -> ReplicaId:
@@ -76,19 +76,19 @@ class Voter:
 
 
 def is_meant(addressed: ReplicaKey | None, me: ReplicaKey) -> bool:
-    """Return True if what is said to the voter `addressed` is meant for this replica (KIP-853).
+    """Return True if a message to the voter `addressed` is meant for this replica (KIP-853).
 
-    Another replica may listen where its namesake once did: without this, its vote would be
-    counted as the other's. Who does not say whom he means, means whoever is there.
+    Another replica of the same id may listen at the address: its vote must not count as the
+    voter's. A message without an addressee is meant for any replica.
     """
     return addressed is None or Voter(addressed).is_(me)
 
 
 @dataclass(frozen=True, slots=True)
 class VoterSet:
-    """The voters of the quorum, by rising id. Any two majorities of them share a voter.
+    """The voters of the quorum, by ascending id. Any two majorities of them share a voter.
 
-    An observer that has just been born may not know of any: then the set is empty.
+    The set is empty on a new observer that does not know the voters yet.
     """
 
     voters: tuple[Voter, ...] = ()
@@ -103,7 +103,7 @@ class VoterSet:
 
     @classmethod
     def of(cls, *ids: int) -> "VoterSet":
-        """Voters of whom nothing is known but their ids."""
+        """Return voters of which only the ids are known."""
         return cls(tuple(Voter(ReplicaKey(ReplicaId(each))) for each in ids))
 
     def __contains__(self, replica: ReplicaId) -> bool:
@@ -120,12 +120,12 @@ class VoterSet:
 
     @property
     def text(self) -> str:
-        """As operators read it, each with its directory if that is known."""
+        """The form for operators, each voter with its directory if that is known."""
         return f"[{', '.join(each.key.text for each in self.voters)}]"
 
     @property
     def majority(self) -> int:
-        """The least number of voters that any other such number must overlap."""
+        """The number of voters in a majority: more than half."""
         assert self.voters, "nobody votes, as far as this node knows"
         return len(self.voters) // 2 + 1
 
@@ -138,14 +138,14 @@ class VoterSet:
         return voter is not None and voter.is_(replica)
 
     def sorted(self) -> tuple[ReplicaId, ...]:
-        """In rising order: what a node does must not depend on the order of a set."""
+        """The ids in ascending order: a node must not depend on the order of a set."""
         return self._rising
 
     def others(self, me: ReplicaId) -> tuple[ReplicaId, ...]:
         return tuple([each for each in self._rising if each != me])
 
     def with_(self, voter: Voter) -> "VoterSet":
-        """This set with `voter` added, or in the place of the one that has its id."""
+        """Return this set with `voter` added, or in place of the voter with its id."""
         return VoterSet((*(each for each in self.voters if each.id != voter.id), voter))
 
     def without(self, replica: ReplicaId) -> "VoterSet":
@@ -156,7 +156,7 @@ class VoterSet:
 class VoterAssignment:
     """The current voters and the target voters (KIP-595, VoterAssignment).
 
-    A target is a replica's id; one that names a directory is that copy of the log alone. Without
+    A target is a replica's id, with or without the directory of one copy of the log. Without
     a target no change is under way.
     """
 
@@ -176,7 +176,7 @@ class VoterAssignment:
 
 
 class VoterSetHistory:
-    """Invariant: the offsets rise strictly."""
+    """The voter assignments in the log, by strictly ascending end offset of their batches."""
 
     __slots__ = ("_base", "_entries")
 
@@ -186,7 +186,7 @@ class VoterSetHistory:
         *,
         base: VoterAssignment | None = None,
     ) -> None:
-        """`entries` are those of the log, `base` that of the snapshot before it, if it has one."""
+        """`entries` are in the log; `base` is the assignment in the snapshot before it, if any."""
         self._base = base
         self._entries: list[tuple[Offset, VoterAssignment]] = []
         for end, assignment in entries:
@@ -194,12 +194,12 @@ class VoterSetHistory:
 
     @property
     def last(self) -> VoterAssignment | None:
-        """The assignment in force; None where the log does not say who votes."""
+        """The assignment in force; None if the log does not record voters."""
         return self._entries[-1][1] if self._entries else self._base
 
     @property
     def before_last(self) -> VoterAssignment | None:
-        """The assignment that the last one replaced, as far as the log says."""
+        """The assignment before the last one, if the log or its snapshot has it."""
         return self._entries[-2][1] if len(self._entries) > 1 else self._base
 
     @property
@@ -213,16 +213,16 @@ class VoterSetHistory:
         self._entries.append((end, assignment))
 
     def truncate(self, end: Offset) -> None:
-        """Take back what batches beyond `end` had assigned."""
+        """Remove the assignments of batches that end after `end`."""
         while self._entries and self._entries[-1][0] > end:
             self._entries.pop()
 
     def forget_below(self, start: Offset) -> None:
-        """The log now begins at `start`: what was assigned before is what it goes on from."""
+        """Keep of the assignments up to `start`, the new log start, only the last one as base."""
         while self._entries and self._entries[0][0] <= start:
             self._base = self._entries.pop(0)[1]
 
     def at(self, end: Offset) -> VoterAssignment | None:
-        """The assignment in force in a log that ends at `end`, for a snapshot of it."""
+        """Return the assignment in force at `end`, for a snapshot that ends there."""
         known = [assignment for offset, assignment in self._entries if offset <= end]
         return known[-1] if known else self._base

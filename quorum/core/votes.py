@@ -20,10 +20,9 @@ def vote_refusal(
     candidate_end: OffsetAndEpoch,
     own_end: OffsetAndEpoch,
 ) -> VoteRefusal | None:
-    """Return the reason why this voter does not vote for `candidate` in the election's epoch, or
-    None if it does.
+    """Return the reason not to vote for `candidate` in the election's epoch, or None.
 
-    The same candidate asked again is granted again: its first answer may have been lost.
+    A repeated request of the same candidate is granted again: the first answer may be lost.
     """
     if election.leader is not None:
         return VoteRefusal.LEADER_KNOWN
@@ -35,7 +34,7 @@ def vote_refusal(
 
 
 def is_behind(candidate_end: OffsetAndEpoch, own_end: OffsetAndEpoch) -> bool:
-    """Return True if the candidate lacks records of ours, which may be committed (Raft §5.4.1)."""
+    """Return True if our log is more up to date than the candidate's (Raft §5.4.1)."""
     return candidate_end < own_end
 
 
@@ -46,7 +45,7 @@ class Tally(StrEnum):
 
 
 def tally(voters: VoterSet, votes: Mapping[ReplicaId, bool]) -> Tally:
-    """The outcome so far. LOST means that the votes still missing cannot change it."""
+    """Return the outcome so far; LOST if the missing votes cannot change it."""
     assert votes.keys() <= voters.ids
     granted = sum(votes.values())
     if granted >= voters.majority:
