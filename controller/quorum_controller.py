@@ -42,7 +42,7 @@ from statemachine.decide import decide, decide_at_once, deciding
 from statemachine.image.bulk_replay import replay_values
 from statemachine.image.image import Image
 from statemachine.image.snapshot import Loading, begin
-from statemachine.reassignment.copies import Told, untold
+from statemachine.reassignment.copies import CopyLookup, no_report
 from statemachine.reassignment.retention import has_too_much
 from statemachine.reassignment.scheduler.backlog import is_left
 from statemachine.reassignment.scheduler.state import Scheduler
@@ -338,9 +338,9 @@ class QuorumController:
         else:
             self._deferred.prove(found, tell, self._quorum)
 
-    def reported_copies(self) -> Told:
+    def reported_copies(self) -> CopyLookup:
         """Return the brokers' reports of their copies; only the active controller gets them."""
-        return untold if self.heartbeats is None else self.heartbeats.copies.at(self._clock())
+        return no_report if self.heartbeats is None else self.heartbeats.copies.at(self._clock())
 
     def sweep(self) -> int:
         """Fence brokers whose sessions have expired, and forget old moves.

@@ -1,8 +1,8 @@
 """Decide commands: the records to append, and the answer once they are committed.
 
-`decide` reads and changes nothing; `replay` applies its records. Every command gets an answer: a
-fault in it becomes an error. Records are decided for the offset at which the image ends, so they
-must be appended there, in one piece.
+`decide` reads the image and changes nothing; `replay` applies its records. Every command gets an
+answer: a fault in it becomes an error. Records are decided for the offset at which the image ends,
+so they must be appended there as one batch.
 """
 
 from collections.abc import Callable, Generator, Mapping
@@ -30,8 +30,8 @@ def decide(
 ) -> Decision:
     """Return the decision on `command`. Changes neither the image nor the command.
 
-    `now_ms` is the wall clock, in milliseconds since 1970, for what is recorded only to be shown; 0
-    where nobody knows.
+    `now_ms` is the wall clock in milliseconds since 1970, for times that are only shown or compared
+    with each other; 0 if unknown.
     """
     return whole(deciding(image, command, now_ms=now_ms, scheduler=scheduler))
 
@@ -41,7 +41,7 @@ def decide_at_once(
 ) -> Decision | None:
     """Decide the most frequent command within microseconds; None if it may take longer.
 
-    This saves the overhead of slices and the search for what may follow from the decision.
+    This saves the overhead of slices and the search for steps that may follow.
     """
     if not isinstance(command, AlterPartition):
         return None
@@ -55,12 +55,12 @@ def decide_at_once(
 def deciding(
     image: Image, command: Command, *, now_ms: int = 0, scheduler: Scheduler | None = None
 ) -> Slices[Decision]:
-    """Decide in slices, as `decide`. `image` must not change until the last of them."""
+    """Decide like `decide`, in slices. `image` must not change until the last slice."""
     pending = PendingDecision(image, now_ms, scheduler)
     answer = yield from _answer(pending, command)
     if pending.isr_changes is not None:
         return Decision(pending.isr_changes, answer)
-    # Before anything begins that may need what has ended.
+    # Moves end before steps begin: the steps may need the capacity of ended moves.
     move_commands.end_moves(pending)
     if pending.records and not isinstance(command, AdvanceMoves):
         # Waiting steps get the capacity that this decision has freed.
@@ -93,7 +93,7 @@ def _advance_moves(
 ) -> Slices[commands.MovesAdvanced]:
     is_left = yield from backlog.take_up(pending)
     move_commands.end_moves(pending)
-    more = yield from advance(pending, anew=not limits(pending).is_unlimited)
+    more = yield from advance(pending, check_pauses=not limits(pending).is_unlimited)
     move_commands.end_moves(pending)
     has_configs = yield from throttle.release(pending)
     return commands.MovesAdvanced(is_left=is_left or more or has_configs)

@@ -41,7 +41,7 @@ from statemachine.errors import Error, Refusal
 from statemachine.image.image import Image
 from statemachine.image.partition_table import Topic
 from statemachine.limits import THROTTLE_BYTES_PER_S_MAX
-from statemachine.reassignment.copies import Told, move_copies, partition_copies, untold
+from statemachine.reassignment.copies import CopyLookup, move_copies, no_report, partition_copies
 from statemachine.reassignment.idempotency import refused_first
 from statemachine.reassignment.move import OwnedKey
 from statemachine.reassignment.move_queries import (
@@ -266,8 +266,8 @@ class DescribeMove(Request[DescribedMove], frozen=True, kw_only=True):
     FAILING = "move {0.move_id} cannot be described"
 
     async def answer(self, context: Context) -> DescribedMove:
-        told = context.service.controller.reported_copies()
-        return await context.read(lambda image: described(image, self.move_id, told))
+        report_of = context.service.controller.reported_copies()
+        return await context.read(lambda image: described(image, self.move_id, report_of))
 
 
 class DescribeMovePartitions(Request[MovePartitions], frozen=True, kw_only=True):
@@ -286,9 +286,9 @@ class DescribeMovePartitions(Request[MovePartitions], frozen=True, kw_only=True)
     FAILING = "the partitions of move {0.move_id} cannot be described"
 
     async def answer(self, context: Context) -> MovePartitions:
-        told = context.service.controller.reported_copies()
+        report_of = context.service.controller.reported_copies()
         return await context.read(
-            lambda image: page(image, self.move_id, self.after, self.page_size, told)
+            lambda image: page(image, self.move_id, self.after, self.page_size, report_of)
         )
 
     def contradiction(self) -> str | None:
@@ -525,19 +525,21 @@ def error_of(answer: ReassignmentAltered) -> PartitionError:
     return convert(outcome_of(answer), PartitionError, from_attributes=True)
 
 
-def described(image: Image, move_id: int, told: Told = untold) -> DescribedMove | Refusal:
-    """A move with its first partitions; `told` are the reports of brokers."""
+def described(
+    image: Image, move_id: int, report_of: CopyLookup = no_report
+) -> DescribedMove | Refusal:
+    """Describe a move with its first partitions; `report_of` looks up the copy reports."""
     summary = summary_of(image, move_id)
     if summary is None:
         return _not_listed(move_id)
     found = partitions_of_move(image, move_id, None, PARTITIONS_SHOWN_MAX)
     copies: dict[str, Any] = {}
     if summary.move.outcome is None:
-        copies = _move_copies(image, move_id, told)
+        copies = _move_copies(image, move_id, report_of)
     return DescribedMove(
         as_of_offset=image.end_offset,
         all_paused=_pause(image),
-        partitions=tuple([_moving(image, *each, told) for each in found]),
+        partitions=tuple([_moving(image, *each, report_of) for each in found]),
         partitions_not_shown=max(0, summary.waiting + summary.stepping - len(found)),
         **asdict(_move(summary)),
         **copies,
@@ -545,14 +547,18 @@ def described(image: Image, move_id: int, told: Told = untold) -> DescribedMove 
 
 
 def page(
-    image: Image, move_id: int, after: tuple[str, int] | None, size: int, told: Told = untold
+    image: Image,
+    move_id: int,
+    after: tuple[str, int] | None,
+    size: int,
+    report_of: CopyLookup = no_report,
 ) -> MovePartitions | Refusal:
     """The partitions of a move behind a place, in order of topic and number."""
     summary = summary_of(image, move_id)
     if summary is None:
         return _not_listed(move_id)
     found = partitions_of_move(image, move_id, after, size + 1)
-    partitions = tuple([_moving(image, *each, told) for each in found[:size]])
+    partitions = tuple([_moving(image, *each, report_of) for each in found[:size]])
     return MovePartitions(
         as_of_offset=image.end_offset,
         move_id=move_id,
@@ -675,8 +681,8 @@ def _word(name: str) -> str:
     return name.lower().replace("_", "-")
 
 
-def _move_copies(image: Image, move_id: int, told: Told) -> dict[str, Any]:
-    found = move_copies(image, move_id, told)
+def _move_copies(image: Image, move_id: int, report_of: CopyLookup) -> dict[str, Any]:
+    found = move_copies(image, move_id, report_of)
     return {
         "partitions_bytes_unknown": found.unknown,
         "partitions_falling_behind": found.behind,
@@ -686,13 +692,13 @@ def _move_copies(image: Image, move_id: int, told: Told) -> dict[str, Any]:
     }
 
 
-def _moving(image: Image, topic: Topic, number: int, told: Told) -> OngoingReassignment:
+def _moving(image: Image, topic: Topic, number: int, report_of: CopyLookup) -> OngoingReassignment:
     """Describe a partition of a move that the caller knows."""
     partition = topic.partition(number)
     assert partition is not None, f"{topic.name}-{number} is in a move, and does not exist"
-    copies = partition_copies(topic.topic_id, number, partition, told)
+    copies = partition_copies(topic.topic_id, number, partition, report_of)
     return replace(
-        reassignments.described(image, topic, number, partition, told),
+        reassignments.described(image, topic, number, partition, report_of),
         move_id=UNSET,
         time_left_ms=None if copies is None else copies.time_left_ms,
     )

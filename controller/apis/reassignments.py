@@ -52,7 +52,7 @@ from statemachine.commands import (
 from statemachine.image.image import Image
 from statemachine.image.partition_table import Topic
 from statemachine.partitions.registration import PartitionRegistration
-from statemachine.reassignment.copies import Told, partition_copies, untold
+from statemachine.reassignment.copies import CopyLookup, no_report, partition_copies
 from statemachine.reassignment.move_queries import reassigned
 from statemachine.reassignment.progress import position
 from statemachine.slices import Slices, whole
@@ -222,9 +222,9 @@ async def read_reassignments(
     stale: bool = False,
 ) -> AsOf[tuple[OngoingReassignment, ...]]:
     """List all partitions under reassignment or those wanted; `detailed` adds their progress."""
-    told = service.controller.reported_copies()
+    report_of = service.controller.reported_copies()
     moving = service.controller.image.index.moving
-    read = partial(listing, wanted=wanted, detailed=detailed, told=told)
+    read = partial(listing, wanted=wanted, detailed=detailed, report_of=report_of)
     count = len(moving) if wanted is None else sum(map(len, wanted.values()))
     if count < LISTED_AT_ONCE_MAX:
         return await service.read(lambda image: whole(read(image)), stale=stale)
@@ -236,13 +236,13 @@ def listing(
     wanted: Mapping[str, Sequence[int]] | None,
     *,
     detailed: bool,
-    told: Told = untold,
+    report_of: CopyLookup = no_report,
 ) -> Slices[tuple[OngoingReassignment, ...]]:
     """List all partitions under reassignment or those wanted, in order.
 
     With `detailed`, each has its current step, and the first ones have their progress, which costs
     the controller time. Without it, they are as Kafka's tools expect, which know of no steps.
-    `told` are the brokers' reports of their copies.
+    `report_of` looks up the brokers' copy reports.
     """
     named = None
     if wanted is not None:
@@ -250,7 +250,7 @@ def listing(
     listed: list[OngoingReassignment] = []
     for topic, number, partition in reassigned(image, named):
         if detailed and len(listed) < PARTITIONS_SHOWN_MAX:
-            listed.append(described(image, topic, number, partition, told))
+            listed.append(described(image, topic, number, partition, report_of))
             yield _PROGRESS_US
         else:
             listed.append(_ongoing(topic, number, partition if detailed else _whole(partition)))
@@ -292,12 +292,12 @@ def _ongoing(
 
 
 def described(
-    image: Image, topic: Topic, number: int, partition: PartitionRegistration, told: Told
+    image: Image, topic: Topic, number: int, partition: PartitionRegistration, report_of: CopyLookup
 ) -> OngoingReassignment:
     """Describe a partition under reassignment with its progress."""
-    where = position(image, topic, number, told)
+    where = position(image, topic, number, report_of)
     assert where is not None, f"{topic.name}-{number} is listed, and does not move"
-    copies = partition_copies(topic.topic_id, number, partition, told)
+    copies = partition_copies(topic.topic_id, number, partition, report_of)
     return _ongoing(
         topic,
         number,
@@ -336,7 +336,7 @@ def with_partitions(empty: bytes, version: int, partitions: Sequence[Reassignmen
 
 
 def _topic(name: str, partitions: Sequence[ReassignmentAltered]) -> bytes:
-    said = [
+    fields = [
         b"".join(
             (
                 _PARTITION.pack(each.partition, each.error.code),
@@ -346,7 +346,7 @@ def _topic(name: str, partitions: Sequence[ReassignmentAltered]) -> bytes:
         )
         for each in partitions
     ]
-    return b"".join((_string(name), uvarint(len(said) + 1), *said, _NO_TAGS))
+    return b"".join((_string(name), uvarint(len(fields) + 1), *fields, _NO_TAGS))
 
 
 def _string(text: str) -> bytes:

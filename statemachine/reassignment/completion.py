@@ -1,9 +1,9 @@
 """The completion rule: when a reassignment step is complete, and the partition after it.
 
 Seed 4.2: it completes only if every adding replica is in the ISR, and the ISR without the removed
-ones is no smaller than the min ISR. Until then the replicas are the union of what was and what is
-asked for. Kafka's own rule can be had instead (`reassignment.completion.rule`). The text has one
-step; of several, those before the last drop nobody whom min ISR needs, and wait for nobody to go.
+ones is no smaller than the min ISR. Until then the replicas are the union of the old and the new
+ones. `reassignment.completion.rule` selects Kafka's own rule instead. The seed has a single step;
+of several, those before the last keep replicas that min ISR needs instead of waiting to drop them.
 """
 
 from typing import assert_never
@@ -18,8 +18,8 @@ from statemachine.vocabulary import Replicas
 def completes(partition: PartitionRegistration, min_isr: int, rule: CompletionRule) -> bool:
     """Return True if the step under way is complete.
 
-    One that has added all it was to add is, before the last one, in any case: what it cannot remove
-    yet it leaves to the next step (`completed`). So no move waits for a replica to be removed.
+    A step before the last is complete once its added replicas are in sync: replicas that it cannot
+    remove yet are left to the next step (`completed`).
     """
     if not partition.moving or partition.waits:
         return False
@@ -44,22 +44,22 @@ def staying_in_sync(partition: PartitionRegistration) -> int:
 
 
 def needed(partition: PartitionRegistration, min_isr: int) -> int:
-    """Return how many must stay in sync: no more than the final number of replicas.
+    """Return how many must stay in sync: min ISR, or the final number of replicas if it is less.
 
-    A move in steps to fewer than min ISR could never leave a dead broker that goes in a later one.
+    Otherwise a move in steps to fewer than min ISR could never remove a dead broker.
     """
     return min(min_isr, len(partition.final))
 
 
 def is_last(partition: PartitionRegistration) -> bool:
-    """Return True if the step under way is the last one. Kafka knows only one step."""
+    """Return True if the step under way is the last one."""
     return set(partition.aimed) == set(partition.final)
 
 
 def missing(partition: PartitionRegistration) -> Replicas:
     """Return the replicas that `ALL_TARGET` waits for: final ones that are present but not in sync.
 
-    Not for replicas that a later step removes: a dead broker could never be left.
+    It does not wait for replicas that a later step removes: one of them may be on a dead broker.
     """
     final = partition.final
     return tuple([each for each in partition.aimed if each in final and each not in partition.isr])
@@ -68,11 +68,11 @@ def missing(partition: PartitionRegistration) -> Replicas:
 def completed(
     partition: PartitionRegistration, min_isr: int, now_ms: int = 0
 ) -> PartitionRegistration:
-    """Return the partition after its step; an election decides on its leader.
+    """Return the partition after its step; an election chooses its leader.
 
-    Before the last step it keeps its target, and waits for the next one from `now_ms` on. It also
-    keeps whom the step was to remove, if too few would be in sync without them: brokers have died
-    since it began, and the next step, which is made of what there is by then, adds more.
+    Before the last step it keeps its target, and waits for the next step from `now_ms` on. It also
+    keeps the replicas that the step was to remove if too few would be in sync without them: brokers
+    have died since it began, and the next step adds more.
     """
     if not is_last(partition) and staying_in_sync(partition) < needed(partition, min_isr):
         partition = replace(partition, removing=())
@@ -93,8 +93,8 @@ def completed(
 def takes_over(partition: PartitionRegistration, *, is_limited: bool) -> bool:
     """Return True if the future preferred leader leads once this step is complete.
 
-    It does if the step has added it and there are limits: so the load is moved first (KIP-435).
-    With nothing limited the leader stays where it is while it may, as with Kafka.
+    It does if the step has added it and there are limits, to move the load first (KIP-435).
+    Without limits the leader stays while it may, as in Kafka.
     """
     if not partition.target or partition.target[0] not in partition.adding:
         return False

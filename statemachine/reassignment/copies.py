@@ -1,8 +1,8 @@
 """Copy progress: the bytes left and the rate that brokers report for replicas being copied.
 
-It is soft: the active controller alone hears it, and it dies with the lead. What was said too long
-ago, and what Kafka's brokers copy, who say nothing, is unknown, and never taken for zero. Nothing
-is decided by it. It holds no clock: every method takes the time.
+It is soft state: only the active controller has it, and loses it with the lead. An old report, and
+a copy on one of Kafka's brokers, which send no reports, counts as unknown, never as zero. No
+decision depends on it. It holds no clock: every method takes the time.
 """
 
 from collections.abc import Callable, Sequence
@@ -30,17 +30,16 @@ _Count: TypeAlias = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 
 
 class CopyReport(Struct, frozen=True, kw_only=True, gc=False, array_like=True):
-    """A broker's report on one replica that it is to have."""
+    """A broker's report on one replica that it copies."""
 
     topic_id: UUID
     partition: _Count
     bytes_left: _Count
-    """An estimate of what it lacks of the records that the leader had committed."""
+    """An estimate of the committed records that it lacks."""
     bytes_per_s: _Count
-    """Of what came in the last ten seconds."""
+    """The rate over the last ten seconds."""
     behind_ms: int = 0
-    """Since when there has been less left than now, at every time: no broker says it, it is noted
-    by whoever hears them."""
+    """How long `bytes_left` has been above its minimum: computed here, no broker reports it."""
 
     @property
     def falls_behind(self) -> bool:
@@ -52,21 +51,21 @@ CopyReports: TypeAlias = Annotated[tuple[CopyReport, ...], Meta(max_length=COPY_
 """The details that a heartbeat of our brokers carries."""
 
 
-class _Said(NamedTuple):
+class _Received(NamedTuple):
     report: CopyReport
     at_ms: int
     least_bytes: int
-    """The least that was left at any time."""
+    """The minimum of `bytes_left` so far."""
     least_at_ms: int
-    """When that was so last."""
+    """When `bytes_left` was last at that minimum."""
 
 
-Told: TypeAlias = Callable[[UUID, int, BrokerId], CopyReport | None]
-"""What a broker has said of a partition of a topic, or None where that is not known."""
+CopyLookup: TypeAlias = Callable[[UUID, int, BrokerId], CopyReport | None]
+"""Look up a broker's report on a partition of a topic; None if it is unknown."""
 
 
-def untold(topic_id: UUID, number: int, broker_id: BrokerId) -> CopyReport | None:
-    """Nobody has said anything: so it is wherever there is no active controller."""
+def no_report(topic_id: UUID, number: int, broker_id: BrokerId) -> CopyReport | None:
+    """Look up no report: only the active controller has any."""
     return None
 
 
@@ -76,25 +75,25 @@ class Copies:
     __slots__ = ("_of",)
 
     def __init__(self) -> None:
-        self._of: dict[BrokerId, dict[tuple[UUID, int], _Said]] = {}
-        """By broker, in the order in which it was said, with when."""
+        self._of: dict[BrokerId, dict[tuple[UUID, int], _Received]] = {}
+        """By broker, in order of receipt."""
 
     def reported(self, broker_id: BrokerId, reports: Sequence[CopyReport], now_ms: int) -> None:
-        """A broker says how far it is."""
+        """Store the reports of a broker."""
         known = self._of.setdefault(broker_id, {})
         for report in reports:
             key = report.topic_id, report.partition
             known[key] = _after(known.pop(key, None), report, now_ms)
         surplus = len(known) - COPY_REPORTS_PER_BROKER_MAX
-        for place, (key, said) in enumerate([*known.items()]):
-            if place >= surplus and now_ms - said.at_ms < COPY_REPORT_KEPT_MS:
+        for place, (key, received) in enumerate([*known.items()]):
+            if place >= surplus and now_ms - received.at_ms < COPY_REPORT_KEPT_MS:
                 break
             del known[key]
 
-    def at(self, now_ms: int) -> Told:
-        """Return the progress at this time."""
+    def at(self, now_ms: int) -> CopyLookup:
+        """Return the lookup of the reports that are valid at this time."""
 
-        def told(topic_id: UUID, number: int, broker_id: BrokerId) -> CopyReport | None:
+        def report_of(topic_id: UUID, number: int, broker_id: BrokerId) -> CopyReport | None:
             found = self._of.get(broker_id, {}).get((topic_id, number))
             if found is None or now_ms - found.at_ms >= COPY_REPORT_KEPT_MS:
                 return None
@@ -102,13 +101,13 @@ class Copies:
                 return found.report
             return replace(found.report, behind_ms=now_ms - found.least_at_ms)
 
-        return told
+        return report_of
 
 
-def _after(before: _Said | None, report: CopyReport, now_ms: int) -> _Said:
+def _after(before: _Received | None, report: CopyReport, now_ms: int) -> _Received:
     if before is None or report.bytes_left <= before.least_bytes:
-        return _Said(report, now_ms, report.bytes_left, now_ms)
-    return _Said(report, now_ms, before.least_bytes, before.least_at_ms)
+        return _Received(report, now_ms, report.bytes_left, now_ms)
+    return _Received(report, now_ms, before.least_bytes, before.least_at_ms)
 
 
 class PartitionCopies(Struct, frozen=True, kw_only=True, gc=False):
@@ -117,18 +116,15 @@ class PartitionCopies(Struct, frozen=True, kw_only=True, gc=False):
     bytes_left: int
     bytes_per_s: int
     time_left_ms: int | None
-    """At this rate, of the replica that takes longest; None where one stands still, or falls
-    behind."""
+    """For the slowest replica, at this rate; None if a replica stands still or falls behind."""
     behind: Replicas = ()
     """The replicas that fall behind."""
 
 
 def partition_copies(
-    topic_id: UUID, number: int, partition: PartitionRegistration, told: Told
+    topic_id: UUID, number: int, partition: PartitionRegistration, report_of: CopyLookup
 ) -> PartitionCopies | None:
-    """Return the bytes left of the step under way; None if they are unknown, or no step is under
-    way.
-    """
+    """Return the bytes left of the step under way; None if there is none or they are unknown."""
     if partition.waits:
         return None
     bytes_left, rate, times = 0, 0, [0]
@@ -136,7 +132,7 @@ def partition_copies(
     for broker_id in partition.adding:
         if broker_id in partition.isr:
             continue
-        report = told(topic_id, number, broker_id)
+        report = report_of(topic_id, number, broker_id)
         if report is None:
             return None
         bytes_left += report.bytes_left
@@ -163,27 +159,26 @@ def _time_ms(report: CopyReport) -> int:
 
 
 class MoveCopies(Struct, frozen=True, kw_only=True, gc=False):
-    """The bytes left to copy of a whole move, as far as they are known."""
+    """The bytes left to copy of a move, as far as they are known."""
 
     bytes_left: int
-    """Of the partitions of which it is known."""
+    """The sum over the known partitions."""
     bytes_per_s: int
     known: int
-    """Partitions with a step under way of which it is known."""
+    """Partitions with a step under way and a report of every copy."""
     unknown: int
-    """All the others, those that wait for a step included."""
+    """All other partitions of the move, those that wait for a step included."""
     time_left_ms: int | None
-    """Until the last partition has what it is to have, if nothing is unknown, no partition has a
-    further step to do, and none stands still or falls behind; else None."""
+    """For the slowest partition; None if any is unknown, has a further step to do, stands still or
+    falls behind."""
     behind: int = 0
-    """Partitions of which a replica falls behind."""
+    """Partitions with a replica that falls behind."""
 
 
-def move_copies(image: Image, move_id: MoveId, told: Told) -> MoveCopies:
+def move_copies(image: Image, move_id: MoveId, report_of: CopyLookup) -> MoveCopies:
     """Return the bytes left to copy of a move; partitions beyond the limit count as unknown.
 
-    A broker copies several partitions at a time, so the one that takes longest says how long all
-    of them take.
+    A broker copies several partitions at a time, so the slowest one determines the time left.
     """
     index = image.index
     keys = index.keys_of_move(move_id)
@@ -193,7 +188,7 @@ def move_copies(image: Image, move_id: MoveId, told: Told) -> MoveCopies:
     for topic, number in index.partitions(looked_at):
         partition = topic.partition(number)
         assert partition is not None
-        found = partition_copies(topic.topic_id, number, partition, told)
+        found = partition_copies(topic.topic_id, number, partition, report_of)
         if found is None:
             continue
         known += 1

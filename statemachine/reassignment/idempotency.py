@@ -1,10 +1,10 @@
 """Idempotency keys: a request that is repeated with its key is carried out once.
 
 The answer is stored in the log, in the same batch as the changes of the request: no fail-over can
-separate them. A key belongs to one request; another body with it is refused. Refusals are stored
-too: a retry must not be carried out where the first request was not. `retention` drops old answers.
+separate them. A key belongs to one request; another request with it is refused. Refusals are stored
+too: a retry must not succeed after the first request was refused. `retention` drops old answers.
 
-A request may name 100,000 partitions, and its answer is one record. Of AlterReassignments that
+A request may name 100,000 partitions, and its answer is one record. For AlterReassignments that
 record has only what does not follow from the request: the refusals and the id of the move.
 """
 
@@ -37,9 +37,9 @@ class _Outline(Struct, frozen=True, kw_only=True, gc=False):
     count: int
     """Partitions in the request."""
     refused: tuple[tuple[int, commands.ReassignmentAltered], ...]
-    """The first of those refused, each with its place in the request."""
+    """The first refused partitions, each with its place in the request."""
     others: tuple[tuple[Error, bytes], ...]
-    """The places of all others, a bitmap for each error; their reasons are not kept."""
+    """The places of all other refused ones, a bitmap for each error; their reasons are not kept."""
 
 
 _Kept: TypeAlias = commands.MoveStarted | commands.MovesCancelled | commands.MovesAltered | _Outline
@@ -52,7 +52,7 @@ _KEPT: Final[dict[type[commands.KeyedCommand], tuple[str, type[_Kept]]]] = {
     commands.PauseMoves: ("MovesAltered", commands.MovesAltered),
     commands.AlterMove: ("MovesAltered", commands.MovesAltered),
 }
-"""The answer to each command by its name in the log, and what is stored of it."""
+"""The name in the log of the answer to each command, and the type that is stored."""
 
 
 def carry_out_once(
@@ -76,14 +76,14 @@ def carry_out_once(
         )
         return answer
     if refusal is None and known is not None and known.fingerprint == command.fingerprint:
-        repeated = _told_again(pending.image, command.command, known)
+        repeated = _repeated(pending.image, command.command, known)
         if repeated is not None:
             return repeated
     return commands.Done.from_refusal(
         refusal
         or Refusal(
             Error.DUPLICATE_RESOURCE,
-            f"the key {command.key} belongs to another request; give this one a key of its own",
+            f"the key {command.key} belongs to another request; use another key for this one",
         )
     )
 
@@ -101,7 +101,7 @@ def _refusal(command: commands.IdempotentCommand) -> Refusal | None:
 
 
 def _shortened(answer: commands.KeyedAnswer) -> _Kept:
-    """Return the stored part of an answer, which can be of any length."""
+    """Return the part of an answer that is stored: it has a bounded length."""
     match answer:
         case commands.ReassignmentsAltered():
             return _outline(answer)
@@ -137,22 +137,24 @@ def _outline(answer: commands.ReassignmentsAltered) -> _Outline:
     )
 
 
-def _told_again(
-    image: Image, asked: commands.KeyedCommand, known: own_records.Remembered
+def _repeated(
+    image: Image, command: commands.KeyedCommand, known: own_records.Remembered
 ) -> commands.KeyedAnswer | None:
-    """The answer of the first time, of partitions with the replicas that they have now.
+    """Return the stored answer, with the present replicas of the partitions.
 
-    None if it cannot be one to this request, whatever the fingerprint is.
+    None if the stored answer does not fit this request, whatever the fingerprint is.
     """
-    kind, shape = _KEPT[type(asked)]
+    kind, shape = _KEPT[type(command)]
     if known.kind != kind:
         return None
     kept = msgspec.msgpack.decode(known.answer, type=shape)
     if not isinstance(kept, _Outline):
         return replace(kept, repeated=True)
-    if not isinstance(asked, commands.AlterReassignments) or len(asked.reassignments) != kept.count:
+    if not isinstance(command, commands.AlterReassignments):
         return None
-    parts = [_as_it_is(image, each) for each in asked.reassignments]
+    if len(command.reassignments) != kept.count:
+        return None
+    parts = [_accepted(image, each) for each in command.reassignments]
     for place, part in kept.refused:
         parts[place] = part
     for error, places in kept.others:
@@ -163,12 +165,12 @@ def _told_again(
     )
 
 
-def _as_it_is(image: Image, asked: commands.Reassignment) -> commands.ReassignmentAltered:
-    """A part of a request that was carried out; it may have been changed, or be gone, since."""
-    topic = image.topic_named(asked.topic)
-    partition = None if topic is None else topic.partition(asked.partition)
+def _accepted(image: Image, request: commands.Reassignment) -> commands.ReassignmentAltered:
+    """Return the answer for an accepted partition, which may have changed or be deleted since."""
+    topic = image.topic_named(request.topic)
+    partition = None if topic is None else topic.partition(request.partition)
     return commands.ReassignmentAltered(
-        topic=asked.topic,
-        partition=asked.partition,
+        topic=request.topic,
+        partition=request.partition,
         replicas=() if partition is None else partition.replicas,
     )

@@ -1,7 +1,7 @@
-"""A move as a value: its request, its state, and how its partitions have left it.
+"""A move as a value: its request, its state, and the outcomes of its partitions.
 
 The partitions that still belong to it are in `PartitionIndex.of_move`. `Owned` is a configuration
-that moves have set while they run, with the users' value of before.
+that running moves have set, with the users' earlier value.
 
 """
 
@@ -26,7 +26,7 @@ from statemachine.vocabulary import MoveId, MoveOutcome, MoveState, Ownership, R
 class Left(Struct, frozen=True, kw_only=True, gc=False):
     """The numbers of partitions that have left a move, by outcome.
 
-    Those that are complete are all the others that do not belong to it any more.
+    Completed partitions are not counted here: they are the rest of those that have left.
     """
 
     cancelled: int = 0
@@ -35,11 +35,11 @@ class Left(Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def total(self) -> int:
-        """All of them."""
+        """The sum of the numbers."""
         return self.cancelled + self.superseded + self.gone
 
     def plus(self, outcome: MoveOutcome, count: int = 1) -> "Left":
-        """So many more have left like this."""
+        """Return the numbers after `count` more partitions have left with this outcome."""
         if outcome is MoveOutcome.COMPLETED or not count:
             return self
         name = outcome.name.lower()
@@ -66,14 +66,14 @@ class Move(Struct, frozen=True, kw_only=True, gc=False):
 
     begun: own_records.MoveBegun
     parts: tuple[bytes, ...] = ()
-    """The plan, in order and as it is in the log: 100,000 partitions are some 3 MB like this."""
+    """The plan, in order and encoded as in the log: some 3 MB for 100,000 partitions."""
     state: int = MoveState.RUNNING
     since_ms: int
-    """Since when it has been in that state."""
+    """When that state began."""
     reason: str = ""
     detail: str = ""
     who: str = ""
-    """The principal who asked for that state, if anyone did."""
+    """The principal who requested that state; empty if there is none."""
     options: MoveOptions
     """The options in force."""
     left: Left = NOBODY_LEFT
@@ -81,7 +81,7 @@ class Move(Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def id(self) -> MoveId:
-        """Its id."""
+        """The id of the move."""
         return self.begun.id
 
     @property
@@ -91,7 +91,7 @@ class Move(Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def planned(self) -> Iterator[tuple[UUID, PlannedPartition]]:
-        """Its plan in order, with the topic of each partition."""
+        """The planned partitions in order, each with its topic."""
         for part in self.parts:
             for topic in plan_of(part):
                 for partition in topic.partitions:
@@ -99,12 +99,12 @@ class Move(Struct, frozen=True, kw_only=True, gc=False):
 
 
 def begun(record: own_records.MoveBegun) -> Move:
-    """The move that has just begun."""
+    """Return the move that this record begins."""
     return Move(begun=record, since_ms=record.asked_at_ms, options=options_of(record))
 
 
 def options_of(value: MoveOptions) -> MoveOptions:
-    """Return the options that a request or a record has among its other fields."""
+    """Return the options among the fields of a request or a record."""
     return convert(value, MoveOptions, from_attributes=True)
 
 
@@ -115,8 +115,8 @@ def altered(before: MoveOptions, change: OptionsChange) -> MoveOptions:
 
 
 def changed(move: Move, record: own_records.MoveChanged) -> Move:
-    """The move after this change."""
-    said = Left(cancelled=record.cancelled, superseded=record.superseded, gone=record.gone)
+    """Return the move after this change."""
+    recorded = Left(cancelled=record.cancelled, superseded=record.superseded, gone=record.gone)
     return replace(
         move,
         state=record.state,
@@ -125,13 +125,13 @@ def changed(move: Move, record: own_records.MoveChanged) -> Move:
         detail=record.detail,
         who=record.who,
         options=altered(move.options, record),
-        # Only a snapshot says it: its reader has not seen them leave.
-        left=move.left if said == NOBODY_LEFT else said,
+        # Only a snapshot records the outcomes: its reader has not seen the partitions leave.
+        left=move.left if recorded == NOBODY_LEFT else recorded,
     )
 
 
 def move_changed(move: Move, before: MoveOptions) -> own_records.MoveChanged:
-    """The record of the state of the move, and of its options where they were others `before`."""
+    """Return the record of the move's state, and of its options that differ from `before`."""
     return own_records.MoveChanged(
         id=move.id,
         state=move.state,
@@ -148,7 +148,7 @@ def move_changed(move: Move, before: MoveOptions) -> own_records.MoveChanged:
 
 
 def ended(move: Move, left: Left, at_ms: int) -> own_records.MoveEnded:
-    """The record that ends the move, none of whose partitions is left in it."""
+    """Return the record that ends the move, which has no partitions any more."""
     completed = move.begun.partitions - left.total
     return own_records.MoveEnded(
         id=move.id,
@@ -160,7 +160,7 @@ def ended(move: Move, left: Left, at_ms: int) -> own_records.MoveEnded:
 
 
 def move_records(move: Move) -> list[own_records.OurRecord]:
-    """The records that make the move what it is, for a snapshot."""
+    """Return the records that describe the move in a snapshot."""
     made = begun(move.begun)
     found: list[own_records.OurRecord] = [move.begun]
     found += [
@@ -175,22 +175,22 @@ def move_records(move: Move) -> list[own_records.OurRecord]:
 
 
 OwnedKey: TypeAlias = tuple[Resource, str]
-"""A configuration: the resource that has it, and its name."""
+"""A configuration: its resource and its name."""
 
 
 class Owned(Struct, frozen=True, kw_only=True, gc=False):
-    """The moves that have set one configuration, or had."""
+    """The moves that own one configuration, or have lost it to a user."""
 
     previous: str | None = None
-    """The users' value, which is restored once no move holds the configuration; None is none."""
+    """The users' value, restored once no move holds the configuration; None if it was not set."""
     holders: tuple[MoveId, ...] = ()
     """The moves that need it, in the order in which they took it."""
     lost: tuple[MoveId, ...] = ()
-    """Those that needed it until a user set it himself: it is his."""
+    """The moves that needed it until a user set it: since then it belongs to the user."""
 
     @property
     def moves(self) -> tuple[MoveId, ...]:
-        """All of them."""
+        """All moves: holders, then those that lost it."""
         return self.holders + self.lost
 
 
@@ -212,16 +212,16 @@ def owned_after(before: Owned, record: ConfigOwned) -> Owned:
 
 
 def owned_records(key: OwnedKey, owned: Owned) -> list[ConfigOwned]:
-    """The records that make it whose it is, for a snapshot."""
-    said = [(move, owned.previous, Ownership.OWNED) for move in owned.holders]
-    said += [(move, None, Ownership.LEFT_TO_USER) for move in owned.lost]
-    return [config_owned(key, move, how, previous) for move, previous, how in said]
+    """Return the records that describe the ownership in a snapshot."""
+    rows = [(move, owned.previous, Ownership.OWNED) for move in owned.holders]
+    rows += [(move, None, Ownership.LEFT_TO_USER) for move in owned.lost]
+    return [config_owned(key, move, how, previous) for move, previous, how in rows]
 
 
 def config_owned(
     key: OwnedKey, move: MoveId, how: Ownership, previous: str | None = None
 ) -> ConfigOwned:
-    """The record that says so."""
+    """Return the record that a move takes the configuration, or gives it up."""
     (resource_type, resource_name), name = key
     return ConfigOwned(
         move=move,

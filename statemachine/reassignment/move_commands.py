@@ -1,10 +1,10 @@
 """Commands about moves: begin, cancel, roll back, pause, resume and alter.
 
-One request for reassignments is one move of the partitions that it changes; a partition that is
-refused, or has what is asked for, does not belong to it. A partition belongs to one move at a time:
-the next request for it takes it out of the move that it was in. A move ends with the decision that
-takes its last partition out. A paused move begins no steps; an automatic pause
-(`scheduler.auto_pause`) ends by itself.
+One request for reassignments is one move of the partitions that it changes, without refused
+partitions and those that already have their target. A partition belongs to one move at a time: the
+next request takes it out of its earlier move. A move ends with the decision that takes its last
+partition out. A paused move begins no steps; an automatic pause (`scheduler.auto_pause`) ends by
+itself.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -48,7 +48,7 @@ _Planned: TypeAlias = tuple[Topic, PlannedPartition]
 
 
 class MoveBuilder:
-    """The begin of a move, if it changes a partition; its records precede those changes."""
+    """Builds the beginning of a move; its records precede the changes of its partitions."""
 
     def __init__(self, pending: PendingDecision) -> None:
         self.move_id = pending.image.next_move_id
@@ -59,7 +59,7 @@ class MoveBuilder:
         """The place of the first change among the records."""
         self._joined = 0
         self._planned: dict[int, _Planned] = {}
-        """By key, in the order of the first occurrences in the request."""
+        """By key, in the order of the first occurrence in the request."""
         self._memo = ChangeMemo(pending)
 
     @property
@@ -69,13 +69,13 @@ class MoveBuilder:
 
     @property
     def accepted(self) -> int:
-        """Partitions that belong to the move."""
+        """The number of partitions that belong to the move."""
         return len(self._planned)
 
     def direct(
         self, topic: Topic, number: int, before: PartitionRegistration, target: Replicas
     ) -> PartitionRegistration | Refusal:
-        """Let the partition have these replicas; one that is to have them already stays out."""
+        """Reassign the partition; leave it out if it has this target already."""
         if target == before.final:
             self.under_way = self.under_way or before.stage.move
             return before
@@ -88,7 +88,7 @@ class MoveBuilder:
             lambda: direct(self._pending, topic, number, before, target, self.move_id),
         )
         if not isinstance(after, Refusal):
-            # One that the same request has taken out again is counted as often as it comes in.
+            # A partition that the same request cancels and moves again counts each time it joins.
             self._joined += before.stage.move != self.move_id
             known = self._planned.get(topic.keys[number])
             original = before.base if known is None else known[1].original
@@ -97,7 +97,7 @@ class MoveBuilder:
         return after
 
     def begin(self, request: MoveBegun) -> Slices[MoveId]:
-        """Record the move, if there is one: `request` without the id and how many are accepted."""
+        """Record the move if it has partitions; `request` still lacks the id and their number."""
         pending = self._pending
         if not self._planned:
             return self.under_way
@@ -112,7 +112,7 @@ class MoveBuilder:
         pending.put_move(begun(record))
         pending.left.setdefault(self.move_id, [])
         yield len(planned) * PASSED_US
-        # The throttle precedes the first replica that is added, for it is copied at once.
+        # The throttle precedes the first added replica, because copying begins at once.
         changes = pending.records[self._first :]
         pending.records[self._first :] = [record, *parts]
         numbers = [(topic, each.number) for topic, each in planned]
@@ -133,7 +133,7 @@ def _by_topic(planned: Iterable[_Planned]) -> tuple[PlannedTopic, ...]:
 def alter_reassignments(
     pending: PendingDecision, command: commands.AlterReassignments
 ) -> Slices[commands.ReassignmentsAltered]:
-    """Begin, redirect or cancel reassignments, each on its own and in order (KIP-455)."""
+    """Begin, redirect or cancel reassignments, in order and each independently (KIP-455)."""
     refusal = throttle.rate_refusal(command)
     if refusal is not None:
         parts = tuple([_refused(asked, refusal) for asked in command.reassignments])
@@ -162,19 +162,19 @@ def alter_reassignments(
 def _steps(pending: PendingDecision, asked: commands.Reassignment) -> tuple[Replicas, ...]:
     """Return the replicas after each step; none if the partition has its target replicas."""
     topic = pending.image.topic_named(asked.topic)
-    assert topic is not None, f"{asked.topic} is gone amid a request"
+    assert topic is not None, f"{asked.topic} is deleted during a request"
     before, after = topic.partition(asked.partition), pending.partition(topic, asked.partition)
-    assert after is not None, f"{asked.topic}-{asked.partition} is gone amid a request"
+    assert after is not None, f"{asked.topic}-{asked.partition} is deleted during a request"
     if after.moving:
         return planned_steps(pending.image, topic, after)
-    # Another order, or fewer replicas: all at once.
+    # Reordered or fewer replicas: the change is complete at once.
     return () if after == before else (after.replicas,)
 
 
 def begin_move(
     pending: PendingDecision, command: commands.BeginMove
 ) -> Slices[commands.MoveStarted]:
-    """Begin a move of all that can be moved; what cannot is refused, each with its reason."""
+    """Begin a move of all partitions that can move; refuse each other one with its reason."""
     refusal = throttle.rate_refusal(command)
     if refusal is not None:
         return commands.MoveStarted.from_refusal(refusal)
@@ -269,7 +269,7 @@ def _refused(asked: commands.Reassignment, refusal: Refusal) -> commands.Reassig
 def roll_back_move(
     pending: PendingDecision, command: commands.RollBackMove
 ) -> Slices[commands.MoveStarted]:
-    """Cancel what is left of a move, and begin one back to what its partitions had before it."""
+    """Cancel the rest of a move, and begin a move back to the replicas before it."""
     move = pending.image.moves.get(command.move_id)
     if move is None:
         return commands.MoveStarted.from_refusal(unknown_move(pending, command.move_id))
@@ -305,9 +305,7 @@ def _rolled_back(
     topic_id: UUID,
     planned: PlannedPartition,
 ) -> commands.ReassignmentAltered | None:
-    """Return the refusal to restore this partition's earlier replicas, or None if they are
-    restored.
-    """
+    """Restore this partition's earlier replicas; return the refusal or None."""
     topic = pending.image.topics.get(topic_id)
     partition = None if topic is None else pending.partition(topic, planned.number)
     if topic is None or partition is None:
@@ -318,7 +316,7 @@ def _rolled_back(
             partition=planned.number,
         )
     if partition.stage.move == move.id:
-        # Where this is refused the replicas of before are a target as any other.
+        # If the cancel is refused, the earlier replicas become an ordinary target.
         cancelled = cancel(pending, topic, planned.number)
         partition = partition if isinstance(cancelled, Refusal) else cancelled
     outcome = builder.direct(topic, planned.number, partition, planned.original)
@@ -340,7 +338,7 @@ def unknown_move(pending: PendingDecision, move_id: MoveId) -> Refusal:
 
 
 def end_moves(pending: PendingDecision) -> None:
-    """Record the end of each move that the records so far have taken the last partition from."""
+    """Record the end of each move that has no partition left after the records so far."""
     for move_id in sorted(pending.left):
         move = pending.moves.get(move_id)
         if move is None or move.ended is not None or _partitions_in(pending, move_id):
@@ -361,14 +359,14 @@ def _partitions_in(pending: PendingDecision, move_id: MoveId) -> int:
 
 
 _EVERY = -1
-"""The partition of an answer about all of a topic."""
+"""The partition number of an answer about a whole topic."""
 
 
 def cancel_moves(
     pending: PendingDecision, command: commands.CancelMoves
 ) -> Slices[commands.MovesCancelled]:
-    """Revert the steps under way of all that is named, and drop the rest."""
-    # In the order in which they come, which is nearly that in which they are to be sorted.
+    """Revert the steps under way of the named partitions, topics and moves; drop later steps."""
+    # A dictionary keeps them nearly sorted, which makes sorting fast.
     named = dict.fromkeys((*command.partitions, *_of_topics(pending, command)))
     for topic, number in _held(pending, command):
         named[(topic.name, number)] = None
@@ -398,7 +396,7 @@ def _held(pending: PendingDecision, command: commands.CancelMoves) -> Iterator[t
 def _of_topics(
     pending: PendingDecision, command: commands.CancelMoves
 ) -> Iterator[tuple[str, int]]:
-    """Yield the partitions under way of each topic; a topic without any stands for itself."""
+    """Yield the partitions under way of each topic, or `_EVERY` for a topic without any."""
     for name in command.topics:
         topic = pending.image.topic_named(name)
         existing = () if topic is None else topic.existing()
@@ -416,7 +414,7 @@ def _cancelled(pending: PendingDecision, name: str, number: int) -> commands.Rea
 
 
 def pause_moves(pending: PendingDecision, command: commands.PauseMoves) -> commands.MovesAltered:
-    """Begin no further steps of these moves or of any, or go on; a step under way goes on."""
+    """Pause or resume these moves, or all of them; a step under way goes on."""
     paused = command.paused
     if command.moves is None:
         if paused is (pending.all_paused is None):
@@ -444,8 +442,8 @@ def _switch(
     if isinstance(move, Refusal):
         return move
     if state is MoveState.RUNNING and move.state == MoveState.PAUSED_BY_ITSELF:
-        goes_on = f"move {move_id} is paused by itself and goes on by itself: {move.detail}"
-        return Refusal(Error.INVALID_REQUEST, goes_on)
+        reason = f"move {move_id} is paused automatically and resumes by itself: {move.detail}"
+        return Refusal(Error.INVALID_REQUEST, reason)
     if move.state != state:
         reason = Reason.MOVE_PAUSED.value if state is MoveState.PAUSED else ""
         pending.change_move(

@@ -1,6 +1,6 @@
 """Queries about moves and the reassignments under way. They return frozen values.
 
-The moves are those that run and those that have ended and are not forgotten yet.
+Moves are listed while they run, and after their end until they are forgotten.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -18,27 +18,27 @@ from statemachine.vocabulary import MoveId
 
 
 class MoveSummary(Struct, frozen=True, kw_only=True, gc=False):
-    """A move, and where its partitions are."""
+    """A move with the numbers of its partitions by state."""
 
     move: Move
     waiting: int
-    """Partitions that belong to it and have no step under way."""
+    """Partitions in the move without a step under way."""
     stepping: int
-    """Those that have one."""
+    """Partitions in the move with a step under way."""
     completed: int
-    """Those that have their target replicas; they have left the move, as others have otherwise."""
+    """Partitions that have left the move with their target replicas."""
     lost: tuple[OwnedKey, ...] = ()
     """Configurations that its throttle had set until users set them."""
 
 
 def summary_of(image: Image, move_id: MoveId) -> MoveSummary | None:
-    """The move of this id, or None where there is none, or it is forgotten."""
+    """Return the summary of this move, or None if it does not exist or is forgotten."""
     move = image.moves.get(move_id)
     return None if move is None else _summary(image, move, _lost_by(image))
 
 
 def summaries(image: Image) -> tuple[MoveSummary, ...]:
-    """Every move that is listed, in the order in which they began."""
+    """Return the summaries of all listed moves, in the order in which they began."""
     lost = _lost_by(image)
     return tuple([_summary(image, image.moves[move_id], lost) for move_id in sorted(image.moves)])
 
@@ -66,7 +66,7 @@ def _summary(image: Image, move: Move, lost: Mapping[MoveId, list[OwnedKey]]) ->
 def partitions_of_move(
     image: Image, move_id: MoveId, after: tuple[str, int] | None, count_max: int
 ) -> list[tuple[Topic, int]]:
-    """Those that are still in the move, in order of topic and number, from behind `after` on."""
+    """Return up to `count_max` partitions of the move after `after`, by topic and number."""
     keys = image.index.keys_of_move(move_id)
     found: list[tuple[Topic, int]] = []
     for topic in sorted(image.index.topics(keys), key=attrgetter("name")):
@@ -83,7 +83,7 @@ def partitions_of_move(
 def reassigned(
     image: Image, partitions: Collection[tuple[str, int]] | None = None
 ) -> Iterator[tuple[Topic, int, PartitionRegistration]]:
-    """Yield the partitions under reassignment (api 46), all or among these, by topic and number.
+    """Yield the partitions under reassignment (api 46), of all or of these, by topic and number.
 
     The image must not change meanwhile.
     """

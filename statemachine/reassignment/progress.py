@@ -1,7 +1,7 @@
 """The progress of a reassigned partition, and the reason that holds it up.
 
-It follows from the image alone, so that every controller says the same. The first reason that
-applies is given, in the order of `Reason`.
+Except for copy reports it follows from the image, so that all controllers agree. The first reason
+that applies is given, in the order of `Reason`.
 
 """
 
@@ -17,7 +17,7 @@ from statemachine.image.image import Image
 from statemachine.image.partition_table import Topic
 from statemachine.partitions.registration import PartitionRegistration
 from statemachine.reassignment.completion import completes, missing, needed, staying_in_sync
-from statemachine.reassignment.copies import Told, partition_copies, untold
+from statemachine.reassignment.copies import CopyLookup, no_report, partition_copies
 from statemachine.reassignment.scheduler.queue import is_under_min_isr
 from statemachine.reassignment.settings import CompletionRule, Limits, completion_rule, limits
 from statemachine.reassignment.step import Blocked, Reason, Step, next_step, steps_left
@@ -29,24 +29,24 @@ class State(Enum):
     """The states of a partition that is being reassigned."""
 
     GROWING = "growing"
-    """Its step has begun, and none of those that it adds is in sync yet."""
+    """Its step has begun, and none of the added replicas is in sync yet."""
     CATCHING_UP = "catching-up"
     """Some are in sync, or the step adds no replica; it is not complete yet."""
     WAITING = "waiting"
-    """For its first or its next step."""
+    """It waits for its first or next step."""
     PAUSED = "paused"
-    """It waits because its move, or all moves, begin no steps for now."""
+    """It waits because its move, or every move, is paused."""
 
 
 class Why(Struct, frozen=True, kw_only=True, gc=False):
-    """One reason, for programs and, in `detail`, for people."""
+    """One reason; `detail` is its text for people."""
 
     reason: Reason | None
     detail: str = ""
     brokers: Replicas = ()
-    """Those it is about."""
+    """The brokers that the reason names."""
     since_ms: int = 0
-    """Since when, where that is noted apart from the step: a pause, a broker that is fenced."""
+    """When a pause or the fencing of a broker began; 0 for other reasons."""
 
 
 _NOTHING: Final = Why(reason=None)
@@ -56,30 +56,32 @@ class Position(Struct, frozen=True, kw_only=True, gc=False):
     """The progress of one partition."""
 
     step: int
-    """Which step is under way or comes next, from 1 on."""
+    """The number of the step that is under way or comes next, from 1."""
     of: int
-    """How many there are in all, if the settings stay and all live brokers catch up."""
+    """The number of all steps, if the settings stay and all live brokers catch up."""
     state: State
     reason: Reason | None
-    """None: nothing is known that would keep it."""
+    """None if nothing is known to hold it up."""
     detail: str
     brokers: Replicas
     since_ms: int
-    """Since when it is in this state; 0 if that is unknown."""
+    """When this state began; 0 if that is unknown."""
     adding: Replicas
     removing: Replicas
 
 
-def position(image: Image, topic: Topic, number: int, told: Told = untold) -> Position | None:
+def position(
+    image: Image, topic: Topic, number: int, report_of: CopyLookup = no_report
+) -> Position | None:
     """Return the progress of the partition; None if it is not being reassigned.
 
-    `told` are the brokers' reports of their copies, which tell whether replicas fall behind.
+    `report_of` looks up the brokers' copy reports, which show whether replicas fall behind.
     """
     partition = topic.partition(number)
     if partition is None or not partition.moving:
         return None
     begun = partition.stage.step
-    reasons = _under_way(image, topic, number, partition, told)
+    reasons = _under_way(image, topic, number, partition, report_of)
     if partition.waits:
         begun += 1
         reasons = _waiting(image, topic, partition)
@@ -102,7 +104,7 @@ def planned_steps(
 ) -> tuple[Replicas, ...]:
     """Return the replicas after each step from the present one on.
 
-    It is so if the settings stay, and all live brokers catch up.
+    This assumes that the settings stay and all live brokers catch up.
     """
     current, in_flight = partition.aimed, not partition.waits
     if not partition.target or current == partition.target:
@@ -159,7 +161,7 @@ def _pauses(image: Image, topic: Topic, partition: PartitionRegistration) -> Ite
 
 
 def _absent(image: Image, brokers: Replicas, otherwise: Reason) -> Iterator[Why]:
-    """Return the reason if brokers are missing that the partition needs."""
+    """Yield the reason for missing brokers: unregistered if none is registered, or `otherwise`."""
     unknown = tuple(each for each in brokers if each not in image.brokers)
     if not brokers:
         yield Why(reason=otherwise, detail="no replica that could lead is alive")
@@ -173,7 +175,7 @@ def _absent(image: Image, brokers: Replicas, otherwise: Reason) -> Iterator[Why]
 
 
 def _full(image: Image, found: Step, in_force: Limits) -> Iterator[Why]:
-    """The limits that leave no room for the step."""
+    """Yield the limits that leave no budget for the step."""
     index = image.index
     if len(index.stepping) >= in_force.parallel_partitions:
         detail = f"partitions with a step under way: {len(index.stepping)}"
@@ -187,7 +189,7 @@ def _full(image: Image, found: Step, in_force: Limits) -> Iterator[Why]:
 
 
 def _under_way(
-    image: Image, topic: Topic, number: int, partition: PartitionRegistration, told: Told
+    image: Image, topic: Topic, number: int, partition: PartitionRegistration, report_of: CopyLookup
 ) -> Iterator[Why]:
     if partition.leader == NO_LEADER:
         yield Why(reason=Reason.NO_LEADER, detail="no replica that could lead is alive")
@@ -198,7 +200,7 @@ def _under_way(
     rule = completion_rule(image)
     configured = min_isr(image, topic.name, partition)
     if behind:
-        copies = partition_copies(topic.topic_id, number, partition, told)
+        copies = partition_copies(topic.topic_id, number, partition, report_of)
         if copies is not None and copies.behind:
             names = listed(copies.behind)
             detail = f"more is written than is copied, so that it never is in sync: {names}"

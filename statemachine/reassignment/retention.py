@@ -1,6 +1,7 @@
-"""Retention of ended moves and idempotency keys: records tell what is forgotten.
+"""Retention of ended moves and idempotency keys.
 
-The active controller issues the command from time to time; replay never reads a clock.
+The active controller issues the command from time to time, and records name what is forgotten:
+replay never reads a clock.
 
 """
 
@@ -22,12 +23,12 @@ from statemachine.vocabulary import MoveId
 
 
 def has_too_much(image: Image, now_ms: int) -> bool:
-    """Return True if something is to be forgotten. Fast, since it is called often."""
+    """Return True if `forget_moves` has something to record. Fast, since it is called often."""
     return next(_records(image, now_ms), None) is not None
 
 
 def forget_moves(pending: PendingDecision, _command: ForgetMoves) -> Done:
-    """Record what is too old or too much to be kept."""
+    """Forget surplus and old moves and keys, and unregister leaving brokers that are empty."""
     pending.records += _records(pending.image, pending.now_ms)
     return Done()
 
@@ -47,9 +48,9 @@ def _records(image: Image, now_ms: int) -> Iterator[Record]:
 
 
 def _last_to_forget(image: Image, now_ms: int) -> MoveId | None:
-    """The last move of those that go first: all up to it that have ended are too old or too many.
+    """Return the highest id of the moves to forget, or None: ended moves up to it are forgotten.
 
-    A move that has run for long keeps those that were begun after it a while longer.
+    Moves that began after a long one are kept until that one is forgotten.
     """
     ended = sorted(each.id for each in image.moves.values() if each.ended is not None)
     last = ended[-ENDED_MOVES_MAX - 1] if len(ended) > ENDED_MOVES_MAX else None
@@ -65,7 +66,7 @@ def _last_to_forget(image: Image, now_ms: int) -> MoveId | None:
 def _latest_to_forget(image: Image, now_ms: int) -> int | None:
     """Return the time up to which stored answers are too old or too many, or None.
 
-    The first answer speaks for all: where clocks disagree, something is kept a little longer.
+    Only the age of the first answer is checked: if clocks disagree, some are kept a little longer.
     """
     first = next(iter(image.keys.values()), None)
     if first is None:

@@ -1,7 +1,7 @@
 """Cluster settings of reassignment: the limits and the completion rule (KIP-435).
 
-They are dynamic configurations of all brokers (resource name ""), altered and described as such; a
-single broker cannot have them. A value in the log that does not parse counts as not set.
+They are dynamic default configurations of the brokers (resource name ""); a single broker cannot
+have them. A value in the log that does not parse counts as not set.
 
 """
 
@@ -17,7 +17,7 @@ UNLIMITED: Final = INT_MAX
 """The default of every limit, as in KIP-435: Kafka's behaviour."""
 
 OF_REASSIGNMENTS: Final = "reassignment."
-"""What the names of all of them begin with, and no other one."""
+"""The prefix of these settings, and of no others."""
 
 PARALLEL_REPLICAS: Final = "reassignment.parallel.replica.count"
 PARALLEL_PARTITIONS: Final = "reassignment.parallel.partition.count"
@@ -38,12 +38,12 @@ class CompletionRule(Enum):
     """The rules for the completion of a reassignment step."""
 
     MIN_ISR = "min-isr"
-    """Every replica that is added is in sync, and enough are without those that are removed."""
+    """Every added replica is in sync, and min ISR is reached without the removed ones."""
     ALL_TARGET = "all-target"
-    """Every replica that stays or is added is in sync, as Kafka has it; min ISR does not count.
+    """Every replica that stays or is added is in sync, as in Kafka; min ISR does not count.
 
-    Of a step that is not the last one, only those that are to stay for good; it drops nobody whom
-    min ISR needs. Kafka has no such steps.
+    Before the last step only final replicas count, and a replica that min ISR needs stays. Kafka
+    has no such steps.
     """
 
 
@@ -51,11 +51,11 @@ class Limits(Struct, frozen=True, kw_only=True, gc=False):
     """The limits of concurrent reassignment; each is at least 1."""
 
     parallel_replicas: int = UNLIMITED
-    """Replicas that one step of a partition adds, and that it drops."""
+    """Replicas that one step of a partition adds, and replicas that it drops."""
     parallel_partitions: int = UNLIMITED
     """Partitions with a step under way."""
     leader_movements: int = UNLIMITED
-    """Of those, steps that move the leader."""
+    """Partitions with a step under way that moves the leader."""
     replica_movements: int = UNLIMITED
     """Replicas being added, in total."""
 
@@ -101,7 +101,7 @@ CLUSTER_CONFIGS: Final = table(
         (each.value for each in CompletionRule),
     ),
 )
-"""The settings by name. Kafka's brokers take them for those of a plug-in."""
+"""The settings by name. Kafka's brokers treat them as settings of a plug-in."""
 
 assert all(name.startswith(OF_REASSIGNMENTS) for name in CLUSTER_CONFIGS)
 
@@ -120,13 +120,13 @@ def limits(holder: HoldsConfigs) -> Limits:
 
 
 def completion_rule(holder: HoldsConfigs) -> CompletionRule:
-    """The rule in force."""
+    """Return the rule in force."""
     value = _value(holder, COMPLETION_RULE)
     return CompletionRule.MIN_ISR if value is None else CompletionRule(value)
 
 
 def _value(holder: HoldsConfigs, name: str) -> str | None:
-    """The value that counts, without blanks; None where the default does."""
+    """Return the valid value that is set, without blanks; None if the default applies."""
     value = holder.configs.get(DEFAULTS, {}).get(name)
     if value is None or CLUSTER_CONFIGS[name].refusal(value) is not None:
         return None

@@ -1,6 +1,6 @@
-"""The next step of a partition towards its final replicas (KIP-435), or the reason against it.
+"""The next step of a partition towards its final replicas (KIP-435), or the reason to wait.
 
-The texts of `Reason` are shown and stored: they are never changed, only added to.
+The values of `Reason` are shown and stored: add new ones, and never change one.
 
 """
 
@@ -22,44 +22,44 @@ class Reason(Enum):
     """The reasons why a partition waits, in order of precedence: the first that holds is shown."""
 
     ALL_PAUSED = "all-paused"
-    """Somebody has paused all moves."""
+    """An operator has paused all moves."""
     MOVE_PAUSED = "move-paused"
-    """Somebody has paused its move."""
+    """An operator has paused its move."""
     HURT = "hurt"
-    """A partition of its move lacks replicas that it may not lack; the move rests meanwhile."""
+    """Its move is paused automatically: one of its partitions is under min ISR."""
     NO_LEADER = "no-leader"
     """The partition has no leader, so its ISR cannot change."""
     NO_LIVE_TARGET = "no-live-target"
-    """None of the brokers that are to get a replica is alive."""
+    """None of the brokers that get a replica is alive."""
     NOT_REGISTERED = "not-registered"
-    """Brokers that are to get a replica are not known to the cluster any more."""
+    """Brokers that get a replica are no longer registered."""
     LIMIT_PARTITIONS = "limit-partitions"
-    """As many partitions as may have a step under way have one."""
+    """The limit of partitions with a step under way is reached."""
     LIMIT_LEADER_MOVEMENTS = "limit-leader-movements"
-    """As many steps as may move a leader are under way."""
+    """The limit of steps that move a leader is reached."""
     LIMIT_REPLICA_MOVEMENTS = "limit-replica-movements"
-    """As many replicas as may be added are being added."""
+    """The step would exceed the limit of replicas that are being added."""
     FALLING_BEHIND = "falling-behind"
-    """More is written to it than is copied: like this it is never in sync."""
+    """More is written than is copied: at this rate a new replica never gets in sync."""
     CATCHING_UP = "catching-up"
     """Replicas that are being added are not in sync yet."""
     MIN_ISR = "min-isr"
-    """Fewer than min ISR would be in sync without those that are removed."""
+    """Without the removed replicas fewer than min ISR would be in sync."""
     ALL_TARGET = "all-target"
-    """Replicas that stay are not in sync, and the rule wants all of them to be."""
+    """Replicas that stay are not in sync, and the completion rule requires all of them."""
     TURN = "turn"
-    """Others go first."""
+    """Other partitions come first in the queue."""
 
 
 class Step(Struct, frozen=True, kw_only=True, gc=False):
-    """The replicas that one step adds and removes, and those after it."""
+    """One step: the replicas that it adds and removes, and those after it."""
 
     adding: Replicas
     removing: Replicas
     replicas: Replicas
-    """In order: what is final already, in the final order, then what is yet to go."""
+    """First the final ones, in their final order, then those that a later step removes."""
     moves_leader: bool
-    """Whether another broker leads once it is complete."""
+    """True if another broker leads once it is complete."""
 
 
 class Blocked(Struct, frozen=True, kw_only=True, gc=False):
@@ -67,7 +67,7 @@ class Blocked(Struct, frozen=True, kw_only=True, gc=False):
 
     reason: Reason
     brokers: Replicas = ()
-    """Those it waits for."""
+    """The brokers that it waits for."""
 
 
 class ClusterView(Protocol):
@@ -75,12 +75,12 @@ class ClusterView(Protocol):
 
     @property
     def configs(self) -> Mapping[Resource, Mapping[str, str]]:
-        """As `HoldsConfigs` has them."""
+        """The configurations by resource, as in `HoldsConfigs`."""
         ...
 
     @property
     def moves(self) -> Mapping[MoveId, Move]:
-        """The moves that are listed."""
+        """The listed moves by id."""
         ...
 
     def live(self, broker_id: BrokerId) -> bool:
@@ -94,7 +94,7 @@ Live = Callable[[BrokerId], bool]
 def next_step(
     view: ClusterView, topic: Topic, partition: PartitionRegistration, limits: Limits
 ) -> Step | Blocked:
-    """Return the next step of a partition that waits for one, or why there is none."""
+    """Return the next step of a waiting partition, or why it must wait."""
     return step(
         partition.replicas,
         partition.target,
@@ -116,9 +116,9 @@ def step(
     live: Live,
     limits: Limits,
 ) -> Step | Blocked:
-    """The next step from the `current` replicas to the `target`, which differ.
+    """Return the next step from the `current` replicas to the `target`, which differ.
 
-    `min_isr` is what the topic is configured to; a partition needs no more than it has replicas.
+    `min_isr` is the topic's setting; it may exceed the number of replicas.
     """
     assert current != target, f"{target} is reached: there is no next step"
     added = tuple(each for each in target if each not in current)
@@ -126,7 +126,7 @@ def step(
     if not limits.is_unlimited and (added or dropped):
         if leader == NO_LEADER:
             return Blocked(reason=Reason.NO_LEADER)
-        # Rule 5: only live brokers are added; the next one in order takes the place of a dead one.
+        # Rule 5: only live brokers are added; the next live one replaces a dead one.
         addable = tuple(each for each in added if live(each))
         if added and not addable:
             return Blocked(reason=Reason.NO_LIVE_TARGET, brokers=added)
@@ -152,29 +152,29 @@ def _limited(
     limits: Limits,
 ) -> tuple[Replicas, Replicas]:
     """Return the replicas that the next step adds and drops."""
-    # Rule 2: a preferred leader that is new comes alone, and takes the load over before the rest.
-    # Only where the replicas of a step are counted: otherwise all of them come at once, and it too.
+    # Rule 2: a new preferred leader is added alone, and takes over the load before the rest.
+    # Without a limit of replicas per step all are added at once, with the leader among them.
     alone = limits.parallel_replicas != UNLIMITED and target[0] in addable
     dropped = () if alone else old[: limits.parallel_replicas]
-    # Rule 3: as many new ones as are wanted in the place of the dropped, up to the limit. None,
-    # while there are more replicas than there will be in the end.
+    # Rule 3: add enough replicas to reach the target's number, up to the limit; none while there
+    # are more replicas than in the target.
     kept = len(current) - len(dropped)
     count = 1 if alone else min(limits.parallel_replicas, max(0, len(target) - kept))
-    # Rule 4: enough new ones that min ISR is reached once they are in sync, whatever the limit.
-    # Where the ISR is at min ISR before the step this never takes more than are dropped, so that
-    # only a partition under min ISR can pass the limit.
+    # Rule 4: add enough replicas to reach min ISR once they are in sync, whatever the limit.
+    # If the ISR is at min ISR before the step, this adds no more than are dropped: only a
+    # partition under min ISR can exceed the limit.
     in_sync = sum(each not in dropped for each in isr)
     if in_sync != kept:
         count = max(count, min_isr - in_sync)
     added = addable[: min(count, limits.replica_movements)]
-    # Rule 5 goes on: where fewer can be added, fewer go, or data would be held by fewer for long.
-    # There are never fewer replicas than before or than there will be, whichever is less.
+    # Rule 5, continued: if fewer replicas can be added, fewer are dropped. The number of replicas
+    # never falls below the smaller of the current and the target number.
     at_least = min(len(current), len(target))
     return added, dropped[: len(current) + len(added) - at_least]
 
 
 STEPS_SHOWN_MAX: Final = 1_000
-"""Steps of one partition that a plan lists: more than replicas any partition has."""
+"""Steps of one partition that a plan lists: more than any partition has replicas."""
 
 
 def steps_left(
@@ -187,9 +187,9 @@ def steps_left(
     live: Live,
     limits: Limits,
 ) -> tuple[Step, ...]:
-    """Return the remaining steps if every live broker catches up and dead ones return at last.
+    """Return the remaining steps if every live broker catches up and dead ones return in the end.
 
-    A partition that nobody leads is taken to be led by the first of its replicas.
+    The first replica is taken for the leader of a partition without one.
     """
     found: list[Step] = []
     leader = current[0] if leader == NO_LEADER else leader

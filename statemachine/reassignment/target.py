@@ -2,7 +2,7 @@
 
 Seed 4: a partition first grows to the union of its replicas and the target, catches up, and then
 shrinks to the target in one change (`completion`). A change that needs no new replica may complete
-at once. A cancel restores the replicas of before.
+at once. A cancel restores the earlier replicas.
 
 """
 
@@ -31,13 +31,13 @@ def direct(
     target: Replicas,
     move_id: MoveId,
 ) -> PartitionRegistration | Refusal:
-    """Let the partition set out for `target` as a part of this move; it has another one."""
+    """Start reassigning the partition to `target`, which is new to it, as part of this move."""
     newcomers = tuple([each for each in target if each not in partition.replicas])
     refusal = assignment_refusal(target, pending.image.brokers)
     refusal = refusal or cordon_refusal(pending.image, newcomers)
     if refusal is not None:
         return refusal
-    # Without a limit or a pause of all moves nothing has to wait.
+    # Without limits and without a pause of all moves the step begins at once.
     if pending.all_paused is None and limits(pending).is_unlimited:
         desired = grown(partition, target, Stage(move_id, 1, pending.now_ms))
     else:
@@ -46,10 +46,10 @@ def direct(
 
 
 def staying(partition: PartitionRegistration, target: Replicas) -> Replicas:
-    """The replicas that a new target leaves for now, in their order.
+    """Return the replicas that stay for now under a new target, in their order.
 
-    A replica that was only added for the old target goes at once, unless it is in sync, eligible or
-    the last known leader (KIP-966): no other may have its data. It is then removed like any other.
+    A replica that was only added for the old target goes at once, unless it is in the ISR, the ELR
+    or the last known ELR (KIP-966): it may hold the only copy of some records.
     """
     needed = {*target, *partition.isr, *partition.elr, *partition.last_known_elr}
     return tuple(
@@ -62,7 +62,7 @@ def staying(partition: PartitionRegistration, target: Replicas) -> Replicas:
 def attached(
     partition: PartitionRegistration, target: Replicas, stage: Stage
 ) -> PartitionRegistration:
-    """The partition as it waits for its position to set out for `target`, from what it has now.
+    """Return the partition with this target, waiting in the queue for its next step.
 
     A step under way keeps the replicas that the new target or the ISR needs.
     """
@@ -87,10 +87,10 @@ def attached(
 def grown(
     partition: PartitionRegistration, target: Replicas, stage: Stage
 ) -> PartitionRegistration:
-    """The partition as it sets out for `target`, from the replicas as they are.
+    """Return the partition in one step to `target`, with the union of both sets of replicas.
 
-    Of those that an earlier move was adding some may stay, until the completion (`staying`). What a
-    cancel goes back to has none of them, and is kept where it cannot be told any more.
+    Some replicas that an earlier move was adding may stay until completion (`staying`). A cancel
+    restores `base` without them; the stage stores it if it no longer follows from the replicas.
     """
     kept = staying(partition, target)
     added = tuple(replica for replica in target if replica not in kept)
@@ -109,7 +109,7 @@ def grown(
 
 
 def reverted(partition: PartitionRegistration) -> PartitionRegistration:
-    """The partition as before the step under way: without what that has added, in its order."""
+    """Return the partition before the step under way: without the replicas that the step added."""
     kept = partition.base
     return replace(
         partition,
@@ -124,7 +124,7 @@ def reverted(partition: PartitionRegistration) -> PartitionRegistration:
 
 
 def cancel(pending: PendingDecision, topic: Topic, number: int) -> PartitionRegistration | Refusal:
-    """Revert the step under way, and drop what was to come after it."""
+    """Revert the step under way and drop the later ones."""
     partition = pending.partition(topic, number)
     assert partition is not None, f"{topic.name}-{number} is cancelled before it exists"
     if not partition.moving:
@@ -144,9 +144,9 @@ def cancel(pending: PendingDecision, topic: Topic, number: int) -> PartitionRegi
 def _revert_refusal(
     pending: PendingDecision, topic: Topic, desired: PartitionRegistration, *, unclean: bool
 ) -> Refusal | None:
-    """Return the reason why a step cannot be reverted, or None; one that has not begun always can.
+    """Return the reason why the step under way cannot be reverted, or None.
 
-    A step that was redirected may add and remove nobody any more, and still go back to fewer.
+    A redirected step may add and remove no replicas any more, and still revert to fewer.
     """
     needed = min_isr(pending, topic.name, desired)
     if len(desired.isr) < needed and not unclean:
@@ -168,7 +168,7 @@ def _revert_refusal(
 def assignment_refusal(
     replicas: Replicas, brokers: Collection[BrokerId], *, where: str = ""
 ) -> Refusal | None:
-    """Return the reason to refuse these replicas, or None; `where` begins the sentence."""
+    """Return the reason to refuse these replicas, or None; `where` is a prefix of the message."""
     if not replicas:
         reason = f"{where}the replica list is empty; name at least one broker"
     elif negative := [replica for replica in replicas if replica < 0]:

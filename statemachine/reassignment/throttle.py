@@ -1,14 +1,14 @@
-"""A move that is throttled has its rate in the configurations of brokers and topics while it runs.
+"""Throttled moves: a running move sets its rate in configurations of brokers and topics (KIP-73).
 
-The four configurations are Kafka's (KIP-73), so that its brokers heed them as ours do. A move takes
-what it needs with the record that begins it, before its first replica is added; of each it is kept
-in the log what users had set, and they have that again when no move needs it any more, in whichever
-way it has ended and whoever of the brokers is down. Of several moves the lowest rate counts. What a
-user sets meanwhile is his: the moves lose it, say so, and never take it back.
+The four configurations are Kafka's, so Kafka's brokers obey them too. A move sets them in the
+decision that begins it, before its first replica is added. The log keeps the users' earlier values;
+when no move needs a configuration any more, its value is restored, however the moves have ended. Of
+several moves the lowest rate applies. A value that a user sets meanwhile belongs to the user: the
+moves lose the configuration, report it as lost, and never take it back.
 
-A list holds the replicas of all partitions that a move began with, until it has ended: it is
-written once and not with every step. It is only cut down where another move comes or goes. Replicas
-that are in sync are never held up, so that a list which says more than it has to does no harm.
+A list names the replicas of all partitions that a move began with, until the move ends: it is
+written once, not with every step. It gets shorter only when another move begins or ends. Replicas
+in sync are never throttled, so superfluous entries do no harm.
 """
 
 from collections.abc import Iterable, Sequence
@@ -55,7 +55,7 @@ def rate_refusal(options: MoveOptions | OptionsChange) -> Refusal | None:
         return None
     return Refusal(
         Error.INVALID_REQUEST,
-        f"a throttle of {bytes_per_s} bytes a second is not possible; it is a whole number from 1"
+        f"a throttle of {bytes_per_s} bytes a second is not possible; use a whole number from 1"
         f" to {THROTTLE_BYTES_PER_S_MAX}, or 0 for none",
     )
 
@@ -63,9 +63,9 @@ def rate_refusal(options: MoveOptions | OptionsChange) -> Refusal | None:
 def begin(
     pending: PendingDecision, move_id: MoveId, partitions: Sequence[tuple[Topic, int]]
 ) -> Slices[None]:
-    """Set what the move needs that has just begun with these partitions.
+    """Set the configurations for a move that has just begun with these partitions.
 
-    Moves that they were in before have no say about them any more.
+    Entries of earlier moves for these partitions are removed from the lists.
     """
     if pending.image.owned:
         for topic in dict.fromkeys(topic for topic, _ in partitions):
@@ -76,9 +76,9 @@ def begin(
 
 
 def alter(pending: PendingDecision, before: Move) -> Slices[None]:
-    """Set what follows from a change of the move's throttle; the move was like this `before`.
+    """Apply a change of the move's throttle; `before` is the move before the change.
 
-    If it has no throttle any more, `release` gives up what it had.
+    If it has no throttle any more, `release` gives up its configurations.
     """
     move_id = before.id
     rate = rate_of(pending.moves.get(move_id))
@@ -96,9 +96,9 @@ def alter(pending: PendingDecision, before: Move) -> Slices[None]:
 
 
 def release(pending: PendingDecision) -> Slices[bool]:
-    """Give up what moves have that do not need it any more; users have again what they had set.
+    """Release configurations that moves no longer need, and restore the users' values.
 
-    Whether something is left, for another decision: a move may have been of many topics.
+    Return whether some are left for another decision: a move may have had many topics.
     """
     if pending.image.transaction is not None:
         return False
@@ -127,15 +127,15 @@ def is_left(image: Image) -> bool:
 
 
 def leave_to_user(pending: PendingDecision, key: OwnedKey) -> None:
-    """A user sets it himself, or removes it: from here on it is his."""
+    """Record that a user has set or removed the configuration: the moves lose it."""
     for move_id in pending.owned(key).holders:
         pending.own(config_owned(key, move_id, Ownership.LEFT_TO_USER))
 
 
 def amend(pending: PendingDecision, key: OwnedKey, value: str | None) -> None:
-    """A user has added to a list, or taken something out: without the moves it would be this."""
+    """Record the users' part of a list after a user has added or removed entries."""
     holders = pending.owned(key).holders
-    assert holders, f"{key} is amended, and no move has it"
+    assert holders, f"{key} is amended, but no move holds it"
     pending.own(config_owned(key, holders[0], Ownership.OWNED, value))
 
 
@@ -156,9 +156,9 @@ def _take(pending: PendingDecision, move_id: MoveId, partitions: _Partitions) ->
 def _needed(
     pending: PendingDecision, move_id: MoveId, partitions: _Partitions
 ) -> Slices[dict[OwnedKey, list[str]]]:
-    """The configurations for these partitions of the move, lists with the pairs to be named.
+    """Return the configurations for these partitions of the move, lists with their new pairs.
 
-    Whoever has a replica before or after may lead meanwhile, and serves what is new; that fetches.
+    Any old or new replica may lead meanwhile and is a leader in the lists; new ones are followers.
     """
     lists: dict[OwnedKey, list[str]] = {}
     rates: dict[OwnedKey, list[str]] = {}
@@ -192,9 +192,9 @@ def _set(
     *,
     before: Owned | None = None,
 ) -> int:
-    """Let the configuration be what the moves need that hold it, lists with these pairs added.
+    """Set the configuration to the value that its holders need, lists with these pairs added.
 
-    Where none holds it any more, it is what it was `before`. Returns what that costs, in us.
+    Without holders restore the previous value from `before`. Return the cost in us.
     """
     resource, name = key
     owned = pending.owned(key)
@@ -207,8 +207,8 @@ def _set(
         lowest = min(filter(None, rates), default=None)
         value = current if lowest is None else str(lowest)
     else:
-        there = parts(current or "")
-        kept = [each for each in there if _counts(pending, resource[1], each, owned.holders)]
+        present = parts(current or "")
+        kept = [each for each in present if _counts(pending, resource[1], each, owned.holders)]
         value = listed(parts(owned.previous or ""), kept, pairs)
     if value != current:
         pending.set_configs(resource, {name: value})
@@ -241,22 +241,19 @@ LEADER_REPLICAS: Final = "leader.replication.throttled.replicas"
 FOLLOWER_REPLICAS: Final = "follower.replication.throttled.replicas"
 
 RATES: Final = (LEADER_RATE, FOLLOWER_RATE)
-"""Of brokers, in bytes a second."""
+"""Configurations of brokers, in bytes a second."""
 LISTS: Final = (LEADER_REPLICAS, FOLLOWER_REPLICAS)
-"""Of topics."""
+"""Configurations of topics."""
 
 ALL_REPLICAS: Final = "*"
-"""The list that names every replica; those that are in sync are never held up."""
+"""The list that names every replica; those in sync are never throttled."""
 
 PAIRS_MAX: Final = (CONFIG_VALUE_BYTES_MAX + 1) // 4
-"""No list can name more: a pair has at least three characters, and a comma behind it."""
+"""The most pairs of a list: a pair has at least three characters and a comma."""
 
 
 def listed(*groups: Iterable[str]) -> str | None:
-    """The list that names all of these once; where it would be too long, all replicas of the topic.
-
-    None if there is nobody to be named.
-    """
+    """Return the list of these pairs without repetitions; `*` if it is too long, None if empty."""
     pairs = dict.fromkeys(chain(*groups))
     if not pairs:
         return None
@@ -267,6 +264,6 @@ def listed(*groups: Iterable[str]) -> str | None:
 
 
 def number_of(pair: str) -> int | None:
-    """The partition that a pair is about; None for one that cannot be read."""
+    """Return the partition number of a pair; None if the pair is malformed."""
     number, _, _ = pair.partition(":")
     return int(number) if number.isascii() and number.isdecimal() and len(number) < 10 else None

@@ -2,8 +2,8 @@
 
 An *item* chooses some of the brokers eligible for it, within bounds for each rack. Some brokers are
 *free* for it (it has them already); any other is a move. The *load* of a broker is the number of
-items that chose it, on top of its fixed load. Cheapest paths of hops lead from brokers with too
-much to brokers with too little, until the loads are as even as they can be.
+items that chose it plus its fixed load. Items *hop* along the cheapest paths from brokers with too
+much load to brokers with too little, until the loads are as even as possible.
 
 """
 
@@ -17,17 +17,17 @@ STEPS_PER_YIELD: Final = 200
 """Items looked at, or paths followed, between two yields: about two milliseconds."""
 
 Work = Generator[None, None, None]
-"""What is done in pieces; it is done when it has come to its end."""
+"""A computation in slices; it is complete when the generator ends."""
 
 COSTS: Final = (-1, 0, 1)
-"""What a hop may cost: it takes a move back, changes nothing about their number, or is one."""
+"""The possible costs of a hop: one move fewer, as many moves, one move more."""
 
 
 class Item(Struct, frozen=True, kw_only=True, gc=False):
     """The choices of one item: `count` of the eligible brokers, from each rack within the bounds.
 
-    The bounds can be kept: somebody has seen to it that each rack has as many eligible brokers as
-    it may have chosen, and that `count` is between the sums of the bounds.
+    The caller ensures that the bounds can be kept: each rack has at least `most` eligible brokers,
+    and `count` is between the sums of the bounds.
     """
 
     count: int
@@ -38,7 +38,7 @@ class Item(Struct, frozen=True, kw_only=True, gc=False):
 
 
 def bits_of(brokers: int) -> Iterator[int]:
-    """The brokers of a set, in order."""
+    """Yield the brokers of a set, in order."""
     while brokers:
         low = brokers & -brokers
         yield low.bit_length() - 1
@@ -51,7 +51,7 @@ class Choices:
     __slots__ = ("_items", "_rack_of", "_racks", "_wider", "chosen", "held", "loads")
 
     def __init__(self, racks: Sequence[int], items: Sequence[Item], loads: Sequence[int]) -> None:
-        """`racks` are disjoint sets, `loads` by broker. Nothing is chosen before `begin`."""
+        """Take disjoint `racks` and fixed `loads` by broker; `begin` makes the first choices."""
         self._items = items
         self._racks = racks
         self._rack_of = [
@@ -60,12 +60,12 @@ class Choices:
         ]
         self.loads = list(loads)
         self.held: list[dict[int, None]] = [{} for _ in loads]
-        """The items that chose each broker: a dictionary, because it keeps the order."""
+        """The items that chose each broker, as ordered sets."""
         self.chosen: list[int] = []
         self._wider: list[int] = []
 
     def begin(self) -> Work:
-        """Let each item have its fewest moves."""
+        """Choose brokers for each item with the fewest moves."""
         for number, item in enumerate(self._items):
             self.chosen.append(self._fewest_moves(item, number))
             self._wider.append(self._with_room(number))
@@ -79,7 +79,7 @@ class Choices:
         return len(self._items)
 
     def targets(self, number: int, broker: int) -> tuple[int, int, int]:
-        """Return the brokers that the item could choose instead of this one, by `COSTS`."""
+        """Return the brokers that the item could choose instead, one set for each of `COSTS`."""
         item, place = self._items[number], self._rack_of[broker]
         chosen, rack = self.chosen[number], self._racks[place]
         others = rack
@@ -91,7 +91,7 @@ class Choices:
         return others & item.free, others & ~item.free, 0
 
     def move(self, number: int, broker: int, other: int) -> None:
-        """The item has `other` instead of `broker`."""
+        """Let the item choose `other` instead of `broker`."""
         self.chosen[number] ^= 1 << broker | 1 << other
         del self.held[broker][number]
         self.held[other][number] = None
@@ -100,7 +100,7 @@ class Choices:
         self._wider[number] = self._with_room(number)
 
     def _with_room(self, number: int) -> int:
-        """The brokers in racks of which the item may have one more."""
+        """Return the brokers in racks where the item may choose one more."""
         item, chosen = self._items[number], self.chosen[number]
         return sum(
             rack
@@ -109,7 +109,7 @@ class Choices:
         )
 
     def _fewest_moves(self, item: Item, number: int) -> int:
-        """As many free ones as the bounds allow; the others spread by the number of the item."""
+        """Choose as many free brokers as the bounds allow; spread the rest by the item's number."""
         chosen = 0
         counts = self._counts(item)
         for rack, count in zip(self._racks, counts, strict=True):
@@ -120,14 +120,14 @@ class Choices:
         return chosen
 
     def _counts(self, item: Item) -> list[int]:
-        """Return the number from each rack that keeps as many free ones as possible."""
+        """Return how many to choose from each rack so that most free brokers are kept."""
         counts = [
             min(max((item.free & item.eligible & rack).bit_count(), least), most)
             for rack, least, most in zip(self._racks, item.least, item.most, strict=True)
         ]
         surplus = sum(counts) - item.count
         for place, (least, most) in enumerate(zip(item.least, item.most, strict=True)):
-            # What is above the least is free here: each one less is one move, wherever it is.
+            # Brokers above the least are free here: each one less costs one move in any rack.
             change = min(max(surplus, counts[place] - most), counts[place] - least)
             counts[place] -= change
             surplus -= change
@@ -135,7 +135,7 @@ class Choices:
 
 
 def _first(brokers: int, count: int, start: int) -> int:
-    """The first `count` of the set, counted from `start` on and round the end."""
+    """Return the first `count` brokers of the set from `start` on, wrapping around."""
     found = 0
     for part in (brokers >> start << start, brokers & ((1 << start) - 1)):
         for broker in bits_of(part):
@@ -146,16 +146,16 @@ def _first(brokers: int, count: int, start: int) -> int:
 
 
 class Phase:
-    """One search and what was followed of it. The choices change only in `follow`."""
+    """One search for paths; only `follow` changes the choices."""
 
     def __init__(self, choices: Choices, sources: int, sinks: int) -> None:
         self._choices = choices
         self._sources = sources
         self._sinks = sinks
         self.reached = sources
-        """The brokers that any path leads to from a source, whatever it costs."""
+        """The brokers on any path from a source, at any cost."""
         self.cheapest: int | None = None
-        """What the cheapest path to a sink costs in moves; None if there is no path."""
+        """The cost of the cheapest path to a sink, in moves; None if there is no path."""
         self._cost: dict[int, int] = dict.fromkeys(bits_of(sources), 0)
         self._at_cost: dict[int, int] = {0: sources}
         self._hops: dict[int, int] = {}
@@ -165,7 +165,7 @@ class Phase:
         self._alive = 0
 
     def search(self) -> Work:
-        """Find what is reached, at what cost, and by how many hops of a cheapest path."""
+        """Find the reachable brokers, their costs, and the hops of the cheapest paths."""
         count = len(self._choices.loads)
         reach = [[0] * count for _ in COSTS]
         for number in range(len(self._choices)):
@@ -205,7 +205,7 @@ class Phase:
                     self.reached |= better
 
     def _count_hops(self, reach: list[list[int]]) -> Work:
-        """Return the number of hops of the shortest of the cheapest paths to each broker."""
+        """Count the hops to each broker on the shortest of the cheapest paths."""
         level = self._sources & self._at_cost[0]
         seen = 0
         while level:
@@ -222,9 +222,9 @@ class Phase:
         self._alive = seen
 
     def follow(self, above: int, below: int) -> Work:
-        """Take load from sources that have more than `above` to sinks that have less than `below`.
+        """Move load from sources with more than `above` to sinks with less than `below`.
 
-        At least one path is followed. Paths that the first ones leave open are followed too.
+        At least one path is followed, and any other that is still open afterwards.
         """
         loads = self._choices.loads
         steps = 0
@@ -236,7 +236,7 @@ class Phase:
         assert steps, "a path that was found could not be followed"
 
     def _follow_one(self, source: int, below: int) -> bool:
-        """Follow one path; whether there was one. Brokers without a way on are left out."""
+        """Follow one path; return whether there was one. Dead ends are excluded from then on."""
         path: list[tuple[int, int, int]] = []
         broker = source
         while True:
@@ -254,9 +254,9 @@ class Phase:
             _, broker, _ = path.pop()
 
     def _hop_from(self, broker: int) -> tuple[int, int] | None:
-        """An item and where it could hop to, one hop further on a cheapest path."""
+        """Return an item and the broker it can hop to, one hop further on a cheapest path."""
         choices, cost = self._choices, self._cost[broker]
-        # A hop uses items up, and never makes one usable again: each is looked at until it is.
+        # A hop never makes a used item usable again, so the scan goes on from the last place.
         numbers = self._lists.get(broker)
         if numbers is None:
             numbers = self._lists[broker] = list(choices.held[broker])
@@ -289,7 +289,7 @@ class Phase:
 
 
 def spread(choices: Choices) -> Work:
-    """Level the loads as far as that is possible, with the fewest moves that this takes."""
+    """Level the loads as far as possible, with as few moves as possible."""
     yield from choices.begin()
     groups = [(1 << len(choices.loads)) - 1]
     while groups:
@@ -301,7 +301,7 @@ def spread(choices: Choices) -> Work:
 
 
 def _levelled(choices: Choices, group: int) -> Generator[None, None, int]:
-    """Level the brokers of the group; what part of it no path leads out of, or 0."""
+    """Level the brokers of the group; return the part that no path leaves, or 0 once level."""
     loads = choices.loads
     count = group.bit_count()
     low = sum(loads[broker] for broker in bits_of(group)) // count
@@ -320,9 +320,9 @@ def _levelled(choices: Choices, group: int) -> Generator[None, None, int]:
 
 
 def save_moves(choices: Choices) -> Work:
-    """Let brokers whose loads differ by one exchange them wherever that takes moves back.
+    """Swap the loads of brokers that differ by one wherever that saves moves.
 
-    Only where a group was levelled in parts can there be anything left to save.
+    Moves can be saved only if a group was levelled in parts.
     """
     loads = choices.loads
     is_saving = True

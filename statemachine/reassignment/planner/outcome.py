@@ -11,13 +11,13 @@ from statemachine.vocabulary import NO_LEADER, BrokerId, Replicas
 
 
 class BrokerShare(Struct, frozen=True, kw_only=True, gc=False, rename={"broker": "broker_id"}):
-    """The share of a broker in the planned partitions; of a decommission, in all partitions."""
+    """A broker's share of the planned partitions, or of all partitions for a decommission."""
 
     broker: BrokerId
     replicas_before: int
     replicas_after: int
     leaders_before: int
-    """Partitions of which it is the preferred leader; of a decommission, the leader."""
+    """Partitions with it as preferred leader; for a decommission, as leader."""
     leaders_after: int
 
 
@@ -45,9 +45,9 @@ class Outcome(
 
 
 def outcome(current: Assignment, plan: Assignment, racks: Racks) -> Outcome:
-    """Return the outcome of a plan on `current`, which has all the planned partitions."""
+    """Return the outcome of a plan on `current`, which has all planned partitions."""
     if not current:
-        # Shares of zero would be taken for the brokers' shares.
+        # Zeros would look like the brokers' real shares.
         return Outcome()
     after = {**current, **plan}
     return Outcome(
@@ -67,7 +67,7 @@ def _counts(assignment: Assignment) -> tuple[Counter[BrokerId], Counter[BrokerId
 
 
 def crowded(assignment: Assignment, racks: Racks) -> int | None:
-    """Return the number of partitions with more replicas in a rack than the racks call for."""
+    """Return the number of partitions that are uneven over racks; None if racks are unknown."""
     if not racks or any(rack is None for rack in racks.values()):
         return None
     names = rack_names(racks)
@@ -91,8 +91,8 @@ def crowded(assignment: Assignment, racks: Racks) -> int | None:
 def cluster_shares(seen: Ground, rows: Sequence[Held], plan: Assignment) -> tuple[BrokerShare, ...]:
     """Return the share of every broker in all partitions, in order of id, before and after.
 
-    `rows` is what the emptied brokers hold. After is when the plan is carried out and what is on
-    its way away from them has arrived; everything else stays as it is now.
+    `rows` are the partitions on the emptied brokers. "After" means that the plan and the
+    reassignments away from these brokers are complete; everything else stays as it is now.
     """
     replicas, leads = Counter(seen.loads), Counter(seen.leads)
     for row in rows:
@@ -122,7 +122,7 @@ def _shares(
     replicas_after: Mapping[BrokerId, int],
     leaders_after: Mapping[BrokerId, int],
 ) -> tuple[BrokerShare, ...]:
-    """Return the shares of these brokers and of all others that are counted afterwards."""
+    """Return the shares of these brokers and of all others that have replicas afterwards."""
     return tuple(
         BrokerShare(
             broker=each,

@@ -18,16 +18,16 @@ from statemachine.reassignment.planner.even_loads import (
 from statemachine.vocabulary import BrokerId, Replicas
 
 Racks = Mapping[BrokerId, str | None]
-"""The brokers and the rack of each; None where it has named none."""
+"""The brokers and their racks; None for a broker without a rack."""
 
 
 def bounds(
     kept: Sequence[int], room: Sequence[int], count: int
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The least and the most that each rack gets of `count` more, by rack.
+    """Return the least and the most of `count` new replicas that each rack gets.
 
-    `kept` are the replicas that stay in each rack, `room` the brokers that could have one more.
-    There is room for all of them.
+    By rack, `kept` is the number of replicas that stay, and `room` that of brokers that could get
+    one. `count` is at most the sum of `room`.
     """
     assert count <= sum(room), f"{count} more do not fit into {room}"
     level = 0
@@ -42,9 +42,9 @@ def _up_to(level: int, kept: Sequence[int], room: Sequence[int]) -> tuple[int, .
 
 
 def rack_names(racks: Racks) -> dict[BrokerId, str]:
-    """The rack of each broker; one name for all of them unless each has named its own.
+    """Return the rack of each broker; one name for all if any broker has no rack.
 
-    What is not known of some can be kept for none.
+    Rack rules cannot hold for brokers whose rack is unknown.
     """
     if any(rack is None for rack in racks.values()):
         return dict.fromkeys(racks, "")
@@ -59,14 +59,14 @@ Assignment = Mapping[Named, Replicas]
 
 
 class Question(Struct, frozen=True, kw_only=True, gc=False):
-    """The choice for one partition: `count` brokers of the candidates besides those kept."""
+    """The choice for one partition: `count` of the candidates in addition to the kept brokers."""
 
     kept: Replicas
     count: int
     candidates: int
-    """As bits of the table's brokers, none of them kept."""
+    """A set in bits of the table, without the kept brokers."""
     has: Replicas
-    """Those among the candidates that are no move, for it has them."""
+    """The candidates that already have a replica: choosing them is no move."""
 
 
 class Table:
@@ -91,7 +91,7 @@ class Table:
         return found
 
     def item(self, question: Question) -> Item:
-        """The question as an item, with how many of each rack there may be."""
+        """Return the question as an item, with its bounds for each rack."""
         kept = [0] * len(self.racks)
         for broker in question.kept:
             if broker in self._rack_of:
@@ -114,7 +114,7 @@ class Table:
 def answer(
     table: Table, questions: Sequence[Question], loads: Mapping[BrokerId, int]
 ) -> Generator[None, None, list[Replicas]]:
-    """Return the new brokers of each partition; `loads` is the other load of the brokers."""
+    """Return the chosen brokers for each question; `loads` are the brokers' fixed loads."""
     if not questions:
         return []
     items = []
@@ -128,9 +128,9 @@ def answer(
 
 
 def in_place_of(before: Replicas, members: Replicas) -> Replicas:
-    """The members in the order of before, each newcomer in the place of one that goes.
+    """Return the members in the order of `before`, new ones in the places of removed ones.
 
-    Whoever has no place to take comes last; a place that nobody takes is closed.
+    Surplus new members come last; surplus places are closed.
     """
     staying, coming = set(before) & set(members), [b for b in members if b not in before]
     found = []
@@ -145,10 +145,10 @@ def in_place_of(before: Replicas, members: Replicas) -> Replicas:
 def led_evenly(
     members: Assignment, before: Mapping[Named, BrokerId], leads: Mapping[BrokerId, int]
 ) -> Generator[None, None, dict[Named, Replicas]]:
-    """The same replicas, with the first chosen so that brokers are preferred equally often.
+    """Return the same replicas, with preferred leaders spread evenly over the brokers.
 
-    As few preferred leaders change as that allows; the others keep their order. `leads` is how
-    often brokers are the preferred leader of other partitions.
+    As few preferred leaders change as that allows; the others keep their order. `leads` is the
+    number of other partitions that have each broker as preferred leader.
     """
     table = Table(dict.fromkeys({broker for each in members.values() for broker in each}))
     questions = [

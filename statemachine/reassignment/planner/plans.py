@@ -1,7 +1,7 @@
 """Plans: spread partitions over brokers, empty brokers, or change the number of replicas.
 
-A plan has only the partitions that change, by topic and number. Replicas go first to even racks,
-then to even brokers, with the fewest copies that this takes.
+A plan has only the partitions that change, by topic and number. Replicas are spread evenly over
+racks first, then over brokers, with the fewest copies that this takes.
 """
 
 from collections import Counter
@@ -40,12 +40,12 @@ def generate(current: Assignment, brokers: Racks, *, closed: Collection[BrokerId
 
     Every replica ends on one of the brokers, no rack has more replicas of a partition than it must,
     and replicas and preferred leaders are as even as that allows; replication factors stay. Racks
-    count if every broker has one. Brokers that are `closed` (cordoned) keep what they have as far
-    as that is even, and get nothing new. Only `current` counts as load. Leave partitions under
-    reassignment out: all their replicas would count as wanted.
+    count if every broker has one. `closed` (cordoned) brokers get no new replicas, and keep theirs
+    as far as loads stay even. Only `current` counts as load. Leave out partitions under
+    reassignment: replicas that are being removed would be planned for too.
     """
     if not current:
-        return Unplanned("there are no partitions to be planned for")
+        return Unplanned("there are no partitions to plan for")
     table = Table(brokers)
     takers = table.bits([broker for broker in table.brokers if broker not in closed])
 
@@ -78,10 +78,10 @@ def drain(
     loads: Mapping[BrokerId, int],
     leads: Mapping[BrokerId, int],
 ) -> Planning:
-    """Leave no replica on the emptied brokers, which may be dead; nothing else moves.
+    """Empty the `emptied` brokers, which may be dead; no other replica moves.
 
-    `onto` may get replicas, and is in `racks`, which may know others too; `loads` and `leads` are
-    how many replicas and preferred leaders each broker has now.
+    The brokers `onto` may get replicas; `racks` has them and may have others. `loads` and `leads`
+    are the numbers of replicas and preferred leaders that each broker has now.
     """
     gone = frozenset(emptied)
     table = Table(racks)
@@ -120,8 +120,8 @@ def with_factor(
 ) -> Planning:
     """Give every partition `factor` replicas: only add, or only remove; the preferred leader stays.
 
-    `onto` may get replicas, and is in `racks`, which may know others too; `loads` is how many
-    replicas each broker has now, those of `current` included.
+    The brokers `onto` may get replicas; `racks` has them and may have others. `loads` is the number
+    of replicas that each broker has now, those of `current` included.
     """
     if factor < 1:
         return Unplanned(f"a replication factor of {factor} is not possible; ask for 1 or more")
@@ -154,9 +154,9 @@ def _placed(
     loads: Mapping[BrokerId, int],
     shortage: Callable[[Named, Question], str],
 ) -> Planning:
-    """Choose the brokers of each named partition; `loads` includes what the partitions have."""
-    # Topic by topic, the brokers that are filled first would get partitions of the first topics
-    # alone; number by number each gets some of all.
+    """Choose the brokers of each named partition; `loads` includes their present replicas."""
+    # In order of number first: in order of topic, the brokers that are filled first would get
+    # partitions of the first topics only.
     ordered = sorted(names, key=lambda named: (named[1], named[0]))
     if len(ordered) > PLANNED_PARTITIONS_MAX:
         return Unplanned(

@@ -1,7 +1,7 @@
 """The survey of a cluster for the planner: all brokers, and partitions in portions.
 
-A planner reads many partitions piece by piece and yields in between. Changes in the meantime are
-found when the plan is submitted: each partition is decided on as it is then.
+A planner reads many partitions piece by piece and yields in between. The state may change
+meanwhile: the request that submits the plan is decided on the state of that time.
 
 """
 
@@ -18,27 +18,27 @@ from statemachine.reassignment.settings import limits
 from statemachine.vocabulary import NO_LEADER, BrokerId, MoveId, MoveKind, Replicas
 
 PIECE_PARTITIONS: Final = 1_000
-"""Partitions that are read in one go: one or two milliseconds."""
+"""Partitions in one piece: one or two milliseconds."""
 
 
 class Ground(Struct, frozen=True, kw_only=True):
     """The brokers as the planner sees them; each list in order of id."""
 
     takers: tuple[BrokerId, ...]
-    """Those that new replicas may be placed on."""
+    """The brokers that may get new replicas."""
     live: tuple[BrokerId, ...]
     fenced: tuple[BrokerId, ...]
     cordoned: tuple[BrokerId, ...]
     leaving: tuple[BrokerId, ...]
-    """Those that are unregistered once they are empty and fenced."""
+    """The brokers that are unregistered once they are empty and fenced."""
     racks: Racks
-    """Of all that are registered."""
+    """The racks of all registered brokers."""
     loads: dict[BrokerId, int]
-    """How many replicas each has."""
+    """The number of replicas on each broker."""
     leads: dict[BrokerId, int]
-    """How many partitions each leads."""
+    """The number of partitions that each broker leads."""
     is_limited: bool
-    """Whether moves go by limits, step by step."""
+    """True if there are limits, so that moves may take several steps."""
 
 
 def ground(image: Image) -> Ground:
@@ -62,11 +62,11 @@ class Stay(StrEnum):
     """The state of a partition that has a replica on a broker to be emptied."""
 
     FREE = "free"
-    """It stands still, and can be moved."""
+    """It is not being reassigned, and can be moved."""
     LEAVING = "leaving"
-    """It is on its way away from all of them."""
+    """Its reassignment takes it off all emptied brokers."""
     BUSY = "busy"
-    """It moves, and keeps a replica on one of them."""
+    """Its reassignment leaves a replica on an emptied broker."""
     LEADERLESS = "leaderless"
     """It has no leader to copy it from."""
 
@@ -78,9 +78,9 @@ class Held(Struct, frozen=True, kw_only=True, gc=False):
     partition: int
     replicas: Replicas
     before: Replicas
-    """Those of before the step under way, if there is one."""
+    """The replicas before the step under way, if there is one."""
     final: Replicas
-    """Its replicas at the end of its reassignment."""
+    """The replicas at the end of its reassignment."""
     leader: BrokerId
     stay: Stay
     move: MoveId
@@ -88,13 +88,12 @@ class Held(Struct, frozen=True, kw_only=True, gc=False):
 
 
 def held_keys(image: Image, brokers: Collection[BrokerId]) -> list[int]:
-    """The keys of the partitions that have a replica on any of these, as they are now."""
+    """Return the keys of the partitions that have a replica on any of these brokers now."""
     return list(image.index.of_any(image.index.replicas_of, tuple(sorted(brokers))))
 
 
 def held(image: Image, keys: Sequence[int], brokers: Collection[BrokerId]) -> list[Held]:
-    """Return the state of those of these partitions that still have a replica on one of the
-    brokers.
+    """Return the partitions that still have a replica on one of the brokers.
 
     A key may belong to another partition by now, or to none.
     """
@@ -124,7 +123,7 @@ def held(image: Image, keys: Sequence[int], brokers: Collection[BrokerId]) -> li
 
 
 def drained_keys(image: Image, brokers: Collection[BrokerId]) -> list[int]:
-    """The keys of the partitions that moves of kind drain take away from any of these."""
+    """Return the keys of partitions on these brokers that belong to a running drain."""
     index = image.index
     on_them = index.of_any(index.replicas_of, tuple(sorted(brokers)))
     found: list[int] = []
@@ -135,7 +134,7 @@ def drained_keys(image: Image, brokers: Collection[BrokerId]) -> list[int]:
 
 
 def nowhere(image: Image, brokers: Collection[BrokerId]) -> list[BrokerId]:
-    """Those of these brokers that are not registered, and have nothing."""
+    """Return those of these brokers that are not registered and have no replicas."""
     index = image.index
     return [
         each
@@ -145,9 +144,9 @@ def nowhere(image: Image, brokers: Collection[BrokerId]) -> list[BrokerId]:
 
 
 def drains(image: Image) -> list[tuple[MoveId, BrokerId | None]]:
-    """The moves that empty brokers or have done so, as long as they are listed.
+    """Return the listed drains, running or ended, each with its broker.
 
-    Each with the broker, or None where they are several: then its plan alone names them.
+    The broker is None if there are several: then only the plan names them.
     """
     return [
         (move.id, move.begun.broker)
@@ -161,21 +160,21 @@ class Piece(Struct, frozen=True, kw_only=True):
 
     replicas: dict[tuple[str, int], Replicas]
     moving: tuple[tuple[str, int], ...]
-    """Those of them that are being reassigned."""
+    """The partitions among them that are being reassigned."""
     next: tuple[int, int]
-    """Where the next piece begins: which of the topics, and which partition of it."""
+    """The begin of the next piece: the index of the topic, and the partition."""
 
 
 class NoTopic(Struct, frozen=True):
-    """There is no topic of this name."""
+    """The error for a topic that does not exist."""
 
     name: str
 
 
 def topics_piece(image: Image, names: Sequence[str], at: tuple[int, int]) -> Piece | NoTopic:
-    """The partitions of these topics from a place on, as many as are read in one go.
+    """Return one piece of the partitions of these topics, beginning `at` a place.
 
-    It is read to the end when the place is behind the last topic.
+    It is the last piece if `next` is past the last topic.
     """
     replicas: dict[tuple[str, int], Replicas] = {}
     moving = []

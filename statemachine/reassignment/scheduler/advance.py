@@ -1,8 +1,8 @@
 """Start reassignment steps: as many partitions at a time as the limits allow (KIP-435).
 
-Every decision ends with this: the budget that its records free goes to the partitions that wait, in
-the same list of records, so that no fail-over can lose the next step. A partition that does not fit
-is passed over for one that does, a bounded number of times. Without limits all start at once.
+Every decision ends with this: waiting partitions use the budget that its records free, in the same
+list of records, so that no fail-over can lose the next step. A partition that does not fit is
+passed over for one that does, a bounded number of times. Without limits all start at once.
 """
 
 from msgspec.structs import replace
@@ -30,7 +30,7 @@ from statemachine.slices import CHANGED_US, LOOKED_AT_US, PASSED_US, Slices
 
 
 class Budget:
-    """The steps under way, against the limits."""
+    """The steps that the limits still allow."""
 
     __slots__ = ("adding", "leaders", "limits", "partitions")
 
@@ -42,16 +42,16 @@ class Budget:
 
     @property
     def has_slot(self) -> bool:
-        """True if one partition more may have a step under way."""
+        """True if one more partition may have a step under way."""
         return self.partitions < self.limits.parallel_partitions
 
     @property
     def has_leaders(self) -> bool:
-        """True if one step more may move a leader."""
+        """True if one more step may move a leader."""
         return self.leaders < self.limits.leader_movements
 
     def fits(self, step: Step) -> bool:
-        """Return True if a step may begin in a free slot."""
+        """Return True if the step may begin, given a free slot."""
         return (not step.moves_leader or self.has_leaders) and self.has_adding(step)
 
     def has_adding(self, step: Step) -> bool:
@@ -61,7 +61,7 @@ class Budget:
     def change(
         self, before: PartitionRegistration | None, after: PartitionRegistration | None
     ) -> None:
-        """Count the step of a partition as it is `after` instead of `before`, if there is one."""
+        """Replace the step of the partition `before` with that of `after` in the counts."""
         for partition, sign in ((before, -1), (after, 1)):
             if partition is not None and partition.steps:
                 self.partitions += sign
@@ -69,19 +69,19 @@ class Budget:
                 self.adding += sign * len(partition.adding)
 
 
-def advance(pending: PendingDecision, *, anew: bool = False) -> Slices[bool]:
+def advance(pending: PendingDecision, *, check_pauses: bool = False) -> Slices[bool]:
     """Begin the steps that the budget allows; return whether some are left for another decision.
 
-    This is the last part of a decision: it sees the image after the records so far. `anew` is for a
-    new active controller: of an automatically paused move, no partition may be waiting.
+    This is the last part of a decision: it sees the image after the records so far. A new active
+    controller sets `check_pauses`: an automatically paused move may have no waiting partition.
     """
     image = pending.image
     scheduler = pending.scheduler
     if not (image.index.moving or pending.has_waiting):
         scheduler.drop_queue()
-    # While a queue is kept a partition has waited, whose move may still be paused automatically.
+    # A kept queue means that a partition has waited: its move may still be paused automatically.
     waits = image.index.waiting or pending.has_waiting
-    if not (waits or scheduler.has_queue or (anew and image.index.stepping)):
+    if not (waits or scheduler.has_queue or (check_pauses and image.index.stepping)):
         return False
     if image.transaction is not None:
         return False
@@ -95,7 +95,7 @@ def advance(pending: PendingDecision, *, anew: bool = False) -> Slices[bool]:
 
 
 def _foresee(pending: PendingDecision, queue: ReassignmentQueue, budget: Budget) -> Slices[None]:
-    """Bring the queue and the budget to where the records so far will leave them."""
+    """Apply the records so far to the queue and the budget."""
     for topic, number, after in pending.changed_partitions():
         budget.change(topic.partition(number), after)
         key = topic.keys[number]
@@ -139,7 +139,7 @@ def _begun(partition: PartitionRegistration, found: Step, now_ms: int) -> Partit
 
 
 class _StepStarter:
-    """One decision's beginning of steps."""
+    """Begins steps within one decision."""
 
     def __init__(self, pending: PendingDecision, queue: ReassignmentQueue, budget: Budget) -> None:
         self.pending = pending
@@ -147,7 +147,7 @@ class _StepStarter:
         self.budget = budget
         self.begun = 0
         self.passed_over: Position | None = None
-        """The first that needs more replicas at once than may be added now."""
+        """The first position whose step adds more replicas than the budget allows."""
 
     def begin(self) -> Slices[bool]:
         """Start steps while the budget lasts; return whether some that fit are left."""
@@ -168,12 +168,12 @@ class _StepStarter:
         return False
 
     def _is_held_back(self) -> bool:
-        """Return True if all others wait for one that was passed over too often."""
+        """Return True if one was passed over too often: all others wait until it begins."""
         passed = self.passed_over
         return passed is not None and self.queue.passed_over(passed) >= PASSED_OVER_MAX
 
     def _try(self, position: Position) -> bool:
-        """Begin the partition's next step, and those after it if it is complete at once."""
+        """Begin the next step, and later ones if it completes at once; True if any began."""
         topic, number = _at(self.pending, self.queue, position)
         began = False
         while self.budget.has_slot and self.begun < STEPS_BEGUN_MAX:

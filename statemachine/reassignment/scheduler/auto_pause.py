@@ -1,8 +1,7 @@
 """Automatic pauses: a move starts no steps while one of its partitions is under min ISR.
 
-"Under min ISR" means at or below it for want of a replica that the move does not add
-(`queue.is_under_min_isr`). Those partitions themselves go on, and go first: the pause spares the
-brokers that they need. No pause stops a step that is under way.
+"Under min ISR" is defined by `queue.is_under_min_isr`. The partitions under min ISR themselves go
+on, and first: the pause reserves the brokers' capacity for them. No pause stops a step under way.
 """
 
 from pyroaring import BitMap
@@ -19,7 +18,7 @@ from statemachine.vocabulary import MoveId, MoveState
 def pause_and_resume(pending: PendingDecision, queue: ReassignmentQueue, limits: Limits) -> None:
     """Record the automatic pauses that begin and end.
 
-    Without limits every step has begun, and nothing pauses.
+    Without limits every step has already begun, and nothing pauses.
     """
     for move_id in sorted(queue.of_move):
         move = pending.moves.get(move_id)
@@ -55,7 +54,7 @@ def _cause(pending: PendingDecision, queue: ReassignmentQueue, move_id: MoveId) 
 
 
 def resting(pending: PendingDecision, queue: ReassignmentQueue) -> BitMap:
-    """Return the positions that pauses of single moves hold up."""
+    """Return the positions that are held up by pauses of single moves."""
     held = BitMap()
     for move_id, positions in queue.of_move.items():
         move = pending.moves.get(move_id)

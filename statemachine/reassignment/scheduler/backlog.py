@@ -1,9 +1,8 @@
 """The backlog: partitions that a bounded decision has not reached.
 
-A change of configurations completes a bounded number of moves and holds a bounded number of
-elections. Nothing else would reach the rest, since their brokers have nothing to say. So all
-partitions that move or have no leader are looked at once after such a change, and once by every new
-active controller.
+A change of configurations completes a bounded number of reassignments and holds a bounded number of
+elections. No request of a broker would reach the rest. So all partitions that move or have no
+leader are scanned once after such a change, and once by every new active controller.
 """
 
 from pyroaring import BitMap
@@ -24,7 +23,7 @@ from statemachine.vocabulary import NO_LEADER
 def is_left(image: Image, scheduler: Scheduler) -> bool:
     """Return True if a partition of the backlog, or a configuration of an ended move, is left.
 
-    It is fast, for it is asked all the time.
+    Fast, since it is called often.
     """
     if throttle.is_left(image):
         return True
@@ -34,10 +33,10 @@ def is_left(image: Image, scheduler: Scheduler) -> bool:
 
 
 def take_up(pending: PendingDecision) -> Slices[bool]:
-    """Complete and elect what can be, for a bounded number; return whether some are left.
+    """Complete steps and elect leaders for a bounded number; return whether some are left.
 
-    The next decision looks once more at the partitions that this one changes: until then it is not
-    certain that their records have been appended.
+    The next decision reads the changed partitions again: only then it is certain that their records
+    have been appended.
     """
     image, scheduler = pending.image, pending.scheduler
     if image.transaction is not None:
@@ -50,7 +49,7 @@ def take_up(pending: PendingDecision) -> Slices[bool]:
     for key in backlog[:LEFT_OVER_LOOKED_AT_MAX]:
         if changed == PARTITIONS_FREED_BY_CONFIGS_MAX:
             break
-        # The partition may be gone, and another one may have its key.
+        # The partition may have been deleted, and its key reused.
         found = image.index.at(key)
         if found is not None and _take_up(pending, *found):
             changed += 1
@@ -63,7 +62,7 @@ def take_up(pending: PendingDecision) -> Slices[bool]:
 
 
 def _take_up(pending: PendingDecision, topic: Topic, number: int) -> bool:
-    """Complete or elect what can be, and return whether the partition changed."""
+    """Complete the step or elect a leader, if possible; return True if the partition changed."""
     partition = pending.partition(topic, number)
     if partition is None:
         return False

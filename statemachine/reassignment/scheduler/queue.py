@@ -1,8 +1,8 @@
 """The queue of partitions that wait for a step of their reassignment.
 
-A position is a number: the partition that was asked for first has the lower one, and keeps it from
-step to step. Bitmaps of positions tell which partitions wait in which priority group, for which
-broker and in which move, so that the scheduler looks only at those that can go on.
+A position is a number: the partition that was requested earlier has the lower one, and keeps it
+from step to step. Bitmaps of positions hold the partitions that wait in each priority group, for
+each broker and in each move, so that the scheduler reads only those that can go on.
 
 Priority (KIP-435): partitions under min ISR, then those whose leader moves, then all others; within
 a class the move with the higher priority, then the earlier request. All of it follows from an
@@ -37,12 +37,12 @@ class QueueEntry(NamedTuple):
     """The entry of a partition that is being reassigned."""
 
     group: PriorityGroup | None = None
-    """Where it waits; None while a step is under way, or none can begin."""
+    """The group in which it waits; None while a step is under way, or none can begin."""
     waits_for: Replicas = ()
-    """The brokers of which one is needed for its next step."""
+    """Its next step needs one of these brokers."""
     move: MoveId = NO_MOVE
     is_under_min_isr: bool = False
-    """Whether it lacks replicas, other than those that are being added, that it may not lack."""
+    """See the function `is_under_min_isr`."""
 
 
 class ReassignmentQueue:
@@ -76,7 +76,7 @@ class ReassignmentQueue:
         self.waiting_for: dict[BrokerId, BitMap] = {}
 
     def touch_by(self, delta: SchedulerDelta) -> None:
-        """Look again at every partition that the changes may have moved in the queue."""
+        """Mark every partition whose entry may have changed by this delta."""
         self._touched.update(delta.partitions)
         positions = [self.waiting_for.get(broker_id, ()) for broker_id in delta.brokers]
         positions += [self.of_move.get(move_id, ()) for move_id in delta.moves]
@@ -86,18 +86,18 @@ class ReassignmentQueue:
             self._touched.update(dict.fromkeys(self._positions))
 
     def touched(self) -> Iterator[int]:
-        """Take the keys to look at again, in the order in which they were touched first.
+        """Yield and remove the marked keys, in the order in which they were marked first.
 
-        Each is removed as it is taken, so that an interrupted scan can go on later.
+        Each is removed when it is yielded, so that an interrupted scan can go on later.
         """
         for key in list(self._touched):
             del self._touched[key]
             yield key
 
     def put(self, key: int, entry: QueueEntry | None) -> None:
-        """The partition with this key stands here; None is "it is not being reassigned".
+        """Set the entry of the partition with this key; None removes it.
 
-        One that another move takes over has a new position.
+        A partition that joins another move gets a new position.
         """
         position = self._positions.get(key)
         if position is not None:
@@ -115,25 +115,25 @@ class ReassignmentQueue:
         self._enter(position, entry)
 
     def foresee(self, key: int, entry: QueueEntry | None) -> None:
-        """As `put`, of a decision whose records may not be appended: look again afterwards."""
+        """Like `put`, for a decision whose records may not be appended: mark the key as well."""
         self._touched[key] = None
         self.put(key, entry)
 
     def position(self, key: int) -> Position | None:
-        """The position of the partition with this key, or None."""
+        """Return the position of the partition with this key, or None."""
         return self._positions.get(key)
 
     def key_at(self, position: Position) -> int:
-        """The key of the partition that has this position."""
+        """Return the key of the partition at this position."""
         return self._keys[position]
 
     def passed_over(self, position: Position) -> int:
-        """Return how often others have gone before this one, which was first and did not fit."""
+        """Return how often others were preferred to this first one, which did not fit."""
         first, times = self._passed_over
         return times if position == first else 0
 
     def pass_over(self, position: Position) -> None:
-        """Another one goes before this one, once more."""
+        """Count that another partition was preferred to this one."""
         self._passed_over = (position, self.passed_over(position) + 1)
 
     def _enter(self, position: Position, entry: QueueEntry) -> None:
@@ -211,10 +211,10 @@ def class_of(partition: PartitionRegistration, min_isr: int, limits: Limits) -> 
 
 
 def is_under_min_isr(partition: PartitionRegistration, min_isr: int) -> bool:
-    """Return True if it is at or under min ISR for want of a replica that is not just being added.
+    """Return True if it is at or under min ISR and lacks a replica that is not being added.
 
-    A partition with as many replicas as min ISR asks for is always at it, and so is one that only
-    waits for what its own move adds: neither is under_min_isr.
+    A partition that has only min ISR replicas, all in sync, does not count, and neither does one
+    that only lacks replicas that its own move adds.
     """
     if len(partition.isr) > min(min_isr, len(partition.aimed)):
         return False
@@ -224,7 +224,7 @@ def is_under_min_isr(partition: PartitionRegistration, min_isr: int) -> bool:
 
 
 def refresh(queue: ReassignmentQueue, image: Image) -> Slices[None]:
-    """Look again at the partitions that have changed."""
+    """Bring the entries of the marked partitions up to date with the image."""
     in_force = limits(image)
     for key in queue.touched():
         queue.put(key, _entry(image, key, in_force))
@@ -241,7 +241,7 @@ def _entry(image: Image, key: int, in_force: Limits) -> QueueEntry | None:
 
 
 def keys_in_order(image: Image) -> Slices[list[int]]:
-    """The keys of what is being reassigned: move by move, each in the order of its plan."""
+    """Return the keys of all partitions under reassignment, by move and in the plan's order."""
     planned: dict[tuple[UUID, int, MoveId], int] = {}
     for move_id in image.index.of_move:
         move = image.moves.get(move_id)

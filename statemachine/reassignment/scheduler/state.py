@@ -1,7 +1,7 @@
 """The state that the reassignment scheduler keeps between decisions, outside the image.
 
 The active controller owns one `Scheduler` and passes it to each decision. A new controller begins
-with an empty one: everything in it follows from the image.
+with an empty one: its content follows from the image.
 """
 
 from pyroaring import BitMap
@@ -18,7 +18,7 @@ class Scheduler:
     __slots__ = ("_backlog", "_delta", "_queue")
 
     def __init__(self, image: Image | None = None) -> None:
-        """Follow the changes of `image`; without one the state is good for a single decision."""
+        """Follow the changes of `image`; without an image it serves a single decision."""
         self._queue: ReassignmentQueue | None = None
         self._backlog: BitMap | None = None
         self._delta = SchedulerDelta()
@@ -27,12 +27,12 @@ class Scheduler:
 
     @property
     def has_queue(self) -> bool:
-        """True while a queue is kept: partitions have waited, or their moves may be paused."""
+        """True while a queue is kept: partitions have waited, and moves may be paused."""
         return self._queue is not None and not self._delta.is_lost
 
     @property
     def backlog(self) -> BitMap | None:
-        """The keys that the scan has not passed yet; None before it begins."""
+        """The keys that the scan has not reached yet; None before it begins."""
         if self._delta.is_lost or self._delta.has_eligibility:
             return None
         return self._backlog
@@ -45,12 +45,12 @@ class Scheduler:
         return keys
 
     def drop_queue(self) -> None:
-        """Keep no queue: nothing is being reassigned."""
+        """Drop the queue, because nothing is being reassigned."""
         self._queue = None
         self._delta.clear(is_kept=False)
 
     def queue_of(self, image: Image) -> Slices[ReassignmentQueue]:
-        """Return the queue as it is for the image now."""
+        """Return the queue, up to date with the image."""
         self._renew()
         if self._queue is None:
             keys = yield from keys_in_order(image)

@@ -59,6 +59,6 @@ def test_however_large_a_move_is_only_so_many_partitions_are_looked_at() -> None
         )
     move(world, dict.fromkeys(range(count), (1, 2, 4)))
     said = CopyReport(topic_id=TOPIC_ID, partition=0, bytes_left=1, bytes_per_s=1)
-    found = described(world.image, 1, told=lambda *_: said)
+    found = described(world.image, 1, report_of=lambda *_: said)
     assert isinstance(found, DescribedMove)
     assert (found.partitions_bytes_unknown, found.bytes_left) == (5, COPIES_LOOKED_AT_MAX)

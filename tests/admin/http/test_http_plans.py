@@ -287,7 +287,7 @@ async def test_a_replication_factor_is_tried_and_changed_by_a_move(tmp_path: Pat
         ("POST", ":generate", {"brokers": [7, 7]}, 400, "a broker is named twice"),
         ("POST", ":generate", {"brokers": [7]}, 404, "broker 7 is not registered; the brokers are"),
         ("POST", ":generate", {"rack_aware": 1}, 400, "rack_aware: expected `bool`, got `int`"),
-        ("POST", ":generate", {}, 409, "there are no partitions to be planned for"),
+        ("POST", ":generate", {}, 409, "there are no partitions to plan for"),
         (
             "PUT",
             "/v1/brokers/7/decommission?unregister=true",

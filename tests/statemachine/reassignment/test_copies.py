@@ -1,4 +1,4 @@
-"""What is known of bytes left to copy: what brokers have said of late, and never a guess."""
+"""Copy progress: the bytes left follow from recent reports of brokers, never from a guess."""
 
 from msgspec.structs import replace
 
@@ -10,13 +10,13 @@ from statemachine.limits import (
 )
 from statemachine.reassignment.copies import (
     Copies,
+    CopyLookup,
     CopyReport,
     MoveCopies,
     PartitionCopies,
-    Told,
     move_copies,
+    no_report,
     partition_copies,
-    untold,
 )
 from statemachine.reassignment.progress import position
 from statemachine.reassignment.step import Reason
@@ -31,8 +31,8 @@ def report(number: int, bytes_left: int, bytes_per_s: int = 100) -> CopyReport:
     )
 
 
-def said(*reports: tuple[int, CopyReport]) -> Told:
-    """What is known when these brokers have just said it."""
+def reports_of(*reports: tuple[int, CopyReport]) -> CopyLookup:
+    """Return the lookup of reports that these brokers have just sent."""
     copies = Copies()
     for broker_id, each in reports:
         copies.reported(broker_id, [each], 0)
@@ -47,18 +47,18 @@ def moving(target: tuple[int, ...] = (1, 4, 5), count: int = 1) -> World:
     return world
 
 
-def left_of(world: World, told: Told, number: int = 0) -> PartitionCopies | None:
-    return partition_copies(TOPIC_ID, number, world.partition(number), told)
+def left_of(world: World, report_of: CopyLookup, number: int = 0) -> PartitionCopies | None:
+    return partition_copies(TOPIC_ID, number, world.partition(number), report_of)
 
 
 def test_what_was_said_last_counts_and_for_ten_seconds() -> None:
     copies = Copies()
     copies.reported(4, [report(0, 500)], 1_000)
     copies.reported(4, [report(0, 400)], 3_000)
-    told = copies.at(2_999 + COPY_REPORT_KEPT_MS)
-    assert told(TOPIC_ID, 0, 4) == report(0, 400)
-    assert told(TOPIC_ID, 1, 4) is None
-    assert told(TOPIC_ID, 0, 5) is None
+    report_of = copies.at(2_999 + COPY_REPORT_KEPT_MS)
+    assert report_of(TOPIC_ID, 0, 4) == report(0, 400)
+    assert report_of(TOPIC_ID, 1, 4) is None
+    assert report_of(TOPIC_ID, 0, 5) is None
     assert copies.at(3_000 + COPY_REPORT_KEPT_MS)(TOPIC_ID, 0, 4) is None
 
 
@@ -66,30 +66,30 @@ def test_of_one_broker_only_so_much_is_kept_and_the_oldest_goes_first() -> None:
     copies = Copies()
     copies.reported(4, [report(each, 1) for each in range(COPY_REPORTS_PER_BROKER_MAX)], 0)
     copies.reported(4, [report(0, 2), report(COPY_REPORTS_PER_BROKER_MAX, 1)], 0)
-    told = copies.at(0)
-    assert told(TOPIC_ID, 0, 4) == report(0, 2)
-    assert told(TOPIC_ID, 1, 4) is None
-    assert told(TOPIC_ID, 2, 4) is not None
-    assert told(TOPIC_ID, COPY_REPORTS_PER_BROKER_MAX, 4) is not None
+    report_of = copies.at(0)
+    assert report_of(TOPIC_ID, 0, 4) == report(0, 2)
+    assert report_of(TOPIC_ID, 1, 4) is None
+    assert report_of(TOPIC_ID, 2, 4) is not None
+    assert report_of(TOPIC_ID, COPY_REPORTS_PER_BROKER_MAX, 4) is not None
 
 
 def test_what_is_left_of_a_step_is_of_all_its_replicas_and_the_slowest_says_when() -> None:
     world = moving()
-    told = said((4, report(0, 1_000, 100)), (5, report(0, 300, 10)))
-    assert left_of(world, told) == PartitionCopies(
+    report_of = reports_of((4, report(0, 1_000, 100)), (5, report(0, 300, 10)))
+    assert left_of(world, report_of) == PartitionCopies(
         bytes_left=1_300, bytes_per_s=110, time_left_ms=30_000
     )
     world.sync(1, 2, 3, 5)
-    assert left_of(world, told) == PartitionCopies(
+    assert left_of(world, report_of) == PartitionCopies(
         bytes_left=1_000, bytes_per_s=100, time_left_ms=10_000
     )
 
 
 def test_where_a_copy_stands_still_nobody_knows_when_it_ends_unless_nothing_is_left() -> None:
     world = moving()
-    still = left_of(world, said((4, report(0, 1, 0)), (5, report(0, 300))))
+    still = left_of(world, reports_of((4, report(0, 1, 0)), (5, report(0, 300))))
     assert still == PartitionCopies(bytes_left=301, bytes_per_s=100, time_left_ms=None)
-    done = left_of(world, said((4, report(0, 0, 0)), (5, report(0, 0, 0))))
+    done = left_of(world, reports_of((4, report(0, 0, 0)), (5, report(0, 0, 0))))
     assert done == PartitionCopies(bytes_left=0, bytes_per_s=0, time_left_ms=0)
 
 
@@ -98,15 +98,15 @@ def test_a_copy_of_which_ever_more_is_left_falls_behind_and_nobody_waits_for_its
     for at_ms, bytes_left in ((0, 500), (2_000, 400), (10_000, 600), (20_000, 500)):
         copies.reported(4, [report(0, bytes_left)], at_ms)
     early = left_of(world, copies.at(2_000 + COPY_FALLS_BEHIND_MS - 1))
-    assert early is None, "nothing is known that was said so long ago"
+    assert early is None, "an old report counts as unknown"
     copies.reported(4, [report(0, 450)], 30_000)
     not_yet = left_of(world, copies.at(1_999 + COPY_FALLS_BEHIND_MS))
     assert not_yet == PartitionCopies(bytes_left=450, bytes_per_s=100, time_left_ms=4_500)
-    told = copies.at(2_000 + COPY_FALLS_BEHIND_MS)
-    assert left_of(world, told) == PartitionCopies(
+    report_of = copies.at(2_000 + COPY_FALLS_BEHIND_MS)
+    assert left_of(world, report_of) == PartitionCopies(
         bytes_left=450, bytes_per_s=100, time_left_ms=None, behind=(4,)
     )
-    found = move_copies(world.image, 1, told)
+    found = move_copies(world.image, 1, report_of)
     assert (found.behind, found.time_left_ms) == (1, None)
     copies.reported(4, [report(0, 400)], 34_000)
     nearer = left_of(world, copies.at(36_000))
@@ -127,21 +127,21 @@ def test_why_a_copy_never_ends_is_told_in_place_of_that_it_goes_on() -> None:
     topic = world.image.topics[TOPIC_ID]
     copies.reported(4, [report(0, 400)], 0)
     copies.reported(4, [report(0, 401)], COPY_FALLS_BEHIND_MS)
-    told = copies.at(COPY_FALLS_BEHIND_MS)
-    plain = position(world.image, topic, 0, untold)
+    report_of = copies.at(COPY_FALLS_BEHIND_MS)
+    plain = position(world.image, topic, 0, no_report)
     assert plain == position(world.image, topic, 0)
     assert plain is not None
     assert plain.reason is Reason.CATCHING_UP
-    found = position(world.image, topic, 0, told)
+    found = position(world.image, topic, 0, report_of)
     words = "more is written than is copied, so that it never is in sync: 4"
     assert found == replace(plain, reason=Reason.FALLING_BEHIND, detail=words, brokers=(4,))
     world.ask(AlterMove(move_id=1, throttle_bytes_per_s=7))
-    found = position(world.image, topic, 0, told)
+    found = position(world.image, topic, 0, report_of)
     assert found is not None
     assert found.detail == f"{words}; the move is throttled to 7 bytes/s"
     # Whoever cannot copy at all has another reason.
     world.ask(FenceBrokers(broker_ids=(4,)))
-    found = position(world.image, topic, 0, told)
+    found = position(world.image, topic, 0, report_of)
     assert found is not None
     assert found.reason is Reason.NO_LIVE_TARGET
 
@@ -149,30 +149,30 @@ def test_why_a_copy_never_ends_is_told_in_place_of_that_it_goes_on() -> None:
 def test_what_one_replica_does_not_say_is_unknown_of_the_partition() -> None:
     """Kafka's brokers say nothing."""
     world = moving()
-    assert left_of(world, untold) is None
-    assert left_of(world, said((4, report(0, 1_000)))) is None
+    assert left_of(world, no_report) is None
+    assert left_of(world, reports_of((4, report(0, 1_000)))) is None
 
 
 def test_a_partition_that_waits_for_its_step_has_nothing_to_tell() -> None:
     world = limited(World(broker_count=6), P=1)
     some(world, 2)
     move(world, {0: (1, 2, 4), 1: (1, 2, 4)})
-    told = said((4, report(0, 10)), (4, report(1, 10)))
-    assert left_of(world, told, 0) is not None
-    assert left_of(world, told, 1) is None
-    assert move_copies(world.image, 1, told) == MoveCopies(
+    report_of = reports_of((4, report(0, 10)), (4, report(1, 10)))
+    assert left_of(world, report_of, 0) is not None
+    assert left_of(world, report_of, 1) is None
+    assert move_copies(world.image, 1, report_of) == MoveCopies(
         bytes_left=10, bytes_per_s=100, known=1, unknown=1, time_left_ms=None
     )
 
 
 def test_of_a_move_the_partition_that_takes_longest_says_when_it_ends() -> None:
     world = moving((1, 2, 4), count=3)
-    told = said((4, report(0, 1_000)), (4, report(1, 100, 1)), (4, report(2, 0)))
-    assert move_copies(world.image, 1, told) == MoveCopies(
+    report_of = reports_of((4, report(0, 1_000)), (4, report(1, 100, 1)), (4, report(2, 0)))
+    assert move_copies(world.image, 1, report_of) == MoveCopies(
         bytes_left=1_100, bytes_per_s=201, known=3, unknown=0, time_left_ms=100_000
     )
-    unsaid = said((4, report(0, 1_000)), (4, report(1, 100, 1)))
-    found = move_copies(world.image, 1, unsaid)
+    unknown = reports_of((4, report(0, 1_000)), (4, report(1, 100, 1)))
+    found = move_copies(world.image, 1, unknown)
     assert (found.known, found.unknown, found.time_left_ms) == (2, 1, None)
 
 
@@ -180,9 +180,9 @@ def test_a_move_with_further_steps_does_not_say_when_it_ends() -> None:
     world = limited(World(broker_count=6), R=1)
     some(world, 1)
     move(world, {0: (1, 4, 5)})
-    told = said((4, report(0, 1_000)), (5, report(0, 1_000)))
-    found = move_copies(world.image, 1, told)
+    report_of = reports_of((4, report(0, 1_000)), (5, report(0, 1_000)))
+    found = move_copies(world.image, 1, report_of)
     assert (found.bytes_left, found.unknown, found.time_left_ms) == (1_000, 0, None)
     world.sync(1, 2, 3, 4)
-    found = move_copies(world.image, 1, told)
+    found = move_copies(world.image, 1, report_of)
     assert (found.bytes_left, found.unknown, found.time_left_ms) == (1_000, 0, 10_000)

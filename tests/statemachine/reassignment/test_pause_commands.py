@@ -117,7 +117,7 @@ def test_a_move_that_is_paused_by_itself_goes_on_by_itself(world: World) -> None
     assert world.image.moves[1].state == MoveState.PAUSED_BY_ITSELF
     ((error, message),) = resume(world, 1)
     assert error is Error.INVALID_REQUEST
-    assert message.startswith("move 1 is paused by itself and goes on by itself: t-")
+    assert message.startswith("move 1 is paused automatically and resumes by itself: t-")
 
 
 def test_a_paused_move_can_be_cancelled_and_rolled_back(world: World) -> None:
