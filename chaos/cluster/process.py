@@ -68,9 +68,9 @@ class ClusterProcess(Process, ABC):
 
     def on_commit(self, high_watermark: Offset) -> None:
         self._act()
-        start = Offset(self.world.invariants.told(self.incarnation))
+        start = Offset(self.world.invariants.high_watermark(self.incarnation))
         records = self.log.read(start, high_watermark, ALL_BYTES) if high_watermark > start else b""
-        self.world.invariants.tells(self.incarnation, high_watermark, records)
+        self.world.invariants.commits(self.incarnation, high_watermark, records)
         self.above.on_commit(high_watermark)
         now_ms = self.world.timeline.now_ms
         self.world.trace.add(now_ms, self.id, f"commits {high_watermark}", high_watermark)
@@ -187,7 +187,7 @@ class _Port:
         process, base = self._process, self._replica.propose(values)
         process.proposed_end = self._replica.next_offset
         committed, durable = (
-            process.world.invariants.told(process.incarnation),
+            process.world.invariants.high_watermark(process.incarnation),
             process.machine.durable.end,
         )
         process.queues.appended(process.proposed_end, committed, durable, sum(map(len, values)))

@@ -115,7 +115,10 @@ class ClusterSimulation(Simulation):
         for process in self.cluster.running():
             if not isinstance(process, ControllerProcess) or process.id == reader:
                 continue
-            if process.controller.is_active and judge.told(process.incarnation) < judge.to_be_read:
+            if (
+                process.controller.is_active
+                and judge.high_watermark(process.incarnation) < judge.read_floor
+            ):
                 self.world.timeline.after(0, partial(query, process))
 
     # --- data losses -------------------------------------------------------------------------
@@ -276,7 +279,7 @@ def query(process: ControllerProcess) -> None:
 
 def _query(process: ControllerProcess) -> None:
     world = process.world
-    floor = world.invariants.to_be_read
+    floor = world.invariants.read_floor
 
     def done(outcome: Any) -> None:
         if isinstance(outcome, Unavailable):

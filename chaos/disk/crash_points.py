@@ -1,4 +1,4 @@
-"""Power loss at every operation of a node's disk, and recovery from what may be left.
+"""Power loss at every operation of a node's disk, and recovery from every possible outcome.
 
 `StorageWorkload` runs the product's storage code through appends, commits, votes, truncations,
 boots and snapshots, and keeps its own account of what a crash at any moment must preserve. Before
@@ -45,16 +45,15 @@ STEPS: Final = 14
 
 @dataclass(frozen=True, slots=True)
 class Promise:
-    """The required contents of a disk: all of `batches` up to `kept`, perhaps more of them, no
-    others."""
+    """The required contents of a disk: `batches` up to `kept`, and possibly more of them."""
 
     first: int = 0
-    """The offset of the first of `batches`, which follow each other and hold one record each."""
+    """The offset of the first of `batches`, which are contiguous and hold one record each."""
     batches: tuple[bytes, ...] = ()
     kept: int = 0
-    """Everything below was acknowledged."""
+    """The end of the acknowledged records."""
     needed: int = 0
-    """From here on the log holds it; a snapshot says what came before."""
+    """The offset from which the log must hold the records; a snapshot holds the earlier ones."""
     election: ElectionState = field(default_factory=ElectionState)
     boot: int = -1
 
@@ -80,7 +79,7 @@ class StorageWorkload:
         self.directory_ids.add(past.key.directory_id)
         self.log, self.elections = past.log, past.elections
         self.store = FileSnapshotStore(FOLDER / LOG_FOLDER, self.disk)
-        deeds: list[Callable[[], None]] = [
+        steps: list[Callable[[], None]] = [
             *(self._append,) * 5,
             *(self._commit,) * 5,
             *(self._vote,) * 2,
@@ -93,9 +92,9 @@ class StorageWorkload:
             self._install_snapshot,
         ]
         for _ in range(STEPS):
-            deed = self.rng.choice(deeds)
-            self.doing = deed.__name__.strip("_").replace("_", " ")
-            deed()
+            step = self.rng.choice(steps)
+            self.doing = step.__name__.strip("_").replace("_", " ")
+            step()
         self.doing = "close"
         self._will(kept=self._now.end)
         self.log.close()
@@ -116,7 +115,7 @@ class StorageWorkload:
         """Require this state from now on."""
         self.allowed = (self._now,)
 
-    # --- what it does ------------------------------------------------------------------------
+    # --- steps -------------------------------------------------------------------------------
 
     def _append(self) -> None:
         if not self._now.election.epoch:
@@ -142,7 +141,7 @@ class StorageWorkload:
     def _truncate(self) -> None:
         now = self._now
         end = self.rng.randint(max(now.needed, self.log.start), now.end)
-        # It goes from its end, a file at a time: any of it that is to go may be gone.
+        # A truncation goes file by file from the end: any part of it may have happened.
         self._will(kept=min(now.kept, end))
         self._will(batches=now.batches[: end - now.first])
         self.log.truncate_to(Offset(end))
@@ -181,7 +180,7 @@ class StorageWorkload:
             pass
 
     def _install_snapshot(self) -> None:
-        """The leader has gone far ahead, and its log does not reach back to ours."""
+        """Install a snapshot of a leader whose log begins after the end of ours."""
         now = self._now
         if not now.election.epoch:
             return
@@ -189,7 +188,7 @@ class StorageWorkload:
         for at, data in self._snapshot(id_):
             self.store.receive(id_, data, at)
         start = int(id_.offset)
-        # Once the snapshot is there, the old log may be found, or any front of it, or none.
+        # Once the snapshot is durable, any prefix of the old log may be left.
         ahead = replace(now, first=start, batches=(), kept=start, needed=start)
         self.allowed = (now, ahead)
         installed = self.store.install(id_, is_mixed=False)
@@ -207,12 +206,12 @@ class StorageWorkload:
     # --- snapshots ---------------------------------------------------------------------------
 
     def _id_at(self, end: int) -> OffsetAndEpoch:
-        """The id of a snapshot of what the log says below `end`."""
+        """The id of a snapshot of the log below `end`."""
         epoch = max(epoch for epoch, first in self.log.epochs if first < end)
         return OffsetAndEpoch(epoch, Offset(end))
 
     def _snapshot(self, id_: OffsetAndEpoch) -> list[tuple[int, bytes]]:
-        """Write a snapshot in pieces."""
+        """The pieces of a snapshot with their positions."""
         batches = SnapshotBatches(id_.epoch, 1)
         pieces = [batches.opening(None, None)]
         pieces += [batches.data([b"x" * self.rng.choice(RECORD_SIZES)]) for _ in range(3)]
@@ -224,7 +223,7 @@ class StorageWorkload:
         return placed
 
     def _note(self, id_: OffsetAndEpoch) -> None:
-        """Count this from now on."""
+        """Add the snapshot to the store."""
         path = FOLDER / LOG_FOLDER / f"{id_.offset:020}-{id_.epoch:010}.checkpoint"
         self.store.note(id_, self.disk.size(path))
 
@@ -240,7 +239,7 @@ def append(log: SegmentedLog, epoch: Epoch, rng: random.Random) -> bytes:
 
 IMAGES_PER_POINT: Final = 8
 CRASHES_IN_RECOVERY: Final = 4
-"""One image of so many loses its power again while it is recovered."""
+"""One of this many images loses power again during recovery."""
 
 
 class Lost(Exception):
@@ -248,7 +247,7 @@ class Lost(Exception):
 
 
 class _Died(Exception):
-    """The power is gone."""
+    """The power was lost."""
 
 
 @dataclass(slots=True)
@@ -258,7 +257,7 @@ class Tally:
     lives: int = 0
     points: int = 0
     whole: int = 0
-    """Points at which every part that may be left was tried."""
+    """The points at which every possible outcome was tried."""
     images: int = 0
 
     def __str__(self) -> str:
@@ -286,7 +285,7 @@ class Script:
         return answer
 
     def next(self) -> bool:
-        """Advance to the next answers; False if there are none."""
+        """Advance to the next sequence of answers; return False after the last."""
         del self._answers[self._at :], self._counts[self._at :]
         self._at = 0
         while self._answers and self._answers[-1] + 1 == self._counts[-1]:
@@ -329,11 +328,11 @@ def crash_images(images_max: int, *, base: int = 0) -> Iterator[Tally]:
 
 
 def _crash(workload: StorageWorkload, where: str, rng: random.Random, tally: Tally) -> None:
-    """Lose power here, in many ways."""
+    """Lose power here, with many possible outcomes."""
     tally.points += 1
     script = Script()
     for number in range(IMAGES_PER_POINT):
-        # Where there is more than can be tried, half of the tries are drawn.
+        # If there are too many outcomes to try all, draw half of the tries.
         chance: Chance = script if number < IMAGES_PER_POINT // 2 else rng
         _recover(workload, workload.disk.after_power_loss(chance), f"{where}, image {number}", rng)
         tally.images += 1
@@ -351,7 +350,9 @@ def _recover(workload: StorageWorkload, image: VirtualDisk, where: str, rng: ran
     _check(workload, past, shown, boot, where)
     again, _ = _opened(image.after_power_loss(rng), f"{where}, then once more")
     if not _content(again).startswith(shown):
-        raise Lost(f"{where}: what the restarted node had shown is gone after another crash")
+        raise Lost(
+            f"{where}: records that the restarted node had read are lost after another crash"
+        )
 
 
 def _fail_sync(
@@ -372,13 +373,15 @@ def _fail_sync(
     past.log.commit()
     again, _ = _opened(running.after_power_loss(rng), f"{where}, then a crash")
     if _content(again) != _content(past):
-        raise Lost(f"{where}: what the restarted node had kept is not what is there after a crash")
+        raise Lost(
+            f"{where}: the log after a crash differs from what the restarted node had committed"
+        )
     if (again.election, again.key) != (election, past.key):
         raise Lost(f"{where}: the restarted node forgot a vote, or its identity, in a crash")
 
 
 def _crashed_again(image: VirtualDisk, where: str, rng: random.Random) -> VirtualDisk:
-    """The images left by power losses during the recovery of an image."""
+    """The image after a power loss during the recovery of an image."""
     left = rng.randrange(6)
 
     def watch(operation: Operation) -> Fault | None:
@@ -418,7 +421,7 @@ def _check(
 ) -> None:
     """Check that one of the promises in force is kept in full."""
     if workload.directory_ids and past.key.directory_id not in workload.directory_ids:
-        raise Lost(f"{where}: the folder is another directory now")
+        raise Lost(f"{where}: the directory id has changed")
     problems = [_problem(each, past, shown, boot) for each in workload.allowed]
     if None not in problems:
         raise Lost(f"{where}: {'; or '.join(dict.fromkeys(map(str, problems)))}")

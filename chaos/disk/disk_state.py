@@ -1,10 +1,9 @@
-"""The contents of a disk: files and folders, as they show and as a power loss would leave them.
+"""The contents of a disk: files and folders, as read and as a power loss would leave them.
 
 Each node has two states. `shown` is the result of every read; `durable` is what has been synced;
 between the two lie the unsynced changes, in order. A power loss keeps any part of those: each
 sector of a file holds its contents at some moment, or zeros if it was never written; a file may be
 shorter; a truncation, a creation, a removal or a renaming happened or did not, each on its own.
-This module knows no call of an operating system.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
 SECTOR_BYTES: Final = 512
-"""The least that a disk writes whole, or not at all."""
+"""The largest unit that a disk writes atomically."""
 
 
 class Chance(Protocol):
@@ -40,17 +39,17 @@ class Cut(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class File:
-    """The bytes of a file, whatever it is called."""
+    """The bytes of a file, independent of its name."""
 
     shown: bytearray = field(default_factory=bytearray)
     durable: bytearray = field(default_factory=bytearray)
     unsynced: list[Written | Cut] = field(default_factory=list)
     rewritten_from: int | None = None
-    """The first byte that a sync has put in the place of a durable one, or from where on it has
-    taken them away; for those who follow it."""
+    """The first durable byte that a sync has replaced or removed, for readers that follow the
+    file."""
 
     def write(self, written: Written, *, landing: Written | None = None) -> None:
-        """Show the data; the disk gets `landing` where that differs."""
+        """Show the data to reads; the disk gets `landing` instead if given."""
         _write(self.shown, written)
         self.unsynced.append(landing or written)
 
@@ -101,7 +100,7 @@ class File:
         """The state after a power loss: everything durable, and any part of the rest."""
         data = self.durable[:]
         if self.unsynced:
-            # Often all or nothing of it is left: those are the ends of what may be.
+            # Try the extremes often: everything or nothing is left.
             manner = chance.randrange(4)
             lost: set[int] = set()
             for change in self.unsynced if manner else ():
@@ -173,7 +172,7 @@ class Folder:
         return Folder(left, dict(left))
 
     def files(self) -> Iterator[File]:
-        """All files in it and below, as they show."""
+        """All files in it and below, as shown."""
         for node in self.shown.values():
             if isinstance(node, Folder):
                 yield from node.files()
@@ -183,7 +182,7 @@ class Folder:
 
 Node: TypeAlias = File | Folder
 Naming: TypeAlias = tuple[tuple[str, Node | None], ...]
-"""Names that change together: each now means this, or nothing any more."""
+"""Names that change together: each with its new node, or None if removed."""
 
 
 def _write(data: bytearray, written: Written) -> None:

@@ -1,7 +1,7 @@
 """An in-memory disk with faults, behind `quorum.log.filesystem.FileSystem`.
 
 `chaos.disk.disk_state` holds the contents and the outcome of a power loss. This module implements
-the calls, as Linux answers them, and the faults. Nothing happens at random here.
+the calls with the semantics of Linux, and the faults. Nothing is random here.
 """
 
 import errno
@@ -36,7 +36,7 @@ class Operation(NamedTuple):
     kind: Kind
     path: Path
     position: int = 0
-    """Of a read or a write; the new length of a truncation."""
+    """The size of a read or a write; the new length of a truncation."""
     size_bytes: int = 0
 
     @property
@@ -51,8 +51,8 @@ class Operation(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Fail:
-    """The call raises an error of this number and does nothing; a failing sync loses for good what
-    it should have kept, although reads still show it."""
+    """The call raises an error of this number and does nothing; a failed sync loses the unsynced
+    data for good, although reads still show it."""
 
     errno: int
 
@@ -73,7 +73,7 @@ class Misdirect:
 
 Fault: TypeAlias = Fail | Short | Misdirect
 Watch: TypeAlias = Callable[[Operation], Fault | None]
-"""Asked before each operation. What it raises reaches the process: so power may go."""
+"""Called before each operation. The process gets what it raises, such as a power loss."""
 
 
 @dataclass(slots=True, eq=False)
@@ -92,19 +92,19 @@ class VirtualDisk:
 
     def __init__(self, *, capacity_bytes: int | None = None, root: Folder | None = None) -> None:
         self.capacity_bytes = capacity_bytes
-        """None is no bound; writes beyond it fail with ENOSPC, and so do new names when full."""
+        """None is unlimited; writes beyond it fail with ENOSPC, and new names on a full disk."""
         self.watch: Watch | None = None
         self.rewritten: list[File] = []
-        """Those of which a sync has replaced, or taken away, what was durable; for those who
-        follow them, who clear this."""
+        """The files of which a sync has replaced or removed durable data; readers that follow
+        them clear this."""
         self.named = 0
-        """How often names may have become durable, or others than before."""
+        """A count of possible changes of durable names."""
         self._root = Folder() if root is None else root
         self._open: dict[int, _Open] = {}
         self._next_fd = 1_000_000
-        """Far above those of the real system, where such a number means nothing."""
+        """Far above the descriptors of the real system, where such a number is invalid."""
 
-    # What its owner does.
+    # For the owner of the disk.
 
     @property
     def used_bytes(self) -> int:
@@ -139,12 +139,12 @@ class VirtualDisk:
         self.kill()
 
     def kill(self) -> None:
-        """The process is gone, with its descriptors and locks; what it wrote still shows."""
+        """End the process with its descriptors and locks; its writes stay visible."""
         self._open.clear()
 
     def forget(self, path: Path) -> None:
-        """Lose the unsynced data of a file, or the names of a folder, and still show it: so does a
-        system after a failed writeback that it has reported once."""
+        """Lose the unsynced data of a file or names of a folder, but still show them, like Linux
+        after a failed writeback that it has reported once."""
         node = self._find(path)
         assert node is not None, f"there is no {path}"
         node.fail_to_sync()
@@ -154,7 +154,7 @@ class VirtualDisk:
         self._file(path).rot(position, bits)
 
     def overwrite(self, path: Path, position: int, data: bytes) -> bytes:
-        """Overwrite a range of a file behind everyone's back; return its old bytes."""
+        """Overwrite a durable range of a file unnoticed; return its old bytes."""
         return self._file(path).overwrite(position, data)
 
     def scribble(self, path: Path, position: int, data: bytes) -> None:
@@ -170,7 +170,7 @@ class VirtualDisk:
         return sorted(_contents("", self._root))
 
     def kept(self, path: Path) -> Node | None:
-        """The node that has this name after any power loss; its `durable` part survives."""
+        """The node with this name after any power loss; its `durable` part survives."""
         node: Node | None = self._root
         for part in path.parts[1:]:
             node = node.durable.get(part) if isinstance(node, Folder) else None
@@ -323,12 +323,12 @@ class VirtualDisk:
             raise _error(errno.EISDIR, path)
         self._folder_of(path).name((path.name, None))
 
-    # How it does it.
+    # Internals.
 
     def _ask(
         self, kind: Kind, path: Path, position: int = 0, size_bytes: int = 0
     ) -> Short | Misdirect | None:
-        """Let the owner inject a fault; raises it."""
+        """Let the owner inject a fault; raise a `Fail`, return any other."""
         if self.watch is None:
             return None
         match self.watch(Operation(kind, path, position, size_bytes)):

@@ -1,4 +1,4 @@
-"""R27: the durable indexes of append times agree with the log; read without the product's help.
+"""R27: the durable indexes of append times agree with the log; read without the product's code.
 
 The entries of an index rise, each ends at a batch boundary of its segment, all batches of an entry
 have its epoch, and its time is one that the machine's clock has shown. Entries may be missing after
@@ -48,14 +48,14 @@ class _Read(NamedTuple):
     data: bytes
     batches: Sequence[StoredBatch]
     end: int
-    """Of the records that it spoke of."""
+    """The end of the last record that an entry covers."""
     is_sound: bool
     """True if its last entry was sound."""
 
 
 def entries(data: bytes, position: int = len(HEADER)) -> list[Entry | None]:
-    """The entries of an index from `position`; None for an entry that is not whole. Raises
-    `ValueError` if the data is no index."""
+    """The entries of an index from `position`; None for an incomplete one. Raises `ValueError` if
+    the data is not an index."""
     header = data[: len(HEADER)]
     if not HEADER.startswith(header) and not HEADER.startswith(header.rstrip(b"\0")):
         raise ValueError(f"it begins with {header!r}")
@@ -110,25 +110,25 @@ def _goes_on(read: _Read, data: bytes, batches: Sequence[StoredBatch]) -> bool:
 
 
 def check_whole(who: object, index: bytes, last: StoredBatch) -> None:
-    """Check that an index covers every batch: while its writer lives, and for good once its segment
-    is complete."""
+    """Check that an index covers every batch. This holds while its writer lives, and always for a
+    complete segment."""
     last_at = (len(index) - len(HEADER)) // _ENTRY.size * _ENTRY.size - _ENTRY.size
-    told = entries(index, len(HEADER) + max(0, last_at))
-    if not told or told[-1] is None or told[-1].end != last.end:
-        raise Violation("R27", f"{who} reports {told[-1:]} last, but the log has {last}")
+    found = entries(index, len(HEADER) + max(0, last_at))
+    if not found or found[-1] is None or found[-1].end != last.end:
+        raise Violation("R27", f"{who} reports {found[-1:]} last, but the log has {last}")
 
 
 def check_read(who: object, path: Path, disk: VirtualDisk, batches: Sequence[StoredBatch]) -> None:
-    """Check that the product reads nothing wrong from a damaged index. It may report entries as
-    unknown, or the file as no index."""
+    """Check that the product reads no wrong entry from a damaged index. It may take entries as
+    unknown, or reject the file."""
     try:
-        told = [each for each in append_times(path, disk) if each.time_ms is not None]
+        found = [each for each in append_times(path, disk) if each.time_ms is not None]
     except FileDamaged:
         return
-    for each in told:
+    for each in found:
         epochs = {b.epoch for b in batches if each.base <= b.base < each.end}
         if epochs != {each.epoch}:
-            raise Violation("R27", f"{who} reads {each} in {path.name}, the log has {epochs}")
+            raise Violation("R27", f"{who} reads {each} in {path.name}, but the log has {epochs}")
 
 
 def _has_header(data: bytes) -> bool:
@@ -138,7 +138,7 @@ def _has_header(data: bytes) -> bool:
 def _check(
     where: str, read: _Read, data: bytes, batches: Sequence[StoredBatch], clock: Clock
 ) -> _Read:
-    """Check what follows the part that was read before; return all that is read now."""
+    """Check the new part of an index; return everything read so far."""
     try:
         found = entries(data, len(read.data))
     except ValueError as error:
@@ -152,7 +152,7 @@ def _check(
         while at < len(batches) and batches[at].end <= entry.end:
             at += 1
         if entry.end <= start or at == 0 or batches[at - 1].end != entry.end:
-            raise Violation("R27", f"{where} has {entry} after {start}, no such batch is there")
+            raise Violation("R27", f"{where} has {entry} after {start}, but there is no such batch")
         if is_sound and (entry.time_ms, entry.epoch) != UNKNOWN:
             _check_known(where, entry, batches[first:at], clock)
         start, is_sound = entry.end, True
@@ -163,6 +163,6 @@ def _check(
 def _check_known(where: str, entry: Entry, batches: Sequence[StoredBatch], clock: Clock) -> None:
     for each in batches:
         if each.epoch != entry.epoch:
-            raise Violation("R27", f"{where} has {entry}, and speaks of {each}")
+            raise Violation("R27", f"{where} has {entry}, which covers {each}")
     if not clock.earliest_ms <= entry.time_ms <= clock.latest_ms:
-        raise Violation("R27", f"{where} has {entry}, which is no time of {clock}")
+        raise Violation("R27", f"{where} has {entry}, a time outside {clock}")

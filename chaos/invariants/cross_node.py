@@ -1,8 +1,8 @@
 """Invariants over the messages between nodes: R12 (durability regressions), R25, R26 and R28.
 
-R12: a voter that fetches from below its last acknowledgement has lost data; the leader to which it
-had acknowledged more must name it in its log. R28: the leader changes the voter set only to one of
-which a majority has fetched since the request, and since the previous set was appended.
+R12: a voter that fetches from below its last acknowledgement has lost data; the leader that got the
+acknowledgement must log a warning. R28: the leader appends a voter set only if a majority of it has
+fetched since the request and since the previous set was appended.
 """
 
 import logging
@@ -60,21 +60,21 @@ class CrossNodeInvariants:
         self._stickiness = LeaderStickiness(judge, fetch_timeout_ms)
         self._stale_leaders = StaleLeaderInvariant(judge, fetch_timeout_ms)
 
-    def asks(self, who: Node, to: ReplicaId, request: Request, call: int) -> None:
-        """A request leaves."""
-        self._stickiness.asks(who.incarnation, to, request, call)
+    def request_sent(self, who: Node, to: ReplicaId, request: Request, call: int) -> None:
+        """The process sends a request."""
+        self._stickiness.request_sent(who.incarnation, to, request, call)
         if isinstance(request, BeginQuorumEpochRequest) and not who.is_overdue:
             self._stale_leaders.says(who.incarnation, request, who.now_ms())
 
-    def asked(self, who: Node, packet: Packet) -> None:
+    def request_received(self, who: Node, packet: Packet) -> None:
         """A request arrives."""
-        self._stickiness.asked(who.incarnation, packet.boot, packet.call, packet.request)
-        self._stale_leaders.asked(who.incarnation, packet.request, who.now_ms())
+        self._stickiness.request_received(who.incarnation, packet.boot, packet.call, packet.request)
+        self._stale_leaders.request_received(who.incarnation, packet.request, who.now_ms())
 
-    def answers(self, who: Node, packet: Packet, response: Response, records: bytes) -> None:
-        """An answer leaves."""
-        self._judge.answers(who.incarnation, packet.sender, packet.request, response, records)
-        self.regressions.answers(who.incarnation, packet.request, response)
+    def response_sent(self, who: Node, packet: Packet, response: Response, records: bytes) -> None:
+        """The process sends a response."""
+        self._judge.response_sent(who.incarnation, packet.sender, packet.request, response, records)
+        self.regressions.response_sent(who.incarnation, packet.request, response)
         if who.is_overdue:
             self.woken(who)
         self._stale_leaders.says(who.incarnation, response, who.now_ms())
@@ -85,15 +85,15 @@ class CrossNodeInvariants:
                 self._stickiness.promises(who.incarnation, *asker, who.now_ms())
 
     def cannot_promise(self, asker: int, epoch: int) -> None:
-        """A voter without pre-vote support was asked for a pre-vote by boot `asker`."""
+        """A voter without pre-vote support got a pre-vote request from boot `asker`."""
         self._stickiness.must_stand(asker, epoch)
 
-    def hears(self, who: Node, call: int, response: Response) -> None:
-        """An awaited answer arrives."""
-        self._stickiness.hears(who.incarnation, call, response, who.now_ms())
+    def response_received(self, who: Node, call: int, response: Response) -> None:
+        """A response to a pending request arrives."""
+        self._stickiness.response_received(who.incarnation, call, response, who.now_ms())
 
     def loses(self, who: Node) -> None:
-        """The process takes its leader for unreachable."""
+        """The process considers its leader unreachable."""
         self._stickiness.forgets(who.incarnation)
 
     def woken(self, who: Node) -> None:
@@ -117,7 +117,7 @@ class DurabilityRegressions(logging.Handler):
         self._note = note
         self._judge = judge
         self._acknowledged: dict[tuple[int, ReplicaKey], _Acknowledged] = {}
-        self._said: set[str] = set()
+        self._warnings: set[str] = set()
 
     @contextmanager
     def listening(self) -> Iterator[None]:
@@ -131,12 +131,14 @@ class DurabilityRegressions(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """See `logging.Handler`."""
-        said, found, _ = record.getMessage().partition(": its disk has lost that, or an older copy")
+        warning, found, _ = record.getMessage().partition(
+            ": its disk has lost that, or an older copy"
+        )
         if found:
-            self._said.add(said)
+            self._warnings.add(warning)
 
-    def answers(self, who: Incarnation, request: Request, response: Response) -> None:
-        """A leader answers a fetch that it took for an acknowledgement."""
+    def response_sent(self, who: Incarnation, request: Request, response: Response) -> None:
+        """A leader answers a fetch that it counts as an acknowledgement."""
         if (
             not isinstance(request, FetchRequest)
             or not isinstance(response, FetchResponse)
@@ -153,19 +155,19 @@ class DurabilityRegressions(logging.Handler):
             return
         before, known.end = known.end, end
         if end < before and self._votes(key):
-            self._note("a voter has forgotten what it acknowledged")
-            said = f"voter {key} fetches from offset {end}, but had acknowledged everything "
-            if f"{said}below {before}" not in self._said:
-                raise Violation("R12", f"{who} does not log: {said}below {before}")
+            self._note("a voter has lost acknowledged data")
+            warning = f"voter {key} fetches from offset {end}, but had acknowledged everything "
+            if f"{warning}below {before}" not in self._warnings:
+                raise Violation("R12", f"{who} does not log: {warning}below {before}")
 
     def _votes(self, key: ReplicaKey) -> bool:
-        """True if it is a voter by every log."""
+        """True if it is a voter in every log."""
         voter_sets = self._judge.possible_voter_sets
         return all(any(names(v, key) for v in each.voters) for each in voter_sets)
 
 
 SLACK_MS: Final = 500
-"""For what a leader had begun when its time was up."""
+"""The tolerance for work that a leader had begun when its time was up."""
 
 
 class VoterChangeInvariant:
@@ -177,7 +179,7 @@ class VoterChangeInvariant:
         self._fetched_ms: dict[int, dict[ReplicaKey, int]] = {}
         self._wanted: dict[int, list[VoterRequest]] = {}
 
-    def asked(self, who: Incarnation, request: Request, now_ms: int) -> None:
+    def request_received(self, who: Incarnation, request: Request, now_ms: int) -> None:
         """A request arrives."""
         if isinstance(request, FetchRequest):
             self._fetched_ms.setdefault(who.boot, {})[request.replica] = now_ms
@@ -187,12 +189,12 @@ class VoterChangeInvariant:
         self._wanted.setdefault(boot, []).append(request)
 
     def refused(self, boot: int, request: VoterRequest) -> None:
-        """The request is refused: nothing appended later is for it."""
+        """The request is refused: it causes no later append."""
         if request in self._wanted.get(boot, ()):
             self._wanted[boot].remove(request)
 
     def turned(self, boot: int) -> None:
-        """The process had a turn: replicas that fetched before the request may be dead by now."""
+        """The process had a turn: earlier fetches no longer show that a replica is alive."""
         if self._wanted.pop(boot, None):
             self._fetched_ms.pop(boot, None)
 
@@ -212,8 +214,8 @@ class VoterChangeInvariant:
         there = [who.key, *(key for key, at in fetched_ms.items() if self._is_recent(at, now_ms))]
         found = [each for each in new.voters if any(names(each, key) for key in there)]
         if 2 * len(found) <= len(new.voters):
-            told = " ".join(map(str, found))
-            raise Violation("R28", f"{who} appends {new}, but only {told} fetched recently")
+            text = " ".join(map(str, found))
+            raise Violation("R28", f"{who} appends {new}, but only {text} fetched recently")
 
     def _is_recent(self, at_ms: int, now_ms: int) -> bool:
         return now_ms - at_ms <= self._silent_ms_max

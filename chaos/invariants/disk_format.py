@@ -1,6 +1,6 @@
 """A parser of batches, records and snapshots as they lie in files.
 
-It shares no code with the product, so that a mistake of the product's parser cannot hide itself.
+It shares no code with the product, so that a bug in the product's parser cannot hide itself.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -46,13 +46,13 @@ class StoredBatch(NamedTuple):
 def batches(
     data: bytes | bytearray, position: int = 0, *, checked: bool = False
 ) -> list[StoredBatch]:
-    """The whole batches from here on, up to the first that is none; `checked` looks at each CRC."""
+    """The complete batches from here to the first invalid one; `checked` verifies CRCs."""
     found: list[StoredBatch] = []
     while position + _HEADER_BYTES <= len(data):
         base, length, epoch = _OPENING.unpack_from(data, position)
         end = position + _LENGTH_END + length
         if not position + _HEADER_BYTES <= end <= len(data):
-            break  # Its length is damaged, or nobody has written it yet.
+            break  # Its length is damaged or not written yet.
         batch = bytes(data[position:end])
         if checked and not _is_sound(batch):
             break
@@ -81,13 +81,13 @@ def _is_sound(batch: bytes) -> bool:
 
 
 def records(data: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """The key and the value of each record of one batch, empty where there is none."""
+    """The key and the value of each record of one batch; an absent one is empty."""
     (count,) = _INT.unpack_from(data, _COUNT_AT)
     at = _HEADER_BYTES
     for _ in range(count):
         length, at = _varint(data, at)
         end = at + length
-        at += 1  # Its attributes mean nothing.
+        at += 1  # Skip the attributes, which are unused.
         _, at = _varint(data, at)
         _, at = _varint(data, at)
         size, at = _varint(data, at)
@@ -134,7 +134,7 @@ class Checkpoint(NamedTuple):
     epoch: int
     file: File
     content: Content | None
-    """None where it is not whole."""
+    """None if the file is incomplete."""
 
     def __str__(self) -> str:
         return f"snapshot {self.end}@{self.epoch}"

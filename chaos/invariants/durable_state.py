@@ -1,8 +1,8 @@
-"""The durable log, vote and snapshots of a disk, read without the product's help.
+"""The durable log, vote and snapshots of a disk, read without the product's code.
 
-The checkers compare what a node says with this. It follows a log as it grows, and reads everything
-anew after a truncation or a crash. Where a snapshot replaces a log or its prefix, the committed
-history stands in for it; other checks make sure that the snapshot says the same.
+The checkers compare the messages of a node with this. It follows a log as it grows, and reads
+everything again after a truncation or a crash. Where a snapshot replaces a log or its prefix, it
+uses the committed history instead; other checks compare the snapshot with that.
 """
 
 import json
@@ -45,24 +45,24 @@ class DurableState:
         self.folder = folder
         self._history = history
         self.start = 0
-        """From here on the log is in files."""
+        """The offset from which the log is in files."""
         self.checkpoints: dict[str, Checkpoint] = {}
         self.received_end = 0
-        """The end of the last snapshot that took the place of a log."""
+        """The end of the last snapshot that replaced the log."""
         self.batches: list[StoredBatch] = []
         self.ends: list[int] = []
-        """Of each batch; for finding one by its offset."""
+        """The end of each batch, to find a batch by offset."""
         self.assigned: list[VoterSet] = []
         """The voter sets in the log; the last one is in force."""
         self.vote = DurableVote()
         self.names: dict[str, Node] | None = None
-        """The durable names in the folder, when it was read last."""
+        """The durable names in the folder at the last read."""
         self._segments: list[str] = []
         self._place: _Place | None = None
         self._vote_bytes = b""
         self._vote_path = folder / "quorum-state"
         self._sound: dict[str, list[StoredBatch]] = {}
-        """The batches of each segment that were sound when it was read anew last."""
+        """The batches of each segment that were sound at its last full read."""
 
     def of_another(self) -> "DurableState":
         """A fresh state, for an empty disk in place of this one."""
@@ -85,12 +85,11 @@ class DurableState:
         return self.ends[-1] if self.ends else 0
 
     def end_at(self, offset: int) -> OffsetAndEpoch:
-        """The end of the log if it were cut there; the epoch is -1 where no batch ends."""
+        """The log end after a truncation to this offset; the epoch is -1 within a batch."""
         return OffsetAndEpoch(Epoch(self.epoch_before(offset)), Offset(offset))
 
     def epoch_before(self, offset: int) -> int:
-        """The epoch of the last record if the log were cut there, 0 at its beginning; -1 where no
-        batch ends."""
+        """The epoch of the last record below this offset; 0 if there is none, -1 within a batch."""
         if offset == 0:
             return 0
         at = bisect_left(self.ends, offset)
@@ -113,7 +112,7 @@ class DurableState:
         raise AssertionError(f"{batch} is in no file")
 
     def reread(self, disk: VirtualDisk) -> list[Checkpoint]:
-        """Read everything anew, and keep only what is complete; return all snapshots."""
+        """Read everything again, and keep only what is complete; return all snapshots."""
         self.names, self.checkpoints = None, {}
         disk.rewritten.clear()
         found = self.look_at_names(disk)
@@ -123,7 +122,7 @@ class DurableState:
             self.received_end = self.start
         newest = self.newest
         if newest is not None and self.epoch_before(newest.end) != newest.epoch:
-            # Power went while the log was being replaced: it will be when it is opened.
+            # Power was lost during a replacement of the log; the next open completes it.
             self._go_on_from(newest.end)
             self.received_end = newest.end
         self.read_vote(disk)
@@ -166,7 +165,7 @@ class DurableState:
         return self.start == 0 or (newest is not None and newest.end >= self.start)
 
     def look_at_names(self, disk: VirtualDisk) -> list[Checkpoint]:
-        """See which segments and snapshots there are; return the snapshots that are new."""
+        """List the segments and snapshots; return the new snapshots."""
         folder = disk.kept(self.folder)
         names = folder.durable if isinstance(folder, Folder) else {}
         if names is self.names:
@@ -195,8 +194,8 @@ class DurableState:
     def _is_rewritten(self, file: File, names: Mapping[str, Node]) -> bool:
         """True if a batch or a snapshot that was read has been overwritten, in any file.
 
-        So it is where a truncation was not kept and the old tail was overwritten, which leaves the
-        file as long as it was, and where a write was misdirected.
+        Causes: a lost truncation whose old tail was overwritten, which keeps the length of the
+        file; a misdirected write.
         """
         start, file.rewritten_from = file.rewritten_from, None
         name = next((each for each, node in names.items() if node is file), "")
@@ -213,7 +212,7 @@ class DurableState:
         return False
 
     def segments(self, newest: int | None = None) -> list[tuple[str, list[StoredBatch]]]:
-        """The files that the log was read from, all or so many, and what was found in each."""
+        """The segments of the log, or the `newest` ones, with the batches in each."""
         if self._place is None:
             return []
         return [(each, self._batches_in(each)) for each in self._segments[-(newest or 0) :]]
@@ -224,9 +223,9 @@ class DurableState:
         return self.between(int(segment[:20]), end)
 
     def led(self, replica: int, disk: VirtualDisk) -> int:
-        """The epoch that this replica led by what its disk shows, durable or not; 0 if it did not.
+        """The epoch that this replica led, in the vote file, durable or not; 0 if it did not lead.
 
-        What a process wrote that was killed is kept by a sync of the next one.
+        After a kill, the next process may sync what the killed one wrote.
         """
         if not disk.exists(self._vote_path):
             return 0
@@ -294,7 +293,7 @@ class Incarnation:
     boot: int
     durable: DurableState
     led: int = 0
-    """The epoch that a process before it led last, where its disk shows that when it starts."""
+    """The last epoch that an earlier process led, by the disk at start; 0 if none."""
     id: ReplicaId = field(init=False)
 
     def __post_init__(self) -> None:

@@ -1,4 +1,4 @@
-"""The committed log, as the checkers have counted it, and the state it folds to.
+"""The committed log, as the checkers have counted it, and its folded state.
 
 A log whose prefix was replaced by a snapshot continues from here: the snapshot stands for a prefix
 of this history. `State` specifies the state machine of the simulated nodes (`Ledger`) a second
@@ -40,7 +40,7 @@ class History:
         self.assigned += [] if assigned is None else [assigned]
 
     def has(self, batch: StoredBatch) -> bool:
-        """True if this very batch is committed."""
+        """True if exactly this batch is committed."""
         at = bisect_left(self._ends, batch.end)
         return at < len(self.batches) and self.batches[at] == batch
 
@@ -61,7 +61,7 @@ class History:
         return offset == 0 or (at < len(self._ends) and self._ends[at] == offset)
 
     def epoch_before(self, offset: int) -> int:
-        """The epoch of the last record before a boundary; 0 where there is none."""
+        """The epoch of the last record before a boundary; 0 if there is none."""
         return self.batches[bisect_left(self._ends, offset)].epoch if offset else 0
 
     def state_at(self, offset: int) -> Any:
@@ -73,7 +73,9 @@ class History:
         state = self.state_at(end)
         if state.pending is not None:
             return "R21", "in the middle of a transaction"
-        return None if values == state.told() else ("R20", f"with {values}, not {state.told()}")
+        return (
+            None if values == state.records() else ("R20", f"with {values}, not {state.records()}")
+        )
 
     def _state_after(self, batch: StoredBatch) -> Any:
         """The state after the next committed batch."""
@@ -100,15 +102,15 @@ Slots: TypeAlias = tuple[bytes, ...]
 
 
 class State(NamedTuple):
-    """The state that a log folds to. The count of records shows that none counted twice."""
+    """The folded state of a log. The record count detects records that are applied twice."""
 
     counted: int = 0
     slots: Slots = (b"",) * SLOTS
     pending: tuple[bytes, ...] | None = None
-    """The records of an open transaction; None where there is none."""
+    """The records of an open transaction; None if none is open."""
 
-    def told(self) -> list[bytes]:
-        """The records that a snapshot of it has: outside of a transaction, for it says nothing."""
+    def records(self) -> list[bytes]:
+        """The records of a snapshot of this state; an open transaction is not in it."""
         return [b"%d" % self.counted, *self.slots]
 
 

@@ -54,11 +54,11 @@ class LeaderStickiness:
         self._stood: set[tuple[int, int]] = set()
         self._resigned: set[tuple[ReplicaId, int]] = set()
 
-    def asks(self, who: Incarnation, to: ReplicaId, request: Request, call: int) -> None:
-        """A request leaves."""
+    def request_sent(self, who: Incarnation, to: ReplicaId, request: Request, call: int) -> None:
+        """The process sends a request."""
         match request:
             case FetchRequest(max_wait_ms=0):
-                self.forgets(who)  # It does not follow: it looks for a leader.
+                self.forgets(who)  # It does not follow, but searches for a leader.
             case FetchRequest(epoch=epoch) | FetchSnapshotRequest(epoch=epoch):
                 self._fetches(who, to, epoch, call)
             case VoteRequest(epoch=epoch, log_end=log_end, pre_vote=pre_vote):
@@ -70,8 +70,10 @@ class LeaderStickiness:
             case _:
                 pass
 
-    def hears(self, who: Incarnation, call: int, response: Response, now_ms: int) -> None:
-        """An awaited answer arrives, at `now_ms` by the process's own clock."""
+    def response_received(
+        self, who: Incarnation, call: int, response: Response, now_ms: int
+    ) -> None:
+        """A response arrives, at `now_ms` by the process's own clock."""
         following = self._following.get(who.boot)
         if following is None or following.call != call or not isinstance(response, FetchResponse):
             return
@@ -82,10 +84,10 @@ class LeaderStickiness:
             following.heard_ms = now_ms
 
     def forgets(self, who: Incarnation) -> None:
-        """The process has a reason to drop its leader, or is about to look for another."""
+        """The process may drop its leader, or searches for another."""
         self._following.pop(who.boot, None)
 
-    def asked(self, who: Incarnation, by: int, call: int, request: Request) -> None:
+    def request_received(self, who: Incarnation, by: int, call: int, request: Request) -> None:
         """A request of the process of boot `by` arrives."""
         match request:
             case FetchRequest():
@@ -103,7 +105,7 @@ class LeaderStickiness:
                 pass
 
     def must_stand(self, by: int, epoch: int) -> None:
-        """The process of boot `by` is in this epoch, and somebody can promise it nothing."""
+        """A voter without pre-vote support lets the process of boot `by` stand in this epoch."""
         self._successors.add((by, epoch))
 
     def promises(self, who: Incarnation, by: int, call: int, now_ms: int) -> None:
@@ -139,9 +141,9 @@ class LeaderStickiness:
         promised = {who.key, *self._promised.pop(who.boot, ())}
         is_named = (who.boot, epoch - 1) in self._successors
         if not is_named and not self._would_win(who, log_end, promised):
-            told = " ".join(sorted(map(str, promised)))
+            text = " ".join(sorted(map(str, promised)))
             raise Violation(
-                "R25", f"{who} is a candidate in epoch {epoch} with pre-votes of {told} only"
+                "R25", f"{who} is a candidate in epoch {epoch} with pre-votes of {text} only"
             )
 
     def _would_win(
@@ -159,7 +161,7 @@ class LeaderStickiness:
 
 
 SLACK_MS: Final = 500
-"""For what a leader had begun when its time was up."""
+"""The tolerance for work that a leader had begun when its time was up."""
 
 
 @dataclass(slots=True)
@@ -171,7 +173,7 @@ class _Leading:
     """The time of its first claim, or of its wake-up: no fetch could arrive before."""
     fetched_ms: dict[ReplicaKey, int] = field(default_factory=dict)
     fine_until_ms: int = 0
-    """Nothing can be wrong before; looked up anew when it comes."""
+    """The earliest time of a violation; computed again at that time."""
 
 
 class StaleLeaderInvariant:
@@ -182,7 +184,7 @@ class StaleLeaderInvariant:
         self._silent_ms_max = fetch_timeout_ms * 3 // 2 + SLACK_MS
         self._leading: dict[int, _Leading] = {}
 
-    def asked(self, who: Incarnation, request: Request, now_ms: int) -> None:
+    def request_received(self, who: Incarnation, request: Request, now_ms: int) -> None:
         """A request arrives."""
         leading = self._leading.get(who.boot)
         if (
@@ -199,7 +201,7 @@ class StaleLeaderInvariant:
             leading.since_ms, leading.fine_until_ms = now_ms, 0
 
     def says(self, who: Incarnation, what: Request | Response, now_ms: int) -> None:
-        """A message leaves."""
+        """The process sends a message."""
         match what:
             case FetchResponse(epoch=epoch, leader=leader) if leader == who.id and not what.error:
                 self._leads(who, epoch, now_ms)

@@ -11,7 +11,7 @@ from chaos.violation import Violation
 
 EXPECTED: Final = re.compile(
     r"meta\.properties|boot-timestamp|quorum-state|\.lock|__cluster_metadata-0"
-    # What a crash leaves of a file that was to be replaced; the next time overwrites it.
+    # The rest of an interrupted replacement; the next write replaces it.
     r"|(meta\.properties|boot-timestamp|quorum-state)\.tmp"
     r"|\d{20}\.log|\d{20}-\d{10}\.checkpoint"
 )
@@ -35,5 +35,5 @@ def _is_explained(name: str, machine: Machine, segments: set[str]) -> bool:
     received, index = RECEIVED.fullmatch(name), INDEX.fullmatch(name)
     if index is not None:
         return f"{index[1]}.log" in segments
-    # It is gone on with as long as the log does not hold what it says.
+    # The download continues as long as the log ends below the snapshot.
     return received is not None and int(received[1]) > machine.durable.end

@@ -14,9 +14,9 @@ from quorum.core.limits import Bounds
 from quorum.core.messages import FetchRequest, Request
 
 RECORDED_MAX: Final = 1
-"""Requests for other voters that are granted, and answered once that is committed."""
+"""Voter requests that were granted and wait for the commit."""
 WORK_MAX: Final = 16
-"""Pieces of work: commits that wait are one, and a replica that waits for one asks for no other."""
+"""The limit of a disk queue; waiting commits count as one."""
 
 
 class Waiting(StrEnum):
@@ -24,8 +24,8 @@ class Waiting(StrEnum):
 
     FETCH = "fetches"
     READ = "reads"
-    VOTERS = "requests for other voters"
-    TRANSFER = "requests for another leader"
+    VOTERS = "voter requests"
+    TRANSFER = "transfer requests"
 
 
 class Queues:
@@ -55,13 +55,13 @@ class Queues:
         """One request is answered."""
         self._waiting[what] -= 1
 
-    def asked(self, request: Request) -> None:
+    def request_received(self, request: Request) -> None:
         """Another replica sends a request."""
         if isinstance(request, FetchRequest):
             self.comes(Waiting.FETCH)
 
-    def answered(self, request: Request) -> None:
-        """It is answered."""
+    def request_answered(self, request: Request) -> None:
+        """The request of another replica is answered."""
         if isinstance(request, FetchRequest):
             self.goes(Waiting.FETCH)
 
@@ -74,7 +74,7 @@ class Queues:
         self._grew.clear()
 
     def check_reads(self) -> None:
-        """Check the reads; one too many is refused at once."""
+        """Check the reads; a read beyond the limit is refused at once."""
         self._check(Waiting.READ)
 
     def _check(self, what: Waiting) -> None:
@@ -87,8 +87,7 @@ class Queues:
         self._batches.clear()
 
     def appended(self, end: int, committed: int, durable: int, size_bytes: int) -> None:
-        """The process took records up to `end`, and knows that those up to the other two are
-        committed and durable."""
+        """The process accepted records up to `end`; it knows of `committed` and `durable` ends."""
         reached, most = min(committed, durable), self._bounds.uncommitted_records
         if end - reached > most:
             text = f"{self._who} holds {end - reached} uncommitted records, the limit is {most}"

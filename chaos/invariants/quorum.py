@@ -1,8 +1,8 @@
 """The invariants of the quorum, checked from the wire and the disks (R1 to R12, R15 to R21, R29).
 
-The checker never reads a variable of a node. It sees every message before it leaves, every change
-of what is durable, and everything that a replica tells its state machine. It raises `Violation`
-with the number of the invariant. All checks are incremental: a run costs what happens in it.
+The checker never reads a variable of a node. It sees every message before it is sent, every durable
+change, and every call of a replica to its state machine. It raises `Violation` with the number of
+the invariant. All checks are incremental.
 """
 
 from bisect import bisect_left
@@ -38,29 +38,29 @@ from quorum.core.vocabulary import ReplicaId, ReplicaKey
 
 
 class AppliedStateObserver:
-    """The high watermark, snapshots and reads that each replica was told."""
+    """The high watermark, snapshots and reads of the state machine of each replica."""
 
     def __init__(self, history: History) -> None:
         self.history = history
-        self._told: dict[tuple[ReplicaId, int], int] = {}
-        self._told_anybody = 0
+        self._high_watermarks: dict[tuple[ReplicaId, int], int] = {}
+        self._highest = 0
 
     @property
     def committed_end(self) -> int:
-        """The committed end offset, as counted here."""
+        """The committed end offset, as counted by the checkers."""
         return self.history.end
 
-    def told(self, who: Incarnation) -> int:
-        """The high watermark that this process was told."""
-        return self._told.get((who.id, who.boot), 0)
+    def high_watermark(self, who: Incarnation) -> int:
+        """The high watermark that this process has reported to its state machine."""
+        return self._high_watermarks.get((who.id, who.boot), 0)
 
-    def tells(self, who: Incarnation, high_watermark: int, records: bytes) -> None:
+    def commits(self, who: Incarnation, high_watermark: int, records: bytes) -> None:
         """R8 and R9: a replica commits only what is committed, and its high watermark rises.
 
         `records` are the records between its previous high watermark and this one, as it reads
         them.
         """
-        before = self.told(who)
+        before = self.high_watermark(who)
         if high_watermark > self.committed_end:
             raise Violation(
                 "R8",
@@ -70,8 +70,8 @@ class AppliedStateObserver:
             raise Violation(
                 "R9", f"the high watermark of {who} does not rise: {before}, then {high_watermark}"
             )
-        self._told[who.id, who.boot] = high_watermark
-        self._told_anybody = max(self._told_anybody, high_watermark)
+        self._high_watermarks[who.id, who.boot] = high_watermark
+        self._highest = max(self._highest, high_watermark)
         committed = self.history.between(before, high_watermark)
         if records != b"".join(each.data for each in committed):
             raise Violation(
@@ -81,10 +81,11 @@ class AppliedStateObserver:
 
     def hands_over(self, who: Incarnation, proposed_end: int) -> None:
         """R29: a transfer of leadership waits until every proposal is committed."""
-        if self.told(who) < proposed_end:
+        if self.high_watermark(who) < proposed_end:
             raise Violation(
                 "R29",
-                f"{who} transfers its lead at {self.told(who)}, but proposed up to {proposed_end}",
+                f"{who} transfers its lead at {self.high_watermark(who)}, "
+                f"but proposed up to {proposed_end}",
             )
 
     def holds(self, who: Incarnation, end: int, state: State) -> None:
@@ -100,34 +101,34 @@ class AppliedStateObserver:
             raise Violation(
                 "R21", f"{who} loads snapshot {end}@{epoch}, but committed is {self.committed_end}"
             )
-        if end < self.told(who):
+        reached = self.high_watermark(who)
+        if end < reached:
             raise Violation(
-                "R9",
-                f"{who} loads snapshot {end} after its high watermark reached {self.told(who)}",
+                "R9", f"{who} loads snapshot {end} after its high watermark reached {reached}"
             )
-        self._told[who.id, who.boot] = end
+        self._high_watermarks[who.id, who.boot] = end
         self.holds(who, end, state)
 
     @property
-    def to_be_read(self) -> int:
-        """The offset that a read starting now must include: the highest that any replica was
-        told."""
-        return self._told_anybody
+    def read_floor(self) -> int:
+        """The least offset of a read that starts now: the highest high watermark reported."""
+        return self._highest
 
     def reads(self, who: Incarnation, floor: int, offset: int) -> None:
-        """L2: a read sees everything that was committed when it began, and is applied."""
+        """L2: a read includes everything committed at its start, and only applied records."""
         if offset < floor:
             raise Violation(
                 "L2", f"{who} reads at {offset}, but {floor} was known when the read began"
             )
-        if offset > self.told(who):
+        if offset > self.high_watermark(who):
             raise Violation(
-                "L2", f"{who} reads at {offset}, but its high watermark is {self.told(who)}"
+                "L2",
+                f"{who} reads at {offset}, but its high watermark is {self.high_watermark(who)}",
             )
 
 
 NO_BOOT: Final = 0
-"""Of a process that is gone."""
+"""The boot of a process that has ended."""
 
 
 @dataclass(slots=True)
@@ -139,10 +140,10 @@ class _Epoch:
     start: int | None = None
     """The offset of its first batch; None until it is on a disk or on the wire."""
     durable_ends: dict[ReplicaKey, int] = field(default_factory=dict)
-    """The durable end of each replica in this epoch, while it was in no later one."""
+    """The durable end of each replica in this epoch, before it entered a later one."""
     disks: dict[ReplicaKey, DurableState] = field(default_factory=dict)
     compared: int = 0
-    """Up to here the log of this leadership was compared with what was committed before."""
+    """The end of the comparison of this leadership's log with the committed records."""
 
 
 class QuorumInvariants(AppliedStateObserver):
@@ -170,18 +171,18 @@ class QuorumInvariants(AppliedStateObserver):
 
     @property
     def possible_voter_sets(self) -> list[VoterSet]:
-        """The voter sets that some replica may go by."""
+        """The voter sets that some replica may use."""
         return self.voter_sets.possible(self.history.assigned)
 
     def leads(self, who: Incarnation, epoch: int) -> bool:
-        """True if this very process has claimed to lead the epoch."""
+        """True if this process itself has claimed to lead the epoch."""
         leadership = self._epochs.get(epoch)
         return leadership is not None and (leadership.leader, leadership.boot) == (who.id, who.boot)
 
     # --- what is on the wire -----------------------------------------------------------------
 
-    def asks(self, who: Incarnation, to: ReplicaId, request: Request) -> None:
-        """A request is about to leave."""
+    def request_sent(self, who: Incarnation, to: ReplicaId, request: Request) -> None:
+        """A process is about to send a request."""
         self._speaks(who, request.epoch, request)
         if isinstance(request, VoteRequest):
             log = who.durable.assigned, who.durable.end, request.log_end
@@ -201,7 +202,7 @@ class QuorumInvariants(AppliedStateObserver):
                         f"{who} sends EndQuorumEpoch for epoch {epoch}, which it does not lead",
                     )
             case VoteRequest() | FetchSnapshotRequest():
-                pass  # A question of no consequence; it acknowledges nothing.
+                pass  # A search for the leader; it acknowledges nothing.
 
     def _acknowledges(self, who: Incarnation, request: FetchRequest) -> None:
         durable, epoch, end = who.durable, request.epoch, request.log_end
@@ -212,10 +213,10 @@ class QuorumInvariants(AppliedStateObserver):
         if durable.epoch_before(end.offset) != end.epoch:
             raise Violation("R12", f"{who} acknowledges {end}, but its disk ends at {durable.end}")
 
-    def answers(
+    def response_sent(
         self, who: Incarnation, to: ReplicaId, request: Request, response: Response, records: bytes
     ) -> None:
-        """An answer is about to leave."""
+        """A process is about to send a response."""
         self._speaks(who, response.epoch, response)
         named, leadership = response.leader, self._epochs.get(response.epoch)
         if named is not None and leadership is not None and named != leadership.leader:
@@ -265,14 +266,14 @@ class QuorumInvariants(AppliedStateObserver):
                 raise Violation("R11", f"{who} leads epoch {epoch} again after a restart")
             return
         given = {key for key, to in self._votes.get(epoch, {}).items() if to == who.id}
-        # Its own vote is on its disk and went to nobody where it is the only voter.
+        # Its own vote is on its disk; as the only voter it sends no request.
         if who.durable.vote[:2] == (epoch, who.id):
             given.add(who.key)
         voter_set = self.voter_sets.chain(who.durable.assigned, who.durable.end, epoch)[-1]
         if not has_majority(voter_set, given):
-            told = " ".join(sorted(map(str, given)))
-            raise Violation("R1", f"{who} leads epoch {epoch} by the votes of {told}: {voter_set}")
-        # It may have ended before anybody heard of it: who comes after it must not lead there.
+            text = " ".join(sorted(map(str, given)))
+            raise Violation("R1", f"{who} leads epoch {epoch} by the votes of {text}: {voter_set}")
+        # It may have ended before it sent anything: the next boot must not lead there.
         self._epochs[epoch] = _Epoch(who.id, NO_BOOT if epoch == who.led else who.boot)
 
     def _shows(self, who: Incarnation, answer: FetchResponse) -> None:
@@ -310,7 +311,7 @@ class QuorumInvariants(AppliedStateObserver):
     # --- what is durable ---------------------------------------------------------------------
 
     def vote_kept(self, who: Incarnation) -> None:
-        """The vote on its disk is another one than before."""
+        """The vote on its disk has changed."""
         before, now = self._durable_votes.get(who.id, DurableVote()), who.durable.vote
         if before == now:
             return
@@ -325,7 +326,7 @@ class QuorumInvariants(AppliedStateObserver):
             self._leads(who, now.epoch)
 
     def log_kept(self, who: Incarnation, new: Sequence[StoredBatch]) -> None:
-        """More of its log is durable: `new`, at its end."""
+        """The batches `new` have become durable at the end of its log."""
         durable = who.durable
         at = bisect_left(durable.ends, new[0].end) if new else 0
         self._appear(who, new, durable.batches[at - 1].epoch if at else 0)
@@ -336,7 +337,7 @@ class QuorumInvariants(AppliedStateObserver):
         self.count(who)
 
     def log_reread(self, who: Incarnation, before: Sequence[StoredBatch]) -> None:
-        """Its log was `before`, and has been read anew."""
+        """Its log was `before` and has been read again."""
         durable = who.durable
         common = in_common(before, durable.batches)
         differs = common < min(len(before), len(durable.batches))
@@ -355,7 +356,7 @@ class QuorumInvariants(AppliedStateObserver):
             self._names_voters(who, batch)
 
     def _names_voters(self, who: Incarnation, batch: StoredBatch) -> None:
-        """R15, where a control batch first appears: at its append, on the wire, or on a disk."""
+        """Check R15 when a control batch first appears: at its append, on the wire or on a disk."""
         assigned = voter_set_in(*batch)
         if assigned is None or batch.base == 0:
             return
@@ -379,7 +380,7 @@ class QuorumInvariants(AppliedStateObserver):
         return leadership
 
     def count(self, who: Incarnation) -> None:
-        """Count anew what is committed (R8, Raft §5.4.2).
+        """Recompute the committed end (R8, Raft §5.4.2).
 
         A record counts when it is durable while its disk is still in the record's epoch.
         """
@@ -394,13 +395,13 @@ class QuorumInvariants(AppliedStateObserver):
         self._count(epoch, leadership)
 
     def _count(self, epoch: int, leadership: _Epoch) -> None:
-        """Below an uncommitted voter set, either set's majority may count."""
+        """Below an uncommitted voter set, a majority of either set may commit."""
         ends = leadership.durable_ends
         if leadership.start is None or not ends:
             return
         longest = max(leadership.disks.values(), key=lambda each: each.end)
         if longest.end <= leadership.compared:
-            return  # Whoever counts, no more than this can be committed, and that was compared.
+            return  # Nothing beyond the compared part can be committed.
         *before, last = self.voter_sets.chain(longest.assigned, longest.end, epoch)
         counted = reached_by_majority(last, ends)
         for each in before:

@@ -12,7 +12,7 @@ from chaos.violation import Violation
 from quorum.core.messages import FetchSnapshotResponse
 
 KEPT_MIN = 2
-"""Nothing that a node has in its log goes before this many snapshots say it."""
+"""The number of snapshots that must cover a log prefix before it is deleted."""
 
 
 def check_snapshots(
@@ -33,12 +33,12 @@ def check_snapshots(
 def _check_end(who: object, snapshot: Checkpoint, history: History) -> None:
     end, epoch = snapshot.end, snapshot.epoch
     if end > history.end:
-        raise Violation("R21", f"{who} has {snapshot}, but committed is {history.end}")
+        raise Violation("R21", f"{who} has {snapshot}, but the committed end is {history.end}")
     if not history.is_boundary(end):
         raise Violation("R21", f"{who} has {snapshot}, which ends in the middle of a batch")
     if epoch != history.epoch_before(end):
         raise Violation(
-            "R21", f"{who} has {snapshot}, the last record is of {history.epoch_before(end)}"
+            "R21", f"{who} has {snapshot}, but the last epoch is {history.epoch_before(end)}"
         )
 
 
@@ -46,14 +46,14 @@ def _check_content(who: object, snapshot: Checkpoint, content: Content, history:
     wrong = history.contradiction(snapshot.end, content.values)
     if wrong is not None:
         raise Violation(wrong[0], f"{who} has {snapshot}, {wrong[1]}")
-    told = [(each.voters, each.target) for each in history.assigned_at(snapshot.end)[-1:]]
-    said = content.assigned
-    if ([] if said is None else [(said.voters, said.target)]) != told:
-        raise Violation("R21", f"{who} has {snapshot} with {said}, not {told}")
+    expected = [(each.voters, each.target) for each in history.assigned_at(snapshot.end)[-1:]]
+    assigned = content.assigned
+    if ([] if assigned is None else [(assigned.voters, assigned.target)]) != expected:
+        raise Violation("R21", f"{who} has {snapshot} with {assigned}, not {expected}")
 
 
 def check_start(who: object, durable: DurableState, before: int) -> None:
-    """Check that snapshots cover what is gone from the front of a log; it began at `before`."""
+    """Check that snapshots cover the deleted prefix of a log; it began at `before`."""
     ends = [each.end for each in durable.checkpoints.values() if each.end >= durable.start]
     if durable.start and not ends:
         raise Violation(
@@ -70,7 +70,7 @@ def check_names(who: object, names: Collection[str]) -> None:
 
     `names` are the durable names in the folder of the log.
     """
-    # Their numbers are written with all zeros: the order of the names is theirs.
+    # Offsets are zero-padded: the names sort by offset.
     start = int(min([each for each in names if each.endswith(".log")], default="0")[:20])
     if not start:
         return

@@ -26,7 +26,7 @@ class VoterSet(NamedTuple):
 
 
 def founders(ids: Sequence[ReplicaId]) -> VoterSet:
-    """The voters as long as the log names none."""
+    """The initial voter set, in force until the log names another."""
     return VoterSet(0, 0, 0, tuple(map(ReplicaKey, sorted(ids))), None)
 
 
@@ -42,7 +42,7 @@ def voter_set_in(base: int, end: int, epoch: int, data: bytes) -> VoterSet | Non
 
 def names(voter: ReplicaKey, replica: ReplicaKey) -> bool:
     """True if the voter is this replica; an unknown directory id matches any."""
-    # As numbers, with 0 for a directory that is not known: asked at every message.
+    # Compare as numbers, 0 for an unknown directory: this runs for every message.
     return voter.id == replica.id and (voter.directory_id.int in (0, replica.directory_id.int))
 
 
@@ -83,15 +83,15 @@ class VoterSets:
         self._appended: dict[int, list[VoterSet]] = {}
 
     def chain(self, assigned: Sequence[VoterSet], end: int, epoch: int) -> list[VoterSet]:
-        """The voter_set in force in this epoch, and before it the one that it follows.
+        """The voter set in force in this epoch, preceded by the previous one.
 
-        `assigned` and `end` are what a disk of the epoch holds; its leader may be further.
+        `assigned` and `end` are from a disk of the epoch; its leader may be ahead.
         """
         later = [each for each in self._appended.get(epoch, ()) if each.base >= end]
         return [self.first, *assigned[-2:], *later][-2:]
 
     def before(self, who: Sequence[VoterSet], end: int, new: VoterSet) -> VoterSet:
-        """The voter_set that `new` follows in the log of a leader whose disk says this."""
+        """The voter set before `new` in the log of a leader with this disk."""
         later = (each for each in self._appended.get(new.epoch, ()) if each.base >= end)
         return [each for each in (self.first, *who, *later) if each.end <= new.base][-1]
 
@@ -118,10 +118,10 @@ class VoterSets:
     def of_log(
         self, assigned: Sequence[VoterSet], end: int, log_end: OffsetAndEpoch
     ) -> list[VoterSet]:
-        """The voter_set that a log ends with, and before it the one that it follows.
+        """The last voter set of a log, preceded by the previous one.
 
-        `assigned` and `end` are those of its disk, `log_end` that of the log as its owner says: it
-        may be further than the disk, or have been cut already.
+        `assigned` and `end` are from its disk, `log_end` from its owner: that may be ahead of the
+        disk, or already truncated.
         """
         known = [each for each in assigned if each.end <= log_end.offset]
         later = self._appended.get(log_end.epoch, ())
@@ -136,22 +136,22 @@ class VoterSets:
         end: int,
         log_end: OffsetAndEpoch,
     ) -> None:
-        """R17: a candidate asks the voters of its current log, not of a set that was cut from it;
-        it is one of them, or was before the last change.
+        """R17: a candidate requests votes from the voters of its current log, not of a truncated
+        set; it is one of them, or was before the last change.
 
-        `assigned` and `end` are those of its disk, `log_end` is what it states itself.
+        `assigned` and `end` are from its disk, `log_end` from its request.
         """
         either = self.of_log(assigned, end, log_end)
         voters = either[-1].voters
         if to not in {voter.id for voter in voters}:
-            told = " ".join(map(str, voters))
+            text = " ".join(map(str, voters))
             raise Violation(
-                "R17", f"{who} requests the vote of {to}, but the voters at {log_end} are {told}"
+                "R17", f"{who} requests the vote of {to}, but the voters at {log_end} are {text}"
             )
         if not any(names(voter, who) for each in either for voter in each.voters):
-            told = " ".join(map(str, voters))
+            text = " ".join(map(str, voters))
             raise Violation(
-                "R17", f"{who} requests the vote of {to}, but is not one of the voters {told}"
+                "R17", f"{who} requests the vote of {to}, but is not one of the voters {text}"
             )
 
     def check_founding(self, base: int, first: VoterSet | None, data: bytes) -> None:
@@ -170,6 +170,6 @@ class VoterSets:
         return [last, *later]
 
     def may_vote(self, replica: ReplicaId, committed: Sequence[VoterSet]) -> bool:
-        """True if some replica may take this id for a voter's."""
+        """True if some replica may consider this id a voter."""
         possible = self.possible(committed)
         return any(voter.id == replica for each in possible for voter in each.voters)

@@ -118,7 +118,7 @@ def _overwrite_snapshot(machine: Machine) -> bool:
 
 
 def _overwrite_times(machine: Machine) -> bool:
-    """Damage the index of any segment; nothing depends on it, and its sound entries stay valid."""
+    """Damage the index of any segment; nothing depends on it, and sound entries stay valid."""
     names = sorted(_durable_indexes(machine.disk))
     if not names:
         return False

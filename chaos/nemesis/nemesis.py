@@ -45,7 +45,7 @@ ROLL_EVERY_MS: Final = 700
 
 
 class Nemesis:
-    """The faults of one world, carried out."""
+    """The executor of the faults of one world."""
 
     def __init__(self, world: World, operator: Operator) -> None:
         self._world = world
@@ -206,7 +206,7 @@ class Nemesis:
             process.enter(partial(world.corruption.ask_from_abroad, process, other))
 
     def _oust(self, strike: Strike) -> None:
-        """Depose the leader without its knowledge: what it reads may be stale."""
+        """Depose the leader without its knowledge: its reads may be stale."""
         world, leader = self._world, self._world.invariants.leader
         if leader not in world.processes:
             return
@@ -287,7 +287,7 @@ class Nemesis:
                 machine.dies_after = strike.size % RECOVERY_OPERATIONS_MAX
 
     def _want(self, strike: Strike, victim: ReplicaId) -> None:
-        """Send the request of a strike to a leader; try again as long as there is none."""
+        """Send the request of a strike to a leader; retry until there is one."""
         world = self._world
         if strike.fault is Fault.FLOOD and not world.disturbed:
             return
@@ -305,8 +305,8 @@ class Nemesis:
         return clients.want_voters(process, self._wish(strike, victim))
 
     def _wish(self, strike: Strike, victim: ReplicaId) -> VoterRequest:
-        """The voter set request of a strike: all replicas whose bit is set; if none is, cancel a
-        change."""
+        """The voter request of a strike. An alter names all replicas whose bit is set; none cancels
+        a change."""
         world = self._world
         timeout_ms = world.profile.timeouts.request_timeout_ms
         key = world.machines[victim].key
@@ -338,7 +338,7 @@ class Nemesis:
                 disk, machine.is_at_fault = machine.disk, True
                 disk.hold(disk.used_bytes + strike.size % FULL_BYTES_MAX)
                 full_ms = FULL_MS_MIN + strike.size * FULL_MS_MAX // 1_000
-                # The limit belongs to this disk, which another machine may have by then.
+                # The limit belongs to this disk, which may be in another machine by then.
                 world.timeline.after(full_ms, partial(disk.hold, None))
             case Fault.FSYNC_FAILS:
                 machine.sync_fails = True
@@ -398,7 +398,7 @@ def flood(process: Process) -> bool:
         voter = Voter(key, (Endpoint(LISTENER_NAME, "nowhere", 1),))
         timeout_ms = process.world.profile.timeouts.request_timeout_ms
         clients.want_voters(process, AddVoterRequest(voter=voter, timeout_ms=timeout_ms))
-    # Every other time the records are so large that the limit of bytes applies first.
+    # For every other seed the records are so large that the byte limit applies first.
     value = VALUE.ljust(2 * bounds.uncommitted_bytes // bounds.uncommitted_records, b".")
     for _ in range(TIMES * bounds.uncommitted_records):
         clients.propose(process, [VALUE if process.world.profile.seed % 2 else value])
@@ -413,7 +413,7 @@ def flood(process: Process) -> bool:
 
 
 def _look(process: Process) -> None:
-    """Describe the replicas that fetch from it, as for an administrator."""
+    """Check the number of observers in the leader's own report."""
     node = process.replica.node
     others = (each for each in node.replicas() if each.replica != node.me)
     process.queues.remembers(sum(each.voter is None for each in others))

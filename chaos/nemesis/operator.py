@@ -1,7 +1,7 @@
 """The operator of a simulated quorum: replaces lost disks and makes their replicas voters again.
 
-A disk is lost only where the other voters can do without it, as docs/quorum.md promises no more;
-voters are changed only while all replicas are up.
+A disk is lost only if the other voters can do without it: docs/quorum.md promises no more. Voters
+change only while all replicas are up.
 """
 
 from functools import partial
@@ -27,7 +27,7 @@ class Operator:
     def __init__(self, world: World) -> None:
         self._world = world
         self.waiting: set[ReplicaId] = set()
-        """Replicas that are to vote again."""
+        """The replicas to make voters again."""
 
     def lose_disk(self, victim: ReplicaId) -> bool:
         """Lose the whole disk of a replica; False if that might lose records."""
@@ -45,7 +45,7 @@ class Operator:
         return True
 
     def _can_do_without(self, victim: ReplicaId) -> bool:
-        """True if the others are a majority of every possible voter set, and know which replica was
+        """True if the others are a majority of every possible voter set and know which replica is
         lost.
 
         A voter that was configured by its id alone gets its directory id written into the log; that
@@ -96,8 +96,8 @@ class Operator:
         `goes_back` as well, neither can tell how often it has booted since; the same copy may be
         used again.
 
-        False, after a power loss only, if the copy is not older, or what it forgets may matter:
-        docs/quorum.md promises only that nothing is lost which others hold.
+        Return False, after the power loss alone, if the copy is not older or lacks data that
+        others do not have: docs/quorum.md promises no more.
         """
         world, machine = self._world, self._world.machines[victim]
         if victim not in world.processes or machine.copy is None:
@@ -127,10 +127,10 @@ class Operator:
 
     def _is_free_to_forget(self, machine: Machine, old: DurableState) -> bool:
         """True if enough other disks hold all that it has acknowledged, and its vote cannot be
-        asked for again.
+        requested again.
 
-        Enough is a majority of every voter set that it or anyone since could go by; all others must
-        be in later epochs, or know the leader of its last one.
+        Enough is a majority of every voter set that any replica could have used since; all others
+        must be in later epochs, or know the leader of its last one.
         """
         others = [each for each in self._world.machines.values() if each is not machine]
         if any(each.partner is not None or each.rotten is not None for each in (machine, *others)):
@@ -145,7 +145,7 @@ class Operator:
         return self._others_hold(machine, named, old.vote.epoch)
 
     def can_lose_the_end(self, victim: ReplicaId) -> bool:
-        """True if the last batch of its log, which is in a file, is on enough other disks."""
+        """True if the last batch of its log is in a file and on enough other disks."""
         machine = self._world.machines[victim]
         batches = machine.durable.batches
         if machine.rotten is not None or not batches or batches[-1].base < machine.durable.start:
@@ -169,7 +169,7 @@ class Operator:
         """The voter sets in use, if no replica is in an earlier epoch than this, or than all are
         now.
 
-        A set that was appended in vain no longer counts once all are past its epoch and no disk has
+        A set that was never committed stops to count once all are in later epochs and no disk has
         it.
         """
         last, *later = self._world.invariants.possible_voter_sets
@@ -193,7 +193,7 @@ class Operator:
         self._look_later(replica)
 
     def _next_step(self, replica: ReplicaId) -> VoterRequest | None:
-        """First remove the voter that is gone, then add the replica that is there."""
+        """Remove the lost voter first, then add the replica on the new disk."""
         world = self._world
         key = world.machines[replica].key
         timeout_ms = world.profile.timeouts.request_timeout_ms

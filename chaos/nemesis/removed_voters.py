@@ -1,11 +1,11 @@
 """Voters that are removed while they are cut off and in a higher epoch than the leader.
 
-A voter that lost its leader stands for election and is cut off before any other hears of it, or
-with a few that do. The others keep their leader. The operator takes the missing ones for dead and
-removes them: one by RemoveRaftVoter, several by a new voter set, often with replacements. Then they
-come back. They know a later epoch than the leader, and the leader does not contact them: it
-announces itself to voters only. Or the candidate comes back with an empty disk, and only an
-observer that was cut off with it knows that epoch.
+A voter that lost its leader stands for election and is cut off, alone or with a few others that got
+its request. The rest keep their leader. The operator considers the missing voters dead and removes
+them: one by RemoveRaftVoter, several by a new voter set, often with replacements. Then they come
+back. They know a later epoch than the leader, and the leader does not contact them: it announces
+itself to voters only. Or the candidate comes back with an empty disk, and only an observer that was
+cut off with it knows that epoch.
 """
 
 from collections.abc import Callable, Collection
@@ -25,7 +25,7 @@ VOTERS_MIN: Final = 3
 """With two voters, the other voter gets no majority of pre-votes while the leader is alive."""
 CHECK_INTERVAL_MS: Final = 100
 STANDS_WITHIN_MS: Final = 1_500
-"""After this time, all others take the leader for unreachable again."""
+"""After this time, all others consider the leader unreachable again."""
 AWAY_MS_MIN: Final = 1_000
 AWAY_MS_MAX: Final = 5_000
 """The time for which a candidate is cut off."""
@@ -34,7 +34,7 @@ REPLACED_AHEAD: Final = "is removed in a higher epoch, and the whole machine rep
 
 
 class Departure:
-    """One such fault, from the moment when all take the leader for unreachable; `size` is drawn."""
+    """One such fault, from the loss of the leader on; `size` is drawn."""
 
     def __init__(self, world: "World", size: int, lose_disk: Callable[[ReplicaId], bool]) -> None:
         self._world = world
@@ -44,8 +44,7 @@ class Departure:
         self._is_mended = False
 
     def begin(self) -> None:
-        """Wait for a leader and enough voters, then let all others take the leader for
-        unreachable."""
+        """Wait for a leader and enough voters, then let all others lose the leader."""
         world = self._world
         if not world.disturbed:
             return
@@ -103,7 +102,7 @@ class Departure:
         self._remove(first, staying, rest)
 
     def _remove(self, first: ReplicaId, staying: set[ReplicaId], rest: list[ReplicaId]) -> None:
-        """Request from the leader that it removes the cut-off replicas from the voters."""
+        """Request the removal of the cut-off replicas from the leader."""
         if self._is_mended:
             return
         request: VoterRequest
@@ -138,7 +137,7 @@ class Departure:
                 world.note(REPLACED_AHEAD)
 
     def _is_free_to_go(self, replica: ReplicaId) -> bool:
-        """True if it is no voter, and only replicas that know what it lost can make it one."""
+        """True if it is not a voter, and can become one only by replicas that know of its loss."""
         world = self._world
         possible = {each.id for one in world.invariants.possible_voter_sets for each in one.voters}
         targets = {

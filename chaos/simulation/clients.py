@@ -26,7 +26,7 @@ def propose(process: Process, values: Sequence[bytes]) -> bool:
     def happen() -> None:
         process.replica.propose(values)
         process.proposed_end = process.replica.next_offset
-        committed = process.world.invariants.told(process.incarnation)
+        committed = process.world.invariants.high_watermark(process.incarnation)
         size_bytes = sum(map(len, values))
         durable = process.machine.durable.end
         process.queues.appended(process.proposed_end, committed, durable, size_bytes)
@@ -110,7 +110,7 @@ def _told(process: Process, response: ChangeResponse) -> None:
 
 def _read(process: Process) -> None:
     judge, counts = process.world.invariants, process.world.trace.counts
-    floor = judge.to_be_read
+    floor = judge.read_floor
 
     def done(outcome: Offset | ReadRefusal) -> None:
         process.queues.goes(Waiting.READ)

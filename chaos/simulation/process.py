@@ -218,12 +218,12 @@ class Process:
         if self.machine.is_old and isinstance(request, VoteRequest) and request.pre_vote:
             self._refuse_pre_vote(packet, request)
             return
-        self.world.cross_node.asked(self, packet)
-        self.world.voter_changes.asked(self.incarnation, packet.request, self.now_ms())
+        self.world.cross_node.request_received(self, packet)
+        self.world.voter_changes.request_received(self.incarnation, packet.request, self.now_ms())
         self._last_asker += 1
         asker = Asker(self._last_asker)
         self._askers[asker] = packet
-        self.queues.asked(packet.request)
+        self.queues.request_received(packet.request)
         self.replica.asked(asker, packet.request)
 
     def _refuse_pre_vote(self, packet: Packet, request: VoteRequest) -> None:
@@ -239,10 +239,10 @@ class Process:
         if done is not None:
             response = packet.response
             assert response is not None
-            self.world.cross_node.hears(self, packet.call, response)
+            self.world.cross_node.response_received(self, packet.call, response)
             done(as_received(response, packet.records), packet.records)
 
-    # --- turns and timers --------------------------------------------------------------------
+    # --- turns and timers -----------------------------------------------------------
 
     def _wake(self) -> None:
         self._woken = True
@@ -304,7 +304,7 @@ class Process:
             if self.dies_in < 0:
                 raise Died
 
-    # --- `quorum.ports.Rpc` ------------------------------------------------------------------
+    # --- `quorum.ports.Rpc` ---------------------------------------------------------
 
     def send(self, to: ReplicaId, request: Request, done: Done) -> None:
         """See the port."""
@@ -319,10 +319,10 @@ class Process:
         elif isinstance(request, FetchSnapshotRequest):
             request = replace(request, max_bytes=min(request.max_bytes, self.part_bytes_max))
             self._note_part(request)
-        self.world.invariants.asks(self.incarnation, to, request)
+        self.world.invariants.request_sent(self.incarnation, to, request)
         at = self.gossip.whereabouts(to)
         call = self.calls.begin(to, at, request, done)
-        self.world.cross_node.asks(self, to, request, call)
+        self.world.cross_node.request_sent(self, to, request, call)
         self.later(timeout_ms, partial(self.calls.give_up, call))
         if at is None:
             # The address is unknown, or no process listens there.
@@ -339,9 +339,9 @@ class Process:
         """See the port."""
         self._act()
         packet = self._askers.pop(asker)
-        self.queues.answered(packet.request)
+        self.queues.request_answered(packet.request)
         to = packet.sender
-        self.world.cross_node.answers(self, packet, response, records)
+        self.world.cross_node.response_sent(self, packet, response, records)
         answer = (self.id, to, packet.boot, packet.call, packet.request, response, records)
         self.world.network.post(Packet(*answer))
 
@@ -349,7 +349,7 @@ class Process:
         """Never called: the world drops the process and closes the network."""
         raise AssertionError("the world closes the network")
 
-    # --- `quorum.ports.StateMachine` ---------------------------------------------------------
+    # --- `quorum.ports.StateMachine` ------------------------------------------------
 
     def load_snapshot(self, records: Iterable[bytes], end: Offset, epoch: Epoch) -> None:
         self._applying.load_snapshot(records, end, epoch)
@@ -365,9 +365,9 @@ class Process:
 
     def on_commit(self, high_watermark: Offset) -> None:
         self._act()
-        start = Offset(self.world.invariants.told(self.incarnation))
+        start = Offset(self.world.invariants.high_watermark(self.incarnation))
         records = self.log.read(start, high_watermark, ALL_BYTES) if high_watermark > start else b""
-        self.world.invariants.tells(self.incarnation, high_watermark, records)
+        self.world.invariants.commits(self.incarnation, high_watermark, records)
         self._applying.on_commit(high_watermark)
         self._hold()
         self.world.trace.add(

@@ -143,7 +143,9 @@ class Simulation:
 
     def _all_are_told(self) -> bool:
         world = self.world
-        return all(world.invariants.told(each.incarnation) for each in world.processes.values())
+        return all(
+            world.invariants.high_watermark(each.incarnation) for each in world.processes.values()
+        )
 
     def _visit_again(self) -> None:
         world = self.world
@@ -270,7 +272,7 @@ class Simulation:
         judge = self.world.invariants
         end = judge.committed_end
         processes = self.world.processes.values()
-        if any(judge.told(each.incarnation) < end for each in processes):
+        if any(judge.high_watermark(each.incarnation) < end for each in processes):
             return False
         if judge.voter_set.target is not None or self.operator.waiting:
             return False
@@ -317,7 +319,7 @@ class Simulation:
         for process in [*self.world.processes.values()]:
             if process.id == told or not process.claims_to_lead:
                 continue
-            if judge.told(process.incarnation) < judge.to_be_read:
+            if judge.high_watermark(process.incarnation) < judge.read_floor:
                 self.world.timeline.after(0, partial(clients.read, process))
 
     def _check_harness(self) -> None:

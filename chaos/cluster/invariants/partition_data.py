@@ -189,12 +189,12 @@ class PartitionFolders:
 
     def opens(self, broker: Incarnation, key: PartitionKey) -> None:
         """Note that a broker is about to open a partition's folder."""
-        offset = self._world.invariants.told(broker)
+        offset = self._world.invariants.high_watermark(broker)
         self._held_since.setdefault((broker.id, key), offset)
 
     def removes(self, broker: Incarnation, key: PartitionKey) -> None:
         """P21: a broker removes data only if it was no replica at some offset since it opened."""
-        offset = self._world.invariants.told(broker)
+        offset = self._world.invariants.high_watermark(broker)
         since = self._held_since.pop((broker.id, key), 0)
         self._world.note("data of a partition is removed")
         if (broker.id, key) in self._cancelled:

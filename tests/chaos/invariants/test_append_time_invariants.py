@@ -52,10 +52,10 @@ def test_so_does_what_may_be_left_of_its_first_bytes(header: bytes) -> None:
         ([encode_entry(1_000, 4, 1)], "no such batch"),
         ([encode_entry(1_000, 7, 1), encode_entry(1_000, 6, 1)], "no such batch"),
         ([encode_entry(1_000, 7, 1), encode_entry(1_000, 7, 1)], "no such batch"),
-        ([encode_entry(1_000, 9, 2)], "speaks of"),
-        ([encode_entry(1_000, 6, 2)], "speaks of"),
-        ([encode_entry(999, 6, 1)], "no time"),
-        ([encode_entry(2_001, 6, 1)], "no time"),
+        ([encode_entry(1_000, 9, 2)], "covers"),
+        ([encode_entry(1_000, 6, 2)], "covers"),
+        ([encode_entry(999, 6, 1)], "a time outside"),
+        ([encode_entry(2_001, 6, 1)], "a time outside"),
     ],
 )
 def test_what_is_not_so_does_not(entries: list[bytes], why: str) -> None:
@@ -81,10 +81,10 @@ def test_what_was_right_is_judged_again_with_other_batches_or_other_bytes() -> N
     file.durable += encode_entry(1_500, 7, 1)
     times.check("1", [(SEGMENT, BATCHES)], {INDEX: file}, CLOCK)
     others = [StoredBatch(4, 6, 2, b"other"), *BATCHES[1:2], StoredBatch(7, 10, 2, b"c")]
-    with pytest.raises(Violation, match=r"R27.*speaks of"):
+    with pytest.raises(Violation, match=r"R27.*covers"):
         times.check("1", [(SEGMENT, others)], {INDEX: file}, CLOCK)
     file.durable[len(HEADER) :] = encode_entry(999, 6, 1) + encode_entry(1_500, 9, 2)
-    with pytest.raises(Violation, match=r"R27.*no time"):
+    with pytest.raises(Violation, match=r"R27.*a time outside"):
         times.check("1", [(SEGMENT, BATCHES)], {INDEX: file}, CLOCK)
 
 
@@ -92,7 +92,7 @@ def test_what_follows_what_was_right_is_judged_as_what_comes_first() -> None:
     times, file = AppendTimes(), File(durable=bytearray(HEADER + encode_entry(1_000, 6, 1)))
     times.check("1", [(SEGMENT, BATCHES)], {INDEX: file}, CLOCK)
     file.durable += encode_entry(2_001, 7, 1)
-    with pytest.raises(Violation, match=r"R27.*no time"):
+    with pytest.raises(Violation, match=r"R27.*a time outside"):
         times.check("1", [(SEGMENT, BATCHES)], {INDEX: file}, CLOCK)
 
 

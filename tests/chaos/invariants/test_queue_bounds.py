@@ -47,12 +47,12 @@ def test_fetches_wait_until_they_are_answered_and_nothing_else_that_replicas_ask
     queues: Queues,
 ) -> None:
     for _ in range(9):
-        queues.asked(PART)
-        queues.asked(FETCH)
-        queues.answered(FETCH)
+        queues.request_received(PART)
+        queues.request_received(FETCH)
+        queues.request_answered(FETCH)
     queues.check()
     for _ in range(3):
-        queues.asked(FETCH)
+        queues.request_received(FETCH)
     with pytest.raises(Violation, match="R24: 3 fetches wait"):
         queues.check()
 

@@ -71,7 +71,7 @@ def fetch_of(replica: ReplicaId) -> FetchRequest:
 def test_a_leader_that_no_majority_fetches_from_may_not_lead_on(leader: Incarnation) -> None:
     zombies = StaleLeaderInvariant(QuorumInvariants(IDS), FETCH_TIMEOUT_MS)
     zombies.says(leader, BEGIN, 0)
-    zombies.asked(leader, fetch_of(ReplicaId(101)), 500)
+    zombies.request_received(leader, fetch_of(ReplicaId(101)), 500)
     zombies.says(leader, BEGIN, SILENT_MS_MAX)
     with pytest.raises(Violation, match="R26"):
         zombies.says(leader, BEGIN, SILENT_MS_MAX + 1)
@@ -80,7 +80,7 @@ def test_a_leader_that_no_majority_fetches_from_may_not_lead_on(leader: Incarnat
 def test_one_that_a_majority_fetches_from_may(leader: Incarnation) -> None:
     zombies = StaleLeaderInvariant(QuorumInvariants(IDS), FETCH_TIMEOUT_MS)
     zombies.says(leader, BEGIN, 0)
-    zombies.asked(leader, fetch_of(IDS[1]), 500)
+    zombies.request_received(leader, fetch_of(IDS[1]), 500)
     zombies.says(leader, BEGIN, SILENT_MS_MAX + 1)
 
 
@@ -96,7 +96,7 @@ def test_who_needed_no_other_voter_once_needs_those_that_came(leader: Incarnatio
     zombies.says(leader, BEGIN, 0)
     durable.assigned.append(assignment(7, 1, IDS[:2]))
     durable.ends.append(8)
-    zombies.asked(leader, fetch_of(IDS[1]), 10_000)
+    zombies.request_received(leader, fetch_of(IDS[1]), 10_000)
     zombies.says(leader, BEGIN, 10_000 + SILENT_MS_MAX)
     with pytest.raises(Violation, match="R26"):
         zombies.says(leader, BEGIN, 10_000 + SILENT_MS_MAX + 1)
@@ -130,14 +130,14 @@ def test_voters_are_changed_only_to_those_of_whom_a_majority_has_fetched_since(
     leader: Incarnation,
 ) -> None:
     rolls = VoterChangeInvariant(VoterSets(IDS), FETCH_TIMEOUT_MS)
-    rolls.asked(leader, fetch_of(IDS[2]), 0)
+    rolls.request_received(leader, fetch_of(IDS[2]), 0)
     rolls.names(leader, THREE, TWO, FETCH_TIMEOUT_MS + ROLL_SLACK_MS)
 
 
 @pytest.mark.parametrize("id_", [IDS[1], ReplicaId(4)])
 def test_the_fetches_of_others_do_not_count_for_it(leader: Incarnation, id_: ReplicaId) -> None:
     rolls = VoterChangeInvariant(VoterSets(IDS), FETCH_TIMEOUT_MS)
-    rolls.asked(leader, fetch_of(id_), 0)
+    rolls.request_received(leader, fetch_of(id_), 0)
     with pytest.raises(Violation, match="R28"):
         rolls.names(leader, THREE, TWO, 0)
 
@@ -146,16 +146,16 @@ def test_who_fetched_before_voters_were_wanted_or_changed_or_too_long_ago_does_n
     leader: Incarnation,
 ) -> None:
     rolls = VoterChangeInvariant(VoterSets(IDS), FETCH_TIMEOUT_MS)
-    rolls.asked(leader, fetch_of(IDS[2]), 0)
+    rolls.request_received(leader, fetch_of(IDS[2]), 0)
     rolls.wanted(leader.boot, REMOVAL)
     rolls.turned(leader.boot)
     with pytest.raises(Violation, match="R28"):
         rolls.names(leader, THREE, TWO, 0)
-    rolls.asked(leader, fetch_of(IDS[2]), 0)
+    rolls.request_received(leader, fetch_of(IDS[2]), 0)
     rolls.names(leader, THREE, TWO, 0)
     with pytest.raises(Violation, match="R28"):
         rolls.names(leader, TWO, THREE, 0)
-    rolls.asked(leader, fetch_of(IDS[2]), 0)
+    rolls.request_received(leader, fetch_of(IDS[2]), 0)
     with pytest.raises(Violation, match="R28"):
         rolls.names(leader, THREE, TWO, FETCH_TIMEOUT_MS + ROLL_SLACK_MS + 1)
 
@@ -165,7 +165,7 @@ def test_a_request_that_is_refused_at_once_is_nothing_that_a_change_is_for(
 ) -> None:
     """Its leader may be about to change voters for one that it has taken before."""
     rolls = VoterChangeInvariant(VoterSets(IDS), FETCH_TIMEOUT_MS)
-    rolls.asked(leader, fetch_of(IDS[2]), 0)
+    rolls.request_received(leader, fetch_of(IDS[2]), 0)
     rolls.wanted(leader.boot, REMOVAL)
     rolls.refused(leader.boot, REMOVAL)
     rolls.turned(leader.boot)
@@ -177,7 +177,7 @@ def test_one_of_two_that_is_taken_or_refused_later_is(
     leader: Incarnation, is_too_late: bool
 ) -> None:
     rolls = VoterChangeInvariant(VoterSets(IDS), FETCH_TIMEOUT_MS)
-    rolls.asked(leader, fetch_of(IDS[2]), 0)
+    rolls.request_received(leader, fetch_of(IDS[2]), 0)
     for _ in range(2):
         rolls.wanted(leader.boot, REMOVAL)
     if not is_too_late:
@@ -211,10 +211,10 @@ def test_who_stands_goes_by_its_log_and_not_by_what_another_leader_of_its_epoch_
     if is_promised:
         promising = Incarnation(ReplicaKey(IDS[1]), 2, DurableState(Path("/log"), judge.history))
         stickiness.promises(promising, leader.boot, 0, 0)
-        stickiness.asks(leader, IDS[1], STANDS, 1)
+        stickiness.request_sent(leader, IDS[1], STANDS, 1)
         return
     with pytest.raises(Violation, match="R25"):
-        stickiness.asks(leader, IDS[1], STANDS, 1)
+        stickiness.request_sent(leader, IDS[1], STANDS, 1)
 
 
 def test_another_target_or_the_directory_of_a_voter_needs_nobody(leader: Incarnation) -> None:
@@ -232,7 +232,7 @@ def test_who_is_started_leads_no_epoch_that_was_led_before_it() -> None:
     judge.vote_kept(started)
     assert not judge.leads(started, 1)
     with pytest.raises(Violation, match="R11"):
-        judge.asks(started, IDS[1], BEGIN)
+        judge.request_sent(started, IDS[1], BEGIN)
 
 
 def lapse_of(judge: QuorumInvariants, leader: Incarnation, *ends: int, told: str = "") -> None:
@@ -243,7 +243,7 @@ def lapse_of(judge: QuorumInvariants, leader: Incarnation, *ends: int, told: str
         if told:
             with lapses.listening():
                 logging.getLogger("quorum").warning("%s", told)
-        lapses.answers(leader, request, FetchResponse(epoch=Epoch(1), leader=leader.id))
+        lapses.response_sent(leader, request, FetchResponse(epoch=Epoch(1), leader=leader.id))
 
 
 FORGOTTEN = (
@@ -279,13 +279,13 @@ def test_the_votes_of_an_older_copy_of_a_disk_may_be_given_anew_and_no_others(
     judge = QuorumInvariants(IDS)
     for epoch, candidate in ((1, 2), (2, 2)):
         leader.durable.vote = DurableVote(epoch, candidate)
-        judge.answers(leader, IDS[1], vote_of(epoch, candidate), granted(epoch), b"")
+        judge.response_sent(leader, IDS[1], vote_of(epoch, candidate), granted(epoch), b"")
     judge.forget_since(leader.key, DurableVote(1, 2))
     leader.durable.vote = DurableVote(2, 3)
-    judge.answers(leader, IDS[2], vote_of(2, 3), granted(2), b"")
+    judge.response_sent(leader, IDS[2], vote_of(2, 3), granted(2), b"")
     leader.durable.vote = DurableVote(1, 3)
     with pytest.raises(Violation, match="R2"):
-        judge.answers(leader, IDS[2], vote_of(1, 3), granted(1), b"")
+        judge.response_sent(leader, IDS[2], vote_of(1, 3), granted(1), b"")
 
 
 def vote_of(epoch: int, candidate: int) -> VoteRequest:

@@ -121,7 +121,7 @@ def test_everything_that_can_go_wrong_does_go_wrong() -> None:
         "nothing is learned of another cluster": 500,
         "a timer is late": 20,
         "too much is asked": 100,
-        "a voter has forgotten what it acknowledged": 5,
+        "a voter has lost acknowledged data": 5,
         REMOVED_AHEAD: 1,
     }
     assert {what: happened[what] for what, least in wanted.items() if happened[what] < least} == {}
