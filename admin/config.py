@@ -7,7 +7,7 @@ sentence that names the setting, its value, where it was written and what is rig
 
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, assert_never
 
@@ -259,6 +259,20 @@ def _missing(name: str, file: Path | None) -> InvalidSetting:
     )
 
 
+def _quorum(values: Mapping[str, Any]) -> QuorumConfig:
+    _check_can_find(values)
+    return QuorumConfig(
+        node_id=ReplicaId(values["node.id"]),
+        cluster_id=values["cluster.id"],
+        folder=values["log.dir"],
+        voters=values["quorum.voters"] or {},
+        bootstrap=values["bootstrap.servers"] or (),
+        advertised=_advertised(values),
+        timeouts=_timeouts(values),
+        snapshots=_snapshots(values),
+    )
+
+
 def _timeouts(values: Mapping[str, Any]) -> Timeouts:
     fetch_timeout_ms = values["quorum.fetch.timeout.ms"]
     return Timeouts(
@@ -287,19 +301,8 @@ def _controller(values: Mapping[str, Any]) -> Config:
         raise InvalidSetting(
             f"http.listener and listeners are both {values['listeners']}; each needs a port"
         )
-    _check_can_find(values)
     return Config(
-        quorum=QuorumConfig(
-            node_id=ReplicaId(values["node.id"]),
-            cluster_id=values["cluster.id"],
-            folder=values["log.dir"],
-            voters=values["quorum.voters"] or {},
-            bootstrap=values["bootstrap.servers"] or (),
-            advertised=_advertised(values),
-            timeouts=_timeouts(values),
-            segment_bytes=values["log.segment.bytes"],
-            snapshots=_snapshots(values),
-        ),
+        quorum=replace(_quorum(values), segment_bytes=values["log.segment.bytes"]),
         listener=values["listeners"],
         http=values["http.listener"],
         broker_session_timeout_ms=values["broker.session.timeout.ms"],
@@ -345,19 +348,9 @@ def _advertised(values: Mapping[str, Any]) -> Address:
 
 
 def _broker(values: Mapping[str, Any], given: Mapping[str, Given]) -> BrokerConfig:
-    _check_can_find(values)
-    listener: Address = values["listeners"]
-    advertised = _advertised(values)
     return BrokerConfig(
-        node_id=values["node.id"],
-        cluster_id=values["cluster.id"],
-        host=listener.host,
-        port=listener.port,
-        advertised_host=advertised.host,
-        advertised_port=advertised.port,
-        log_dir=values["log.dir"],
-        voters=values["quorum.voters"] or {},
-        bootstrap=values["bootstrap.servers"] or (),
+        quorum=_quorum(values),
+        listener=values["listeners"],
         rack=values["broker.rack"],
         session_timeout_ms=values["broker.session.timeout.ms"],
         heartbeat_interval_ms=values["broker.heartbeat.interval.ms"],
@@ -367,7 +360,5 @@ def _broker(values: Mapping[str, Any], given: Mapping[str, Given]) -> BrokerConf
         message_bytes_max=values["message.max.bytes"],
         min_insync_replicas=values["min.insync.replicas"],
         connections_max=values["connections.max"],
-        timeouts=_timeouts(values),
-        snapshots=_snapshots(values),
         settings={name: one.text for name, one in given.items()},
     )

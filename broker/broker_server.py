@@ -28,8 +28,6 @@ from broker.storage.disk_thread import DiskThread
 from broker.storage.log_dir import take_clean_shutdown, write_clean_shutdown
 from quorum.bootstrap import open_quorum
 from quorum.clocks import monotonic_ms, wall_ms
-from quorum.core.vocabulary import ReplicaId
-from quorum.persistent_state import QuorumConfig
 from quorum.process import cannot_listen, run_process, stop_event
 from quorum.transport.controller_channel import NodeToControllerChannelManager
 from quorum.transport.limits import ServerLimits
@@ -46,13 +44,13 @@ class BrokerServer:
     def __init__(self, config: BrokerConfig, stack: AsyncExitStack, rng: random.Random) -> None:
         self.config = config
         self.image = Image()
-        self.port = config.port
+        self.port = config.listener.port
         """The port of the listener."""
         self._rng = rng
         self._metadata = MetadataFollower(self.image)
         self._metadata.on_change = self._on_change
         self._opened = open_quorum(
-            _quorum_config(config),
+            config.quorum,
             self._metadata,
             stack,
             clock=monotonic_ms,
@@ -60,7 +58,7 @@ class BrokerServer:
             rng=rng,
         )
         self._metadata.read_from(self._opened.quorum.replica)
-        previous_epoch = take_clean_shutdown(config.log_dir)
+        previous_epoch = take_clean_shutdown(config.quorum.folder)
         self._disk = DiskThread()
         stack.callback(self._disk.close)
         self._gate = StartupGate()
@@ -77,8 +75,8 @@ class BrokerServer:
             self._controller_channel(stack) for _ in range(3)
         )
         self.manager = ReplicaManager(
-            broker_id=config.node_id,
-            log_dir=config.log_dir,
+            broker_id=config.quorum.node_id,
+            log_dir=config.quorum.folder,
             segment_bytes_max=config.log_segment_bytes,
             replica_lag_time_max_ms=config.replica_lag_time_max_ms,
             message_bytes_max=config.message_bytes_max,
@@ -118,9 +116,9 @@ class BrokerServer:
         """
         broker = cls(config, stack, rng)
         try:
-            broker.port = await broker._server.listen(config.host, config.port)
+            broker.port = await broker._server.listen(*config.listener)
         except OSError as error:
-            raise cannot_listen("listeners", f"{config.host}:{config.port}", error) from error
+            raise cannot_listen("listeners", str(config.listener), error) from error
         return broker
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -138,7 +136,7 @@ class BrokerServer:
                 manager,
                 disk,
                 group,
-                client_id=f"broker-{self.config.node_id}-fetcher",
+                client_id=f"broker-{self.config.quorum.node_id}-fetcher",
                 sweeper=opened.sweeper,
                 rng=random.Random(self._rng.getrandbits(64)),
                 partition_bytes_max=self.config.replica_fetch_max_bytes,
@@ -157,11 +155,10 @@ class BrokerServer:
                 group.create_task(disk.run(), name="disk"),
                 group.create_task(opened.gossiper.run(), name="gossip"),
             ]
-            logger.info(
-                "Broker %d listens at %s:%d", self.config.node_id, self.config.host, self.port
-            )
+            at = self.config.listener._replace(port=self.port)
+            logger.info("Broker %d listens at %s", self.config.quorum.node_id, at)
             await stop.wait()
-            logger.info("Stopping broker %d", self.config.node_id)
+            logger.info("Stopping broker %d", self.config.quorum.node_id)
             await _cancel([lifecycle])
             await self.lifecycle.controlled_shutdown()
             fetch.dismiss()
@@ -174,7 +171,7 @@ class BrokerServer:
             await manager.close()
             epoch = self.lifecycle.broker_epoch
             if epoch is not None:
-                await disk.call(write_clean_shutdown, self.config.log_dir, epoch)
+                await disk.call(write_clean_shutdown, self.config.quorum.folder, epoch)
             await opened.quorum.stop()
 
     def _on_change(self, touched: MetadataDelta) -> None:
@@ -198,8 +195,7 @@ class BrokerServer:
         self.directories.registered()
 
     def _advertised(self) -> tuple[str, int]:
-        config = self.config
-        return config.advertised_host or config.host, config.advertised_port or self.port
+        return self.config.quorum.advertised or (self.config.listener.host, self.port)
 
     async def _open_gate(
         self,
@@ -221,19 +217,19 @@ class BrokerServer:
                 wall_clock=wall_ms,
             )
         )
-        logger.info("Broker %d serves clients", self.config.node_id)
+        logger.info("Broker %d serves clients", self.config.quorum.node_id)
 
     async def _open_partitions(self) -> None:
         """Open the local replicas: the metadata is known up to the broker's own registration."""
         await self.manager.settled()
         await self.manager.remove_strays()
         logger.info(
-            "Broker %d has %d partitions", self.config.node_id, len(self.manager.partitions)
+            "Broker %d has %d partitions", self.config.quorum.node_id, len(self.manager.partitions)
         )
 
     def _controller_channel(self, stack: AsyncExitStack) -> NodeToControllerChannelManager:
         channel = self._opened.controller_channel(
-            f"broker-{self.config.node_id}", random.Random(self._rng.getrandbits(64))
+            f"broker-{self.config.quorum.node_id}", random.Random(self._rng.getrandbits(64))
         )
         stack.push_async_callback(channel.close)
         return channel
@@ -254,18 +250,3 @@ async def _cancel(tasks: Sequence[asyncio.Task[None]]) -> None:
     for task in tasks:
         task.cancel()
     await asyncio.wait(tasks)
-
-
-def _quorum_config(config: BrokerConfig) -> QuorumConfig:
-    port = config.advertised_port or config.port
-    return QuorumConfig(
-        node_id=ReplicaId(config.node_id),
-        cluster_id=config.cluster_id,
-        folder=config.log_dir,
-        voters={ReplicaId(each): address for each, address in config.voters.items()},
-        bootstrap=config.bootstrap,
-        # None if the system chooses the port.
-        advertised=(config.advertised_host or config.host, port) if port else None,
-        timeouts=config.timeouts,
-        snapshots=config.snapshots,
-    )

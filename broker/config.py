@@ -6,7 +6,6 @@ between values are here.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from types import MappingProxyType
 
 from broker.limits import (
@@ -18,8 +17,8 @@ from broker.limits import (
     REPLICA_LAG_TIME_MS_MAX,
     SESSION_TIMEOUT_MS,
 )
-from quorum.core.limits import Timeouts
-from quorum.snapshotting import SnapshotLimits
+from quorum.persistent_state import QuorumConfig
+from quorum.transport.address import Address
 
 
 class InvalidConfig(ValueError):
@@ -30,23 +29,12 @@ class InvalidConfig(ValueError):
 class BrokerConfig:
     """The settings of one broker, with Kafka's defaults where Kafka has the setting."""
 
-    node_id: int
-    """Must not be the id of a voter: a broker only observes the quorum."""
-    cluster_id: str | None = None
-    """The id of the cluster; None takes the id that the controllers name."""
-    host: str = "127.0.0.1"
-    port: int = 9092
+    quorum: QuorumConfig
+    """The replica of the metadata log. The id of the broker is not that of a voter: it only
+    observes. Its folder holds the partitions too. Without an advertised address, clients and other
+    brokers take that of the listener."""
+    listener: Address
     """The address of the listener; with port 0 the system chooses one."""
-    advertised_host: str | None = None
-    advertised_port: int | None = None
-    """The address for clients and other brokers; None: the address of the listener."""
-    log_dir: Path
-    voters: Mapping[int, tuple[str, int] | None] = field(
-        default_factory=lambda: MappingProxyType({})
-    )
-    """The controllers: id to host and port (`quorum.voters`)."""
-    bootstrap: tuple[tuple[str, int], ...] = ()
-    """Servers that know the controllers (`bootstrap.servers`)."""
     rack: str | None = None
     session_timeout_ms: int = SESSION_TIMEOUT_MS
     heartbeat_interval_ms: int = HEARTBEAT_INTERVAL_MS
@@ -59,10 +47,6 @@ class BrokerConfig:
     min_insync_replicas: int = 1
     """Shown by DescribeConfigs; the metadata has the one in force."""
     connections_max: int = CONNECTIONS_MAX
-    timeouts: Timeouts = field(default_factory=Timeouts)
-    """The timeouts of the metadata quorum."""
-    snapshots: SnapshotLimits = field(default_factory=SnapshotLimits)
-    """When to take snapshots of the metadata, and how many to keep."""
     listener_name: str = "PLAINTEXT"
     settings: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     """Other settings from the file, shown by DescribeConfigs and not used."""
@@ -74,14 +58,15 @@ class BrokerConfig:
             raise InvalidConfig(reason)
 
     def _contradiction(self) -> str | None:
-        if self.node_id < 0:
-            return f"node.id is {self.node_id}, it must be 0 or above"
-        if not any(self.voters.values()) and not self.bootstrap:
+        node_id, voters = self.quorum.node_id, self.quorum.voters
+        if node_id < 0:
+            return f"node.id is {node_id}, it must be 0 or above"
+        if not any(voters.values()) and not self.quorum.bootstrap:
             return "neither bootstrap.servers nor an address of a controller is given"
-        if self.node_id in self.voters:
-            return f"node.id {self.node_id} is a voter in quorum.voters; a broker needs another id"
-        if not 0 <= self.port <= 65_535:
-            return f"port is {self.port}, it must be from 0 to 65535"
+        if node_id in voters:
+            return f"node.id {node_id} is a voter in quorum.voters; a broker needs another id"
+        if not 0 <= self.listener.port <= 65_535:
+            return f"port is {self.listener.port}, it must be from 0 to 65535"
         if 2 * self.heartbeat_interval_ms > self.session_timeout_ms:
             return (
                 f"broker.heartbeat.interval.ms is {self.heartbeat_interval_ms}; it must be at most "

@@ -224,7 +224,7 @@ class BrokerLifecycleManager:
         host, port = self._listener()
         answer = await self._controllers.ask(
             ApiKey.BROKER_REGISTRATION,
-            broker_id=self._config.node_id,
+            broker_id=self._config.quorum.node_id,
             cluster_id=self._cluster.id,
             incarnation_id=self._incarnation_id,
             listeners=[
@@ -254,7 +254,7 @@ class BrokerLifecycleManager:
             logger.info("Registered with broker epoch %d", answer.broker_epoch)
         elif code == ErrorCode.DUPLICATE_BROKER_REGISTRATION:
             raise NoActiveController(
-                f"another process is registered as broker {self._config.node_id}, or was "
+                f"another process is registered as broker {self._config.quorum.node_id}, or was "
                 f"until less than {self._config.session_timeout_ms} ms ago"
             )
         else:
@@ -293,7 +293,7 @@ class BrokerLifecycleManager:
             heartbeat = codec.request_body(
                 ApiKey.BROKER_HEARTBEAT,
                 version,
-                broker_id=self._config.node_id,
+                broker_id=self._config.quorum.node_id,
                 broker_epoch=self.broker_epoch,
                 current_metadata_offset=self._metadata_offset(),
                 want_fence=want_fence,

@@ -40,8 +40,8 @@ class DescribeApi:
     def __init__(
         self, config: BrokerConfig, manager: ReplicaManager, cluster_id: str | None
     ) -> None:
-        self._file = BrokerFile(str(config.node_id), _settings(config))
-        self._log_dir = str(config.log_dir)
+        self._file = BrokerFile(str(config.quorum.node_id), _settings(config))
+        self._log_dir = str(config.quorum.folder)
         self._manager = manager
         self._image = manager.image
         self._cluster_id = cluster_id
@@ -163,13 +163,13 @@ def _settings(config: BrokerConfig) -> Mapping[str, str]:
     """The effective settings of this broker."""
     voters = (
         f"{each}" if address is None else f"{each}@{Address(*address)}"
-        for each, address in sorted(config.voters.items())
+        for each, address in sorted(config.quorum.voters.items())
     )
     return {
         **config.settings,
-        "node.id": str(config.node_id),
+        "node.id": str(config.quorum.node_id),
         "controller.quorum.voters": ",".join(voters),
-        "log.dirs": str(config.log_dir),
+        "log.dirs": str(config.quorum.folder),
         "log.segment.bytes": str(config.log_segment_bytes),
         "message.max.bytes": str(config.message_bytes_max),
         "min.insync.replicas": str(config.min_insync_replicas),

@@ -10,6 +10,8 @@ from typing import Any
 
 from broker.broker_server import BrokerServer
 from broker.config import BrokerConfig
+from quorum.core.vocabulary import ReplicaId
+from quorum.persistent_state import QuorumConfig
 from quorum.protocol.apis import ApiKey
 from quorum.transport.address import Address
 from tests.broker.client_requests import produce_request
@@ -53,10 +55,12 @@ async def embedded(folder: Path, *broker_ids: int) -> AsyncIterator[Embedded]:
             log_dir = folder / f"broker-{broker_id}"
             log_dir.mkdir()
             config = BrokerConfig(
-                node_id=broker_id,
-                port=0,
-                log_dir=log_dir,
-                voters={1: (node.address.host, node.address.port)},
+                quorum=QuorumConfig(
+                    node_id=ReplicaId(broker_id),
+                    folder=log_dir,
+                    voters={ReplicaId(1): (node.address.host, node.address.port)},
+                ),
+                listener=Address("127.0.0.1", 0),
                 heartbeat_interval_ms=HEARTBEAT_MS,
                 replica_fetch_max_bytes=1,
             )

@@ -76,8 +76,8 @@ def test_a_broker_is_read_from_toml_with_nested_tables_lists_and_sizes(tmp_path:
     )
     config = load(path, {})
     assert isinstance(config, BrokerConfig)
-    assert (config.node_id, config.host, config.port) == (101, "127.0.0.1", 9092)
-    assert dict(config.voters) == {1: ("127.0.0.1", 9093), 2: ("127.0.0.1", 9094)}
+    assert (config.quorum.node_id, config.listener) == (101, ("127.0.0.1", 9092))
+    assert dict(config.quorum.voters) == {1: ("127.0.0.1", 9093), 2: ("127.0.0.1", 9094)}
     assert config.replica_fetch_max_bytes == 65_536
     assert config.replica_lag_time_max_ms == 5_000
 
@@ -246,7 +246,8 @@ def test_a_broker_may_listen_everywhere_when_it_says_where_to_find_it(tmp_path: 
     )
     config = load(path, {})
     assert isinstance(config, BrokerConfig)
-    assert (config.host, config.advertised_host) == ("0.0.0.0", "broker.example")
+    assert config.listener.host == "0.0.0.0"
+    assert config.quorum.advertised == ("broker.example", 9092)
 
 
 def test_a_variable_that_is_no_setting_is_refused_with_the_near_one(tmp_path: Path) -> None:

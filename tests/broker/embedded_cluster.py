@@ -25,9 +25,12 @@ from broker.replica_manager import ReplicaManager
 from broker.replication.replica_fetcher import ReplicaFetcherManager
 from broker.storage.disk_thread import DiskThread
 from quorum.clocks import monotonic_ms, wall_ms
+from quorum.core.vocabulary import ReplicaId
 from quorum.log.meta_properties import new_directory_id
+from quorum.persistent_state import QuorumConfig
 from quorum.protocol import codec
 from quorum.protocol.apis import ApiKey
+from quorum.transport.address import Address
 from quorum.transport.channel import Channel
 from quorum.transport.controller_channel import NodeToControllerChannelManager
 from quorum.transport.server import Server
@@ -184,7 +187,12 @@ class Node:
 
     def _door(self, forwarder: ForwardingManager, producer_ids: ProducerIdManager) -> BrokerApis:
         config = BrokerConfig(
-            node_id=self.broker_id, log_dir=self.log_dir, voters={1_000: ("127.0.0.1", 1)}
+            quorum=QuorumConfig(
+                node_id=ReplicaId(self.broker_id),
+                folder=self.log_dir,
+                voters={ReplicaId(1_000): ("127.0.0.1", 1)},
+            ),
+            listener=Address("127.0.0.1", 9092),
         )
         return BrokerApis(
             config,

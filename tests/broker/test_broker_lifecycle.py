@@ -15,9 +15,12 @@ from broker.config import BrokerConfig
 from broker.lifecycle import BrokerLifecycleManager, RegistrationRejected
 from quorum.clocks import monotonic_ms
 from quorum.cluster_id import ClusterIdentity
+from quorum.core.vocabulary import ReplicaId
+from quorum.persistent_state import QuorumConfig
 from quorum.protocol import codec
 from quorum.protocol.api_versions import write_offer
 from quorum.protocol.apis import SPOKEN, ApiKey
+from quorum.transport.address import Address
 from quorum.transport.controller_channel import NodeToControllerChannelManager
 from quorum.transport.inbound import InboundRequest
 from quorum.transport.server import Server
@@ -159,7 +162,15 @@ class Life:
         self.is_settled = True
         self.offset: Callable[[], int] = lambda: registrar.image.end_offset - 1
         self.cycle = BrokerLifecycleManager(
-            BrokerConfig(node_id=NODE, log_dir=tmp_path, voters={1: ("127.0.0.1", 1)}, rack="r"),
+            BrokerConfig(
+                quorum=QuorumConfig(
+                    node_id=ReplicaId(NODE),
+                    folder=tmp_path,
+                    voters={ReplicaId(1): ("127.0.0.1", 1)},
+                ),
+                listener=Address("127.0.0.1", 9092),
+                rack="r",
+            ),
             self.controllers,
             incarnation_id=UUID(int=RNG.getrandbits(128), version=4),
             cluster=self.cluster,

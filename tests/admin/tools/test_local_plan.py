@@ -88,13 +88,12 @@ def test_what_is_written_for_a_node_is_what_a_node_reads(tmp_path: Path) -> None
     write_settings(tmp_path, plan, {"replica.fetch.max.bytes": "32KiB"})
     for node in plan.nodes:
         config = load(tmp_path / node.name / "node.properties", {})
-        quorum = config.quorum if isinstance(config, Config) else config
-        assert (quorum.cluster_id, quorum.node_id) == (plan.cluster_id, node.id)
+        assert (config.quorum.cluster_id, config.quorum.node_id) == (plan.cluster_id, node.id)
         if isinstance(config, Config):
             assert (config.listener, config.http) == (node.kafka, node.http)
         else:
             assert isinstance(config, BrokerConfig)
-            assert (config.host, config.port) == node.kafka
+            assert config.listener == node.kafka
             assert config.replica_fetch_max_bytes == 32 * 1024
 
 
