@@ -2,14 +2,13 @@
 
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from uuid import UUID
 
 import pytest
 from msgspec import Struct
-from msgspec.structs import replace as struct_replace
+from msgspec.structs import replace
 
 from admin.tools.dump import Entry, entries
 from admin.tools.kafka_runtime import RELEASES
@@ -60,7 +59,7 @@ async def test_a_log_of_our_controllers_is_decoded_by_kafkas_dumper(
     async with a_controller(tmp_path) as node:
         controller = node.controller
         for broker_id in (101, 102, 103):
-            await asked(controller, struct_replace(registration(broker_id), features=RANGES))
+            await asked(controller, replace(registration(broker_id), features=RANGES))
             await asked(controller, heartbeat(controller, broker_id))
         await asked(
             controller, topic("orders", 101, 102, partitions=3, configs=(("retention.ms", "1000"),))
