@@ -17,8 +17,11 @@ from tests.controller.sliced_controller import Sliced
 
 pytestmark = pytest.mark.interpreted
 
-CALLS_MAX: Final = 83
+CALLS_MAX: Final = 89
 """From the command to its record among the proposals, and the image that says it."""
+
+CALLS_AGAIN_MAX: Final = 82
+"""The same for a change whose contents the codec has encoded before, as it nearly always has."""
 
 
 def calls(work: Callable[[], object]) -> Counter[str]:
@@ -41,9 +44,10 @@ def calls(work: Callable[[], object]) -> Counter[str]:
 def test_one_isr_takes_few_calls() -> None:
     lone = Sliced(101, 102, 103)
     lone.answer(topic("a", 101, 102, 103))
-    for members in ((101, 102), (101, 102, 103)):
-        command, told = isr(lone.controller, "a", members), list[object]()
-        found = calls(lambda: lone.controller.submit(command, told.append))  # noqa: B023
-        assert found.total() <= CALLS_MAX, found.most_common()
-        lone.settle()
-        assert told
+    for bound in (CALLS_MAX, CALLS_AGAIN_MAX):
+        for members in ((101, 102), (101, 102, 103)):
+            command, told = isr(lone.controller, "a", members), list[object]()
+            found = calls(lambda: lone.controller.submit(command, told.append))  # noqa: B023
+            assert found.total() <= bound, found.most_common()
+            lone.settle()
+            assert told
