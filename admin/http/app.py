@@ -61,6 +61,7 @@ from admin.http.problems import (
     REPEATED,
     Problem,
     as_problems,
+    kafka_problem,
     refusals_data,
     refused,
     refused_part,
@@ -349,16 +350,9 @@ def _check_planned(answer: PlanResult) -> None:
 
 def _check_registered(answer: PlanResult) -> None:
     """Raise a `Problem` if the broker is not registered, and nothing was planned for it."""
-    for each in answer.emptying.strange:
-        if not answer.planned:
-            raise Problem(
-                404,
-                "No such broker",
-                f"Broker ID {each} is not currently registered",
-                kafka_error=Error.BROKER_ID_NOT_REGISTERED.name,
-                kafka_error_code=Error.BROKER_ID_NOT_REGISTERED.code,
-                retriable=False,
-            )
+    if answer.emptying.strange and not answer.planned:
+        detail = f"Broker ID {answer.emptying.strange[0]} is not currently registered"
+        raise kafka_problem(404, "No such broker", detail, Error.BROKER_ID_NOT_REGISTERED.code)
 
 
 # --- brokers and voters ----------------------------------------------------------------------

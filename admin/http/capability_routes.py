@@ -125,7 +125,7 @@ def _typed(values: dict[str, Any], kind: type[Q], route: Route) -> Q:
 
 def _fields_in(body: bytes, known: Any) -> dict[str, Any]:
     try:
-        found = orjson.loads(body) if body.strip() else {}
+        found = orjson.loads(body)
     except orjson.JSONDecodeError as error:
         raise Problem(400, "Invalid request", f"the body is not JSON: {error}") from error
     there = ", ".join(sorted(known))

@@ -55,17 +55,18 @@ class Problem(Exception):
         }
 
 
+def kafka_problem(
+    status: int, title: str, detail: str, code: int, *, retriable: bool = False, **members: Any
+) -> Problem:
+    """A problem that the Kafka protocol has the error `code` for."""
+    names = {"kafka_error": error_name(code), "kafka_error_code": code}
+    return Problem(status, title, detail, **names, retriable=retriable, **members)
+
+
 def refused_part(status: int, result: Result, where: str = "", **members: Any) -> Problem:
     """A part of a request was refused; `where` names it."""
-    return Problem(
-        status,
-        "Refused",
-        f"{where}{result.message or result.kafka_error}",
-        kafka_error=result.kafka_error,
-        kafka_error_code=result.kafka_error_code,
-        retriable=False,
-        **members,
-    )
+    detail = f"{where}{result.message or result.kafka_error}"
+    return kafka_problem(status, "Refused", detail, result.kafka_error_code, **members)
 
 
 def refused(status: int, results: Sequence[PartitionError], count: int) -> Problem:
@@ -82,69 +83,49 @@ def refusals_data(refused: Sequence[PartitionError]) -> list[dict[str, Any]]:
     return [json_of(each) for each in shown]
 
 
-def as_response(problem: Problem) -> web.Response:
-    return web.Response(
-        body=orjson.dumps(problem.body), status=problem.status, content_type=CONTENT_TYPE
-    )
-
-
 @web.middleware
 async def as_problems(request: web.Request, handler: Handler) -> web.StreamResponse:
     """Give every error the one shape, and say of an answer whether it was given before."""
-    response = await _answered(request, handler)
+    try:
+        response = await handler(request)
+    except Exception as error:  # noqa: BLE001 - the client is told, and the log if it is a bug
+        problem = _problem(request, error)
+        body = orjson.dumps(problem.body)
+        response = web.Response(body=body, status=problem.status, content_type=CONTENT_TYPE)
     if request.get(REPEATED, False):
         response.headers["Idempotent-Replayed"] = "true"
     return response
 
 
-async def _answered(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """The response, or a problem; an unexpected error is logged."""
-    try:
-        return await handler(request)
-    except Problem as problem:
-        return as_response(problem)
-    except Refused as error:
-        return as_response(
-            Problem(
-                _STATUS.get(error.code, 400),
-                "Refused",
-                str(error),
-                kafka_error=error_name(error.code),
-                kafka_error_code=error.code,
-                retriable=error.code == ErrorCode.REQUEST_TIMED_OUT,
-            )
-        )
-    except NoAnswer as error:
-        return as_response(_unanswered(request, error))
-    except web.HTTPException as error:
-        return as_response(Problem(error.status, error.reason, _detail(request, error)))
-    except Exception:
-        logger.exception("failed at %s %s", request.method, request.path)
-        return as_response(Problem(500, "Internal error", "the controller failed; see its log"))
+def _problem(request: web.Request, error: Exception) -> Problem:
+    """The problem that an error is; an unexpected one is logged."""
+    match error:
+        case Problem():
+            return error
+        case Refused(code=code):
+            status, is_late = _STATUS.get(code, 400), code == ErrorCode.REQUEST_TIMED_OUT
+            return kafka_problem(status, "Refused", str(error), code, retriable=is_late)
+        case NoAnswer():
+            return _unanswered(request, error)
+        case web.HTTPException():
+            return Problem(error.status, error.reason, _detail(request, error))
+        case _:
+            logger.error("failed at %s %s", request.method, request.path, exc_info=error)
+            return Problem(500, "Internal error", "the controller failed; see its log")
 
 
 def _unanswered(request: web.Request, error: NoAnswer) -> Problem:
     if not error.may_be_done:
-        return Problem(
-            503,
-            "No active controller",
-            f"no active controller could answer in time: {error}",
-            kafka_error=ErrorCode.NOT_CONTROLLER.name,
-            kafka_error_code=ErrorCode.NOT_CONTROLLER,
-            leader_id=error.leader_id,
-            retriable=True,
+        detail = f"no active controller could answer in time: {error}"
+        code, leader = ErrorCode.NOT_CONTROLLER, error.leader_id
+        return kafka_problem(
+            503, "No active controller", detail, code, leader_id=leader, retriable=True
         )
     then = "look at GET /v1/quorum or /v1/reassignments before asking again"
-    if request.get(HAS_KEY, False):
+    if has_key := request.get(HAS_KEY, False):
         then = "ask again with the same Idempotency-Key, and it is done once"
-    return Problem(
-        504,
-        "Outcome unknown",
-        f"{error}; {then}",
-        kafka_error=ErrorCode.REQUEST_TIMED_OUT.name,
-        kafka_error_code=ErrorCode.REQUEST_TIMED_OUT,
-        retriable=request.get(HAS_KEY, False),
-    )
+    code = ErrorCode.REQUEST_TIMED_OUT
+    return kafka_problem(504, "Outcome unknown", f"{error}; {then}", code, retriable=has_key)
 
 
 def _detail(request: web.Request, error: web.HTTPException) -> str:
