@@ -18,7 +18,6 @@ from admin.settings import (
     InvalidSetting,
     Role,
     Setting,
-    find,
     suggestion,
 )
 from broker.config import BrokerConfig, InvalidConfig
@@ -59,12 +58,12 @@ def gather(
 
     `overrides` are `name=value`, as the flag `--override` takes them.
     """
-    given: dict[str, Given] = {}
-    if file is not None:
-        given.update((one.setting.name, one) for one in from_file(file))
-    given.update((one.setting.name, one) for one in from_environment(environ))
-    given.update((one.setting.name, one) for one in from_flags(overrides))
-    return given
+    found = [
+        *(() if file is None else from_file(file)),
+        *from_environment(environ),
+        *from_flags(overrides),
+    ]
+    return {one.setting.name: one for one in found}
 
 
 def from_flags(overrides: Sequence[str]) -> Iterator[Given]:
@@ -177,10 +176,11 @@ def _from_properties(text: str, path: Path) -> Iterator[Given]:
 
 
 def _given(name: str, text: str, where: str) -> Given:
-    try:
-        return Given(find(name), text, where)
-    except InvalidSetting as error:
-        raise InvalidSetting(f"{where}: {error}") from None
+    setting = SETTINGS.get(name)
+    if setting is None:
+        hint = suggestion(name, SETTINGS)
+        raise InvalidSetting(f"{where}: {name} is not a setting{hint}")
+    return Given(setting, text, where)
 
 
 WILDCARDS = frozenset({"0.0.0.0", "::"})
@@ -227,10 +227,9 @@ def _role(given: Mapping[str, Given], file: Path | None) -> Role:
         raise _missing("process.roles", file)
     role: Role = given["process.roles"].value()
     for name, one in given.items():
-        if role not in one.setting.roles:
-            owners = " and ".join(f"{owner}s" for owner in sorted(one.setting.roles))
+        if not one.setting.applies_to(role):
             raise InvalidSetting(
-                f"{one.where}: {name} is a setting of {owners}; this node is a {role}"
+                f"{one.where}: {name} is a setting of {one.setting.only}s; this node is a {role}"
             )
     return role
 
@@ -239,7 +238,7 @@ def _values(given: Mapping[str, Given], role: Role, file: Path | None) -> dict[s
     """Every setting of the role by name: as given, by default, or None where it has neither."""
     values: dict[str, Any] = {}
     for name, setting in SETTINGS.items():
-        if role not in setting.roles:
+        if not setting.applies_to(role):
             continue
         if name in given:
             values[name] = given[name].value()

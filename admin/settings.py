@@ -168,11 +168,16 @@ class Setting:
     kind: Kind
     help: str
     _: KW_ONLY
-    roles: frozenset[Role] = frozenset(Role)
+    only: Role | None = None
+    """The role whose nodes alone have it; None for both."""
     required: bool = False
     default: int | None = None
     lowest: int | None = None
     highest: int | None = None
+
+    def applies_to(self, role: Role) -> bool:
+        """True if nodes of this role have the setting."""
+        return self.only in (None, role)
 
     def parse(self, text: str) -> Any:
         """The value that `text` stands for; raises `InvalidSetting` with what would be right."""
@@ -207,9 +212,6 @@ class Setting:
 
 ENVIRONMENT_PREFIX: Final = "METAQUORUM_"
 
-_CONTROLLER: Final = frozenset({Role.CONTROLLER})
-_BROKER: Final = frozenset({Role.BROKER})
-_BOTH: Final = frozenset(Role)
 _QUORUM: Final = Timeouts()
 _SNAPSHOTS: Final = SnapshotLimits()
 
@@ -252,7 +254,7 @@ _ROWS: Final = (
         "http.listener",
         LISTENER,
         "The address of the HTTP listener (`/v1/quorum`, ...). Without it there is none.",
-        roles=_CONTROLLER,
+        only=Role.CONTROLLER,
     ),
     Setting(
         "log.dir",
@@ -264,7 +266,7 @@ _ROWS: Final = (
         "broker.rack",
         TEXT,
         "The rack of this broker; replicas are spread over racks.",
-        roles=_BROKER,
+        only=Role.BROKER,
     ),
     Setting(
         "connections.max",
@@ -332,7 +334,7 @@ _ROWS: Final = (
         METADATA_VERSION,
         "The metadata.version of a new cluster, as a number or a Kafka release: 15 is 3.7-IV0, 21 "
         "is 3.9, 29 is 4.2. It determines the levels of the other features.",
-        roles=_CONTROLLER,
+        only=Role.CONTROLLER,
         default=METADATA_VERSION_MAX,
     ),
     Setting(
@@ -342,7 +344,7 @@ _ROWS: Final = (
         "that brokers see progress; 0 disables it.",
         default=NO_OP_INTERVAL_MS,
         lowest=0,
-        roles=_CONTROLLER,
+        only=Role.CONTROLLER,
     ),
     Setting(
         "metadata.log.max.record.bytes.between.snapshots",
@@ -388,7 +390,7 @@ _ROWS: Final = (
         "The time between two heartbeats; at most half of broker.session.timeout.ms.",
         default=broker_limits.HEARTBEAT_INTERVAL_MS,
         lowest=10,
-        roles=_BROKER,
+        only=Role.BROKER,
     ),
     Setting(
         "replica.lag.time.max.ms",
@@ -396,7 +398,7 @@ _ROWS: Final = (
         "A follower that has not caught up for this long leaves the ISR.",
         default=broker_limits.REPLICA_LAG_TIME_MS_MAX,
         lowest=100,
-        roles=_BROKER,
+        only=Role.BROKER,
     ),
     Setting(
         "replica.fetch.max.bytes",
@@ -405,7 +407,7 @@ _ROWS: Final = (
         default=broker_limits.REPLICA_FETCH_BYTES_MAX,
         lowest=FETCH_BYTES_MIN,
         highest=broker_limits.REPLICA_FETCH_ANSWER_BYTES_MAX,
-        roles=_BROKER,
+        only=Role.BROKER,
     ),
     # --- logs and topics ---------------------------------------------------------------------
     Setting(
@@ -423,7 +425,7 @@ _ROWS: Final = (
         default=broker_limits.MESSAGE_BYTES_MAX,
         lowest=1024,
         highest=BATCH_BYTES_MAX,
-        roles=_BROKER,
+        only=Role.BROKER,
     ),
     Setting(
         "num.partitions",
@@ -456,14 +458,6 @@ BY_ENVIRONMENT: Final[Mapping[str, Setting]] = MappingProxyType(
 assert len(SETTINGS) == len(BY_ENVIRONMENT) == len(_ROWS)
 
 
-def find(name: str) -> Setting:
-    """The setting of this name; raises `InvalidSetting` that suggests the near one."""
-    setting = SETTINGS.get(name)
-    if setting is None:
-        raise InvalidSetting(f"{name} is not a setting{suggestion(name, SETTINGS)}")
-    return setting
-
-
 def suggestion(name: str, known: Mapping[str, Setting]) -> str:
     """The rest of a sentence about an unknown `name`: which of `known` was probably meant."""
     near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
@@ -479,8 +473,9 @@ def as_markdown() -> str:
         "| --- | --- | --- | --- | --- |",
     ]
     for row in _ROWS:
-        roles = ", ".join(sorted(row.roles)) if row.roles != _BOTH else "both"
         default = "required" if row.required else "-" if row.default is None else f"`{row.default}`"
         allowed = row.bounds or row.kind.name
-        lines.append(f"| `{row.name}` | {roles} | {default} | {allowed} | {row.help} |")
+        lines.append(
+            f"| `{row.name}` | {row.only or 'both'} | {default} | {allowed} | {row.help} |"
+        )
     return "\n".join(lines) + "\n"

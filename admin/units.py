@@ -76,9 +76,6 @@ def show_time(time_ms: int, timespec: str = "seconds") -> str:
     return f"{shown.replace(tzinfo=None).isoformat(timespec=timespec)}Z"
 
 
-SHOWN_CHARACTERS_MAX: Final = 60
-
-
 def invalid_field(error: Exception) -> str:
     """msgspec's message with the field in front: "priority: expected `int`, got `str`"."""
     text, _, path = str(error).partition(" - at `$.")

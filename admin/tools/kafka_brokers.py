@@ -111,7 +111,7 @@ def write_files(
     of_brokers = {
         name: str(SETTINGS[name].parse(text))
         for name, text in settings.items()
-        if Role.BROKER in SETTINGS[name].roles
+        if SETTINGS[name].applies_to(Role.BROKER)
     }
     for node in plan.brokers:
         home = folder / node.name

@@ -153,7 +153,7 @@ def write_settings(folder: Path, plan: ClusterPlan, more: Mapping[str, str]) -> 
             **({} if node.http is None else {"http.listener": node.http}),
             "log.dir": log_dir(folder, node),
             "quorum.voters": voters,
-            **{name: value for name, value in more.items() if node.role in SETTINGS[name].roles},
+            **{name: each for name, each in more.items() if SETTINGS[name].applies_to(node.role)},
         }
         replace_file(path, as_properties(settings).encode())
 
