@@ -143,17 +143,12 @@ def missing(plan: Iterable[Assignment], existing: Collection[PartitionId]) -> li
 def render_plan(replicas: Mapping[PartitionId, Sequence[int]]) -> str:
     """The plan that puts these replicas there, sorted, as Kafka's script prints it."""
     partitions = [
-        {
-            "topic": id.topic,
-            "partition": id.partition,
-            "replicas": list(replicas[id]),
-            "log_dirs": [ANY_LOG_DIR] * len(replicas[id]),
-        }
-        for id in sorted(replicas)
+        _Entry(
+            topic=topic, partition=number, replicas=tuple(ids), log_dirs=(ANY_LOG_DIR,) * len(ids)
+        )
+        for (topic, number), ids in sorted(replicas.items())
     ]
-    return json.dumps(
-        {"version": PLAN_FILE_VERSION, "partitions": partitions}, separators=(",", ":")
-    )
+    return msgspec.json.encode(_Plan(partitions=tuple(partitions))).decode()
 
 
 def _parse(text: str, kind: type[F]) -> F:

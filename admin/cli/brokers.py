@@ -1,7 +1,7 @@
 """`metaquorum brokers`: list, cordon, decommission and unregister brokers."""
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -22,6 +22,7 @@ from admin.cli.output import Columns, and_more, columns, ids, named, refused_par
 
 if TYPE_CHECKING:
     from admin.capabilities.brokers import Broker, BrokersAltered, Safety
+    from admin.capabilities.schema import Request
     from statemachine.brokers.safety import UnsafePartition
 
 
@@ -52,8 +53,7 @@ async def cordon(target: Target, brokers: tuple[int, ...]) -> Exit:
     """Assign no new replicas to brokers; existing replicas stay."""
     from admin.capabilities.brokers import CordonBrokers
 
-    found = await target.ask(CordonBrokers(broker_ids=brokers))
-    return _report(found, "Cordoned")
+    return await _alter(target, CordonBrokers(broker_ids=brokers), "Cordoned")
 
 
 @command.command()
@@ -63,8 +63,7 @@ async def uncordon(target: Target, brokers: tuple[int, ...]) -> Exit:
     """Undo a cordon: assign new replicas to brokers again."""
     from admin.capabilities.brokers import UncordonBrokers
 
-    found = await target.ask(UncordonBrokers(broker_ids=brokers))
-    return _report(found, "Uncordoned")
+    return await _alter(target, UncordonBrokers(broker_ids=brokers), "Uncordoned")
 
 
 @command.command()
@@ -77,8 +76,7 @@ async def unregister(target: Target, brokers: tuple[int, ...]) -> Exit:
     """
     from admin.capabilities.brokers import UnregisterBrokers
 
-    found = await target.ask(UnregisterBrokers(broker_ids=brokers))
-    return _report(found, "Unregistered")
+    return await _alter(target, UnregisterBrokers(broker_ids=brokers), "Unregistered")
 
 
 @command.command("safe-to-stop")
@@ -114,7 +112,7 @@ async def decommission(
     brokers: tuple[int, ...],
     dry_run: bool,
     unregister: bool,
-    throttle: Mapping[str, Any],
+    throttle: int,
     wait: bool,
     key: str,
     output: str,
@@ -133,7 +131,7 @@ async def decommission(
         dry_run=dry_run,
         unregister=unregister,
         key=key,
-        **throttle,
+        throttle_bytes_per_s=throttle,
     )
     return await work(target, request, output, wait=wait)
 
@@ -179,8 +177,9 @@ def listed(brokers: "Sequence[Broker]") -> str:
     return columns(brokers, _BROKERS) if brokers else "No brokers are registered."
 
 
-def _report(found: "BrokersAltered", done: str) -> Exit:
-    """Print which brokers were changed and which were refused."""
+async def _alter(target: Target, request: "Request[BrokersAltered]", done: str) -> Exit:
+    """Ask for a change, and print which brokers were changed and which were refused."""
+    found = await target.ask(request)
     changed = [each.broker_id for each in found.brokers if not each.kafka_error_code]
     return finish(f"{done}: {ids(changed)}." if changed else "", refused_parts(found.brokers))
 

@@ -54,13 +54,8 @@ async def describe(
     kind, name = _resource(topic, broker, broker_default)
     async with target.client() as client:
         found = await client.describe_configs(kind, name)
-    if found or output != "table":
-        show(
-            found,
-            output,
-            lambda found: columns(found, _CONFIGS),
-            lambda found: [asdict(each) for each in found],
-        )
+    data = [asdict(each) for each in found]
+    show(found, output, lambda found: columns(found, _CONFIGS), lambda _: data)
 
 
 @command.command("alter")

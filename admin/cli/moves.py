@@ -39,6 +39,7 @@ if TYPE_CHECKING:
         MovesChanged,
         PartitionResult,
     )
+    from admin.capabilities.schema import Request
     from admin.model import PartitionId
     from controller.move_requests import OngoingReassignment
 
@@ -102,10 +103,7 @@ async def pause(target: Target, moves: tuple[int, ...], everything: bool) -> Exi
     _check_named(moves, everything=everything)
     from admin.capabilities.moves import PauseMoves
 
-    found = await target.ask(PauseMoves(moves=moves, everything=everything))
-    return finish(
-        "All moves are paused." if everything else altered(found, "paused"), refused(found)
-    )
+    return await _alter(target, PauseMoves(moves=moves, everything=everything), "paused")
 
 
 @command.command()
@@ -117,10 +115,7 @@ async def resume(target: Target, moves: tuple[int, ...], everything: bool) -> Ex
     _check_named(moves, everything=everything)
     from admin.capabilities.moves import ResumeMoves
 
-    found = await target.ask(ResumeMoves(moves=moves, everything=everything))
-    return finish(
-        "All moves are resumed." if everything else altered(found, "resumed"), refused(found)
-    )
+    return await _alter(target, ResumeMoves(moves=moves, everything=everything), "resumed")
 
 
 @command.command()
@@ -224,8 +219,8 @@ async def priority(target: Target, id: int, priority: int) -> Exit:
     """Set the priority of a move. Higher priorities go first; the default is 0."""
     from admin.capabilities.moves import AlterMove
 
-    found = await target.ask(AlterMove(move_id=id, priority=priority))
-    return finish(altered(found, f"has priority {priority}"), refused(found))
+    request = AlterMove(move_id=id, priority=priority)
+    return await _alter(target, request, f"has priority {priority}")
 
 
 @command.command(context_settings=_NUMBERS)
@@ -236,9 +231,14 @@ async def throttle(target: Target, id: int, bytes_per_s: int) -> Exit:
     """Limit the bytes per second copied to and from each broker; 0 removes the limit."""
     from admin.capabilities.moves import AlterMove
 
-    found = await target.ask(AlterMove(move_id=id, throttle_bytes_per_s=bytes_per_s))
     done = f"is throttled to {bytes_per_s} bytes/s" if bytes_per_s else "is no longer throttled"
-    return finish(altered(found, done), refused(found))
+    return await _alter(target, AlterMove(move_id=id, throttle_bytes_per_s=bytes_per_s), done)
+
+
+async def _alter(target: Target, request: "Request[MovesChanged]", done: str) -> Exit:
+    found = await target.ask(request)
+    everything = getattr(request, "everything", False)
+    return finish(f"All moves are {done}." if everything else altered(found, done), refused(found))
 
 
 def _check_named(named: tuple[object, ...], *, everything: bool, more: str = "") -> None:

@@ -231,17 +231,13 @@ output_option = click.option(
 )
 
 
-def _limits(_ctx: click.Context, _param: click.Parameter, rate: int | None) -> dict[str, int]:
-    return {} if rate is None else {"throttle_bytes_per_s": rate}
-
-
 throttle_option = click.option(
     "--throttle",
     type=RATE,
-    callback=_limits,
+    callback=lambda _ctx, _param, rate: rate or 0,
     help="Limit of bytes per second copied to and from each broker.",
 )
-"""The limits of a new move as fields of its request; empty if none is given."""
+"""The limit of a new move; 0 if none is given."""
 
 
 def _checked_key(ctx: click.Context, param: click.Parameter, key: str) -> str:
@@ -328,9 +324,11 @@ def write_data(value: Json, output: str) -> None:
 def show(
     found: T, output: str, table: Callable[[T], str], data: Callable[[T], Json] | None = None
 ) -> None:
-    """Print an answer as its table, or as data; without `data` it is the answer of a capability."""
+    """Print an answer as its table, if not empty, or as data; without `data` it is the answer of a
+    capability."""
     if output == "table":
-        write(table(found))
+        if found:
+            write(table(found))
         return
     if data is not None:
         write_data(data(found), output)

@@ -141,7 +141,12 @@ async def describe(
             raise click.UsageError("give one of --status, --replication and --brokers")
         if form == "kafka" or human_readable or stale:
             raise click.UsageError("--brokers can be combined with --output only")
-        await _describe_brokers(target, output)
+        async with target.client() as client:
+            found = await client.discover_brokers()
+
+        from admin.cli.quorum_text import places_data, places_table
+
+        show(found, output, places_table, places_data)
         return
     if status and replication:
         raise click.UsageError(
@@ -248,15 +253,6 @@ async def remove_controller(target: Target, controller_id: int, directory: "UUID
     write(f"Removed  KRaft controller {key.id} with directory id {uuid_to_text(key.directory_id)}")
 
 
-async def _describe_brokers(target: Target, output: str) -> None:
-    async with target.client() as client:
-        found = await client.discover_brokers()
-
-    from admin.cli.quorum_text import places_data, places_table
-
-    show(found, output, places_table, places_data)
-
-
 POLL_SECONDS: Final = 0.2
 
 
@@ -293,14 +289,11 @@ def _key(
     known = [each.directory_id for each in candidates if each.id == controller_id]
     if len(known) == 1:
         return ReplicaKey(ReplicaId(controller_id), known[0])
+    why = f"it is not {'a voter' if votes else 'an observer'}"
     if known:
         why = f"{len(known)} directories are known"
-    elif votes:
-        why = "it is not a voter"
-    elif any(each.id == controller_id for each in quorum.voters):
-        why = "it is not an observer but a voter"
-    else:
-        why = "it is not an observer"
+    elif controller_id in [each.id for each in quorum.voters]:
+        why += " but a voter"
     raise BadInput(
         f"controller {controller_id}: {why}; give --controller-directory-id; see "
         "describe --replication"

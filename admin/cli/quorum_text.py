@@ -5,7 +5,7 @@ Pure functions from answers to text or plain values.
 
 import json
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from admin.capabilities.quorum import NodePlace, Nodes, Quorum, Replica
 from admin.capabilities.schema import json_of
@@ -16,15 +16,21 @@ from quorum.core.vocabulary import NO_DIRECTORY, uuid_to_text
 from quorum.transport.address import Address
 
 
+def _totals(quorum: Quorum) -> list[tuple[str, object]]:
+    return [
+        ("LeaderId", quorum.leader_id),
+        ("LeaderEpoch", quorum.leader_epoch),
+        ("HighWatermark", quorum.high_watermark),
+        ("MaxFollowerLag", quorum.max_follower_lag),
+        ("MaxFollowerLagTimeMs", quorum.max_follower_lag_time_ms),
+    ]
+
+
 def status(quorum: Quorum) -> str:
     """The summary of KIP-595's `--describe`."""
     return labelled(
         [
-            ("LeaderId", quorum.leader_id),
-            ("LeaderEpoch", quorum.leader_epoch),
-            ("HighWatermark", quorum.high_watermark),
-            ("MaxFollowerLag", quorum.max_follower_lag),
-            ("MaxFollowerLagTimeMs", quorum.max_follower_lag_time_ms),
+            *_totals(quorum),
             ("CurrentVoters", sorted(voter.replica_id for voter in quorum.current_voters)),
             ("TargetVoters", sorted(quorum.target_voters or ())),
             *([] if quorum.waits_for is None else [("WaitsFor", quorum.waits_for)]),
@@ -33,22 +39,10 @@ def status(quorum: Quorum) -> str:
     )
 
 
-class _Row(NamedTuple):
-    """One replica in the tables."""
-
-    role: str
-    replica: Replica
-
-
-def _rows(quorum: Quorum) -> list[_Row]:
+def _rows(quorum: Quorum) -> list[Replica]:
     """The replicas: the leader, other voters, observers."""
-    leader = [_Row("Leader", each) for each in quorum.current_voters if _leads(quorum, each)]
-    others = [_Row("Follower", each) for each in quorum.current_voters if not _leads(quorum, each)]
-    return [*leader, *others, *(_Row("Observer", each) for each in quorum.observers)]
-
-
-def _leads(quorum: Quorum, replica: Replica) -> bool:
-    return replica.replica_id == quorum.leader_id
+    voters = sorted(quorum.current_voters, key=lambda each: each.replica_id != quorum.leader_id)
+    return [*voters, *quorum.observers]
 
 
 def _is_target(quorum: Quorum, replica: Replica) -> bool:
@@ -63,13 +57,13 @@ def replication(quorum: Quorum, *, human_readable: bool = False) -> str:
             return str(time_ms)
         return "unknown" if time_ms == UNKNOWN else show_duration(time_ms)
 
-    cells: Columns[_Row] = {
-        "ReplicaId": lambda row: row.replica.replica_id,
-        "LogEndOffset": lambda row: row.replica.log_end_offset,
-        "Lag": lambda row: row.replica.lag,
-        "LagTimeMs": lambda row: duration(row.replica.lag_time_ms),
-        "Status": lambda row: row.role,
-        "IsReassignTarget": lambda row: "Yes" if _is_target(quorum, row.replica) else "No",
+    cells: Columns[Replica] = {
+        "ReplicaId": lambda row: row.replica_id,
+        "LogEndOffset": lambda row: row.log_end_offset,
+        "Lag": lambda row: row.lag,
+        "LagTimeMs": lambda row: duration(row.lag_time_ms),
+        "Status": lambda row: row.status.capitalize(),
+        "IsReassignTarget": lambda row: "Yes" if _is_target(quorum, row) else "No",
     }
     return columns(_rows(quorum), cells)
 
@@ -79,11 +73,7 @@ def kafka_status(quorum: Quorum) -> str:
     return labelled(
         [
             ("ClusterId", quorum.cluster_id),
-            ("LeaderId", quorum.leader_id),
-            ("LeaderEpoch", quorum.leader_epoch),
-            ("HighWatermark", quorum.high_watermark),
-            ("MaxFollowerLag", quorum.max_follower_lag),
-            ("MaxFollowerLagTimeMs", quorum.max_follower_lag_time_ms),
+            *_totals(quorum),
             ("CurrentVoters", _kafka_nodes(quorum.current_voters)),
             ("CurrentObservers", _kafka_nodes(quorum.observers)),
         ]
@@ -98,14 +88,14 @@ def kafka_replication(quorum: Quorum, *, human_readable: bool, now_ms: int) -> s
             return str(time_ms)
         return f"{max(0, now_ms - time_ms)} ms ago"
 
-    cells: Columns[_Row] = {
-        "NodeId": lambda row: row.replica.replica_id,
-        "DirectoryId": lambda row: row.replica.directory_id,
-        "LogEndOffset": lambda row: row.replica.log_end_offset,
-        "Lag": lambda row: row.replica.lag,
-        "LastFetchTimestamp": lambda row: moment(row.replica.last_fetch_timestamp),
-        "LastCaughtUpTimestamp": lambda row: moment(row.replica.last_caught_up_timestamp),
-        "Status": lambda row: row.role,
+    cells: Columns[Replica] = {
+        "NodeId": lambda row: row.replica_id,
+        "DirectoryId": lambda row: row.directory_id,
+        "LogEndOffset": lambda row: row.log_end_offset,
+        "Lag": lambda row: row.lag,
+        "LastFetchTimestamp": lambda row: moment(row.last_fetch_timestamp),
+        "LastCaughtUpTimestamp": lambda row: moment(row.last_caught_up_timestamp),
+        "Status": lambda row: row.status.capitalize(),
     }
     return kafka_columns(_rows(quorum), cells)
 
@@ -129,15 +119,15 @@ def replication_data(quorum: Quorum) -> dict[str, Any]:
         "as_of_offset": quorum.high_watermark,
         "replicas": [
             {
-                "replica_id": row.replica.replica_id,
-                "directory_id": row.replica.directory_id,
-                "log_end_offset": row.replica.log_end_offset,
-                "lag": row.replica.lag,
-                "lag_time_ms": row.replica.lag_time_ms,
-                "last_fetch_timestamp_ms": row.replica.last_fetch_timestamp,
-                "last_caught_up_timestamp_ms": row.replica.last_caught_up_timestamp,
-                "status": row.role,
-                "is_reassign_target": _is_target(quorum, row.replica),
+                "replica_id": row.replica_id,
+                "directory_id": row.directory_id,
+                "log_end_offset": row.log_end_offset,
+                "lag": row.lag,
+                "lag_time_ms": row.lag_time_ms,
+                "last_fetch_timestamp_ms": row.last_fetch_timestamp,
+                "last_caught_up_timestamp_ms": row.last_caught_up_timestamp,
+                "status": row.status.capitalize(),
+                "is_reassign_target": _is_target(quorum, row),
             }
             for row in _rows(quorum)
         ],

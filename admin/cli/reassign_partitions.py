@@ -107,7 +107,7 @@ async def command(target: Target, **options: Any) -> Exit:
         name=options["name"],
         priority=options["priority"],
         key=options["key"],
-        **options["throttle"],
+        throttle_bytes_per_s=options["throttle"],
     )
     additional, wait = options["additional"], options["wait"]
     return await actions.execute(target, request, additional=additional, wait=wait)

@@ -13,7 +13,7 @@ from admin.capabilities.moves import PartitionResult
 from admin.capabilities.plan_steps import PLAN_FILE_VERSION, PlannedPartition
 from admin.capabilities.reassignments import BegunMove
 from admin.capabilities.schema import Answer, json_of
-from admin.cli.output import and_more
+from admin.cli.output import and_more, ids
 from admin.client.channels import Response
 from admin.model import Assignment, PartitionId
 from admin.plan_file import render_plan
@@ -53,8 +53,8 @@ class MoveState(Answer, frozen=True, kw_only=True):
                 return f"Reassignment of partition {id} is completed."
             case MoveStatus.NOT_AS_PLANNED:
                 why = (
-                    f"but replica set is {_ids(self.replicas)} rather than"
-                    f" {_ids(self.target_replicas)}"
+                    f"but replica set is {ids(self.replicas)} rather than"
+                    f" {ids(self.target_replicas)}"
                     if self.replicas
                     else "for there is no such partition"
                 )
@@ -111,9 +111,10 @@ def proposed(
     )
 
 
-def started(ids: Sequence[PartitionId]) -> str:
+def started(partitions: Sequence[PartitionId]) -> str:
     """The message about partitions whose reassignment was started."""
-    return f"Successfully started partition reassignment{_s(ids)} for {_partitions(ids)}"
+    named = _partitions(partitions)
+    return f"Successfully started partition reassignment{_s(partitions)} for {named}"
 
 
 def original(move_id: int) -> str:
@@ -137,7 +138,7 @@ def planned(tried: BegunMove) -> str:
     if not several:
         return "Every partition takes one step."
     lines = [
-        f"{one.id}: {' -> '.join(_ids(step) for step in one.steps)}" for one in several[:NAMED_MAX]
+        f"{one.id}: {' -> '.join(ids(step) for step in one.steps)}" for one in several[:NAMED_MAX]
     ]
     more, at_once = len(several) - len(lines), len(tried.accepted) - len(several)
     rest = [f"and {more} more, in several steps"] if more else []
@@ -147,7 +148,7 @@ def planned(tried: BegunMove) -> str:
 
 def replicas(partitions: Sequence[PartitionResult] | Sequence[PlannedPartition], total: int) -> str:
     """The replicas of partitions one by one, as far as they are named."""
-    lines = [f"{one.id}: {_ids(one.replicas)}" for one in partitions[:NAMED_MAX]]
+    lines = [f"{one.id}: {ids(one.replicas)}" for one in partitions[:NAMED_MAX]]
     return "\n".join([*lines, *and_more(total - len(lines))])
 
 
@@ -156,9 +157,10 @@ def not_started(refused: Sequence[PartitionResult]) -> list[str]:
     return _refused("Error reassigning partition(s):", refused)
 
 
-def cancelled(ids: Sequence[PartitionId]) -> str:
+def cancelled(partitions: Sequence[PartitionId]) -> str:
     """The message about cancelled reassignments."""
-    return f"Successfully cancelled partition reassignment{_s(ids)} for: {_partitions(ids)}"
+    named = _partitions(partitions)
+    return f"Successfully cancelled partition reassignment{_s(partitions)} for: {named}"
 
 
 def not_cancelled(refused: Sequence[PartitionResult]) -> list[str]:
@@ -182,16 +184,16 @@ def listed_data(active: Response[Sequence[OngoingReassignment]]) -> dict[str, An
 
 
 def _listed(one: OngoingReassignment) -> str:
-    adding = f" adding: {_ids(one.adding)}." if one.adding else ""
-    removing = f" removing: {_ids(one.removing)}." if one.removing else ""
-    return f"{one.id}: replicas: {_ids(one.replicas)}.{adding}{removing}{_waiting(one)}"
+    adding = f" adding: {ids(one.adding)}." if one.adding else ""
+    removing = f" removing: {ids(one.removing)}." if one.removing else ""
+    return f"{one.id}: replicas: {ids(one.replicas)}.{adding}{removing}{_waiting(one)}"
 
 
 def _waiting(one: OngoingReassignment) -> str:
     """The next step of a partition that waits; Kafka's script does not know this state."""
     if one.adding or one.removing or one.target is UNSET:
         return ""
-    goes = f" waiting for: {_ids(one.target)}."
+    goes = f" waiting for: {ids(one.target)}."
     if one.step is UNSET:
         return goes
     why = one.detail or one.reason
@@ -206,12 +208,8 @@ def _refused(opening: str, refused: Sequence[PartitionResult]) -> list[str]:
     return [opening, *reasons] if reasons else []
 
 
-def _partitions(ids: Iterable[PartitionId]) -> str:
-    return ",".join(str(id) for id in sorted(ids))
-
-
-def _ids(replicas: Iterable[int]) -> str:
-    return ",".join(map(str, replicas))
+def _partitions(named: Iterable[PartitionId]) -> str:
+    return ",".join(map(str, sorted(named)))
 
 
 def _s(several: Sequence[object]) -> str:

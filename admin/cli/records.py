@@ -16,7 +16,7 @@ from typing import IO, TYPE_CHECKING, Final, NamedTuple
 
 import click
 
-from admin.cli.options import BadInput, Target, say, topic_name, with_target
+from admin.cli.options import BadInput, Parsed, Target, say, topic_name, with_target
 
 if TYPE_CHECKING:
     from asyncio import Future
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 
 LINE_BYTES_MAX: Final = 1024 * 1024
+SEPARATOR: Final = Parsed("text", str.encode)
 
 
 class KeyValue(NamedTuple):
@@ -96,7 +97,9 @@ GROUP_RECORDS: Final = 500
     help="Read this file instead of stdin.",
 )
 @click.option("--raw", is_flag=True, help="The whole input is one record.")
-@click.option("--key-separator", help="The text between key and value in each line.")
+@click.option(
+    "--key-separator", type=SEPARATOR, help="The text between key and value in each line."
+)
 @click.option("--partition", type=click.IntRange(0), help="Write to this partition only.")
 @click.option(
     "--acks",
@@ -111,7 +114,7 @@ async def produce(
     topic: str,
     file: BufferedReader,
     raw: bool,
-    key_separator: str | None,
+    key_separator: bytes | None,
     partition: int | None,
     acks: str,
 ) -> None:
@@ -124,8 +127,7 @@ async def produce(
         raise click.UsageError("--raw has no lines, and so no --key-separator")
     from admin.client.producer import Acks, Producer
 
-    separator = None if key_separator is None else key_separator.encode()
-    groups = _whole(file) if raw else _lines(file, separator)
+    groups = _whole(file) if raw else _lines(file, key_separator)
     chosen = Acks.ALL if acks == "all" else Acks.LEADER
     async with Producer(servers, acks=chosen, delivery_ms=target.timeout_ms) as producer:
         written = await _send_all(producer, topic, groups, partition)
@@ -207,7 +209,9 @@ async def _whole(stream: IO[bytes]) -> AsyncIterator[Sequence[KeyValue]]:
 @click.option("--follow", is_flag=True, help="With --from-beginning: wait for new records.")
 @click.option("--max-records", type=click.IntRange(1), help="Stop after so many records.")
 @click.option("--partition", type=click.IntRange(0), help="Read this partition only.")
-@click.option("--key-separator", help="Print the key, and this text, before the value.")
+@click.option(
+    "--key-separator", type=SEPARATOR, help="Print the key, and this text, before the value."
+)
 @click.option("--raw", is_flag=True, help="Print the values and nothing between them.")
 @click.option("--file", type=click.Path(path_type=Path), help="Write this file instead of stdout.")
 @with_target
@@ -218,7 +222,7 @@ async def consume(
     follow: bool,
     max_records: int | None,
     partition: int | None,
-    key_separator: str | None,
+    key_separator: bytes | None,
     raw: bool,
     file: Path | None,
 ) -> None:
@@ -231,7 +235,6 @@ async def consume(
         raise click.UsageError("--raw prints values alone, and so no --key-separator")
     from admin.client.consumer import Consumer
 
-    separator = None if key_separator is None else key_separator.encode()
     count = 0
     with _output(file) as out:
         async with Consumer(servers, topic, timeout_ms=target.timeout_ms) as reader:
@@ -242,7 +245,7 @@ async def consume(
                     records = chunk.records[:left]
                     for each in records:
                         value = each.value or b""
-                        out.write(value if raw else render(each.key, each.value, separator))
+                        out.write(value if raw else render(each.key, each.value, key_separator))
                     out.flush()
                     count += len(records)
                     if count == max_records:

@@ -71,10 +71,8 @@ async def list_(target: Target, output: str, stale: bool) -> None:
     """List the names of all topics."""
     async with target.client() as client:
         topics = await client.topics(stale=stale)
-    names = sorted(topics.value)
-    if names or output != "table":
-        data = {"as_of_offset": topics.as_of, "topics": names}
-        show(names, output, "\n".join, lambda _: data)
+    data = {"as_of_offset": topics.as_of, "topics": sorted(topics.value)}
+    show(sorted(topics.value), output, "\n".join, lambda _: data)
 
 
 @command.command("describe")
@@ -118,7 +116,7 @@ async def alter(
     partitions: int | None,
     factor: int | None,
     brokers: tuple[int, ...] | None,
-    throttle: Mapping[str, Any],
+    throttle: int,
     dry_run: bool,
     key: str,
 ) -> Exit:
@@ -148,7 +146,7 @@ async def alter(
         brokers=brokers,
         dry_run=dry_run,
         key=key,
-        **throttle,
+        throttle_bytes_per_s=throttle,
     )
     return await change_factor(target, request)
 
