@@ -12,11 +12,12 @@ from admin.capabilities.schema import Request, with_key
 from admin.client.log_sizes import bytes_at, copied, copies_of
 from admin.faults import Refused
 from admin.model import PartitionId
-from controller.apis.request import ANONYMOUS, KafkaRequest
+from controller.apis.request import KafkaRequest
 from controller.apis.router import NoActiveController, Router
 from controller.service import NotActive, Service
 from quorum.protocol.apis import ApiKey
 from quorum.protocol.codec import build, decode_response, encode_request_body, request_schema
+from quorum.protocol.envelope import ANONYMOUS
 from quorum.protocol.errors import ErrorCode
 from quorum.transport.address import Address
 from statemachine.image.image import Image

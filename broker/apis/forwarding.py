@@ -10,13 +10,13 @@ gets one error for everything in its request.
 import asyncio
 import ipaddress
 import logging
-from typing import Any, Final
+from typing import Any
 
 from broker.limits import FORWARD_TIMEOUT_MS, FORWARDED_BYTES_MAX
 from quorum.ports import Clock
 from quorum.protocol import codec
 from quorum.protocol.apis import ApiKey
-from quorum.protocol.envelope import VERSION, Forwarded, wrap
+from quorum.protocol.envelope import ANONYMOUS, LOOPBACK, VERSION, Forwarded, wrap
 from quorum.protocol.errors import ErrorCode
 from quorum.protocol.headers import read_correlation_id, response_body_start
 from quorum.protocol.malformed import Malformed
@@ -30,11 +30,6 @@ from quorum.transport.controller_channel import (
 from quorum.transport.inbound import InboundRequest
 
 logger = logging.getLogger(__name__)
-
-PRINCIPAL: Final = "User:ANONYMOUS"
-"""This listener does not authenticate clients."""
-
-_LOOPBACK: Final = ipaddress.IPv4Address("127.0.0.1").packed
 
 
 class ForwardingManager:
@@ -78,7 +73,7 @@ class ForwardingManager:
             request.api_version,
             request.correlation_id,
             request.client_id,
-            PRINCIPAL,
+            ANONYMOUS,
             body,
         )
         deadline_ms = self._clock() + _timeout_ms(message)
@@ -144,4 +139,4 @@ def _packed_host(peer: str) -> bytes:
     try:
         return ipaddress.ip_address(parse_address(peer).host.partition("%")[0]).packed
     except (BadAddress, ValueError):
-        return _LOOPBACK
+        return LOOPBACK

@@ -22,8 +22,6 @@ from quorum.transport.inbound import InboundRequest
 from statemachine.commands import Result
 from statemachine.errors import Error
 
-ANONYMOUS: Final = "User:ANONYMOUS"
-
 LONG_BODY_BYTES: Final = 32 * 1024
 """Of a request: some thousand partitions, a few milliseconds to decode."""
 LONG_PARTS: Final = 500
@@ -130,7 +128,7 @@ def decode_inbound(inbound: InboundRequest) -> KafkaRequest:
         inbound.api_key,
         inbound.api_version,
         inbound.body,
-        ANONYMOUS,
+        envelope.ANONYMOUS,
         client_id=inbound.client_id,
     )
 

@@ -36,9 +36,6 @@ LEADERLESS_MS_MAX: Final = 3_000
 """An election may take this long and is worth waiting for; after it, a client that asks about the
 quorum itself hears that nobody leads."""
 
-_LOOPBACK: Final = b"\x7f\x00\x00\x01"
-"""Kafka wants the address of the client; the listener has only its name."""
-
 _NOT_ENVELOPED: Final = frozenset({ErrorCode.UNSUPPORTED_VERSION, ErrorCode.INVALID_REQUEST})
 """Refusals of an envelope by a controller of Kafka's, or of another release of ours, that does not
 take this request from other nodes. A repetition would change nothing."""
@@ -159,7 +156,7 @@ class Router:
                 request.principal,
                 bytes(request.body),
             ),
-            host=_LOOPBACK,
+            host=envelope.LOOPBACK,
             timeout_ms=request.timeout_ms,
         )
         try:

@@ -34,6 +34,10 @@ from quorum.protocol.malformed import Malformed
 
 VERSION: Final = 0
 REASON_BYTES_MAX: Final = 4_096
+ANONYMOUS: Final = "User:ANONYMOUS"
+"""The principal of every client: the listeners authenticate none."""
+LOOPBACK: Final = b"\x7f\x00\x00\x01"
+"""The address of a client whose own address is not known; Kafka wants one."""
 
 _LENGTH_BYTES: Final = 4
 _PRINCIPAL_VERSION: Final = b"\x00\x00"
