@@ -72,9 +72,7 @@ async def _run(config: Config) -> None:
             f"registrar-{config.quorum.node_id}", random.SystemRandom()
         )
         parts.push_async_callback(registrar.close)
-        registration = ControllerRegistrationManager(
-            controller, opened.quorum, controller.registration, registrar
-        )
+        registration = ControllerRegistrationManager(controller, opened.quorum, registrar)
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(opened.quorum.run())
             background = (registration.run(), opened.gossiper.run(), *_periodic(config, controller))

@@ -33,12 +33,11 @@ class ControllerRegistrationManager:
         self,
         controller: QuorumController,
         quorum: Quorum,
-        registration: RegisterController,
         channel: NodeToControllerChannelManager,
     ) -> None:
         self._controller = controller
         self._quorum = quorum
-        self._registration = registration
+        self._registration = controller.registration
         self._channel = channel
         self._told = ""
 

@@ -32,9 +32,7 @@ async def registering(
     channels = [_channel(each, known) for each in nodes]
     tasks = [
         asyncio.get_running_loop().create_task(
-            ControllerRegistrationManager(
-                each.controller, each.opened.quorum, each.controller.registration, channel
-            ).run()
+            ControllerRegistrationManager(each.controller, each.opened.quorum, channel).run()
         )
         for each, channel in zip(nodes, channels, strict=True)
     ]
