@@ -216,11 +216,9 @@ class QuorumController:
         """Decide, append and replay, and let the answer wait for its commit."""
         outcome = yield from self._execute(pending)
         self._submitted.discard(type(pending.command))
-        if pending.is_proposed:
-            self._deferred.settle(outcome, pending.done)
-        elif isinstance(outcome, Unavailable):
+        if isinstance(outcome, Unavailable) and not pending.is_proposed:
             pending.done(outcome)
-        elif pending.proved:
+        elif pending.proved and not pending.is_proposed:
             self._deferred.prove(outcome, pending.done, self._quorum)
         else:
             self._deferred.settle(outcome, pending.done)
