@@ -169,7 +169,7 @@ class BrokerServer:
             await fetchers.close()
             await _cancel(work)
             await manager.close()
-            epoch = self.lifecycle.broker_epoch
+            epoch = self.lifecycle.state.broker_epoch
             if epoch is not None:
                 await disk.call(write_clean_shutdown, self.config.quorum.folder, epoch)
             await opened.quorum.stop()
@@ -187,7 +187,7 @@ class BrokerServer:
 
     def _on_settled(self) -> None:
         """Send a heartbeat at once: the controller now knows every replica's directory."""
-        if self.lifecycle.is_fenced:
+        if self.lifecycle.state.is_fenced:
             self.lifecycle.heartbeat_soon()
 
     def _on_epoch(self, epoch: int) -> None:
@@ -221,7 +221,7 @@ class BrokerServer:
 
     async def _open_partitions(self) -> None:
         """Open the local replicas: the metadata is known up to the broker's own registration."""
-        await self.manager.settled()
+        await self.manager.settled.wait()
         await self.manager.remove_strays()
         logger.info(
             "Broker %d has %d partitions", self.config.quorum.node_id, len(self.manager.partitions)

@@ -64,6 +64,7 @@ class LifecycleState:
         self.broker_epoch: int | None = None
         """The broker epoch of the current registration; None: register next."""
         self.is_fenced = True
+        """Whether the broker may neither lead nor be in sync."""
         self.is_ready = False
         """Whether the local replicas are open; the owner sets it after `becomes_ready`."""
 
@@ -148,7 +149,7 @@ class BrokerLifecycleManager:
         self._on_epoch = on_epoch
         self._make_ready = make_ready
         self._is_settled = is_settled
-        self._state = LifecycleState(
+        self.state = LifecycleState(
             heartbeat_interval_ms=config.heartbeat_interval_ms, previous_epoch=previous_epoch
         )
         self._copies = copies
@@ -157,22 +158,12 @@ class BrokerLifecycleManager:
         self.unfenced = asyncio.Event()
         """Set when the controller unfences the broker for the first time."""
 
-    @property
-    def broker_epoch(self) -> int | None:
-        """The broker epoch of the current registration; None before the first one."""
-        return self._state.broker_epoch
-
-    @property
-    def is_fenced(self) -> bool:
-        """Return whether the broker is fenced: it may neither lead nor be in sync."""
-        return self._state.is_fenced
-
     async def run(self) -> None:
         """Register and send heartbeats until cancelled; raises `RegistrationRejected`."""
         while True:
             try:
                 self._wake_up.clear()
-                if self.broker_epoch is None:
+                if self.state.broker_epoch is None:
                     await self._register()
                 wait_ms = await self._send_heartbeat()
             except NoActiveController as reason:
@@ -192,7 +183,7 @@ class BrokerLifecycleManager:
 
     async def controlled_shutdown(self) -> bool:
         """Ask for a controlled shutdown; return whether the controller agreed in time."""
-        if self.broker_epoch is None or self.is_fenced:
+        if self.state.broker_epoch is None or self.state.is_fenced:
             return False
         try:
             async with asyncio.timeout(CONTROLLED_SHUTDOWN_MS / 1_000):
@@ -214,7 +205,7 @@ class BrokerLifecycleManager:
         except NoActiveController as reason:
             logger.info("No active controller: %s", reason)
             return False
-        return self._state.may_go(
+        return self.state.may_go(
             answer.error_code.value, should_shut_down=bool(answer.should_shut_down)
         )
 
@@ -246,10 +237,10 @@ class BrokerLifecycleManager:
             rack=self._config.rack,
             is_migrating_zk_broker=False,
             log_dirs=[self._directory_id],
-            previous_broker_epoch=self._state.previous_epoch,
+            previous_broker_epoch=self.state.previous_epoch,
         )
         code = answer.error_code.value
-        if self._state.on_registration(code, int(answer.broker_epoch)):
+        if self.state.on_registration(code, int(answer.broker_epoch)):
             self._on_epoch(answer.broker_epoch)
             logger.info("Registered with broker epoch %d", answer.broker_epoch)
         elif code == ErrorCode.DUPLICATE_BROKER_REGISTRATION:
@@ -262,14 +253,14 @@ class BrokerLifecycleManager:
 
     async def _send_heartbeat(self) -> int:
         """Send one heartbeat; return the ms until the next one."""
-        state = self._state
+        state = self.state
         waits = state.wants_fence(is_settled=self._is_settled())
         answer = await self._heartbeat(want_fence=waits, want_shut_down=False)
         was_fenced = state.is_fenced
         name = answer.error_code.name
         if not state.on_heartbeat(answer.error_code.value, is_fenced=bool(answer.is_fenced)):
             raise NoActiveController(f"heartbeat failed: {name}")
-        if self.broker_epoch is None:
+        if self.state.broker_epoch is None:
             logger.warning("Heartbeat failed with %s: registering again", name)
             return state.wait_ms
         self._note_fenced(was_fenced)
@@ -280,7 +271,7 @@ class BrokerLifecycleManager:
         return state.wait_ms
 
     def _note_fenced(self, was_fenced: bool) -> None:
-        is_fenced = self._state.is_fenced
+        is_fenced = self.state.is_fenced
         if is_fenced != was_fenced:
             logger.info("The controller %s this broker", "fenced" if is_fenced else "unfenced")
         if not is_fenced:
@@ -294,7 +285,7 @@ class BrokerLifecycleManager:
                 ApiKey.BROKER_HEARTBEAT,
                 version,
                 broker_id=self._config.quorum.node_id,
-                broker_epoch=self.broker_epoch,
+                broker_epoch=self.state.broker_epoch,
                 current_metadata_offset=self._metadata_offset(),
                 want_fence=want_fence,
                 want_shut_down=want_shut_down,

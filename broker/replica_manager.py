@@ -81,8 +81,9 @@ class ReplicaManager:
         self._unsettled: dict[PartitionKey, None] = {}
         """The partitions whose log has to be opened or deleted."""
         self._work = asyncio.Event()
-        self._settled = asyncio.Event()
-        self._settled.set()
+        self.settled = asyncio.Event()
+        """Set while every change so far has been applied on disk."""
+        self.settled.set()
         self._waiting: dict[Partition, None] = {}
         self._next_review_ms = 0
 
@@ -140,11 +141,7 @@ class ReplicaManager:
                     del self._unsettled[key]
                 await self._settle(keys)
             self._work.clear()
-            self._settled.set()
-
-    async def settled(self) -> None:
-        """Wait until every change so far has been applied on disk."""
-        await self._settled.wait()
+            self.settled.set()
 
     async def remove_strays(self) -> None:
         """Delete the logs of partitions that do not belong to this broker.
@@ -238,7 +235,7 @@ class ReplicaManager:
             partition.assign(assignment)
         elif partition is not None or assignment is not None:
             self._unsettled[key] = None
-            self._settled.clear()
+            self.settled.clear()
             self._work.set()
         else:
             self.failed.pop(key, None)

@@ -140,7 +140,7 @@ class Node:
         epoch = self.controller.register(self.broker_id, self.port, incarnation, self.directory_id)
         self.manager.broker_epoch = epoch if copies else None
         self.directories.registered()
-        await self.manager.settled()
+        await self.manager.settled.wait()
         self.manager.start()
 
     async def stop(self, *, clean: bool = True) -> None:
@@ -273,7 +273,7 @@ class Brokers:
         """A topic, open wherever it is held."""
         self.controller.create(topic, *replicas, **configs)
         for node in self.nodes.values():
-            await node.manager.settled()
+            await node.manager.settled.wait()
 
 
 async def until(condition: Callable[[], bool]) -> None:

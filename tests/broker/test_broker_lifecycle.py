@@ -302,7 +302,7 @@ async def test_a_broker_that_is_forgotten_registers_again(tmp_path: Path) -> Non
         registrar.decide(FenceBrokers(broker_ids=(NODE,)))
         registrar.decide(UnregisterBroker(broker_id=NODE))
         life.cycle.heartbeat_soon()
-        await until(lambda: len(life.epochs) == 2 and not life.cycle.is_fenced)
+        await until(lambda: len(life.epochs) == 2 and not life.cycle.state.is_fenced)
         assert life.epochs[1] == registrar.image.brokers[NODE].broker_epoch > life.epochs[0]
 
 

@@ -100,7 +100,7 @@ async def test_a_replica_that_is_added_copies_all_and_the_removed_one_is_deleted
         brokers.controller.reassign("t", 1, 3)
         await until(lambda: brokers.controller.of("t").replicas == (1, 3))
         assert values(brokers[3].partition("t")) == [b"a", b"b", b"c"]
-        await brokers[2].manager.settled()
+        await brokers[2].manager.settled.wait()
         assert not brokers[2].manager.partitions
         assert not list((tmp_path / "broker-2").iterdir())
         assert (await produce(brokers[1], "t", batch(b"d"))).error_code == 0
