@@ -224,12 +224,13 @@ class AssignmentsManager(PartitionListener):
             )
         except NoActiveController as reason:
             logger.debug("AssignReplicasToDirs will be retried: %s", reason)
-            self._put_back(batch)
-            await self._backoff.wait()
-            return
-        left = self._settle(batch, answer)
+            left = batch
+        else:
+            left = self._settle(batch, answer)
         if left:
-            self._put_back(left)
+            for key in left:
+                self._waiting.setdefault(key, None)
+            self._work.set()
             await self._backoff.wait()
         else:
             self._backoff.reset()
@@ -256,11 +257,6 @@ class AssignmentsManager(PartitionListener):
         logger.info("Reported the directory of %d replicas", reported)
         # A replica without an answer was not decided.
         return [*again, *missing]
-
-    def _put_back(self, keys: Iterable[PartitionKey]) -> None:
-        for key in keys:
-            self._waiting.setdefault(key, None)
-        self._work.set()
 
 
 def _answered(answer: Any) -> Iterable[tuple[PartitionKey, Any]]:

@@ -7,6 +7,7 @@ Kafka.
 
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 from broker.limits import PENDING_APPENDS_PER_PARTITION_MAX, PRODUCE_TIMEOUT_MS_MAX
@@ -59,7 +60,9 @@ class ProduceApi:
         at = 0
         for topic in message.topic_data:
             for data in topic.partition_data:
-                self._append(topic.name, data, message.acks, deadline_ms, response.settler(at))
+                self._append(
+                    topic.name, data, message.acks, deadline_ms, partial(response.settle, at)
+                )
                 at += 1
         response.count_down()
 
@@ -118,12 +121,10 @@ class _Response:
         # One more than the partitions: no response leaves before all appends were started.
         self._missing = count + 1
 
-    def settler(self, at: int) -> Callable[[Outcome], None]:
-        def settle(outcome: Outcome) -> None:
-            self._outcomes[at] = outcome
-            self.count_down()
-
-        return settle
+    def settle(self, at: int, outcome: Outcome) -> None:
+        """Take the result of the partition at this place of the request."""
+        self._outcomes[at] = outcome
+        self.count_down()
 
     def count_down(self) -> None:
         """Note that one partition, or the start of the appends, is done; respond after the last."""
