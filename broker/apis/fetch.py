@@ -32,6 +32,7 @@ from quorum.protocol.shape import Data
 from quorum.records.varint import uvarint
 from quorum.transport.inbound import InboundRequest
 from quorum.transport.sweeper import Sweeper
+from statemachine.vocabulary import NO_EPOCH
 
 logger = logging.getLogger(__name__)
 
@@ -39,7 +40,6 @@ CONSUMER: Final = -1
 """The replica id of a consumer."""
 
 _REPLICA_STATE_FROM: Final = 15
-_NO_EPOCH: Final = -1
 _NO_TOPIC: Final = UUID(int=0)
 
 
@@ -61,10 +61,13 @@ TopicAnswer: TypeAlias = tuple[str | UUID, Sequence[PartitionAnswer]]
 class _Part:
     """One partition of a fetch."""
 
-    __slots__ = ("asked", "code", "diverging", "partition")
+    __slots__ = ("asked", "code", "diverging", "last_epoch", "leader_epoch", "partition")
 
     def __init__(self, asked: Any, found: Partition | ErrorCode) -> None:
         self.asked = asked
+        # Older versions have no epochs.
+        self.leader_epoch: int = getattr(asked, "current_leader_epoch", NO_EPOCH)
+        self.last_epoch: int = getattr(asked, "last_fetched_epoch", NO_EPOCH)
         self.partition: Partition | None = found if isinstance(found, Partition) else None
         self.code: int = ErrorCode.NONE if isinstance(found, Partition) else found
         self.diverging: OffsetAndEpoch | None = None
@@ -118,13 +121,12 @@ class DelayedFetch:
                 self._begin_consumer(part, part.partition)
 
     def _begin_replica(self, part: _Part, partition: Partition) -> None:
-        asked = part.asked
         result = partition.fetched_by(
             self.replica_id,
             broker_epoch=self.replica_epoch,
-            current_leader_epoch=getattr(asked, "current_leader_epoch", _NO_EPOCH),
-            offset=asked.fetch_offset,
-            last_fetched_epoch=getattr(asked, "last_fetched_epoch", _NO_EPOCH),
+            current_leader_epoch=part.leader_epoch,
+            offset=part.asked.fetch_offset,
+            last_fetched_epoch=part.last_epoch,
         )
         if isinstance(result, ErrorCode):
             part.code = result
@@ -132,18 +134,18 @@ class DelayedFetch:
             part.diverging = result
 
     def _begin_consumer(self, part: _Part, partition: Partition) -> None:
-        asked = part.asked
-        refusal = partition.fetch_refusal(getattr(asked, "current_leader_epoch", _NO_EPOCH))
+        offset = part.asked.fetch_offset
+        refusal = partition.fetch_refusal(part.leader_epoch)
         if refusal is not None:
             part.code = refusal
             return
         part.diverging = divergence(
             partition.history,
             partition.log_end,
-            last_fetched_epoch=getattr(asked, "last_fetched_epoch", _NO_EPOCH),
-            fetch_offset=asked.fetch_offset,
+            last_fetched_epoch=part.last_epoch,
+            fetch_offset=offset,
         )
-        is_within = partition.log.start <= asked.fetch_offset <= partition.log_end
+        is_within = partition.log.start <= offset <= partition.log_end
         if part.diverging is None and not is_within:
             part.code = ErrorCode.OFFSET_OUT_OF_RANGE
 
@@ -168,8 +170,7 @@ class DelayedFetch:
         """Check each partition's leadership again: it may have changed since the request."""
         for part in self._parts:
             if part.partition is not None and not part.code:
-                asked_epoch = getattr(part.asked, "current_leader_epoch", _NO_EPOCH)
-                refusal = part.partition.fetch_refusal(asked_epoch)
+                refusal = part.partition.fetch_refusal(part.leader_epoch)
                 if refusal is not None:
                     part.code = refusal
 
@@ -191,7 +192,7 @@ class DelayedFetch:
         if partition.key.number not in partition.settings.leader_throttled:
             return False
         leading = partition.leading
-        return leading is not None and self.replica_id not in leading.isr
+        return leading is not None and self.replica_id not in leading.assignment.isr
 
     def _read(self, part: _Part, max_bytes: int) -> bytes:
         start, limit = part.asked.fetch_offset, self._limit(part)
@@ -395,7 +396,7 @@ def _replica(message: Any, version: int) -> tuple[int, int]:
     """The broker id and broker epoch of the follower; -1 if it names no epoch."""
     if version >= _REPLICA_STATE_FROM:
         return message.replica_state.replica_id, message.replica_state.replica_epoch
-    return message.replica_id, _NO_EPOCH
+    return message.replica_id, NO_EPOCH
 
 
 FLEXIBLE_FROM: Final = 12

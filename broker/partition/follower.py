@@ -1,22 +1,18 @@
 """The follower's state of a partition, and where its log diverges from the leader's. Pure."""
 
 from dataclasses import dataclass
-from typing import Final
 
 from broker.partition.assignment import Assignment
 from quorum.core.raft_log import LeaderEpochCache
 from quorum.core.vocabulary import Epoch, Offset, OffsetAndEpoch
 from quorum.protocol.errors import ErrorCode
-from statemachine.vocabulary import BrokerId
-
-NO_LEADER_EPOCH: Final = -1
-"""The leader epoch of a request whose sender does not know it or skips the check."""
+from statemachine.vocabulary import NO_EPOCH, BrokerId
 
 
 def epoch_refusal(asked: int, current: int) -> ErrorCode | None:
     """The reason to refuse a request for leader epoch `asked` in epoch `current` (KIP-320), or
-    None."""
-    if asked in (NO_LEADER_EPOCH, current):
+    None. With NO_EPOCH the sender does not know it or skips the check."""
+    if asked in (NO_EPOCH, current):
         return None
     return ErrorCode.FENCED_LEADER_EPOCH if asked < current else ErrorCode.UNKNOWN_LEADER_EPOCH
 
@@ -33,14 +29,6 @@ class FollowerState:
     lag: int | None = None
     """Offsets missing below the leader's high watermark at the last response; None before the first
     one of this leader epoch."""
-
-    @property
-    def leader(self) -> BrokerId:
-        return self.assignment.leader
-
-    @property
-    def leader_epoch(self) -> int:
-        return self.assignment.leader_epoch
 
     def learn(self, leader_high_watermark: int, log_end: int) -> None:
         """Apply the leader's high watermark, as far as this log reaches."""

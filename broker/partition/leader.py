@@ -98,13 +98,13 @@ class LeaderState:
     """
 
     __slots__ = (
-        "_followers",
         "_lag_ms_max",
         "_me",
         "_metadata_epoch",
         "_not_before_ms",
         "assignment",
         "epoch_start",
+        "followers",
         "high_watermark",
         "log_end",
         "pending",
@@ -137,7 +137,8 @@ class LeaderState:
         self.high_watermark = high_watermark
         self.pending: IsrProposal | None = None
         self._not_before_ms = 0
-        self._followers: dict[BrokerId, FollowerProgress] = {}
+        self.followers: dict[BrokerId, FollowerProgress] = {}
+        """The other replicas."""
         self._update_followers(assignment, now_ms)
 
     # --- assignments, appends and fetches -----------------------------------------------------
@@ -159,7 +160,7 @@ class LeaderState:
         if assignment.partition_epoch > self._metadata_epoch + 1:
             # A replica that was removed and added again meanwhile has deleted its log: only its
             # next fetch confirms anything.
-            for progress in self._followers.values():
+            for progress in self.followers.values():
                 progress.log_end = None
         self._metadata_epoch = assignment.partition_epoch
         self._update_followers(assignment, now_ms)
@@ -188,7 +189,7 @@ class LeaderState:
         The logs are known to agree up to `offset`. Refuse brokers that are not replicas and old
         incarnations: their confirmations would count for the next incarnation.
         """
-        progress = self._followers.get(follower)
+        progress = self.followers.get(follower)
         if progress is None:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         registered = live.get(follower)
@@ -203,16 +204,11 @@ class LeaderState:
 
     def heard(self, follower: BrokerId, now_ms: int) -> None:
         """Record a fetch of a follower whose log diverges: it confirms nothing."""
-        progress = self._followers.get(follower)
+        progress = self.followers.get(follower)
         if progress is not None:
             progress.last_fetch_ms = now_ms
 
     # --- the high watermark -------------------------------------------------------------------
-
-    @property
-    def isr(self) -> Replicas:
-        """The committed ISR."""
-        return self.assignment.isr
 
     @property
     def maximal_isr(self) -> frozenset[BrokerId]:
@@ -250,7 +246,7 @@ class LeaderState:
             return False
         reached = self.written
         maximal = self.maximal_isr
-        for broker, progress in self._followers.items():
+        for broker, progress in self.followers.items():
             if broker in maximal:
                 if progress.log_end is None:
                     return False
@@ -323,23 +319,19 @@ class LeaderState:
             return False
         return error_code not in _AWAITED
 
-    def progress_of(self, follower: BrokerId) -> FollowerProgress | None:
-        """The progress of a follower; None if the broker is not a replica."""
-        return self._followers.get(follower)
-
     # --- inside -------------------------------------------------------------------------------
 
     def _update_followers(self, assignment: Assignment, now_ms: int) -> None:
-        for removed in self._followers.keys() - set(assignment.replicas):
-            del self._followers[removed]
+        for removed in self.followers.keys() - set(assignment.replicas):
+            del self.followers[removed]
         for replica in assignment.replicas:
             if replica == self._me:
                 continue
-            if replica not in self._followers:
-                self._followers[replica] = FollowerProgress()
+            if replica not in self.followers:
+                self.followers[replica] = FollowerProgress()
             if replica in assignment.isr:
                 # Members of the ISR get the whole lag time to fetch from a new leader.
-                progress = self._followers[replica]
+                progress = self.followers[replica]
                 if progress.last_caught_up_ms is None and progress.last_fetch_ms is None:
                     progress.last_caught_up_ms = now_ms
 
@@ -348,7 +340,7 @@ class LeaderState:
             each
             for each in self.assignment.isr
             if each == self._me
-            or self._followers[each].keeps_up(self.log_end, now_ms, self._lag_ms_max)
+            or self.followers[each].keeps_up(self.log_end, now_ms, self._lag_ms_max)
         )
 
     def _expanded(self, now_ms: int, live: LiveEpochs) -> Replicas:
@@ -357,9 +349,9 @@ class LeaderState:
             each
             for each in self.assignment.replicas
             if each not in (*isr, self._me)
-            and self._in_sync(self._followers[each])
-            and self._followers[each].keeps_up(self.log_end, now_ms, self._lag_ms_max)
-            and self._is_incarnation(each, self._followers[each], live)
+            and self._in_sync(self.followers[each])
+            and self.followers[each].keeps_up(self.log_end, now_ms, self._lag_ms_max)
+            and self._is_incarnation(each, self.followers[each], live)
         )
         return isr + joining
 
@@ -380,8 +372,8 @@ class LeaderState:
         """
         return all(
             each == self._me
-            or self._followers[each].broker_epoch is None
-            or self._is_incarnation(each, self._followers[each], live)
+            or self.followers[each].broker_epoch is None
+            or self._is_incarnation(each, self.followers[each], live)
             for each in isr
         )
 
@@ -402,7 +394,7 @@ class LeaderState:
     def _epoch_of(self, broker: BrokerId, own_epoch: int) -> int:
         if broker == self._me:
             return own_epoch
-        epoch = self._followers[broker].broker_epoch
+        epoch = self.followers[broker].broker_epoch
         if epoch is None:
             assert broker in self.assignment.isr, f"{broker} may not join: it never fetched"
             return NO_EPOCH

@@ -211,17 +211,14 @@ class Partition:
         self._host.on_role_change(self)
 
     def _follow(self, assignment: Assignment) -> None:
-        before = self.role
-        has_moved = isinstance(before, LeaderState) or (
-            before.leader_epoch != assignment.leader_epoch
-        )
+        before, is_same_epoch = self.role, self.leader_epoch == assignment.leader_epoch
         self.role = FollowerState(assignment, before.high_watermark)
-        if isinstance(before, FollowerState) and before.leader_epoch == assignment.leader_epoch:
-            self.role.lag = before.lag
         if isinstance(before, LeaderState):
             self._fail_waiting()
-        if has_moved:
-            self._host.on_role_change(self)
+        elif is_same_epoch:
+            self.role.lag = before.lag
+            return
+        self._host.on_role_change(self)
 
     def close(self) -> None:
         """Stop writing and fail all waiting requests: the partition is about to be removed."""

@@ -30,12 +30,11 @@ from quorum.core.vocabulary import Offset, OffsetAndEpoch
 from quorum.protocol.errors import ErrorCode, error_name
 from quorum.records.batch import CorruptBatch, whole_bytes
 from quorum.records.varint import uvarint
-from statemachine.vocabulary import BrokerId
+from statemachine.vocabulary import NO_EPOCH, BrokerId
 
 logger = logging.getLogger(__name__)
 
 IN_FLIGHT_MAX: Final = 2
-NO_EPOCH: Final = -1
 _UNTIL_EVENT: Final = None
 _BUSY_MS: Final = 10
 _UNREGISTERED_MS: Final = 20
@@ -65,13 +64,13 @@ class FetchPosition(NamedTuple):
 def position_of(partition: Partition, leader: BrokerId) -> FetchPosition | None:
     """The next fetch position, or None while this partition is not to be fetched from `leader`."""
     following = partition.following
-    if following is None or following.leader != leader or not partition.is_open:
+    if following is None or following.assignment.leader != leader or not partition.is_open:
         return None
     if partition.is_truncating or partition.written != partition.log_end:
         return None
     is_empty = partition.log_end == partition.log.start
     last_epoch = NO_EPOCH if is_empty else partition.history.last
-    return FetchPosition(partition.log_end, last_epoch, following.leader_epoch)
+    return FetchPosition(partition.log_end, last_epoch, following.assignment.leader_epoch)
 
 
 class FetchPlan(NamedTuple):

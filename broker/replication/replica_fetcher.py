@@ -15,7 +15,6 @@ from broker.partition.assignment import PartitionKey
 from broker.partition.partition import Partition, PartitionListener
 from broker.replica_manager import ReplicaManager
 from broker.replication.follower_fetch import (
-    NO_EPOCH,
     FetchedPartition,
     FetchPosition,
     LeaderFetchState,
@@ -29,7 +28,7 @@ from quorum.transport.channel import Channel
 from quorum.transport.outcomes import Outcome, Reply
 from quorum.transport.peers import Lane, Peers
 from quorum.transport.sweeper import Sweeper
-from statemachine.vocabulary import BrokerId
+from statemachine.vocabulary import NO_EPOCH, NO_LEADER, BrokerId
 
 
 class ReplicaFetcher:
@@ -177,12 +176,15 @@ class ReplicaFetcherManager(PartitionListener):
         if before is not None:
             self._fetchers[before].remove(partition)
         following = partition.following
-        if following is None or following.leader < 0 or not partition.is_open:
+        if following is None or not partition.is_open:
+            return
+        leader = following.assignment.leader
+        if leader == NO_LEADER:
             return
         if self._manager.partitions.get(partition.key) is not partition:
             return  # It is being opened, and will be announced when it is.
-        self._leader_of[partition] = following.leader
-        self._fetcher(following.leader).add(partition)
+        self._leader_of[partition] = leader
+        self._fetcher(leader).add(partition)
 
     async def close(self) -> None:
         """Stop all fetchers and close their connections."""

@@ -24,6 +24,7 @@ import msgspec
 from quorum.core.vocabulary import uuid_to_text
 from quorum.log.filesystem import make_folder, replace_file, sync_folder, usable
 from quorum.log.meta_properties import uuid_from_text
+from statemachine.vocabulary import NO_EPOCH
 
 METADATA_NAME: Final = "partition.metadata"
 STATE_NAME: Final = "partition.state"
@@ -106,13 +107,11 @@ def discard(path: Path, topic_id: UUID) -> None:
     shutil.rmtree(doomed)
 
 
-def remove_leftovers(log_dir: Path) -> int:
-    """Finish interrupted deletions; return the number of folders."""
+def remove_leftovers(log_dir: Path) -> None:
+    """Finish interrupted deletions."""
     with usable(log_dir):
-        leftovers = [each for each in log_dir.iterdir() if each.name.endswith(_DELETED)]
-        for each in leftovers:
+        for each in [each for each in log_dir.iterdir() if each.name.endswith(_DELETED)]:
             shutil.rmtree(each)
-    return len(leftovers)
 
 
 def _set_aside(path: Path) -> Path:
@@ -137,7 +136,6 @@ def _free_name(path: Path, suffix: str) -> Path:
 
 
 CLEAN_SHUTDOWN_NAME: Final = ".kafka_cleanshutdown"
-NO_EPOCH: Final = -1
 _VERSION: Final = 0
 
 

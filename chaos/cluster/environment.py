@@ -84,7 +84,7 @@ class DelayedIsrRequests:
             for partition, proposal in batch.items()
             if partition.leading is not None
             for member in proposal.isr
-            if member not in partition.leading.isr
+            if member not in partition.leading.assignment.isr
         ]
         # The product promises nothing if a second broker dies before a loss is known.
         may = settings.has_delayed_isr_requests and world.disturbed and not world.holds_still

@@ -134,7 +134,8 @@ class FetchHandler:
     def _is_throttled(self, partition: Partition, follower: int) -> bool:
         """True if the throttle limits what this follower gets (KIP-73)."""
         is_named = partition.key.number in partition.settings.leader_throttled
-        return is_named and partition.leading is not None and follower not in partition.leading.isr
+        leading = partition.leading
+        return is_named and leading is not None and follower not in leading.assignment.isr
 
     def _is_held_back(self, partition: Partition, follower: int) -> bool:
         bucket, now_ms = self._replicas.throttles.leader, self._process.now_ms()

@@ -35,11 +35,11 @@ class Fetcher:
         if before is not None:
             self._states[before].remove(partition)
         following = partition.following
-        if following is None or following.leader < 0 or not partition.is_open:
+        if following is None or following.assignment.leader < 0 or not partition.is_open:
             return
         if self._replicas.partitions.get(partition.key) is not partition:
             return  # It is still being opened; its role is announced afterwards.
-        leader = following.leader
+        leader = following.assignment.leader
         self._leader_of[partition] = leader
         if leader not in self._states:
             replicas = self._replicas

@@ -35,9 +35,9 @@ from quorum.transport.controller_channel import (
 from statemachine import commands
 from statemachine.image.delta import MetadataDelta
 from statemachine.image.image import Image
+from statemachine.vocabulary import NO_EPOCH
 
 SWEEP_MS: Final = 100
-NO_EPOCH: Final = -1
 
 
 class BrokerProcess(BrokerNode):

@@ -325,7 +325,7 @@ def test_a_follower_that_may_not_have_left_holds_the_high_watermark() -> None:
 def test_a_committed_proposal_is_the_isr_from_then_on() -> None:
     leader, proposal = expanding()
     leader.on_committed(proposal, CommittedIsr((1, 2, 3), 5, 9))
-    assert leader.isr == (1, 2, 3)
+    assert leader.assignment.isr == (1, 2, 3)
     assert leader.assignment.partition_epoch == 9
     assert leader.pending is None
 
@@ -364,21 +364,21 @@ def test_the_metadata_overtakes_a_proposal() -> None:
     leader.update(assignment(isr=(1,), partition_epoch=9), now_ms=2)
     assert leader.pending is None
     leader.on_committed(proposal, CommittedIsr((1, 2, 3), 5, 9))
-    assert leader.isr == (1,)
+    assert leader.assignment.isr == (1,)
 
 
 def test_metadata_older_than_the_answer_to_a_proposal_is_no_news() -> None:
     leader, proposal = expanding()
     leader.on_committed(proposal, CommittedIsr((1, 2, 3), 5, 9))
     leader.update(assignment(isr=(1, 2), partition_epoch=8), now_ms=2)
-    assert leader.isr == (1, 2, 3)
+    assert leader.assignment.isr == (1, 2, 3)
 
 
 def test_an_answer_of_another_leader_epoch_waits_for_the_metadata() -> None:
     leader, proposal = expanding()
     leader.on_committed(proposal, CommittedIsr((1, 2, 3), 6, 9))
     assert leader.pending is proposal
-    assert leader.isr == (1, 2)
+    assert leader.assignment.isr == (1, 2)
 
 
 # --- a new replica set ---------------------------------------------------------------------------
@@ -389,10 +389,10 @@ def test_a_removed_replica_is_forgotten() -> None:
     leader = leading()
     fetch(leader, 3, 100)
     leader.update(assignment((1, 2), (1, 2), leader_epoch=6, partition_epoch=9), now_ms=2)
-    assert leader.progress_of(3) is None
+    assert leader.followers.get(3) is None
     assert fetch(leader, 3, 100) is ErrorCode.NOT_LEADER_OR_FOLLOWER
     leader.update(assignment((1, 2, 3), (1, 2), leader_epoch=6, partition_epoch=10), now_ms=3)
-    progress = leader.progress_of(3)
+    progress = leader.followers.get(3)
     assert progress is not None
     assert progress.log_end is None
 
@@ -402,4 +402,4 @@ def test_an_added_replica_is_known_at_once_and_holds_nothing_up() -> None:
     leader.update(assignment((1, 2, 4), (1, 2), partition_epoch=9), now_ms=2)
     fetch(leader, 2, 100)
     assert leader.advance(2, LIVE)
-    assert leader.progress_of(4) is not None
+    assert leader.followers.get(4) is not None

@@ -155,7 +155,7 @@ class LeaderMachine(RuleBasedStateMachine):
             assert leader.high_watermark <= leader.written
             assert not leader.under_min_isr
             for member in leader.maximal_isr - {ME}:
-                progress = leader.progress_of(member)
+                progress = leader.followers.get(member)
                 assert progress is not None
                 assert progress.log_end is not None
                 assert leader.high_watermark <= progress.log_end
