@@ -3,7 +3,7 @@
 Times are wall-clock milliseconds of the leader.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Annotated, Final
 from uuid import UUID
 
@@ -58,42 +58,25 @@ class LeadTransfer(Struct, frozen=True, kw_only=True):
     duration_ms: Annotated[int, Meta(description="From the request until the leader was known")]
 
 
-def lag(replica: ReplicaInfo, leader: ReplicaInfo) -> int:
+def lag(replica: ReplicaInfo, leader: ReplicaInfo | None) -> int:
     """Return the records that `replica` lacks, or `UNKNOWN` without the leader's log end.
 
     The replica's last report may be older than the leader's end. One that never reported lags by
     the whole log and one more, as in Kafka's tool.
     """
-    if leader.log_end_offset == UNKNOWN:
+    if leader is None or leader.log_end_offset == UNKNOWN:
         return UNKNOWN
     return leader.log_end_offset - replica.log_end_offset
 
 
-def lag_time_ms(replica: ReplicaInfo, leader: ReplicaInfo) -> int:
+def lag_time_ms(replica: ReplicaInfo, leader: ReplicaInfo | None) -> int:
     """Return the time since `replica` was caught up, or `UNKNOWN`.
 
     As in Kafka's tool: the leader is always caught up with itself, so the difference of the two
     times is the lag.
     """
-    if replica.id == leader.id:
+    if leader is not None and replica.id == leader.id:
         return 0
-    if UNKNOWN in (replica.last_caught_up_ms, leader.last_caught_up_ms):
+    if leader is None or UNKNOWN in (replica.last_caught_up_ms, leader.last_caught_up_ms):
         return UNKNOWN
     return leader.last_caught_up_ms - replica.last_caught_up_ms
-
-
-def max_follower_lag(quorum: QuorumDescription) -> int:
-    """Return MaxFollowerLag: the lag of the slowest voter, `UNKNOWN` without a leader."""
-    leader = quorum.leader
-    return UNKNOWN if leader is None else lag(slowest(quorum.voters), leader)
-
-
-def max_follower_lag_time_ms(quorum: QuorumDescription) -> int:
-    """Return MaxFollowerLagTimeMs: the lag in time of the slowest voter, or `UNKNOWN`."""
-    leader = quorum.leader
-    return UNKNOWN if leader is None else lag_time_ms(slowest(quorum.voters), leader)
-
-
-def slowest(voters: Iterable[ReplicaInfo]) -> ReplicaInfo:
-    """Return the voter with the lowest log end offset; the first of several, as in Kafka's tool."""
-    return min(voters, key=lambda voter: voter.log_end_offset)

@@ -7,13 +7,12 @@ from msgspec import Meta, Struct
 
 from admin.capabilities.schema import Answer, AsOfOffset, Context, Request, Route, refused
 from controller.quorum_description import (
+    UNKNOWN,
     LeadTransfer,
     QuorumDescription,
     ReplicaInfo,
     lag,
     lag_time_ms,
-    max_follower_lag,
-    max_follower_lag_time_ms,
 )
 from quorum.core.limits import VOTERS_MAX
 from quorum.core.messages import AlterQuorumRequest, ChangeResponse
@@ -233,15 +232,18 @@ class TransferLead(Request[LeadTransfer], frozen=True, kw_only=True):
 
 def quorum_of(found: QuorumDescription) -> Quorum:
     """The answer that describes a quorum."""
+    voters = _replicas(found, found.voters, "follower")
+    # The first of several, as in Kafka's tool.
+    slowest = min(voters, key=lambda voter: voter.log_end_offset, default=None)
     return Quorum(
         cluster_id=found.cluster_id,
         leader_id=found.leader_id,
         leader_epoch=found.leader_epoch,
         high_watermark=found.high_watermark,
         as_of_offset=found.high_watermark,
-        max_follower_lag=max_follower_lag(found),
-        max_follower_lag_time_ms=max_follower_lag_time_ms(found),
-        current_voters=_replicas(found, found.voters, "follower"),
+        max_follower_lag=UNKNOWN if slowest is None else slowest.lag,
+        max_follower_lag_time_ms=UNKNOWN if slowest is None else slowest.lag_time_ms,
+        current_voters=voters,
         observers=_replicas(found, found.observers, "observer"),
         target_voters=None if found.target_voters is None else tuple(found.target_voters),
         waits_for=found.waits_for,
@@ -259,8 +261,8 @@ def _replicas(
             directory_id=uuid_to_text(each.directory_id),
             status="leader" if each.id == found.leader_id else status,
             log_end_offset=each.log_end_offset,
-            lag=-1 if leader is None else lag(each, leader),
-            lag_time_ms=-1 if leader is None else lag_time_ms(each, leader),
+            lag=lag(each, leader),
+            lag_time_ms=lag_time_ms(each, leader),
             last_fetch_timestamp=each.last_fetch_ms,
             last_caught_up_timestamp=each.last_caught_up_ms,
             endpoints=tuple(

@@ -5,10 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from admin.capabilities.quorum import TransferLead
+from admin.capabilities.quorum import TransferLead, quorum_of
 from admin.faults import Refused
 from controller.ports import Unavailable
-from controller.quorum_description import max_follower_lag
 from quorum.core.messages import TransferRequest
 from tests.controller.apis.test_kafka_voters import client_of, until
 from tests.controller.controller_commands import asked, busy, join, topic
@@ -23,7 +22,7 @@ from tests.support.controllers import (
 async def at_rest(nodes: Collection[Node]) -> Node:
     """The active controller, once every other voter has what it has."""
     leader = await active(nodes)
-    await until([leader], lambda found: max_follower_lag(found) == 0)
+    await until([leader], lambda found: quorum_of(found).max_follower_lag == 0)
     return leader
 
 
