@@ -16,7 +16,6 @@ from statemachine.commands import (
     KeyedCommand,
     is_dry_run,
 )
-from statemachine.errors import Error, Refusal
 from statemachine.limits import FINGERPRINT_BYTES_MAX, KEY_CHARACTERS_MAX
 from statemachine.vocabulary import Replicas
 
@@ -34,6 +33,11 @@ class MoveOptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     """Without its partitions, which are those of Kafka's request, unless it is a dry run."""
     key: str = ""
     """The idempotency key."""
+
+    @property
+    def contradiction(self) -> str | None:
+        """The reason why these cannot be the options of a move, or None."""
+        return wrong_name(self.command.name) or (wrong_key(self.key) if self.key else None)
 
 
 class PartitionId(NamedTuple):
@@ -93,14 +97,6 @@ class OngoingReassignment(
     def id(self) -> PartitionId:
         """The id of the partition."""
         return PartitionId(self.topic, self.partition)
-
-
-def refusal_of(name: str, key: str) -> Refusal | None:
-    """Return the reason to refuse a move with this name and key; either may be empty."""
-    reason = wrong_name(name)
-    if reason is None and key:
-        reason = wrong_key(key)
-    return None if reason is None else Refusal(Error.INVALID_REQUEST, reason)
 
 
 def wrong_name(name: str) -> str | None:

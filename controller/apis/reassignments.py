@@ -23,7 +23,6 @@ from controller.apis.request import (
 from controller.move_requests import (
     MoveOptions,
     OngoingReassignment,
-    refusal_of,
     with_idempotency_key,
 )
 from controller.service import AsOf, Service
@@ -81,13 +80,11 @@ async def alter_reassignments(request: KafkaRequest, service: Service) -> Any:
         words = f"the options of the move cannot be read: {error.reason}"
         return refuse(request, ErrorCode.INVALID_REQUEST, words)
     options = details or MoveOptions(command=AlterReassignments(reassignments=()))
-    refusal = refusal_of(options.command.name, options.key)
-    if refusal is not None:
-        return refuse(request, refusal.error.code, refusal.message)
-    if message.topics and options.command.dry_run:
-        return refuse(
-            request, ErrorCode.INVALID_REQUEST, "it is to be tried, or to be done, not both"
-        )
+    wrong = options.contradiction
+    if wrong is None and message.topics and options.command.dry_run:
+        wrong = "it is to be tried, or to be done, not both"
+    if wrong is not None:
+        return refuse(request, ErrorCode.INVALID_REQUEST, wrong)
     parts = sum(len(topic.partitions) for topic in message.topics)
     command = options.command
     if not command.dry_run:
