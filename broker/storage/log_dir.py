@@ -82,12 +82,11 @@ def claim(log_dir: Path, topic: str, number: int, topic_id: UUID) -> tuple[Path,
     path = log_dir / folder_name(topic, number)
     aside = None
     with usable(path):
-        if (path.is_dir() and read_topic_id(path) not in (topic_id, None)) or (
-            path.is_dir() and read_topic_id(path) is None and any(path.glob("*.log"))
-        ):
-            aside = _set_aside(path)
+        found = read_topic_id(path)
+        if found != topic_id and (found is not None or any(path.glob("*.log"))):
+            aside, found = _renamed(path, _STRAY), None
         make_folder(path)
-        if read_topic_id(path) is None:
+        if found is None:
             text = f"version: 0\ntopic_id: {uuid_to_text(topic_id)}\n"
             replace_file(path / METADATA_NAME, text.encode())
     return path, aside
@@ -101,10 +100,7 @@ def discard(path: Path, topic_id: UUID) -> None:
     """
     if read_topic_id(path) != topic_id:
         return
-    doomed = _free_name(path, _DELETED)
-    path.rename(doomed)
-    sync_folder(path.parent)
-    shutil.rmtree(doomed)
+    shutil.rmtree(_renamed(path, _DELETED))
 
 
 def remove_leftovers(log_dir: Path) -> None:
@@ -114,25 +110,18 @@ def remove_leftovers(log_dir: Path) -> None:
             shutil.rmtree(each)
 
 
-def _set_aside(path: Path) -> Path:
-    aside = _free_name(path, _STRAY)
-    path.rename(aside)
-    sync_folder(path.parent)
-    return aside
-
-
-def _free_name(path: Path, suffix: str) -> Path:
-    """An unused name in the same folder that no partition can have."""
+def _renamed(path: Path, suffix: str) -> Path:
+    """Rename a folder to an unused name that no partition can have; return its new path."""
     # The topic's name may be as long as a file name can be; its id and number always fit.
     topic_id = read_topic_id(path)
     number = path.name.rpartition("-")[2]
     stem = f"{'unknown' if topic_id is None else uuid_to_text(topic_id)}.{number}"
     attempt = 0
-    while True:
-        free = path.with_name(f"{stem}.{attempt}{suffix}")
-        if not free.exists():
-            return free
+    while (free := path.with_name(f"{stem}.{attempt}{suffix}")).exists():
         attempt += 1
+    path.rename(free)
+    sync_folder(path.parent)
+    return free
 
 
 CLEAN_SHUTDOWN_NAME: Final = ".kafka_cleanshutdown"
