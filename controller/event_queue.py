@@ -76,8 +76,9 @@ class ControllerEventQueue:
                 left_us = self._take(left_us)
         finally:
             self._is_busy = bool(self._pieces) and self._later is not None
-            if self._is_busy:
-                self._call_again()
+            if self._later is not None and self._is_busy and not self._is_due:
+                self._is_due = True
+                self._later(self._on_turn)
 
     def _take(self, left_us: int) -> int:
         """Work on the first piece, and return the time that is left of this turn.
@@ -95,12 +96,6 @@ class ControllerEventQueue:
             raise
         self._pieces.popleft()
         return left_us
-
-    def _call_again(self) -> None:
-        assert self._later is not None, "what is done at once is done by now"
-        if not self._is_due:
-            self._is_due = True
-            self._later(self._on_turn)
 
     def _on_turn(self) -> None:
         self._is_due = False

@@ -188,9 +188,8 @@ class Service:
             return response
         await self._next_leader(response.epoch)
         leader, epoch = self.quorum.leader, self.quorum.node.epoch
-        is_known = leader is not None and epoch > response.epoch
         return LeadTransfer(
-            leader_id=leader if leader is not None and is_known else NO_LEADER,
+            leader_id=leader if leader is not None and epoch > response.epoch else NO_LEADER,
             leader_epoch=epoch,
             duration_ms=round((now() - began) * 1_000),
         )

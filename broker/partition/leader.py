@@ -350,8 +350,7 @@ class LeaderState:
             for each in self.assignment.replicas
             if each not in (*isr, self._me)
             and self._in_sync(self.followers[each])
-            and self.followers[each].keeps_up(self.log_end, now_ms, self._lag_ms_max)
-            and self._is_incarnation(each, self.followers[each], live)
+            and self._may_join(each, self.followers[each], now_ms, live)
         )
         return isr + joining
 

@@ -86,10 +86,10 @@ class BrokerApis:
             heartbeats = self._controller.heartbeats
             if registered.error is not Error.NONE:
                 self._note_refusal(message.broker_id, registered.error, registered.message)
-                return {"broker_epoch": registered.broker_epoch}
-            self._refusals.pop(message.broker_id, None)
-            if heartbeats is not None:
-                heartbeats.touch(message.broker_id, self._clock())
+            else:
+                self._refusals.pop(message.broker_id, None)
+                if heartbeats is not None:
+                    heartbeats.touch(message.broker_id, self._clock())
             return {"broker_epoch": registered.broker_epoch}
 
         self._submit(inbound, request, command, answer)
