@@ -274,7 +274,8 @@ class FetchApi(PartitionListener):
         self._sweeper = sweeper
         self._loop = asyncio.get_running_loop()
         self._by_partition: dict[Partition, dict[DelayedFetch, None]] = {}
-        self._delayed: dict[DelayedFetch, None] = {}
+        self.delayed: dict[DelayedFetch, None] = {}
+        """The delayed fetches, oldest first."""
         self._replicas: dict[tuple[int, int], DelayedFetch] = {}
         """The last delayed fetch of each follower on each connection."""
         self._changed: dict[DelayedFetch, None] = {}
@@ -288,33 +289,28 @@ class FetchApi(PartitionListener):
         fetch = DelayedFetch(request, message, self._manager)
         if fetch.replica is not None:
             previous = self._replicas.pop(fetch.replica, None)
-            if previous is not None and previous in self._delayed:
+            if previous is not None and previous in self.delayed:
                 self._finish(previous)
         if getattr(message, "session_id", 0) != 0:
             fetch.fail(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
             return
         fetch.begin()
         wait_ms = round(message.max_wait.total_seconds() * 1_000)
-        is_full = len(self._delayed) >= PARKED_FETCHES_MAX
+        is_full = len(self.delayed) >= PARKED_FETCHES_MAX
         if wait_ms <= 0 or not fetch.partitions or fetch.is_satisfied() or is_full:
             fetch.finish()
             return
         fetch.deadline_ms = self._manager.now_ms() + min(wait_ms, FETCH_WAIT_MS_MAX)
-        self._delayed[fetch] = None
+        self.delayed[fetch] = None
         for partition in fetch.partitions:
             self._by_partition.setdefault(partition, {})[fetch] = None
         if fetch.replica is not None:
             self._replicas[fetch.replica] = fetch
         self._sweeper.watch(self, fetch.deadline_ms)
 
-    @property
-    def waiting(self) -> tuple[DelayedFetch, ...]:
-        """The delayed fetches, oldest first."""
-        return tuple(self._delayed)
-
     def dismiss(self) -> None:
         """Complete all fetches: the broker stops."""
-        for fetch in list(self._delayed):
+        for fetch in list(self.delayed):
             self._finish(fetch)
 
     def on_append(self, partition: Partition) -> None:
@@ -329,7 +325,7 @@ class FetchApi(PartitionListener):
     def sweep(self, now_ms: int) -> int | None:
         """Complete the fetches that are due, and drop those of disconnected clients."""
         next_ms: int | None = None
-        for fetch in list(self._delayed):
+        for fetch in list(self.delayed):
             if fetch.is_gone or fetch.deadline_ms <= now_ms:
                 self._finish(fetch)
             elif next_ms is None or fetch.deadline_ms < next_ms:
@@ -351,11 +347,11 @@ class FetchApi(PartitionListener):
         self._is_due = False
         changed, self._changed = self._changed, {}
         for fetch in changed:
-            if fetch in self._delayed and fetch.is_satisfied():
+            if fetch in self.delayed and fetch.is_satisfied():
                 self._finish(fetch)
 
     def _finish(self, fetch: DelayedFetch) -> None:
-        del self._delayed[fetch]
+        del self.delayed[fetch]
         for partition in fetch.partitions:
             delayed = self._by_partition[partition]
             del delayed[fetch]

@@ -52,9 +52,6 @@ class ProducerStateManager:
     def __init__(self) -> None:
         self._states: dict[int, ProducerStateEntry] = {}
 
-    def __len__(self) -> int:
-        return len(self._states)
-
     def check(self, header: Header) -> ProducedBatch | ErrorCode | None:
         """Check the sequence of a batch; None means that it is the next one.
 

@@ -48,11 +48,11 @@ async def test_a_fetch_waits_for_the_first_record(tmp_path: Path) -> None:
         node = brokers[1]
         await brokers.create("t", (1,))
         waiting = brokers.spawn(fetch(node, "t", 0, wait_ms=20_000))
-        await until(lambda: len(node.fetch_api.waiting) == 1)
+        await until(lambda: len(node.fetch_api.delayed) == 1)
         # On the same connection: the answer to the first request leaves first.
         await write(node, b"a")
         assert values((await waiting).records) == [b"a"]
-        assert len(node.fetch_api.waiting) == 0
+        assert len(node.fetch_api.delayed) == 0
 
 
 async def test_a_fetch_that_waits_in_vain_is_answered_empty(tmp_path: Path) -> None:
@@ -68,11 +68,11 @@ async def test_a_fetch_waits_for_as_many_bytes_as_it_asks_for(tmp_path: Path) ->
         await brokers.create("t", (1,))
         one = len(batch(b"a"))
         waiting = brokers.spawn(fetch(node, "t", 0, wait_ms=20_000, min_bytes=2 * one))
-        await until(lambda: len(node.fetch_api.waiting) == 1)
+        await until(lambda: len(node.fetch_api.delayed) == 1)
         # Behind it on the same connection, so that their answers come after its own.
         first = brokers.spawn(write(node, b"a"))
         await until(lambda: node.partition("t").high_watermark == 1)
-        assert len(node.fetch_api.waiting) == 1
+        assert len(node.fetch_api.delayed) == 1
         second = brokers.spawn(write(node, b"b"))
         assert values((await waiting).records) == [b"a", b"b"]
         await asyncio.gather(first, second)
@@ -140,7 +140,7 @@ async def test_those_who_wait_are_told_when_the_leader_changes(tmp_path: Path) -
     async with cluster(tmp_path, 1, 2) as brokers:
         await brokers.create("t", (1, 2))
         waiting = brokers.spawn(fetch(brokers[1], "t", 0, wait_ms=20_000))
-        await until(lambda: any(not each.is_replica for each in brokers[1].fetch_api.waiting))
+        await until(lambda: any(not each.is_replica for each in brokers[1].fetch_api.delayed))
         brokers.controller.fence(1)
         assert (await waiting).error_code == 6
 

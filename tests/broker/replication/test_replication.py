@@ -76,7 +76,7 @@ async def test_a_deposed_leader_cuts_what_nobody_else_has(tmp_path: Path) -> Non
         await brokers.create("t", (1, 2))
         await produce(brokers[1], "t", batch(b"both"))
         stop_copying(brokers, 2)
-        await until(lambda: not brokers[1].fetch_api.waiting)
+        await until(lambda: not brokers[1].fetch_api.delayed)
         await produce(brokers[1], "t", batch(b"lost", b"lost"), acks=1)
         await brokers.stop(1)
         brokers.controller.fence(1)

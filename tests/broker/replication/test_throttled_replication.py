@@ -58,7 +58,7 @@ def log_end(brokers: Brokers, number: int) -> int:
 
 def parked(brokers: Brokers) -> list[DelayedFetch]:
     """The fetches of the follower that its leader keeps."""
-    return [each for each in brokers[LEADER].fetch_api.waiting if each.is_replica]
+    return [each for each in brokers[LEADER].fetch_api.delayed if each.is_replica]
 
 
 @asynccontextmanager
