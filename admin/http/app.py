@@ -20,9 +20,7 @@ from admin.capabilities.moves import (
     BASE,
     AlterMove,
     CancelMoves,
-    DescribedMove,
     DescribeMove,
-    DescribeMovePartitions,
     ListMoves,
     MoveProgress,
     MovesChanged,
@@ -46,12 +44,12 @@ from admin.capabilities.schema import Request, json_of
 from admin.faults import Refused
 from admin.http.capability_routes import (
     GATEWAY,
-    Refuse,
     Respond,
     add_routes,
     as_json,
     ask,
     check_parameters,
+    described,
     flag,
     id_in,
     key_of,
@@ -81,7 +79,7 @@ def make_app(gateway: Gateway) -> web.Application:
     app.router.add_get(BASE, get_all)
     app.router.add_post(BASE, post_plan)
     app.router.add_get(f"{BASE}/{{id}}/rollback-plan", get_rollback_plan)
-    add_routes(app.router, RESPONSES, REFUSALS)
+    add_routes(app.router, RESPONSES)
     return app
 
 
@@ -143,7 +141,7 @@ async def get_rollback_plan(request: web.Request) -> web.Response:
     """
     check_parameters(request)
     move_id = id_in(request.match_info["id"], "move")
-    await _described(request, move_id)
+    await described(request, move_id)
     found = await whole_plan(lambda part: ask(request, part), move_id)
     # Beside the loop: 100,000 partitions take half a second.
     text = await asyncio.to_thread(render_plan, found.originals)
@@ -168,7 +166,7 @@ async def altered(request: web.Request, asked: AlterMove, answer: MovesChanged) 
 
 async def _altered(request: web.Request, move_id: int, answer: MovesChanged) -> web.Response:
     await _check_done(request, answer)
-    return as_json(json_of(await _described(request, move_id)))
+    return as_json(json_of(await described(request, move_id)))
 
 
 async def cancelled(request: web.Request, asked: CancelMoves, answer: MovesChanged) -> web.Response:
@@ -194,37 +192,11 @@ async def rolled_back(
     return as_json({"dry_run": True, **body, **json_of(moved)})
 
 
-async def no_such_move(
-    _request: web.Request, asked: DescribeMove | DescribeMovePartitions, error: Refused
-) -> Exception:
-    """404 for a move that is not listed."""
-    if error.code != Error.INVALID_REQUEST.code:
-        return error
-    reason = f"there is no move {asked.move_id}, or it ended long ago; GET {BASE} lists them"
-    return Problem(404, "No such move", reason, retriable=False)
-
-
-async def not_rolled_back(request: web.Request, asked: RollBackMove, error: Refused) -> Exception:
-    """404 for a move that is not listed; otherwise the refusal."""
-    if error.code == Error.INVALID_REQUEST.code:
-        await _described(request, asked.move_id)
-    return error
-
-
-async def _described(request: web.Request, move_id: int) -> DescribedMove:
-    """The move of this id; raises a `Problem` if it is not listed."""
-    asked = DescribeMove(move_id=move_id)
-    try:
-        return await ask(request, asked)
-    except Refused as error:
-        raise await no_such_move(request, asked, error) from error
-
-
 async def _check_done(request: web.Request, answer: MovesChanged) -> None:
     """Raise a `Problem` if a move that was named is not listed, or was not changed."""
     for each in answer.moves:
         if each.kafka_error_code:
-            await _described(request, each.move_id)
+            await described(request, each.move_id)
             raise refused_part(409, each)
 
 
@@ -262,13 +234,7 @@ def _foreseen_data(found: BegunMove) -> dict[str, Any]:
         "dry_run": True,
         **_begun_data(found),
         "planned": [
-            {
-                "topic": each.topic,
-                "partition": each.partition,
-                "replicas": list(each.replicas),
-                "steps": [list(step) for step in each.steps],
-            }
-            for each in told
+            {**each.id._asdict(), "replicas": each.replicas, "steps": each.steps} for each in told
         ],
         "planned_not_shown": len(found.accepted) - len(told),
     }
@@ -326,9 +292,7 @@ async def recommissioned(
     """The replicas of the partitions whose moves are cancelled."""
     _check_planned(answer)
     _check_registered(answer)
-    partitions = [
-        {**each.id._asdict(), "replicas": list(each.replicas)} for each in answer.partitions
-    ]
+    partitions = [{**each.id._asdict(), "replicas": each.replicas} for each in answer.partitions]
     told = {"broker_id": asked.broker_ids[0], "dry_run": asked.dry_run, "cordoned": False}
     return as_json({**told, "partitions": partitions, **begun_data(answer)})
 
@@ -403,8 +367,3 @@ RESPONSES: Final[Mapping[type[Request[Any]], Respond]] = {
     AlterVoters: voters_altered,
 }
 """The responses to requests that are more than their answers as JSON."""
-REFUSALS: Final[Mapping[type[Request[Any]], Refuse]] = {
-    DescribeMove: no_such_move,
-    DescribeMovePartitions: no_such_move,
-    RollBackMove: not_rolled_back,
-}

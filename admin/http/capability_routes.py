@@ -9,12 +9,14 @@ import orjson
 from aiohttp import web
 
 from admin.capabilities import CAPABILITIES
+from admin.capabilities.moves import BASE, DescribedMove, DescribeMove
 from admin.capabilities.schema import Request, Route, check, json_of
 from admin.faults import Refused
 from admin.http.gateway import Gateway
 from admin.http.problems import HAS_KEY, REPEATED, Problem
 from admin.units import invalid_field
 from controller.move_requests import wrong_key
+from statemachine.errors import Error
 
 GATEWAY: Final = web.AppKey("gateway", Gateway)
 KEY_HEADER: Final = "Idempotency-Key"
@@ -29,20 +31,11 @@ Respond = Callable[[web.Request, Any, Any], Awaitable[web.Response]]
 """From the HTTP request, the capability's request and its answer to the HTTP response."""
 
 
-Refuse = Callable[[web.Request, Any, Refused], Awaitable[Exception]]
-"""From a refusal of the request as a whole to the error that HTTP tells."""
-
-
-def add_routes(
-    router: web.UrlDispatcher,
-    responses: Mapping[type[Request[Any]], Respond],
-    refusals: Mapping[type[Request[Any]], Refuse],
-) -> None:
+def add_routes(router: web.UrlDispatcher, responses: Mapping[type[Request[Any]], Respond]) -> None:
     """Add the routes of every capability; its answer is the response unless a table has another."""
     for kind in CAPABILITIES.values():
         for route in kind.ROUTES:
-            respond, refuse = responses.get(kind, as_it_is), refusals.get(kind)
-            handler = _handler(kind, route, respond, refuse)
+            handler = _handler(kind, route, responses.get(kind, as_it_is))
             if route.method == "GET":
                 # HEAD as well.
                 router.add_get(route.path, handler)
@@ -50,9 +43,7 @@ def add_routes(
                 router.add_route(route.method, route.path, handler)
 
 
-def _handler(
-    kind: type[Request[Any]], route: Route, respond: Respond, refuse: Refuse | None
-) -> Handler:
+def _handler(kind: type[Request[Any]], route: Route, respond: Respond) -> Handler:
     async def handle(request: web.Request) -> web.Response:
         asked = await request_in(request, kind, route)
         check(asked)
@@ -60,9 +51,9 @@ def _handler(
         try:
             answer = await ask(request, asked, stale=stale)
         except Refused as error:
-            if refuse is None:
-                raise
-            raise await refuse(request, asked, error) from error
+            if error.code == Error.INVALID_REQUEST.code and route.id == "move_id":
+                await described(request, getattr(asked, route.id), stale=stale)
+            raise
         if getattr(answer, "repeated", False):
             request[REPEATED] = True
         return await respond(request, asked, answer)
@@ -73,6 +64,17 @@ def _handler(
 async def ask(request: web.Request, asked: Request[A], *, stale: bool = False) -> A:
     """The answer of the active controller, or of this node if it may be `stale`."""
     return await request.app[GATEWAY].ask(asked, stale=stale)
+
+
+async def described(request: web.Request, move_id: int, *, stale: bool = False) -> DescribedMove:
+    """The move of this id; raises a `Problem` if it is not listed."""
+    try:
+        return await ask(request, DescribeMove(move_id=move_id), stale=stale)
+    except Refused as error:
+        if error.code != Error.INVALID_REQUEST.code:
+            raise
+        reason = f"there is no move {move_id}, or it ended long ago; GET {BASE} lists them"
+        raise Problem(404, "No such move", reason, retriable=False) from error
 
 
 async def as_it_is(_request: web.Request, _asked: Any, answer: Any) -> web.Response:
