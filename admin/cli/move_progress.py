@@ -1,6 +1,7 @@
 """The progress of a move, as the commands that begin, show and await moves print it."""
 
 import sys
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -11,14 +12,8 @@ from admin.units import show_duration, show_size
 if TYPE_CHECKING:
     from msgspec import UnsetType
 
-    from admin.capabilities.moves import (
-        DescribedMove,
-        Move,
-        MoveProgress,
-        NewMove,
-    )
+    from admin.capabilities.moves import DescribedMove, Move, MoveProgress, NewMove
     from admin.client.admin_client import AdminClient
-    from controller.move_requests import OngoingReassignment
 
 
 POLL_SECONDS: Final = 0.5
@@ -136,8 +131,8 @@ def left_to_copy(move: "MoveProgress") -> str:
         return "Bytes left to copy: unknown."
     unknown = move.partitions_bytes_unknown
     more = f" plus {unknown} partition(s) of unknown size" if unknown else ""
-    left, rate = copy_size(move.bytes_left), copy_rate(move.bytes_per_s)
-    words = f"Left to copy: {left}{more}, at {rate}; time left: {time_left(move)}."
+    rate, time_left = known(move.bytes_per_s, show_rate), known(move.time_left_ms, show_duration)
+    words = f"Left to copy: {show_size(move.bytes_left)}{more}, at {rate}; time left: {time_left}."
     if not move.partitions_falling_behind:
         return words
     words += f" {move.partitions_falling_behind} partition(s) fall behind: writes exceed the copy"
@@ -168,16 +163,11 @@ def throttled_as_by_kafka(move: "Move") -> str:
     return f"The inter-broker throttle limit was set to {rate} B/s until the move has ended"
 
 
-def copy_size(size_bytes: "int | UnsetType | None") -> str:
-    """The bytes that a copy still needs."""
-    return show_size(size_bytes) if isinstance(size_bytes, int) else "unknown"
+def known(value: "int | UnsetType | None", show: Callable[[int], str]) -> str:
+    """The size, rate or time of a copy, as `show` writes it; "unknown" if there is none."""
+    return show(value) if isinstance(value, int) else "unknown"
 
 
-def copy_rate(bytes_per_s: "int | UnsetType | None") -> str:
+def show_rate(bytes_per_s: int) -> str:
     """The rate of a copy."""
-    return f"{show_size(bytes_per_s)}/s" if isinstance(bytes_per_s, int) else "unknown"
-
-
-def time_left(of: "MoveProgress | OngoingReassignment") -> str:
-    """The time until a copy is complete, at its present rate."""
-    return show_duration(of.time_left_ms) if isinstance(of.time_left_ms, int) else "unknown"
+    return f"{show_size(bytes_per_s)}/s"

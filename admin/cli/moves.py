@@ -5,14 +5,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from admin.cli.move_progress import (
-    copy_rate,
-    copy_size,
-    counts,
-    left_to_copy,
-    time_left,
-    wait_for,
-)
+from admin.cli.move_progress import counts, known, left_to_copy, show_rate, wait_for
 from admin.cli.options import (
     MOVE_ID,
     PARTITION,
@@ -29,16 +22,10 @@ from admin.cli.options import (
     write,
 )
 from admin.cli.output import Columns, and_more, columns, ids, refused_partitions, refused_parts
-from admin.units import show_time
+from admin.units import show_duration, show_size, show_time
 
 if TYPE_CHECKING:
-    from admin.capabilities.moves import (
-        DescribedMove,
-        Move,
-        Moves,
-        MovesChanged,
-        PartitionResult,
-    )
+    from admin.capabilities.moves import DescribedMove, Move, Moves, MovesChanged, PartitionResult
     from admin.capabilities.schema import Request
     from admin.model import PartitionId
     from controller.move_requests import OngoingReassignment
@@ -267,9 +254,9 @@ _PARTITIONS: Final["Columns[OngoingReassignment]"] = {
     "Since": lambda each: _time(each.since_ms or 0),
     "Replicas": lambda each: ids(each.replicas),
     "Target": lambda each: ids(each.target or ()),
-    "Left": lambda each: copy_size(each.bytes_left),
-    "Rate": lambda each: copy_rate(each.bytes_per_s),
-    "TimeLeft": lambda each: time_left(each),
+    "Left": lambda each: known(each.bytes_left, show_size),
+    "Rate": lambda each: known(each.bytes_per_s, show_rate),
+    "TimeLeft": lambda each: known(each.time_left_ms, show_duration),
     "Reason": lambda each: each.detail or each.reason or "-",
 }
 _OUTCOMES: Final["Columns[PartitionResult]"] = {
