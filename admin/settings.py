@@ -91,7 +91,8 @@ def _listener(text: str) -> Address:
     return parse_address(address)
 
 
-def _addressed_voters(text: str) -> Mapping[ReplicaId, Address]:
+def addressed_voters(text: str) -> Mapping[ReplicaId, Address]:
+    """The voters of a list in which each has its address; raises `ValueError`."""
     found = {}
     for voter, address in _voters(text).items():
         if address is None:
@@ -135,7 +136,6 @@ METADATA_VERSION: Final = Kind(
     f"{METADATA_VERSION_MIN} to {METADATA_VERSION_MAX}, or a release", level_of_release
 )
 VOTERS: Final = Kind("list of id or id@host:port", _voters)
-ADDRESSED_VOTERS: Final = Kind("id@host:port list", _addressed_voters)
 SERVERS: Final = Kind("host:port list", _servers)
 DURATION: Final = Kind("duration", parse_duration_ms, "ms", 1, 3_600_000)
 SIZE: Final = Kind("size", parse_size_bytes, "bytes", lowest=1)

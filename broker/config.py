@@ -53,23 +53,13 @@ class BrokerConfig:
 
     def __post_init__(self) -> None:
         """Raise `InvalidConfig` if no broker could run with these values."""
-        reason = self._contradiction()
-        if reason is not None:
-            raise InvalidConfig(reason)
-
-    def _contradiction(self) -> str | None:
-        node_id, voters = self.quorum.node_id, self.quorum.voters
-        if node_id < 0:
-            return f"node.id is {node_id}, it must be 0 or above"
-        if not any(voters.values()) and not self.quorum.bootstrap:
-            return "neither bootstrap.servers nor an address of a controller is given"
-        if node_id in voters:
-            return f"node.id {node_id} is a voter in quorum.voters; a broker needs another id"
-        if not 0 <= self.listener.port <= 65_535:
-            return f"port is {self.listener.port}, it must be from 0 to 65535"
+        node_id = self.quorum.node_id
+        if node_id in self.quorum.voters:
+            raise InvalidConfig(
+                f"node.id {node_id} is a voter in quorum.voters; a broker needs another id"
+            )
         if 2 * self.heartbeat_interval_ms > self.session_timeout_ms:
-            return (
+            raise InvalidConfig(
                 f"broker.heartbeat.interval.ms is {self.heartbeat_interval_ms}; it must be at most "
                 f"half of broker.session.timeout.ms, which is {self.session_timeout_ms}"
             )
-        return None

@@ -58,10 +58,9 @@ def _dump_file(file: Path, output: str, *, titled: bool) -> bool:
 
 
 def _voters(text: str) -> "Mapping[ReplicaId, Address]":
-    from admin.settings import ADDRESSED_VOTERS
+    from admin.settings import addressed_voters
 
-    found: Mapping[ReplicaId, Address] = ADDRESSED_VOTERS.parse(text)
-    return found
+    return addressed_voters(text)
 
 
 @click.command()
