@@ -123,22 +123,32 @@ RATE_OR_NONE: Final = click.IntRange(0, 2**63 - 1)
 class Target:
     """The nodes to ask, and the time limit."""
 
-    addresses: "tuple[Address, ...]"
-    is_controller: bool
+    servers: "tuple[Address, ...] | None"
+    controllers: "tuple[Address, ...] | None"
     timeout_ms: int
+
+    @property
+    def addresses(self) -> "tuple[Address, ...]":
+        """The addresses; a usage error unless the options name brokers or else controllers."""
+        if self.servers and self.controllers:
+            raise click.UsageError("give --bootstrap-server or --bootstrap-controller, not both")
+        if not (self.servers or self.controllers):
+            raise click.UsageError("give --bootstrap-server or --bootstrap-controller")
+        return self.servers or self.controllers or ()
 
     def brokers(self, usage: str) -> "tuple[Address, ...]":
         """The addresses of brokers; a usage error with this message if they are controllers."""
-        if self.is_controller:
+        if self.addresses is self.controllers:
             raise click.UsageError(usage)
         return self.addresses
 
     def client(self) -> "AdminClient":
         """Return a client for these nodes; use it as an async context."""
+        addresses = self.addresses
         from admin.client.admin_client import AdminClient
 
         return AdminClient(
-            self.addresses, is_controller=self.is_controller, timeout_ms=self.timeout_ms
+            addresses, is_controller=bool(self.controllers), timeout_ms=self.timeout_ms
         )
 
     async def ask(self, request: "Request[T]", *, stale: bool = False) -> T:
@@ -199,12 +209,7 @@ def with_target(work: Callable[..., Any]) -> Callable[..., None]:
         timeout_ms: int,
         **options: Any,
     ) -> None:
-        if bootstrap_server and bootstrap_controller:
-            raise click.UsageError("give --bootstrap-server or --bootstrap-controller, not both")
-        addresses = bootstrap_server or bootstrap_controller
-        if not addresses:
-            raise click.UsageError("give --bootstrap-server or --bootstrap-controller")
-        code = work(Target(addresses, bool(bootstrap_controller), timeout_ms), **options)
+        code = work(Target(bootstrap_server, bootstrap_controller, timeout_ms), **options)
         if isinstance(code, Coroutine):
             code = run(code)
         if code is not None:

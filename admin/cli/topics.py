@@ -163,7 +163,7 @@ def delete(target: Target, topic: str, yes: bool) -> None:
             await client.delete_topic(topic)
 
     # Outside of the event loop, in which Ctrl-C would not end the question.
-    if not yes:
+    if target.addresses and not yes:
         click.confirm(f"Delete topic {topic} with all its records?", abort=True, err=True)
     run(work())
     say(f"Deleted topic {topic}.")
