@@ -11,7 +11,6 @@ from datetime import timedelta
 from typing import Any, Final
 
 from admin.client.channels import Channels, Form
-from admin.client.routes import RETRIABLE
 from admin.model import TopicDescription
 from bench.faults import RunFailed
 from quorum.clocks import wall_ms
@@ -19,6 +18,8 @@ from quorum.protocol.apis import ApiKey
 from quorum.records.encode import ClientRecord, encode_client
 from quorum.transport.address import Address
 
+RETRIABLE: Final = frozenset({3, 5, 6, 7, 9, 13, 19, 20, 56, 74, 75, 76, 78, 100, 103})
+"""Errors of a partition that pass: unknown yet, no leader yet, moved, too few in sync, fenced."""
 PAUSE_MS: Final = 5
 TIMEOUT_MS: Final = 30_000
 ACKS_ALL: Final = -1

@@ -4,12 +4,10 @@ A line is one record; its newline is not part of it. With a separator, the text 
 one is the key.
 """
 
-import itertools
 import sys
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import aclosing, contextmanager
-from functools import partial
 from io import BufferedReader
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final, NamedTuple
@@ -85,7 +83,7 @@ def render(key: bytes | None, value: bytes | None, key_separator: bytes | None) 
 
 READ_BYTES: Final = 256 * 1024
 GROUP_RECORDS: Final = 500
-"""The number of records without a key that one partition gets before the next one does."""
+"""The number of records that are handed to the producer at once."""
 
 
 @click.command()
@@ -125,11 +123,10 @@ async def produce(
     servers = target.brokers("records are written to brokers: give --bootstrap-server")
     if raw and key_separator is not None:
         raise click.UsageError("--raw has no lines, and so no --key-separator")
-    from admin.client.producer import Acks, Producer
+    from admin.client.producer import Producer
 
     groups = _whole(file) if raw else _lines(file, key_separator)
-    chosen = Acks.ALL if acks == "all" else Acks.LEADER
-    async with Producer(servers, acks=chosen, delivery_ms=target.timeout_ms) as producer:
+    async with Producer(servers, acks=acks, delivery_ms=target.timeout_ms) as producer:
         written = await _send_all(producer, topic, groups, partition)
     parts = [f"{count} to partition {number}" for number, count in sorted(written.items())]
     say(
@@ -144,31 +141,23 @@ async def _send_all(
     partition: int | None,
 ) -> "Counter[int]":
     """Send everything, and return how many records each partition has confirmed."""
-    from admin.client.producer import partition_of
+    from admin.client.producer import ANY_PARTITION
     from quorum.clocks import wall_ms
     from quorum.records.encode import ClientRecord
 
-    partitions = await producer.partitions(topic)
+    number = ANY_PARTITION if partition is None else partition
+    await producer.check(topic, number)
     written: Counter[int] = Counter()
 
-    def count(records: int, sent: "Future[Sent]") -> None:
+    def count(sent: "Future[Sent]") -> None:
         if not sent.cancelled() and sent.exception() is None:
-            written[sent.result().id.partition] += records
+            written.update(position.partition for position in sent.result())
 
-    # Records without a key: one group after the other goes to the next partition.
-    turns = itertools.cycle(range(partitions))
     async for group in groups:
-        parts: dict[int, list[ClientRecord]] = {}
-        turn = next(turns)
         now_ms = wall_ms()
-        for key, value in group:
-            number = partition
-            if number is None:
-                number = turn if key is None else partition_of(key, partitions)
-            parts.setdefault(number, []).append(ClientRecord(now_ms, key, value))
-        for number, records in parts.items():
-            sent = await producer.send(topic, number, records)
-            sent.add_done_callback(partial(count, len(records)))
+        records = [ClientRecord(now_ms, key, value) for key, value in group]
+        sent = await producer.send(topic, number, records)
+        sent.add_done_callback(count)
     await producer.flush()
     return written
 
@@ -242,7 +231,7 @@ async def consume(
             async with aclosing(reader.read(start, end)) as chunks:
                 async for chunk in chunks:
                     left = None if max_records is None else max_records - count
-                    records = chunk.records[:left]
+                    records = chunk[:left]
                     for each in records:
                         value = each.value or b""
                         out.write(value if raw else render(each.key, each.value, key_separator))
@@ -270,11 +259,9 @@ async def _span(
     reader: "Consumer", partition: int | None, from_beginning: bool, follow: bool
 ) -> tuple[Mapping[int, int], Mapping[int, int] | None]:
     """Return the offsets to read from and to; no end means for ever."""
-    from admin.client.consumer import Position
-
-    partitions = await reader.partitions() if partition is None else [partition]
-    latest = await reader.offsets(Position.LATEST, partitions)
+    spans = await reader.spans(None if partition is None else [partition])
+    latest = {number: span.latest for number, span in spans.items()}
     if not from_beginning:
         return latest, None
-    earliest = await reader.offsets(Position.EARLIEST, partitions)
+    earliest = {number: span.earliest for number, span in spans.items()}
     return earliest, None if follow else latest

@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from threading import Lock
 
-from admin.tools.demo.workload import NO_OFFSET, Read, Written, balance
+from admin.client.producer import NO_OFFSET
+from admin.tools.demo.workload import Read, Written, balance
 
 
 @dataclass(slots=True)

@@ -13,7 +13,7 @@ from kafka import ConsumerRebalanceListener, KafkaConsumer, KafkaProducer
 from kafka import TopicPartition as PythonPartition
 from kafka.errors import RetriableError
 
-from admin.tools.demo.workload import NO_OFFSET
+from admin.client.producer import NO_OFFSET
 
 Told = Callable[[int], None]
 """Hears the offset of a record that was acknowledged, or `NO_OFFSET`."""

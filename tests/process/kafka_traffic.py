@@ -187,7 +187,7 @@ class Traffic:
 
 
 def _noting(written: Written, number: int) -> Callable[[int], None]:
-    return lambda offset: written.acknowledge(number, 1, offset)
+    return lambda offset: written.acknowledge(number, [offset])
 
 
 @asynccontextmanager

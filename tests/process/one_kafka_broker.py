@@ -111,7 +111,7 @@ async def serve(broker: KafkaBroker, topic: str, broker_id: int = BROKER_ID) -> 
                 await nap()
     async with Producer([broker.address]) as producer:
         sent = await producer.send(topic, 0, [ClientRecord(1, None, b"value")])
-        assert (await sent).offset == 0
+        assert (await sent)[0].offset == 0
 
 
 def _tell_of_voters(settings: Path, voters: Mapping[int, Address]) -> None:

@@ -17,7 +17,7 @@ COUNT = 5
 def written() -> Written:
     """Five records, acknowledged at the first five places."""
     one = Written(given=COUNT)
-    one.acknowledge(0, COUNT, 0)
+    one.acknowledge(0, range(COUNT))
     return one
 
 
@@ -67,7 +67,7 @@ def unacknowledged(one: Written) -> None:
 
 def lost(one: Written) -> None:
     one.given += 1
-    one.acknowledge(COUNT, 1, COUNT)
+    one.acknowledge(COUNT, [COUNT])
 
 
 @pytest.mark.parametrize(

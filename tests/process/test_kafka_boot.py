@@ -55,7 +55,7 @@ async def test_a_broker_comes_up_takes_records_and_skips_what_is_ours(
             await client.create_topic("orders", partitions=2, replication_factor=1)
             async with Producer([broker.address]) as producer:
                 sent = await producer.send("orders", 1, [ClientRecord(1, None, b"value")])
-                assert (await sent).offset == 0
+                assert (await sent)[0].offset == 0
 
         # The target of a reassignment travels in tagged fields of PartitionChange.
         await join(node.controller, NOBODY)

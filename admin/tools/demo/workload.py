@@ -7,13 +7,12 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
-from admin.client.consumer import Consumer, Position
-from admin.client.producer import Producer, Sent
+from admin.client.consumer import Consumer
+from admin.client.producer import NO_OFFSET, Producer, Sent
 from quorum.clocks import monotonic_ms, wall_ms
 from quorum.records.encode import ClientRecord
 from quorum.transport.address import Address
 
-NO_OFFSET: Final = -1
 _HEAD: Final = "%05d-%012d "
 _HEAD_BYTES: Final = len(_HEAD % (0, 0))
 RECORD_BYTES_MIN: Final = _HEAD_BYTES
@@ -45,11 +44,9 @@ class Written:
     acknowledged: dict[int, int] = field(default_factory=dict)
     """The number of each acknowledged record, with its offset, or `NO_OFFSET`."""
 
-    def acknowledge(self, first: int, count: int, offset: int) -> None:
-        """`count` records from `first` on are written at `offset`."""
-        for place in range(count):
-            at = NO_OFFSET if offset == NO_OFFSET else offset + place
-            self.acknowledged[first + place] = at
+    def acknowledge(self, first: int, offsets: Iterable[int]) -> None:
+        """The records from `first` on are written at these offsets."""
+        self.acknowledged.update(enumerate(offsets, first))
 
 
 @dataclass(slots=True)
@@ -192,13 +189,15 @@ class Workload:
         ]
         written.given += count
         sent = await self._producer.send(self._topic, partition, records)
-        sent.add_done_callback(partial(self._note, first, count, monotonic_ms()))
+        sent.add_done_callback(partial(self._note, written, first, monotonic_ms()))
 
-    def _note(self, first: int, count: int, given_ms: int, sent: "asyncio.Future[Sent]") -> None:
+    def _note(
+        self, written: Written, first: int, given_ms: int, sent: "asyncio.Future[Sent]"
+    ) -> None:
         if sent.cancelled() or sent.exception() is not None:
             return
         self.longest_wait_ms = max(self.longest_wait_ms, monotonic_ms() - given_ms)
-        self.written[sent.result().id.partition].acknowledge(first, count, sent.result().offset)
+        written.acknowledge(first, (position.offset for position in sent.result()))
 
 
 async def read_back(
@@ -213,15 +212,17 @@ async def read_back(
     found = [Read() for _ in partitions]
     expected = [max(each.acknowledged.values(), default=-1) + 1 for each in written]
     async with Consumer(bootstrap, topic) as reader:
-        start = await reader.offsets(Position.EARLIEST, partitions)
-        end = await reader.offsets(Position.LATEST, partitions)
+        spans = await reader.spans(partitions)
         deadline_ms = monotonic_ms() + within_ms
-        while monotonic_ms() < deadline_ms and any(end[n] < expected[n] for n in partitions):
+        while monotonic_ms() < deadline_ms and any(
+            spans[n].latest < expected[n] for n in partitions
+        ):
             await asyncio.sleep(READ_AGAIN_MS / 1_000)
-            end = await reader.offsets(Position.LATEST, partitions)
+            spans = await reader.spans(partitions)
+        start = {number: span.earliest for number, span in spans.items()}
+        end = {number: span.latest for number, span in spans.items()}
         async with aclosing(reader.read(start, end)) as chunks:
-            async for partition, records in chunks:
-                for record in records:
-                    number = number_of(record.value or b"", partition)
-                    found[partition].note(record.offset, number)
+            async for records in chunks:
+                for partition, offset, _, value in records:
+                    found[partition].note(offset, number_of(value or b"", partition))
     return found

@@ -145,7 +145,7 @@ class MemoryBrokers:
             "PartitionProduceResponse",
             error=error or NO_ERROR,
             index=data.index,
-            base_offset=offset,
+            base_offset=offset if error is None else -1,
             record_errors=(),
         )
         response = asked.part("TopicProduceResponse", name=topic, partition_responses=(answer,))

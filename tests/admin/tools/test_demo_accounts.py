@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from admin.client.producer import NO_OFFSET
 from admin.tools.demo.workload import (
-    NO_OFFSET,
     RECORD_BYTES_MIN,
     Balance,
     Read,
@@ -40,7 +40,7 @@ def test_anything_else_is_no_record(value: bytes) -> None:
 def written(*acknowledged: int, first_offset: int = 0) -> Written:
     account = Written(given=10)
     for place, number in enumerate(acknowledged):
-        account.acknowledge(number, 1, first_offset + place)
+        account.acknowledge(number, [first_offset + place])
     return account
 
 
@@ -59,7 +59,7 @@ def test_what_was_acknowledged_and_read_balances() -> None:
 
 def test_offsets_that_nobody_knows_are_not_compared() -> None:
     account = Written()
-    account.acknowledge(0, 2, NO_OFFSET)
+    account.acknowledge(0, [NO_OFFSET, NO_OFFSET])
     assert balance([(account, read(0, 1))]).fault is None
 
 

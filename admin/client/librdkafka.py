@@ -1,0 +1,63 @@
+"""Settings of librdkafka, and the look-up of a topic, for the producer and the consumer."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final, TypeVar
+
+from admin.client.asking import Asker
+from admin.client.cluster import metadata, read_topics
+from admin.faults import AdminError
+from quorum.transport.address import Address
+
+T = TypeVar("T")
+
+POLL_SECONDS: Final = 0.1
+"""How long a call into librdkafka may block its thread, and with it the end of the client."""
+
+
+class UnknownTopic(AdminError):
+    """The topic does not exist, or has no such partition."""
+
+
+class BlockingClient:
+    """A client whose calls block: they run one at a time, in one thread of its own."""
+
+    def __init__(self, bootstrap: Sequence[Address], client_id: str, *, timeout_ms: int) -> None:
+        self.settings: Final[dict[str, Any]] = {
+            "bootstrap.servers": ",".join(map(str, bootstrap)),
+            "client.id": client_id,
+            # Errors are raised; librdkafka would write them to stderr as well.
+            "log_level": 0,
+            "error_cb": lambda _: None,
+            "reconnect.backoff.max.ms": 500,
+            "retry.backoff.ms": 20,
+            "retry.backoff.max.ms": 500,
+        }
+        self.timeout_ms: Final = timeout_ms
+        self._asker = Asker(bootstrap, client_id)
+        self._thread = ThreadPoolExecutor(1)
+
+    async def call(self, function: Callable[..., T], *arguments: object) -> T:
+        """Call `function` in the thread, after the earlier calls."""
+        return await asyncio.get_running_loop().run_in_executor(self._thread, function, *arguments)
+
+    async def partitions(self, topic: str, wanted: Sequence[int] | None = None) -> Sequence[int]:
+        """The `wanted` partitions of the topic, or all; raises `AdminError`, or `UnknownTopic`."""
+        answer = await self._asker.ask(metadata([topic]), within_ms=self.timeout_ms)
+        found = read_topics(answer.value).get(topic)
+        if found is None:
+            raise UnknownTopic(f"there is no topic {topic}")
+        every = range(len(found.partitions))
+        for number in wanted or ():
+            if number not in every:
+                raise UnknownTopic(
+                    f"topic {topic} has partitions 0 to {every[-1]}, and not {number}"
+                )
+        return every if wanted is None else wanted
+
+    async def close(self, close: Callable[[], object]) -> None:
+        """Let the thread `close` librdkafka, and end it."""
+        await self.call(close)
+        self._thread.shutdown(wait=False)
+        await self._asker.close()
