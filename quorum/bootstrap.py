@@ -7,30 +7,36 @@ another node's. Errors are `StorageError`s that say what to do.
 import asyncio
 import logging
 import random
+from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
 from uuid import UUID
 
 from quorum.cluster_id import ClusterIdentity
+from quorum.core.events import DiscoveryDone, EndpointsUpdated
 from quorum.core.node import QuorumNode
 from quorum.core.state import DiscoveryState
-from quorum.core.vocabulary import ReplicaKey
+from quorum.core.vocabulary import ReplicaId, ReplicaKey, uuid_to_text
 from quorum.core.voter_set import Endpoint, Voter, VoterSet
 from quorum.discovery.address_book import AddressBook, pseudo_ids
 from quorum.discovery.discover_brokers import DiscoverBrokersService
 from quorum.discovery.gossip import Advertisement, Gossip
-from quorum.discovery.wiring import cluster_of, discovery_of
+from quorum.discovery.schedule import DiscoverySchedule
 from quorum.driver import Quorum
 from quorum.log.disk_thread import DiskLatency, DiskThread
-from quorum.log.filesystem import OS, FileSystem
-from quorum.log.meta_properties import next_boot
+from quorum.log.errors import FolderUnusable
+from quorum.log.filesystem import OS, FileSystem, is_full
+from quorum.log.meta_properties import load_or_create, next_boot, raise_boot
+from quorum.log.quorum_state import QuorumStateFile
 from quorum.log.segmented_log import SegmentedLog
 from quorum.persistent_state import (
     PersistentState,
     QuorumConfig,
     load_persistent_state,
 )
-from quorum.ports import Clock, StateMachine
+from quorum.ports import Clock, Disk, DiskFull, StateMachine
 from quorum.protocol.raft_types import LocalNode
 from quorum.raft_rpc import RaftRpc
 from quorum.records.control import KRAFT_VERSION
@@ -62,13 +68,11 @@ class Opened:
         self, client_id: str, rng: random.Random
     ) -> NodeToControllerChannelManager:
         """Return a channel to the active controller; the caller closes it."""
-
-        def leader_address() -> tuple[str, int] | None:
-            leader = self.quorum.leader
-            return None if leader is None else self.addresses.address_of(leader)
-
         return NodeToControllerChannelManager(
-            leader_address, client_id=client_id, sweeper=self.sweeper, rng=rng
+            lambda: self.addresses.address_of(self.quorum.leader),
+            client_id=client_id,
+            sweeper=self.sweeper,
+            rng=rng,
         )
 
 
@@ -95,7 +99,6 @@ def open_quorum(
     past.tell(state_machine)
     node = make_node(config, past, rng=_fork(rng), now_ms=clock())
     addresses = address_book(config, past.key, wall_ms=wall_clock(), fs=fs)
-    addresses.voters = lambda: node.voters
     sweeper = Sweeper(clock)
     peers = Peers(
         addresses,
@@ -109,10 +112,11 @@ def open_quorum(
         on_gone=lambda each: quorum.gone(each),
     )
     calls = RaftRpc(
-        LocalNode(cluster_id=past.cluster_id, replica=past.key),
+        LocalNode(cluster_id=past.elections.cluster_id, replica=past.key),
         node,
         peers,
         addresses=addresses,
+        on_request=lambda asker, request: replica.asked(asker, request),
         timeout_ms=config.timeouts.request_timeout_ms,
         complaints=RefusalLog("quorum", clock),
         endpoints=() if config.place is None else (Endpoint(config.listener_name, *config.place),),
@@ -127,13 +131,7 @@ def open_quorum(
     stack.callback(sweeper.close)
     stack.push_async_callback(peers.close)
     cluster = cluster_of(
-        past.cluster_id,
-        me=past.key,
-        folder=config.folder,
-        elections=past.elections,
-        disk=disk,
-        rng=rng,
-        fs=fs,
+        past.elections, config.node_id, folder=config.folder, disk=disk, rng=rng, fs=fs
     )
     cluster.on_known.append(calls.know_cluster)
     replica = Replica(
@@ -151,15 +149,12 @@ def open_quorum(
         snapshot_limits=config.snapshots,
     )
     quorum = Quorum(replica, disk=disk, rpc=calls, clock=clock, wall_clock=wall_clock)
-    calls.hand_to(replica.asked)
     discovery = discovery_of(
-        addresses,
-        cluster,
-        node,
-        has_log=past.view.end.offset > 0,
-        tell=replica.heard,
-        listener_name=config.listener_name,
-        folder=config.folder,
+        config,
+        past,
+        replica,
+        cluster=cluster,
+        book=addresses,
         disk=disk,
         fs=fs,
         clock=clock,
@@ -212,7 +207,6 @@ def make_node(
     config: QuorumConfig, past: PersistentState, *, rng: random.Random, now_ms: int
 ) -> QuorumNode:
     """The node that goes on from there, or begins with the voters that its folder names."""
-    has_log = past.view.end.offset > 0
     founders, level = configured_voters(config), config.kraft_version
     founding = past.founding
     if founding is not None and founding.voters is not None:
@@ -228,7 +222,7 @@ def make_node(
         rng=rng,
         now_ms=now_ms,
         records_voters=level >= KRAFT_VERSION,
-        beginning=beginning_of(config, has_log=has_log),
+        beginning=beginning_of(config, has_log=past.has_log),
         received=past.store.partial,
     )
 
@@ -278,3 +272,90 @@ def beginning_of(config: QuorumConfig, *, has_log: bool) -> DiscoveryState:
         bootstrap=pseudo_ids(len(config.bootstrap)),
         has_surveyed=has_log or not config.bootstrap,
     )
+
+
+def cluster_of(
+    elections: QuorumStateFile,
+    me: ReplicaId,
+    *,
+    folder: Path,
+    disk: Disk,
+    rng: random.Random,
+    fs: FileSystem = OS,
+) -> ClusterIdentity:
+    """The cluster's id, kept in `meta.properties` before it is told; `rng` may make one."""
+
+    def write(learned: str) -> None:
+        try:
+            load_or_create(folder, learned, me, rng=rng, fs=fs)
+        except FolderUnusable as error:
+            if isinstance(error.__cause__, OSError) and is_full(error.__cause__):
+                raise DiskFull(str(error)) from error
+            raise
+        elections.cluster_id = learned
+
+    def keep(learned: str, done: Callable[[], None]) -> None:
+        def kept(_: None) -> None:
+            logger.info("this node is of cluster %s", learned)
+            done()
+
+        disk.perform(partial(write, learned), kept)
+
+    return ClusterIdentity(
+        elections.cluster_id,
+        keep=keep,
+        make=lambda: uuid_to_text(UUID(int=rng.getrandbits(128), version=4)),
+    )
+
+
+def discovery_of(
+    config: QuorumConfig,
+    past: PersistentState,
+    replica: Replica,
+    *,
+    cluster: ClusterIdentity,
+    book: AddressBook,
+    disk: Disk,
+    fs: FileSystem,
+    clock: Clock,
+    rng: random.Random,
+) -> DiscoverySchedule:
+    """Return the discovery schedule of `replica`, which went on from `past`."""
+
+    def say_again(rival: Advertisement) -> None:
+        boot = rival.boot_timestamp + 1
+        logger.warning(
+            "another node is taken for this one, by an earlier boot or because it has the same "
+            "id: %s; from now on this node says where it is with boot timestamp %d",
+            rival.text,
+            boot,
+        )
+        work = partial(raise_boot, config.folder, boot, fs=fs)
+        disk.perform(work, lambda _: discovery.said_again(boot))
+
+    def locate(news: Sequence[Advertisement]) -> None:
+        for each in news:
+            endpoint = Endpoint(config.listener_name, *each.address)
+            replica.heard(EndpointsUpdated(each.key, (endpoint,)))
+
+    def survey(found: bool) -> None:
+        if found:
+            logger.info("a quorum was found by asking: no other one is founded here")
+        replica.heard(DiscoveryDone(found))
+
+    book.voters = lambda: replica.node.voters
+    book.on_news = locate
+    if book.gossip.me is not None:
+        # A voter that has moved and is elected writes down its own new place as well.
+        locate([book.gossip.me])
+    discovery = DiscoverySchedule(
+        book,
+        cluster,
+        replica.node,
+        has_log=past.has_log,
+        surveyed=survey,
+        say_again=say_again,
+        rng=_fork(rng),
+        now_ms=clock(),
+    )
+    return discovery

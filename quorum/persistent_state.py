@@ -91,7 +91,6 @@ class PersistentState:
     """The persistent state of a replica; its owner closes the log."""
 
     key: ReplicaKey
-    cluster_id: str | None = None
     log: SegmentedLog
     view: RaftLog
     elections: QuorumStateFile
@@ -101,6 +100,11 @@ class PersistentState:
     store: FileSnapshotStore
     founding: Checkpoint | None = None
     """The first records of an empty log, if Kafka's tool has formatted the folder."""
+
+    @property
+    def has_log(self) -> bool:
+        """True if the log was begun before."""
+        return self.view.end.offset > 0
 
     def tell(self, state_machine: StateMachine) -> None:
         """Give the checkpoint, if there is one, to the state machine. Raises `StorageError`."""
@@ -156,7 +160,11 @@ def load_persistent_state(
             snapshots=snapshots,
         )
         if election.epoch < view.end.epoch:
-            raise FileDamaged(elections.path, _behind(election, view), _LOST_VOTE_REMEDY)
+            reason = (
+                f"it is of epoch {election.epoch}, although the log beside it has records of epoch "
+                f"{view.end.epoch}: it is missing, or an older one was put back"
+            )
+            raise FileDamaged(elections.path, reason, _LOST_VOTE_REMEDY)
         founding = formatted_for(folder, fs) if view.end.offset == 0 else None
         if founding is not None and founding.voters is not None:
             logger.info(
@@ -167,7 +175,6 @@ def load_persistent_state(
         raise
     return PersistentState(
         key=ReplicaKey(config.node_id, meta.directory_id),
-        cluster_id=elections.cluster_id,
         log=log,
         view=view,
         elections=elections,
@@ -238,13 +245,6 @@ class _Assigned:
         return VoterSetHistory(later, base=checkpoint.voters)
 
 
-def _behind(election: ElectionState, log: RaftLog) -> str:
-    return (
-        f"it is of epoch {election.epoch}, although the log beside it has records of epoch "
-        f"{log.end.epoch}: it is missing, or an older one was put back"
-    )
-
-
 _SEGMENT_SUFFIX: Final = ".log"
 _LOST: Final = f"Votes and records are lost with it. Put it back; if it is lost: {NEW_DIRECTORY}"
 
@@ -272,7 +272,9 @@ def check_whole(folder: Path, log_folder: Path, *, fs: FileSystem = OS) -> None:
             "there is no such file, although a node has run here",
             _LOST,
         )
-    if not is_named and any(map(_is_of_a_log, kept)):
+    if not is_named and any(
+        name == quorum_state.FILE_NAME or name.endswith(_SEGMENT_SUFFIX) for name in kept
+    ):
         raise FileDamaged(
             identity,
             f"it is missing, although a log lies in {log_folder}: nobody can know whose it is",
@@ -298,10 +300,6 @@ def _is_a_beginning(name: str) -> bool:
     segment. The checkpoint at offset 0, with which a folder is formatted, holds no log."""
     id_ = checkpoint_id(name)
     return name.endswith(_SEGMENT_SUFFIX) or (id_ is not None and id_.offset > 0)
-
-
-def _is_of_a_log(name: str) -> bool:
-    return name == quorum_state.FILE_NAME or name.endswith(_SEGMENT_SUFFIX)
 
 
 _REMEDY: Final = f"The way back: {NEW_DIRECTORY}"

@@ -71,11 +71,12 @@ class RaftRpc:
         peers: Peers,
         *,
         addresses: AddressBook,
+        on_request: Callable[[Asker, Request], None],
         timeout_ms: int,
         complaints: RefusalLog,
         endpoints: Sequence[Endpoint] = (),
     ) -> None:
-        """`node` knows the epoch and the leader.
+        """`node` knows the epoch and the leader; `on_request` takes the requests of others.
 
         `endpoints` are where this replica listens, for those who are told that it leads.
         """
@@ -88,12 +89,8 @@ class RaftRpc:
         self._complaints = complaints
         self._inbound: dict[Asker, InboundRequest] = {}
         self._last_asker = 0
-        self._on_request: Callable[[Asker, Request], None] | None = None
-        self._closed = False
-
-    def hand_to(self, on_request: Callable[[Asker, Request], None]) -> None:
-        """Name the receiver of the requests of others."""
         self._on_request = on_request
+        self._closed = False
 
     def know_cluster(self, cluster_id: str) -> None:
         """The cluster, which was not known, is this one: from here on others are refused."""
@@ -101,7 +98,6 @@ class RaftRpc:
 
     def asked(self, request: InboundRequest) -> None:
         """Take a request of another replica; raises `Malformed` for one that cannot be read."""
-        assert self._on_request is not None, "hand_to comes first"
         api_key, version = request.api_key, request.api_version
         message = read_request(api_key, version, request.body, here=self._here)
         if not isinstance(message, Refusal):
@@ -109,7 +105,7 @@ class RaftRpc:
         if isinstance(message, Refusal):
             self._complaints.refused(request.peer, str(request), str(message))
             leader = self._node.leader
-            standing = LeaderAndEpoch(self._node.epoch, leader, self._address_of(leader))
+            standing = LeaderAndEpoch(self._node.epoch, leader, self._addresses.address_of(leader))
             request.respond(write_refusal(api_key, version, message, standing))
             return
         if len(self._inbound) >= ASKERS_MAX:
@@ -128,7 +124,7 @@ class RaftRpc:
         request = self._inbound.pop(asker)
         if request.is_gone:
             return
-        address = self._address_of(response.leader)
+        address = self._addresses.address_of(response.leader)
         request.respond(
             write_response(response, request.api_version, records=records, leader_address=address)
         )
@@ -186,9 +182,6 @@ class RaftRpc:
             # Whoever asks it from now on has to find it.
             self._addresses.hint(response.leader, leader_address)
         done(response, records)
-
-    def _address_of(self, leader: ReplicaId | None) -> HostPort | None:
-        return None if leader is None else self._addresses.address_of(leader)
 
     def _named(self, to: ReplicaId) -> str:
         """For people: a server to begin with has no id that anybody knows, only a place."""

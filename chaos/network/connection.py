@@ -186,10 +186,8 @@ async def _call(
 
     peers = _OnLine(told)
     peers.version = draw
-    asking = _calls(asker, peers)
-    answering = _calls(answerer, peers)
-    asking.hand_to(lambda _, __: None)
-    answering.hand_to(asked)
+    asking = _calls(asker, peers, lambda _, __: None)
+    answering = _calls(answerer, peers, asked)
     here, there = _Wire(), _Wire()
     inbound = InboundConnection(_terms(answering), 1)
     inbound.connection_made(there)
@@ -217,12 +215,13 @@ async def _settle() -> None:
         await asyncio.sleep(0)
 
 
-def _calls(side: Side, peers: Peers) -> RaftRpc:
+def _calls(side: Side, peers: Peers, on_request: Callable[[Asker, Request], None]) -> RaftRpc:
     return RaftRpc(
         LocalNode(cluster_id=side.cluster_id, replica=side.key),
         side.standing,
         peers,
         addresses=AddressBook(Gossip(None)),
+        on_request=on_request,
         timeout_ms=1,
         complaints=RefusalLog("simulation", _no_time),
     )

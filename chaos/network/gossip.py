@@ -20,12 +20,11 @@ from chaos.network.virtual_network import Network
 from chaos.simulation.machine import Machine
 from chaos.simulation.profile import FOREIGN, VIP
 from chaos.violation import Violation
-from quorum.bootstrap import address_book
+from quorum.bootstrap import address_book, cluster_of, discovery_of
 from quorum.cluster_id import ClusterIdentity
 from quorum.core.vocabulary import Epoch, ReplicaId, ReplicaKey
 from quorum.discovery.address_book import HostPort
 from quorum.discovery.gossip import Advertisement, DiscoverBrokersRequest, DiscoverBrokersResponse
-from quorum.discovery.wiring import cluster_of, discovery_of
 from quorum.persistent_state import PersistentState
 from quorum.ports import Disk
 from quorum.replica import Replica
@@ -217,10 +216,9 @@ NAP_MS: Final = 1_000
 def cluster_for(process: GossipingProcess, past: PersistentState) -> ClusterIdentity:
     """The id of the cluster, as far as this process knows it."""
     return cluster_of(
-        past.cluster_id,
-        me=past.key,
+        past.elections,
+        process.id,
         folder=process.machine.config.folder,
-        elections=past.elections,
         disk=process.disk_queue,
         rng=process.rng,
         fs=process.machine.disk,
@@ -238,22 +236,19 @@ class Gossiper:
         directory: AddressDirectory,
         note: Callable[[str], None],
     ) -> None:
-        config, node = process.machine.config, process.replica.node
+        config = process.machine.config
         self._process = process
         self._directory = directory
         self._note = note
-        self._book = book = address_book(
+        self._book = address_book(
             config, past.key, wall_ms=process.now_wall_ms(), fs=process.machine.disk
         )
-        book.voters = lambda: node.voters
         self._discovery = discovery_of(
-            book,
-            cluster,
-            node,
-            has_log=past.view.end.offset > 0,
-            tell=process.replica.heard,
-            listener_name=config.listener_name,
-            folder=config.folder,
+            config,
+            past,
+            process.replica,
+            cluster=cluster,
+            book=self._book,
             disk=process.disk_queue,
             fs=process.machine.disk,
             clock=process.now_ms,

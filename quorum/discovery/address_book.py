@@ -62,8 +62,10 @@ class AddressBook:
         recorded = {each.id for each in self.voters() if each.endpoints}
         return tuple(sorted(known | recorded | {*self._hints, *self._configured}))
 
-    def address_of(self, replica: ReplicaId) -> HostPort | None:
-        """Host and port, or None while unknown."""
+    def address_of(self, replica: ReplicaId | None) -> HostPort | None:
+        """Host and port, or None while unknown, and for no replica."""
+        if replica is None:
+            return None
         # Looked up for every answer to a fetch: most often the first source has it.
         sighting = self.gossip.of(replica)
         return next(self._addresses(replica), None) if sighting is None else sighting.address

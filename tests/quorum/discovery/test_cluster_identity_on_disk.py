@@ -8,8 +8,8 @@ from typing import TypeVar
 import pytest
 
 from chaos.disk.virtual_disk import VirtualDisk
-from quorum.core.vocabulary import OffsetAndEpoch, ReplicaId, ReplicaKey
-from quorum.discovery.wiring import cluster_of
+from quorum.bootstrap import cluster_of
+from quorum.core.vocabulary import OffsetAndEpoch, ReplicaId
 from quorum.log.meta_properties import load_or_create
 from quorum.log.quorum_state import QuorumStateFile
 from quorum.ports import DiskFull, Log
@@ -32,12 +32,11 @@ class AtOnce:
 
 def test_an_id_that_there_is_no_room_for_is_waited_with_and_does_not_end_the_node() -> None:
     disk = VirtualDisk()
-    meta = load_or_create(FOLDER, None, ReplicaId(1), rng=random.Random(1), fs=disk)
+    load_or_create(FOLDER, None, ReplicaId(1), rng=random.Random(1), fs=disk)
     cluster = cluster_of(
-        None,
-        me=ReplicaKey(ReplicaId(1), meta.directory_id),
+        QuorumStateFile(FOLDER, cluster_id=None, fs=disk),
+        ReplicaId(1),
         folder=FOLDER,
-        elections=QuorumStateFile(FOLDER, cluster_id=None, fs=disk),
         disk=AtOnce(),
         rng=random.Random(2),
         fs=disk,

@@ -111,18 +111,17 @@ class Pair:
         return (HOST, self.port) if replica in (ASKED, FIRST_PSEUDO_ID) else None
 
     def _calls(self, me: ReplicaId, cluster_id: str) -> RaftRpc:
-        calls = RaftRpc(
+        return RaftRpc(
             LocalNode(cluster_id=cluster_id, replica=ReplicaKey(me)),
             LeaderAndEpoch(Epoch(4), ReplicaId(3)),
             self.peers,
             addresses=AddressBook(
                 Gossip(None), configured={ReplicaId(3): LEADER_AT}, bootstrap=[BOOTSTRAP_AT]
             ),
+            on_request=self.there.hand_in,
             timeout_ms=300,
             complaints=RefusalLog("quorum", lambda: 0),
         )
-        calls.hand_to(self.there.hand_in)
-        return calls
 
     def move_to_another_cluster(self) -> None:
         """The replica that is asked turns out to be of another cluster."""
