@@ -131,36 +131,29 @@ class MachineApplier:
 
     def __init__(self, machine: Machine) -> None:
         self._machine = machine
-        self._log: CommittedLog | None = None
-        self._waiting: deque[Waiting] = deque()
+        self.log: CommittedLog | None = None
+        """The source of committed records; set before anything is committed."""
+        self.waiting: deque[Waiting] = deque()
+        """The records that were proposed here and are not committed yet, in order."""
         self.waiting_bytes = 0
-        """Bytes of the records that were proposed here and are not committed yet."""
+        """The bytes of these records."""
         self.applied = START
         """Everything below has been applied."""
         self._target = START
         self.epoch: Epoch | None = None
         """The epoch that this replica leads and may propose in; None while it does not."""
 
-    def read_from(self, log: CommittedLog) -> None:
-        """Set the source of committed records; once, before anything is committed."""
-        self._log = log
-
-    @property
-    def waiting(self) -> int:
-        """The number of records that were proposed here and are not committed yet."""
-        return len(self._waiting)
-
     def wait_for(self, offset: Offset, size_bytes: int) -> "asyncio.Future[Any]":
         """Return a future for the result of the record at `offset`, proposed after all others."""
         result: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self._waiting.append(Waiting(offset, size_bytes, result))
+        self.waiting.append(Waiting(offset, size_bytes, result))
         self.waiting_bytes += size_bytes
         return result
 
     def close(self) -> None:
         """Nothing is proposed here any more; what waits may be committed yet, or never."""
         self.epoch = None
-        lost, self._waiting = self._waiting, deque()
+        lost, self.waiting = self.waiting, deque()
         self.waiting_bytes = 0
         for each in lost:
             if not each.result.done():
@@ -179,7 +172,7 @@ class MachineApplier:
         groups = iter(self._machine.snapshot())
         # At once: the body of a generator would not begin before it is asked, when more is applied.
         first = next(groups, ())
-        close = groups.close if isinstance(groups, Generator) else _nothing
+        close = groups.close if isinstance(groups, Generator) else lambda: None
         return StateSnapshot(self.applied, itertools.chain([first], groups), close)
 
     def load_snapshot(self, records: Iterable[bytes], end: Offset, epoch: Epoch) -> None:
@@ -196,8 +189,8 @@ class MachineApplier:
         return self.applied < self._target
 
     def catch_up(self) -> None:
-        assert self._log is not None, "read_from comes first"
-        for run in next_records(self._log, self.applied, records_max=APPLIED_AT_ONCE):
+        assert self.log is not None, "it is set before anything is committed"
+        for run in next_records(self.log, self.applied, records_max=APPLIED_AT_ONCE):
             for offset, value in enumerate(run.values, run.offset):
                 self._apply(offset, value)
                 self.applied = Offset(offset + 1)
@@ -215,8 +208,8 @@ class MachineApplier:
 
     def _apply(self, offset: int, record: bytes) -> None:
         result = self._machine.apply(record)
-        if self._waiting and self._waiting[0].offset == offset:
-            done = self._waiting.popleft()
+        if self.waiting and self.waiting[0].offset == offset:
+            done = self.waiting.popleft()
             self.waiting_bytes -= done.size_bytes
             # Whoever proposed it may have stopped waiting.
             if not done.result.done():
@@ -263,8 +256,7 @@ class Leader:
 class Replica:
     """One replica of the quorum that runs; `open_replica` makes it."""
 
-    def __init__(self, config: QuorumConfig, opened: Opened, applying: MachineApplier) -> None:
-        self._config = config
+    def __init__(self, opened: Opened, applying: MachineApplier) -> None:
         self._opened = opened
         self._applying = applying
 
@@ -309,10 +301,10 @@ class Replica:
             )
         self._check_leads()
         replica, applying = self._opened.quorum.replica, self._applying
-        if applying.waiting >= WAITING_MAX or (
+        if len(applying.waiting) >= WAITING_MAX or (
             applying.waiting_bytes + len(record) > WAITING_BYTES_MAX
         ):
-            raise Overloaded(f"{applying.waiting} records wait for their commit")
+            raise Overloaded(f"{len(applying.waiting)} records wait for their commit")
         if not replica.accepts(1):
             successor = replica.node.successor
             if successor is not None:
@@ -376,18 +368,13 @@ class Replica:
             case _:
                 raise refused(response.text)
 
-    def end(self) -> None:
-        """Tell whoever still waits that there is nothing to wait for; `open_replica` does it."""
-        self._applying.close()
-        self._opened.quorum.abandon(NotLeader("this replica has ended"))
-
     def _check_leads(self) -> None:
         if self.is_leader:
             return
         leader = self.leader
         if leader is None:
             raise NotLeader("nobody is known to lead; an election may be under way")
-        if leader.id == self._config.node_id:
+        if leader.id == self._opened.quorum.node.me.id:
             raise NotLeader("this replica has just been elected and is not ready yet")
         raise NotLeader(f"replica {leader.id} leads")
 
@@ -420,22 +407,22 @@ async def open_replica(
             opened = open_quorum(
                 config, applying, parts, clock=monotonic_ms, wall_clock=wall_ms, rng=rng
             )
-            applying.read_from(opened.quorum.replica)
+            applying.log = opened.quorum.replica
             handle = partial(_handle, opened)
             server = Server(handle, offered=OFFERED, name="quorum", clock_ms=monotonic_ms)
             parts.push_async_callback(server.close, within_ms=CLOSE_MS)
             await server.listen(host, port)
             tasks = await parts.enter_async_context(asyncio.TaskGroup())
             running = tasks.create_task(opened.quorum.run(), name="quorum")
-            replica = Replica(config, opened, applying)
             gossiping = tasks.create_task(opened.gossiper.run(), name="gossip")
             try:
-                yield replica
+                yield Replica(opened, applying)
             finally:
                 gossiping.cancel()
                 if not running.done():
                     await opened.quorum.stop()
-                replica.end()
+                applying.close()
+                opened.quorum.abandon(NotLeader("this replica has ended"))
     except BaseExceptionGroup as group:
         # The group is of the task beside the block; one error is raised as what it is.
         if len(group.exceptions) == 1:
@@ -452,7 +439,3 @@ def _handle(opened: Opened, request: InboundRequest) -> None:
         opened.gossiper.asked(request)
     else:
         opened.raft_calls.asked(request)
-
-
-def _nothing() -> None:
-    """Do nothing: groups that are no generator need no closing."""

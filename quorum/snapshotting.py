@@ -131,8 +131,9 @@ class Snapshots:
 
         Returns the time of the next turn, if nothing happens before.
         """
-        if self._dropped:
-            self._remove_dropped()
+        for id_ in self._dropped:
+            self._remove(partial(self._store.remove, id_))
+        self._dropped.clear()
         due_ms = self._due_ms
         if due_ms is None:
             return None
@@ -160,13 +161,10 @@ class Snapshots:
         self._not_before_ms = self._last_ms = now_ms
         self.bytes_since = self._log.bytes_from(state.end)
         id_ = OffsetAndEpoch(self._node.epoch_at(Offset(state.end - 1)), state.end)
-        batches = SnapshotBatches(id_.epoch, self._time_of_last_record(state.end))
+        *_, (_, last) = headers(self._log.read(Offset(state.end - 1), state.end, 1))
+        batches = SnapshotBatches(id_.epoch, last.max_timestamp_ms)
         opening = batches.opening(self._node.voters_at(state.end), self._cluster.id)
         self._taking = _Taking(id_, state, batches, opening)
-
-    def _time_of_last_record(self, end: Offset) -> int:
-        data = self._log.read(Offset(end - 1), end, 1)
-        return [header.max_timestamp_ms for _, header in headers(data)][-1]
 
     def _slice(self, taking: _Taking) -> None:
         for _ in range(SLICE_GROUPS):
@@ -252,11 +250,6 @@ class Snapshots:
         # The node may still give it to somebody, until it has heard that it is not kept.
         self._store.forget(id_)
         self._dropped.append(id_)
-
-    def _remove_dropped(self) -> None:
-        for id_ in self._dropped:
-            self._remove(partial(self._store.remove, id_))
-        self._dropped.clear()
 
     def advance(self, start: Offset) -> None:
         """Let the log begin at `start`, as the core says; its files go one by one."""

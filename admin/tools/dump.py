@@ -13,8 +13,9 @@ from uuid import UUID
 from msgspec import Struct, to_builtins
 
 from admin.units import show_time
-from quorum.log.append_times import AppendTime, append_times, index_base
+from quorum.log.append_times import SUFFIX, AppendTime, append_times
 from quorum.log.errors import StorageError
+from quorum.log.segment import segment_base
 from quorum.log.segment_reader import batches_of
 from quorum.records.batch import CorruptBatch
 from quorum.records.control import (
@@ -151,7 +152,7 @@ _TIME_TITLES: Final = f"{'OFFSET':>8}  {'END':>8}  {'EPOCH':>5}  APPENDED"
 
 def titles(path: Path) -> str:
     """The titles of the columns of this file."""
-    return TITLES if index_base(path.name) is None else _TIME_TITLES
+    return TITLES if segment_base(path.name, SUFFIX) is None else _TIME_TITLES
 
 
 def lines(path: Path, *, as_json: bool) -> Iterator[tuple[str, str | None]]:
@@ -159,7 +160,7 @@ def lines(path: Path, *, as_json: bool) -> Iterator[tuple[str, str | None]]:
 
     Raises `Undumpable` where the file cannot be read.
     """
-    if index_base(path.name) is not None:
+    if segment_base(path.name, SUFFIX) is not None:
         try:
             for time in append_times(path):
                 yield _time_as_json(time, path) if as_json else _time_as_text(time), None

@@ -45,8 +45,8 @@ SNAPSHOTS: Final = (
     Mutant(
         name="a received snapshot is not synced before it gets its name",
         module="quorum.log.snapshot_store",
-        old="            sync_file(fd, self._fs)\n            size_bytes",
-        new="            size_bytes",
+        old="                sync_file(fd, self._fs)\n                size_bytes",
+        new="                size_bytes",
         caught_by=("R21",),
         directed="tests/quorum/log/test_snapshot_power_loss.py::"
         "test_a_snapshot_being_installed_leaves_the_old_log_or_the_new_one",
@@ -54,12 +54,12 @@ SNAPSHOTS: Final = (
     Mutant(
         name="a received snapshot is installed unchecked",
         module="quorum.log.snapshot_store",
-        old="            checkpoint = read_checkpoint(path, self._fs, id_=id_)\n",
-        new="            from quorum.log.checkpoint import Checkpoint\n"
-        "            checkpoint = Checkpoint(\n"
-        "                path=path, id=id_, last_timestamp_ms=0, kraft_version=1, voters=None,\n"
-        "                record_count=0, has_checksum=True, fs=self._fs,\n"
-        "            )\n",
+        old="                checkpoint = read_checkpoint(path, self._fs, id_=id_)\n",
+        new="                from quorum.log.checkpoint import Checkpoint\n"
+        "                checkpoint = Checkpoint(\n"
+        "                    path=path, id=id_, last_timestamp_ms=0, voters=None,\n"
+        "                    kraft_version=1, record_count=0, has_checksum=True, fs=self._fs,\n"
+        "                )\n",
         caught_by=("R21",),
         directed=_FOLDER + "test_damage_and_what_is_missing_is_found",
     ),

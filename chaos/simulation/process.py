@@ -101,7 +101,7 @@ class Process:
             snapshot_limits=machine.config.snapshots,
         )
         self.gossip = Gossiper(self, past, self.cluster, world.directory, world.note)
-        self._applying.read_from(self.replica)
+        self._applying.log = self.replica
         self._runs = True
         self._arm()
 

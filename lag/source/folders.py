@@ -15,7 +15,7 @@ from typing import Final
 
 from lag.source.problems import FOREIGN_FILE, META, NO_LOG, UNREADABLE, Problem
 from quorum.core.vocabulary import uuid_to_text
-from quorum.log.append_times import index_base
+from quorum.log.append_times import SUFFIX
 from quorum.log.checkpoint import checkpoint_id
 from quorum.log.errors import StorageError
 from quorum.log.meta_properties import FILE_NAME as META_NAME
@@ -197,7 +197,7 @@ def _read_folder(folder: Path) -> tuple[LogFolder, list[Problem]]:
                 segments.append(Segment(path=str(path), base=base, size_bytes=size, next_base=None))
             elif checkpoint_id(path.name) is not None:
                 snapshots.append(str(path))
-            elif index_base(path.name) is not None:
+            elif segment_base(path.name, SUFFIX) is not None:
                 indexes.append(str(path))
             elif not _OTHERS.fullmatch(path.name) and path.name != META_NAME:
                 reason = "no log has a file of this name; it was not read"

@@ -9,7 +9,7 @@ if that is wrong. Nothing here sends, waits or tells time.
 """
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 from uuid import UUID
 
@@ -115,18 +115,14 @@ class Gossip:
     Invariant: the boot timestamp of an entry never falls, and nothing comes back that was replaced.
     """
 
-    __slots__ = ("_kept", "_me", "_most", "_sightings")
+    __slots__ = ("_kept", "_most", "_sightings", "me")
 
     def __init__(self, me: Advertisement | None, *, most: int = SIGHTINGS_MAX) -> None:
         """`me` is what this node says of itself; None for one that nobody is to find."""
-        self._me = me
+        self.me = me
         self._most = most
         self._kept: frozenset[ReplicaId] = frozenset()
         self._sightings: dict[ReplicaId, Advertisement] = {} if me is None else {me.id: me}
-
-    @property
-    def me(self) -> Advertisement | None:
-        return self._me
 
     @property
     def sightings(self) -> tuple[Advertisement, ...]:
@@ -152,7 +148,7 @@ class Gossip:
             known = self._sightings.get(each.id)
             if known is not None and not each.replaces(known):
                 continue
-            if self._me is not None and each.id == self._me.id:
+            if self.me is not None and each.id == self.me.id:
                 continue
             self._sightings[each.id] = news[each.id] = each
         self._forget_surplus()
@@ -164,7 +160,7 @@ class Gossip:
         It is an earlier boot of ours whose folder is lost, or a second node with our id. Either
         way this node has to say again where it is, with a boot timestamp above that one.
         """
-        me = self._me
+        me = self.me
         if me is None:
             return None
         rivals = [
@@ -176,19 +172,13 @@ class Gossip:
 
     def say_again(self, boot_timestamp: int) -> None:
         """Be at the same place, by a later boot timestamp, which has been made durable before."""
-        me = self._me
+        me = self.me
         assert me is not None, "who is nowhere has nothing to say again"
         assert boot_timestamp > me.boot_timestamp, f"{boot_timestamp} is not later than {me}"
-        self._me = self._sightings[me.id] = Advertisement(
-            id=me.id,
-            boot_timestamp=boot_timestamp,
-            host=me.host,
-            port=me.port,
-            directory_id=me.directory_id,
-        )
+        self.me = self._sightings[me.id] = replace(me, boot_timestamp=boot_timestamp)
 
     def _forget_surplus(self) -> None:
-        kept = self._kept if self._me is None else self._kept | {self._me.id}
+        kept = self._kept if self.me is None else self._kept | {self.me.id}
         others = [each for each in self._sightings if each not in kept]
         surplus = len(others) - self._most
         if surplus > 0:

@@ -19,7 +19,6 @@ Nothing rests on these files, and nothing else is lost with one. Nothing here wr
 
 import logging
 import os
-import re
 import struct
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -41,7 +40,7 @@ from quorum.log.filesystem import (
     usable,
     write_all,
 )
-from quorum.log.segment import Segment
+from quorum.log.segment import Segment, segment_base
 from quorum.log.segment_writer import Write
 
 SUFFIX: Final = ".appendtime"
@@ -54,7 +53,6 @@ UNKNOWN: Final = -1
 _HEADER: Final = struct.Struct(">4sHH")
 _FACTS: Final = struct.Struct(">qqi")
 _CRC: Final = struct.Struct(">I")
-_NAME: Final = re.compile(r"(\d{20})" + re.escape(SUFFIX))
 _READ_BYTES: Final = ENTRY_BYTES * 4096
 _FOREIGN_REMEDY: Final = "Read it with the version of the program that wrote it, or remove it"
 
@@ -70,12 +68,6 @@ class AppendTime(NamedTuple):
     epoch: Epoch | None
     time_ms: int | None
     """Wall clock; None, and no epoch either, where it was not kept."""
-
-
-def index_base(name: str) -> Offset | None:
-    """The first offset of the index of this file name; None if it is another kind of file."""
-    match = _NAME.fullmatch(name)
-    return None if match is None else Offset(int(match[1]))
 
 
 def index_of(segment: Path) -> Path:
@@ -129,7 +121,7 @@ def append_times(path: Path, fs: FileSystem = OS) -> Iterator[AppendTime]:
     read. The times of a damaged entry are unknown, and so are those of the entry after it, which
     begins where the damaged one ends.
     """
-    base = index_base(path.name)
+    base = segment_base(path.name, SUFFIX)
     assert base is not None, f"{path} does not have the name of an index of append times"
     with usable(path), opened(path, os.O_RDONLY, fs) as fd:
         header = read_up_to(fd, HEADER_BYTES, 0, fs)
@@ -182,7 +174,7 @@ class AppendTimeWriter:
         bases = {segment.base for segment in segments}
         with self._optional(segments[-1]):
             for name in self._fs.names(self._folder):
-                base = index_base(name)
+                base = segment_base(name, SUFFIX)
                 if base is not None and base not in bases:
                     self._fs.remove(self._folder / name)
             if self._fs.exists(index_of(segments[-1].path)):

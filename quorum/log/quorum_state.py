@@ -90,7 +90,12 @@ class QuorumStateFile:
         except ValueError as error:
             reason = f"not the state of an election: {error}" if content else "empty"
             raise FileDamaged(self.path, reason, _REMEDY) from error
-        self._check_cluster(state.cluster_id)
+        if state.cluster_id:
+            self.cluster_id = self.cluster_id or state.cluster_id
+            if state.cluster_id != self.cluster_id:
+                owner = f"cluster {state.cluster_id}"
+                here = f"this node is of cluster {self.cluster_id}"
+                raise FolderForeign(self.path, owner=owner, here=here)
         return ElectionState(
             Epoch(state.leader_epoch),
             voted_for,
@@ -110,15 +115,6 @@ class QuorumStateFile:
         )
         with writable(self.path):
             replace_file(self.path, msgspec.json.encode(state), self._fs)
-
-    def _check_cluster(self, found: str) -> None:
-        if not found:
-            return
-        if self.cluster_id is None:
-            self.cluster_id = found
-        elif found != self.cluster_id:
-            owner, here = f"cluster {found}", f"this node is of cluster {self.cluster_id}"
-            raise FolderForeign(self.path, owner=owner, here=here)
 
 
 def _voted_for(state: _State) -> ReplicaKey | None:

@@ -5,7 +5,6 @@ batches one behind the other. Its index is in memory only and sparse: one entry 
 rest is found by stepping from header to header. Nothing here touches a file.
 """
 
-import re
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
@@ -42,7 +41,7 @@ assert max(GROUP_BYTES_MAX, BATCH_BYTES_MAX) < TORN_BYTES_MAX
 # One read must reach from one index entry to the next where batches are small.
 assert INDEX_INTERVAL_BYTES < WALK_BYTES
 
-_NAME: Final = re.compile(r"(\d{20})\.log")
+_BASE_DIGITS: Final = 20
 _NO_TIMESTAMP_MS: Final = -1
 
 
@@ -113,10 +112,11 @@ class Segment:
         return IndexEntry(Offset(self._offsets[index]), self._positions[index])
 
 
-def segment_base(name: str) -> Offset | None:
-    """The first offset of the segment of this file name; None if it is another kind of file."""
-    match = _NAME.fullmatch(name)
-    return None if match is None else Offset(int(match[1]))
+def segment_base(name: str, suffix: str = ".log") -> Offset | None:
+    """The first offset of the segment that has a file of this name; None if the name is not one of
+    20 digits and `suffix`."""
+    digits = name[:_BASE_DIGITS]
+    return Offset(int(digits)) if name[_BASE_DIGITS:] == suffix and digits.isdecimal() else None
 
 
 class Extent:

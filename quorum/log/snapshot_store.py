@@ -134,24 +134,19 @@ class FileSnapshotStore:
         """Publish the completely received snapshot, durably, if it is sound; see the port."""
         path = self._part(id_, _RECEIVED)
         with writable(path):
-            return self._install(path, id_, is_mixed=is_mixed)
-
-    def _install(
-        self, path: Path, id_: OffsetAndEpoch, *, is_mixed: bool
-    ) -> ReceivedSnapshot | str:
-        try:
-            checkpoint = read_checkpoint(path, self._fs, id_=id_)
-        except FileDamaged as error:
-            self._remove_received()
-            return error.reason
-        if is_mixed and not checkpoint.has_checksum:
-            self._remove_received()
-            return "it came in parts, and nothing in it says that they belong together"
-        with opened(path, os.O_RDONLY, self._fs) as fd:
-            sync_file(fd, self._fs)
-            size_bytes = self._fs.size(fd)
-        self._fs.rename(path, self._path(id_))
-        sync_folder(self._folder, self._fs)
+            try:
+                checkpoint = read_checkpoint(path, self._fs, id_=id_)
+            except FileDamaged as error:
+                self._remove_received()
+                return error.reason
+            if is_mixed and not checkpoint.has_checksum:
+                self._remove_received()
+                return "it came in parts, and nothing in it says that they belong together"
+            with opened(path, os.O_RDONLY, self._fs) as fd:
+                sync_file(fd, self._fs)
+                size_bytes = self._fs.size(fd)
+            self._fs.rename(path, self._path(id_))
+            sync_folder(self._folder, self._fs)
         visible = replace(checkpoint, path=self._path(id_))
         return ReceivedSnapshot(id_, size_bytes, checkpoint.voters, visible.records)
 
