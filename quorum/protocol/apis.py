@@ -7,56 +7,6 @@ from types import MappingProxyType
 from typing import Final
 
 
-class ApiKey(IntEnum):
-    """The numbers of the requests that we know: Kafka's, and from 20000 on our own."""
-
-    PRODUCE = 0
-    FETCH = 1
-    LIST_OFFSETS = 2
-    METADATA = 3
-    FIND_COORDINATOR = 10
-    API_VERSIONS = 18
-    CREATE_TOPICS = 19
-    DELETE_TOPICS = 20
-    INIT_PRODUCER_ID = 22
-    OFFSET_FOR_LEADER_EPOCH = 23
-    DESCRIBE_CONFIGS = 32
-    ALTER_CONFIGS = 33
-    DESCRIBE_LOG_DIRS = 35
-    CREATE_PARTITIONS = 37
-    ELECT_LEADERS = 43
-    INCREMENTAL_ALTER_CONFIGS = 44
-    ALTER_PARTITION_REASSIGNMENTS = 45
-    LIST_PARTITION_REASSIGNMENTS = 46
-    DESCRIBE_CLIENT_QUOTAS = 48
-    ALTER_CLIENT_QUOTAS = 49
-    VOTE = 52
-    BEGIN_QUORUM_EPOCH = 53
-    END_QUORUM_EPOCH = 54
-    DESCRIBE_QUORUM = 55
-    ALTER_PARTITION = 56
-    UPDATE_FEATURES = 57
-    ENVELOPE = 58
-    FETCH_SNAPSHOT = 59
-    DESCRIBE_CLUSTER = 60
-    BROKER_REGISTRATION = 62
-    BROKER_HEARTBEAT = 63
-    UNREGISTER_BROKER = 64
-    ALLOCATE_PRODUCER_IDS = 67
-    CONTROLLER_REGISTRATION = 70
-    ASSIGN_REPLICAS_TO_DIRS = 73
-    DESCRIBE_TOPIC_PARTITIONS = 75
-    ADD_RAFT_VOTER = 80
-    REMOVE_RAFT_VOTER = 81
-    UPDATE_RAFT_VOTER = 82
-    DISCOVER_BROKERS = 20_000
-    ALTER_QUORUM = 20_001
-    CAPABILITY = 20_010
-
-    def __str__(self) -> str:
-        return self.name.title().replace("_", "")
-
-
 @dataclass(frozen=True, slots=True)
 class VersionRange:
     """The versions from `lowest` to `highest`, both included."""
@@ -76,54 +26,69 @@ class VersionRange:
         return f"{self.lowest} to {self.highest}"
 
 
-SPOKEN: Final[Mapping[int, VersionRange]] = MappingProxyType(
-    {
-        ApiKey.PRODUCE: VersionRange(3, 12),
-        # A metadata log is offered from v13 on, by topic id (KIP-516).
-        ApiKey.FETCH: VersionRange(4, 17),
-        ApiKey.LIST_OFFSETS: VersionRange(1, 10),
-        ApiKey.METADATA: VersionRange(0, 13),
-        ApiKey.FIND_COORDINATOR: VersionRange(0, 6),
-        ApiKey.API_VERSIONS: VersionRange(0, 4),
-        ApiKey.CREATE_TOPICS: VersionRange(2, 7),
-        ApiKey.DELETE_TOPICS: VersionRange(1, 6),
-        ApiKey.INIT_PRODUCER_ID: VersionRange(0, 5),
-        ApiKey.OFFSET_FOR_LEADER_EPOCH: VersionRange(2, 4),
-        ApiKey.DESCRIBE_CONFIGS: VersionRange(1, 4),
-        ApiKey.ALTER_CONFIGS: VersionRange(0, 2),
-        ApiKey.DESCRIBE_LOG_DIRS: VersionRange(1, 4),
-        ApiKey.CREATE_PARTITIONS: VersionRange(0, 3),
-        ApiKey.ELECT_LEADERS: VersionRange(0, 2),
-        ApiKey.INCREMENTAL_ALTER_CONFIGS: VersionRange(0, 1),
-        ApiKey.ALTER_PARTITION_REASSIGNMENTS: VersionRange(0, 1),
-        ApiKey.LIST_PARTITION_REASSIGNMENTS: VersionRange(0, 0),
-        ApiKey.DESCRIBE_CLIENT_QUOTAS: VersionRange(0, 1),
-        ApiKey.ALTER_CLIENT_QUOTAS: VersionRange(0, 1),
-        # v2 carries the pre-vote (KIP-996).
-        ApiKey.VOTE: VersionRange(0, 2),
-        ApiKey.BEGIN_QUORUM_EPOCH: VersionRange(0, 1),
-        ApiKey.END_QUORUM_EPOCH: VersionRange(0, 1),
-        ApiKey.DESCRIBE_QUORUM: VersionRange(0, 2),
-        ApiKey.ALTER_PARTITION: VersionRange(2, 3),
-        ApiKey.UPDATE_FEATURES: VersionRange(0, 2),
-        ApiKey.ENVELOPE: VersionRange(0, 0),
-        ApiKey.FETCH_SNAPSHOT: VersionRange(0, 1),
-        ApiKey.DESCRIBE_CLUSTER: VersionRange(0, 1),
-        ApiKey.BROKER_REGISTRATION: VersionRange(0, 4),
-        ApiKey.BROKER_HEARTBEAT: VersionRange(0, 1),
-        ApiKey.UNREGISTER_BROKER: VersionRange(0, 0),
-        ApiKey.ALLOCATE_PRODUCER_IDS: VersionRange(0, 0),
-        ApiKey.CONTROLLER_REGISTRATION: VersionRange(0, 0),
-        ApiKey.ASSIGN_REPLICAS_TO_DIRS: VersionRange(0, 0),
-        ApiKey.DESCRIBE_TOPIC_PARTITIONS: VersionRange(0, 0),
-        ApiKey.ADD_RAFT_VOTER: VersionRange(0, 0),
-        ApiKey.REMOVE_RAFT_VOTER: VersionRange(0, 0),
-        ApiKey.UPDATE_RAFT_VOTER: VersionRange(0, 0),
-        ApiKey.DISCOVER_BROKERS: VersionRange(0, 0),
-        ApiKey.ALTER_QUORUM: VersionRange(0, 0),
-        ApiKey.CAPABILITY: VersionRange(0, 0),
-    }
-)
+class ApiKey(IntEnum):
+    """The requests that we know, Kafka's and from 20000 on our own: the number, and the lowest and
+    the highest version that we speak, by default 0."""
+
+    spoken: VersionRange
+
+    PRODUCE = 0, 3, 12
+    # A metadata log is offered from v13 on, by topic id (KIP-516).
+    FETCH = 1, 4, 17
+    LIST_OFFSETS = 2, 1, 10
+    METADATA = 3, 0, 13
+    FIND_COORDINATOR = 10, 0, 6
+    API_VERSIONS = 18, 0, 4
+    CREATE_TOPICS = 19, 2, 7
+    DELETE_TOPICS = 20, 1, 6
+    INIT_PRODUCER_ID = 22, 0, 5
+    OFFSET_FOR_LEADER_EPOCH = 23, 2, 4
+    DESCRIBE_CONFIGS = 32, 1, 4
+    ALTER_CONFIGS = 33, 0, 2
+    DESCRIBE_LOG_DIRS = 35, 1, 4
+    CREATE_PARTITIONS = 37, 0, 3
+    ELECT_LEADERS = 43, 0, 2
+    INCREMENTAL_ALTER_CONFIGS = 44, 0, 1
+    ALTER_PARTITION_REASSIGNMENTS = 45, 0, 1
+    LIST_PARTITION_REASSIGNMENTS = 46
+    DESCRIBE_CLIENT_QUOTAS = 48, 0, 1
+    ALTER_CLIENT_QUOTAS = 49, 0, 1
+    # v2 carries the pre-vote (KIP-996).
+    VOTE = 52, 0, 2
+    BEGIN_QUORUM_EPOCH = 53, 0, 1
+    END_QUORUM_EPOCH = 54, 0, 1
+    DESCRIBE_QUORUM = 55, 0, 2
+    ALTER_PARTITION = 56, 2, 3
+    UPDATE_FEATURES = 57, 0, 2
+    ENVELOPE = 58
+    FETCH_SNAPSHOT = 59, 0, 1
+    DESCRIBE_CLUSTER = 60, 0, 1
+    BROKER_REGISTRATION = 62, 0, 4
+    BROKER_HEARTBEAT = 63, 0, 1
+    UNREGISTER_BROKER = 64
+    ALLOCATE_PRODUCER_IDS = 67
+    CONTROLLER_REGISTRATION = 70
+    ASSIGN_REPLICAS_TO_DIRS = 73
+    DESCRIBE_TOPIC_PARTITIONS = 75
+    ADD_RAFT_VOTER = 80
+    REMOVE_RAFT_VOTER = 81
+    UPDATE_RAFT_VOTER = 82
+    DISCOVER_BROKERS = 20_000
+    ALTER_QUORUM = 20_001
+    CAPABILITY = 20_010
+
+    def __new__(cls, key: int, lowest: int = 0, highest: int = 0) -> "ApiKey":
+        self = int.__new__(cls, key)
+        self._value_ = key
+        self.spoken = VersionRange(lowest, highest)
+        return self
+
+    def __str__(self) -> str:
+        return self.name.title().replace("_", "")
+
+
+SPOKEN: Final[Mapping[int, VersionRange]] = MappingProxyType({key: key.spoken for key in ApiKey})
+"""The versions of each API that we speak."""
 
 
 class UnsupportedVersion(Exception):
