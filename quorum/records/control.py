@@ -12,10 +12,10 @@ that was put together from what two leaders sent is not taken for one of theirs.
 
 import base64
 import json
-import struct
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import partial
 from struct import Struct
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
@@ -132,7 +132,7 @@ def _array(item: _Form, most: int) -> _Form:
     return _Form(read, write)
 
 
-def _structure(*, has_tags: bool = True, **fields: _Form) -> _Form:
+def _structure(has_tags: bool = True, /, **fields: _Form) -> _Form:
     def read(data: bytes, at: int) -> tuple[dict[str, Any], int]:
         found = {}
         for name, form in fields.items():
@@ -151,55 +151,40 @@ _I32: Final = _number("i")
 _UUID: Final = _Form(_read_uuid, lambda uuid: uuid.bytes)
 _STRING: Final = _Form(_read_string, _write_string)
 
-_VOTER_ID: Final = _structure(voterId=_I32)
-_VOTER_KEY: Final = _structure(voterId=_I32, voterDirectoryId=_UUID)
+# A record's own tagged fields are read apart from it, and the keys of target voters have none.
+_untagged: Final = partial(_structure, False)
+
+_VOTER_KEY: Final = {"voterId": _I32, "voterDirectoryId": _UUID}
 _VOTER: Final = _structure(
-    voterId=_I32,
-    voterDirectoryId=_UUID,
+    **_VOTER_KEY,
     endpoints=_array(_structure(name=_STRING, host=_STRING, port=_number("H")), ENDPOINTS_MAX),
     kRaftVersionFeature=_structure(minSupportedVersion=_I16, maxSupportedVersion=_I16),
 )
-_TARGET_VOTERS: Final = _array(
-    _structure(voterId=_I32, voterDirectoryId=_UUID, has_tags=False), VOTERS_MAX
-)
+_TARGET_VOTERS: Final = _array(_untagged(**_VOTER_KEY), VOTERS_MAX)
 
 
-def _leader_change(voter: _Form) -> _Form:
-    voters = _array(voter, VOTERS_MAX)
-    return _structure(has_tags=False, leaderId=_I32, voters=voters, grantingVoters=voters)
+def _leader_change(**voter: _Form) -> _Form:
+    voters = _array(_structure(**voter), VOTERS_MAX)
+    return _untagged(leaderId=_I32, voters=voters, grantingVoters=voters)
 
 
-class _Schema(NamedTuple):
-    """Kafka's name of a control record, and each version behind the version field."""
-
-    name: str
-    versions: tuple[_Form, ...]
-
-
-_SCHEMAS: Final[Mapping[int, _Schema]] = MappingProxyType(
+_SCHEMAS: Final[Mapping[int, tuple[_Form, ...]]] = MappingProxyType(
     {
-        ControlType.LEADER_CHANGE: _Schema(
-            "LeaderChange", (_leader_change(_VOTER_ID), _leader_change(_VOTER_KEY))
-        ),
-        ControlType.SNAPSHOT_HEADER: _Schema(
-            "SnapshotHeader",
-            (_structure(has_tags=False, lastContainedLogTimestamp=_number("q")),),
-        ),
-        ControlType.SNAPSHOT_FOOTER: _Schema("SnapshotFooter", (_structure(has_tags=False),)),
-        ControlType.KRAFT_VERSION: _Schema(
-            "KRaftVersion", (_structure(has_tags=False, kRaftVersion=_I16),)
-        ),
-        ControlType.KRAFT_VOTERS: _Schema(
-            "KRaftVoters", (_structure(has_tags=False, voters=_array(_VOTER, VOTERS_MAX)),)
-        ),
+        ControlType.LEADER_CHANGE: (_leader_change(voterId=_I32), _leader_change(**_VOTER_KEY)),
+        ControlType.SNAPSHOT_HEADER: (_untagged(lastContainedLogTimestamp=_number("q")),),
+        ControlType.SNAPSHOT_FOOTER: (_untagged(),),
+        ControlType.KRAFT_VERSION: (_untagged(kRaftVersion=_I16),),
+        ControlType.KRAFT_VOTERS: (_untagged(voters=_array(_VOTER, VOTERS_MAX)),),
     }
 )
+"""The versions of each control record, without the version field."""
 
 
 def control_record_name(type_id: int) -> str | None:
     """Kafka's name of a control record; None for a type that a metadata log does not hold."""
-    known = _SCHEMAS.get(type_id)
-    return None if known is None else known.name
+    if type_id not in _SCHEMAS:
+        return None
+    return ControlType(type_id).name.title().replace("_", "").replace("Kraft", "KRaft")
 
 
 def control_fields(type_: int, value: bytes | None) -> dict[str, Any]:
@@ -211,7 +196,7 @@ def control_fields(type_: int, value: bytes | None) -> dict[str, Any]:
 def _read_value(type_: int, value: bytes | None) -> tuple[dict[str, Any], dict[int, bytes]]:
     """The fields, and the tagged fields by their tags; raises `BadControlRecord`."""
     name, data = str(ControlType(type_)), value or b""
-    versions = _SCHEMAS[type_].versions
+    versions = _SCHEMAS[type_]
     try:
         version, at = _I16.read(data, 0)
         if not 0 <= version < len(versions):
@@ -223,7 +208,7 @@ def _read_value(type_: int, value: bytes | None) -> tuple[dict[str, Any], dict[i
             raise ValueError(f"{len(data) - at} bytes behind its end")
     except BadControlRecord:
         raise
-    except (ValueError, struct.error) as error:
+    except ValueError as error:
         raise BadControlRecord(f"not a {name} record: {error}") from error
     return {"version": version, **fields}, {tag: data[start:end] for tag, start, end in tags}
 
@@ -232,7 +217,7 @@ def _write_value(
     type_: ControlType, fields: Mapping[str, Any], tags: Mapping[int, bytes] = MappingProxyType({})
 ) -> bytes:
     """The value of a control record in version 0."""
-    parts = [_I16.write(0), _SCHEMAS[type_].versions[0].write(fields), uvarint(len(tags))]
+    parts = [_I16.write(0), _SCHEMAS[type_][0].write(fields), uvarint(len(tags))]
     for tag, value in tags.items():
         parts += (uvarint(tag), uvarint(len(value)), value)
     return b"".join(parts)
@@ -312,11 +297,6 @@ class LeaderChange:
         return cls(leader=ReplicaId(fields["leaderId"]), voters=voters, granting=granting)
 
 
-def encode_kraft_version(level: int) -> bytes:
-    """The value of a KRaftVersion record."""
-    return _write_value(ControlType.KRAFT_VERSION, {"kRaftVersion": level})
-
-
 def decode_kraft_version(value: bytes | None) -> int:
     """The level that a KRaftVersion record puts in force; raises `BadControlRecord`."""
     return int(control_fields(ControlType.KRAFT_VERSION, value)["kRaftVersion"])
@@ -336,11 +316,6 @@ def encode_voters(assignment: VoterAssignment, cluster_id: str | None) -> bytes:
 def decode_voters(value: bytes | None) -> VoterAssignment:
     """Decode the current and target voters of a Voters record; raises `BadControlRecord`."""
     return _decode_voters(value)[0]
-
-
-def decode_cluster_id(value: bytes | None) -> str | None:
-    """The cluster id that a Voters record of ours names; raises `BadControlRecord`."""
-    return _decode_voters(value)[1]
 
 
 def _decode_voters(value: bytes | None) -> tuple[VoterAssignment, str | None]:
@@ -417,7 +392,7 @@ def cluster_id_in(batch: Buffer) -> str | None:
     """The cluster id that one batch names beside the voters; errors as `assignment_in`."""
     for record in decode(batch):
         if record.control and control_type(record.key) == ControlType.KRAFT_VOTERS:
-            return decode_cluster_id(record.value)
+            return _decode_voters(record.value)[1]
     return None
 
 
@@ -490,8 +465,9 @@ def _voting(
     """The two records with which a log or a snapshot begins to name its voters, if it does."""
     if voters is None:
         return ()
+    level = _write_value(ControlType.KRAFT_VERSION, {"kRaftVersion": KRAFT_VERSION})
     return (
-        (ControlType.KRAFT_VERSION, encode_kraft_version(KRAFT_VERSION)),
+        (ControlType.KRAFT_VERSION, level),
         (ControlType.KRAFT_VOTERS, encode_voters(voters, cluster_id)),
     )
 
