@@ -10,7 +10,7 @@ from quorum.core.events import Correlation, LeaderUnreachable
 from quorum.core.leader_discovery import source, source_beside_voters
 from quorum.core.limits import FAILOVER_WAIT_MS_MAX, FETCH_BYTES_MAX
 from quorum.core.messages import Error, FetchRequest, FetchResponse, FetchSnapshotResponse
-from quorum.core.raft_log import refusal_of_batches
+from quorum.core.raft_log import refusal_of_batches, truncation_point
 from quorum.core.roles import Cause, Follower, Prospective, Resigned, Unattached
 from quorum.core.state import State
 from quorum.core.vocabulary import Offset, OffsetAndEpoch, ReplicaId
@@ -167,7 +167,7 @@ def _ask_elsewhere(state: State, now_ms: int) -> None:
 
 
 def _truncate(state: State, diverging: OffsetAndEpoch) -> None:
-    end = state.log.truncation_point(diverging)
+    end = truncation_point(state.log.history, state.log.end.offset, diverging)
     assert end >= (state.high_watermark or 0), (
         f"the leader's log parts from ours at {diverging}, below our high watermark "
         f"{state.high_watermark}: a committed record would be lost"

@@ -96,9 +96,11 @@ def on_fetch(state: State, asker: Asker, request: FetchRequest, now_ms: int) -> 
         return
     leader = state.role
     assert isinstance(leader, Leader)
-    snapshot = state.log.snapshot_instead_of(request.log_end)
-    diverging = None if snapshot is not None else state.log.divergence(request.log_end)
-    if snapshot is not None or diverging is not None:
+    reaches_back = state.log.reaches_back_to(request.log_end)
+    diverging = state.log.divergence(request.log_end) if reaches_back else None
+    if not reaches_back or diverging is not None:
+        snapshot = None if reaches_back else state.log.newest_snapshot
+        assert reaches_back or snapshot is not None, "nothing says what came before the log start"
         progress = leader.serving.progress_of(request.replica)
         progress.seen(_goal(state, leader, progress), now_ms)
         response = FetchResponse(

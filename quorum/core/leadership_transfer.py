@@ -39,10 +39,8 @@ def on_requested(state: State, asker: Asker, request: TransferRequest, now_ms: i
 
 def go_on(state: State, leader: Leader, now_ms: int) -> None:
     """Resign if the successor has the whole log and all of it is committed."""
-    transfer = leader.transfer
-    if transfer is None or not _is_level(state, leader, transfer.successor):
-        return
-    if state.high_watermark != state.log.end.offset:
+    transfer, end = leader.transfer, state.log.end.offset
+    if transfer is None or state.high_watermark != end or _reached(leader, transfer) < end:
         return
     leader.transfer = None
     resign(state, leader, Cause.TRANSFER, now_ms, first=transfer.successor)
@@ -58,7 +56,7 @@ def on_tick(state: State, leader: Leader, now_ms: int) -> None:
         return
     leader.transfer = None
     for asker in transfer.askers:
-        text = _reason(state, leader, transfer.successor)
+        text = _reason(state, leader, transfer)
         state.answer_change(asker, Error.ELIGIBLE_LEADERS_NOT_AVAILABLE, text)
 
 
@@ -90,20 +88,16 @@ def _join(state: State, transfer: Transfer, asker: Asker, request: TransferReque
         transfer.askers.append(asker)
 
 
-def _is_level(state: State, leader: Leader, voter: ReplicaId) -> bool:
-    return _reached(leader, voter) >= state.log.end.offset
+def _reached(leader: Leader, transfer: Transfer) -> Offset:
+    return leader.serving.voters[transfer.successor].log_end or Offset(0)
 
 
-def _reached(leader: Leader, voter: ReplicaId) -> Offset:
-    return leader.serving.voters[voter].log_end or Offset(0)
-
-
-def _reason(state: State, leader: Leader, voter: ReplicaId) -> str:
+def _reason(state: State, leader: Leader, transfer: Transfer) -> str:
     """Return the reason why the lead was not handed over in time."""
     end, within_ms = state.log.end.offset, state.timeouts.election_timeout_ms
-    if not _is_level(state, leader, voter):
-        reached = _reached(leader, voter)
-        what = f"voter {voter} has the log up to offset {reached} of {end}"
+    reached = _reached(leader, transfer)
+    if reached < end:
+        what = f"voter {transfer.successor} has the log up to offset {reached} of {end}"
     else:
         what = f"the log is committed up to offset {state.high_watermark} of {end}"
     return f"{what} after {within_ms} ms: {state.me.id} leads on"

@@ -3,6 +3,7 @@
 Names and defaults of the time-outs are Kafka's (`quorum.*`), see KIP-595 "Configurations".
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -43,6 +44,13 @@ assert SNAPSHOT_CHUNK_BYTES_MAX + 64 * 1024 <= FRAME_BYTES_MAX
 assert FETCH_BYTES_MAX + 64 * 1024 <= FRAME_BYTES_MAX
 
 
+def require_positive(limits: object, names: Iterable[str], unit: str = "") -> None:
+    """Raise `ValueError` if one of these fields is below 1."""
+    for name in names:
+        if getattr(limits, name) < 1:
+            raise ValueError(f"{name} must be at least 1{unit}, not {getattr(limits, name)}")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
     """The bounds on what one replica queues or remembers for clients."""
@@ -69,9 +77,7 @@ class Bounds:
     """Requests that wait for one transfer of the lead; a further one is refused."""
 
     def __post_init__(self) -> None:
-        for name in self.__slots__:
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
+        require_positive(self, self.__slots__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,9 +101,7 @@ class Timeouts:
     fetch_wait_ms: int = FETCH_WAIT_MS_MAX
 
     def __post_init__(self) -> None:
-        for name in self.__slots__:
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1 ms, not {getattr(self, name)}")
+        require_positive(self, self.__slots__, " ms")
         # A follower must get several chances to fetch before it gives up on the leader.
         if 3 * self.fetch_wait_ms > self.fetch_timeout_ms:
             raise ValueError(

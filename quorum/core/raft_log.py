@@ -149,14 +149,6 @@ class RaftLog:
         self.history = LeaderEpochCache([(snapshot.id.epoch, Offset(snapshot.end - 1))])
         self.assignments = VoterSetHistory(base=voters)
 
-    def snapshot_instead_of(self, other_end: OffsetAndEpoch) -> Snapshot | None:
-        """Return the snapshot to send to a replica whose log ends at `other_end`, or None if this
-        log reaches back to it."""
-        if self.reaches_back_to(other_end):
-            return None
-        assert self.snapshots, f"the log begins at {self.start}, and nothing says what came before"
-        return self.newest_snapshot
-
     def flushed(self, durable: OffsetAndEpoch) -> None:
         assert durable.offset <= self.end.offset, f"{durable} is on disk, but the log ends before"
         self.durable = max(self.durable, durable.offset)
@@ -178,9 +170,6 @@ class RaftLog:
         if self.start == 0:
             return True
         return other_end.offset >= self.start and other_end.epoch >= self.history.first
-
-    def truncation_point(self, diverging: OffsetAndEpoch) -> Offset:
-        return truncation_point(self.history, self.end.offset, diverging)
 
 
 def truncation_point(

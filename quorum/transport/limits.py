@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from quorum.core.limits import FRAME_BYTES_MAX
+from quorum.core.limits import FRAME_BYTES_MAX, require_positive
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +30,7 @@ class ServerLimits:
     """The lifetime of an idle connection (`connections.max.idle.ms`)."""
 
     def __post_init__(self) -> None:
-        _all_positive(self, self.__slots__)
+        require_positive(self, self.__slots__)
         if self.outgoing_bytes_pause > self.outgoing_bytes_max:
             raise ValueError(
                 f"outgoing_bytes_pause ({self.outgoing_bytes_pause}) must not be above "
@@ -55,15 +55,9 @@ class ChannelLimits:
     retry_backoff_ms_max: int = 1_000
 
     def __post_init__(self) -> None:
-        _all_positive(self, self.__slots__)
+        require_positive(self, self.__slots__)
         if self.retry_backoff_ms > self.retry_backoff_ms_max:
             raise ValueError(
                 f"retry_backoff_ms ({self.retry_backoff_ms}) must not be above "
                 f"retry_backoff_ms_max ({self.retry_backoff_ms_max})"
             )
-
-
-def _all_positive(limits: object, names: tuple[str, ...]) -> None:
-    for name in names:
-        if getattr(limits, name) < 1:
-            raise ValueError(f"{name} must be at least 1, not {getattr(limits, name)}")

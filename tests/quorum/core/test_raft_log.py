@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quorum.core.messages import Batch
-from quorum.core.raft_log import RaftLog, refusal_of_batches
+from quorum.core.raft_log import RaftLog, refusal_of_batches, truncation_point
 from quorum.core.vocabulary import Epoch, Offset, OffsetAndEpoch
 from tests.quorum.core.log_oracle import Epochs, as_view, common, raft_logs
 
@@ -49,7 +49,10 @@ def reconciled(leader: Epochs, follower: Epochs) -> Epochs:
     while (diverging := served.divergence(copy.end)) is not None:
         rounds -= 1
         assert rounds > 0, "each round must rule out one epoch at least"
-        end, shared = copy.truncation_point(diverging), common(leader, follower)
+        end, shared = (
+            truncation_point(copy.history, copy.end.offset, diverging),
+            common(leader, follower),
+        )
         assert shared <= end < len(follower)
         copy.truncate(end)
         del follower[end:]
