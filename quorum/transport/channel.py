@@ -272,7 +272,7 @@ class Channel:
         found = self._address()
         if found is None:
             self._attempt_failed(now_ms)
-            self._fail_all(Failure(Cause.NO_ADDRESS, "looked up without success"))
+            self._drop(Cause.NO_ADDRESS, "looked up without success")
             return
         connection = ClientConnection(
             self, client_id=self._client_id, frame_bytes_max=self._limits.frame_bytes_max
@@ -315,11 +315,6 @@ class Channel:
         for exchange in under_way:
             if exchange not in expired:
                 self._end_later(exchange, Failure(cause, reason))
-
-    def _fail_all(self, failure: Failure) -> None:
-        waiting, self._waiting = self._waiting, deque()
-        for exchange in waiting:
-            self._end_later(exchange, failure)
 
     def _attempt_failed(self, now_ms: int) -> None:
         self._failed_attempts += 1

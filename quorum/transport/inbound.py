@@ -86,7 +86,7 @@ class InboundRequest:
         connection is gone, so is the answer.
         """
         flexible = header_flexibility(self.api_key, self.api_version).response
-        self._answer(body, flexible)
+        self.answer(body, flexible=flexible)
 
     def respond_nothing(self) -> None:
         """Let it pass without an answer, as a Produce with acks=0 asks for; exactly once."""
@@ -99,12 +99,8 @@ class InboundRequest:
         """Close the connection, because what its peer sent cannot be answered."""
         self._connection.close_because(reason)
 
-    def respond_unsupported(self, offered: Mapping[int, VersionRange]) -> None:
-        """The answer to an ApiVersions request of a version that is not offered (KIP-511)."""
-        assert self.api_key == ApiKey.API_VERSIONS
-        self._answer(write_unsupported(offered), flexible=False)
-
-    def _answer(self, body: Data | Sequence[Data], flexible: bool) -> None:
+    def answer(self, body: Data | Sequence[Data], *, flexible: bool) -> None:
+        """Answer as `respond` does, with a header that is flexible or not."""
         assert self.answer_parts is None, f"{self} was answered twice"
         parts = parts_of(body)
         size = len(parts[0]) if len(parts) == 1 else sum(map(len, parts))
@@ -252,18 +248,9 @@ class InboundConnection(asyncio.Protocol):
 
     def _pump(self) -> None:
         """Hand on the requests that have come, as many as may be under way."""
-        in_flight_max = self._limits.requests_in_flight_max
-        pause = self._limits.outgoing_bytes_pause
-        take, pending = self._splitter.take, self._pending
-        while (
-            self.is_open
-            and not self._is_draining
-            and not self._is_unread
-            and len(pending) < in_flight_max
-            and self._out_bytes <= pause
-        ):
+        while self.is_open and self._may_take():
             try:
-                frame = take()
+                frame = self._splitter.take()
             except BadFrame as bad:
                 self.close_because(bad.reason)
                 return
@@ -298,7 +285,8 @@ class InboundConnection(asyncio.Protocol):
         if api_key == ApiKey.API_VERSIONS and served is not None:
             request = InboundRequest(self, prefix, None, b"")
             self._pending.append(request)
-            request.respond_unsupported(self._terms.offered)
+            # The header of its version may be unknown; the plain one fits (KIP-511).
+            request.answer(write_unsupported(self._terms.offered), flexible=False)
             return
         known = "which is not served here" if served is None else f"served are versions {served}"
         self.close_because(f"{api_name(api_key)} v{version}, {known}")
@@ -339,16 +327,20 @@ class InboundConnection(asyncio.Protocol):
         size, self._out_bytes = self._out_bytes, 0
         write_out(transport, out, size)
 
+    def _may_take(self) -> bool:
+        """Return True if another request may be handed on."""
+        return (
+            not self._is_draining
+            and not self._is_unread
+            and len(self._pending) < self._limits.requests_in_flight_max
+            and self._out_bytes <= self._limits.outgoing_bytes_pause
+        )
+
     def _mind_reading(self) -> None:
         """Read from the peer exactly when more requests could be handed on."""
         if self._transport is None or not self.is_open:
             return
-        must_pause = (
-            self._is_unread
-            or self._is_draining
-            or len(self._pending) >= self._limits.requests_in_flight_max
-            or self._out_bytes > self._limits.outgoing_bytes_pause
-        )
+        must_pause = not self._may_take()
         if must_pause == self._is_paused:
             return
         self._is_paused = must_pause
