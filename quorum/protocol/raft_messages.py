@@ -83,12 +83,9 @@ API_KEYS: Final[Mapping[type[Request] | type[Response], ApiKey]] = MappingProxyT
 
 VERSIONS: Final[Mapping[int, VersionRange]] = MappingProxyType(
     {
+        **{api_key: api_key.spoken for api_key in API_KEYS.values()},
         # By topic id (KIP-516): a metadata log is not asked for by name.
         ApiKey.FETCH: VersionRange(13, 17),
-        ApiKey.FETCH_SNAPSHOT: VersionRange(0, 1),
-        ApiKey.VOTE: VersionRange(0, 2),
-        ApiKey.BEGIN_QUORUM_EPOCH: VersionRange(0, 1),
-        ApiKey.END_QUORUM_EPOCH: VersionRange(0, 1),
     }
 )
 """The versions in which these calls are understood: what a listener of a quorum can offer."""
@@ -270,8 +267,7 @@ def read_response(api_key: int, version: int, body: Data) -> RaftResponse | Refu
 
 
 def _require(api_key: int, version: int) -> None:
-    spoken = VERSIONS.get(api_key)
-    if spoken is None or not spoken.lowest <= version <= spoken.highest:
+    if version not in VERSIONS.get(api_key, ()):
         raise UnsupportedVersion(api_key, version)
 
 
