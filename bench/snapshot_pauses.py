@@ -23,7 +23,7 @@ from quorum.core.vocabulary import Epoch, Offset, OffsetAndEpoch
 from quorum.log.checkpoint import checkpoint_name, read_checkpoint
 from quorum.log.snapshot_store import FileSnapshotStore
 from quorum.records.control import SnapshotBatches
-from quorum.snapshotting import SLICE_GROUPS, WRITE_BYTES
+from quorum.snapshotting import WRITE_BYTES
 from statemachine.image.image import Image
 from statemachine.image.snapshot import Snapshot, begin, load
 from statemachine.records import kafka_records
@@ -76,15 +76,12 @@ def changes(image: Image) -> Iterator[None]:
 
 def sliced(snapshot: Snapshot, batches: SnapshotBatches, buffer: bytearray) -> bool:
     """Do the work of one slice; return True if there is more."""
-    for _ in range(SLICE_GROUPS):
-        group = next(snapshot, None)
-        if group is None:
-            buffer += batches.closing()
-            return False
-        if group:
-            buffer += batches.data(group)
-        if len(buffer) >= WRITE_BYTES:
-            break
+    group = next(snapshot, None)
+    if group is None:
+        buffer += batches.closing()
+        return False
+    if group:
+        buffer += batches.data(group)
     return True
 
 

@@ -64,11 +64,15 @@ def next_records(
             if values:
                 yield _run_of(at, values)
             at, left, values = at + len(values), left - len(values), []
-            batch = view[position : position + header.size_bytes]
-            for run in _one_by_one(batch, control=header.is_control):
-                if run.offset >= at and left > 0:
-                    yield run
-                    at, left = run.end, left - 1
+            for record in decode(view[position : position + header.size_bytes]):
+                if record.offset < at or left <= 0:
+                    continue
+                at, left = record.offset + 1, left - 1
+                if header.is_control:
+                    yield RecordRun(record.offset, [], (record,), at)
+                else:
+                    assert record.value is not None, f"no value at offset {record.offset}"
+                    yield _run_of(record.offset, [record.value])
         if len(values) >= left:
             break
     if values:
@@ -77,15 +81,6 @@ def next_records(
 
 def _run_of(offset: int, values: list[bytes]) -> RecordRun:
     return RecordRun(offset, values, (), offset + len(values))
-
-
-def _one_by_one(batch: memoryview, *, control: bool) -> Iterator[RecordRun]:
-    for record in decode(batch):
-        if control:
-            yield RecordRun(record.offset, [], (record,), record.offset + 1)
-        else:
-            assert record.value is not None, f"no value at offset {record.offset}"
-            yield _run_of(record.offset, [record.value])
 
 
 class LoadedImage(Protocol):

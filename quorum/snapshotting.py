@@ -36,10 +36,9 @@ T = TypeVar("T")
 
 logger = logging.getLogger("quorum")
 
-SLICE_GROUPS: Final = 1
-"""Groups of records that are written before anyone else has a turn: about a millisecond."""
 SLICE_PAUSE_MS: Final = 2
-"""And then the others have at least this: no more than half the time goes into a snapshot."""
+"""Between two slices, of which each is one group of records and takes about a millisecond: no more
+than half the time goes into a snapshot."""
 WRITE_BYTES: Final = 1024 * 1024
 """The bytes handed to the disk at once."""
 TRY_AGAIN_MS: Final = 1_000
@@ -167,16 +166,13 @@ class Snapshots:
         self._taking = _Taking(id_, state, batches, opening)
 
     def _slice(self, taking: _Taking) -> None:
-        for _ in range(SLICE_GROUPS):
-            if taking.is_complete or len(taking.buffer) >= WRITE_BYTES:
-                break
-            group = next(taking.state.groups, None)
-            if group is None:
-                taking.state.close()
-                taking.buffer += taking.batches.closing()
-                taking.is_complete = True
-            elif group:
-                taking.buffer += taking.batches.data(group)
+        group = next(taking.state.groups, None)
+        if group is None:
+            taking.state.close()
+            taking.buffer += taking.batches.closing()
+            taking.is_complete = True
+        elif group:
+            taking.buffer += taking.batches.data(group)
         if taking.is_complete or len(taking.buffer) >= WRITE_BYTES:
             self._write(taking)
 

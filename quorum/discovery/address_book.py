@@ -48,12 +48,8 @@ class AddressBook:
         self._configured = dict(configured or {})
         self._kept = VoterSet()
         self._hints: dict[ReplicaId, HostPort] = {}
-        self._bootstrap = dict(zip(pseudo_ids(len(bootstrap)), bootstrap, strict=True))
-
-    @property
-    def pseudo_ids(self) -> tuple[ReplicaId, ...]:
-        """Under which the servers to begin with are found, in the order they were given in."""
-        return tuple(self._bootstrap)
+        self.bootstrap = dict(zip(pseudo_ids(len(bootstrap)), bootstrap, strict=True))
+        """The bootstrap servers by pseudo id, in the order they were given in."""
 
     @property
     def replicas(self) -> tuple[ReplicaId, ...]:
@@ -77,7 +73,7 @@ class AddressBook:
         """
         me = self.gossip.me
         replicas = [each for each in self.replicas if me is None or each != me.id]
-        found = dict.fromkeys(self._bootstrap.values())
+        found = dict.fromkeys(self.bootstrap.values())
         for replica in replicas:
             found |= dict.fromkeys(self._addresses(replica))
         if me is not None:
@@ -109,7 +105,7 @@ class AddressBook:
         voter = self.voters().get(replica)
         if voter is not None and voter.endpoints:
             yield voter.endpoints[0].host, voter.endpoints[0].port
-        for source in (self._hints, self._configured, self._bootstrap):
+        for source in (self._hints, self._configured, self.bootstrap):
             address = source.get(replica)
             if address is not None:
                 yield address

@@ -106,17 +106,14 @@ class DiscoverBrokersService:
             self._discovery.failed(place)
             self._tell(place, str(error))
         else:
-            self._heard(place, response)
+            if isinstance(response, Refusal):
+                self._discovery.failed(place)
+                self._tell(place, f"it refuses to tell: {response.reason}")
+            else:
+                foreign = self._discovery.heard(place, response, self._clock())
+                self._tell(place, f"nothing is learned from it: {foreign}" if foreign else "")
         finally:
             await channel.close()
-
-    def _heard(self, place: HostPort, response: DiscoverBrokersResponse | Refusal) -> None:
-        if isinstance(response, Refusal):
-            self._discovery.failed(place)
-            self._tell(place, f"it refuses to tell: {response.reason}")
-            return
-        foreign = self._discovery.heard(place, response, self._clock())
-        self._tell(place, f"nothing is learned from it: {foreign}" if foreign else "")
 
     def _tell(self, place: HostPort, what: str) -> None:
         """Into the log, when it is another thing than the last time; "" is that all is well."""

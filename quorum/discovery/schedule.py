@@ -78,7 +78,7 @@ class DiscoverySchedule:
         self._searched = True
         self._must_introduce = False
         self._asking: set[HostPort] = set()
-        servers = {*book.places()} & {*map(book.address_of, book.pseudo_ids)}
+        servers = {*book.places()} & {*book.bootstrap.values()}
         self._unsurveyed = dict.fromkeys(servers, SURVEY_TRIES)
         self._led_back = dict.fromkeys(servers, 0)
         self._has_surveyed = False
@@ -252,14 +252,11 @@ class DiscoverySchedule:
         rival = self._rival
         if rival is None or self._is_saying:
             return
-        if self._may_say_again(now_ms):
+        if self._said_again_ms is None or now_ms >= self._said_again_ms + SAY_AGAIN_MS:
             self._rival, self._is_saying, self._said_again_ms = None, True, now_ms
             self._say_again(rival)
-        elif self._said_again_ms is not None:
+        else:
             self.deadline_ms = min(self.deadline_ms, self._said_again_ms + SAY_AGAIN_MS)
-
-    def _may_say_again(self, now_ms: int) -> bool:
-        return self._said_again_ms is None or now_ms >= self._said_again_ms + SAY_AGAIN_MS
 
     def _chosen(self, free: list[HostPort], most: int) -> tuple[HostPort, ...]:
         if len(free) <= most:

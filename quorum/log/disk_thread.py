@@ -240,7 +240,8 @@ class DiskThread:
                 result = self._remembering_failure(work)
                 break
             except Exception as failure:  # noqa: BLE001 - it is not swallowed but handed over
-                if not _is_want_of_room(failure):
+                is_full_disk = isinstance(failure, OSError) and is_full(failure)
+                if not (is_full_disk or isinstance(failure, DiskFull)):
                     self._hand_over(failure)
                     return
                 if tries % _TRIES_PER_COMPLAINT == 0:
@@ -289,10 +290,6 @@ class DiskThread:
         if not self._has_failed:
             self._has_failed = True
             self._on_failure(failure)
-
-
-def _is_want_of_room(failure: Exception) -> bool:
-    return isinstance(failure, DiskFull) or (isinstance(failure, OSError) and is_full(failure))
 
 
 def _resolve(future: asyncio.Future[None]) -> None:

@@ -37,7 +37,6 @@ class FolderInUse(StorageError):
             f"{lock_file} is locked: another process uses {lock_file.parent}. "
             "Stop that process, or give this one a folder of its own"
         )
-        self.lock_file = lock_file
 
 
 class FolderForeign(StorageError):

@@ -260,11 +260,6 @@ def remove_files(paths: Iterable[Path], fs: FileSystem = OS) -> None:
         sync_folder(each.parent, fs)
 
 
-def is_large(path: Path, fs: FileSystem = OS) -> bool:
-    """Return True if removing it at once would take long."""
-    return fs.size(path) > FREED_BYTES
-
-
 def renamed_for_removal(path: Path) -> Path:
     """The name of a large file while it is being removed."""
     return path.with_name(f"{path.name}{REMOVED_SUFFIX}")
@@ -273,7 +268,7 @@ def renamed_for_removal(path: Path) -> Path:
 def take_name_away(path: Path, fs: FileSystem = OS) -> bool:
     """Remove the name of a file, durably and at once. Return True if its bytes are left for
     `remove_some`: those of a large file are, if there is room for another name."""
-    if fs.exists(path) and is_large(path, fs):
+    if fs.exists(path) and fs.size(path) > FREED_BYTES:
         try:
             fs.rename(path, renamed_for_removal(path))
         except OSError as error:
@@ -295,7 +290,7 @@ def remove_some(path: Path, fs: FileSystem = OS) -> bool:
     removed = renamed_for_removal(path)
     if not fs.exists(removed):
         return take_name_away(path, fs)
-    if is_large(removed, fs):
+    if fs.size(removed) > FREED_BYTES:
         with opened(removed, os.O_WRONLY, fs) as fd:
             fs.ftruncate(fd, fs.size(fd) - FREED_BYTES)
         return True

@@ -55,8 +55,8 @@ def test_nobody_is_somewhere_of_whom_nothing_is_known() -> None:
 
 def test_servers_to_begin_with_have_pseudo_ids_of_their_own() -> None:
     known = book(bootstrap=[("vip", 1), ("vip", 2)])
-    assert known.pseudo_ids == (-2, -3)
-    assert [known.address_of(each) for each in known.pseudo_ids] == [("vip", 1), ("vip", 2)]
+    assert tuple(known.bootstrap) == (-2, -3)
+    assert [known.address_of(each) for each in known.bootstrap] == [("vip", 1), ("vip", 2)]
     assert known.replicas == (THREE,)
 
 
