@@ -154,7 +154,7 @@ LOGS: Final = (
     Mutant(
         name="a leader hands over the leadership with uncommitted records",
         module="quorum.core.leadership_transfer",
-        old="    if state.high_watermark != state.log.end.offset:\n        return\n",
+        old="state.high_watermark != end or ",
         new="",
         caught_by=("R29",),
         directed="quorum_lead_handed_over",
