@@ -98,8 +98,6 @@ class UnsupportedVersion(Exception):
         spoken = SPOKEN.get(api_key)
         known = "unknown" if spoken is None else f"spoken are versions {spoken}"
         super().__init__(f"{api_name(api_key)} v{version}: {known}")
-        self.api_key = api_key
-        self.version = version
 
 
 def api_name(api_key: int) -> str:
@@ -116,6 +114,3 @@ have the field, but a topic in their answer must have a name."""
 
 OWN_TAG: Final = 10_000
 """The tag of our field in Kafka's messages."""
-
-PRIVATE_API_KEYS_FROM: Final = 20_000
-"""Far above Kafka's numbers; there is one version of each, 0."""

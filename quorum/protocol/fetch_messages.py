@@ -165,7 +165,10 @@ def read_fetch_request(version: int, body: Data, here: LocalNode) -> FetchReques
         epoch=Epoch(asked.epoch),
         log_end=OffsetAndEpoch(Epoch(asked.last_epoch), Offset(asked.offset)),
         max_wait_ms=asked.max_wait_ms,
-        max_bytes=_max_bytes(asked),
+        # Kafka's replicas give no bound for the partition (0); more would not fit in a frame.
+        max_bytes=min(
+            asked.max_bytes, asked.partition_max_bytes or asked.max_bytes, FETCH_BYTES_MAX
+        ),
         round=asked.round,
     )
 
@@ -250,13 +253,6 @@ def _impossible(asked: _Asked) -> str | None:
     if asked.epoch < asked.last_epoch:
         return f"epoch {asked.epoch} of the leader is below the last epoch {asked.last_epoch}"
     return None
-
-
-def _max_bytes(asked: _Asked) -> int:
-    # Kafka's replicas give no bound for the partition, which is written as 0.
-    bound = min(asked.max_bytes, asked.partition_max_bytes or asked.max_bytes)
-    # An answer with more would not fit in a frame.
-    return min(bound, FETCH_BYTES_MAX)
 
 
 def _encode_request(request: FetchRequest, version: int, cluster_id: str | None) -> bytes:

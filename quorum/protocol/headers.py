@@ -6,7 +6,7 @@ where the version is flexible (KIP-482). The client id keeps its old form at eve
 
 import struct
 from struct import Struct
-from typing import Final, TypeAlias
+from typing import Final
 
 from quorum.protocol.codec import header_flexibility
 from quorum.protocol.malformed import Malformed
@@ -24,12 +24,8 @@ _CLIENT_ID_START: Final = _CLIENT_ID_AT + _STRING_LENGTH.size
 _NO_API: Final = -1
 
 
-RequestPrefix: TypeAlias = tuple[int, int, int]
-"""Api key, version and correlation id: what stands first in every request."""
-
-
-def read_request_prefix(frame: bytes) -> RequestPrefix:
-    """The first eight bytes of a request; raises `Malformed` when there are fewer."""
+def read_request_prefix(frame: bytes) -> tuple[int, int, int]:
+    """Api key, version and correlation id, which open every request; raises `Malformed`."""
     try:
         return _REQUEST.unpack_from(frame)
     except struct.error:

@@ -37,7 +37,7 @@ from quorum.core.vocabulary import (
     ReplicaId,
     ReplicaKey,
 )
-from quorum.core.voter_set import Endpoint
+from quorum.core.voter_set import Endpoint, is_meant
 from quorum.protocol import codec
 from quorum.protocol.apis import ApiKey, UnsupportedVersion, VersionRange
 from quorum.protocol.errors import ErrorCode, error_name
@@ -381,14 +381,10 @@ def _meant_for_another(message: Any, partition: Any, me: ReplicaKey) -> Refusal 
     Another replica may answer at an address where its namesake once was: without this check
     its vote would be counted as the other's.
     """
-    voter_id = getattr(message, "voter_id", NO_REPLICA)
-    if voter_id == NO_REPLICA:
-        return None
     directory_id = getattr(partition, "voter_directory_id", None) or NO_DIRECTORY
-    if voter_id == me.id and NO_DIRECTORY in (directory_id, me.directory_id):
-        return None
-    meant = ReplicaKey(ReplicaId(voter_id), directory_id)
-    if meant == me:
+    meant = ReplicaKey(getattr(message, "voter_id", NO_REPLICA), directory_id)
+    # A node that does not know its own directory yet may be any of its id.
+    if meant.id == NO_REPLICA or is_meant(meant, me) or is_meant(me, meant):
         return None
     reason = f"replica {meant.text} is addressed, this is {me.text}"
     return Refusal(ErrorCode.INVALID_VOTER_KEY, reason, top_level=False)

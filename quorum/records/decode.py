@@ -53,8 +53,6 @@ class UnsupportedCodec(ValueError):
             f"the batch at byte {position} is compressed with {name}; "
             "only uncompressed and gzip batches are decoded"
         )
-        self.position = position
-        self.codec = codec
 
 
 class Record(NamedTuple):

@@ -8,6 +8,7 @@ a connection: that is the channel's part.
 import asyncio
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final, Protocol, cast
 
 from quorum.protocol import api_versions, headers
@@ -28,39 +29,18 @@ _SOFTWARE_NAME: Final = "metaquorum"
 _SOFTWARE_VERSION: Final = "unknown"
 
 
+@dataclass(slots=True, eq=False)
 class Exchange:
-    """A request and whoever waits for what becomes of it."""
+    """A request, and the caller that waits for its outcome."""
 
-    __slots__ = (
-        "api_key",
-        "body",
-        "correlation_id",
-        "deadline_ms",
-        "lowest",
-        "on_done",
-        "timeout_ms",
-        "version",
-    )
-
-    def __init__(
-        self,
-        api_key: int,
-        body: Data | BodyWriter,
-        on_done: OnDone,
-        *,
-        version: int | None,
-        timeout_ms: int,
-        deadline_ms: int,
-        lowest: int = 0,
-    ) -> None:
-        self.api_key = api_key
-        self.body = body
-        self.on_done = on_done
-        self.version = version
-        self.lowest = lowest
-        self.timeout_ms = timeout_ms
-        self.deadline_ms = deadline_ms
-        self.correlation_id = 0
+    api_key: int
+    body: Data | BodyWriter
+    on_done: OnDone
+    version: int | None
+    timeout_ms: int
+    deadline_ms: int
+    lowest: int = 0
+    correlation_id: int = 0
 
 
 class Owner(Protocol):
@@ -171,10 +151,8 @@ class ClientConnection(asyncio.Protocol):
                     self._read_greeting(frame)
                 else:
                     replies.append(self._read_reply(frame))
-        except BadFrame as bad:
-            return bad.reason
-        except Malformed as malformed:
-            return str(malformed)
+        except (BadFrame, Malformed) as error:
+            return str(error)
         return None
 
     def _read_reply(self, frame: bytes) -> tuple[Exchange, Reply]:

@@ -16,7 +16,6 @@ from quorum.protocol.apis import ApiKey, VersionRange, api_name
 from quorum.protocol.codec import header_flexibility
 from quorum.protocol.frames import FrameSplitter
 from quorum.protocol.headers import (
-    RequestPrefix,
     read_request_header,
     read_request_prefix,
     write_framed_response_header,
@@ -31,37 +30,22 @@ from quorum.transport.refusal_log import RefusalLog
 logger = logging.getLogger(__name__)
 
 
+@dataclass(slots=True, eq=False)
 class InboundRequest:
-    """A request that somebody must answer, once, now or later.
+    """A request that must be answered once, now or later.
 
     `peer` and `connection_id` say whose it is; ids are never used twice by one server.
     """
 
-    __slots__ = (
-        "_connection",
-        "answer_bytes",
-        "answer_parts",
-        "api_key",
-        "api_version",
-        "body",
-        "client_id",
-        "correlation_id",
-    )
-
-    def __init__(
-        self,
-        connection: "InboundConnection",
-        prefix: RequestPrefix,
-        client_id: str | None,
-        body: Data,
-    ) -> None:
-        self.api_key, self.api_version, self.correlation_id = prefix
-        self.client_id = client_id
-        self.body = body
-        self._connection = connection
-        # The framed answer, once there is one; the connection sends it when its turn has come.
-        self.answer_parts: Sequence[Data] | None = None
-        self.answer_bytes = 0
+    _connection: "InboundConnection"
+    api_key: int
+    api_version: int
+    correlation_id: int
+    client_id: str | None
+    body: Data
+    answer_parts: Sequence[Data] | None = None
+    """The framed answer, once there is one; the connection sends it when its turn has come."""
+    answer_bytes: int = 0
 
     def __str__(self) -> str:
         return f"{api_name(self.api_key)} v{self.api_version} of {self.peer}"
@@ -252,7 +236,7 @@ class InboundConnection(asyncio.Protocol):
             try:
                 frame = self._splitter.take()
             except BadFrame as bad:
-                self.close_because(bad.reason)
+                self.close_because(str(bad))
                 return
             if frame is None:
                 break
@@ -261,16 +245,17 @@ class InboundConnection(asyncio.Protocol):
 
     def _dispatch(self, frame: bytes) -> None:
         try:
-            api_key, version, _ = prefix = read_request_prefix(frame)
+            api_key, version, correlation_id = read_request_prefix(frame)
             served = self._terms.offered.get(api_key)
             if served is None or not served.lowest <= version <= served.highest:
-                self._refuse(prefix, served)
+                self._refuse(api_key, version, correlation_id, served)
                 return
             client_id, start = read_request_header(frame, api_key, version)
         except Malformed as malformed:
             self.close_because(str(malformed))
             return
-        request = InboundRequest(self, prefix, client_id, body_of(frame, start))
+        body = body_of(frame, start)
+        request = InboundRequest(self, api_key, version, correlation_id, client_id, body)
         self._pending.append(request)
         try:
             self._terms.handler(request)
@@ -280,10 +265,11 @@ class InboundConnection(asyncio.Protocol):
             logger.exception("%s: failed at %s, closed the connection", self._terms.name, request)
             self._close()
 
-    def _refuse(self, prefix: RequestPrefix, served: VersionRange | None) -> None:
-        api_key, version, _ = prefix
+    def _refuse(
+        self, api_key: int, version: int, correlation_id: int, served: VersionRange | None
+    ) -> None:
         if api_key == ApiKey.API_VERSIONS and served is not None:
-            request = InboundRequest(self, prefix, None, b"")
+            request = InboundRequest(self, api_key, version, correlation_id, None, b"")
             self._pending.append(request)
             # The header of its version may be unknown; the plain one fits (KIP-511).
             request.answer(write_unsupported(self._terms.offered), flexible=False)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from broker.apis.broker_apis import FORWARDED, OFFERED
-from quorum.protocol.apis import PRIVATE_API_KEYS_FROM, ApiKey
+from quorum.protocol.apis import ApiKey
 from tests.broker.client_requests import batch, fetch_request, produce, produce_request
 from tests.broker.embedded_cluster import Node, cluster
 from tests.controller.apis.samples import SAMPLES
@@ -71,7 +71,9 @@ REQUESTS: Mapping[int, Callable[[Form, Node], Any]] = {
 
 
 @pytest.mark.parametrize(
-    "api_key", sorted(set(OFFERED) - FORWARDED - {PRIVATE_API_KEYS_FROM}), ids=lambda key: key.name
+    "api_key",
+    sorted(set(OFFERED) - FORWARDED - {ApiKey.DISCOVER_BROKERS}),
+    ids=lambda key: key.name,
 )
 async def test_a_client_of_kafka_reads_every_answer_of_a_broker(
     tmp_path: Path, api_key: ApiKey

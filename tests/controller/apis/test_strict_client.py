@@ -10,7 +10,7 @@ from kio.serial import entity_reader, entity_writer
 
 from controller.apis.controller_apis import OFFERED
 from quorum.protocol import envelope, headers
-from quorum.protocol.apis import PRIVATE_API_KEYS_FROM, ApiKey
+from quorum.protocol.apis import ApiKey
 from quorum.protocol.extension import Consistency, Extension, with_extension
 from tests.controller.apis.samples import SAMPLES, alter_reassignments, body_of
 from tests.controller.apis.test_kafka_answers import a_scene
@@ -21,7 +21,7 @@ from tests.support.kafka_client import Form
 FORMS = [
     Form(api_key, version)
     for api_key, versions in OFFERED.items()
-    if api_key < PRIVATE_API_KEYS_FROM
+    if api_key < ApiKey.DISCOVER_BROKERS
     for version in range(versions.lowest, versions.highest + 1)
 ]
 
