@@ -438,32 +438,19 @@ class ConfigOp(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class ConfigChange(Struct, frozen=True, kw_only=True, gc=False):
-    """The changes of one resource; what is not named stays."""
+    """The changes of one resource."""
 
     resource_type: int
     resource_name: str
     ops: tuple[ConfigOp, ...]
+    is_whole: bool = False
+    """Whether what is not named is removed, as by AlterConfigs, or stays."""
 
 
 class IncrementalAlterConfigs(Command, frozen=True, kw_only=True, gc=False):
-    """Change configurations, or with `validate_only` only check the change (api 44)."""
+    """Change configurations, or with `validate_only` only check the change (apis 44 and 33)."""
 
     changes: tuple[ConfigChange, ...]
-    validate_only: bool = False
-
-
-class ConfigReplacement(Struct, frozen=True, kw_only=True, gc=False):
-    """All configurations of one resource; what is not named is removed."""
-
-    resource_type: int
-    resource_name: str
-    configs: tuple[tuple[str, str | None], ...]
-
-
-class AlterConfigs(Command, frozen=True, kw_only=True, gc=False):
-    """Replace all configurations of resources (api 33, which KIP-339 advises against)."""
-
-    replacements: tuple[ConfigReplacement, ...]
     validate_only: bool = False
 
 

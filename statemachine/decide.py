@@ -126,8 +126,7 @@ RULES: Final[Mapping[type, Callable[[PendingDecision, Any], Slices[Answer] | Ans
             commands.RegisterController: cluster.register_controller,
             commands.AllocateProducerIds: cluster.allocate_producer_ids,
             commands.UpdateFeatures: cluster.update_features,
-            commands.IncrementalAlterConfigs: alter_configs.incremental_alter_configs,
-            commands.AlterConfigs: alter_configs.alter_configs,
+            commands.IncrementalAlterConfigs: alter_configs.alter_configs,
             commands.AlterClientQuotas: quotas.alter_client_quotas,
         }
     )

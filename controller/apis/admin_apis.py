@@ -62,7 +62,7 @@ APIS: Final[Mapping[int, AdminApi]] = MappingProxyType(
         ApiKey.LIST_PARTITION_REASSIGNMENTS: AdminApi(reassignments.list_reassignments, reads=True),
         ApiKey.DESCRIBE_CONFIGS: AdminApi(configs.describe_configs, reads=True),
         ApiKey.ALTER_CONFIGS: AdminApi(configs.alter_configs),
-        ApiKey.INCREMENTAL_ALTER_CONFIGS: AdminApi(configs.incremental_alter_configs),
+        ApiKey.INCREMENTAL_ALTER_CONFIGS: AdminApi(configs.alter_configs),
         ApiKey.DESCRIBE_CLIENT_QUOTAS: AdminApi(configs.describe_client_quotas, reads=True),
         ApiKey.ALTER_CLIENT_QUOTAS: AdminApi(configs.alter_quotas),
         ApiKey.DESCRIBE_QUORUM: AdminApi(quorum.describe_quorum, reads=True, asks_who_leads=True),

@@ -10,13 +10,13 @@ from msgspec import convert
 
 from controller.apis.request import KafkaRequest, outcome, refuse
 from controller.service import Service
+from quorum.protocol.apis import ApiKey
 from statemachine.commands import (
     AlterClientQuotas,
-    AlterConfigs,
     ClientQuotasAltered,
     ConfigChange,
     ConfigOp,
-    ConfigReplacement,
+    ConfigOperation,
     ConfigsAltered,
     Done,
     FeatureUpdate,
@@ -32,48 +32,32 @@ from statemachine.image.image import Image
 from statemachine.records.kafka_records import QuotaEntity
 
 
-async def incremental_alter_configs(request: KafkaRequest, service: Service) -> Any:
-    """Change single configurations (KIP-339)."""
+async def alter_configs(request: KafkaRequest, service: Service) -> Any:
+    """Change single configurations of resources, or replace all of each one (AlterConfigs)."""
+    replaces = request.api_key == ApiKey.ALTER_CONFIGS
     command = IncrementalAlterConfigs(
         changes=tuple(
             ConfigChange(
                 resource_type=resource.resource_type,
                 resource_name=resource.resource_name,
                 ops=tuple(
-                    ConfigOp(name=each.name, operation=each.config_operation, value=each.value)
+                    ConfigOp(
+                        name=each.name,
+                        operation=ConfigOperation.SET if replaces else each.config_operation,
+                        value=each.value,
+                    )
                     for each in resource.configs
                 ),
+                is_whole=replaces,
             )
             for resource in request.message.resources
         ),
         validate_only=request.message.validate_only,
     )
-    answer = await _carry_out(request, service, command)
-    return request.respond(responses=map(outcome, answer.resources))
-
-
-async def alter_configs(request: KafkaRequest, service: Service) -> Any:
-    """Replace all configurations of a resource."""
-    command = AlterConfigs(
-        replacements=tuple(
-            ConfigReplacement(
-                resource_type=resource.resource_type,
-                resource_name=resource.resource_name,
-                configs=tuple((each.name, each.value) for each in resource.configs),
-            )
-            for resource in request.message.resources
-        ),
-        validate_only=request.message.validate_only,
+    answer = await service.carry_out(
+        command, ConfigsAltered, who=request.principal, shown=without_secrets(command)
     )
-    answer = await _carry_out(request, service, command)
     return request.respond(responses=map(outcome, answer.resources))
-
-
-async def _carry_out(
-    request: KafkaRequest, service: Service, command: IncrementalAlterConfigs | AlterConfigs
-) -> ConfigsAltered:
-    shown = without_secrets(command)
-    return await service.carry_out(command, ConfigsAltered, who=request.principal, shown=shown)
 
 
 async def describe_configs(request: KafkaRequest, service: Service) -> Any:

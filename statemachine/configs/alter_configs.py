@@ -9,7 +9,7 @@ Kafka's controller holds such elections at intervals of its own, and its moves d
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, TypeAlias
 
 from statemachine import commands
 from statemachine.configs.definitions import ConfigType, parts
@@ -34,72 +34,38 @@ _OPERATIONS: Final = {each.value: each for each in commands.ConfigOperation}
 _AMENDING: Final = (commands.ConfigOperation.APPEND.value, commands.ConfigOperation.SUBTRACT.value)
 
 
-class _Asked(NamedTuple):
-    """The requested changes of one resource."""
-
-    resource: Resource
-    ops: Sequence[commands.ConfigOp]
-    is_whole: bool = False
-    """Whether what is not named is removed, and may be named only to stay as it is."""
-
-
-def incremental_alter_configs(
+def alter_configs(
     pending: PendingDecision, command: commands.IncrementalAlterConfigs
 ) -> commands.ConfigsAltered:
-    """Change some configurations of each resource, or say why not (KIP-339)."""
-    asked = [
-        _Asked((change.resource_type, change.resource_name), change.ops)
-        for change in command.changes
-    ]
-    return _altered(pending, asked)
-
-
-def alter_configs(
-    pending: PendingDecision, command: commands.AlterConfigs
-) -> commands.ConfigsAltered:
-    """Replace the configurations of each resource, or say why not."""
-    asked = [
-        _Asked(
-            (replacement.resource_type, replacement.resource_name),
-            [
-                commands.ConfigOp(name=name, operation=commands.ConfigOperation.SET, value=value)
-                for name, value in replacement.configs
-            ],
-            is_whole=True,
-        )
-        for replacement in command.replacements
-    ]
-    return _altered(pending, asked)
-
-
-def _altered(pending: PendingDecision, asked: Sequence[_Asked]) -> commands.ConfigsAltered:
-    counts = Counter(each.resource for each in asked)
+    """Change the configurations of each resource, or say why not (KIP-339)."""
+    counts = Counter((each.resource_type, each.resource_name) for each in command.changes)
     before = len(pending.records)
     answers: dict[Resource, commands.ConfigAltered] = {}
-    for each in asked:
-        if each.resource in answers:
+    for change in command.changes:
+        kind, name = resource = change.resource_type, change.resource_name
+        if resource in answers:
             continue
         refusal = (
-            _set(pending, each)
-            if counts[each.resource] == 1
+            _set(pending, resource, change)
+            if counts[resource] == 1
             else Refusal(Error.INVALID_REQUEST, "the resource is named more than once")
         )
-        kind, name = each.resource
-        answers[each.resource] = commands.ConfigAltered.from_refusal(
+        answers[resource] = commands.ConfigAltered.from_refusal(
             refusal, resource_type=kind, resource_name=name
         )
     _take_effect(pending, pending.records[before:])
     return commands.ConfigsAltered(resources=tuple(answers.values()))
 
 
-def _set(pending: PendingDecision, asked: _Asked) -> Refusal | None:
+def _set(
+    pending: PendingDecision, resource: Resource, change: commands.ConfigChange
+) -> Refusal | None:
     """Record the changes of one resource, all of them or none."""
-    resource = asked.resource
     refusal = resource_refusal(pending.image, resource)
     if refusal is not None:
         return refusal
     current = pending.configs.get(resource, {})
-    values = _values(asked, current)
+    values = _values(change, current)
     if isinstance(values, Refusal):
         return values
     for name, value in values.items():
@@ -112,7 +78,7 @@ def _set(pending: PendingDecision, asked: _Asked) -> Refusal | None:
     touched = MIN_ISR in values
     refusal = conflict(resource, current, after, touched=touched, has_elr=pending.has_elr)
     if refusal is None:
-        _tell_moves(pending, asked, current, values)
+        _tell_moves(pending, resource, change, values)
         if resource[0] != BROKER_RESOURCE:
             # A broker reads a key store again when its path is set to what it was (KAFKA-14136).
             values = {name: value for name, value in values.items() if value != current.get(name)}
@@ -121,44 +87,45 @@ def _set(pending: PendingDecision, asked: _Asked) -> Refusal | None:
 
 
 def _tell_moves(
-    pending: PendingDecision, asked: _Asked, current: Mapping[str, str], values: _Values
+    pending: PendingDecision, resource: Resource, change: commands.ConfigChange, values: _Values
 ) -> None:
     """Leave configurations that a user sets to him; adding to a list leaves it with its moves."""
     held = {
         name: owned.previous
         for name in values
-        if (owned := pending.owned((asked.resource, name))).holders
+        if (owned := pending.owned((resource, name))).holders
     }
     if not held:
         return
+    current = pending.configs.get(resource, {})
     users = {name: value for name, value in {**current, **held}.items() if value is not None}
-    without_moves = _values(asked, users)
+    without_moves = _values(change, users)
     assert not isinstance(without_moves, Refusal), without_moves
-    amended = {op.name for op in asked.ops if op.operation in _AMENDING}
+    amended = {op.name for op in change.ops if op.operation in _AMENDING}
     for name in held:
         if name in amended:
-            throttle.amend(pending, (asked.resource, name), without_moves[name])
-        elif not asked.is_whole or values[name] != current.get(name):
-            throttle.leave_to_user(pending, (asked.resource, name))
+            throttle.amend(pending, (resource, name), without_moves[name])
+        elif not change.is_whole or values[name] != current.get(name):
+            throttle.leave_to_user(pending, (resource, name))
 
 
 # --- what becomes of the values of one resource --------------------------------------------------
 
 
-def _values(asked: _Asked, current: Mapping[str, str]) -> _Values | Refusal:
+def _values(change: commands.ConfigChange, current: Mapping[str, str]) -> _Values | Refusal:
     """Return what becomes of the values that are set, unchanged ones among it."""
-    counts = Counter(op.name for op in asked.ops)
+    counts = Counter(op.name for op in change.ops)
     repeated = [name for name, count in counts.items() if count > 1]
     if repeated:
         return Refusal(Error.INVALID_REQUEST, f"{', '.join(repeated)} is named more than once")
-    kind = asked.resource[0]
+    kind = change.resource_type
     values: dict[str, str | None] = {}
-    for op in asked.ops:
+    for op in change.ops:
         refusal = _op_refusal(kind, op)
         if refusal is not None:
             return refusal
         values[op.name] = _after(kind, current.get(op.name), op)
-    if asked.is_whole:
+    if change.is_whole:
         values |= dict.fromkeys(sorted(current.keys() - values.keys()))
     return values
 

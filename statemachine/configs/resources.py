@@ -11,7 +11,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from statemachine.commands import AlterConfigs, IncrementalAlterConfigs
+from statemachine.commands import IncrementalAlterConfigs
 from statemachine.configs.broker_configs import (
     broker_config_is_sensitive,
     broker_definition,
@@ -168,32 +168,19 @@ HIDDEN: Final = "[hidden]"
 """Stands for a value that is there."""
 
 
-def without_secrets(
-    command: IncrementalAlterConfigs | AlterConfigs,
-) -> IncrementalAlterConfigs | AlterConfigs:
+def without_secrets(command: IncrementalAlterConfigs) -> IncrementalAlterConfigs:
     """The same command with every sensitive value replaced."""
-    if isinstance(command, IncrementalAlterConfigs):
-        changes = tuple(
-            replace(
-                change,
-                ops=tuple(
-                    replace(op, value=_shown(change.resource_type, op.name, op.value))
-                    for op in change.ops
-                ),
-            )
-            for change in command.changes
-        )
-        return replace(command, changes=changes)
-    replacements = tuple(
+    changes = tuple(
         replace(
-            each,
-            configs=tuple(
-                (name, _shown(each.resource_type, name, value)) for name, value in each.configs
+            change,
+            ops=tuple(
+                replace(op, value=_shown(change.resource_type, op.name, op.value))
+                for op in change.ops
             ),
         )
-        for each in command.replacements
+        for change in command.changes
     )
-    return replace(command, replacements=replacements)
+    return replace(command, changes=changes)
 
 
 def _shown(kind: int, name: str, value: str | None) -> str | None:

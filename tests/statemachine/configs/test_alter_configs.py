@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from statemachine import commands
-from statemachine.commands import AlterConfigs, IncrementalAlterConfigs
+from statemachine.commands import IncrementalAlterConfigs
 from statemachine.configs.resources import HIDDEN, without_secrets
 from statemachine.errors import Error
 from statemachine.limits import CONFIG_VALUE_BYTES_MAX
@@ -77,7 +76,9 @@ def test_a_replacement_removes_what_it_does_not_name() -> None:
     world = World(broker_count=2)
     a_topic(world)
     ask(world, change(TOPIC, ("retention.ms", SET, "5"), ("flush.ms", SET, "6")))
-    command = AlterConfigs(replacements=(replacement(TOPIC, {"flush.ms": "6", "segment.ms": "7"}),))
+    command = IncrementalAlterConfigs(
+        changes=(replacement(TOPIC, {"flush.ms": "6", "segment.ms": "7"}),)
+    )
     decision = world.ask(command)
     assert [(each.name, each.value) for each in decision.records] == [  # type: ignore[union-attr]
         ("segment.ms", "7"),
@@ -85,7 +86,7 @@ def test_a_replacement_removes_what_it_does_not_name() -> None:
     ]
     assert world.image.configs[TOPIC] == {"flush.ms": "6", "segment.ms": "7"}
     assert world.ask(command).records == ()
-    empty = AlterConfigs(replacements=(replacement(TOPIC, {}),))
+    empty = IncrementalAlterConfigs(changes=(replacement(TOPIC, {}),))
     assert errors(world.ask(empty)) == [Error.NONE]
     assert TOPIC not in world.image.configs
 
@@ -96,7 +97,7 @@ def test_what_is_only_validated_leaves_no_record() -> None:
     unclean = change(TOPIC, (UNCLEAN, SET, "true"), (MIN_ISR, SET, "2"))
     assert ask(world, unclean, validate_only=True).records == ()
     replaced = replacement(TOPIC, {"flush.ms": "6"})
-    assert world.ask(AlterConfigs(replacements=(replaced,), validate_only=True)).records == ()
+    assert world.ask(IncrementalAlterConfigs(changes=(replaced,), validate_only=True)).records == ()
 
 
 # What is refused. Each message says what would be right.
@@ -171,7 +172,7 @@ def test_a_name_twice_and_a_value_too_large_are_refused() -> None:
     assert str(CONFIG_VALUE_BYTES_MAX) in refused(world, ALL_BROKERS, ("plug.in", SET, large))
     ask(world, change(ALL_BROKERS, ("plug.in", SET, large[1:])))
     assert "bytes" in refused(world, ALL_BROKERS, ("plug.in", SET, "ä" * (1 << 14)))
-    without = AlterConfigs(replacements=(replacement(TOPIC, {"flush.ms": None}),))
+    without = IncrementalAlterConfigs(changes=(replacement(TOPIC, {"flush.ms": None}),))
     assert errors(world.ask(without)) == [Error.INVALID_REQUEST]
 
 
@@ -294,8 +295,8 @@ def test_the_records_replayed_give_exactly_what_was_asked(
             after = {**kept, **values}
             wanted[resource] = {k: v for k, v in after.items() if v is not None}
         if replaced:
-            command: commands.Command = AlterConfigs(
-                replacements=tuple(replacement(key, values) for key, values in wish.items())
+            command = IncrementalAlterConfigs(
+                changes=tuple(replacement(key, values) for key, values in wish.items())
             )
         else:
             command = IncrementalAlterConfigs(
@@ -324,5 +325,5 @@ def test_the_audit_log_sees_no_secret() -> None:
     assert "swordfish" not in shown
     assert HIDDEN in shown
     assert "'9'" in shown
-    legacy = AlterConfigs(replacements=(replacement(broker, {"unknown": "swordfish"}),))
+    legacy = IncrementalAlterConfigs(changes=(replacement(broker, {"unknown": "swordfish"}),))
     assert "swordfish" not in str(without_secrets(legacy))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from statemachine.commands import AlterConfigs
+from statemachine.commands import IncrementalAlterConfigs
 from statemachine.errors import Error
 from statemachine.limits import PARTITIONS_FREED_BY_CONFIGS_MAX
 from statemachine.records import kafka_records
@@ -125,5 +125,5 @@ def test_with_eligible_leader_replicas_brokers_share_one_min_isr() -> None:
     assert single.startswith("INVALID_CONFIG: min.insync.replicas cannot be changed for single")
     removed = refused(world, ALL_BROKERS, (MIN_ISR, DELETE, None))
     assert removed.startswith("INVALID_CONFIG: min.insync.replicas of all brokers cannot be remov")
-    replaced = world.ask(AlterConfigs(replacements=(replacement(ALL_BROKERS, {}),)))
+    replaced = world.ask(IncrementalAlterConfigs(changes=(replacement(ALL_BROKERS, {}),)))
     assert errors(replaced) == [Error.INVALID_CONFIG]

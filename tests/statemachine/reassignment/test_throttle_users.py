@@ -3,7 +3,7 @@
 import pytest
 
 from statemachine import commands
-from statemachine.commands import ConfigReplacement
+from statemachine.commands import ConfigChange
 from statemachine.reassignment.move import Owned
 from statemachine.reassignment.move_queries import summary_of
 from statemachine.reassignment.throttle import (
@@ -78,8 +78,8 @@ def test_to_a_list_he_adds_for_himself_and_takes_out_for_himself(world: World) -
     assert throttles(world) == {"t follower": "2:3"}
 
 
-def replace_all(world: World, *asked: ConfigReplacement) -> None:
-    world.ask(commands.AlterConfigs(replacements=asked))
+def replace_all(world: World, *asked: ConfigChange) -> None:
+    world.ask(commands.IncrementalAlterConfigs(changes=asked))
 
 
 def test_a_tool_that_writes_back_what_it_has_read_takes_nothing(world: World) -> None:

@@ -3,12 +3,13 @@
 from collections.abc import Mapping
 from typing import Final
 
+from msgspec.structs import replace
+
 from statemachine import commands
 from statemachine.commands import (
     ConfigChange,
     ConfigOp,
     ConfigOperation,
-    ConfigReplacement,
     IncrementalAlterConfigs,
 )
 from statemachine.errors import Error
@@ -33,11 +34,10 @@ def change(resource: tuple[int, str], *ops: tuple[str, int, str | None]) -> Conf
     )
 
 
-def replacement(resource: tuple[int, str], configs: Mapping[str, str | None]) -> ConfigReplacement:
+def replacement(resource: tuple[int, str], configs: Mapping[str, str | None]) -> ConfigChange:
     """All configurations of one resource."""
-    return ConfigReplacement(
-        resource_type=resource[0], resource_name=resource[1], configs=tuple(configs.items())
-    )
+    ops = [(name, SET, value) for name, value in configs.items()]
+    return replace(change(resource, *ops), is_whole=True)
 
 
 def errors(decision: commands.Decision) -> list[Error]:

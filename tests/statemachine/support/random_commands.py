@@ -9,7 +9,6 @@ from statemachine.commands import (
     AdvanceMoves,
     AllocateProducerIds,
     AlterClientQuotas,
-    AlterConfigs,
     AlterMove,
     AlterPartition,
     AlterReassignments,
@@ -20,7 +19,6 @@ from statemachine.commands import (
     Command,
     ConfigChange,
     ConfigOp,
-    ConfigReplacement,
     CordonBrokers,
     CreatePartitions,
     CreateTopics,
@@ -199,20 +197,7 @@ GARBAGE_BY_KIND: dict[type, st.SearchStrategy[Command]] = {
                     ),
                     max_size=3,
                 ).map(tuple),
-            ),
-            max_size=3,
-        ).map(tuple),
-        validate_only=st.booleans(),
-    ),
-    AlterConfigs: st.builds(
-        AlterConfigs,
-        replacements=st.lists(
-            st.builds(
-                ConfigReplacement,
-                **RESOURCES,
-                configs=st.lists(
-                    st.tuples(CONFIG_NAMES, st.one_of(st.none(), TEXT)), max_size=3
-                ).map(tuple),
+                is_whole=st.booleans(),
             ),
             max_size=3,
         ).map(tuple),
