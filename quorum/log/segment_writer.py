@@ -100,12 +100,6 @@ class SegmentWriter:
         else:
             self._fs.ftruncate(self._fd, position)
 
-    def create(self, path: Path) -> None:
-        """Create an empty segment, durably."""
-        assert self._path is None
-        self._go_to(path)
-        self._sync()
-
     def begin_anew(self, path: Path, old: Sequence[Path]) -> list[Path]:
         """Replace segments by an empty one, durably, the last of them first; return those whose
         bytes are left for `remove_some`."""
@@ -113,7 +107,8 @@ class SegmentWriter:
         self._unsynced = self._name_unsynced = False
         self._found = None
         left = [each for each in reversed(old) if take_name_away(each, self._fs)]
-        self.create(path)
+        self._go_to(path)
+        self._sync()
         return left
 
     def truncate(self, path: Path, size_bytes: int, later: Sequence[Path]) -> None:

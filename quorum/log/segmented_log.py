@@ -48,7 +48,6 @@ class SegmentedLog:
         self,
         folder: Path,
         *,
-        start: Offset = Offset(0),
         segment_bytes_max: int = SEGMENT_BYTES_MAX,
         tail_bytes_max: int = TAIL_BYTES_MAX,
         synced: bool = True,
@@ -60,12 +59,11 @@ class SegmentedLog:
     ) -> None:
         """Open the log in `folder`, which is created if its parent exists, and recover it.
 
-        `start` is where a log begins that has no file yet. `synced` says that records here are
-        promised to survive a loss of power; what it and `check_all` mean for an opening stands in
-        `quorum.log.recovery`. A broker that locks the folder above its many partitions opens each
-        without `lock`. `on_control` is given every control batch that is found. With
-        `wall_clock` (ms) the time of every append is kept beside the segments. Raises
-        `FolderInUse`, `FolderUnusable` or `LogDamaged`.
+        `synced` says that records here are promised to survive a loss of power; what it and
+        `check_all` mean for an opening stands in `quorum.log.recovery`. A broker that locks the
+        folder above its many partitions opens each without `lock`. `on_control` is given every
+        control batch that is found. With `wall_clock` (ms) the time of every append is kept beside
+        the segments. Raises `FolderInUse`, `FolderUnusable` or `LogDamaged`.
         """
         assert segment_bytes_max > 0
         assert tail_bytes_max >= 0
@@ -80,9 +78,7 @@ class SegmentedLog:
         self._times = None if wall_clock is None else AppendTimeWriter(fs, folder)
         self._folder_lock = FolderLock(folder, fs) if lock else None
         try:
-            self.cut = self._recover(
-                start, synced=synced, check_all=check_all, on_control=on_control
-            )
+            self.cut = self._recover(synced=synced, check_all=check_all, on_control=on_control)
             """The bytes that recovery removed from the end, or None."""
         except BaseException:
             self._release()
@@ -96,18 +92,14 @@ class SegmentedLog:
         self._closed = False
 
     def _recover(
-        self, start: Offset, *, synced: bool, check_all: bool, on_control: OnControl | None
+        self, *, synced: bool, check_all: bool, on_control: OnControl | None
     ) -> Cut | None:
         recovered = recover(
             self._fs, self.folder, synced=synced, check_all=check_all, on_control=on_control
         )
-        self._segments, self._extent = recovered.segments, recovered.extent
-        if not self._segments:
-            self._segments, self._extent = [Segment(self.folder, start)], Extent(start)
-            if start > 0:  # Only the name of the file remembers it.
-                with usable(self.folder):
-                    self._writer.create(self._segments[0].path)
-        elif not synced:
+        self._segments = recovered.segments or [Segment(self.folder, Offset(0))]
+        self._extent = recovered.extent
+        if recovered.segments and not synced:
             self._writer.found(self._segments[-1].path)
         if self._times is not None:
             self._times.begin(self._segments, self._extent.end.offset)

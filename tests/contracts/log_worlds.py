@@ -45,18 +45,25 @@ def memory_world(_: Path) -> World:
     return World(MemoryLog, crash)
 
 
+def begun_at(start: Offset, log: SegmentedLog) -> SegmentedLog:
+    """Return the log, which begins at `start` if nothing was ever appended to it."""
+    if log.end.offset < start:
+        log.begin_anew(start)
+    return log
+
+
 def segmented_world(segment_bytes_max: int, tail_bytes_max: int) -> Callable[[Path], World]:
     """On disk, with segments and a memory of these sizes."""
 
     def world(folder: Path) -> World:
         def opened(where: Path, start: Offset = Offset(0)) -> SegmentedLog:
-            return SegmentedLog(
+            log = SegmentedLog(
                 where,
-                start=start,
                 segment_bytes_max=segment_bytes_max,
                 tail_bytes_max=tail_bytes_max,
                 lock=False,
             )
+            return begun_at(start, log)
 
         def crash(log: AnyLog) -> AnyLog:
             # What was not committed is only in the object, and is lost with it.
@@ -76,7 +83,9 @@ def virtual_world(segment_bytes_max: int) -> Callable[[Path], World]:
         chance = random.Random(1)
 
         def opened(where: Path, start: Offset = Offset(0)) -> SegmentedLog:
-            return SegmentedLog(where, start=start, segment_bytes_max=segment_bytes_max, fs=disk)
+            return begun_at(
+                start, SegmentedLog(where, segment_bytes_max=segment_bytes_max, fs=disk)
+            )
 
         def crash(log: AnyLog) -> AnyLog:
             assert isinstance(log, SegmentedLog)

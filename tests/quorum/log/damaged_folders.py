@@ -6,6 +6,7 @@ from pathlib import Path
 from quorum.core.vocabulary import Offset
 from quorum.log.segmented_log import SegmentedLog
 from quorum.records.batch import headers
+from tests.contracts.log_worlds import begun_at
 
 
 def filled_folder(
@@ -13,7 +14,7 @@ def filled_folder(
 ) -> list[Path]:
     """A folder with these batches; returns its segments."""
     start = next(header.base_offset for _, header in headers(batches[0])) if batches else 0
-    log = SegmentedLog(folder, start=Offset(start), segment_bytes_max=segment_bytes_max)
+    log = begun_at(Offset(start), SegmentedLog(folder, segment_bytes_max=segment_bytes_max))
     for batch in batches:
         log.append(batch)
     log.close()

@@ -12,6 +12,7 @@ from quorum.core.vocabulary import Offset
 from quorum.log.segmented_log import SegmentedLog
 from quorum.records.batch import outlines
 from tests.contracts.batches import FIRST_MS, batch, outline
+from tests.contracts.log_worlds import begun_at
 
 NO_LIMIT = 1 << 30
 
@@ -40,15 +41,15 @@ class LogAndList(RuleBasedStateMachine):
         self.log = self.opened()
 
     def opened(self) -> SegmentedLog:
-        return SegmentedLog(
+        log = SegmentedLog(
             self.folder / "log",
-            start=self.start,
             segment_bytes_max=self.segment_bytes_max,
             tail_bytes_max=self.tail_bytes_max,
             synced=self.synced,
             check_all=True,
             lock=False,
         )
+        return begun_at(self.start, log)
 
     def boundaries(self) -> list[int]:
         ends = [each.end for data in self.batches for each in outlines(data)]

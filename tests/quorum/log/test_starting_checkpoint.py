@@ -11,12 +11,13 @@ from quorum.log.segmented_log import SegmentedLog
 from quorum.log.snapshot_store import FileSnapshotStore
 from quorum.persistent_state import basis, contains
 from tests.contracts.batches import batch
+from tests.contracts.log_worlds import begun_at
 from tests.quorum.log.small_snapshots import id_, parts, written
 
 
 def a_log(folder: Path, *epochs: int, start: int = 0) -> SegmentedLog:
     """A log of one record an epoch, committed."""
-    log = SegmentedLog(folder, start=Offset(start))
+    log = begun_at(Offset(start), SegmentedLog(folder))
     for at, epoch in enumerate(epochs, start=start):
         log.append(batch(at, epoch=epoch))
     log.commit()
