@@ -58,7 +58,7 @@ SNAPSHOTS: Final = (
         new="                from quorum.log.checkpoint import Checkpoint\n"
         "                checkpoint = Checkpoint(\n"
         "                    path=path, id=id_, last_timestamp_ms=0, voters=None,\n"
-        "                    kraft_version=1, record_count=0, has_checksum=True, fs=self._fs,\n"
+        "                    kraft_version=1, has_checksum=True, fs=self._fs,\n"
         "                )\n",
         caught_by=("R21",),
         directed=_FOLDER + "test_damage_and_what_is_missing_is_found",

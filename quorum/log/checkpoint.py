@@ -53,8 +53,6 @@ class Checkpoint:
     kraft_version: int
     voters: VoterAssignment | None
     """The voters at `id`; None if the log does not name any."""
-    record_count: int
-    """Data records; the control records are not counted."""
     has_checksum: bool
     """True if its footer vouches for all of it, as ours do and Kafka's do not."""
     fs: FileSystem = field(default=OS, repr=False, compare=False)
@@ -133,13 +131,13 @@ def read_checkpoint(
 
 
 def _read(path: Path, id_: OffsetAndEpoch, fs: FileSystem) -> Checkpoint:
-    """The checkpoint in this file, whose data records are only counted.
+    """The checkpoint in this file, without a look into its data records.
 
     Raises `FileDamaged`, `CorruptBatch` or `BadControlRecord` unless it has all that belongs to one
     and nothing else.
     """
     said: dict[int, Any] = {}
-    record_count = checksum = 0
+    checksum = 0
     for batch in batches_of(path, base=0, fs=fs):
         if batch.header.epoch != id_.epoch:
             reason = f"its epoch is {batch.header.epoch}, that of the checkpoint {id_.epoch}"
@@ -150,8 +148,6 @@ def _read(path: Path, id_: OffsetAndEpoch, fs: FileSystem) -> Checkpoint:
             raise CorruptBatch(batch.position, _BEHIND)
         elif not said:
             raise CorruptBatch(batch.position, "its records precede the header")
-        else:
-            record_count += batch.header.record_count
         checksum = crc32c(batch.data, checksum)
     if not said:
         raise FileDamaged(path, "it is empty", _REMEDY)
@@ -163,7 +159,6 @@ def _read(path: Path, id_: OffsetAndEpoch, fs: FileSystem) -> Checkpoint:
         last_timestamp_ms=said[ControlType.SNAPSHOT_HEADER],
         kraft_version=said.get(ControlType.KRAFT_VERSION, 0),
         voters=said.get(ControlType.KRAFT_VOTERS),
-        record_count=record_count,
         has_checksum=said[ControlType.SNAPSHOT_FOOTER] is not None,
         fs=fs,
     )

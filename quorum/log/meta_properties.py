@@ -58,10 +58,6 @@ class MetaProperties:
     others: tuple[tuple[str, str], ...] = ()
     """Properties that someone else put there; they are kept."""
 
-    def __str__(self) -> str:
-        cluster = "cluster yet unknown" if self.cluster_id is None else f"cluster {self.cluster_id}"
-        return f"node {self.node_id}, directory {uuid_to_text(self.directory_id)}, {cluster}"
-
 
 def load_or_create(
     folder: Path,

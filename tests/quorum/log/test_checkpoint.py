@@ -54,7 +54,7 @@ def test_a_checkpoint_of_kafka_is_read() -> None:
     assert [each.port for voter in checkpoint.voters.current for each in voter.endpoints] == [
         *(19001, 19002, 19003)
     ]
-    assert len(list(checkpoint.records())) == checkpoint.record_count > 20
+    assert len(list(checkpoint.records())) > 20
     assert list(checkpoint.records()) == list(checkpoint.records())
 
 
@@ -65,7 +65,7 @@ def test_checkpoints_of_every_controller_are_read(node: int, name: str, voters: 
     assert checkpoint.voters is not None
     assert {voter.id for voter in checkpoint.voters.current} == voters
     told = list(dumped(dump_beside(path)))
-    assert checkpoint.record_count == sum(each.type.isupper() for each in told)
+    assert len(list(checkpoint.records())) == sum(each.type.isupper() for each in told)
     assert checkpoint.last_timestamp_ms == told[0].data["lastContainedLogTimestamp"]
 
 
@@ -158,7 +158,6 @@ def test_records_that_their_writer_vouches_for_are_looked_at_when_they_are_read(
     whole = control((ControlType.SNAPSHOT_FOOTER, checksum))
     checkpoint = read_checkpoint(a_checkpoint(tmp_path, header(), no_record(), whole))
     assert checkpoint.has_checksum
-    assert checkpoint.record_count == 1
     with pytest.raises(CorruptBatch, match="record 0 of 1"):
         list(checkpoint.records())
 
