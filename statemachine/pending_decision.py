@@ -87,6 +87,7 @@ class PendingDecision:
         self.is_complete = True
         """Whether nothing is left for the same command, decided once more, to do."""
         self.deleted: set[UUID] = set()
+        """The topics that the records so far delete."""
         self.moves: Mapping[MoveId, Move] = image.moves
         """The moves after the records so far."""
         self.joined: dict[MoveId, int] = {}
@@ -163,10 +164,6 @@ class PendingDecision:
         for _, partition in topic.partitions.others():
             if partition.stage.move != NO_MOVE:
                 self._note_move(partition, None, NO_MOVE)
-
-    def deleted_topics(self) -> list[Topic]:
-        """The topics that the records so far delete."""
-        return [self.image.topics[topic_id] for topic_id in sorted(self.deleted)]
 
     def put_move(self, move: Move) -> None:
         """The records so far leave the move like this."""

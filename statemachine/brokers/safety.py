@@ -42,13 +42,9 @@ class Safety(Struct, frozen=True, kw_only=True):
     hurt: tuple[UnsafePartition, ...]
     """Some of them, in order of topic and number."""
     hurt_count: int
+    """The brokers may stop if this is 0."""
     looked_at: int
     """Partitions that any of the brokers is in sync for."""
-
-    @property
-    def is_safe(self) -> bool:
-        """True if the brokers may stop."""
-        return not self.hurt_count
 
 
 class TooMany(Struct, frozen=True):

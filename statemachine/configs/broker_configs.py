@@ -12,7 +12,6 @@ from msgspec.structs import replace
 from statemachine.configs.definitions import (
     INT_MAX,
     LONG_MAX,
-    ConfigType,
     Definition,
     boolean,
     class_name,
@@ -317,21 +316,24 @@ STATIC_BROKER_CONFIGS: Final = frozenset(_STATIC.split())
 Those of `KafkaConfig` of Kafka 3.9 and 4.2 without ZooKeeper's.
 """
 
+SENSITIVE_STATIC_CONFIGS: Final = frozenset(
+    {
+        "delegation.token.master.key",
+        "delegation.token.secret.key",
+        "password.encoder.old.secret",
+        "password.encoder.secret",
+        "sasl.oauthbearer.assertion.private.key.passphrase",
+        "sasl.oauthbearer.client.credentials.client.secret",
+    }
+)
+"""Of these, what must not be shown; of the dynamic ones, passwords must not."""
+
 _OF_A_LISTENER: Final = re.compile(r"listener\.name\.[^.]*\.(.*)")
 
 SECURITY_CONFIGS: Final = frozenset(
-    {
-        "ssl.key.password",
-        "ssl.keystore.certificate.chain",
-        "ssl.keystore.key",
-        "ssl.keystore.location",
-        "ssl.keystore.password",
-        "ssl.keystore.type",
-        "ssl.truststore.certificates",
-        "ssl.truststore.location",
-        "ssl.truststore.password",
-        "ssl.truststore.type",
-    }
+    name
+    for name in BROKER_CONFIGS
+    if name.startswith(("ssl.key.", "ssl.keystore.", "ssl.truststore."))
 )
 """What can be changed of a single listener only."""
 
@@ -405,26 +407,3 @@ def _name_refusal(resource_name: str, name: str) -> str | None:
     if name in PER_BROKER or (base != name and base not in _OF_CLUSTER_OR_LISTENER):
         return f"{name} cannot be the same for all brokers: name one broker"
     return None
-
-
-_SENSITIVE_STATIC: Final = frozenset(
-    {
-        "delegation.token.master.key",
-        "delegation.token.secret.key",
-        "password.encoder.old.secret",
-        "password.encoder.secret",
-        "sasl.oauthbearer.assertion.private.key.passphrase",
-        "sasl.oauthbearer.client.credentials.client.secret",
-    }
-)
-
-
-def broker_config_is_sensitive(name: str) -> bool:
-    """Return True if the value must not be shown: a password, or a configuration that is not known
-    here.
-    """
-    definition = broker_definition(name)
-    if definition is not None:
-        return definition.type is ConfigType.PASSWORD
-    base = base_name(name)
-    return base not in STATIC_BROKER_CONFIGS or base in _SENSITIVE_STATIC

@@ -13,7 +13,9 @@ from msgspec.structs import replace
 
 from statemachine.commands import IncrementalAlterConfigs
 from statemachine.configs.broker_configs import (
-    broker_config_is_sensitive,
+    SENSITIVE_STATIC_CONFIGS,
+    STATIC_BROKER_CONFIGS,
+    base_name,
     broker_definition,
     broker_value_refusal,
 )
@@ -149,10 +151,13 @@ def definition(kind: int, name: str) -> Definition | None:
 
 def is_sensitive(kind: int, name: str) -> bool:
     """Return True if the value must not be shown: it is a password, or not known here."""
-    if kind == BROKER_RESOURCE:
-        return broker_config_is_sensitive(name)
     known = definition(kind, name)
-    return known is None or known.type is ConfigType.PASSWORD
+    if known is not None:
+        return known.type is ConfigType.PASSWORD
+    if kind != BROKER_RESOURCE:
+        return True
+    base = base_name(name)
+    return base not in STATIC_BROKER_CONFIGS or base in SENSITIVE_STATIC_CONFIGS
 
 
 _TABLES: Final[Mapping[int, Mapping[str, Definition]]] = MappingProxyType(

@@ -16,11 +16,7 @@ from statemachine.records import kafka_records
 from statemachine.vocabulary import METADATA_VERSION
 
 ELR_VERSION: Final = "eligible.leader.replicas.version"
-GROUP_VERSION: Final = "group.version"
 KRAFT_VERSION: Final = "kraft.version"
-SHARE_VERSION: Final = "share.version"
-STREAMS_VERSION: Final = "streams.version"
-TRANSACTION_VERSION: Final = "transaction.version"
 
 LEVEL_ELR: Final = 23
 """The level of metadata.version from which on records can carry an ELR (KIP-966)."""
@@ -84,12 +80,12 @@ FEATURES: Final[Mapping[str, Feature]] = MappingProxyType(
                 founded_at=((26, 1),),
                 needs=((1, METADATA_VERSION, LEVEL_ELR),),
             ),
-            Feature(GROUP_VERSION, 0, 1, founded_at=((22, 1),)),
+            Feature("group.version", 0, 1, founded_at=((22, 1),)),
             # Not of the log's records: the quorum's own control records tell its level (KIP-853).
             Feature(KRAFT_VERSION, 0, 1),
-            Feature(SHARE_VERSION, 0, 1, founded_at=((28, 1),)),
-            Feature(STREAMS_VERSION, 0, 1, founded_at=((29, 1),)),
-            Feature(TRANSACTION_VERSION, 0, 2, founded_at=((24, 2),)),
+            Feature("share.version", 0, 1, founded_at=((28, 1),)),
+            Feature("streams.version", 0, 1, founded_at=((29, 1),)),
+            Feature("transaction.version", 0, 2, founded_at=((24, 2),)),
         )
     }
 )

@@ -102,7 +102,8 @@ def _foresee(pending: PendingDecision, queue: ReassignmentQueue, budget: Budget)
         if after.target or queue.position(key) is not None:
             queue.foresee(key, entry_of(pending, topic, after, budget.limits))
         yield LOOKED_AT_US
-    for topic in pending.deleted_topics():
+    for topic_id in sorted(pending.deleted):
+        topic = pending.image.topics[topic_id]
         for number, partition in topic.existing():
             if not pending.has_changed(topic, number):
                 budget.change(partition, None)

@@ -62,7 +62,6 @@ def test_it_says_no_exactly_where_stopping_does_harm(world: World, stopping: set
             hurt[number] = Harm.UNDER_MIN_ISR
     assert {each.partition: each.harm for each in found.hurt} == hurt
     assert found.hurt_count == len(hurt)
-    assert found.is_safe == (not hurt)
 
 
 def test_the_partition_that_says_no_is_named_with_who_would_be_left() -> None:
@@ -77,16 +76,16 @@ def test_the_partition_that_says_no_is_named_with_who_would_be_left() -> None:
         (2, Harm.NO_LEADER, (), 1),
     ]
     assert (found.hurt_count, found.looked_at) == (2, 3)
-    assert judged(world, 3).is_safe
-    assert not judged(world, 2).is_safe
+    assert judged(world, 3).hurt_count == 0
+    assert judged(world, 2).hurt_count > 0
     assert [each.partition for each in judged(world, 2, 3).hurt] == [0, 1]
 
 
 def test_unknown_brokers_hurt_nobody() -> None:
     world = World(broker_count=1)
     world.given(replicas=(1,), isr=(1,), leader=1)
-    assert judged(world, 9).is_safe
-    assert judged(world).is_safe
+    assert judged(world, 9).hurt_count == 0
+    assert judged(world).hurt_count == 0
 
 
 def test_what_is_named_and_what_is_looked_at_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

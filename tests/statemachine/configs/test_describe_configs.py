@@ -9,12 +9,12 @@ from statemachine.configs.broker_configs import (
     PER_BROKER,
     STATIC_BROKER_CONFIGS,
     base_name,
-    broker_config_is_sensitive,
     broker_value_refusal,
 )
 from statemachine.configs.definitions import ConfigType, Definition
 from statemachine.configs.describe_configs import BrokerFile, ConfigEntry, Source, describe_configs
 from statemachine.configs.group_configs import CLIENT_METRICS_CONFIGS, GROUP_CONFIGS, pattern_fault
+from statemachine.configs.resources import is_sensitive
 from statemachine.configs.topic_configs import BROKER_SYNONYMS, TOPIC_CONFIGS
 from statemachine.errors import Refusal
 from statemachine.reassignment.settings import CLUSTER_CONFIGS
@@ -72,7 +72,7 @@ def test_a_listener_and_a_mechanism_stand_before_the_name(
     name: str, base: str, sensitive: bool
 ) -> None:
     assert base_name(name) == base
-    assert broker_config_is_sensitive(name) is sensitive
+    assert is_sensitive(BROKER_RESOURCE, name) is sensitive
 
 
 def test_a_listener_has_the_bounds_of_what_it_configures() -> None:

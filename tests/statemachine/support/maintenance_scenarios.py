@@ -31,7 +31,7 @@ class CareStage(MovesStage):
     def _safe(self, words: list[str]) -> list[str]:
         found = whole(judging(self.world.image, tuple(map(int, words))))
         assert not isinstance(found, TooMany)
-        if found.is_safe:
+        if not found.hurt_count:
             return [f"safe: of {found.looked_at} partition(s) none would be hurt"]
         told = [f"not safe: {found.hurt_count} of {found.looked_at} partition(s) would be hurt"]
         for each in found.hurt:
