@@ -232,10 +232,7 @@ ELECTIONS: Final = (
         name="fetches of observers count for check quorum",
         module="quorum.core.leader",
         old="each.last_fetch_ms\n            for each in leader.serving.voters.values()",
-        new=(
-            "each.last_fetch_ms\n"
-            "            for each in (*leader.serving.voters.values(), *leader.serving.observers)"
-        ),
+        new=("each.last_fetch_ms\n            for each in leader.serving.last_fetched_first()"),
         caught_by=("R26",),
         directed="quorum_voters_one_at_a_time",
         seed=47,

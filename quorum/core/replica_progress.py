@@ -139,10 +139,6 @@ class ProgressTracker:
         """A lower bound of the next deadline of a parked fetch."""
         return self._sweep_ms
 
-    @property
-    def observers(self) -> tuple[ReplicaProgress, ...]:
-        return tuple(self._observers[key] for key in sorted(self._observers))
-
     def last_fetched_first(self) -> list[ReplicaProgress]:
         """Return the progress of all other replicas, the latest fetch first."""
         known = [*self.voters.values(), *self._observers.values()]

@@ -87,18 +87,16 @@ class SnapshotDownload:
         return cls(id_, before.position, source, mixed)
 
 
+@dataclass(slots=True)
 class FetchState:
     """The fetch under way, and the exponential back-off after failures (KIP-580)."""
 
-    __slots__ = ("_failures", "_timeouts", "not_before_ms", "overdue_ms", "pending")
-
-    def __init__(self, timeouts: Timeouts) -> None:
-        self._timeouts = timeouts
-        self._failures = 0
-        self.pending: Correlation | None = None
-        self.not_before_ms = 0
-        self.overdue_ms: int | None = None
-        """The time to ask another node if this fetch has no answer; None for never."""
+    _timeouts: Timeouts
+    _failures: int = 0
+    pending: Correlation | None = None
+    not_before_ms: int = 0
+    overdue_ms: int | None = None
+    """The time to ask another node if this fetch has no answer; None for never."""
 
     def may_ask(self, now_ms: int) -> bool:
         return self.pending is None and now_ms >= self.not_before_ms

@@ -34,12 +34,6 @@ class FrameSplitter:
         self._whole: bytes | None = None
 
     @property
-    def buffered_bytes(self) -> int:
-        """Bytes fed that have not been taken as part of a frame."""
-        whole = b"" if self._whole is None else self._whole
-        return len(self._data) - self._at + sum(map(len, self._parts)) + len(whole)
-
-    @property
     def is_in_a_frame(self) -> bool:
         """True if the next frame has begun to come, and is not whole."""
         if self._missing_bytes or self._whole is not None:

@@ -6,7 +6,6 @@ connection the caller waits, 100 ms doubling to a second, so that the quorum can
 
 import asyncio
 import random
-from collections.abc import Callable
 from typing import Any, Final
 
 from quorum.protocol import codec
@@ -15,7 +14,7 @@ from quorum.protocol.envelope import reason_of
 from quorum.protocol.errors import ErrorCode
 from quorum.protocol.malformed import Malformed
 from quorum.protocol.shape import Data
-from quorum.transport.channel import Channel
+from quorum.transport.channel import AddressLookup, Channel
 from quorum.transport.connection import BodyWriter
 from quorum.transport.outcomes import RequestFailed
 from quorum.transport.sweeper import Sweeper
@@ -27,9 +26,6 @@ CONTROLLER_TIMEOUT_MS: Final = 5_000
 """How long one request to a controller may stay without an answer."""
 LEADER_CHECK_MS: Final = 100
 """How often a waiting request checks that its controller still leads."""
-
-LeaderAddress = Callable[[], tuple[str, int] | None]
-"""The address of the active controller; None while the quorum has no leader."""
 
 
 class NoActiveController(Exception):
@@ -64,7 +60,7 @@ class NodeToControllerChannelManager:
 
     def __init__(
         self,
-        leader_address: LeaderAddress,
+        leader_address: AddressLookup,
         *,
         client_id: str,
         sweeper: Sweeper,

@@ -6,12 +6,10 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from quorum.protocol.apis import VersionRange
-from quorum.transport.inbound import Handler, InboundConnection, InboundRequest, Terms
+from quorum.transport.inbound import Handler, InboundConnection, Terms
 from quorum.transport.limits import ServerLimits
 from quorum.transport.refusal_log import RefusalLog
 from quorum.transport.sweeper import Sweeper
-
-__all__ = ["Handler", "InboundRequest", "Server"]
 
 _BACKLOG: Final = 512
 """Connections the kernel keeps for us while we do something else."""

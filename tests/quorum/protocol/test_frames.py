@@ -12,6 +12,13 @@ def framed(frame: bytes) -> bytes:
     return struct.pack(">i", len(frame)) + frame
 
 
+def buffered_bytes(splitter: FrameSplitter) -> int:
+    """Bytes fed that have not been taken as part of a frame."""
+    # A compiled class has its fields too, under their names.
+    parts = [*splitter._parts, splitter._whole or b""]
+    return len(splitter._data) - splitter._at + sum(map(len, parts))
+
+
 def taken(splitter: FrameSplitter) -> list[bytes]:
     frames = []
     while (frame := splitter.take()) is not None:
@@ -31,7 +38,7 @@ def test_frames_come_out_as_they_went_in_however_the_stream_is_cut(
         splitter.feed(stream[start:end])
         out += taken(splitter)
     assert out == frames
-    assert splitter.buffered_bytes == 0
+    assert buffered_bytes(splitter) == 0
 
 
 @given(st.lists(st.binary(max_size=50), max_size=8), st.integers(1, 9))
@@ -40,7 +47,7 @@ def test_frames_may_be_taken_long_after_they_were_fed(frames: list[bytes], size:
     splitter = FrameSplitter()
     for start in range(0, len(stream), size):
         splitter.feed(stream[start : start + size])
-    assert splitter.buffered_bytes == len(stream)
+    assert buffered_bytes(splitter) == len(stream)
     assert taken(splitter) == frames
 
 
@@ -76,7 +83,7 @@ def test_an_unfinished_frame_takes_no_more_memory_than_has_come() -> None:
     for _ in range(3):
         splitter.feed(b"y" * 10)
         assert splitter.take() is None
-    assert splitter.buffered_bytes == 30
+    assert buffered_bytes(splitter) == 30
 
 
 def test_a_frame_that_came_whole_is_given_without_the_next_one() -> None:
