@@ -1,15 +1,13 @@
 """FetchQuorumRecords between flat and Kafka's Fetch, v13 to v17 (KIP-595, KIP-853).
 
-The fetches of one follower differ only in numbers that stand before everything of variable
-length. So this head is packed and unpacked here, and the tail behind it comes from kio once and
-is kept: a message costs a microsecond or two, and its bytes are kio's. A request of any other
-form takes the long way through kio. The records of an answer stand between head and tail: their
-bytes are neither checked nor changed here. Nothing here knows who leads.
+The fetches of one follower differ only in numbers before the first field of variable length. This
+head is packed and unpacked here, in a microsecond or two; the tail after it comes from kio once and
+is cached. A request of any other form goes through kio. The records of an answer stand between head
+and tail; their bytes are neither checked nor changed here.
 
-A round of reads (`quorum.core.read_index`) is a tagged field of ours (`quorum.protocol.private`),
-in answers and, from version 15 on, in requests. Kafka's nodes skip tags that they do not know. The
-field is the last of the message, and its eight bytes are the last of all, so that a tail with a
-round can be kept as well. Messages without a round are, byte for byte, those of Kafka.
+A read round (`quorum.core.read_index`) is a tagged field of ours (`quorum.protocol.private`) in
+answers and, from version 15 on, in requests; Kafka's nodes skip it. Its eight bytes are the last: a
+tail with a round can be cached too. Without a round, the bytes are exactly Kafka's.
 """
 
 from collections.abc import Callable, Sequence

@@ -1,12 +1,11 @@
-"""The quorum's flat messages in the Kafka protocol: the one door to them for whoever sends.
+"""The codec of the core's flat messages in the Kafka protocol.
 
-A request becomes the body of the Kafka request of the same name, a body becomes a flat message or
-the refusal that its sender gets. It checks that a message is meant for this node and that its
-numbers can be true; it never decides: what the core should say is the core's affair.
+A flat request becomes the body of the Kafka request of the same name; a body becomes a flat message
+or the refusal to answer with. The codec checks that a message is meant for this node and that its
+numbers are possible; the core decides everything else.
 
 Vote, BeginQuorumEpoch, EndQuorumEpoch (KIP-595, KIP-853) and FetchSnapshot (KIP-630) go through
-kio; their fields stand here. Fetch, which is hot, has a codec of its own (`fetch_messages`). The
-bytes of a snapshot need not end where a batch does, and are neither checked nor changed.
+kio; Fetch, which is hot, has its own codec (`fetch_messages`). Snapshot bytes are not checked here.
 """
 
 from collections.abc import Mapping, Sequence

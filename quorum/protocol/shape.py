@@ -1,12 +1,10 @@
 """The shape of a message: check that its lengths fit the bytes that came. No values are built.
 
-The native reader of kio allocates memory for as many items as an array claims before it reads the
-first. A claim that exceeds the memory ends the process, and thirty bytes from anybody can make it.
-So every message from the network is walked here before it is read: after that, the items of each
-array are known to be there.
+kio's native reader allocates memory for as many items as an array claims, so thirty hostile bytes
+can end the process. Every message from the network is checked here before kio reads it.
 
-That reader does not read past tagged fields that it does not know, which KIP-482 says to skip.
-A message that has any is walked a second time, and copied without them; others cost no more.
+kio's reader rejects unknown tagged fields, which KIP-482 says to skip. A message that has any is
+walked a second time and copied without them.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -26,9 +24,8 @@ CountReader: TypeAlias = Callable[[Data, int, int], tuple[int, int]]
 """From (data, position, end) to the items of an array, -1 for null, and where they begin."""
 
 TAG_EDITS_MAX: Final = 100_000
-"""Edits that one message may need to be rid of unknown tagged fields: two for each structure that
-has some. Each takes 150 bytes of memory until the message has been copied.
-"""
+"""Edits, of 150 bytes each, that may remove unknown tagged fields from one message: two for each
+structure that has some."""
 
 _INT16: Final = Struct(">h")
 _INT32: Final = Struct(">i")
@@ -59,7 +56,7 @@ class _UnknownTag(ValueError):
 
 
 class _Edit(NamedTuple):
-    """In place of the bytes from `start` to `end` comes `new`."""
+    """Replace the bytes from `start` to `end` by `new`."""
 
     start: int
     end: int
@@ -67,7 +64,7 @@ class _Edit(NamedTuple):
 
 
 class _Lenient(bytes):
-    """A message whose walk notes what it takes to be rid of the tagged fields nobody knows."""
+    """A message whose walk collects the edits that remove its unknown tagged fields."""
 
     edits: list[_Edit]
     gone_bytes: int

@@ -5,9 +5,9 @@ names its voters begins with both, behind the first LeaderChange. SnapshotHeader
 open and close a snapshot (KIP-630); one without a footer was never finished. The schema of each is
 stated once, and read and written by it, byte for byte as Kafka does.
 
-What Kafka's records lack travels in tagged fields (KIP-482), which Kafka's readers skip: the target
-voters and the cluster id of KIP-595's VoterAssignment, and the checksum of a snapshot, so that one
-that was put together from what two leaders sent is not taken for one of theirs.
+Tagged fields (KIP-482), which Kafka's readers skip, carry what Kafka's records lack: the target
+voters and cluster id of KIP-595's VoterAssignment, and a snapshot's checksum, which exposes one
+assembled from parts of two leaders.
 """
 
 import base64

@@ -81,9 +81,8 @@ def decode(buffer: Buffer) -> Iterator[Record]:
 def plain_values(buffer: Buffer, header: Header, position: int = 0) -> list[bytes] | None:
     """The values of a batch whose records are all as a controller writes them; None of any other.
 
-    Neither key, time of its own nor headers, each at its place, nothing compressed: what `decode`
-    gives then, several times as fast. Of records that are not sound it is None as well. The batch
-    is whole, and at `position`, where `header` was read.
+    Such records have no key, no own time and no headers, and are not compressed: `decode` gives the
+    same, several times slower. None too for unsound records. The batch is whole, at `position`.
     """
     if header.attributes & NOT_PLAIN_BITS:
         return None

@@ -91,9 +91,8 @@ async def dial(
 ) -> None:
     """Connect `make()` to the first address of the host that accepts.
 
-    Raises one of `REFUSALS` if all of them refuse, else why one of them could not be reached; and
-    `OverflowError` or `ValueError` for ports and hosts that cannot exist. The event loop could try
-    all addresses by itself, but some releases then say no more than that several things failed.
+    Raises one of `REFUSALS` if all of them refuse, else the error of another one; `OverflowError`
+    or `ValueError` for impossible ports and hosts. An event loop's own trial may hide the errors.
     """
     loop = asyncio.get_running_loop()
     failures: list[OSError] = []

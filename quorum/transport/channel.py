@@ -23,8 +23,6 @@ from quorum.transport.limits import ChannelLimits
 from quorum.transport.outcomes import Cause, Failure, Outcome, Reply, RequestFailed
 from quorum.transport.sweeper import Sweeper
 
-__all__ = ["AddressLookup", "BodyWriter", "Channel", "OnDone"]
-
 logger = logging.getLogger(__name__)
 
 AddressLookup = Callable[[], tuple[str, int] | None]
@@ -53,8 +51,8 @@ class Channel:
         limits: ChannelLimits | None = None,
         on_gone: Callable[[], None] | None = None,
     ) -> None:
-        """`on_gone` is told that the other process is most likely gone: it has closed or reset the
-        connection, and the next attempt as well, or refused it. One that is silent is not."""
+        """`on_gone` is called when the peer has closed, reset or refused two connections in a row:
+        its process is most likely gone."""
         self._address = address
         self._on_gone = on_gone
         self._closed_in_a_row = 0
@@ -89,10 +87,9 @@ class Channel:
     ) -> None:
         """Send a request; `on_done` gets its outcome, once, and never from inside this call.
 
-        `body` is written by the caller for `version`; or, without one, it is a function that
-        writes it for the highest version that both sides speak, once that is known; one below
-        `lowest` cannot say what is to be said, and the request ends as `NOT_SERVED`. A request
-        without an answer after `timeout_ms` ends as `TIMED_OUT`, and its connection is dropped.
+        `body` is written for `version`; or, without one, it is a function that writes the body for
+        the highest version that both sides speak. If that is below `lowest`, the request ends as
+        `NOT_SERVED`. After `timeout_ms` it ends as `TIMED_OUT`, and its connection is dropped.
         """
         assert version is not None or callable(body), "for which version is this body?"
         now_ms = self._sweeper.now_ms()
@@ -140,11 +137,7 @@ class Channel:
         raise RequestFailed(api_key, outcome)
 
     def look_up_again(self) -> None:
-        """Leave the connection soon if the address has changed; the next request connects anew.
-
-        A connection lasts as long as it works. If the process behind it turns out to be another
-        one than expected, it has to be left.
-        """
+        """Leave the connection soon if the address has changed: another process answers there."""
         # The caller may be handling an answer of this very connection.
         asyncio.get_running_loop().call_soon(self.leave_old_address)
 

@@ -1,8 +1,7 @@
 """One connection to another node: it asks which versions are served there, then pipelines.
 
-Answers come in the order of the requests, which is what Kafka promises; one that does not fit the
-first request without an answer ends the connection. Nothing is retried and nothing waits here for
-a connection: that is the channel's part.
+Answers come in the order of the requests, as Kafka promises; one that does not fit the first
+pending request ends the connection. The channel retries, and queues what waits for a connection.
 """
 
 import asyncio
@@ -105,10 +104,7 @@ class ClientConnection(asyncio.Protocol):
             self._transport.abort()
 
     def attempt_ended(self, *, was_cancelled: bool) -> None:
-        """The attempt to connect is over; without a socket there is nothing left to close.
-
-        A loop that was told to give up closes the socket, and need not say so.
-        """
+        """The attempt to connect is over; a cancelled one may never report that it closed."""
         if was_cancelled or self._transport is None:
             self._set_gone()
 

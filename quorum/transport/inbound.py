@@ -278,11 +278,8 @@ class InboundConnection(asyncio.Protocol):
         self.close_because(f"{api_name(api_key)} v{version}, {known}")
 
     def _has_room(self) -> bool:
-        """Return True if the peer has left little enough unread; otherwise the connection is
-        closed.
-
-        Counted are the answers that wait for the socket and those that wait for an earlier one.
-        """
+        """Close the connection and return False if too many bytes of answers wait, for the socket
+        or for an earlier answer."""
         assert self._transport is not None
         unread_bytes = self._held_bytes + self._out_bytes
         unread_bytes += self._transport.get_write_buffer_size()

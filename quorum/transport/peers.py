@@ -1,9 +1,8 @@
 """The channels of a node to other nodes of its kind: the replicas of the quorum, controllers that
 forward requests to the active one, and brokers that copy from a leader.
 
-There are two connections to each node. Answers leave in the order of the requests, and a leader may
-keep a fetch for half a second; a vote behind it on the same connection would wait as long. So
-fetches and snapshots have a connection of their own, and everything else has the other.
+Answers leave in the order of the requests, and a leader may park a fetch for half a second. So each
+node gets two connections: one for fetches and snapshots, one for everything else.
 """
 
 import asyncio
@@ -35,8 +34,7 @@ _FETCHES: Final = frozenset({ApiKey.FETCH, ApiKey.FETCH_SNAPSHOT})
 class Peers:
     """A channel for each node and lane, made when first used.
 
-    Addresses are looked up at each connection. Only nodes that the caller knows are ever asked, so
-    there are at most twice as many channels as it knows nodes.
+    Addresses are looked up at each connection; there are at most two channels for each known node.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
 """The log of refused peers: address, reason and count, bounded in lines and memory.
 
-Whoever is refused tries again, most often at once and for hours. The first time is logged; what
-the same host does wrong in the same way after that is only counted until the time is over.
+A refused peer often retries at once and for hours: the first refusal of a host for a reason is
+logged, the others are counted until `QUIET_MS` is over.
 """
 
 import logging

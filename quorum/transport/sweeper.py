@@ -1,8 +1,7 @@
 """One timer for all deadlines of a process; it knows neither requests nor connections.
 
-A timer per request costs more than the request. Whoever has deadlines names the next one; when it
-has come, `sweep` deals with all that are due and names the next. Deadlines are met late by at
-most the granularity, never early.
+A timer per request costs more than the request. An object names its next deadline; at that time its
+`sweep` handles all that are due and names the next one, late by at most `GRANULARITY_MS`.
 """
 
 import asyncio
@@ -19,17 +18,13 @@ class Sweepable(Protocol):
 
 
 class Sweeper:
-    """Calls `sweep` of each watched object at its deadline, grouped by `granularity_ms`.
+    """Calls `sweep` of each watched object at its deadline, grouped by `GRANULARITY_MS`.
 
     `clock_ms` gives monotonic milliseconds. Belongs to the running event loop of its first use.
     """
 
-    def __init__(
-        self, clock_ms: Callable[[], int], *, granularity_ms: int = GRANULARITY_MS
-    ) -> None:
-        assert granularity_ms >= 1
+    def __init__(self, clock_ms: Callable[[], int]) -> None:
         self._clock_ms = clock_ms
-        self._granularity_ms = granularity_ms
         self._deadlines: dict[Sweepable, int] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ms = 0
@@ -73,7 +68,7 @@ class Sweeper:
 
     def _arm(self, deadline_ms: int) -> None:
         # Up to the next multiple: deadlines that lie close together share one wake-up.
-        at_ms = -(-deadline_ms // self._granularity_ms) * self._granularity_ms
+        at_ms = -(-deadline_ms // GRANULARITY_MS) * GRANULARITY_MS
         if self._timer is not None:
             if self._timer_ms <= at_ms:
                 return
