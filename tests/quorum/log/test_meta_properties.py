@@ -135,11 +135,6 @@ def test_a_file_in_place_of_the_folder_is_named(tmp_path: Path) -> None:
         load(tmp_path / "nowhere" / "node-2")
 
 
-def test_an_identity_reads_as_a_sentence(tmp_path: Path) -> None:
-    (tmp_path / "meta.properties").write_text(KAFKAS)
-    assert str(load(tmp_path)) == f"node 2, directory {DIRECTORY}, cluster {CLUSTER}"
-
-
 @given(st.uuids())
 def test_a_uuid_and_its_text_are_the_same(uuid: UUID) -> None:
     assert uuid_from_text(uuid_to_text(uuid)) == uuid
