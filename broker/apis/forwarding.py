@@ -16,9 +16,15 @@ from broker.limits import FORWARD_TIMEOUT_MS, FORWARDED_BYTES_MAX
 from quorum.ports import Clock
 from quorum.protocol import codec
 from quorum.protocol.apis import ApiKey
-from quorum.protocol.envelope import ANONYMOUS, LOOPBACK, VERSION, Forwarded, wrap
+from quorum.protocol.envelope import (
+    ANONYMOUS,
+    LOOPBACK,
+    VERSION,
+    Forwarded,
+    unwrap_response,
+    wrap,
+)
 from quorum.protocol.errors import ErrorCode
-from quorum.protocol.headers import read_correlation_id, response_body_start
 from quorum.protocol.malformed import Malformed
 from quorum.protocol.refusals import build_refusal
 from quorum.transport.address import BadAddress, parse_address
@@ -94,29 +100,26 @@ class ForwardingManager:
                 reason = f"no active controller answered in time: {failure}"
                 await backoff.wait()
                 continue
-            self._respond(request, message, answer)
+            _respond(request, message, forwarded, answer)
             return
 
-    def _respond(self, request: InboundRequest, message: Any, answer: Any) -> None:
-        code = answer.error_code.value
-        if code == ErrorCode.UNSUPPORTED_VERSION:
-            request.reject(f"the controller does not know {request}")
-            return
-        data = answer.response_data
-        if code != 0 or data is None:
-            reason = f"the controller rejected the envelope: {answer.error_code.name}"
-            _refuse(request, message, ErrorCode.UNKNOWN_SERVER_ERROR, reason)
-            return
-        try:
-            came_back = read_correlation_id(data, request.api_key, request.api_version)
-            start = response_body_start(data, request.api_key, request.api_version)
-        except Malformed as malformed:
-            logger.error("Invalid response from the controller: %s", malformed)
-            reason = "the response of the controller is malformed"
-            _refuse(request, message, ErrorCode.UNKNOWN_SERVER_ERROR, reason)
-            return
-        assert came_back == request.correlation_id, f"an answer to {came_back} for {request}"
-        request.respond(data[start:])
+
+def _respond(request: InboundRequest, message: Any, forwarded: Forwarded, answer: Any) -> None:
+    code = answer.error_code.value
+    if code == ErrorCode.UNSUPPORTED_VERSION:
+        request.reject(f"the controller does not know {request}")
+        return
+    data = answer.response_data
+    if code != 0 or data is None:
+        reason = f"the controller rejected the envelope: {answer.error_code.name}"
+        _refuse(request, message, ErrorCode.UNKNOWN_SERVER_ERROR, reason)
+        return
+    try:
+        request.respond(unwrap_response(forwarded, data))
+    except Malformed as malformed:
+        logger.error("Invalid response from the controller: %s", malformed)
+        reason = "the response of the controller is malformed"
+        _refuse(request, message, ErrorCode.UNKNOWN_SERVER_ERROR, reason)
 
 
 def _refuse(request: InboundRequest, message: Any, code: ErrorCode, reason: str) -> None:

@@ -18,7 +18,7 @@ from controller.service import NotActive, Service
 from quorum.core.vocabulary import ReplicaId
 from quorum.ports import Clock
 from quorum.protocol import envelope
-from quorum.protocol.apis import ApiKey
+from quorum.protocol.apis import ApiKey, api_name
 from quorum.protocol.envelope import Forwarded, Reason
 from quorum.protocol.errors import ErrorCode, RequestRefused
 from quorum.protocol.malformed import Malformed
@@ -147,18 +147,15 @@ class Router:
         if leader == self._quorum.node.me.id:
             raise NotAnswered(f"node {leader} is about to be active", may_be_done=False)
         channel = self._peers.channel(leader, Lane.CONTROL)
-        body = envelope.wrap(
-            Forwarded(
-                request.api_key,
-                request.version,
-                next(self._correlations) & 0x7FFF_FFFF,
-                request.client_id,
-                request.principal,
-                bytes(request.body),
-            ),
-            host=envelope.LOOPBACK,
-            timeout_ms=request.timeout_ms,
+        forwarded = Forwarded(
+            request.api_key,
+            request.version,
+            next(self._correlations) & 0x7FFF_FFFF,
+            request.client_id,
+            request.principal,
+            bytes(request.body),
         )
+        body = envelope.wrap(forwarded, host=envelope.LOOPBACK, timeout_ms=request.timeout_ms)
         try:
             # A channel that runs out of time drops its connection, with the requests of others. So
             # it has more time than any of them, and a request that gives up just goes away.
@@ -170,7 +167,7 @@ class Router:
                     ),
                     deadline,
                 )
-            return _response_in(leader, request, reply)
+            return _response_in(leader, forwarded, reply)
         except TimeoutError:
             raise NotAnswered(
                 f"node {leader} leads, and did not answer", may_be_done=True
@@ -219,19 +216,20 @@ class Router:
         self._sweeper.close()
 
 
-def _response_in(leader: ReplicaId, request: KafkaRequest, reply: Reply) -> bytes:
+def _response_in(leader: ReplicaId, forwarded: Forwarded, reply: Reply) -> bytes:
     response = reply.decode()
     error: int = response.error_code.value
     reason = envelope.reason_of(response)
     if error in _NOT_ENVELOPED:
         why = f" ({reason.text})" if reason and error == ErrorCode.INVALID_REQUEST else ""
         raise NotAnswered(
-            f"node {leader} is the active controller, and takes no {request.api_key} version "
-            f"{request.version} from other nodes{why}: ask it directly, or when another one leads",
+            f"node {leader} is the active controller, and takes no {api_name(forwarded.api_key)} "
+            f"version {forwarded.version} from other nodes{why}: ask it directly, or when another "
+            "one leads",
             may_be_done=False,
             refusal=ErrorCode.UNSUPPORTED_VERSION,
         )
     if error != 0 or response.response_data is None:
         reason = reason or Reason(f"refused: {response.error_code.name}")
         raise NotAnswered(f"node {leader}: {reason.text}", may_be_done=reason.may_be_done)
-    return envelope.unwrap_response(request.api_key, request.version, response.response_data)
+    return envelope.unwrap_response(forwarded, response.response_data)

@@ -24,6 +24,7 @@ from quorum.protocol.codec import (
 from quorum.protocol.errors import ErrorCode
 from quorum.protocol.extension import Extension, details_of, with_extension
 from quorum.protocol.headers import (
+    read_correlation_id,
     read_request_header,
     read_request_prefix,
     response_body_start,
@@ -110,9 +111,13 @@ def wrap_response(api_key: int, version: int, correlation_id: int, body: bytes) 
     )
 
 
-def unwrap_response(api_key: int, version: int, data: bytes) -> bytes:
+def unwrap_response(forwarded: Forwarded, data: bytes) -> bytes:
     """Return the body of the response inside an EnvelopeResponse; raises `Malformed`."""
-    return data[response_body_start(data, api_key, version) :]
+    key, version = forwarded.api_key, forwarded.version
+    answered = read_correlation_id(data, key, version)
+    if answered != forwarded.correlation_id:
+        raise Malformed(key, version, f"{answered} answers {forwarded.correlation_id}")
+    return data[response_body_start(data, key, version) :]
 
 
 def write_refusal(error: int, reason: Reason | None) -> bytes:
