@@ -116,6 +116,12 @@ class Service:
         """The cluster id; None until this node has heard it."""
         return self._cluster.id
 
+    @property
+    def leader_id(self) -> int:
+        """The active controller, or NO_LEADER."""
+        leader = self.quorum.leader
+        return NO_LEADER if leader is None else leader
+
     def address_of(self, replica: int) -> Address | None:
         """Return the Kafka listener of a controller, if known."""
         found = self.addresses.address_of(ReplicaId(replica))
@@ -141,7 +147,7 @@ class Service:
         voters = tuple([self._replica(each) for each in replicas if each.voter])
         return QuorumDescription(
             cluster_id=self.cluster_id or "",
-            leader_id=NO_LEADER if node.leader is None else node.leader,
+            leader_id=self.leader_id,
             leader_epoch=node.epoch,
             high_watermark=node.high_watermark or 0,
             voters=voters or tuple([self._unheard(each) for each in node.voters]),

@@ -21,7 +21,6 @@ from quorum.log.meta_properties import uuid_from_text
 from quorum.protocol.errors import RequestRefused
 from quorum.transport.address import Address
 from statemachine.errors import Error
-from statemachine.vocabulary import NO_LEADER
 
 STATUS: Final = "metadata-quorum describe --status"
 
@@ -151,10 +150,9 @@ class DescribeNodes(Request[Nodes], frozen=True, kw_only=True):
 
     async def answer(self, context: Context) -> Nodes:
         service = context.service
-        leader = service.quorum.leader
         return Nodes(
             cluster_id=service.cluster_id,
-            leader_id=NO_LEADER if leader is None else leader,
+            leader_id=service.leader_id,
             leader_epoch=service.quorum.node.epoch,
             brokers=tuple(
                 NodePlace(

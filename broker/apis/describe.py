@@ -12,7 +12,6 @@ from typing import Any, Final
 from broker.config import BrokerConfig
 from broker.limits import DESCRIBED_PARTITIONS_MAX
 from broker.replica_manager import ReplicaManager
-from quorum.protocol.apis import METADATA_BY_TOPIC_ID_SINCE
 from quorum.protocol.errors import ErrorCode
 from quorum.transport.address import Address
 from quorum.transport.inbound import InboundRequest
@@ -26,10 +25,7 @@ from statemachine.topics.metadata_responses import (
     partition_fields,
     topic_fields,
 )
-from statemachine.vocabulary import (
-    NO_LEADER,
-    BrokerId,
-)
+from statemachine.vocabulary import NO_LEADER, BrokerId
 
 _ENDPOINT_BROKERS: Final = 1
 
@@ -47,17 +43,13 @@ class DescribeApi:
         self._cluster_id = cluster_id
 
     def metadata(self, request: InboundRequest, message: Any) -> Mapping[str, Any]:
-        """Metadata (3). Null topics mean all; an empty list means all in v0 and none from v1 on."""
-        is_for_all = message.topics is None or (request.api_version == 0 and not message.topics)
-        by_id = request.api_version >= METADATA_BY_TOPIC_ID_SINCE
+        """Metadata (3): the brokers and topics."""
         return {
             "error_code": ErrorCode.NONE,
             "brokers": live_brokers(self._image),
             "cluster_id": self._cluster_id,
             "controller_id": self._controller(),
-            "topics": metadata_topics(
-                self._image, None if is_for_all else message.topics, by_id=by_id
-            ),
+            "topics": metadata_topics(self._image, message, request.api_version),
         }
 
     def cluster(self, _: InboundRequest, message: Any) -> Mapping[str, Any]:

@@ -10,41 +10,44 @@ from typing import Any, Final
 
 from controller.apis.request import KafkaRequest, outcome, refuse
 from controller.service import Service
-from quorum.protocol.apis import METADATA_BY_TOPIC_ID_SINCE
 from quorum.protocol.errors import ErrorCode
 from quorum.protocol.extension import Consistency
 from quorum.protocol.refusals import error_fields
 from quorum.transport.address import Address
 from statemachine.commands import Done, UnregisterBroker
 from statemachine.image.image import Image
-from statemachine.topics.metadata_responses import live_brokers, metadata_topics
+from statemachine.topics.metadata_responses import (
+    asks_for_all_topics,
+    live_brokers,
+    metadata_topics,
+)
+from statemachine.vocabulary import NO_LEADER
 
 BROKERS: Final = 1
 CONTROLLERS: Final = 2
 
 
 async def metadata(request: KafkaRequest, service: Service) -> Any:
-    """Brokers, controllers and topics; version 0 asks for all topics with an empty list.
+    """Brokers, controllers and topics.
 
     A node that has just started knows the controllers, and of no topic whether it is there.
     """
-    asked = request.message.topics
-    everything = asked is None or (request.version == 0 and not asked)
-    by_id = request.version >= METADATA_BY_TOPIC_ID_SINCE
 
     def read(image: Image | None) -> Any:
         known = image or Image()
         return request.respond(
             brokers=(*_controllers(known, service), *live_brokers(known)),
             cluster_id=service.cluster_id,
-            controller_id=_leader(service),
-            topics=metadata_topics(image, None if everything else asked, by_id=by_id),
+            controller_id=service.leader_id,
+            topics=metadata_topics(image, request.message, request.version),
             error_code=ErrorCode.NONE,
         )
 
     if request.consistency is Consistency.LINEARIZABLE:
         return await service.read(read)
-    return await (service.read(read, stale=True) if everything else service.read_if_ready(read))
+    if asks_for_all_topics(request.message, request.version):
+        return await service.read(read, stale=True)
+    return await service.read_if_ready(read)
 
 
 async def describe_cluster(request: KafkaRequest, service: Service) -> Any:
@@ -62,12 +65,12 @@ async def describe_cluster(request: KafkaRequest, service: Service) -> Any:
 
     def read(image: Image | None) -> Any:
         addresses = controller_addresses(image or Image(), service.voter_addresses)
-        leader = _leader(service)
+        leader = service.leader_id
         return request.respond(
             **error_fields(ErrorCode.NONE, ""),
             endpoint_type=endpoint_type,
             cluster_id=service.cluster_id or "",
-            controller_id=leader if leader in addresses else -1,
+            controller_id=leader if leader in addresses else NO_LEADER,
             brokers=[
                 {"broker_id": each, "host": address.host, "port": address.port}
                 for each, address in sorted(addresses.items())
@@ -92,11 +95,6 @@ async def unregister_broker(request: KafkaRequest, service: Service) -> Any:
     command = UnregisterBroker(broker_id=request.message.broker_id)
     answer = await service.carry_out(command, Done, who=request.principal)
     return request.respond(**outcome(answer))
-
-
-def _leader(service: Service) -> int:
-    leader = service.quorum.leader
-    return -1 if leader is None else leader
 
 
 def _controllers(image: Image, service: Service) -> Iterable[Mapping[str, Any]]:

@@ -108,9 +108,5 @@ def api_name(api_key: int) -> str:
         return f"api {api_key}"
 
 
-METADATA_BY_TOPIC_ID_SINCE: Final = 12
-"""The first version of Metadata (3) in which a topic may be asked for by its id. Versions 10 and 11
-have the field, but a topic in their answer must have a name."""
-
 OWN_TAG: Final = 10_000
 """The tag of our field in Kafka's messages."""

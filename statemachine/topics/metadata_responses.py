@@ -5,7 +5,7 @@ fields that its version knows; the others are left out when it is encoded.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
 from statemachine.errors import Error
@@ -13,6 +13,10 @@ from statemachine.image.image import Image
 from statemachine.image.partition_table import Topic
 from statemachine.partitions.registration import PartitionRegistration
 from statemachine.vocabulary import NO_LEADER, BrokerId
+
+_BY_TOPIC_ID_SINCE: Final = 12
+"""The first version of Metadata (3) in which a topic may be asked for by its id. Versions 10 and 11
+have the field, but a topic in their answer must have a name."""
 
 
 def live_brokers(image: Image) -> list[Mapping[str, Any]]:
@@ -36,25 +40,27 @@ def live_ids(image: Image) -> set[BrokerId]:
     return {each["broker_id"] for each in live_brokers(image)}
 
 
-def metadata_topics(
-    image: Image | None, asked: Iterable[Any] | None, *, by_id: bool
-) -> Iterator[Mapping[str, Any]]:
-    """Yield the topics of a Metadata response: all of them, or those asked for.
+def asks_for_all_topics(message: Any, version: int) -> bool:
+    """Return whether a Metadata request names no topics: null, or empty in v0, means all."""
+    return message.topics is None or (version == 0 and not message.topics)
 
-    The image is None while the node does not know which topics there are. Without `by_id`, the
-    version of the response has no place for a topic without a name.
+
+def metadata_topics(image: Image | None, message: Any, version: int) -> Iterator[Mapping[str, Any]]:
+    """Yield the topics of the response to a Metadata request.
+
+    The image is None while the node does not know which topics there are.
     """
     is_known = image is not None
     image = image or Image()
     live = live_ids(image)
-    if asked is None:
+    if asks_for_all_topics(message, version):
         for _, known_id in sorted(image.topic_ids.items()):
             yield _whole_topic(image.topics[known_id], live)
         return
-    for each in asked:
+    for each in message.topics:
         name: str | None = each.name
         topic_id: Any = getattr(each, "topic_id", None)
-        if name is None and not by_id:
+        if name is None and version < _BY_TOPIC_ID_SINCE:
             yield topic_fields("", topic_id, error=Error.INVALID_REQUEST)
             continue
         found = image.topic_named(name) if name is not None else image.topics.get(topic_id)
