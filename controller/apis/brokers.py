@@ -10,7 +10,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from functools import partial
 from types import MappingProxyType
-from typing import Any, Final, assert_never
+from typing import Any, Final
 from uuid import UUID
 
 from msgspec import convert
@@ -47,6 +47,17 @@ BROKERS_REMEMBERED_MAX: Final = 1_024
 
 _NOT_DONE: Final = "the active controller did not do it; ask again"
 _ZERO: Final = UUID(int=0)
+_ERRORS: Final = {
+    Unavailable.NOT_ACTIVE: ErrorCode.NOT_CONTROLLER,
+    Unavailable.NOT_READY: ErrorCode.NOT_CONTROLLER,
+    Unavailable.LEAD_LOST: ErrorCode.NOT_CONTROLLER,
+    # Another controller is active in a moment.
+    Unavailable.HANDING_OVER: ErrorCode.NOT_CONTROLLER,
+    Unavailable.OVERLOADED: ErrorCode.REQUEST_TIMED_OUT,
+    Unavailable.DISK_FULL: ErrorCode.REQUEST_TIMED_OUT,
+    Unavailable.NOT_PROVED: ErrorCode.REQUEST_TIMED_OUT,
+    Unavailable.TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+}
 
 
 class BrokerApis:
@@ -236,7 +247,7 @@ class BrokerApis:
 
         def done(outcome: Any) -> None:
             if isinstance(outcome, Unavailable):
-                response = refuse(request, _error_of(outcome), _NOT_DONE, **refused)
+                response = refuse(request, _ERRORS[outcome], _NOT_DONE, **refused)
             else:
                 response = request.respond(error_code=outcome.error.code, **answer(outcome))
             inbound.respond(encode(request, response))
@@ -259,7 +270,7 @@ HANDLERS: Final[Mapping[ApiKey, Callable[[BrokerApis, InboundRequest], None]]] =
 
 def _answer_altered(inbound: InboundRequest, outcome: PartitionsAltered | Unavailable) -> None:
     if isinstance(outcome, Unavailable):
-        inbound.respond(alter_partition.write_refusal(_error_of(outcome)))
+        inbound.respond(alter_partition.write_refusal(_ERRORS[outcome]))
     else:
         inbound.respond(alter_partition.write_answer(outcome))
 
@@ -273,21 +284,3 @@ def _features(message: Any) -> tuple[FeatureRange, ...]:
         )
         for each in message.features
     )
-
-
-def _error_of(unavailable: Unavailable) -> ErrorCode:
-    match unavailable:
-        # While the lead is handed over, another one is the active controller in a moment.
-        case (
-            Unavailable.NOT_ACTIVE
-            | Unavailable.NOT_READY
-            | Unavailable.LEAD_LOST
-            | Unavailable.HANDING_OVER
-        ):
-            return ErrorCode.NOT_CONTROLLER
-        case Unavailable.OVERLOADED | Unavailable.DISK_FULL | Unavailable.NOT_PROVED:
-            return ErrorCode.REQUEST_TIMED_OUT
-        case Unavailable.TOO_LARGE:
-            return ErrorCode.UNKNOWN_SERVER_ERROR
-        case _:
-            assert_never(unavailable)
