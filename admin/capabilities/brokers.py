@@ -125,7 +125,7 @@ class CordonBrokers(_AlterBrokers, frozen=True, kw_only=True):
     FAILING = "{0.named} cannot be cordoned"
 
     async def answer(self, context: Context) -> BrokersAltered:
-        return await _cordon(self.broker_ids, context, cordoned=True)
+        return _altered(await cordon(context, self.broker_ids, cordoned=True))
 
 
 class UncordonBrokers(_AlterBrokers, frozen=True, kw_only=True):
@@ -136,7 +136,7 @@ class UncordonBrokers(_AlterBrokers, frozen=True, kw_only=True):
     FAILING = "{0.named} cannot be uncordoned"
 
     async def answer(self, context: Context) -> BrokersAltered:
-        return await _cordon(self.broker_ids, context, cordoned=False)
+        return _altered(await cordon(context, self.broker_ids, cordoned=False))
 
 
 class UnregisterBrokers(_AlterBrokers, frozen=True, kw_only=True):
@@ -204,9 +204,15 @@ class SafeToStop(Request[Safety], frozen=True, kw_only=True):
         )
 
 
-async def _cordon(broker_ids: Sequence[int], context: Context, *, cordoned: bool) -> BrokersAltered:
-    command = CordonCommand(broker_ids=tuple(broker_ids), cordoned=cordoned)
-    answer = await context.service.carry_out(command, BrokersCordoned, who=context.who)
+async def cordon(
+    context: Context, brokers: Sequence[int], *, cordoned: bool, unregister: bool = False
+) -> BrokersCordoned:
+    """Change the cordon of brokers; `unregister` also unregisters them once they are empty."""
+    command = CordonCommand(broker_ids=tuple(brokers), cordoned=cordoned, unregister=unregister)
+    return await context.service.carry_out(command, BrokersCordoned, who=context.who)
+
+
+def _altered(answer: BrokersCordoned) -> BrokersAltered:
     return BrokersAltered(
         brokers=tuple(BrokerResult.of(each, broker_id=each.broker_id) for each in answer.brokers)
     )
@@ -245,5 +251,11 @@ def _judged(image: Image, broker_ids: Sequence[int]) -> Slices[Judgement | Refus
 
 
 def _unknown(broker_id: int) -> Refusal:
-    message = f"Broker ID {broker_id} is not currently registered"
-    return Refusal(Error.BROKER_ID_NOT_REGISTERED, message)
+    return Refusal(Error.BROKER_ID_NOT_REGISTERED, not_registered([broker_id]))
+
+
+def not_registered(brokers: Sequence[int]) -> str:
+    """The reason to refuse a request for brokers that are not registered."""
+    several = len(brokers) > 1
+    words = f"Broker ID{'s' if several else ''} {', '.join(map(str, brokers))}"
+    return f"{words} {'are' if several else 'is'} not currently registered"

@@ -10,19 +10,22 @@ from typing import Annotated, Final
 from msgspec import Meta
 from msgspec.structs import replace
 
+from admin.capabilities.brokers import cordon, not_registered
 from admin.capabilities.moves import LOOK, DryRun, NewMove, error_of
 from admin.capabilities.plan_steps import (
     PARTITIONS_MAX,
     PARTITIONS_TOLD_MAX,
-    Begun,
     Emptying,
     Pieces,
-    PlannedPartition,
     PlanRequest,
     PlanResult,
+    begin,
     begun_before,
     held_now,
     in_pieces,
+    moves_of,
+    plan_result,
+    planned,
 )
 from admin.capabilities.schema import (
     BrokerId,
@@ -34,16 +37,12 @@ from admin.capabilities.schema import (
     twice,
 )
 from admin.model import PartitionId
-from controller.apis.reassignments import MoveAnswer
-from quorum.protocol.errors import RequestRefused
 from statemachine.commands import (
     BeginMove,
-    BrokersCordoned,
     CancelMoves,
-    CordonBrokers,
     Done,
     MovesCancelled,
-    ReassignmentAltered,
+    MoveStarted,
     UnregisterBroker,
 )
 from statemachine.errors import Error
@@ -104,12 +103,12 @@ class DecommissionBrokers(NewMove[PlanResult], PlanRequest, frozen=True, kw_only
 
     async def carry_out(self, context: Context) -> PlanResult:
         service, brokers = context.service, self.broker_ids
-        pieces, begun = Pieces(context, self, self.key), Begun()
-        begun.take(await pieces.done_before(BeginMove(reassignments=())))
+        pieces = Pieces(context, self, self.key, MoveStarted)
+        begun = await pieces.done_before(BeginMove(reassignments=()))
         unknown = [] if pieces.is_over else await _never_there(context, brokers)
         if unknown:
-            raise _unknown(unknown)
-        before, wanted = await begun_before(context, begun.moves)
+            raise refused(Error.BROKER_ID_NOT_REGISTERED, not_registered(unknown))
+        before, wanted = await begun_before(context, moves_of(begun))
         seen = (await service.read(ground)).value
         cordoned: list[int] = []
         if not (self.dry_run or pieces.is_over):
@@ -132,15 +131,15 @@ class DecommissionBrokers(NewMove[PlanResult], PlanRequest, frozen=True, kw_only
         racks = seen.racks
         shares = cluster_shares(seen, rows, plan)
         if not (self.dry_run or pieces.is_over):
-            await begun.begin(pieces, plan, _move(self, brokers))
+            begun += await begin(pieces, plan, _move(self, brokers))
             if self.unregister and not rows:
                 seen = await _forget(context, brokers, seen)
         current = {**before, **{named: free[named] for named in plan}}
         plan = {**wanted, **plan}
-        found = await begun.result(current, plan, racks, repeated=pieces.is_over)
+        found = await plan_result(begun, current, plan, racks, repeated=pieces.is_over)
         return replace(
             found,
-            moves=tuple(sorted({*moves, *begun.moves})),
+            moves=tuple(sorted({*moves, *found.moves})),
             foreseen=replace(found.foreseen, shares=shares),
             emptying=_emptying(seen, brokers, rows, cordoned),
         )
@@ -170,7 +169,7 @@ class RecommissionBrokers(PlanRequest, frozen=True, kw_only=True):
 
     async def carry_out(self, context: Context) -> PlanResult:
         service, brokers = context.service, self.broker_ids
-        pieces = Pieces(context, self, self.key)
+        pieces = Pieces(context, self, self.key, MovesCancelled)
         answers = await pieces.done_before(CancelMoves())
         seen = (await service.read(ground)).value
         if pieces.is_over:
@@ -210,20 +209,13 @@ async def _never_there(context: Context, brokers: Sequence[int]) -> list[int]:
     return sorted(left)
 
 
-def _unknown(brokers: Sequence[int]) -> RequestRefused:
-    several = len(brokers) > 1
-    words = f"Broker ID{'s' if several else ''} {', '.join(map(str, brokers))}"
-    reason = f"{words} {'are' if several else 'is'} not currently registered"
-    return refused(Error.BROKER_ID_NOT_REGISTERED, reason)
-
-
 def _move(request: DecommissionBrokers, brokers: Sequence[int]) -> BeginMove:
     return BeginMove(
         reassignments=(),
         kind=MoveKind.DRAIN,
         name=f"decommission of {names_of('broker', brokers)}"[:NAME_CHARACTERS_MAX],
         broker=brokers[0] if len(brokers) == 1 else None,
-        **request.limits,
+        throttle_bytes_per_s=request.throttle_bytes_per_s,
     )
 
 
@@ -237,8 +229,7 @@ async def _cordon(
     """Change the cordon of brokers; return those for which that succeeded."""
     if not brokers:
         return []
-    command = CordonBrokers(broker_ids=tuple(brokers), cordoned=cordoned, unregister=unregister)
-    answer = await context.service.carry_out(command, BrokersCordoned, who=context.who)
+    answer = await cordon(context, brokers, cordoned=cordoned, unregister=unregister)
     return [each.broker_id for each in answer.brokers if each.error is Error.NONE]
 
 
@@ -271,29 +262,20 @@ def _named(rows: Sequence[Held], stay: Stay) -> tuple[PartitionId, ...]:
 
 
 def _undrained(
-    answers: Sequence[MoveAnswer],
+    answers: Sequence[MovesCancelled],
     rows: Sequence[Held],
     emptying: Emptying,
     *,
     repeated: bool = False,
 ) -> PlanResult:
-    outcomes: list[ReassignmentAltered] = []
-    for answer in answers:
-        assert isinstance(answer, MovesCancelled)
-        outcomes += answer.partitions
+    outcomes = [each for answer in answers for each in answer.partitions]
     refused = [each for each in outcomes if each.error is not Error.NONE]
     done = [each for each in outcomes if each.error is Error.NONE]
+    replicas = {(each.topic, each.partition): each.replicas for each in done}
     return PlanResult(
         moves=tuple(sorted({row.move for row in rows})),
         planned=len(outcomes),
-        partitions=tuple(
-            PlannedPartition(
-                id=PartitionId(each.topic, each.partition),
-                replicas=each.replicas,
-                target=each.replicas,
-            )
-            for each in done[:PARTITIONS_TOLD_MAX]
-        ),
+        partitions=planned(replicas, replicas),
         accepted=len(done),
         refused=tuple(error_of(each) for each in refused[:REFUSED_SHOWN_MAX]),
         refused_count=len(refused),

@@ -1,7 +1,7 @@
 """Moves that exist: list, describe, pause, resume, cancel, roll back, order and throttle them."""
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from typing import Annotated, Any, ClassVar, Final, Generic, TypeVar
 
 import msgspec
@@ -62,12 +62,10 @@ OUTCOMES_TOLD_MAX: Final = 5_000
 """Partitions that the answer to a change tells one by one, refused ones first."""
 LOST_SHOWN_MAX: Final = 20
 """Configurations of a throttle lost to users that an answer names."""
-PRIORITY_MAX: Final = 2**31 - 1
-PRIORITY_MIN: Final = -(2**31)
 
 Priority = Annotated[
     int,
-    Meta(ge=PRIORITY_MIN, le=PRIORITY_MAX, description="Moves with a higher one step first"),
+    Meta(ge=-(2**31), le=2**31 - 1, description="Moves with a higher one step first"),
 ]
 Throttle = Annotated[
     int,
@@ -228,11 +226,6 @@ class NewMove(Request[A_co], Generic[A_co], frozen=True, kw_only=True):
 
     CHANGES = True
     LOOK = LOOK
-
-    @property
-    def limits(self) -> Mapping[str, Any]:
-        """The limits of the move, as fields of the command."""
-        return {"throttle_bytes_per_s": self.throttle_bytes_per_s}
 
     @property
     def is_throttled(self) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
 from hashlib import blake2b
-from typing import Annotated, Any, Final, TypeVar
+from typing import Annotated, Any, Final, Generic, TypeVar
 
 import msgspec
 from msgspec import Meta
@@ -24,13 +24,14 @@ from admin.capabilities.schema import (
     json_of,
 )
 from admin.model import PartitionId
-from controller.apis import reassignments
+from controller.apis.reassignments import alter_moves
 from controller.move_requests import fingerprint
 from controller.service import Service
 from quorum.protocol.errors import RequestRefused
 from statemachine.commands import (
     BeginMove,
     CancelMoves,
+    MovesCancelled,
     MoveStarted,
     Reassignment,
 )
@@ -40,6 +41,7 @@ from statemachine.reassignment.planner.placing import Assignment, Racks
 from statemachine.reassignment.planner.survey import PIECE_PARTITIONS, Held, held
 from statemachine.vocabulary import BrokerId, Replicas
 
+A = TypeVar("A", bound=MoveStarted | MovesCancelled)
 T = TypeVar("T")
 
 PLAN_FILE_VERSION: Final = 1
@@ -187,10 +189,13 @@ def _file(assigned: Iterable[tuple[PartitionId, Sequence[int]]]) -> dict[str, An
 # --- steps -------------------------------------------------------------------------------------
 
 
-class Pieces:
+class Pieces(Generic[A]):
     """The pieces of one request, and which of them an earlier attempt has done."""
 
-    def __init__(self, context: Context, request: PlanRequest, key: str) -> None:
+    def __init__(
+        self, context: Context, request: PlanRequest, key: str, answer_type: type[A]
+    ) -> None:
+        self._answer_type = answer_type
         self.is_over = False
         """True if an earlier attempt has done all pieces; known after `done_before`."""
         self.who = context.who
@@ -206,7 +211,7 @@ class Pieces:
         """
         return range(0, count or bool(self._key), PARTITIONS_MAX)
 
-    async def done_before(self, nothing: BeginMove | CancelMoves) -> list[reassignments.MoveAnswer]:
+    async def done_before(self, nothing: BeginMove | CancelMoves) -> list[A]:
         """The answers of the pieces that an earlier attempt has done, each repeated for `nothing`.
 
         Raises `RequestRefused` if the key belongs to another request.
@@ -217,9 +222,7 @@ class Pieces:
         keys = [self._key_of(place) for place in range(self._count)]
         return [await self._do(nothing, key) for key in (*keys, *[self._key] * self.is_over)]
 
-    async def carry_out(
-        self, pieces: Sequence[BeginMove | CancelMoves]
-    ) -> list[reassignments.MoveAnswer]:
+    async def carry_out(self, pieces: Sequence[BeginMove | CancelMoves]) -> list[A]:
         """Carry out the pieces one after the other; with a key there is at least one."""
         assert pieces or not self._key, "nothing would be remembered"
         keys = [self._key_of(self._count + place) for place in range(len(pieces) - 1)]
@@ -237,10 +240,10 @@ class Pieces:
         name = blake2b(self._key.encode(), digest_size=_NAME_BYTES).hexdigest()
         return f"{name}.{place}"
 
-    async def _do(self, piece: BeginMove | CancelMoves, key: str) -> reassignments.MoveAnswer:
-        return await reassignments.alter_moves(
-            self._service, self.who, piece, key, self._fingerprint
-        )
+    async def _do(self, piece: BeginMove | CancelMoves, key: str) -> A:
+        answer = await alter_moves(self._service, self.who, piece, key, self._fingerprint)
+        assert isinstance(answer, self._answer_type)
+        return answer
 
 
 async def in_pieces(work: Generator[None, None, T]) -> T:
@@ -268,52 +271,47 @@ async def held_now(
     return found
 
 
-class Begun:
-    """The moves that were begun for one plan."""
-
-    def __init__(self) -> None:
-        self.moves: list[int] = []
-        self.accepted = 0
-        self.refused_count = 0
-        self.refused: list[PartitionError] = []
-
-    async def begin(self, pieces: Pieces, plan: Assignment, command: BeginMove) -> None:
-        """Begin moves with the options of `command` for all planned partitions."""
-        asked = tuple(
-            [
-                Reassignment(topic=topic, partition=number, replicas=replicas)
-                for (topic, number), replicas in plan.items()
-            ]
-        )
-        wishes = [
-            replace(command, reassignments=asked[start : start + PARTITIONS_MAX], who=pieces.who)
-            for start in pieces.starts(len(asked))
+async def begin(
+    pieces: Pieces[MoveStarted], plan: Assignment, command: BeginMove
+) -> list[MoveStarted]:
+    """Begin moves with the options of `command` for all planned partitions."""
+    asked = tuple(
+        [
+            Reassignment(topic=topic, partition=number, replicas=replicas)
+            for (topic, number), replicas in plan.items()
         ]
-        self.take(await pieces.carry_out(wishes))
+    )
+    wishes = [
+        replace(command, reassignments=asked[start : start + PARTITIONS_MAX], who=pieces.who)
+        for start in pieces.starts(len(asked))
+    ]
+    return await pieces.carry_out(wishes)
 
-    async def result(
-        self, current: Assignment, plan: Assignment, racks: Racks, *, repeated: bool = False
-    ) -> PlanResult:
-        """The result of planning `plan` for partitions that have `current`."""
-        return PlanResult(
-            moves=tuple(self.moves),
-            planned=len(plan),
-            partitions=planned(current, plan),
-            accepted=self.accepted,
-            refused=tuple(self.refused),
-            refused_count=self.refused_count,
-            foreseen=await foreseen(current, plan, racks),
-            repeated=repeated,
-        )
 
-    def take(self, answers: Sequence[reassignments.MoveAnswer]) -> None:
-        """Add the answers of pieces, from this attempt or an earlier one."""
-        for answer in answers:
-            assert isinstance(answer, MoveStarted)
-            self.moves += [answer.move_id] if answer.move_id else []
-            self.accepted += answer.accepted
-            self.refused_count += answer.refused_count
-            self.refused += map(error_of, answer.refused)
+def moves_of(begun: Iterable[MoveStarted]) -> list[int]:
+    """The ids of the moves that were begun."""
+    return [each.move_id for each in begun if each.move_id]
+
+
+async def plan_result(
+    begun: Sequence[MoveStarted],
+    current: Assignment,
+    plan: Assignment,
+    racks: Racks,
+    *,
+    repeated: bool = False,
+) -> PlanResult:
+    """The result of planning `plan` for partitions that have `current`, as far as it was begun."""
+    return PlanResult(
+        moves=tuple(moves_of(begun)),
+        planned=len(plan),
+        partitions=planned(current, plan),
+        accepted=sum(each.accepted for each in begun),
+        refused=tuple([error_of(one) for each in begun for one in each.refused]),
+        refused_count=sum(each.refused_count for each in begun),
+        foreseen=await foreseen(current, plan, racks),
+        repeated=repeated,
+    )
 
 
 async def begun_before(context: Context, moves: Sequence[int]) -> tuple[Assignment, Assignment]:

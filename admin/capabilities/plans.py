@@ -9,18 +9,18 @@ from msgspec import Meta
 from admin.capabilities.moves import BASE, NewMove
 from admin.capabilities.plan_steps import (
     PARTITIONS_TOLD_MAX,
-    Begun,
     Pieces,
     PlanRequest,
     PlanResult,
+    begin,
     begun_before,
-    foreseen,
     in_pieces,
-    planned,
+    moves_of,
+    plan_result,
 )
 from admin.capabilities.schema import BrokerId, Context, Route, names_of, refused, twice
 from controller.service import Service
-from statemachine.commands import BeginMove
+from statemachine.commands import BeginMove, MoveStarted
 from statemachine.errors import Error
 from statemachine.limits import PLANNED_PARTITIONS_MAX
 from statemachine.reassignment.planner.placing import Racks
@@ -70,11 +70,7 @@ class GeneratePlan(PlanRequest, frozen=True, kw_only=True):
         if len(plan) > PARTITIONS_TOLD_MAX:
             most = f"at most {PARTITIONS_TOLD_MAX:,} can be told; plan for fewer topics at a time"
             return PlanResult(reason=f"the plan would change {len(plan):,} partitions, and {most}")
-        return PlanResult(
-            planned=len(plan),
-            partitions=planned(current, plan),
-            foreseen=await foreseen(current, plan, racks),
-        )
+        return await plan_result((), current, plan, racks)
 
 
 class ChangeReplicationFactor(NewMove[PlanResult], PlanRequest, frozen=True, kw_only=True):
@@ -97,11 +93,11 @@ class ChangeReplicationFactor(NewMove[PlanResult], PlanRequest, frozen=True, kw_
         service = context.service
         seen = (await service.read(ground)).value
         racks: Racks = seen.racks if self.rack_aware else dict.fromkeys(seen.racks)
-        pieces, begun = Pieces(context, self, self.key), Begun()
-        begun.take(await pieces.done_before(BeginMove(reassignments=())))
-        before, plan = await begun_before(context, begun.moves)
+        pieces = Pieces(context, self, self.key, MoveStarted)
+        begun = await pieces.done_before(BeginMove(reassignments=()))
+        before, plan = await begun_before(context, moves_of(begun))
         if pieces.is_over:
-            return await begun.result(before, plan, racks, repeated=True)
+            return await plan_result(begun, before, plan, racks, repeated=True)
         onto = _onto(seen, self.brokers)
         current, underway = await _standing(service, self.topics)
         left = {each: had for each, had in current.items() if each not in plan}
@@ -113,14 +109,15 @@ class ChangeReplicationFactor(NewMove[PlanResult], PlanRequest, frozen=True, kw_
             with_factor(left, self.replication_factor, takers, racks, loads=seen.loads)
         )
         if isinstance(more, Unplanned):
-            if not begun.moves:
+            if not moves_of(begun):
                 return PlanResult(reason=more.message)
             more = {}
         if not self.dry_run:
             name = f"replication factor {self.replication_factor}"
-            command = BeginMove(reassignments=(), name=name, **self.limits)
-            await begun.begin(pieces, more, command)
-        return await begun.result({**left, **before}, {**plan, **more}, racks)
+            limit = self.throttle_bytes_per_s
+            command = BeginMove(reassignments=(), name=name, throttle_bytes_per_s=limit)
+            begun += await begin(pieces, more, command)
+        return await plan_result(begun, {**left, **before}, {**plan, **more}, racks)
 
 
 def _contradiction(topics: Sequence[str] | None, brokers: Sequence[int] | None) -> str | None:

@@ -108,7 +108,7 @@ def command_of(request: BeginMove) -> AlterReassignments:
         name=request.name,
         priority=request.priority,
         dry_run=request.dry_run,
-        **request.limits,
+        throttle_bytes_per_s=request.throttle_bytes_per_s,
     )
 
 

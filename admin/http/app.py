@@ -14,6 +14,7 @@ from admin.capabilities.brokers import (
     DescribeBroker,
     UncordonBrokers,
     UnregisterBrokers,
+    not_registered,
 )
 from admin.capabilities.decommission import DecommissionBrokers, RecommissionBrokers
 from admin.capabilities.moves import (
@@ -315,7 +316,7 @@ def _check_planned(answer: PlanResult) -> None:
 def _check_registered(answer: PlanResult) -> None:
     """Raise a `Problem` if the broker is not registered, and nothing was planned for it."""
     if answer.emptying.strange and not answer.planned:
-        detail = f"Broker ID {answer.emptying.strange[0]} is not currently registered"
+        detail = not_registered(answer.emptying.strange[:1])
         raise kafka_problem(404, "No such broker", detail, Error.BROKER_ID_NOT_REGISTERED.code)
 
 
