@@ -22,8 +22,8 @@ _DECISIONS: Final = (
     Mutant(
         name="the original replicas stay recorded after a move",
         module="statemachine.partitions.registration",
-        old='"adding", "removing", "target", "original", "directories"):',
-        new='"adding", "removing", "target", "directories"):',
+        old='"adding", "removing", "target", "original", "directories")',
+        new='"adding", "removing", "target", "directories")',
         caught_by=("P2",),
         directed="moves_grow_and_complete",
     ),

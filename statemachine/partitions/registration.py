@@ -41,9 +41,6 @@ NO_STAGE: Final = Stage()
 """Of a partition that is not being reassigned, or by whom nobody knows."""
 
 
-_NOTHING_SAID: Final = (None, None, None, None)
-
-
 class PartitionRegistration(Struct, frozen=True, kw_only=True, gc=False):
     """The registration of one partition.
 
@@ -153,7 +150,11 @@ def created(record: kafka_records.Partition) -> PartitionRegistration:
         removing=record.removing,
         target=record.target,
         original=record.original,
-        stage=_stage_of(record),
+        stage=(
+            Stage(record.move, record.step, record.since_ms, record.base)
+            if record.target
+            else NO_STAGE
+        ),
         elr=record.elr,
         last_known_elr=record.last_known_elr,
         recovery=record.recovery,
@@ -169,6 +170,7 @@ def merged(
     The partition epoch goes up by one, the leader epoch if a leader is named, be it the same one.
     """
     replicas = before.replicas if change.replicas is None else change.replicas
+    directories = before.directories if change.directories is None else change.directories
     target, original, stage = _aim_after(before, change)
     named = change.leader is not None
     return PartitionRegistration(
@@ -187,14 +189,9 @@ def merged(
             before.last_known_elr if change.last_known_elr is None else change.last_known_elr
         ),
         recovery=before.recovery if change.recovery is None else change.recovery,
-        directories=_directories_after(before, change, len(replicas)),
+        # One for each replica or none at all: others would name another replica's directory.
+        directories=directories if len(directories) == len(replicas) else (),
     )
-
-
-def _stage_of(record: kafka_records.Partition) -> Stage:
-    if not record.target:
-        return NO_STAGE
-    return Stage(record.move, record.step, record.since_ms, record.base)
 
 
 def _aim_after(
@@ -208,8 +205,7 @@ def _aim_after(
 
 
 def _stage_after(before: Stage, change: kafka_records.PartitionChange) -> Stage:
-    said = (change.base, change.move, change.step, change.since_ms)
-    if said == _NOTHING_SAID:
+    if (change.base, change.move, change.step, change.since_ms) == (None, None, None, None):
         return before
     return Stage(
         before.move if change.move is None else change.move,
@@ -242,30 +238,15 @@ def left(
     return MoveOutcome.CANCELLED if reverted else MoveOutcome.SUPERSEDED
 
 
-def _directories_after(
-    before: PartitionRegistration, change: kafka_records.PartitionChange, replica_count: int
-) -> Directories:
-    directories = before.directories if change.directories is None else change.directories
-    # One for each replica or none at all: anything else would name another replica's directory.
-    return directories if len(directories) == replica_count else ()
-
-
 def difference(before: PartitionRegistration, after: PartitionRegistration) -> dict[str, Any]:
     """The fields of a PartitionChange that make `after` of `before`: the inverse of `merged`.
 
     The leader is named iff the leader epoch goes up, so that every reader of the log counts alike.
     """
     fields: dict[str, Any] = {}
-    if after.isr != before.isr:
-        fields["isr"] = after.isr
+    _add_changed(fields, before, after, ("isr", "recovery", "elr", "last_known_elr"))
     if after.leader_epoch != before.leader_epoch:
         fields["leader"] = after.leader
-    if after.recovery != before.recovery:
-        fields["recovery"] = after.recovery
-    if after.elr != before.elr:
-        fields["elr"] = after.elr
-    if after.last_known_elr != before.last_known_elr:
-        fields["last_known_elr"] = after.last_known_elr
     if (
         after.replicas is not before.replicas
         or after.directories is not before.directories
@@ -279,10 +260,8 @@ def difference(before: PartitionRegistration, after: PartitionRegistration) -> d
 def _add_assignment(
     fields: dict[str, Any], before: PartitionRegistration, after: PartitionRegistration
 ) -> None:
-    for name in ("replicas", "adding", "removing", "target", "original", "directories"):
-        value = getattr(after, name)
-        if value != getattr(before, name):
-            fields[name] = value
+    names = ("replicas", "adding", "removing", "target", "original", "directories")
+    _add_changed(fields, before, after, names)
     # Adding or removing without a target would mean that the target falls away.
     if after.target and ("adding" in fields or "removing" in fields):
         fields["target"] = after.target
@@ -291,9 +270,15 @@ def _add_assignment(
         # With the target falls away what stands there of the move.
         assert after.stage == NO_STAGE, f"{after.stage} of no move"
         return
-    for name in ("base", "move", "step", "since_ms"):
-        value = getattr(after.stage, name)
-        if value != getattr(before.stage, name):
+    _add_changed(fields, before.stage, after.stage, ("base", "move", "step", "since_ms"))
+
+
+def _add_changed(
+    fields: dict[str, Any], before: Struct, after: Struct, names: tuple[str, ...]
+) -> None:
+    for name in names:
+        value = getattr(after, name)
+        if value != getattr(before, name):
             fields[name] = value
 
 
