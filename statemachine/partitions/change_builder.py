@@ -53,7 +53,8 @@ def change_partition(
     assert before is not None, f"{topic.name}-{number} is changed before it exists"
     asked_by = desired.stage.move
     if is_complete(pending, topic, desired):
-        election = Election.PREFERRED if _takes_over(pending, desired) else election
+        if takes_over(desired, is_limited=not limits(pending).is_unlimited):
+            election = Election.PREFERRED if pending.live(desired.target[0]) else election
         desired, finished = _completed(pending, topic, desired), True
     desired = _housed(pending, replace(before, directories=desired.directories), desired)
     desired, leader = _elected(pending, topic, before, desired, election, unclean)
@@ -74,38 +75,19 @@ def change_partition(
     return _record(pending, topic, number, before, after, record, asked_by)
 
 
-def change_isr(
+def record_isr(
     pending: PendingDecision,
     topic: Topic,
     number: int,
     before: PartitionRegistration,
-    isr: Replicas,
-    recovery: int,
-) -> PartitionRegistration:
-    """Give the partition the ISR that its leader proposes, and return what it then is."""
-    after = change_isr_alone(pending, topic, number, before, isr, recovery)
-    if after is None:
-        desired = replace(before, isr=isr, recovery=recovery)
-        return change_partition(pending, topic, number, desired)
-    return after
-
-
-def change_isr_alone(
-    pending: PendingDecision,
-    topic: Topic,
-    number: int,
-    before: PartitionRegistration,
-    isr: Replicas,
-    recovery: int,
-) -> PartitionRegistration | None:
-    """As `change_isr` if nothing else follows from it; otherwise None, and nothing is recorded."""
-    after = isr_alone(pending, topic, before, isr, recovery)
-    if after is not None and after is not before:
+    after: PartitionRegistration,
+) -> None:
+    """Record the result of `isr_alone`, unless it changes nothing."""
+    if after is not before:
         pending.put_partition(topic, number, before, after, before.stage.move)
         pending.records.append(
-            PartitionChange(partition_id=number, topic_id=topic.topic_id, isr=isr)
+            PartitionChange(partition_id=number, topic_id=topic.topic_id, isr=after.isr)
         )
-    return after
 
 
 def isr_alone(
@@ -176,13 +158,6 @@ def _completed(
     pending: PendingDecision, topic: Topic, desired: PartitionRegistration
 ) -> PartitionRegistration:
     return completed(desired, min_isr(pending, topic.name, desired), pending.now_ms)
-
-
-def _takes_over(pending: PendingDecision, desired: PartitionRegistration) -> bool:
-    """Return True if the future preferred leader takes over with the completion."""
-    if not takes_over(desired, is_limited=not limits(pending).is_unlimited):
-        return False
-    return pending.live(desired.target[0])
 
 
 def _housed(

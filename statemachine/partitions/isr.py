@@ -8,19 +8,20 @@ plain (its epochs are current, its ISR is valid and nothing else follows from it
 decided on the packed rows of the partition table: once for all partitions in the same state.
 """
 
-from collections.abc import Sequence
 from itertools import groupby
 from operator import attrgetter
 from typing import Final
+
+from msgspec.structs import replace
 
 from statemachine.commands import AlterPartition, IsrProposal, PartitionAltered, PartitionsAltered
 from statemachine.errors import Error, Refusal
 from statemachine.image.partition_table import Topic
 from statemachine.partitions.change_builder import (
     ChangeMemo,
-    change_isr,
-    change_isr_alone,
+    change_partition,
     isr_alone,
+    record_isr,
 )
 from statemachine.partitions.registration import PartitionRegistration, directory_of
 from statemachine.pending_decision import PendingDecision
@@ -76,16 +77,15 @@ def alter_one(pending: PendingDecision, command: AlterPartition) -> PartitionsAl
     (proposal,) = command.proposals
     topic = image.topics.get(proposal.topic_id)
     partition = None if topic is None else topic.partition(proposal.partition)
-    if topic is None or partition is None or _outdated(partition, command.broker_id, proposal):
+    if topic is None or partition is None:
         return None
     if stale_broker(pending, command.broker_id, command.broker_epoch) is not None:
         return None
-    isr = _wanted(pending, partition, proposal)
-    if isinstance(isr, Refusal):
+    after = _plain(pending, topic, partition, command.broker_id, proposal)
+    if after is None:
         return None
-    number, recovery = proposal.partition, proposal.recovery
-    after = change_isr_alone(pending, topic, number, partition, isr, recovery)
-    return None if after is None else PartitionsAltered(partitions=(_accepted(proposal, after),))
+    record_isr(pending, topic, proposal.partition, partition, after)
+    return PartitionsAltered(partitions=(_accepted(proposal, after),))
 
 
 def stale_broker(
@@ -164,7 +164,9 @@ def _altered_rows(
     met = set[Topic]()
     for topic_id, group in groupby(command.proposals, _topic_id):
         topic, proposals = image.topics.get(topic_id), list(group)
-        if topic is None or topic in met or _is_repeated(proposals):
+        if topic is None or topic in met:
+            return None
+        if len({each.partition for each in proposals}) < len(proposals):
             return None
         met.add(topic)
         known: _KnownIsrs = {}
@@ -179,11 +181,6 @@ def _altered_rows(
     if changes:
         pending.isr_changes = IsrChanges(changes)
     return tuple(altered)
-
-
-def _is_repeated(proposals: Sequence[IsrProposal]) -> bool:
-    """Return True if a partition is named twice."""
-    return len({each.partition for each in proposals}) < len(proposals)
 
 
 def _alter_rows(
@@ -234,13 +231,24 @@ def _plain_isr(
     if row is None:
         return None
     partition = topic.partitions.said_by(row)
+    after = _plain(pending, topic, partition, sender, proposal)
+    return None if after is None else (after.isr, after.isr != partition.isr)
+
+
+def _plain(
+    pending: PendingDecision,
+    topic: Topic,
+    partition: PartitionRegistration,
+    sender: BrokerId,
+    proposal: IsrProposal,
+) -> PartitionRegistration | None:
+    """Return the partition after a plain proposal, otherwise None. Records nothing."""
     if _outdated(partition, sender, proposal) is not None:
         return None
     isr = _wanted(pending, partition, proposal)
     if isinstance(isr, Refusal):
         return None
-    after = isr_alone(pending, topic, partition, isr, proposal.recovery)
-    return None if after is None else (after.isr, after.isr != partition.isr)
+    return isr_alone(pending, topic, partition, isr, proposal.recovery)
 
 
 def _changed(
@@ -249,7 +257,12 @@ def _changed(
     isr = _wanted(pending, partition, proposal)
     if isinstance(isr, Refusal):
         return isr
-    return change_isr(pending, topic, proposal.partition, partition, isr, proposal.recovery)
+    after = isr_alone(pending, topic, partition, isr, proposal.recovery)
+    if after is None:
+        desired = replace(partition, isr=isr, recovery=proposal.recovery)
+        return change_partition(pending, topic, proposal.partition, desired)
+    record_isr(pending, topic, proposal.partition, partition, after)
+    return after
 
 
 def _wanted(
