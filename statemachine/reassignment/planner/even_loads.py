@@ -160,8 +160,8 @@ class Phase:
         self._at_cost: dict[int, int] = {0: sources}
         self._hops: dict[int, int] = {}
         self._at_hops: list[int] = []
-        self._lists: dict[int, list[int]] = {}
-        self._places: dict[int, int] = {}
+        self._unused: dict[int, list[int]] = {}
+        """The items that each broker may still pass on, the next one last."""
         self._alive = 0
 
     def search(self) -> Work:
@@ -256,25 +256,22 @@ class Phase:
     def _hop_from(self, broker: int) -> tuple[int, int] | None:
         """Return an item and the broker it can hop to, one hop further on a cheapest path."""
         choices, cost = self._choices, self._cost[broker]
-        # A hop never makes a used item usable again, so the scan goes on from the last place.
-        numbers = self._lists.get(broker)
+        # A hop never makes a used item usable again.
+        numbers = self._unused.get(broker)
         if numbers is None:
-            numbers = self._lists[broker] = list(choices.held[broker])
+            numbers = self._unused[broker] = list(reversed(choices.held[broker]))
         level = self._at_hops[self._hops[broker] + 1] & self._alive
         wanted = [self._at_cost.get(cost + change, 0) & level for change in COSTS]
-        place = self._places.get(broker, 0)
-        while level and place < len(numbers):
-            number = numbers[place]
+        while level and numbers:
+            number = numbers[-1]
             if choices.chosen[number] >> broker & 1:
                 found = choices.targets(number, broker)
                 possible = 0
                 for each, want in zip(found, wanted, strict=True):
                     possible |= each & want
                 if possible:
-                    self._places[broker] = place
                     return number, (possible & -possible).bit_length() - 1
-            place += 1
-        self._places[broker] = place
+            numbers.pop()
         return None
 
     def _done(self, path: list[tuple[int, int, int]]) -> bool:

@@ -72,15 +72,11 @@ def crowded(assignment: Assignment, racks: Racks) -> int | None:
         return None
     names = rack_names(racks)
     sizes = Counter(names.values())
-    room = [sizes[name] for name in sorted(sizes)]
-    ideals: dict[int, tuple[tuple[int, ...], ...]] = {}
+    room = tuple([sizes[name] for name in sorted(sizes)])
     found = 0
     for replicas in assignment.values():
         in_rack = Counter(names[broker] for broker in replicas if broker in names)
-        count = in_rack.total()
-        if count not in ideals:
-            ideals[count] = bounds([0] * len(room), room, count)
-        least, most = ideals[count]
+        least, most = bounds((0,) * len(room), room, in_rack.total())
         has_each = [in_rack[name] for name in sorted(sizes)]
         found += any(
             not low <= has <= high for low, has, high in zip(least, has_each, most, strict=True)

@@ -5,6 +5,8 @@ Each rack gets as even a share of a partition's replicas as the racks allow.
 """
 
 from collections.abc import Generator, Mapping, Sequence
+from functools import lru_cache
+from typing import Final
 
 from msgspec import Struct
 
@@ -20,9 +22,13 @@ from statemachine.vocabulary import BrokerId, Replicas
 Racks = Mapping[BrokerId, str | None]
 """The brokers and their racks; None for a broker without a rack."""
 
+_BOUNDS_KEPT_MAX: Final = 1_000
+"""Partitions of a plan mostly repeat a few of them."""
 
+
+@lru_cache(maxsize=_BOUNDS_KEPT_MAX)
 def bounds(
-    kept: Sequence[int], room: Sequence[int], count: int
+    kept: tuple[int, ...], room: tuple[int, ...], count: int
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Return the least and the most of `count` new replicas that each rack gets.
 
@@ -81,7 +87,6 @@ class Table:
         self.racks = [0] * len(self._place)
         for broker, place in self._rack_of.items():
             self.racks[place] |= self.bit[broker]
-        self._bounds: dict[tuple[tuple[int, ...], ...], tuple[tuple[int, ...], ...]] = {}
 
     def bits(self, brokers: Sequence[BrokerId]) -> int:
         """Return these brokers as a set, without those that are not in the table."""
@@ -96,12 +101,8 @@ class Table:
         for broker in question.kept:
             if broker in self._rack_of:
                 kept[self._rack_of[broker]] += 1
-        room = [(question.candidates & rack).bit_count() for rack in self.racks]
-        key = (tuple(kept), tuple(room), (question.count,))
-        found = self._bounds.get(key)
-        if found is None:
-            found = self._bounds[key] = bounds(kept, room, question.count)
-        least, most = found
+        room = tuple([(question.candidates & rack).bit_count() for rack in self.racks])
+        least, most = bounds(tuple(kept), room, question.count)
         return Item(
             count=question.count,
             eligible=question.candidates,
@@ -143,7 +144,7 @@ def in_place_of(before: Replicas, members: Replicas) -> Replicas:
 
 
 def led_evenly(
-    members: Assignment, before: Mapping[Named, BrokerId], leads: Mapping[BrokerId, int]
+    members: Assignment, before: Assignment, leads: Mapping[BrokerId, int]
 ) -> Generator[None, None, dict[Named, Replicas]]:
     """Return the same replicas, with preferred leaders spread evenly over the brokers.
 
@@ -152,7 +153,7 @@ def led_evenly(
     """
     table = Table(dict.fromkeys({broker for each in members.values() for broker in each}))
     questions = [
-        Question(kept=(), count=1, candidates=table.bits(each), has=(before[named],))
+        Question(kept=(), count=1, candidates=table.bits(each), has=before[named][:1])
         for named, each in members.items()
     ]
     found = yield from answer(table, questions, leads)

@@ -57,7 +57,7 @@ def generate(current: Assignment, brokers: Racks, *, closed: Collection[BrokerId
     members = yield from _placed(current, current, table, question, loads, _too_few)
     if isinstance(members, Unplanned):
         return members
-    planned = yield from led_evenly(members, {n: current[n][0] for n in members}, {})
+    planned = yield from led_evenly(members, current, {})
     changed = {
         named: planned[named] for named in sorted(planned) if planned[named] != current[named]
     }
@@ -106,7 +106,7 @@ def drain(
     if isinstance(members, Unplanned):
         return members
     headless = {named: each for named, each in members.items() if current[named][0] in gone}
-    led = yield from led_evenly(headless, {n: current[n][0] for n in headless}, leads)
+    led = yield from led_evenly(headless, current, leads)
     return dict(sorted((members | led).items()))
 
 

@@ -9,15 +9,11 @@ from msgspec.structs import replace
 from pyroaring import BitMap
 
 from statemachine.image.partition_index import PartitionIndex
-from statemachine.image.partition_table import Topic
 from statemachine.limits import PASSED_OVER_MAX, STEPS_BEGUN_MAX, TURNS_LOOKED_AT_MAX
 from statemachine.partitions.change_builder import change_partition
 from statemachine.partitions.registration import PartitionRegistration, Stage, moves_leader
 from statemachine.pending_decision import PendingDecision
-from statemachine.reassignment.scheduler.auto_pause import (
-    pause_and_resume,
-    resting,
-)
+from statemachine.reassignment.scheduler.auto_pause import partition_at, pause_and_resume, resting
 from statemachine.reassignment.scheduler.queue import (
     Position,
     PriorityClass,
@@ -112,20 +108,9 @@ def _foresee(pending: PendingDecision, queue: ReassignmentQueue, budget: Budget)
             yield PASSED_US
     for broker_id in pending.returned_brokers():
         for position in queue.waiting_for.get(broker_id, BitMap())[:STEPS_BEGUN_MAX]:
-            topic, number = _at(pending, queue, position)
-            found = pending.partition(topic, number)
-            assert found is not None
+            topic, number, found = partition_at(pending, queue, position)
             queue.foresee(topic.keys[number], entry_of(pending, topic, found, budget.limits))
             yield LOOKED_AT_US
-
-
-def _at(
-    pending: PendingDecision, queue: ReassignmentQueue, position: Position
-) -> tuple[Topic, int]:
-    """Return the partition that has this position."""
-    found = pending.image.index.at(queue.key_at(position))
-    assert found is not None, f"position {position} is of no partition"
-    return found
 
 
 def _begun(partition: PartitionRegistration, found: Step, now_ms: int) -> PartitionRegistration:
@@ -175,20 +160,18 @@ class _StepStarter:
 
     def _try(self, position: Position) -> bool:
         """Begin the next step, and later ones if it completes at once; True if any began."""
-        topic, number = _at(self.pending, self.queue, position)
+        topic, number, partition = partition_at(self.pending, self.queue, position)
         began = False
-        while self.budget.has_slot and self.begun < STEPS_BEGUN_MAX:
-            partition = self.pending.partition(topic, number)
-            assert partition is not None
-            if not partition.waits:
-                break
+        while partition.waits and self.budget.has_slot and self.begun < STEPS_BEGUN_MAX:
             found = next_step(self.pending, topic, partition, self.budget.limits)
             if isinstance(found, Blocked) or not self.budget.fits(found):
                 if isinstance(found, Step) and not self.budget.has_adding(found):
                     self.passed_over = position if self.passed_over is None else self.passed_over
                 break
             desired = _begun(partition, found, self.pending.now_ms)
-            self.budget.change(partition, change_partition(self.pending, topic, number, desired))
+            after = change_partition(self.pending, topic, number, desired)
+            self.budget.change(partition, after)
+            partition = after
             self.begun += 1
             if self.passed_over is not None:
                 self.queue.pass_over(self.passed_over)

@@ -7,8 +7,10 @@ on, and first: the pause reserves the brokers' capacity for them. No pause stops
 from pyroaring import BitMap
 
 from statemachine.configs.effective import configured_min_isr
+from statemachine.image.partition_table import Topic
+from statemachine.partitions.registration import PartitionRegistration
 from statemachine.pending_decision import PendingDecision
-from statemachine.reassignment.scheduler.queue import ReassignmentQueue
+from statemachine.reassignment.scheduler.queue import Position, ReassignmentQueue
 from statemachine.reassignment.settings import Limits
 from statemachine.reassignment.step import Reason
 from statemachine.records import own_records
@@ -44,13 +46,20 @@ def _cause(pending: PendingDecision, queue: ReassignmentQueue, move_id: MoveId) 
     positions = queue.of_move[move_id] & queue.under_min_isr
     if not positions:
         return None
-    found = pending.image.index.at(queue.key_at(positions[0]))
-    assert found is not None, f"position {positions[0]} is of no partition"
-    topic, number = found
-    partition = pending.partition(topic, number)
-    assert partition is not None
+    topic, number, partition = partition_at(pending, queue, positions[0])
     needed = min(configured_min_isr(pending, topic.name), len(partition.aimed))
     return f"{topic.name}-{number} has {len(partition.isr)} in sync, and min ISR is {needed}"
+
+
+def partition_at(
+    pending: PendingDecision, queue: ReassignmentQueue, position: Position
+) -> tuple[Topic, int, PartitionRegistration]:
+    """Return the partition that has this position."""
+    found = pending.image.index.at(queue.key_at(position))
+    partition = None if found is None else pending.partition(*found)
+    assert found is not None, f"position {position} is of no partition"
+    assert partition is not None, f"position {position} is of no partition"
+    return (*found, partition)
 
 
 def resting(pending: PendingDecision, queue: ReassignmentQueue) -> BitMap:

@@ -227,17 +227,12 @@ def refresh(queue: ReassignmentQueue, image: Image) -> Slices[None]:
     """Bring the entries of the marked partitions up to date with the image."""
     in_force = limits(image)
     for key in queue.touched():
-        queue.put(key, _entry(image, key, in_force))
+        found, entry = image.index.at(key), None
+        partition = None if found is None else found[0].partition(found[1])
+        if found is not None and partition is not None:
+            entry = entry_of(image, found[0], partition, in_force)
+        queue.put(key, entry)
         yield LOOKED_AT_US
-
-
-def _entry(image: Image, key: int, in_force: Limits) -> QueueEntry | None:
-    found = image.index.at(key)
-    if found is None:
-        return None
-    topic, number = found
-    partition = topic.partition(number)
-    return None if partition is None else entry_of(image, topic, partition, in_force)
 
 
 def keys_in_order(image: Image) -> Slices[list[int]]:
