@@ -25,7 +25,7 @@ from statemachine.partitions.registration import (
     loses_any,
 )
 from statemachine.pending_decision import PendingDecision
-from statemachine.reassignment.completion import completed, completes, takes_over
+from statemachine.reassignment.completion import completed, completes
 from statemachine.reassignment.settings import completion_rule, limits
 from statemachine.records.kafka_records import PartitionChange
 from statemachine.slices import CHANGED_US, REPEATED_US
@@ -53,8 +53,7 @@ def change_partition(
     assert before is not None, f"{topic.name}-{number} is changed before it exists"
     asked_by = desired.stage.move
     if is_complete(pending, topic, desired):
-        if takes_over(desired, is_limited=not limits(pending).is_unlimited):
-            election = Election.PREFERRED if pending.live(desired.target[0]) else election
+        election = Election.PREFERRED if _takes_over(pending, desired) else election
         desired, finished = _completed(pending, topic, desired), True
     desired = _housed(pending, replace(before, directories=desired.directories), desired)
     desired, leader = _elected(pending, topic, before, desired, election, unclean)
@@ -158,6 +157,18 @@ def _completed(
     pending: PendingDecision, topic: Topic, desired: PartitionRegistration
 ) -> PartitionRegistration:
     return completed(desired, min_isr(pending, topic.name, desired), pending.now_ms)
+
+
+def _takes_over(pending: PendingDecision, partition: PartitionRegistration) -> bool:
+    """Return True if the future preferred leader leads once this step is complete.
+
+    It does if the step has added it and there are limits, to move the load first (KIP-435).
+    Without limits the leader stays while it may, as in Kafka.
+    """
+    target = partition.target
+    if not target or target[0] not in partition.adding or not pending.live(target[0]):
+        return False
+    return partition.aimed != target or not limits(pending).is_unlimited
 
 
 def _housed(

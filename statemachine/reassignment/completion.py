@@ -88,14 +88,3 @@ def completed(
     if shrunk.waits:
         return replace(shrunk, stage=replace(partition.stage, since_ms=now_ms, base=()))
     return replace(shrunk, target=(), original=(), stage=NO_STAGE)
-
-
-def takes_over(partition: PartitionRegistration, *, is_limited: bool) -> bool:
-    """Return True if the future preferred leader leads once this step is complete.
-
-    It does if the step has added it and there are limits, to move the load first (KIP-435).
-    Without limits the leader stays while it may, as in Kafka.
-    """
-    if not partition.target or partition.target[0] not in partition.adding:
-        return False
-    return is_limited or partition.aimed != partition.target
