@@ -39,38 +39,6 @@ _LOST: Final = DIRECTORY_LOST.int
 class PendingDecision:
     """An image, and the records of the command being decided on top of it."""
 
-    __slots__ = (
-        "_again",
-        "_configs",
-        "_live",
-        "_log_dirs",
-        "_moves",
-        "_owned",
-        "_partitions",
-        "all_paused",
-        "configs",
-        "deleted",
-        "fingerprint",
-        "has_elr",
-        "has_freed_configs",
-        "has_waiting",
-        "image",
-        "is_complete",
-        "isr_changes",
-        "joined",
-        "key",
-        "left",
-        "level",
-        "moves",
-        "now_ms",
-        "records",
-        "registered",
-        "scheduler",
-    )
-
-    isr_changes: IsrChanges | None
-    """All that the command changes, where that is ISRs alone, and many; nothing follows."""
-
     def __init__(self, image: Image, now_ms: int = 0, scheduler: Scheduler | None = None) -> None:
         self.image = image
         self.scheduler = scheduler or Scheduler()
@@ -81,7 +49,8 @@ class PendingDecision:
         self.configs: Mapping[Resource, Mapping[str, str]] = image.configs
         """The configurations after the records so far."""
         self.records: list[kafka_records.Record] = []
-        self.isr_changes = None
+        self.isr_changes: IsrChanges | None = None
+        """All that the command changes, where that is ISRs alone, and many; nothing follows."""
         self.registered: kafka_records.RegisterBroker | None = None
         """The new incarnation of a broker that the records so far register, if they do."""
         self.is_complete = True

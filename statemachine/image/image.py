@@ -33,25 +33,15 @@ def quota_holder(entity: Iterable[kafka_records.QuotaEntity]) -> QuotaHolder:
 
 
 _LOADED: Final = (
+    *TABLES,
     "_undo_log",
     "_keeps_undo",
     "_read_view",
-    "brokers",
     "common",
-    "configs",
-    "controllers",
     "end_offset",
-    "facts",
-    "features",
     "index",
-    "keys",
-    "moves",
-    "owned",
     "owners",
-    "quotas",
-    "singles",
     "topic_ids",
-    "topics",
     "transaction",
 )
 
