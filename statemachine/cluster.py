@@ -8,6 +8,8 @@ metadata.version never goes below a level whose records an older level could not
 
 from collections.abc import Mapping
 
+from msgspec import convert
+
 from statemachine.commands import (
     AllocateProducerIds,
     Done,
@@ -246,12 +248,7 @@ def register_controller(pending: PendingDecision, command: RegisterController) -
             error=Error.INVALID_REQUEST,
             message=f"controller ids are not negative: {command.controller_id}",
         )
-    record = kafka_records.RegisterController(
-        controller_id=command.controller_id,
-        incarnation_id=command.incarnation_id,
-        endpoints=command.endpoints,
-        features=command.features,
-    )
+    record = convert(command, kafka_records.RegisterController, from_attributes=True)
     if pending.image.controllers.get(command.controller_id) != record:
         pending.records.append(record)
     return Done()
