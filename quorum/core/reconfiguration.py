@@ -333,25 +333,24 @@ def _add(request: AddVoterRequest, situation: QuorumView) -> Outcome:
 
 def _remove(key: ReplicaKey, situation: QuorumView) -> Outcome:
     current = situation.assignment.current
-    voter = current.get(key.id)
-    if voter is None or not voter.is_(key):
-        return Refusal(Error.VOTER_NOT_FOUND, f"{key.text} is no voter; voters are {current.text}")
+    if not current.has(key):
+        return _no_voter(key, current)
     if len(current) == 1:
         return Refusal(Error.INVALID_REQUEST, f"{key.id} is the only voter: add another one first")
     return _checked(situation, current.without(key.id))
 
 
+def _no_voter(key: ReplicaKey, current: VoterSet) -> Refusal:
+    return Refusal(Error.VOTER_NOT_FOUND, f"{key.text} is no voter; voters are {current.text}")
+
+
 def _update(request: UpdateVoterRequest, situation: QuorumView) -> Outcome:
     assignment, voter = situation.assignment, request.voter
-    known = assignment.current.get(voter.id)
-    if known is None or not known.is_(voter.key):
-        return Refusal(
-            Error.VOTER_NOT_FOUND,
-            f"{voter.key.text} is no voter; voters are {assignment.current.text}",
-        )
+    if not assignment.current.has(voter.key):
+        return _no_voter(voter.key, assignment.current)
     if not voter.endpoints:
         return Refusal(Error.INVALID_REQUEST, f"{voter.key.text} names no listener")
-    if known == voter:
+    if assignment.current.get(voter.id) == voter:
         return None
     return replace(assignment, current=assignment.current.with_(voter))
 

@@ -151,7 +151,7 @@ def write_request(
         cluster_id=cluster_id,
         voter_id=to.id,
         leader_endpoints=[{"name": e.name, "host": e.host, "port": e.port} for e in endpoints],
-        topics=_topics(nesting, partition),
+        topics=[{nesting.topic: METADATA_TOPIC, "partitions": [partition]}],
         **whole,
     )
 
@@ -272,10 +272,6 @@ def _require(api_key: int, version: int) -> None:
 
 def _nesting(api_key: int) -> _Nesting:
     return _SNAPSHOT if api_key == ApiKey.FETCH_SNAPSHOT else _ELECTION
-
-
-def _topics(nesting: _Nesting, fields: Mapping[str, Any]) -> list[dict[str, Any]]:
-    return [{nesting.topic: METADATA_TOPIC, "partitions": [fields]}]
 
 
 def _request_fields(request: Request) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -415,7 +411,7 @@ def _write_answer(
         api_key,
         version,
         error_code=top_code,
-        topics=_topics(nesting, partition),
+        topics=[{nesting.topic: METADATA_TOPIC, "partitions": [partition]}],
         node_endpoints=node_endpoints(standing),
     )
 
