@@ -146,16 +146,23 @@ def write_settings(folder: Path, plan: ClusterPlan, more: Mapping[str, str]) -> 
             continue
         path.parent.mkdir(parents=True, exist_ok=True)
         settings = {
-            "process.roles": node.role,
-            "node.id": node.id,
-            "cluster.id": plan.cluster_id,
-            "listeners": node.kafka,
-            **({} if node.http is None else {"http.listener": node.http}),
-            "log.dir": log_dir(folder, node),
-            "quorum.voters": voters,
+            **node_settings(node, plan.cluster_id, voters, log_dir(folder, node)),
             **{name: each for name, each in more.items() if SETTINGS[name].applies_to(node.role)},
         }
         replace_file(path, as_properties(settings).encode())
+
+
+def node_settings(node: NodePlan, cluster_id: str, voters: str, data: Path) -> dict[str, object]:
+    """The settings that every node needs."""
+    return {
+        "process.roles": node.role,
+        "node.id": node.id,
+        "cluster.id": cluster_id,
+        "listeners": node.kafka,
+        **({} if node.http is None else {"http.listener": node.http}),
+        "log.dir": data,
+        "quorum.voters": voters,
+    }
 
 
 def as_properties(values: Mapping[str, object], command: str = "local") -> str:

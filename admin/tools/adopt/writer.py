@@ -10,9 +10,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+from admin.settings import Role
 from admin.tools.adopt.plan import NewController, NewEpoch, Plan
 from admin.tools.adopt.source import AdoptError, copy_file, is_log
-from admin.tools.local_plan import as_properties
+from admin.tools.local_plan import SETTINGS_FILE, NodePlan, as_properties, node_settings
 from quorum.core.voter_set import VoterAssignment
 from quorum.log.filesystem import LOCK_NAME, make_folder, replace_file, sync_folder
 from quorum.log.quorum_state import QuorumStateFile
@@ -23,7 +24,6 @@ from quorum.records.encode import stamp
 
 WORK: Final = ".adopting"
 DATA: Final = "data"
-SETTINGS_FILE: Final = "node.properties"
 
 
 def node_folder(folder: Path, new: NewController) -> Path:
@@ -127,12 +127,5 @@ def _replace_log(plan: Plan, target: Path) -> None:
 
 def _settings(plan: Plan, new: NewController, data: Path) -> str:
     voters = ",".join(f"{id_}@{address}" for id_, address in sorted(plan.voters.items()))
-    settings = {
-        "process.roles": "controller",
-        "node.id": new.node_id,
-        "cluster.id": plan.cluster_id,
-        "listeners": new.address,
-        "log.dir": data.absolute(),
-        "quorum.voters": voters,
-    }
-    return as_properties(settings, "adopt")
+    node = NodePlan(role=Role.CONTROLLER, id=new.node_id, kafka=new.address)
+    return as_properties(node_settings(node, plan.cluster_id, voters, data.absolute()), "adopt")

@@ -22,8 +22,6 @@ from admin.units import show_duration
 from lag.session import NoSpark
 from quorum.clocks import monotonic_ms
 
-CONTROLLERS: Final = 3
-BROKERS: Final = 4
 INTERRUPTED: Final = 130
 REPORT_FOLDER: Final = "lag-report"
 """In the folder of the demo, if that is to be kept."""
@@ -52,12 +50,7 @@ class Telling:
 async def run(telling: Telling) -> int:
     """Run the story and clean up; the exit code says whether every promise was kept."""
     folder = telling.folder or Path(tempfile.mkdtemp(prefix="metaquorum-demo-"))
-    wanted = Wanted(
-        controllers=CONTROLLERS,
-        brokers=BROKERS,
-        base_port=telling.base_port,
-        kafka=telling.kafka,
-    )
+    wanted = Wanted(base_port=telling.base_port, kafka=telling.kafka)
     try:
         if folder.exists() and any(folder.iterdir()):
             raise LocalError(f"{folder} is not empty: the demo begins in a new folder")
@@ -93,12 +86,13 @@ async def _tell(telling: Telling, cluster: LocalCluster) -> None:
 
 
 async def _start(screen: Screen, cluster: LocalCluster) -> None:
-    kafka = cluster.plan.kafka
-    brokers = "brokers" if kafka is None else f"brokers of Apache Kafka {kafka}"
-    screen.step(f"Start {CONTROLLERS} controllers and {BROKERS} {brokers} in {cluster.folder}")
+    plan = cluster.plan
+    brokers = "brokers" if plan.kafka is None else f"brokers of Apache Kafka {plan.kafka}"
+    counts = f"{len(plan.controllers)} controllers and {len(plan.brokers)} {brokers}"
+    screen.step(f"Start {counts} in {cluster.folder}")
     begun_ms = monotonic_ms()
     await cluster.start()
-    for node in cluster.plan.nodes:
+    for node in plan.nodes:
         web = "" if node.http is None else f", HTTP {node.http}"
         screen.say(f"{node.name:13} {node.kafka}, process {cluster.pid(node.name)}{web}")
     screen.say(f"all answer after {show_duration(monotonic_ms() - begun_ms)}")
