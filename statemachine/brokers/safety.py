@@ -12,6 +12,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from statemachine.configs.effective import min_isr
+from statemachine.errors import Error, Refusal
 from statemachine.image.image import Image
 from statemachine.image.partition_index import in_order
 from statemachine.limits import HURT_PARTITIONS_SHOWN_MAX, STOPPING_PARTITIONS_MAX
@@ -47,20 +48,8 @@ class Safety(Struct, frozen=True, kw_only=True):
     """Partitions that any of the brokers is in sync for."""
 
 
-class TooMany(Struct, frozen=True):
-    """The brokers are in sync for more partitions than can be looked at in one go."""
-
-    count: int
-
-    def __str__(self) -> str:
-        return (
-            f"the brokers are in sync for {self.count} partitions, and at most"
-            f" {STOPPING_PARTITIONS_MAX} are looked at in one go; ask for fewer brokers at a time"
-        )
-
-
-def judging(image: Image, broker_ids: Collection[BrokerId]) -> Slices[Safety | TooMany]:
-    """Return the partitions that are affected if all of these brokers stop now.
+def judging(image: Image, broker_ids: Collection[BrokerId]) -> Slices[Safety | Refusal]:
+    """Return the partitions that are affected if all of these brokers stop now, or why not.
 
     Unknown brokers affect none. `image` must not change until the last slice.
     """
@@ -68,7 +57,11 @@ def judging(image: Image, broker_ids: Collection[BrokerId]) -> Slices[Safety | T
     stopping = frozenset(broker_ids)
     keys = index.of_any(index.isr_of, tuple(sorted(stopping)))
     if len(keys) > STOPPING_PARTITIONS_MAX:
-        return TooMany(len(keys))
+        return Refusal(
+            Error.INVALID_REQUEST,
+            f"the brokers are in sync for {len(keys)} partitions, and at most"
+            f" {STOPPING_PARTITIONS_MAX} are looked at in one go; ask for fewer brokers at a time",
+        )
     live = {broker.broker_id for broker in image.brokers.values() if broker.live} - stopping
     shown = []
     count = 0

@@ -14,7 +14,8 @@ from controller.ports import Unavailable
 from quorum.core.vocabulary import Offset
 from quorum.records.decode import decode as decode_records
 from statemachine import commands
-from statemachine.brokers.safety import Safety, TooMany, judging
+from statemachine.brokers.safety import Safety, judging
+from statemachine.errors import Refusal
 from statemachine.image.image import Image
 from statemachine.records.codec import decode
 from statemachine.replay import replay
@@ -78,7 +79,7 @@ def test_others_have_their_turns_while_many_topics_are_deleted() -> None:
 def test_others_have_their_turns_while_it_is_judged_whether_brokers_may_stop() -> None:
     lone = Sliced(*BROKERS)
     lone.answer(topic("a", 101, 102, partitions=2_000))
-    found: list[Safety | TooMany | Unavailable] = []
+    found: list[Safety | Refusal | Unavailable] = []
     lone.controller.query_long(partial(judging, broker_ids=(101, 102)), found.append)
     slices = 0
     while lone.take_slice():

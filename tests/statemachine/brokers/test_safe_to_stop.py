@@ -5,7 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from statemachine import commands
-from statemachine.brokers.safety import Harm, Safety, TooMany, judging
+from statemachine.brokers.safety import Harm, Safety, judging
+from statemachine.errors import Refusal
 from statemachine.slices import whole
 from tests.statemachine.support.world import World
 
@@ -97,5 +98,5 @@ def test_what_is_named_and_what_is_looked_at_is_bounded(monkeypatch: pytest.Monk
     assert ([each.partition for each in found.hurt], found.hurt_count) == ([0, 1], 3)
     monkeypatch.setattr("statemachine.brokers.safety.STOPPING_PARTITIONS_MAX", 2)
     refused = whole(judging(world.image, (1,)))
-    assert isinstance(refused, TooMany)
-    assert "in sync for 3 partitions" in str(refused)
+    assert isinstance(refused, Refusal)
+    assert "in sync for 3 partitions" in refused.message

@@ -14,7 +14,8 @@ All words of `moves_stage`, and these. Plans are the product's, begun as its doo
 from collections.abc import Mapping
 
 from statemachine import commands
-from statemachine.brokers.safety import TooMany, judging
+from statemachine.brokers.safety import judging
+from statemachine.errors import Refusal
 from statemachine.reassignment.planner.plans import Unplanned, drain, generate, with_factor
 from statemachine.reassignment.planner.survey import Stay, drained_keys, ground, held, held_keys
 from statemachine.slices import whole
@@ -30,7 +31,7 @@ class CareStage(MovesStage):
 
     def _safe(self, words: list[str]) -> list[str]:
         found = whole(judging(self.world.image, tuple(map(int, words))))
-        assert not isinstance(found, TooMany)
+        assert not isinstance(found, Refusal)
         if not found.hurt_count:
             return [f"safe: of {found.looked_at} partition(s) none would be hurt"]
         told = [f"not safe: {found.hurt_count} of {found.looked_at} partition(s) would be hurt"]
