@@ -232,16 +232,15 @@ def _unregister_broker(image: Image, record: kafka_records.UnregisterBroker, _of
         image.set_broker(record.broker_id, None)
 
 
-def _fence_broker(image: Image, record: kafka_records.FenceBroker, _offset: int) -> None:
+def _fence_broker(
+    image: Image, record: kafka_records.FenceBroker | kafka_records.UnfenceBroker, _offset: int
+) -> None:
     broker = _incarnation(image, record.broker_id, record.broker_epoch)
     if broker is not None:
-        image.set_broker(record.broker_id, replace(broker, fenced=True))
-
-
-def _unfence_broker(image: Image, record: kafka_records.UnfenceBroker, _offset: int) -> None:
-    broker = _incarnation(image, record.broker_id, record.broker_epoch)
-    if broker is not None:
-        image.set_broker(record.broker_id, replace(broker, fenced=False, fenced_at_ms=None))
+        fenced = isinstance(record, kafka_records.FenceBroker)
+        fenced_at_ms = broker.fenced_at_ms if fenced else None
+        broker = replace(broker, fenced=fenced, fenced_at_ms=fenced_at_ms)
+        image.set_broker(record.broker_id, broker)
 
 
 def _change_broker(
@@ -351,7 +350,7 @@ REPLAY: Final[Mapping[type, _Replay]] = MappingProxyType(
         kafka_records.RegisterBroker: _register_broker,
         kafka_records.UnregisterBroker: _unregister_broker,
         kafka_records.FenceBroker: _fence_broker,
-        kafka_records.UnfenceBroker: _unfence_broker,
+        kafka_records.UnfenceBroker: _fence_broker,
         kafka_records.BrokerRegistrationChange: _change_broker,
         kafka_records.Config: _config,
         kafka_records.FeatureLevel: lambda image, record, _offset: image.put(

@@ -80,12 +80,10 @@ def quotas_response(image: Image, request: Any) -> Mapping[str, Any]:
         return {**_error_fields(found), "entries": None}
     entries = [
         {
-            "entity": [
-                {"entity_type": part.type, "entity_name": part.name} for part in each.entity
-            ],
-            "values": [{"key": key, "value": value} for key, value in each.quotas],
+            "entity": [{"entity_type": part.type, "entity_name": part.name} for part in holder],
+            "values": [{"key": key, "value": value} for key, value in quotas.items()],
         }
-        for each in found
+        for holder, quotas in found.items()
     ]
     return {**_error_fields(None), "entries": entries}
 

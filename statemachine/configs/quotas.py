@@ -178,27 +178,16 @@ class QuotaFilter(Struct, frozen=True, kw_only=True, gc=False):
     name: str | None = None
 
 
-class QuotasFound(Struct, frozen=True, kw_only=True, gc=False):
-    """An entity with its quotas, in the order of their keys."""
-
-    entity: QuotaHolder
-    quotas: tuple[tuple[str, float], ...]
-
-
 def describe_quotas(
     image: Image, filters: Sequence[QuotaFilter], *, strict: bool
-) -> tuple[QuotasFound, ...] | Refusal:
-    """The entities that pass every filter, and with `strict` have no other parts (api 48)."""
+) -> Mapping[QuotaHolder, Mapping[str, float]] | Refusal:
+    """The quotas of the entities that pass every filter, and with `strict` have no other parts."""
     refusal = _filters_refusal(filters)
     if refusal is not None:
         return refusal
-    found = [
-        QuotasFound(entity=holder, quotas=tuple(sorted(quotas.items())))
-        for holder, quotas in image.quotas.items()
-        if _passes(holder, filters, strict)
-    ]
-    found.sort(key=lambda each: [(part.type, part.name or "") for part in each.entity])
-    return tuple(found)
+    holders = [holder for holder in image.quotas if _passes(holder, filters, strict)]
+    holders.sort(key=lambda holder: [(part.type, part.name or "") for part in holder])
+    return {holder: dict(sorted(image.quotas[holder].items())) for holder in holders}
 
 
 def _passes(holder: QuotaHolder, filters: Sequence[QuotaFilter], strict: bool) -> bool:
