@@ -8,10 +8,10 @@ import asyncio
 import gc
 import logging
 import random
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 from uuid import UUID
 
 from aiohttp import web
@@ -75,7 +75,10 @@ async def _run(config: Config) -> None:
         registration = ControllerRegistrationManager(controller, opened.quorum, registrar)
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(opened.quorum.run())
-            background = (registration.run(), opened.gossiper.run(), *_periodic(config, controller))
+            periodic = [controller.sweep, controller.advance_moves]
+            if config.no_op_interval_ms:
+                periodic.append(controller.append_no_op)
+            background = (registration.run(), opened.gossiper.run(), *map(_repeat, periodic))
             work = [tasks.create_task(each) for each in background]
             await _listen(config, controller, opened, parts)
             # The program stays. To look through it for garbage, whenever much is new, would be the
@@ -265,14 +268,6 @@ async def _listen_http(config: Config, gateway: Gateway, parts: AsyncExitStack) 
         await web.TCPSite(runner, host, port).start()
     except OSError as error:
         raise cannot_listen("http.listener", f"{host}:{port}", error) from error
-
-
-def _periodic(config: Config, controller: QuorumController) -> Iterator[Coroutine[Any, Any, None]]:
-    """Yield the periodic work of the controller."""
-    yield _repeat(controller.sweep)
-    yield _repeat(controller.advance_moves)
-    if config.no_op_interval_ms:
-        yield _repeat(controller.append_no_op)
 
 
 async def _repeat(work: Callable[[], int]) -> None:
