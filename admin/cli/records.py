@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import aclosing, contextmanager
 from io import BufferedReader
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Final, NamedTuple
+from typing import IO, TYPE_CHECKING, Final
 
 import click
 
@@ -25,13 +25,6 @@ if TYPE_CHECKING:
 
 LINE_BYTES_MAX: Final = 1024 * 1024
 SEPARATOR: Final = Parsed("text", str.encode)
-
-
-class KeyValue(NamedTuple):
-    """The record of a line; a key of None is no key, which differs from an empty one."""
-
-    key: bytes | None
-    value: bytes
 
 
 class LineSplitter:
@@ -52,8 +45,7 @@ class LineSplitter:
     def end(self) -> Iterator[bytes]:
         """Return the last line of a stream that ended without a newline."""
         if self._rest:
-            yield self._checked(self._rest)
-            self._rest = b""
+            yield from self.feed(b"\n")
 
     def _checked(self, line: bytes) -> bytes:
         self._number += 1
@@ -64,15 +56,15 @@ class LineSplitter:
         return line.removesuffix(b"\r")
 
 
-def parse(line: bytes, key_separator: bytes | None) -> KeyValue:
-    """Parse the record of a line; raises `ValueError` if the separator is missing."""
+def parse(line: bytes, key_separator: bytes | None) -> tuple[bytes | None, bytes]:
+    """Return the key and value of a line; raises `ValueError` if the separator is missing."""
     if key_separator is None:
-        return KeyValue(None, line)
+        return None, line
     key, separator, value = line.partition(key_separator)
     if not separator:
         shown = line[:40].decode(errors="replace")
         raise ValueError(f"the line {shown!r} has no {key_separator.decode()!r} after its key")
-    return KeyValue(key, value)
+    return key, value
 
 
 def render(key: bytes | None, value: bytes | None, key_separator: bytes | None) -> bytes:
@@ -82,8 +74,6 @@ def render(key: bytes | None, value: bytes | None, key_separator: bytes | None) 
 
 
 READ_BYTES: Final = 256 * 1024
-GROUP_RECORDS: Final = 500
-"""The number of records that are handed to the producer at once."""
 
 
 @click.command()
@@ -125,9 +115,9 @@ async def produce(
         raise click.UsageError("--raw has no lines, and so no --key-separator")
     from admin.client.producer import Producer
 
-    groups = _whole(file) if raw else _lines(file, key_separator)
+    records = _whole(file) if raw else _lines(file, key_separator)
     async with Producer(servers, acks=acks, delivery_ms=target.timeout_ms) as producer:
-        written = await _send_all(producer, topic, groups, partition)
+        written = await _send_all(producer, topic, records, partition)
     parts = [f"{count} to partition {number}" for number, count in sorted(written.items())]
     say(
         f"{written.total()} records are written to {topic}: {', '.join(parts) or 'there were none'}"
@@ -137,7 +127,7 @@ async def produce(
 async def _send_all(
     producer: "Producer",
     topic: str,
-    groups: AsyncIterator[Sequence[KeyValue]],
+    pieces: AsyncIterator[Sequence[tuple[bytes | None, bytes]]],
     partition: int | None,
 ) -> "Counter[int]":
     """Send everything, and return how many records each partition has confirmed."""
@@ -153,41 +143,38 @@ async def _send_all(
         if not sent.cancelled() and sent.exception() is None:
             written.update(position.partition for position in sent.result())
 
-    async for group in groups:
+    async for piece in pieces:
         now_ms = wall_ms()
-        records = [ClientRecord(now_ms, key, value) for key, value in group]
-        sent = await producer.send(topic, number, records)
-        sent.add_done_callback(count)
+        if records := [ClientRecord(now_ms, key, value) for key, value in piece]:
+            sent = await producer.send(topic, number, records)
+            sent.add_done_callback(count)
     await producer.flush()
     return written
 
 
 async def _lines(
     stream: BufferedReader, separator: bytes | None
-) -> AsyncIterator[Sequence[KeyValue]]:
-    """Yield the records of `stream` as they arrive, in groups; a wrong line ends the program."""
+) -> AsyncIterator[Sequence[tuple[bytes | None, bytes]]]:
+    """Yield the records of `stream` as they arrive; a wrong line ends the program."""
     from asyncio import to_thread
 
     splitter = LineSplitter()
     try:
         # Whatever is available, so that a slow pipe is passed on at once.
         while data := await to_thread(stream.read1, READ_BYTES):
-            records = [parse(line, separator) for line in splitter.feed(data)]
-            for first in range(0, len(records), GROUP_RECORDS):
-                yield records[first : first + GROUP_RECORDS]
-        if last := [parse(line, separator) for line in splitter.end()]:
-            yield last
+            yield [parse(line, separator) for line in splitter.feed(data)]
+        yield [parse(line, separator) for line in splitter.end()]
     except ValueError as error:
         raise click.ClickException(str(error)) from None
 
 
-async def _whole(stream: IO[bytes]) -> AsyncIterator[Sequence[KeyValue]]:
+async def _whole(stream: IO[bytes]) -> AsyncIterator[Sequence[tuple[None, bytes]]]:
     from asyncio import to_thread
 
     data = await to_thread(stream.read, LINE_BYTES_MAX + 1)
     if len(data) > LINE_BYTES_MAX:
         raise click.ClickException(f"the input has more than {LINE_BYTES_MAX} bytes")
-    yield [KeyValue(None, data)]
+    yield [(None, data)]
 
 
 @click.command()
