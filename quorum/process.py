@@ -44,7 +44,7 @@ def run_process(node: Callable[[], Coroutine[Any, Any, None]], *failures: type[E
             runner.run(node())
     except* told as group:
         failed = True
-        for error in _flat(group):
+        for error in leaves(group):
             sys.stderr.write(f"Error: {error}\n")
     return int(failed)
 
@@ -58,12 +58,13 @@ def stop_event() -> asyncio.Event:
     return stop
 
 
-def _flat(group: BaseExceptionGroup[Exception]) -> Iterator[BaseException]:
-    for error in group.exceptions:
-        if isinstance(error, BaseExceptionGroup):
-            yield from _flat(error)
-        else:
-            yield error
+def leaves(error: BaseException) -> Iterator[BaseException]:
+    """Yield the exceptions of a group and of the groups in it; any other error is its own leaf."""
+    if not isinstance(error, BaseExceptionGroup):
+        yield error
+        return
+    for each in error.exceptions:
+        yield from leaves(each)
 
 
 def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:

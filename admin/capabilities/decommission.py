@@ -210,13 +210,13 @@ async def _never_there(context: Context, brokers: Sequence[int]) -> list[int]:
 
 
 def _move(request: DecommissionBrokers, brokers: Sequence[int]) -> BeginMove:
-    return BeginMove(
+    command = BeginMove(
         reassignments=(),
         kind=MoveKind.DRAIN,
         name=f"decommission of {names_of('broker', brokers)}"[:NAME_CHARACTERS_MAX],
         broker=brokers[0] if len(brokers) == 1 else None,
-        throttle_bytes_per_s=request.throttle_bytes_per_s,
     )
+    return request.limited(command)
 
 
 async def _cordon(

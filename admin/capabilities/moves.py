@@ -51,9 +51,11 @@ from statemachine.reassignment.move_queries import (
     summary_of,
 )
 from statemachine.records.codec import plan_of
+from statemachine.records.own_records import MoveOptions
 from statemachine.vocabulary import MoveKind, MoveState
 
 A_co = TypeVar("A_co", covariant=True)
+C = TypeVar("C", bound=MoveOptions)
 
 LOOK: Final = "metaquorum moves list"
 BASE: Final = "/v1/reassignments"
@@ -231,6 +233,10 @@ class NewMove(Request[A_co], Generic[A_co], frozen=True, kw_only=True):
     def is_throttled(self) -> bool:
         """True if the move has a throttle."""
         return self.throttle_bytes_per_s > 0
+
+    def limited(self, command: C) -> C:
+        """Return the command that begins the move, with the limits of this request."""
+        return replace(command, throttle_bytes_per_s=self.throttle_bytes_per_s)
 
 
 class ListMoves(Request[Moves], frozen=True, kw_only=True):

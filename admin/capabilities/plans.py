@@ -114,8 +114,7 @@ class ChangeReplicationFactor(NewMove[PlanResult], PlanRequest, frozen=True, kw_
             more = {}
         if not self.dry_run:
             name = f"replication factor {self.replication_factor}"
-            limit = self.throttle_bytes_per_s
-            command = BeginMove(reassignments=(), name=name, throttle_bytes_per_s=limit)
+            command = self.limited(BeginMove(reassignments=(), name=name))
             begun += await begin(pieces, more, command)
         return await plan_result(begun, {**left, **before}, {**plan, **more}, racks)
 

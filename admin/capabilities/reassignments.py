@@ -102,14 +102,14 @@ class ListReassignments(Request[Reassignments], frozen=True, kw_only=True):
 
 def command_of(request: BeginMove) -> AlterReassignments:
     """The command of the state machine."""
-    return AlterReassignments(
+    command = AlterReassignments(
         reassignments=tuple(request.assignments),
         may_change_factor=request.may_change_factor,
         name=request.name,
         priority=request.priority,
         dry_run=request.dry_run,
-        throttle_bytes_per_s=request.throttle_bytes_per_s,
     )
+    return request.limited(command)
 
 
 def begun(answer: ReassignmentsAltered) -> BegunMove:

@@ -52,22 +52,18 @@ class Why(Struct, frozen=True, kw_only=True, gc=False):
 _NOTHING: Final = Why(reason=None)
 
 
-class Position(Struct, frozen=True, kw_only=True, gc=False):
-    """The progress of one partition."""
+class Position(Why, frozen=True, kw_only=True, gc=False):
+    """The progress of one partition.
+
+    A `reason` of None says that nothing is known to hold it up; `since_ms` is when this state
+    began, 0 if that is unknown.
+    """
 
     step: int
     """The number of the step that is under way or comes next, from 1."""
     of: int
     """The number of all steps, if the settings stay and all live brokers catch up."""
     state: State
-    reason: Reason | None
-    """None if nothing is known to hold it up."""
-    detail: str
-    brokers: Replicas
-    since_ms: int
-    """When this state began; 0 if that is unknown."""
-    adding: Replicas
-    removing: Replicas
 
 
 def position(
@@ -94,8 +90,6 @@ def position(
         detail=why.detail,
         brokers=why.brokers,
         since_ms=max(partition.stage.since_ms, why.since_ms),
-        adding=partition.adding,
-        removing=partition.removing,
     )
 
 

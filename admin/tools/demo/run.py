@@ -6,7 +6,6 @@ import shutil
 import sys
 import tempfile
 from asyncio.subprocess import PIPE
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -21,6 +20,7 @@ from admin.tools.local_plan import LocalError, Wanted, log_dir
 from admin.units import show_duration
 from lag.session import NoSpark
 from quorum.clocks import monotonic_ms
+from quorum.process import leaves
 
 INTERRUPTED: Final = 130
 REPORT_FOLDER: Final = "lag-report"
@@ -114,7 +114,7 @@ def _end(telling: Telling, folder: Path, result: bool | BaseException) -> int:
     `result` is an error, or whether the story was interrupted.
     """
     if isinstance(result, BaseException):
-        reasons = list(_reasons(result))
+        reasons = list(leaves(result))
         if not all(isinstance(reason, EXPECTED) for reason in reasons):
             raise result
         for reason in reasons:
@@ -125,14 +125,6 @@ def _end(telling: Telling, folder: Path, result: bool | BaseException) -> int:
     if telling.folder is None:
         shutil.rmtree(folder)
     return INTERRUPTED if result else Exit.DONE
-
-
-def _reasons(error: BaseException) -> Iterator[BaseException]:
-    if isinstance(error, BaseExceptionGroup):
-        for each in error.exceptions:
-            yield from _reasons(each)
-    else:
-        yield error
 
 
 REPORT_SECONDS_MAX: Final = 240
