@@ -10,13 +10,13 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from functools import partial
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 from uuid import UUID
 
 from msgspec import convert
 
 from controller.apis import alter_partition
-from controller.apis.request import KafkaRequest, decode_inbound, encode, refuse
+from controller.apis.request import decode_inbound, encode, refuse
 from controller.ports import Unavailable
 from controller.quorum_controller import QuorumController
 from quorum.cluster_id import ClusterIdentity
@@ -59,6 +59,14 @@ _ERRORS: Final = {
     Unavailable.TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
 }
 
+_NOT_DONE_FIELDS: Final = {
+    ApiKey.ALLOCATE_PRODUCER_IDS: {"producer_id_start": -1, "producer_id_len": 0}
+}
+"""Fields of a response to a command that was not done, where they are not simply empty."""
+
+Submission: TypeAlias = tuple[Command, Callable[[Any], Mapping[str, Any]]]
+"""The command of a request, and a function from its outcome to the fields of the response."""
+
 
 class BrokerApis:
     """Answers nodes from one controller; each request is submitted at once, without a task."""
@@ -72,14 +80,27 @@ class BrokerApis:
         self._refusals: OrderedDict[int, tuple[Error, str]] = OrderedDict()
 
     def alter_partition(self, inbound: InboundRequest) -> None:
-        """Change ISRs as a leader proposes (KIP-497, KIP-903)."""
+        """Change ISRs as a leader proposes (KIP-497, KIP-903); raises `Malformed`."""
         command = alter_partition.read_request(inbound.api_version, inbound.body)
         self._controller.submit(command, partial(_answer_altered, inbound))
 
-    def register_broker(self, inbound: InboundRequest) -> None:
-        """Register an incarnation of a broker (KIP-631)."""
+    def submit(self, inbound: InboundRequest) -> None:
+        """Submit the command of a request in `SUBMITTED`, and respond; raises `Malformed`."""
         request = decode_inbound(inbound)
-        message = request.message
+        command, answer = SUBMITTED[request.api_key](self, request.message)
+
+        def done(outcome: Any) -> None:
+            if isinstance(outcome, Unavailable):
+                fields = _NOT_DONE_FIELDS.get(request.api_key, {})
+                response = refuse(request, _ERRORS[outcome], _NOT_DONE, **fields)
+            else:
+                response = request.respond(error_code=outcome.error.code, **answer(outcome))
+            inbound.respond(encode(request, response))
+
+        self._controller.submit(command, done)
+
+    def register_broker(self, message: Any) -> Submission:
+        """Register an incarnation of a broker (KIP-631)."""
         command = RegisterBroker(
             broker_id=message.broker_id,
             cluster_id=message.cluster_id,
@@ -103,7 +124,7 @@ class BrokerApis:
                     heartbeats.touch(message.broker_id, self._clock())
             return {"broker_epoch": registered.broker_epoch}
 
-        self._submit(inbound, request, command, answer)
+        return command, answer
 
     def _note_refusal(self, broker_id: int, error: Error, reason: str) -> None:
         """Log a refusal once: a broker repeats its request."""
@@ -119,15 +140,9 @@ class BrokerApis:
         if len(self._refusals) > BROKERS_REMEMBERED_MAX:
             self._refusals.popitem(last=False)
 
-    def heartbeat(self, inbound: InboundRequest) -> None:
+    def heartbeat(self, message: Any) -> Submission:
         """Take note that a broker lives, of the state that it wants and of its copies (KIP-631)."""
-        request = decode_inbound(inbound)
-        message = request.message
         reports = details_of(message, CopyReports) or ()
-        heartbeats = self._controller.heartbeats
-        if heartbeats is None:
-            inbound.respond(encode(request, refuse(request, ErrorCode.NOT_CONTROLLER, "")))
-            return
         command = BrokerHeartbeat(
             broker_id=message.broker_id,
             broker_epoch=message.broker_epoch,
@@ -138,44 +153,31 @@ class BrokerApis:
                 each or _ZERO for each in getattr(message, "offline_log_dirs", ())
             ),
         )
-        heard = heartbeats.heard(command, reports, self._clock())
-        self._submit(
-            inbound,
-            request,
-            heard,
-            lambda answered: {
-                "is_caught_up": answered.caught_up,
-                "is_fenced": answered.fenced,
-                "should_shut_down": answered.should_shut_down,
-            },
-        )
+        heartbeats = self._controller.heartbeats
+        if heartbeats is not None:
+            command = heartbeats.heard(command, reports, self._clock())
+        return command, lambda answered: {
+            "is_caught_up": answered.caught_up,
+            "is_fenced": answered.fenced,
+            "should_shut_down": answered.should_shut_down,
+        }
 
-    def allocate_producer_ids(self, inbound: InboundRequest) -> None:
+    def allocate_producer_ids(self, message: Any) -> Submission:
         """Give a broker a block of producer ids (KIP-730)."""
-        request = decode_inbound(inbound)
         command = AllocateProducerIds(
-            broker_id=request.message.broker_id, broker_epoch=request.message.broker_epoch
+            broker_id=message.broker_id, broker_epoch=message.broker_epoch
         )
+        return command, lambda allocated: {
+            "producer_id_start": allocated.first_id,
+            "producer_id_len": allocated.count,
+        }
 
-        self._submit(
-            inbound,
-            request,
-            command,
-            lambda allocated: {
-                "producer_id_start": allocated.first_id,
-                "producer_id_len": allocated.count,
-            },
-            producer_id_start=-1,
-            producer_id_len=0,
-        )
-
-    def assign_replicas_to_dirs(self, inbound: InboundRequest) -> None:
+    def assign_replicas_to_dirs(self, message: Any) -> Submission:
         """Note the log directories of a broker's replicas (KIP-858), one result for each."""
-        request = decode_inbound(inbound)
-        directories = request.message.directories
+        directories = message.directories
         command = AssignReplicasToDirs(
-            broker_id=request.message.broker_id,
-            broker_epoch=request.message.broker_epoch,
+            broker_id=message.broker_id,
+            broker_epoch=message.broker_epoch,
             assignments=tuple(
                 DirectoryAssignment(
                     directory_id=directory.id_ or _ZERO,
@@ -212,12 +214,10 @@ class BrokerApis:
                 ]
             }
 
-        self._submit(inbound, request, command, answer)
+        return command, answer
 
-    def register_controller(self, inbound: InboundRequest) -> None:
+    def register_controller(self, message: Any) -> Submission:
         """Register another controller with its endpoints (KIP-919)."""
-        request = decode_inbound(inbound)
-        message = request.message
         command = RegisterController(
             controller_id=message.controller_id,
             incarnation_id=message.incarnation_id or _ZERO,
@@ -230,34 +230,11 @@ class BrokerApis:
                 self._controller.locate(command)
             return {"error_message": bounded(registered.message) or None}
 
-        self._submit(inbound, request, command, answer)
-
-    def _submit(
-        self,
-        inbound: InboundRequest,
-        request: KafkaRequest,
-        command: Command,
-        answer: Callable[[Any], Mapping[str, Any]],
-        **refused: Any,
-    ) -> None:
-        """Submit a command and respond with its error and the fields from `answer`.
-
-        Without an answer the response has the fields `refused`.
-        """
-
-        def done(outcome: Any) -> None:
-            if isinstance(outcome, Unavailable):
-                response = refuse(request, _ERRORS[outcome], _NOT_DONE, **refused)
-            else:
-                response = request.respond(error_code=outcome.error.code, **answer(outcome))
-            inbound.respond(encode(request, response))
-
-        self._controller.submit(command, done)
+        return command, answer
 
 
-HANDLERS: Final[Mapping[ApiKey, Callable[[BrokerApis, InboundRequest], None]]] = MappingProxyType(
+SUBMITTED: Final[Mapping[ApiKey, Callable[[BrokerApis, Any], Submission]]] = MappingProxyType(
     {
-        ApiKey.ALTER_PARTITION: BrokerApis.alter_partition,
         ApiKey.BROKER_REGISTRATION: BrokerApis.register_broker,
         ApiKey.BROKER_HEARTBEAT: BrokerApis.heartbeat,
         ApiKey.ALLOCATE_PRODUCER_IDS: BrokerApis.allocate_producer_ids,
@@ -265,7 +242,7 @@ HANDLERS: Final[Mapping[ApiKey, Callable[[BrokerApis, InboundRequest], None]]] =
         ApiKey.CONTROLLER_REGISTRATION: BrokerApis.register_controller,
     }
 )
-"""The requests of nodes; a handler raises `Malformed`."""
+"""The requests of nodes that `BrokerApis.submit` answers."""
 
 
 def _answer_altered(inbound: InboundRequest, outcome: PartitionsAltered | Unavailable) -> None:

@@ -12,9 +12,8 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any, Final
 
-from controller.apis import brokers
 from controller.apis.admin_apis import APIS
-from controller.apis.brokers import BrokerApis
+from controller.apis.brokers import SUBMITTED, BrokerApis
 from controller.apis.request import (
     LONG_BODY_BYTES,
     KafkaRequest,
@@ -50,7 +49,8 @@ OFFERED: Final[Mapping[int, VersionRange]] = MappingProxyType(
             key: SPOKEN[key]
             for key in (
                 *(ApiKey.API_VERSIONS, ApiKey.ENVELOPE, ApiKey.DISCOVER_BROKERS),
-                *brokers.HANDLERS,
+                ApiKey.ALTER_PARTITION,
+                *SUBMITTED,
                 *APIS,
             )
         },
@@ -76,7 +76,8 @@ class ControllerApis:
         self._supported_features = supported_features
         self._tasks: set[asyncio.Task[None]] = set()
         self._handlers: Mapping[int, Callable[[InboundRequest], None]] = {
-            **{key: partial(handle, broker_apis) for key, handle in brokers.HANDLERS.items()},
+            ApiKey.ALTER_PARTITION: broker_apis.alter_partition,
+            **dict.fromkeys(SUBMITTED, broker_apis.submit),
             **dict.fromkeys(VERSIONS, raft_calls.asked),
             ApiKey.API_VERSIONS: self._offer,
             ApiKey.DISCOVER_BROKERS: gossiper.asked,
