@@ -191,16 +191,3 @@ def throttled_replicas(name: str, doc: str) -> Definition:
         "* or partition:broker pairs with commas",
         lambda value: parts(value) == ["*"] or all(map(_THROTTLED_REPLICA.fullmatch, parts(value))),
     )
-
-
-def gzip_level(name: str) -> Definition:
-    """A level of gzip: 1 to 9, or -1 for the library's own choice (KIP-390)."""
-    doc = "The compression level where the compression type is gzip."
-    return Definition(
-        name,
-        ConfigType.INT,
-        "-1",
-        doc,
-        "a whole number from 1 to 9, or -1",
-        lambda value: WHOLE_NUMBER.fullmatch(value) and (int(value) == -1 or 1 <= int(value) <= 9),
-    )

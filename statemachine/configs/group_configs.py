@@ -90,14 +90,6 @@ GROUP_CONFIGS: Final = table(
 assert HEARTBEAT_MS[1] < SESSION_MS[0]
 
 
-def group_value_refusal(name: str, value: str) -> str | None:
-    """Return the reason to refuse this configuration of a group, or None."""
-    definition = GROUP_CONFIGS.get(name)
-    if definition is None:
-        return f"{name} is not a configuration of groups"
-    return definition.refusal(value)
-
-
 INTERVAL_MS_MIN: Final = 100
 INTERVAL_MS_MAX: Final = 3_600_000
 

@@ -25,7 +25,6 @@ from statemachine.configs.group_configs import (
     CLIENT_METRICS_CONFIGS,
     GROUP_CONFIGS,
     client_metrics_refusal,
-    group_value_refusal,
 )
 from statemachine.configs.topic_configs import TOPIC_CONFIGS, topic_conflict, topic_value_refusal
 from statemachine.errors import Error, Refusal
@@ -103,7 +102,9 @@ def value_refusal(image: Image, resource: Resource, name: str, value: str) -> Re
         reason = broker_value_refusal(resource_name, name, value)
         return None if reason is None else Refusal(Error.INVALID_REQUEST, reason)
     if kind == GROUP_RESOURCE:
-        reason = group_value_refusal(name, value)
+        known = GROUP_CONFIGS.get(name)
+        unknown = f"{name} is not a configuration of groups"
+        reason = unknown if known is None else known.refusal(value)
     else:
         reason = topic_value_refusal(name, value, image.level)
     return None if reason is None else Refusal(Error.INVALID_CONFIG, reason)

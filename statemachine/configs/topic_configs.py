@@ -11,9 +11,10 @@ from typing import Final
 from statemachine.configs.definitions import (
     INT_MAX,
     LONG_MAX,
+    WHOLE_NUMBER,
+    ConfigType,
     Definition,
     boolean,
-    gzip_level,
     integer,
     long,
     one_of,
@@ -42,7 +43,15 @@ TOPIC_CONFIGS: Final = table(
         "What becomes of old records: they are deleted, or compacted to the last one of each key.",
         CLEANUP_POLICIES,
     ),
-    gzip_level("compression.gzip.level"),
+    # 1 to 9, or the library's own choice (KIP-390).
+    Definition(
+        "compression.gzip.level",
+        ConfigType.INT,
+        "-1",
+        "The compression level where the compression type is gzip.",
+        "a whole number from 1 to 9, or -1",
+        lambda value: WHOLE_NUMBER.fullmatch(value) and (int(value) == -1 or 1 <= int(value) <= 9),
+    ),
     integer(
         "compression.lz4.level",
         9,
