@@ -32,7 +32,7 @@ from quorum.bootstrap import Opened, open_quorum
 from quorum.clocks import monotonic_ms, wall_ms
 from quorum.driver import FAREWELL_SECONDS_MAX
 from quorum.persistent_state import LISTENER_NAME, QuorumConfig
-from quorum.process import StartError, cannot_listen, run_process, stop_event
+from quorum.process import StartError, binding, run_process, stop_event
 from quorum.protocol.apis import VersionRange
 from quorum.transport.limits import ServerLimits
 from quorum.transport.server import Server
@@ -250,11 +250,8 @@ async def _listen_kafka(config: Config, door: ControllerApis, parts: AsyncExitSt
         door.handle, offered=OFFERED, name="kafka", clock_ms=monotonic_ms, limits=limits
     )
     parts.push_async_callback(server.close, within_ms=CLOSE_MS)
-    host, port = config.listener
-    try:
-        await server.listen(host, port)
-    except OSError as error:
-        raise cannot_listen("listeners", f"{host}:{port}", error) from error
+    with binding("listeners", config.listener):
+        await server.listen(*config.listener)
 
 
 async def _listen_http(config: Config, gateway: Gateway, parts: AsyncExitStack) -> None:
@@ -263,11 +260,8 @@ async def _listen_http(config: Config, gateway: Gateway, parts: AsyncExitStack) 
     runner = web.AppRunner(make_app(gateway), access_log=None, shutdown_timeout=CLOSE_MS / 1_000)
     await runner.setup()
     parts.push_async_callback(runner.cleanup)
-    host, port = config.http
-    try:
-        await web.TCPSite(runner, host, port).start()
-    except OSError as error:
-        raise cannot_listen("http.listener", f"{host}:{port}", error) from error
+    with binding("http.listener", config.http):
+        await web.TCPSite(runner, *config.http).start()
 
 
 async def _repeat(work: Callable[[], int]) -> None:

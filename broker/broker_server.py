@@ -28,7 +28,7 @@ from broker.storage.disk_thread import DiskThread
 from broker.storage.log_dir import take_clean_shutdown, write_clean_shutdown
 from quorum.bootstrap import open_quorum
 from quorum.clocks import monotonic_ms, wall_ms
-from quorum.process import cannot_listen, run_process, stop_event
+from quorum.process import binding, run_process, stop_event
 from quorum.transport.controller_channel import NodeToControllerChannelManager
 from quorum.transport.limits import ServerLimits
 from quorum.transport.server import Server
@@ -115,10 +115,8 @@ class BrokerServer:
         Raises `StorageError` for an unusable folder and `StartError` for an unavailable port.
         """
         broker = cls(config, stack, rng)
-        try:
+        with binding("listeners", config.listener):
             broker.port = await broker._server.listen(*config.listener)
-        except OSError as error:
-            raise cannot_listen("listeners", str(config.listener), error) from error
         return broker
 
     async def run(self, stop: asyncio.Event) -> None:

@@ -5,22 +5,28 @@ import logging
 import signal
 import sys
 from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from quorum.log.errors import StorageError
 from quorum.ports import LogFailure
+from quorum.transport.address import Address
 
 
 class StartError(Exception):
     """The node cannot start; the message names the cause and the remedy."""
 
 
-def cannot_listen(setting: str, address: str, error: OSError) -> StartError:
-    """Return the error about a port that cannot be bound, with the setting that names it."""
-    return StartError(
-        f"cannot listen at {address} ({setting}): {error.strerror or error}; "
-        "end what listens there, or choose another port"
-    )
+@contextmanager
+def binding(setting: str, address: Address) -> Iterator[None]:
+    """Raise `StartError`, with the setting of the address, if it cannot be bound."""
+    try:
+        yield
+    except OSError as error:
+        raise StartError(
+            f"cannot listen at {address} ({setting}): {error.strerror or error}; "
+            "end what listens there, or choose another port"
+        ) from error
 
 
 def run_process(node: Callable[[], Coroutine[Any, Any, None]], *failures: type[Exception]) -> int:
