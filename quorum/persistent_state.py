@@ -211,13 +211,13 @@ def _begin(
         log.begin_anew(checkpoint.id.offset)
         while log.remove_obsolete():
             pass
-    for id_ in store.ids:
+    for id_ in [each.id for each in store.snapshots]:
         if id_.offset < log.start or not contains(log, id_):
             store.forget(id_)
             while store.remove(id_):
                 pass
     if log.start > 0:
-        log.advance_start(store.ids[0].offset)
+        log.advance_start(store.snapshots[0].id.offset)
     return checkpoint
 
 

@@ -171,11 +171,6 @@ class SnapshotStore(Protocol):
         """Those that are whole and durable, the oldest first."""
         ...
 
-    @property
-    def ids(self) -> tuple[OffsetAndEpoch, ...]:
-        """Their ids."""
-        ...
-
     def read(self, id_: OffsetAndEpoch, position: int, max_bytes: int) -> bytes:
         """At most this much of a snapshot that is here, from there on, as it is on disk."""
         ...

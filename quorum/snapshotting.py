@@ -225,8 +225,8 @@ class Snapshots:
 
     @property
     def _newest_end(self) -> Offset:
-        ids = self._store.ids
-        return ids[-1].offset if ids else Offset(0)
+        kept = self._store.snapshots
+        return kept[-1].id.offset if kept else Offset(0)
 
     def _retain(self) -> None:
         """Let the oldest go as long as there is too much, or they are too old."""
@@ -294,8 +294,8 @@ class Snapshots:
         """Let the state machine have what was installed; the node is to hear of it at once."""
         if isinstance(outcome, str):
             return SnapshotRefused(effect.snapshot, outcome)
-        for id_ in self._store.ids:
-            self._drop(id_)
+        for each in self._store.snapshots:
+            self._drop(each.id)
         self._remove(self._log.remove_obsolete)
         self._store.note(outcome.id, outcome.size_bytes)
         self.bytes_since, self._last_ms = 0, self._clock()

@@ -168,14 +168,14 @@ class StorageWorkload:
             self.store.write(id_, data, at)
         self.store.finish(id_)
         self._note(id_)
-        while len(self.store.ids) > 2:
-            oldest = self.store.ids[0]
+        while len(self.store.snapshots) > 2:
+            oldest = self.store.snapshots[0].id
             self.store.forget(oldest)
             while self.store.remove(oldest):
                 pass
-        self._will(needed=int(self.store.ids[0].offset))
+        self._will(needed=int(self.store.snapshots[0].id.offset))
         self._done()
-        self.log.advance_start(self.store.ids[0].offset)
+        self.log.advance_start(self.store.snapshots[0].id.offset)
         while self.log.remove_obsolete():
             pass
 
@@ -198,9 +198,9 @@ class StorageWorkload:
             pass
         self._done()
         self._note(id_)
-        for older in self.store.ids[:-1]:
-            self.store.forget(older)
-            while self.store.remove(older):
+        for older in self.store.snapshots[:-1]:
+            self.store.forget(older.id)
+            while self.store.remove(older.id):
                 pass
 
     # --- snapshots ---------------------------------------------------------------------------

@@ -1,36 +1,33 @@
-"""Opening a log after whatever happened: what is believed, what is cut, what is refused.
+"""Recovery of a log: what is believed, what is cut, what is refused.
 
-What is checked. Every segment: its name, that it continues the one before, and of each batch the
-header: magic, length, count, offset, epoch. The last segment that holds batches, in addition: the
-checksum of each batch; of all segments with `check_all`. A segment is synced before the next one
-is created, so only the last can have been hurt by a crash.
+Checked are the name of every segment, that it continues the one before, and the header of each
+batch: magic, length, count, offset, epoch. In the last segment that holds batches, or in all with
+`check_all`, also the checksum of each batch. A segment is synced before the next one is created, so
+a crash can only have hurt the last.
 
-What a crash can leave. Batches are written in groups, and a group is synced before the next is
-written. So only the last group can be incomplete: some of its sectors were written, in any order,
-the others read as zeros or lie behind the end of the file. None of it was ever acknowledged.
+Batches are written in groups, and a group is synced before the next is written. A crash can leave
+only the last group incomplete: some of its sectors were written, in any order, the others read as
+zeros or lie behind the end of the file. None of it was ever acknowledged.
 
     synced ............................|first batch.|second.....|third...|
                                         written 0000 000 written written     <- after the crash
 
-From this follow the verdicts on the first bad batch of the last segment:
+So the first bad batch of the last segment is one of these:
 
 - nothing sound behind it, and no more bytes than one write can have: a torn tail, cut;
 - sound batches behind it, but all within one group, and a sector of the bad one is missing: a
   torn group, cut, as drawn above;
-- anything else is damage to records that were promised, and refused. Cutting would drop them.
+- anything else is damage to acknowledged records, and refused. Cutting would drop them.
 
-What this cannot tell apart: the newest batch broken by a write that did not complete, or later by
-a faulty disk. In the second case the other replicas still have it.
+A torn write of the newest batch and later damage to it by a faulty disk look alike. In the second
+case the other replicas still have the batch.
 
-A log that is not `synced` (a partition's, which rests on its other replicas) promised nothing: it
-is cut at the first bad batch, and the report says so.
+A log that is not `synced` (a partition's, which relies on its other replicas) is cut at the first
+bad batch, and the report says so.
 
-What is read here may have been written by a process that died before it could sync. From now on it
-counts as durable, so it is made so: the last segment and the folder are synced before we return. If
-it died because a sync had failed, the operating system may show what it could not write, and take
-it for written; so the end of that segment, all that can be meant, is written once more before, and
-its length is set once more: it may have been shortened, and what was cut off must not come back
-behind what is appended next.
+An earlier process may have died before it could sync, or because a sync failed; after a failed sync
+the operating system may show bytes that never reached the disk. So the end of the last segment is
+written again, its length is set again, and it and the folder are synced before recovery returns.
 """
 
 import os

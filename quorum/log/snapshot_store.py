@@ -64,11 +64,6 @@ class FileSnapshotStore:
         """Those that are whole and durable, the oldest first."""
         return tuple(Snapshot(id_, self._sizes[id_]) for id_ in sorted(self._sizes))
 
-    @property
-    def ids(self) -> tuple[OffsetAndEpoch, ...]:
-        """Their ids."""
-        return tuple(sorted(self._sizes))
-
     def read(self, id_: OffsetAndEpoch, position: int, max_bytes: int) -> bytes:
         """Bytes of a snapshot that is here; see the port."""
         path = self._path(id_)

@@ -182,7 +182,7 @@ class FolderStage:
         offset, _, epoch = id_.partition("@")
         end = OffsetAndEpoch(Epoch(int(epoch)), Offset(int(offset)))
         write_snapshot(store, end, *parts(b"state", epoch=end.epoch))
-        yield f"snapshots {', '.join(map(str, store.ids))}"
+        yield f"snapshots {', '.join(str(each.id) for each in store.snapshots)}"
 
     def _cut(self, number: str, start: str) -> Iterator[str]:
         log = self._pasts[number].log

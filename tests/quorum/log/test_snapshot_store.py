@@ -42,7 +42,7 @@ def test_a_log_that_does_not_say_who_votes_has_a_snapshot_that_does_not(tmp_path
 def test_before_it_is_finished_it_is_not_seen_and_a_restart_clears_it_away(tmp_path: Path) -> None:
     store = FileSnapshotStore(tmp_path)
     store.write(id_(40), parts(b"a")[0], 0)
-    assert FileSnapshotStore(tmp_path).ids == ()
+    assert FileSnapshotStore(tmp_path).snapshots == ()
     assert list(tmp_path.iterdir()) == []
 
 
@@ -85,15 +85,11 @@ def test_one_that_is_removed_is_gone(tmp_path: Path) -> None:
     for offset, epoch in ((40, 3), (100, 2), (70, 3)):
         written(store, id_(offset, epoch), *parts(b"a", epoch=epoch))
     store = FileSnapshotStore(tmp_path)
-    assert [each.offset for each in sorted(store.ids, key=lambda each: each.offset)] == [
-        40,
-        70,
-        100,
-    ]
+    assert sorted(each.end for each in store.snapshots) == [40, 70, 100]
     store.forget(id_(40))
     assert not store.remove(id_(40))
-    assert id_(40) not in store.ids
-    assert id_(40) not in FileSnapshotStore(tmp_path).ids
+    assert id_(40) not in {each.id for each in store.snapshots}
+    assert id_(40) not in {each.id for each in FileSnapshotStore(tmp_path).snapshots}
 
 
 def a_large_one_to_be_removed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> FileSnapshotStore:
@@ -127,7 +123,7 @@ def test_what_is_left_of_one_that_was_being_removed_is_no_snapshot_after_a_resta
     store = a_large_one_to_be_removed(tmp_path, monkeypatch)
     for _ in range(steps):
         assert store.remove(id_(40))
-    assert FileSnapshotStore(tmp_path).ids == ()
+    assert FileSnapshotStore(tmp_path).snapshots == ()
     assert list(tmp_path.iterdir()) == []
 
 
@@ -145,12 +141,12 @@ def test_what_was_received_is_gone_on_with_after_a_restart(tmp_path: Path) -> No
     store = FileSnapshotStore(tmp_path)
     assert store.partial == (id_(40), at)
     received(store, id_(40), *rest, at=at)
-    assert store.ids == ()
+    assert store.snapshots == ()
     installed = store.install(id_(40), is_mixed=True)
     assert isinstance(installed, ReceivedSnapshot)
     assert installed.voters == VOTERS
     assert list(installed.records()) == [b"a", b"a", b"b", b"b"]
-    assert FileSnapshotStore(tmp_path).ids == (id_(40),)
+    assert [each.id for each in FileSnapshotStore(tmp_path).snapshots] == [id_(40)]
     assert FileSnapshotStore(tmp_path).partial is None
 
 
@@ -174,7 +170,7 @@ def test_damage_and_what_is_missing_is_found(tmp_path: Path, damage: slice) -> N
     assert isinstance(store.install(id_(40), is_mixed=False), str)
     received(store, id_(40), b"".join(parts(b"a"))[:-1])
     assert isinstance(store.install(id_(40), is_mixed=False), str)
-    assert store.ids == ()
+    assert store.snapshots == ()
     assert list(tmp_path.iterdir()) == []
 
 
