@@ -26,7 +26,6 @@ class FolderUnusable(StorageError):
 
     def __init__(self, path: Path, problem: str) -> None:
         super().__init__(f"{path}: {problem}")
-        self.path = path
 
 
 class FolderInUse(StorageError):
@@ -48,7 +47,6 @@ class FolderForeign(StorageError):
             f"{path}: this folder belongs to {owner}, but {here}. Correct the configuration, or "
             "give this node an empty folder"
         )
-        self.path = path
 
 
 class FileDamaged(StorageError):
@@ -68,7 +66,6 @@ class FormatUnknown(StorageError):
             f"{path}: {what}. Nothing has been changed. Start the version of the program that "
             "wrote it, or give this node an empty folder"
         )
-        self.path = path
 
 
 class LogDamaged(StorageError):

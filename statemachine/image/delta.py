@@ -40,16 +40,6 @@ class MetadataDelta(Struct, gc=False):
 class SchedulerDelta:
     """The changes that move partitions in the queue of the reassignment scheduler."""
 
-    __slots__ = (
-        "_is_kept",
-        "brokers",
-        "has_eligibility",
-        "has_limits",
-        "is_lost",
-        "moves",
-        "partitions",
-    )
-
     def __init__(self) -> None:
         self.clear(is_kept=False)
         self.is_lost = False

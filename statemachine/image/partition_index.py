@@ -26,24 +26,6 @@ from statemachine.vocabulary import NO_LEADER, NO_MOVE, BrokerId, MoveId, Replic
 class PartitionIndex:
     """Keys of partitions, and per broker the bitmap of keys for each part that it plays."""
 
-    __slots__ = (
-        "_free",
-        "_gathering",
-        "_numbers",
-        "_topics",
-        "adding_total",
-        "delta",
-        "elr_of",
-        "isr_of",
-        "leader_moves",
-        "leader_of",
-        "moving",
-        "of_move",
-        "replicas_of",
-        "stepping",
-        "waiting",
-    )
-
     def __init__(self) -> None:
         self._topics: list[Topic | None] = []
         self._numbers = array("I")

@@ -48,19 +48,6 @@ class QueueEntry(NamedTuple):
 class ReassignmentQueue:
     """The partitions that are being reassigned, by the keys of the index."""
 
-    __slots__ = (
-        "_entries",
-        "_keys",
-        "_next",
-        "_passed_over",
-        "_positions",
-        "_touched",
-        "groups",
-        "of_move",
-        "under_min_isr",
-        "waiting_for",
-    )
-
     def __init__(self, keys: Iterable[int]) -> None:
         """Queue the partitions with these keys, in this order."""
         self._keys: dict[Position, int] = {}
