@@ -22,9 +22,8 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 KEPT := PYTHONDONTWRITEBYTECODE= PYTHONPYCACHEPREFIX=$(CURDIR)/$(VENV)/bytecode
 PYTHON_M := $(KEPT) $(BIN)/python -m
 PYTEST := $(PYTHON_M) pytest
-# Two processes a core, for real clusters mostly wait for each other; a test module stays in one
-# process, and those with the most tests begin.
-SPREAD = -n $$((2 * $$(getconf _NPROCESSORS_ONLN))) --maxprocesses 8 --dist loadfile
+# On all cores; a test module stays in one process, and those with the most tests begin.
+SPREAD := -n auto --maxprocesses 8 --dist loadfile
 # In development mode Python reports what it otherwise forgives: unclosed files, unawaited tasks.
 # Its debug allocator, which checks C code, would cost a tenth of the time.
 DEV_MODE := PYTHONDEVMODE=1 PYTHONMALLOC=pymalloc
