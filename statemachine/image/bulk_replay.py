@@ -5,6 +5,7 @@ ISR changes of one topic that follow each other change its rows together. Everyt
 replayed one by one, in its place.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import chain, count, groupby
 from typing import Final, NamedTuple, get_args
@@ -183,12 +184,20 @@ def _replay_changes(image: Image, values: Sequence[bytes], offset: int, step: in
 
 
 def _change_isrs(image: Image, changes: IsrsOfTopic, offset: int) -> bool:
-    """Change the ISRs if each partition has a row and is named once; otherwise return False."""
+    """Change the ISRs if each partition has a row; otherwise return False.
+
+    Of a partition that is named several times only the last ISR counts, and the number of changes.
+    """
     topic = image.topics.get(changes.topic_id)
-    if topic is None or len(set(changes.numbers)) < len(changes.numbers):
+    if topic is None:
         return False
     image.index.settle()
-    return image.change_isrs(topic, changes, offset)
+    last = dict(zip(changes.numbers, changes.isrs, strict=True))
+    if len(last) == len(changes.numbers):
+        return image.change_isrs(topic, changes, offset)
+    count_of = Counter(changes.numbers)
+    merged = changes._replace(numbers=list(last), isrs=list(last.values()))
+    return image.change_isrs(topic, merged, offset, [count_of[number] for number in last])
 
 
 def _replay_others(image: Image, values: Sequence[bytes], offset: int, step: int) -> None:

@@ -12,7 +12,7 @@ from uuid import UUID
 
 from statemachine.image.delta import MetadataDelta
 from statemachine.image.partition_index import PartitionIndex
-from statemachine.image.partition_table import NO_KEY, SharedState, Topic
+from statemachine.image.partition_table import NO_KEY, ONCE, SharedState, Topic
 from statemachine.image.read_view import TABLES, ReadView
 from statemachine.image.undo_log import Transaction, UndoLog
 from statemachine.partitions.registration import PartitionRegistration
@@ -282,16 +282,19 @@ class Image:
             self.at(offset + number - first)
             self._overwrote(topic, number, None)
 
-    def change_isrs(self, topic: Topic, changes: IsrsOfTopic, offset: int) -> bool:
+    def change_isrs(
+        self, topic: Topic, changes: IsrsOfTopic, offset: int, counts: Iterable[int] = ONCE
+    ) -> bool:
         """Give partitions, each named once, these ISRs by records from `offset` on.
 
+        `counts` has the number of changes of each, which raise its partition epoch.
         Returns False, and changes nothing, if one of them must be a value.
         """
         columns, numbers = topic.partitions, changes.numbers
         if self._read_view is not None:
             self._read_view.partitions.keep_rows(topic, numbers)
         rows = [] if self._undo_log is None else list(map(columns.row, numbers))
-        became = columns.change_isrs(numbers, changes.isrs)
+        became = columns.change_isrs(numbers, changes.isrs, counts)
         if became is None:
             return False
         for before, after, _, some in became:

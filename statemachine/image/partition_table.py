@@ -9,7 +9,7 @@ outside can tell the two apart.
 """
 
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import repeat
 from typing import Final, NamedTuple
 from uuid import UUID
@@ -34,6 +34,9 @@ from statemachine.vocabulary import NO_LEADER, RECOVERED, BrokerId, Directories,
 
 NO_KEY: Final = 0xFFFFFFFF
 """The key of a number that no partition has."""
+
+ONCE: Final[Iterable[int]] = repeat(1)
+"""One change of each partition."""
 
 _NO_REPLICAS: Final = (0,) * WIDTH_MAX
 
@@ -201,11 +204,12 @@ class PartitionTable:
         return [unpack_from(rows, number * size) for number in numbers]
 
     def change_isrs(
-        self, numbers: Sequence[int], isrs: Sequence[Replicas]
+        self, numbers: Sequence[int], isrs: Sequence[Replicas], counts: Iterable[int] = ONCE
     ) -> list[UpdatedRows] | None:
-        """Give rows, each named once, these ISRs; None if one is no row, or would be none.
+        """Give rows, each named once, these ISRs by so many changes of each.
 
-        Then nothing is changed. Of a thousand rows most are like others, but for their epochs.
+        Returns None, and changes nothing, if one is no row or would be none. Of a thousand rows
+        most are like others, but for their epochs.
         """
         splits = self.splits(numbers)
         if splits is None:
@@ -213,7 +217,9 @@ class PartitionTable:
         pack, known = self._form.isr.pack, dict[tuple[bytes, bytes, Replicas], UpdatedRows]()
         packed = []
         try:
-            for number, isr, (head, _, epoch, tail) in zip(numbers, isrs, splits, strict=True):
+            for number, isr, count, (head, _, epoch, tail) in zip(
+                numbers, isrs, counts, splits, strict=False
+            ):
                 key = head, tail, isr
                 became = known.get(key)
                 if became is None:
@@ -222,7 +228,7 @@ class PartitionTable:
                         return None
                     known[key] = became
                 became.numbers.append(number)
-                packed.append(pack(epoch + 1, became.places))
+                packed.append(pack(epoch + count, became.places))
         except DoesNotFit:
             return None
         rows, size, first = self._rows, self._form.size, self._form.isr_at(0)

@@ -4,16 +4,13 @@ The request that comes most once grew by two thirds, a few microseconds at a tim
 it. Calls are not time, but they are most of it, and the same on every machine.
 """
 
-import sys
-from collections import Counter
-from collections.abc import Callable
-from types import FrameType
-from typing import Any, Final
+from typing import Final
 
 import pytest
 
 from tests.controller.controller_commands import isr, topic
 from tests.controller.sliced_controller import Sliced
+from tests.support.call_trace import calls
 
 pytestmark = pytest.mark.interpreted
 
@@ -22,23 +19,6 @@ CALLS_MAX: Final = 90
 
 CALLS_AGAIN_MAX: Final = 83
 """The same for a change whose contents the codec has encoded before, as it nearly always has."""
-
-
-def calls(work: Callable[[], object]) -> Counter[str]:
-    """The functions that are called, resumed generators among them, and how often."""
-    found: Counter[str] = Counter()
-
-    def count(frame: FrameType, event: str, _argument: Any) -> None:
-        if event == "call":
-            found[frame.f_code.co_qualname] += 1
-
-    before = sys.getprofile()
-    sys.setprofile(count)
-    try:
-        work()
-    finally:
-        sys.setprofile(before)
-    return found
 
 
 def test_one_isr_takes_few_calls() -> None:

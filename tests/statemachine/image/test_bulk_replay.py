@@ -26,6 +26,7 @@ from tests.statemachine.image.test_snapshot_written import (
     whole,
 )
 from tests.statemachine.support.reference_checks import contents
+from tests.support.call_trace import calls
 
 CHANGES = st.one_of(
     any_record(kafka_records.PartitionChange),
@@ -186,6 +187,21 @@ def test_every_change_of_a_partition_is_counted_and_the_last_one_stands() -> Non
     assert (zero.isr, zero.partition_epoch, zero.leader_epoch) == ((0, 1), 3, 0)
     assert (one.isr, one.partition_epoch) == ((0,), 1)
     assert image.end_offset == 16
+
+
+@pytest.mark.parametrize("rounds", [1, 2, 9])
+def test_changes_of_the_same_rows_again_and_again_are_replayed_as_one(rounds: int) -> None:
+    """A log of a million ISR changes of a thousand partitions is replayed at each restart."""
+    numbers = range(3)
+    values = [isr(number, *members) for members in ((0, 1), (0, 2)) for number in numbers] * rounds
+    image, expected = begun(), begun()
+    for kept in (image, expected):
+        one_by_one(kept, [isr(0, 0)])
+    one_by_one(expected, values)
+    found = calls(lambda: replay_values(image, values, image.end_offset))
+    assert contents(image) == contents(expected)
+    one_by_one_below = bulk_replay._ALIKE_MIN
+    assert found["Image.set_partition"] == (len(values) if len(values) < one_by_one_below else 0)
 
 
 def test_what_is_said_of_a_partition_by_other_records_keeps_its_place() -> None:
