@@ -142,6 +142,9 @@ class Service:
             outcome = await self.quorum.read_index()
             if isinstance(outcome, ReadRefusal):
                 raise self._not_active(UNPROVED[outcome])
+            if self.leader_id != self.quorum.node.me.id:
+                # It lost the lead after the read was confirmed, before this task had its turn.
+                raise self._not_active(Unavailable.NOT_ACTIVE)
         node = self.quorum.node
         replicas, target = node.replicas(), node.target_voters
         voters = tuple([self._replica(each) for each in replicas if each.voter])

@@ -12,6 +12,8 @@ from admin.client.admin_client import AdminClient, Unreachable
 from controller.apis import reassignments
 from controller.ports import Unavailable
 from controller.service import NotActive
+from quorum.core.effects import ReadRefusal
+from quorum.core.vocabulary import Offset
 from quorum.protocol import codec
 from quorum.protocol.apis import ApiKey
 from quorum.protocol.extension import (
@@ -77,6 +79,24 @@ async def test_nor_does_it_say_that_a_command_changes_nothing(tmp_path: Path) ->
         assert told == []
         await scene.leader.stop()
         assert told == [Unavailable.NOT_ACTIVE]
+
+
+@pytest.mark.interpreted
+async def test_a_leader_that_resigns_before_it_answers_does_not_describe_the_quorum(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with a_scene(tmp_path) as scene:
+        quorum = scene.leader.opened.quorum
+        read_index = quorum.read_index
+
+        async def confirmed_then_resigned() -> Offset | ReadRefusal:
+            offset = await read_index()
+            await scene.leader.stop()
+            return offset
+
+        monkeypatch.setattr(quorum, "read_index", confirmed_then_resigned)
+        with pytest.raises(NotActive):
+            await scene.leader.service.describe_quorum()
 
 
 @pytest.mark.parametrize("at_once_max", [0, 500])
