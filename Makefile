@@ -22,8 +22,10 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 KEPT := PYTHONDONTWRITEBYTECODE= PYTHONPYCACHEPREFIX=$(CURDIR)/$(VENV)/bytecode
 PYTHON_M := $(KEPT) $(BIN)/python -m
 PYTEST := $(PYTHON_M) pytest
-# On all cores; a test module stays in one process, and those with the most tests begin.
-SPREAD := -n auto --maxprocesses 8 --dist loadfile
+# One process more than there are cores, because many tests wait for processes that they started; a
+# test module stays in one process, and those that start processes begin (tests/conftest.py).
+WORKERS ?= $(shell "$(BIN)/python" -c 'import os; print(min(8, len(os.sched_getaffinity(0)) + 1))')
+SPREAD = -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 # In development mode Python reports what it otherwise forgives: unclosed files, unawaited tasks.
 # Its debug allocator, which checks C code, would cost a tenth of the time.
 DEV_MODE := PYTHONDEVMODE=1 PYTHONMALLOC=pymalloc

@@ -8,7 +8,7 @@ import asyncio
 import random
 from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 from uuid import UUID
@@ -60,6 +60,8 @@ TIMEOUTS: Final = Timeouts(
     retry_backoff_ms=5,
     retry_backoff_ms_max=50,
 )
+ALONE: Final = replace(TIMEOUTS, election_timeout_ms=10)
+"""The timeouts of a single voter, which has nobody to wait for."""
 
 
 def registration(node_id: int, port: int) -> RegisterController:
@@ -201,7 +203,7 @@ async def controllers(
     metadata_version: int = METADATA_VERSION_MAX,
     kraft_version: int = 0,
     snapshots: SnapshotLimits | None = None,
-    timeouts: Timeouts = TIMEOUTS,
+    timeouts: Timeouts | None = None,
 ) -> AsyncIterator[dict[int, Node]]:
     """Controllers with these ids; `voters` that are not among them do not run.
 
@@ -214,6 +216,7 @@ async def controllers(
         places = {node_id: await a_place() for node_id in (*ids, *observers)}
         addresses = dict.fromkeys(voters, NOBODY)
         addresses |= {node_id: places[node_id].address for node_id in ids}
+        timeouts = timeouts or (ALONE if len(addresses) == 1 else TIMEOUTS)
         nodes = {
             node_id: await start(
                 node_id,
