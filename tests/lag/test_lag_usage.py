@@ -104,7 +104,7 @@ def test_another_spark_has_to_be_one(
 def test_without_the_extra_one_sentence_says_how_to_install_it(tmp_path: Path) -> None:
     """In a process that finds no pyspark, as where the extra is not installed."""
     hidden = (
-        "import sys; sys.modules.update(pyspark=None, pyarrow=None); "
+        "import sys; sys.modules.update(jinja2=None, pyarrow=None, pyspark=None); "
         "from admin.cli.main import metaquorum; metaquorum()"
     )
     done = subprocess.run(
@@ -117,7 +117,7 @@ def test_without_the_extra_one_sentence_says_how_to_install_it(tmp_path: Path) -
     )
     assert done.returncode == 2
     assert done.stderr.splitlines() == [
-        "Error: lag reports need pyarrow and pyspark, which are not installed: "
+        "Error: lag reports need jinja2 and pyarrow and pyspark, which are not installed: "
         f"{sys.executable} -m pip install 'metaquorum[spark]'"
     ]
 
