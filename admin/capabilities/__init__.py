@@ -45,7 +45,8 @@ def decode_request(name: str, body: bytes) -> Request[Any]:
 async def carry_out(request: Request[A], context: Context) -> A:
     """Carry out a request on this node; raises `Refused` or `NotActive`."""
     if context.stale and not (request.may_be_stale() or request.LOCAL):
-        raise Refused(request.failing(), Error.INVALID_REQUEST.code, "only what reads may be stale")
+        reason = "only requests that read may be stale"
+        raise Refused(request.failing(), Error.INVALID_REQUEST.code, reason)
     check(request)
     try:
         answer: A = await request.answer(context)

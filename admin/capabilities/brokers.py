@@ -183,7 +183,7 @@ class SafeToStop(Request[Safety], frozen=True, kw_only=True):
     ERRORS = (Error.BROKER_ID_NOT_REGISTERED,)
 
     def failing(self) -> str:
-        return f"whether {names_of('broker', self.broker_ids)} may stop cannot be said"
+        return f"{names_of('broker', self.broker_ids)} cannot be checked"
 
     def contradiction(self) -> str | None:
         if not self.broker_ids:

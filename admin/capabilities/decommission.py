@@ -15,7 +15,7 @@ from admin.capabilities.moves import LOOK, DryRun, NewMove, error_of
 from admin.capabilities.plan_steps import (
     PARTITIONS_MAX,
     PARTITIONS_TOLD_MAX,
-    Emptying,
+    DrainProgress,
     Pieces,
     PlanRequest,
     PlanResult,
@@ -98,7 +98,7 @@ class DecommissionBrokers(NewMove[PlanResult], PlanRequest, frozen=True, kw_only
 
     def contradiction(self) -> str | None:
         if self.unregister and self.dry_run:
-            return "nothing is unregistered by what changes nothing; leave it out"
+            return "a dry run unregisters nothing; omit unregister"
         return twice(self.broker_ids)
 
     async def carry_out(self, context: Context) -> PlanResult:
@@ -126,8 +126,8 @@ class DecommissionBrokers(NewMove[PlanResult], PlanRequest, frozen=True, kw_only
             )
         moves = sorted({row.move for row in rows if row.stay is Stay.LEAVING} - {NO_MOVE})
         if isinstance(plan, Unplanned):
-            emptying = _emptying(seen, brokers, rows, cordoned)
-            return PlanResult(reason=plan.message, moves=tuple(moves), emptying=emptying)
+            drain = _drain_progress(seen, brokers, rows, cordoned)
+            return PlanResult(reason=plan.message, moves=tuple(moves), drain=drain)
         racks = seen.racks
         shares = cluster_shares(seen, rows, plan)
         if not (self.dry_run or pieces.is_over):
@@ -141,7 +141,7 @@ class DecommissionBrokers(NewMove[PlanResult], PlanRequest, frozen=True, kw_only
             found,
             moves=tuple(sorted({*moves, *found.moves})),
             foreseen=replace(found.foreseen, shares=shares),
-            emptying=_emptying(seen, brokers, rows, cordoned),
+            drain=_drain_progress(seen, brokers, rows, cordoned),
         )
 
 
@@ -174,7 +174,7 @@ class RecommissionBrokers(PlanRequest, frozen=True, kw_only=True):
         seen = (await service.read(ground)).value
         if pieces.is_over:
             back = [each for each in brokers if each in seen.racks and each not in seen.cordoned]
-            return _undrained(answers, (), _emptying(seen, brokers, (), back), repeated=True)
+            return _undrained(answers, (), _drain_progress(seen, brokers, (), back), repeated=True)
         cordoned: list[int] = []
         if not self.dry_run:
             known = [each for each in brokers if each in seen.racks]
@@ -193,7 +193,7 @@ class RecommissionBrokers(PlanRequest, frozen=True, kw_only=True):
             for start in pieces.starts(len(named))
         ]
         answers += await pieces.carry_out(wishes)
-        return _undrained(answers, rows, _emptying(seen, brokers, (), cordoned))
+        return _undrained(answers, rows, _drain_progress(seen, brokers, (), cordoned))
 
 
 async def _never_there(context: Context, brokers: Sequence[int]) -> list[int]:
@@ -241,17 +241,17 @@ async def _forget(context: Context, brokers: Sequence[int], seen: Ground) -> Gro
     return (await context.service.read(ground)).value
 
 
-def _emptying(
+def _drain_progress(
     seen: Ground, brokers: Sequence[int], rows: Sequence[Held], cordoned: Sequence[int]
-) -> Emptying:
-    return Emptying(
+) -> DrainProgress:
+    return DrainProgress(
         held=len(rows),
         leaving=sum(row.stay is Stay.LEAVING for row in rows),
         leaderless=_named(rows, Stay.LEADERLESS),
         busy=_named(rows, Stay.BUSY),
         cordoned=tuple(cordoned),
         to_be_unregistered=tuple(each for each in brokers if each in seen.leaving),
-        strange=tuple(each for each in brokers if each not in seen.racks),
+        unregistered=tuple(each for each in brokers if each not in seen.racks),
         alive=tuple(each for each in brokers if each in seen.racks and each not in seen.fenced),
     )
 
@@ -264,7 +264,7 @@ def _named(rows: Sequence[Held], stay: Stay) -> tuple[PartitionId, ...]:
 def _undrained(
     answers: Sequence[MovesCancelled],
     rows: Sequence[Held],
-    emptying: Emptying,
+    drain: DrainProgress,
     *,
     repeated: bool = False,
 ) -> PlanResult:
@@ -279,6 +279,6 @@ def _undrained(
         accepted=len(done),
         refused=tuple(error_of(each) for each in refused[:REFUSED_SHOWN_MAX]),
         refused_count=len(refused),
-        emptying=emptying,
+        drain=drain,
         repeated=repeated,
     )

@@ -295,7 +295,7 @@ class DescribeMovePartitions(Request[MovePartitions], frozen=True, kw_only=True)
             _ = self.after
         except ValueError:
             right = "take next_page_token from the page before"
-            return f"page_token {self.page_token!r} is none of ours; {right}"
+            return f"page_token {self.page_token!r} is invalid; {right}"
         return None
 
     @property
@@ -317,7 +317,7 @@ class DescribeMovePlan(Request[MovePlan], frozen=True, kw_only=True):
     part: Annotated[int, Meta(ge=0, description="From 0 on")] = 0
 
     NAME = "moves.plan"
-    FAILING = "the plan of move {0.move_id} cannot be had"
+    FAILING = "the plan of move {0.move_id} cannot be read"
 
     async def answer(self, context: Context) -> MovePlan:
         return await context.read(lambda image: plan(image, self.move_id, self.part))
@@ -348,7 +348,7 @@ class _NamesMoves(_ChangeMoves, frozen=True, kw_only=True):
 
     def contradiction(self) -> str | None:
         if self.everything and self.parts:
-            return "everything is asked for, and parts of it by name; ask for one of them"
+            return "everything includes what is named; omit one of them"
         if not (self.everything or self.parts):
             return f"nothing is named; name {self.NAMEABLE}, or ask for everything"
         return None
@@ -467,7 +467,7 @@ class AlterMove(_ChangeMoves, frozen=True, kw_only=True):
 
     def contradiction(self) -> str | None:
         if self.priority is UNSET and self.throttle_bytes_per_s is UNSET:
-            return "nothing is to be changed; give a priority, a throttle_bytes_per_s, or both"
+            return "nothing to change; give a priority, a throttle_bytes_per_s, or both"
         return None
 
 

@@ -62,25 +62,25 @@ class PlannedPartition(Answer, array_like=True, frozen=True, kw_only=True):
     target: tuple[int, ...]
 
 
-class Emptying(Answer, frozen=True, kw_only=True):
+class DrainProgress(Answer, frozen=True, kw_only=True):
     """The progress of brokers towards having no replicas."""
 
-    held: int = 0
-    """Partitions that have a replica on any of them."""
-    leaving: int = 0
-    """Those that earlier moves take away from them."""
-    leaderless: tuple[PartitionId, ...] = ()
-    """Those without a leader: no replica can be copied."""
-    busy: tuple[PartitionId, ...] = ()
-    """Those that other moves are moving, and that keep a replica on the brokers."""
-    cordoned: tuple[int, ...] = ()
-    """Brokers that the request has cordoned, or uncordoned."""
-    to_be_unregistered: tuple[int, ...] = ()
-    """Brokers that the active controller unregisters once they are empty and stopped."""
-    strange: tuple[int, ...] = ()
-    """Brokers that are not registered."""
-    alive: tuple[int, ...] = ()
-    """Brokers that are registered and not fenced."""
+    held: Annotated[int, Meta(description="Partitions with a replica on any of them")] = 0
+    leaving: Annotated[int, Meta(description="Those that earlier moves take away from them")] = 0
+    leaderless: Annotated[
+        tuple[PartitionId, ...], Meta(description="Those without a leader, which cannot be copied")
+    ] = ()
+    busy: Annotated[
+        tuple[PartitionId, ...], Meta(description="Those that other moves move, and leave there")
+    ] = ()
+    cordoned: Annotated[
+        tuple[int, ...], Meta(description="Brokers that the request cordoned, or uncordoned")
+    ] = ()
+    to_be_unregistered: Annotated[
+        tuple[int, ...], Meta(description="Brokers to be unregistered once empty and stopped")
+    ] = ()
+    unregistered: Annotated[tuple[int, ...], Meta(description="Brokers not registered")] = ()
+    alive: Annotated[tuple[int, ...], Meta(description="Brokers registered and not fenced")] = ()
 
 
 class PlanResult(
@@ -97,20 +97,22 @@ class PlanResult(
 ):
     """The result of a request to plan."""
 
-    reason: str | None = None
-    """The reason why there is no plan."""
-    moves: tuple[int, ...] = ()
-    """The moves of the plan; of a decommission also those that empty the brokers already."""
+    reason: Annotated[str | None, Meta(description="The reason why there is no plan")] = None
+    moves: Annotated[
+        tuple[int, ...],
+        Meta(description="The moves; also those that drain the brokers already"),
+    ] = ()
     planned: int = 0
-    """The number of planned partitions."""
-    partitions: tuple[PlannedPartition, ...] = ()
-    """The first of them."""
+    partitions: Annotated[
+        tuple[PlannedPartition, ...], Meta(description="The first planned partitions")
+    ] = ()
     accepted: int = 0
-    refused: tuple[PartitionError, ...] = ()
-    """The first partitions whose move could not be begun or cancelled."""
+    refused: Annotated[
+        tuple[PartitionError, ...], Meta(description="The first that did not change")
+    ] = ()
     refused_count: int = 0
     foreseen: Outcome = msgspec.field(default_factory=Outcome)
-    emptying: Emptying = msgspec.field(default_factory=Emptying)
+    drain: DrainProgress = msgspec.field(default_factory=DrainProgress)
     repeated: Annotated[bool, Meta(description="It was carried out before, with this key")] = False
 
 
@@ -137,7 +139,7 @@ class BytesMoved(Answer, frozen=True):
     bytes_moved_unknown: str | None = None
 
 
-UNTRIED: Final = BytesMoved(None, "brokers are asked for it when a plan is tried (dry run)")
+UNTRIED: Final = BytesMoved(None, "only a dry run asks the brokers for sizes")
 """Of a plan that begins at once: its moves report the bytes that are left."""
 
 
@@ -161,23 +163,23 @@ def begun_data(found: PlanResult) -> dict[str, Any]:
     }
 
 
-def emptying_data(found: PlanResult) -> dict[str, Any]:
+def drain_data(found: PlanResult) -> dict[str, Any]:
     """The JSON of the progress of a decommission."""
-    emptying = found.emptying
+    drain = found.drain
     # A repeated answer counts partitions that may have been moved since.
-    leaving = emptying.leaving + (0 if found.repeated else found.accepted)
+    leaving = drain.leaving + (0 if found.repeated else found.accepted)
     # Waiting: some partitions cannot be moved, or the request is a dry run.
-    going = "moving" if emptying.held <= leaving else "waiting"
+    going = "moving" if drain.held <= leaving else "waiting"
     return {
-        "state": going if emptying.held else "empty",
+        "state": going if drain.held else "empty",
         "reason": found.reason,
-        "registered": not emptying.strange,
-        "alive": bool(emptying.alive),
-        "to_be_unregistered": bool(emptying.to_be_unregistered),
-        "partitions_held": emptying.held,
+        "registered": not drain.unregistered,
+        "alive": bool(drain.alive),
+        "to_be_unregistered": bool(drain.to_be_unregistered),
+        "partitions_held": drain.held,
         "partitions_leaving": leaving,
-        "partitions_leaderless": [each._asdict() for each in emptying.leaderless],
-        "partitions_busy": [each._asdict() for each in emptying.busy],
+        "partitions_leaderless": [each._asdict() for each in drain.leaderless],
+        "partitions_busy": [each._asdict() for each in drain.busy],
     }
 
 

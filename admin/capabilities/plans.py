@@ -68,7 +68,7 @@ class GeneratePlan(PlanRequest, frozen=True, kw_only=True):
         if isinstance(plan, Unplanned):
             return PlanResult(reason=plan.message)
         if len(plan) > PARTITIONS_TOLD_MAX:
-            most = f"at most {PARTITIONS_TOLD_MAX:,} can be told; plan for fewer topics at a time"
+            most = f"at most {PARTITIONS_TOLD_MAX:,} can be listed; plan for fewer topics at a time"
             return PlanResult(reason=f"the plan would change {len(plan):,} partitions, and {most}")
         return await plan_result((), current, plan, racks)
 
@@ -123,9 +123,9 @@ def _contradiction(topics: Sequence[str] | None, brokers: Sequence[int] | None) 
     if topics is not None and len(set(topics)) != len(topics):
         return "a topic is named twice; name each once"
     if topics == ():
-        return "no topic is named; name at least one, or none at all for all of them"
+        return "no topic is named; name at least one, or omit topics for all"
     if brokers == ():
-        return "no broker is named; name at least one, or none at all for all that take replicas"
+        return "no broker is named; name at least one, or omit brokers for all that take replicas"
     return twice(brokers or ())
 
 
@@ -144,7 +144,7 @@ def _onto(seen: Ground, brokers: Sequence[int] | None) -> Sequence[int]:
     if dead:
         what = "are not alive" if len(dead) > 1 else "is not alive"
         raise refused(
-            Error.INVALID_REQUEST, f"{names_of('broker', dead)} {what}; leave out who cannot copy"
+            Error.INVALID_REQUEST, f"{names_of('broker', dead)} {what}; omit dead brokers"
         )
     return brokers
 

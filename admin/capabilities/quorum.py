@@ -18,7 +18,7 @@ from quorum.core.limits import VOTERS_MAX
 from quorum.core.messages import AlterQuorumRequest, ChangeResponse
 from quorum.core.vocabulary import NO_DIRECTORY, ReplicaId, ReplicaKey, uuid_to_text
 from quorum.log.meta_properties import uuid_from_text
-from quorum.protocol.errors import RequestRefused
+from quorum.protocol.errors import ErrorCode, RequestRefused
 from quorum.transport.address import Address
 from statemachine.errors import Error
 
@@ -85,7 +85,7 @@ class Voters(Answer, frozen=True, kw_only=True):
 
 
 class NodePlace(Answer, frozen=True, kw_only=True):
-    """An address that a node has announced."""
+    """The address that a node has announced."""
 
     replica_id: int
     directory_id: str
@@ -100,7 +100,7 @@ class NodePlace(Answer, frozen=True, kw_only=True):
 
 
 class Nodes(Answer, frozen=True, kw_only=True):
-    """The nodes that one node has heard of, as DiscoverBrokers tells them (KIP-595)."""
+    """The nodes that one node has heard of, as DiscoverBrokers lists them (KIP-595)."""
 
     cluster_id: str | None
     leader_id: Annotated[int, Meta(description="-1: unknown")]
@@ -116,7 +116,7 @@ class Voter(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class DescribeQuorum(Request[Quorum], frozen=True, kw_only=True):
-    """Describe the leader, the voters and how far every replica has come."""
+    """Describe the leader, the voters and the progress of every replica."""
 
     NAME = "quorum.describe"
     ROUTES = (Route("GET", "/v1/quorum"),)
@@ -140,7 +140,7 @@ class DescribeVoters(Request[Voters], frozen=True, kw_only=True):
 
 
 class DescribeNodes(Request[Nodes], frozen=True, kw_only=True):
-    """List the nodes that the node which answers has heard of; it needs no leader."""
+    """List the nodes that the answering node has heard of; it needs no leader."""
 
     NAME = "quorum.nodes"
     ROUTES = (Route("GET", "/v1/quorum/brokers"),)
@@ -168,15 +168,16 @@ class DescribeNodes(Request[Nodes], frozen=True, kw_only=True):
 
 
 class AlterVoters(Request[Voters], frozen=True, kw_only=True):
-    """Set the voters to reach, one step after the other; null cancels the change under way.
+    """Set the target voters, reached one at a time; null cancels the change under way.
 
-    The answer comes once the target is committed; `quorum.voters` tells how far it has come.
+    The answer comes once the target is committed; `quorum.voters` shows the progress.
     """
 
-    target_voters: (
+    target_voters: Annotated[
         Annotated[tuple[ReplicaNumber | Voter, ...], Meta(min_length=1, max_length=VOTERS_MAX)]
-        | None
-    )
+        | None,
+        Meta(description="Ids, or ids with directory ids; null: cancel"),
+    ]
 
     NAME = "quorum.alter-voters"
     ROUTES = (
@@ -185,6 +186,7 @@ class AlterVoters(Request[Voters], frozen=True, kw_only=True):
     )
     CHANGES = True
     LOOK = STATUS
+    ERRORS = (ErrorCode.UNSUPPORTED_VERSION,)
     FAILING = "the voters cannot be changed"
 
     async def answer(self, context: Context) -> Voters:
@@ -192,9 +194,9 @@ class AlterVoters(Request[Voters], frozen=True, kw_only=True):
         if self.target_voters is not None:
             target = tuple(map(_key, self.target_voters))
             ids = [each.id for each in target]
-            twice = next((each for each in ids if ids.count(each) > 1), None)
-            if twice is not None:
-                raise refused(Error.INVALID_REQUEST, f"target_voters names {twice} twice")
+            repeated = next((each for each in ids if ids.count(each) > 1), None)
+            if repeated is not None:
+                raise refused(Error.INVALID_REQUEST, f"target_voters names {repeated} twice")
         response = await context.service.want_voters(
             context.who, AlterQuorumRequest(target=target, timeout_ms=context.timeout_ms)
         )
@@ -214,11 +216,16 @@ class TransferLead(Request[LeadTransfer], frozen=True, kw_only=True):
     ROUTES = (Route("POST", "/v1/quorum/leader:transfer"),)
     CHANGES = True
     LOOK = STATUS
-    # It leads already: where the answer to an earlier attempt was lost, that did it.
-    DONE_BEFORE = Error.ELECTION_NOT_NEEDED.code
+    ERRORS = (
+        ErrorCode.ELECTION_NOT_NEEDED,
+        ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE,
+        ErrorCode.VOTER_NOT_FOUND,
+    )
+    # It leads already: an earlier attempt, whose answer was lost, has succeeded.
+    DONE_BEFORE = ErrorCode.ELECTION_NOT_NEEDED
 
     def failing(self) -> str:
-        return f"the lead cannot be handed over{'' if self.to is None else f' to {self.to}'}"
+        return f"the lead cannot be transferred{'' if self.to is None else f' to {self.to}'}"
 
     async def answer(self, context: Context) -> LeadTransfer:
         to = None if self.to is None else ReplicaId(self.to)

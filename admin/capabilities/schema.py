@@ -13,7 +13,7 @@ from msgspec import Meta, Struct
 
 from admin.faults import Refused
 from controller.move_requests import new_key, wrong_key
-from quorum.protocol.errors import RequestRefused
+from quorum.protocol.errors import ErrorCode, RequestRefused
 from statemachine.errors import Error, Refusal
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ class Request(Struct, Generic[A_co], frozen=True, kw_only=True, forbid_unknown_f
     """True if the node that is asked always answers from its own state."""
     STALE: ClassVar[bool] = True
     """True if a client may ask any node for a stale answer, if it changes nothing."""
-    ERRORS: ClassVar[tuple[Error, ...]] = ()
+    ERRORS: ClassVar[tuple[Error | ErrorCode, ...]] = ()
     """Errors that refuse the request as a whole, besides INVALID_REQUEST."""
     LOOK: ClassVar[str | None] = None
     """The command that shows whether a change was made, when its answer was lost."""

@@ -10,12 +10,13 @@ from typing import Any, Final, TypeVar
 
 from msgspec.structs import replace
 
+from admin.capabilities.brokers import not_registered
 from admin.capabilities.decommission import DecommissionBrokers, RecommissionBrokers
 from admin.capabilities.moves import DescribeMove, NewMove
 from admin.capabilities.plan_steps import (
     PlanResult,
     begun_data,
-    emptying_data,
+    drain_data,
     plan_data,
 )
 from admin.capabilities.plans import ChangeReplicationFactor
@@ -52,7 +53,7 @@ async def decommission(
                 found,
                 output,
                 lambda found: f"{progress(brokers, found)}\n{would}",
-                lambda found: {**emptying_data(found), **plan_data(found, moved)},
+                lambda found: {**drain_data(found), **plan_data(found, moved)},
             )
             return Exit.DONE
         exit_code = _report(request, found, is_table=is_table)
@@ -60,8 +61,8 @@ async def decommission(
             await _write_throttle(client, found.moves, request)
         # The keyed request is carried out; the following ones ask for the progress.
         request, said = replace(request, key=""), ""
-        while wait and exit_code is Exit.NOT_FINISHED and not found.emptying.leaderless:
-            if not found.emptying.held:
+        while wait and exit_code is Exit.NOT_FINISHED and not found.drain.leaderless:
+            if not found.drain.held:
                 break
             await asyncio.sleep(POLL_SECONDS)
             now = await _moves_progress(client, found.moves)
@@ -71,7 +72,7 @@ async def decommission(
             found = await client.ask(request)
             exit_code = _report(request, found, is_table=is_table, again=True)
     if not is_table:
-        write_data({**emptying_data(found), **begun_data(found)}, output)
+        write_data({**drain_data(found), **begun_data(found)}, output)
     return exit_code
 
 
@@ -90,32 +91,32 @@ def _report(
     request: DecommissionBrokers, found: PlanResult, *, is_table: bool, again: bool = False
 ) -> Exit:
     """Print the result; return the exit code if the command ends here."""
-    emptying = found.emptying
+    drain = found.drain
     if is_table:
         for line in _decommissioned(request.broker_ids, found, again=again):
             write(line)
     if found.reason is not None:
         return finish(errors=[f"Error: {found.reason}"])
-    if not emptying.held:
-        if not request.unregister or not emptying.alive:
+    if not drain.held:
+        if not request.unregister or not drain.alive:
             return Exit.DONE
-        say(f"{named(emptying.alive)} not unregistered: stop them first, and it is done then")
+        say(f"{named(drain.alive)} not unregistered: stop them first, and it is done then")
         return Exit.NOT_FINISHED
     has_failed = finish(errors=_refused(found)) is Exit.FAILED
-    return Exit.FAILED if has_failed or emptying.leaderless else Exit.NOT_FINISHED
+    return Exit.FAILED if has_failed or drain.leaderless else Exit.NOT_FINISHED
 
 
 def _decommissioned(brokers: Sequence[int], found: PlanResult, *, again: bool) -> Iterator[str]:
     """The output of `decommission`; `again` if it is the answer to a later look."""
-    emptying = found.emptying
-    if emptying.cordoned:
-        yield f"Cordoned: {ids(emptying.cordoned)}."
+    drain = found.drain
+    if drain.cordoned:
+        yield f"Cordoned: {ids(drain.cordoned)}."
     if found.reason is not None:
         return
-    if not emptying.held:
+    if not drain.held:
         yield progress(brokers, found)
-        if emptying.strange:
-            yield f"{named(emptying.strange)}: not registered."
+        if drain.unregistered:
+            yield f"{named(drain.unregistered)}: not registered."
         return
     if found.accepted:
         yield begun(found)
@@ -127,24 +128,24 @@ async def recommission(target: Target, request: RecommissionBrokers) -> Exit:
     """Uncordon the brokers and cancel the moves that empty them."""
     async with target.client() as client:
         found = await ask_with_key(request, client.ask)
-    emptying = found.emptying
+    drain = found.drain
     replicas = reassign_text.replicas(found.partitions, found.accepted)
     if request.dry_run:
-        known = [each for each in request.broker_ids if each not in emptying.strange]
+        known = [each for each in request.broker_ids if each not in drain.unregistered]
         if known:
             write(f"{named(known)} would be uncordoned.")
         would = f"{found.accepted} partition(s) would be cancelled, with these replicas:"
         write(f"{would}\n{replicas}" if found.accepted else "Nothing would be cancelled.")
-    if emptying.cordoned:
-        write(f"Uncordoned: {ids(emptying.cordoned)}.")
+    if drain.cordoned:
+        write(f"Uncordoned: {ids(drain.cordoned)}.")
     if found.accepted and not request.dry_run:
         write(reassign_text.cancelled([PartitionId(*each.id) for each in found.partitions]))
         say(f"Replicas now:\n{replicas}")
         if found.moves:
             commands = ", ".join(f"`metaquorum moves rollback {id}`" for id in found.moves)
             say(f"To restore replicas that had already moved: {commands}.")
-    strange = (f"Error: Broker ID {each} is not currently registered" for each in emptying.strange)
-    return finish(errors=[*_refused(found), *strange])
+    unknown = (f"Error: {not_registered([each])}" for each in drain.unregistered)
+    return finish(errors=[*_refused(found), *unknown])
 
 
 async def change_factor(target: Target, request: ChangeReplicationFactor) -> Exit:
@@ -191,20 +192,20 @@ async def _write_throttle(client: AdminClient, ids: Sequence[int], asked: NewMov
 
 def progress(brokers: Sequence[int], found: PlanResult) -> str:
     """The progress of a decommission."""
-    emptying = found.emptying
-    if not emptying.held:
+    drain = found.drain
+    if not drain.held:
         return f"{named(brokers)}: no replicas left."
     lines = [
-        f"{named(brokers)}: {emptying.held} partition(s) left, {emptying.leaving} already moving,"
+        f"{named(brokers)}: {drain.held} partition(s) left, {drain.leaving} already moving,"
         f" {found.planned} planned now."
     ]
-    if emptying.busy:
-        busy = _partitions(emptying.busy)
+    if drain.busy:
+        busy = _partitions(drain.busy)
         lines.append(f"Moving elsewhere now, repeat the command later: {busy}")
-    if emptying.leaderless:
-        lines.append(f"Without a leader, cannot be copied: {_partitions(emptying.leaderless)}")
-    if emptying.to_be_unregistered:
-        later = named(emptying.to_be_unregistered)
+    if drain.leaderless:
+        lines.append(f"Without a leader, cannot be copied: {_partitions(drain.leaderless)}")
+    if drain.to_be_unregistered:
+        later = named(drain.to_be_unregistered)
         lines.append(f"{later}: will be unregistered once empty and stopped.")
     return "\n".join(lines)
 

@@ -6,6 +6,7 @@ A `read` function trusts the shape of the message, which the codec has checked, 
 from collections.abc import Sequence
 from typing import Any
 
+from admin.capabilities.quorum import DescribeQuorum
 from admin.client.asking import Question, Verdict, whole
 from admin.client.channels import Form, details_in
 from admin.faults import Refused
@@ -36,7 +37,7 @@ def describe_quorum(*, patient: bool = True) -> Question:
         api_key=ApiKey.DESCRIBE_QUORUM,
         fill=fill,
         judge=judge,
-        failing="the quorum cannot be described",
+        failing=DescribeQuorum.FAILING,
         asks_who_leads=not patient,
     )
 
@@ -82,7 +83,7 @@ def metadata(names: Sequence[str] | None) -> Question:
         return whole(response) if hasattr(response, "error_code") else Verdict()
 
     return Question(
-        api_key=ApiKey.METADATA, fill=fill, judge=judge, failing="metadata cannot be had"
+        api_key=ApiKey.METADATA, fill=fill, judge=judge, failing="the metadata cannot be read"
     )
 
 

@@ -83,7 +83,7 @@ class Consumer:
             except KafkaException as error:
                 if now() >= deadline:
                     raise AdminError(
-                        f"offsets of {self.topic}-{partition} cannot be had for "
+                        f"offsets of {self.topic}-{partition} cannot be read for "
                         f"{self._client.timeout_ms} ms: {error.args[0].str()}"
                     ) from None
                 await asyncio.sleep(POLL_SECONDS)

@@ -61,7 +61,7 @@ async def bytes_at(
 ) -> BytesMoved:
     """Return the bytes of so many copies of each partition; None is more than can be told."""
     if copies is None:
-        return BytesMoved(None, "the plan has more partitions than are told of one by one")
+        return BytesMoved(None, "the plan has more partitions than are listed")
     if not copies:
         return BytesMoved(0)
     sizes = await _sizes(brokers, copies)
@@ -73,7 +73,7 @@ async def bytes_at(
 
 def _unknown(lacking: Sequence[PartitionId], silent: Sequence[str]) -> str:
     partitions = _first([*map(str, lacking)])
-    words = f"no broker that is alive has said how large {partitions} is"
+    words = f"no live broker reports the size of {partitions}"
     return f"{words}; {_first(silent)}" if silent else words
 
 

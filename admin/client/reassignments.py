@@ -1,6 +1,6 @@
 """Begin and list reassignments by Kafka's own requests, with our extension.
 
-They pass Kafka's brokers. A controller of Kafka's skips the extension: it knows no moves or keys.
+Kafka's brokers forward them. Kafka's controllers skip the extension: they know no moves or keys.
 """
 
 from collections.abc import Mapping, Sequence
@@ -9,11 +9,11 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from admin.capabilities.moves import LOOK
 from admin.capabilities.reassignments import (
     AssignedPartition,
     BeginMove,
     BegunMove,
+    ListReassignments,
     begun,
     command_of,
 )
@@ -29,11 +29,10 @@ from statemachine.vocabulary import NO_MOVE
 
 
 def begin_move(asked: BeginMove) -> Question:
-    """Partitions to be moved, to be redirected, or, where replicas is None, cancelled (KIP-455)."""
-
+    """Move or redirect partitions; replicas of None cancel (KIP-455)."""
     command = command_of(asked)
     if not asked.dry_run:
-        # They are in Kafka's part of the request.
+        # Kafka's part of the request has them.
         command = replace(command, reassignments=())
     options = MoveOptions(command=command, key=asked.key)
 
@@ -56,8 +55,8 @@ def begin_move(asked: BeginMove) -> Question:
         api_key=ApiKey.ALTER_PARTITION_REASSIGNMENTS,
         fill=fill,
         extension=Extension.with_details(options),
-        failing="the partitions cannot be reassigned",
-        look=None if asked.dry_run else LOOK,
+        failing=asked.failing(),
+        look=None if asked.only_reads() else asked.LOOK,
     )
 
 
@@ -67,7 +66,7 @@ def read_begun(asked: BeginMove, response: Any) -> BegunMove:
     if details is not None:
         return begun(details)
     if asked.dry_run:
-        raise Incompatible("nothing was tried: the active controller is none of ours")
+        raise Incompatible("nothing was tried: the active controller does not support dry runs")
     results = [
         _result(topic.name, partition)
         for topic in response.responses
@@ -75,7 +74,7 @@ def read_begun(asked: BeginMove, response: Any) -> BegunMove:
     ]
     if asked.is_throttled and not all(each.kafka_error_code for each in results):
         raise Incompatible(
-            "the active controller is none of ours: the move has begun, and is not throttled"
+            "the active controller does not support throttles: the move has begun without one"
         )
     return BegunMove(move_id=NO_MOVE, results=results)
 
@@ -105,7 +104,7 @@ def list_reassignments(wanted: Mapping[str, Sequence[int]] | None) -> Question:
     return Question(
         api_key=ApiKey.LIST_PARTITION_REASSIGNMENTS,
         fill=fill,
-        failing="reassignments cannot be listed",
+        failing=ListReassignments.FAILING,
     )
 
 

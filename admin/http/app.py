@@ -35,7 +35,7 @@ from admin.capabilities.plan_steps import (
     UNTRIED,
     PlanResult,
     begun_data,
-    emptying_data,
+    drain_data,
     plan_data,
 )
 from admin.capabilities.plans import ChangeReplicationFactor, GeneratePlan
@@ -265,7 +265,7 @@ async def decommissioned(
 ) -> web.Response:
     """The progress of a decommission: 202 while the broker has replicas that moves take away."""
     begins = request.method == "PUT"
-    if not answer.emptying.held and not asked.unregister:
+    if not answer.drain.held and not asked.unregister:
         _check_registered(answer)
     if begins:
         _check_planned(answer)
@@ -278,12 +278,12 @@ async def decommissioned(
     body = {
         "broker_id": asked.broker_ids[0],
         "dry_run": asked.dry_run,
-        **emptying_data(answer),
+        **drain_data(answer),
         **plan_data(answer, moved),
         **begun_data(answer),
         "moves": moves,
     }
-    is_begun = begins and not asked.dry_run and answer.emptying.held > 0
+    is_begun = begins and not asked.dry_run and answer.drain.held > 0
     return _begun_plan(answer, body, status=202 if is_begun else 200)
 
 
@@ -315,8 +315,8 @@ def _check_planned(answer: PlanResult) -> None:
 
 def _check_registered(answer: PlanResult) -> None:
     """Raise a `Problem` if the broker is not registered, and nothing was planned for it."""
-    if answer.emptying.strange and not answer.planned:
-        detail = not_registered(answer.emptying.strange[:1])
+    if answer.drain.unregistered and not answer.planned:
+        detail = not_registered(answer.drain.unregistered[:1])
         raise kafka_problem(404, "No such broker", detail, Error.BROKER_ID_NOT_REGISTERED.code)
 
 

@@ -133,11 +133,11 @@ def _fields_in(body: bytes, known: Any) -> dict[str, Any]:
     there = ", ".join(sorted(known))
     if not isinstance(found, dict):
         raise Problem(
-            400, "Invalid request", f"the body is to be an object with {there or 'nothing'}"
+            400, "Invalid request", f"the body must be an object with {there or 'nothing'}"
         )
     for name in found:
         if name not in known:
-            right = f"there is {there}" if there else "the body is to be empty"
+            right = f"there is {there}" if there else "the body must be empty"
             raise Problem(400, "Invalid request", f"{_short(name)!r} is not known; {right}")
     return found
 
@@ -174,7 +174,7 @@ def id_in(text: str, what: str) -> int:
     example, lowest, highest = _IDS[what]
     is_number = text.isascii() and text.isdecimal() and len(text) <= len(str(highest))
     if not is_number or not lowest <= int(text) <= highest:
-        right = f"is no id of a {what}; write one like {example}"
+        right = f"is not the id of a {what}; write one like {example}"
         raise Problem(400, f"Invalid {what}", f"{_short(text)!r} {right}")
     return int(text)
 
@@ -206,7 +206,7 @@ def key_of(request: web.Request) -> str:
     """The `Idempotency-Key` of the request; empty without one."""
     given = request.headers.getall(KEY_HEADER, [])
     if len(given) > 1:
-        raise Problem(400, "Invalid key", f"{KEY_HEADER} is there {len(given)} times; give one")
+        raise Problem(400, "Invalid key", f"{KEY_HEADER} is given {len(given)} times; give one")
     if not given:
         return ""
     reason = wrong_key(given[0])

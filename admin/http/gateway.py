@@ -64,7 +64,7 @@ class Gateway:
             )
         except NoActiveController as error:
             is_lost = error.error == ErrorCode.REQUEST_TIMED_OUT and not request.only_reads()
-            reason = f"{error}; an attempt before may have done it" if is_lost else str(error)
+            reason = f"{error}; an earlier attempt may have succeeded" if is_lost else str(error)
             leader = self._service.quorum.leader
             raise NoAnswer(reason, leader, may_be_done=is_lost) from error
         if isinstance(response, bytes):

@@ -121,9 +121,9 @@ def _unanswered(request: web.Request, error: NoAnswer) -> Problem:
         return kafka_problem(
             503, "No active controller", detail, code, leader_id=leader, retriable=True
         )
-    then = "look at GET /v1/quorum or /v1/reassignments before asking again"
+    then = "check GET /v1/quorum or /v1/reassignments before a retry"
     if has_key := request.get(HAS_KEY, False):
-        then = "ask again with the same Idempotency-Key, and it is done once"
+        then = "retry with the same Idempotency-Key: it is carried out once"
     code = ErrorCode.REQUEST_TIMED_OUT
     return kafka_problem(504, "Outcome unknown", f"{error}; {then}", code, retriable=has_key)
 

@@ -53,10 +53,10 @@ async def test_brokers_tell_how_large_their_logs_are_and_a_plan_how_much_it_copi
         strange = PlannedPartition(id=PartitionId("gone", 0), replicas=(101,), target=(102,))
         plan = PlanResult(planned=1, partitions=(strange,))
         told = await bytes_of(client, plan)
-        assert told == BytesMoved(None, "no broker that is alive has said how large gone-0 is")
+        assert told == BytesMoved(None, "no live broker reports the size of gone-0")
         more = await bytes_of(client, replace(drained, planned=3))
         assert (
-            more.bytes_moved_unknown == "the plan has more partitions than are told of one by one"
+            more.bytes_moved_unknown == "the plan has more partitions than are listed"
         )
 
 
@@ -84,7 +84,7 @@ async def test_over_http_a_dry_run_tells_how_much_it_copies_or_why_that_is_not_k
         assert asked.body["bytes_moved"] == len(records)
         begun = await http.post(f"{MOVES}:replication-factor", factor)
         assert begun.body["outcome"]["bytes_moved_unknown"] == (
-            "brokers are asked for it when a plan is tried (dry run)"
+            "only a dry run asks the brokers for sizes"
         )
 
 
@@ -94,5 +94,5 @@ async def test_who_does_not_answer_is_named_where_a_size_is_not_known(tmp_path: 
         body = {"partitions": [{"topic": "t", "partition": 0, "replicas": [101, 102]}]}
         told = (await http.post(f"{MOVES}?dry_run=true", body)).body
         assert told["bytes_moved"] is None
-        words = "no broker that is alive has said how large t-0 is; "
+        words = "no live broker reports the size of t-0; "
         assert told["bytes_moved_unknown"].startswith(words)

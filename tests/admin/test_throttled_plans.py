@@ -84,12 +84,12 @@ async def test_on_the_command_line_the_rate_is_said_of_what_is_begun_and_of_what
         ),
         ("PUT", EMPTYING, {"throttle_bytes_per_s": "1"}, "throttle_bytes_per_s: expected `int`"),
         ("PUT", EMPTYING, {"throttle": 1}, "'throttle' is not known; there is throttle_bytes_per_"),
-        ("PUT", EMPTYING, [], "the body is to be an object with throttle_bytes_per_s"),
+        ("PUT", EMPTYING, [], "the body must be an object with throttle_bytes_per_s"),
         (
             "PUT",
             "/v1/brokers/102/recommission",
             {"x": 1},
-            "'x' is not known; the body is to be empty",
+            "'x' is not known; the body must be empty",
         ),
         (
             "POST",

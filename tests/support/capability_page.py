@@ -1,6 +1,6 @@
 """The reference of capabilities as Markdown, generated from their schemas."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from enum import Enum
 from typing import Any, Literal
 
@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from admin.capabilities import CAPABILITIES
 from admin.capabilities.schema import Request, answer_type
+from admin.http.app import RESPONSES
 
 _HEAD = """# Capabilities
 
@@ -17,9 +18,10 @@ Generated from `admin/capabilities`; a test keeps this page equal to the code.
 Every capability is one typed request and one typed answer. The client sends both as msgpack in
 the private request of the Kafka listener (`docs/divergence.md`). HTTP takes the fields in braces
 from the path, `?name` from the query, `key` from the header `Idempotency-Key`, and all others from
-the JSON body; it answers with JSON. A request that reads takes `?stale=true` where the table says
-so. Beside the errors that are listed, a request may be refused with INVALID_REQUEST, and ends with
-NOT_CONTROLLER or REQUEST_TIMED_OUT while no controller is active.
+the JSON body. A request that reads takes `?stale=true` where the table says
+so. Besides the errors that are listed, a request may be refused with INVALID_REQUEST, and ends with
+NOT_CONTROLLER or REQUEST_TIMED_OUT while no controller is active. Over HTTP the answer is JSON with
+the fields of the answer, unless the row "HTTP response" describes another one.
 """
 
 
@@ -56,8 +58,8 @@ def _structs(type_: Any) -> Iterator[type[Struct]]:
         yield from _structs(each)
 
 
-def _text(kind: type[Struct]) -> str:
-    return " ".join((kind.__doc__ or "").split())
+def _text(documented: object) -> str:
+    return " ".join((documented.__doc__ or "").split())
 
 
 def _section(kind: type[Request[Any]]) -> Iterator[str]:
@@ -68,6 +70,8 @@ def _section(kind: type[Request[Any]]) -> Iterator[str]:
     for route in kind.ROUTES:
         query = "".join(f" `?{name}`" for name in route.parameters)
         yield f"| HTTP | `{route.method} {route.path}`{query} |"
+    if kind in RESPONSES:
+        yield f"| HTTP response | {_text(RESPONSES[kind])} |"
     if kind.ERRORS:
         yield f"| errors | {', '.join(error.name for error in kind.ERRORS)} |"
     yield ""
@@ -101,7 +105,7 @@ def _default(field: msgspec.structs.FieldInfo) -> str:
     if value is msgspec.NODEFAULT:
         return "{}"
     if value is msgspec.UNSET:
-        return "unchanged"
+        return "absent"
     return msgspec.json.encode(value).decode()
 
 
@@ -125,8 +129,10 @@ def _type(type_: Any) -> str:
     origin = getattr(type_, "__origin__", None)
     if isinstance(type_, type) and issubclass(type_, Enum):
         return ", ".join(f'"{each.value}"' for each in type_)
-    if origin is tuple:
+    if origin in (tuple, Sequence):
         return f"[{_type(parts[0])}]"
+    if origin is dict:
+        return f"object of {_type(parts[1])}"
     if origin is Literal:
         return ", ".join(f'"{each}"' for each in parts)
     if parts:

@@ -130,7 +130,7 @@ async def test_what_is_no_request_is_refused(tmp_path: Path, body: bytes) -> Non
 
 async def test_a_change_is_never_stale(tmp_path: Path) -> None:
     async with a_controller(tmp_path) as node, client_of(node) as client:
-        with pytest.raises(Refused, match="only what reads may be stale"):
+        with pytest.raises(Refused, match="only requests that read may be stale"):
             await client.ask(CordonBrokers(broker_ids=(1,)), stale=True)
 
 

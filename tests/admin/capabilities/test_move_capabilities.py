@@ -178,7 +178,7 @@ async def test_a_move_that_is_not_listed_is_named(tmp_path: Path) -> None:
         (
             "moves.pause",
             {"moves": [1], "everything": True},
-            "everything is asked for, and parts of it by name; ask for one of them",
+            "everything includes what is named; omit one of them",
         ),
         ("moves.pause", {"moves": [1], "dry_run": True}, "dry_run"),
         ("moves.pause", {"moves": [1], "priority": 5}, "priority"),
@@ -190,7 +190,7 @@ async def test_a_move_that_is_not_listed_is_named(tmp_path: Path) -> None:
         ("moves.alter", {"move_id": 1, "throttle_bytes_per_s": -1}, "$.throttle_bytes_per_s"),
         ("moves.alter", {"move_id": 1, "priority": 1 << 40}, "$.priority"),
         ("moves.pause", {"moves": [1], "key": "x" * 256}, "a key has 1 to 255 characters"),
-        ("moves.partitions", {"move_id": 1, "page_token": "x"}, "page_token 'x' is none of ours"),
+        ("moves.partitions", {"move_id": 1, "page_token": "x"}, "page_token 'x' is invalid"),
         ("moves.partitions", {"move_id": 1, "page_size": 201}, "$.page_size"),
     ],
 )

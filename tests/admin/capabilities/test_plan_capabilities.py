@@ -32,13 +32,13 @@ async def test_any_controller_plans_and_begins_and_is_told_what_came_of_it(
                 ("a-0", (101, 102), (101, 103)),
                 ("a-1", (101, 102), (101, 103)),
             ]
-            emptying = found.emptying
-            assert (emptying.held, emptying.cordoned, emptying.strange) == (2, (102,), ())
+            drain = found.drain
+            assert (drain.held, drain.cordoned, drain.unregistered) == (2, (102,), ())
             assert [
                 (each.replicas_before, each.replicas_after) for each in found.foreseen.shares
             ] == [(2, 2), (2, 0), (0, 2)]
             back = await client.ask(RecommissionBrokers(broker_ids=(102,)))
-            assert (back.accepted, back.emptying.cordoned) == (2, (102,))
+            assert (back.accepted, back.drain.cordoned) == (2, (102,))
             spread = await client.ask(GeneratePlan())
             assert (spread.moves, spread.reason) == ((), None)
             assert {str(each.id) for each in spread.partitions} <= {"a-0", "a-1"}
@@ -54,13 +54,13 @@ async def test_any_controller_plans_and_begins_and_is_told_what_came_of_it(
         (
             "brokers.decommission",
             {"broker_ids": [1], "unregister": True, "dry_run": True},
-            "nothing is unregistered by what changes nothing",
+            "a dry run unregisters nothing",
         ),
         ("brokers.recommission", {"broker_ids": [1], "unregister": True}, "unregister"),
         ("plans.generate", {"replication_factor": 2}, "replication_factor"),
         ("plans.generate", {"throttle_bytes_per_s": 2}, "throttle_bytes_per_s"),
         ("plans.generate", {"key": "k"}, "key"),
-        ("plans.generate", {"brokers": []}, "no broker is named; name at least one, or none at"),
+        ("plans.generate", {"brokers": []}, "no broker is named; name at least one, or omit"),
         ("plans.generate", {"topics": ["a", "a"]}, "a topic is named twice; name each once"),
         (
             "topics.replication-factor",

@@ -100,7 +100,7 @@ async def test_whether_brokers_may_stop_is_said_with_who_says_no(tmp_path: Path)
         assert (data["safe"], data["partitions_hurt"], data["hurt"][0]["topic"]) == (False, 1, "b")
         unknown = await run(node, "safe-to-stop", "--brokers", "7")
         assert (unknown.exit_code, unknown.stdout) == (1, "")
-        assert "whether broker 7 may stop cannot be said: Broker ID 7" in unknown.stderr
+        assert "broker 7 cannot be checked: Broker ID 7" in unknown.stderr
 
 
 def test_partitions_that_are_not_named_are_counted() -> None:

@@ -50,7 +50,7 @@ async def test_what_cannot_be_is_one_sentence(tmp_path: Path) -> None:
         result = await run(nodes[1], "transfer", "--to", "7")
         assert result.exit_code == 1
         assert result.output == (
-            "Error: the lead cannot be handed over to 7: 7 is no voter; voters are 1, 2 "
+            "Error: the lead cannot be transferred to 7: 7 is no voter; voters are 1, 2 "
             "(VOTER_NOT_FOUND)\n"
         )
 
@@ -75,4 +75,4 @@ def test_what_is_not_understood_is_a_mistake_of_usage(
 def test_nobody_who_answers_is_said_with_whom_was_asked() -> None:
     result = invoke("transfer", "--to", "2", *NOBODY)
     assert result.exit_code == 1
-    assert "the lead cannot be handed over to 2: no answer from 127.0.0.1:1" in result.output
+    assert "the lead cannot be transferred to 2: no answer from 127.0.0.1:1" in result.output

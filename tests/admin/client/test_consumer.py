@@ -99,7 +99,7 @@ async def test_a_reader_without_a_leader_gives_up_in_time() -> None:
         brokers.listening() as addresses,
         Consumer(addresses, TOPIC, timeout_ms=100) as reader,
     ):
-        with pytest.raises(AdminError, match=r"orders-0 cannot be had for 100 ms: "):
+        with pytest.raises(AdminError, match=r"orders-0 cannot be read for 100 ms: "):
             await reader.spans([0])
 
 

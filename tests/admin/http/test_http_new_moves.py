@@ -182,7 +182,7 @@ async def test_of_a_large_plan_the_three_that_are_wrong_are_told(tmp_path: Path)
         ([("Idempotency-Key", "")], {}, "a key has 1 to 255 characters, not 0"),
         ([("Idempotency-Key", "x" * 256)], {}, "a key has 1 to 255 characters, not 256"),
         ([("Idempotency-Key", "é")], {}, "has other characters than printable ASCII"),
-        ([("Idempotency-Key", "a"), ("Idempotency-Key", "b")], {}, "is there 2 times; give one"),
+        ([("Idempotency-Key", "a"), ("Idempotency-Key", "b")], {}, "is given 2 times; give one"),
         ([], {"name": "x" * 256}, "the name of a move has at most 255 characters, not 256"),
         ([], {"name": 7}, "name: expected `str`, got `int`"),
         ([], {"priority": 2**31}, "priority: expected `int` <= 2147483647"),

@@ -256,7 +256,7 @@ async def test_a_replication_factor_is_tried_and_changed_by_a_move(tmp_path: Pat
 @pytest.mark.parametrize(
     ("method", "path", "body", "status", "words"),
     [
-        ("PUT", "/v1/brokers/x/decommission", None, 400, "'x' is no id of a broker"),
+        ("PUT", "/v1/brokers/x/decommission", None, 400, "'x' is not the id of a broker"),
         ("PUT", "/v1/brokers/7/decommission", None, 404, "Broker ID 7 is not currently registered"),
         ("GET", "/v1/brokers/7/decommission", None, 404, "Broker ID 7 is not currently registered"),
         ("PUT", "/v1/brokers/7/recommission", None, 404, "Broker ID 7 is not currently registered"),
@@ -267,7 +267,7 @@ async def test_a_replication_factor_is_tried_and_changed_by_a_move(tmp_path: Pat
             f"{EMPTYING}?dry_run=true&unregister=true",
             None,
             400,
-            "nothing is unregistered by what changes nothing; leave it out",
+            "a dry run unregisters nothing; omit unregister",
         ),
         ("POST", EMPTYING, None, 405, "takes GET, HEAD, PUT, not POST"),
         (
@@ -275,7 +275,7 @@ async def test_a_replication_factor_is_tried_and_changed_by_a_move(tmp_path: Pat
             ":generate",
             [],
             400,
-            "the body is to be an object with brokers, rack_aware, topics",
+            "the body must be an object with brokers, rack_aware, topics",
         ),
         ("POST", ":generate", {"topic": "a"}, 400, "'topic' is not known; there is brokers, rack_"),
         ("POST", ":generate", {"topics": "a"}, 400, "topics: expected `array | null`, got `str`"),

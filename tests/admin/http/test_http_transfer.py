@@ -48,7 +48,7 @@ async def test_without_a_body_whoever_suits_best_leads(tmp_path: Path) -> None:
         ({"to": True}, 400, "to: expected `int | null`, got `bool`"),
         ({"to": -1}, 400, "to: expected `int` >= 0"),
         ({"leader": 1}, 400, "'leader' is not known; there is to"),
-        ([], 400, "the body is to be an object with to"),
+        ([], 400, "the body must be an object with to"),
     ],
 )
 async def test_what_cannot_be_is_a_problem_in_one_sentence(

@@ -103,7 +103,7 @@ async def test_a_leader_that_never_answers_leaves_the_outcome_of_a_change_unknow
         async with http_door(follower, wait_seconds=0.2) as http, silence_of(leader):
             moved = await http.post("/v1/reassignments", plan(("a", 0, [102])))
             asked_only = await http.get("/v1/quorum")
-        check_problem(moved, 504, "an attempt before may have done it", "before asking again")
+        check_problem(moved, 504, "an earlier attempt may have succeeded", "before a retry")
         assert moved.body["retriable"] is False
         check_problem(asked_only, 503, "no active controller")
         assert asked_only.body["retriable"] is True
@@ -112,8 +112,8 @@ async def test_a_leader_that_never_answers_leaves_the_outcome_of_a_change_unknow
 @pytest.mark.parametrize(
     ("headers", "then"),
     [
-        ({}, "before asking again"),
-        ({"Idempotency-Key": "k"}, "ask again with the same Idempotency-Key, and it is done once"),
+        ({}, "before a retry"),
+        ({"Idempotency-Key": "k"}, "retry with the same Idempotency-Key: it is carried out once"),
     ],
 )
 async def test_a_lead_that_is_lost_underway_leaves_the_outcome_unknown(
@@ -131,6 +131,6 @@ async def test_a_lead_that_is_lost_underway_leaves_the_outcome_unknown(
                 await node.opened.quorum.leader_changed(within_seconds=0.005)
             stopping = asyncio.get_running_loop().create_task(node.stop())
             answer = await asking
-        check_problem(answer, 504, "an attempt before may have done it", then)
+        check_problem(answer, 504, "an earlier attempt may have succeeded", then)
         assert answer.body["retriable"] is bool(headers)
         await stopping
