@@ -28,7 +28,7 @@ FILE_NAME: Final = "bootstrap.checkpoint"
 _BEFORE_ALL: Final = OffsetAndEpoch(Epoch(0), Offset(0))
 
 
-class NotHonoured(StorageError):
+class UnsupportedFormat(StorageError):
     """The folder was formatted with something that our controllers do not support."""
 
     def __init__(self, path: Path, what: str) -> None:
@@ -69,7 +69,7 @@ def formatted(folder: Path) -> Formatted | None:
     command = FoundCluster(metadata_version=levels[METADATA_VERSION], features=features)
     outcome = founding_levels(command)
     if isinstance(outcome, str):
-        raise NotHonoured(path, f"what cannot be: {outcome}")
+        raise UnsupportedFormat(path, f"what cannot be: {outcome}")
     return Formatted(
         path=path, metadata_version=levels[METADATA_VERSION], features=command.features
     )
@@ -89,14 +89,14 @@ def _levels(checkpoint: Checkpoint) -> Mapping[str, int]:
         try:
             record = codec.decode(value)
         except MalformedRecord as error:
-            raise NotHonoured(checkpoint.path, f"a record that is not known: {error}") from error
+            raise UnsupportedFormat(checkpoint.path, f"a record that is not known: {error}") from error
         match record:
             case kafka_records.FeatureLevel(name=name, level=level):
                 if name not in (METADATA_VERSION, KRAFT_VERSION, *RECORDED):
-                    raise NotHonoured(checkpoint.path, f"{name} at level {level}")
+                    raise UnsupportedFormat(checkpoint.path, f"{name} at level {level}")
                 levels[name] = level
             case kafka_records.UserScramCredential(name=name):
-                raise NotHonoured(checkpoint.path, f"SCRAM credentials of user {name}")
+                raise UnsupportedFormat(checkpoint.path, f"SCRAM credentials of user {name}")
             case _:
-                raise NotHonoured(checkpoint.path, f"a record of {type(record).__name__}")
+                raise UnsupportedFormat(checkpoint.path, f"a record of {type(record).__name__}")
     return levels

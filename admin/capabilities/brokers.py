@@ -1,7 +1,7 @@
 """Brokers: describe, cordon and unregister them, and ask whether they may stop."""
 
 from collections.abc import Sequence
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Literal
 
 from msgspec import Meta
 
@@ -25,8 +25,6 @@ from statemachine.errors import Error, Refusal
 from statemachine.image.image import Image
 from statemachine.records import kafka_records
 from statemachine.slices import Slices
-
-LOOK: Final = "metaquorum brokers list"
 
 BrokerIds = Annotated[tuple[BrokerId, ...], Meta(description="Ids of brokers, each once")]
 
@@ -108,7 +106,7 @@ class _AlterBrokers(Request[BrokersAltered], frozen=True, kw_only=True):
     broker_ids: Annotated[BrokerIds, Meta(min_length=1)]
 
     CHANGES = True
-    LOOK = LOOK
+    STATUS_COMMAND = "metaquorum brokers list"
     ERRORS = (Error.BROKER_ID_NOT_REGISTERED,)
 
     @property

@@ -5,16 +5,16 @@ request begins what could not be begun before, and reports what is left.
 """
 
 from collections.abc import Sequence
-from typing import Annotated, Final
+from typing import Annotated
 
 from msgspec import Meta
 from msgspec.structs import replace
 
 from admin.capabilities.brokers import cordon, not_registered
-from admin.capabilities.moves import LOOK, DryRun, NewMove, error_of
+from admin.capabilities.moves import LIST_MOVES, DryRun, NewMove, error_of
 from admin.capabilities.plan_steps import (
     PARTITIONS_MAX,
-    PARTITIONS_TOLD_MAX,
+    PARTITIONS_LISTED_MAX,
     DrainProgress,
     Pieces,
     PlanRequest,
@@ -37,6 +37,7 @@ from admin.capabilities.schema import (
     twice,
 )
 from admin.model import PartitionId
+from controller.move_requests import NAME_CHARACTERS_MAX
 from statemachine.commands import (
     BeginMove,
     CancelMoves,
@@ -63,16 +64,13 @@ from statemachine.reassignment.planner.survey import (
 )
 from statemachine.vocabulary import NO_MOVE, MoveKind
 
-NAME_CHARACTERS_MAX: Final = 200
-"""Of the name of a move that empties many brokers."""
-
 EmptiedBrokers = Annotated[
     tuple[BrokerId, ...], Meta(min_length=1, description="Ids of brokers, each once")
 ]
 
 
 class DecommissionBrokers(NewMove[PlanResult], PlanRequest, frozen=True, kw_only=True):
-    """Cordon brokers and begin moves that take away their replicas; `GET` tells how far that is.
+    """Cordon brokers and begin moves that take away their replicas; `GET` shows the progress.
 
     A repeated request begins what could not be begun before. The request is refused if a broker was
     never registered.
@@ -148,7 +146,7 @@ class DecommissionBrokers(NewMove[PlanResult], PlanRequest, frozen=True, kw_only
 class RecommissionBrokers(PlanRequest, frozen=True, kw_only=True):
     """End the cordon of brokers and cancel the moves that empty them.
 
-    What has been moved away stays there; a rollback of the move brings it back.
+    Replicas already moved stay where they are; a rollback of the move brings them back.
     """
 
     broker_ids: EmptiedBrokers
@@ -158,7 +156,7 @@ class RecommissionBrokers(PlanRequest, frozen=True, kw_only=True):
     NAME = "brokers.recommission"
     CHANGES = True
     KEYED = False
-    LOOK = LOOK
+    STATUS_COMMAND = LIST_MOVES
     ROUTES = (Route("PUT", "/v1/brokers/{id}/recommission", id="broker_ids", query=("dry_run",)),)
 
     def failing(self) -> str:
@@ -258,7 +256,7 @@ def _drain_progress(
 
 def _named(rows: Sequence[Held], stay: Stay) -> tuple[PartitionId, ...]:
     found = sorted(PartitionId(row.topic, row.partition) for row in rows if row.stay is stay)
-    return tuple(found[:PARTITIONS_TOLD_MAX])
+    return tuple(found[:PARTITIONS_LISTED_MAX])
 
 
 def _undrained(

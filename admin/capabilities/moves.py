@@ -57,10 +57,10 @@ from statemachine.vocabulary import MoveKind, MoveState
 A_co = TypeVar("A_co", covariant=True)
 C = TypeVar("C", bound=MoveOptions)
 
-LOOK: Final = "metaquorum moves list"
+LIST_MOVES: Final = "metaquorum moves list"
 BASE: Final = "/v1/reassignments"
 PAGE_SIZE: Final = 100
-OUTCOMES_TOLD_MAX: Final = 5_000
+RESULTS_LISTED_MAX: Final = 5_000
 """Partitions that the answer to a change tells one by one, refused ones first."""
 LOST_SHOWN_MAX: Final = 20
 """Configurations of a throttle lost to users that an answer names."""
@@ -227,7 +227,7 @@ class NewMove(Request[A_co], Generic[A_co], frozen=True, kw_only=True):
     key: IdempotencyKey = ""
 
     CHANGES = True
-    LOOK = LOOK
+    STATUS_COMMAND = LIST_MOVES
 
     @property
     def is_throttled(self) -> bool:
@@ -327,7 +327,7 @@ class _ChangeMoves(Request[MovesChanged], frozen=True, kw_only=True):
     key: IdempotencyKey = ""
 
     CHANGES = True
-    LOOK = LOOK
+    STATUS_COMMAND = LIST_MOVES
 
 
 class _NamesMoves(_ChangeMoves, frozen=True, kw_only=True):
@@ -485,8 +485,8 @@ def changed(answer: MoveAnswer) -> MovesChanged:
             return MovesChanged(moves=_of_moves(answer), repeated=answer.repeated)
         case MovesCancelled():
             shown = answer.partitions
-            if len(shown) > OUTCOMES_TOLD_MAX:
-                shown = refused_first(shown)[:OUTCOMES_TOLD_MAX]
+            if len(shown) > RESULTS_LISTED_MAX:
+                shown = refused_first(shown)[:RESULTS_LISTED_MAX]
             return MovesChanged(
                 moves=_of_moves(answer),
                 partitions=tuple([outcome_of(each) for each in shown]),
@@ -497,7 +497,7 @@ def changed(answer: MoveAnswer) -> MovesChanged:
         case MoveStarted():
             if answer.error is not Error.NONE:
                 raise refused(answer.error, answer.message)
-            told = (*answer.refused, *answer.foreseen)[:OUTCOMES_TOLD_MAX]
+            told = (*answer.refused, *answer.foreseen)[:RESULTS_LISTED_MAX]
             return MovesChanged(
                 partitions=tuple([outcome_of(each) for each in told]),
                 partitions_accepted=answer.accepted,

@@ -48,7 +48,7 @@ PLAN_FILE_VERSION: Final = 1
 """Of the JSON files of `reassign-partitions`."""
 PARTITIONS_MAX: Final = 5_000
 """Partitions of one piece; a larger plan becomes several moves or cancels."""
-PARTITIONS_TOLD_MAX: Final = 20_000
+PARTITIONS_LISTED_MAX: Final = 20_000
 """Partitions of a plan that an answer lists: about a megabyte."""
 
 _NAME_BYTES: Final = 16
@@ -334,7 +334,7 @@ def planned(current: Assignment, plan: Assignment) -> tuple[PlannedPartition, ..
     return tuple(
         [
             PlannedPartition(id=PartitionId(*named), replicas=current[named], target=plan[named])
-            for named in list(plan)[:PARTITIONS_TOLD_MAX]
+            for named in list(plan)[:PARTITIONS_LISTED_MAX]
         ]
     )
 

@@ -2,13 +2,13 @@
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Annotated, Final, TypeAlias
+from typing import Annotated, Final
 
 from msgspec import Meta
 
 from admin.capabilities.moves import BASE, NewMove
 from admin.capabilities.plan_steps import (
-    PARTITIONS_TOLD_MAX,
+    PARTITIONS_LISTED_MAX,
     Pieces,
     PlanRequest,
     PlanResult,
@@ -35,8 +35,7 @@ Takers = Annotated[
     tuple[BrokerId, ...] | None,
     Meta(description="Brokers that may get replicas; null: all that take them"),
 ]
-Standing: TypeAlias = tuple[dict[tuple[str, int], Replicas], list[tuple[str, int]]]
-RackAware = Annotated[bool, Meta(description="Whether to spread replicas over racks")]
+RackAware = Annotated[bool, Meta(description="Spread replicas over racks")]
 
 
 class GeneratePlan(PlanRequest, frozen=True, kw_only=True):
@@ -59,16 +58,16 @@ class GeneratePlan(PlanRequest, frozen=True, kw_only=True):
         service = context.service
         seen = (await service.read(ground)).value
         onto = _onto(seen, self.brokers)
-        racks = _racks(seen, onto, heeded=self.rack_aware)
-        current, moving = await _standing(service, self.topics)
+        racks = _racks(seen, onto, rack_aware=self.rack_aware)
+        current, moving = await _read_topics(service, self.topics)
         if moving:
-            return PlanResult(reason=_moving(moving))
+            return PlanResult(reason=being_reassigned(moving))
         closed = [each for each in onto if each not in seen.takers]
         plan = await in_pieces(generate(current, racks, closed=closed))
         if isinstance(plan, Unplanned):
             return PlanResult(reason=plan.message)
-        if len(plan) > PARTITIONS_TOLD_MAX:
-            most = f"at most {PARTITIONS_TOLD_MAX:,} can be listed; plan for fewer topics at a time"
+        if len(plan) > PARTITIONS_LISTED_MAX:
+            most = f"at most {PARTITIONS_LISTED_MAX:,} can be listed; plan for fewer topics"
             return PlanResult(reason=f"the plan would change {len(plan):,} partitions, and {most}")
         return await plan_result((), current, plan, racks)
 
@@ -99,11 +98,11 @@ class ChangeReplicationFactor(NewMove[PlanResult], PlanRequest, frozen=True, kw_
         if pieces.is_over:
             return await plan_result(begun, before, plan, racks, repeated=True)
         onto = _onto(seen, self.brokers)
-        current, underway = await _standing(service, self.topics)
+        current, underway = await _read_topics(service, self.topics)
         left = {each: had for each, had in current.items() if each not in plan}
         moving = [each for each in underway if each in left]
         if moving:
-            return PlanResult(reason=_moving(moving))
+            return PlanResult(reason=being_reassigned(moving))
         takers = [each for each in onto if each in seen.takers]
         more = await in_pieces(
             with_factor(left, self.replication_factor, takers, racks, loads=seen.loads)
@@ -130,7 +129,7 @@ def _contradiction(topics: Sequence[str] | None, brokers: Sequence[int] | None) 
 
 
 def _onto(seen: Ground, brokers: Sequence[int] | None) -> Sequence[int]:
-    """The brokers that may have what is planned; all that take replicas unless some are named."""
+    """The brokers that may get replicas: those named, or else all that take them."""
     if brokers is None:
         return seen.takers
     unknown = [each for each in brokers if each not in seen.racks]
@@ -149,8 +148,8 @@ def _onto(seen: Ground, brokers: Sequence[int] | None) -> Sequence[int]:
     return brokers
 
 
-def _racks(seen: Ground, onto: Sequence[int], *, heeded: bool) -> Racks:
-    if not heeded:
+def _racks(seen: Ground, onto: Sequence[int], *, rack_aware: bool) -> Racks:
+    if not rack_aware:
         return dict.fromkeys(onto)
     racks = {each: seen.racks[each] for each in onto}
     without = [each for each, rack in racks.items() if rack is None]
@@ -163,7 +162,9 @@ def _racks(seen: Ground, onto: Sequence[int], *, heeded: bool) -> Racks:
     return racks
 
 
-async def _standing(service: Service, topics: Sequence[str] | None) -> Standing:
+async def _read_topics(
+    service: Service, topics: Sequence[str] | None
+) -> tuple[dict[tuple[str, int], Replicas], list[tuple[str, int]]]:
     """Return the replicas of the partitions to plan for, and those under reassignment."""
     names = topics
     if names is None:
@@ -178,7 +179,7 @@ async def _standing(service: Service, topics: Sequence[str] | None) -> Standing:
             if topics is not None:
                 reason = f"there is no topic {piece.name}"
                 raise refused(Error.UNKNOWN_TOPIC_OR_PARTITION, reason)
-            # It has been deleted since.
+            # Deleted since its name was read.
             at = at[0] + 1, 0
             continue
         replicas |= piece.replicas
@@ -187,7 +188,7 @@ async def _standing(service: Service, topics: Sequence[str] | None) -> Standing:
     return replicas, moving
 
 
-def _moving(moving: Sequence[tuple[str, int]]) -> str:
+def being_reassigned(moving: Sequence[tuple[str, int]]) -> str:
     """Return the reason why partitions under reassignment cannot be planned for."""
     topic, number = moving[0]
     more = len(moving) - 1

@@ -84,7 +84,7 @@ class Voters(Answer, frozen=True, kw_only=True):
         return not self.target_voters and self.waits_for is None
 
 
-class NodePlace(Answer, frozen=True, kw_only=True):
+class NodeAddress(Answer, frozen=True, kw_only=True):
     """The address that a node has announced."""
 
     replica_id: int
@@ -105,7 +105,7 @@ class Nodes(Answer, frozen=True, kw_only=True):
     cluster_id: str | None
     leader_id: Annotated[int, Meta(description="-1: unknown")]
     leader_epoch: int
-    brokers: tuple[NodePlace, ...]
+    brokers: tuple[NodeAddress, ...]
 
 
 class Voter(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -155,7 +155,7 @@ class DescribeNodes(Request[Nodes], frozen=True, kw_only=True):
             leader_id=service.leader_id,
             leader_epoch=service.quorum.node.epoch,
             brokers=tuple(
-                NodePlace(
+                NodeAddress(
                     replica_id=node.id,
                     directory_id=uuid_to_text(node.directory_id),
                     boot_timestamp=node.boot_timestamp,
@@ -185,7 +185,7 @@ class AlterVoters(Request[Voters], frozen=True, kw_only=True):
         Route("DELETE", "/v1/quorum/voters/target", fixed={"target_voters": None}),
     )
     CHANGES = True
-    LOOK = STATUS
+    STATUS_COMMAND = STATUS
     ERRORS = (ErrorCode.UNSUPPORTED_VERSION,)
     FAILING = "the voters cannot be changed"
 
@@ -215,7 +215,7 @@ class TransferLead(Request[LeadTransfer], frozen=True, kw_only=True):
     NAME = "quorum.transfer-lead"
     ROUTES = (Route("POST", "/v1/quorum/leader:transfer"),)
     CHANGES = True
-    LOOK = STATUS
+    STATUS_COMMAND = STATUS
     ERRORS = (
         ErrorCode.ELECTION_NOT_NEEDED,
         ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE,

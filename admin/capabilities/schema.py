@@ -78,7 +78,7 @@ class Request(Struct, Generic[A_co], frozen=True, kw_only=True, forbid_unknown_f
     """True if a client may ask any node for a stale answer, if it changes nothing."""
     ERRORS: ClassVar[tuple[Error | ErrorCode, ...]] = ()
     """Errors that refuse the request as a whole, besides INVALID_REQUEST."""
-    LOOK: ClassVar[str | None] = None
+    STATUS_COMMAND: ClassVar[str | None] = None
     """The command that shows whether a change was made, when its answer was lost."""
     DONE_BEFORE: ClassVar[int | None] = None
     """The error of a repeated attempt that means that an earlier one succeeded."""

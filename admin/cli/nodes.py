@@ -195,13 +195,13 @@ def demo(ctx: click.Context, /, once: bool, seed: int | None, **options: Any) ->
     """
     import asyncio
 
-    from admin.tools.demo.run import Telling, run
+    from admin.tools.demo.run import DemoOptions, run
 
     terminal = sys.stdout.isatty()
-    telling = Telling(
+    run_options = DemoOptions(
         live=terminal,
         stay=terminal and not once,
         rng=random.Random(seed) if seed is not None else random.SystemRandom(),
         **options,
     )
-    ctx.exit(asyncio.run(run(telling)))
+    ctx.exit(asyncio.run(run(run_options)))

@@ -144,9 +144,9 @@ async def describe(
         async with target.client() as client:
             found = await client.discover_brokers()
 
-        from admin.cli.quorum_text import places_data, places_table
+        from admin.cli.quorum_text import nodes_data, nodes_table
 
-        show(found, output, places_table, places_data)
+        show(found, output, nodes_table, nodes_data)
         return
     if status and replication:
         raise click.UsageError(

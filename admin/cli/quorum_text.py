@@ -7,7 +7,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from admin.capabilities.quorum import NodePlace, Nodes, Quorum, Replica
+from admin.capabilities.quorum import NodeAddress, Nodes, Quorum, Replica
 from admin.capabilities.schema import json_of
 from admin.cli.output import Columns, columns, kafka_columns, labelled
 from admin.units import show_duration, show_time
@@ -164,9 +164,9 @@ def _node_data(replica: Replica) -> dict[str, Any]:
     }
 
 
-def places_table(found: Nodes) -> str:
+def nodes_table(found: Nodes) -> str:
     """One line per node that the asked node knows."""
-    cells: Columns[NodePlace] = {
+    cells: Columns[NodeAddress] = {
         "NodeId": lambda node: node.replica_id,
         "Address": lambda node: node.address,
         "Booted": lambda node: show_time(node.boot_timestamp),
@@ -178,7 +178,7 @@ def places_table(found: Nodes) -> str:
     return columns(found.brokers, cells)
 
 
-def places_data(found: Nodes) -> dict[str, Any]:
+def nodes_data(found: Nodes) -> dict[str, Any]:
     """The same as plain values; a leader of -1 is unknown."""
     return {
         "cluster_id": found.cluster_id,

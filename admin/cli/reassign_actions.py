@@ -8,6 +8,7 @@ from typing import Final
 from admin.capabilities.brokers import ListBrokers
 from admin.capabilities.moves import DescribeMove, MovesChanged, whole_plan
 from admin.capabilities.plan_steps import foreseen
+from admin.capabilities.plans import being_reassigned
 from admin.capabilities.reassignments import BeginMove, BegunMove
 from admin.cli import reassign_text as text
 from admin.cli.move_progress import throttled_as_by_kafka, wait_for
@@ -175,11 +176,7 @@ async def _check_moves(client: AdminClient, names: Sequence[str]) -> None:
     """
     moving = sorted(one.id for one in await client.list_reassignments() if one.topic in names)
     if moving:
-        others = len(moving) - 1
-        also = f", as are {others} other partitions of these topics" if others else ""
-        raise InvalidPlan(
-            f"{moving[0]} is being reassigned{also}; wait until that is done, or cancel it"
-        )
+        raise InvalidPlan(being_reassigned(moving))
 
 
 async def execute(target: Target, asked: BeginMove, *, additional: bool, wait: bool) -> Exit:

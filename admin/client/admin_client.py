@@ -8,11 +8,10 @@ from uuid import UUID
 import msgspec
 
 from admin.capabilities import schema
-from admin.capabilities.quorum import STATUS, NodePlace, Nodes
+from admin.capabilities.quorum import STATUS, NodeAddress, Nodes
 from admin.capabilities.reassignments import AssignedPartition, BeginMove, BegunMove
 from admin.capabilities.schema import Request, with_key
 from admin.client import reassignments
-from admin.client.asking import Asker, Question, Verdict, ask_anybody, whole
 from admin.client.channels import Form, Response
 from admin.client.cluster import (
     describe_quorum,
@@ -21,6 +20,13 @@ from admin.client.cluster import (
     read_brokers,
     read_quorum,
     read_topics,
+)
+from admin.client.retrying_client import (
+    Call,
+    RetryingClient,
+    Verdict,
+    anonymous_discovery,
+    verdict_of,
 )
 from admin.faults import AdminError, Incompatible, Refused, Unreachable
 from admin.model import (
@@ -81,7 +87,7 @@ class AdminClient:
         client_id: str = "metaquorum-admin",
     ) -> None:
         """`is_controller` says what listens there; `timeout_ms` bounds each call in all."""
-        self._asker = Asker(bootstrap, client_id)
+        self._client = RetryingClient(bootstrap, client_id)
         self._is_controller = is_controller
         self._timeout_ms = timeout_ms
 
@@ -93,10 +99,10 @@ class AdminClient:
 
     async def close(self) -> None:
         """Close the connections."""
-        await self._asker.close()
+        await self._client.close()
 
-    async def _ask(self, question: Question) -> Response[Any]:
-        return await self._asker.ask(question, within_ms=self._timeout_ms)
+    async def _ask(self, call: Call) -> Response[Any]:
+        return await self._client.ask(call, within_ms=self._timeout_ms)
 
     async def ask(self, request: Request[A], *, stale: bool = False) -> A:
         """Ask for a capability; any node answers a `stale` request from what it has.
@@ -106,12 +112,12 @@ class AdminClient:
         request = with_key(request)
         body = schema.encode(request)
         answer = await self._ask(
-            Question(
+            Call(
                 api_key=ApiKey.CAPABILITY,
                 fill=lambda form: form.request(name=request.NAME, stale=stale, body=body),
                 failing=request.failing(),
                 done_before=request.DONE_BEFORE,
-                look=None if request.only_reads() else request.LOOK,
+                status_command=None if request.only_reads() else request.STATUS_COMMAND,
             )
         )
         try:
@@ -136,15 +142,15 @@ class AdminClient:
     async def discover_brokers(self) -> Nodes:
         """List the nodes that the node which answers has heard of; it needs no leader (KIP-595)."""
         answer = await self._ask(
-            Question(
+            Call(
                 api_key=ApiKey.DISCOVER_BROKERS,
-                fill=ask_anybody,
+                fill=anonymous_discovery,
                 failing="the nodes cannot be discovered",
             )
         )
         found = answer.value
         nodes = (
-            NodePlace(
+            NodeAddress(
                 replica_id=each.replica_id,
                 directory_id=uuid_to_text(each.directory_id or NO_DIRECTORY),
                 boot_timestamp=each.boot_timestamp,
@@ -197,13 +203,13 @@ class AdminClient:
         self, api_key: ApiKey, values: Mapping[str, Any], failing: str, *, done_before: int | None
     ) -> None:
         await self._ask(
-            Question(
+            Call(
                 api_key=api_key,
                 fill=lambda form: form.request(cluster_id=None, **values),
                 judge=_of_voters,
                 failing=failing,
                 done_before=done_before,
-                look=STATUS,
+                status_command=STATUS,
             )
         )
 
@@ -211,7 +217,7 @@ class AdminClient:
         """The nodes of the kind that this client asks: brokers, or controllers."""
         kind = CONTROLLERS if self._is_controller else BROKERS
         answer = await self._ask(
-            Question(
+            Call(
                 api_key=ApiKey.DESCRIBE_CLUSTER,
                 fill=lambda form: form.request(
                     include_cluster_authorized_operations=False, endpoint_type=kind
@@ -277,10 +283,10 @@ class AdminClient:
             ],
         }
         await self._ask(
-            Question(
+            Call(
                 api_key=ApiKey.CREATE_TOPICS,
                 fill=lambda form: form.request(topics=[topic]),
-                judge=lambda response: whole(response.topics[0]),
+                judge=lambda response: verdict_of(response.topics[0]),
                 failing=f"topic {name} cannot be created",
                 done_before=ErrorCode.TOPIC_ALREADY_EXISTS,
             )
@@ -290,10 +296,10 @@ class AdminClient:
         """Give a topic more partitions: `count` in all (KIP-195)."""
         topic = {"name": name, "count": count, "assignments": None}
         await self._ask(
-            Question(
+            Call(
                 api_key=ApiKey.CREATE_PARTITIONS,
                 fill=lambda form: form.request(topics=[topic], validate_only=False),
-                judge=lambda response: whole(response.results[0]),
+                judge=lambda response: verdict_of(response.results[0]),
                 failing=f"topic {name} cannot have {count} partitions",
             )
         )
@@ -301,13 +307,13 @@ class AdminClient:
     async def delete_topic(self, name: str) -> None:
         """Delete a topic with all its records."""
         await self._ask(
-            Question(
+            Call(
                 api_key=ApiKey.DELETE_TOPICS,
                 # Older versions have the names; newer ones structures that may hold an id instead.
                 fill=lambda form: form.request(
                     topic_names=(name,), topics=[{"name": name, "topic_id": None}]
                 ),
-                judge=lambda response: whole(response.responses[0]),
+                judge=lambda response: verdict_of(response.responses[0]),
                 failing=f"topic {name} cannot be deleted",
                 done_before=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
             )
@@ -319,12 +325,12 @@ class AdminClient:
         """Describe the configurations of a topic or a broker and their sources (KIP-226)."""
         resource = {"resource_type": kind, "resource_name": name, "configuration_keys": None}
         answer = await self._ask(
-            Question(
+            Call(
                 api_key=ApiKey.DESCRIBE_CONFIGS,
                 fill=lambda form: form.request(
                     resources=[resource], include_synonyms=False, include_documentation=False
                 ),
-                judge=lambda response: whole(response.results[0]),
+                judge=lambda response: verdict_of(response.results[0]),
                 failing=f"the configurations of {_resource(kind, name)} cannot be described",
             )
         )
@@ -355,10 +361,10 @@ class AdminClient:
             ],
         }
         await self._ask(
-            Question(
+            Call(
                 api_key=ApiKey.INCREMENTAL_ALTER_CONFIGS,
                 fill=lambda form: form.request(resources=[resource], validate_only=False),
-                judge=lambda response: whole(response.responses[0]),
+                judge=lambda response: verdict_of(response.responses[0]),
                 failing=f"the configurations of {_resource(kind, name)} cannot be changed",
             )
         )
@@ -366,7 +372,7 @@ class AdminClient:
     async def describe_features(self) -> FeaturesDescription:
         """Describe the supported and the finalized levels of features (KIP-584)."""
         answer = await self._ask(
-            Question(
+            Call(
                 api_key=ApiKey.API_VERSIONS,
                 fill=lambda form: form.request(
                     client_software_name="metaquorum", client_software_version="1"
@@ -389,8 +395,8 @@ class AdminClient:
 
         It has a key, its own or a new one: after a lost answer nothing is carried out again.
         """
-        question = reassignments.begin_move(with_key(asked))
-        return reassignments.read_begun(asked, (await self._ask(question)).value)
+        call = reassignments.begin_move(with_key(asked))
+        return reassignments.read_begun(asked, (await self._ask(call)).value)
 
     async def alter_reassignments(
         self, assignments: Sequence[Assignment]
@@ -412,14 +418,14 @@ class AdminClient:
         return Response(reassignments.read_reassignments(answer.value), answer.as_of)
 
 
-def _fit(question: Question, *, stale: bool) -> Question:
+def _fit(call: Call, *, stale: bool) -> Call:
     consistency = Consistency.STALE if stale else Consistency.LINEARIZABLE
-    return replace(question, extension=Extension(consistency=consistency))
+    return replace(call, extension=Extension(consistency=consistency))
 
 
 def _of_voters(response: Any) -> Verdict:
     """The verdict; a leader of ours says of a request that it has given up that it is not done."""
-    verdict = whole(response)
+    verdict = verdict_of(response)
     return replace(verdict, is_undone=(verdict.message or "").startswith(NOT_DONE))
 
 
@@ -454,7 +460,7 @@ def read_features(response: Any) -> FeaturesDescription:
 
 def update_features(
     levels: Mapping[str, int], *, upgrade_type: UpgradeType, dry_run: bool
-) -> Question:
+) -> Call:
     """Put features in force; a version that cannot say how is refused, and nothing is sent."""
     too_old = False
 
@@ -476,9 +482,9 @@ def update_features(
 
     def judge(response: Any) -> Verdict:
         message = "the cluster is too old for --dry-run and --unsafe"
-        return Verdict(ErrorCode.UNSUPPORTED_VERSION, message) if too_old else whole(response)
+        return Verdict(ErrorCode.UNSUPPORTED_VERSION, message) if too_old else verdict_of(response)
 
-    return Question(
+    return Call(
         api_key=ApiKey.UPDATE_FEATURES,
         fill=fill,
         judge=judge,

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from admin.capabilities.quorum import DescribeQuorum
-from admin.client.asking import Question, Verdict, whole
+from admin.client.retrying_client import Call, Verdict, verdict_of
 from admin.client.channels import Form, details_in
 from admin.faults import Refused
 from admin.model import BrokerInfo, PartitionDescription, TopicDescription
@@ -19,7 +19,7 @@ from quorum.protocol.raft_types import METADATA_PARTITION, METADATA_TOPIC
 from quorum.transport.address import Address
 
 
-def describe_quorum(*, patient: bool = True) -> Question:
+def describe_quorum(*, patient: bool = True) -> Call:
     """Describe the quorum (KIP-595)."""
 
     def fill(form: Form) -> Any:
@@ -28,12 +28,12 @@ def describe_quorum(*, patient: bool = True) -> Question:
         return form.request(topics=(topic,))
 
     def judge(response: Any) -> Verdict:
-        verdict = whole(response)
+        verdict = verdict_of(response)
         if verdict.code or not response.topics or not response.topics[0].partitions:
             return verdict
-        return whole(response.topics[0].partitions[0])
+        return verdict_of(response.topics[0].partitions[0])
 
-    return Question(
+    return Call(
         api_key=ApiKey.DESCRIBE_QUORUM,
         fill=fill,
         judge=judge,
@@ -64,7 +64,7 @@ def read_quorum(response: Any, cluster_id: str | None) -> QuorumDescription:
     )
 
 
-def metadata(names: Sequence[str] | None) -> Question:
+def metadata(names: Sequence[str] | None) -> Call:
     """Brokers, and the topics of these names, or all."""
 
     def fill(form: Form) -> Any:
@@ -80,9 +80,9 @@ def metadata(names: Sequence[str] | None) -> Question:
 
     def judge(response: Any) -> Verdict:
         # Only version 13 has an error for all.
-        return whole(response) if hasattr(response, "error_code") else Verdict()
+        return verdict_of(response) if hasattr(response, "error_code") else Verdict()
 
-    return Question(
+    return Call(
         api_key=ApiKey.METADATA, fill=fill, judge=judge, failing="the metadata cannot be read"
     )
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, TypeVar
 
-from admin.client.asking import Asker
+from admin.client.retrying_client import RetryingClient
 from admin.client.cluster import metadata, read_topics
 from admin.faults import AdminError
 from quorum.transport.address import Address
@@ -35,7 +35,7 @@ class BlockingClient:
             "retry.backoff.max.ms": 500,
         }
         self.timeout_ms: Final = timeout_ms
-        self._asker = Asker(bootstrap, client_id)
+        self._client = RetryingClient(bootstrap, client_id)
         self._thread = ThreadPoolExecutor(1)
 
     async def call(self, function: Callable[..., T], *arguments: object) -> T:
@@ -44,7 +44,7 @@ class BlockingClient:
 
     async def partitions(self, topic: str, wanted: Sequence[int] | None = None) -> Sequence[int]:
         """The `wanted` partitions of the topic, or all; raises `AdminError`, or `UnknownTopic`."""
-        answer = await self._asker.ask(metadata([topic]), within_ms=self.timeout_ms)
+        answer = await self._client.ask(metadata([topic]), within_ms=self.timeout_ms)
         found = read_topics(answer.value).get(topic)
         if found is None:
             raise UnknownTopic(f"there is no topic {topic}")
@@ -60,4 +60,4 @@ class BlockingClient:
         """Let the thread `close` librdkafka, and end it."""
         await self.call(close)
         self._thread.shutdown(wait=False)
-        await self._asker.close()
+        await self._client.close()

@@ -17,7 +17,7 @@ from admin.capabilities.reassignments import (
     begun,
     command_of,
 )
-from admin.client.asking import Question
+from admin.client.retrying_client import Call
 from admin.client.channels import Form, details_in
 from admin.faults import Incompatible
 from controller.move_requests import MoveOptions, OngoingReassignment
@@ -28,7 +28,7 @@ from statemachine.commands import ReassignmentsAltered
 from statemachine.vocabulary import NO_MOVE
 
 
-def begin_move(asked: BeginMove) -> Question:
+def begin_move(asked: BeginMove) -> Call:
     """Move or redirect partitions; replicas of None cancel (KIP-455)."""
     command = command_of(asked)
     if not asked.dry_run:
@@ -51,12 +51,12 @@ def begin_move(asked: BeginMove) -> Question:
             allow_replication_factor_change=asked.may_change_factor,
         )
 
-    return Question(
+    return Call(
         api_key=ApiKey.ALTER_PARTITION_REASSIGNMENTS,
         fill=fill,
         extension=Extension.with_details(options),
         failing=asked.failing(),
-        look=None if asked.only_reads() else asked.LOOK,
+        status_command=None if asked.only_reads() else asked.STATUS_COMMAND,
     )
 
 
@@ -90,7 +90,7 @@ def _result(topic: str, found: Any) -> AssignedPartition:
     )
 
 
-def list_reassignments(wanted: Mapping[str, Sequence[int]] | None) -> Question:
+def list_reassignments(wanted: Mapping[str, Sequence[int]] | None) -> Call:
     """The partitions under way: all of them, or those of `wanted`, partitions by topic."""
 
     def fill(form: Form) -> Any:
@@ -101,7 +101,7 @@ def list_reassignments(wanted: Mapping[str, Sequence[int]] | None) -> Question:
             )
         return form.request(topics=topics)
 
-    return Question(
+    return Call(
         api_key=ApiKey.LIST_PARTITION_REASSIGNMENTS,
         fill=fill,
         failing=ListReassignments.FAILING,

@@ -7,7 +7,7 @@ from typing import Any, Final, TypeVar
 
 from admin.capabilities import schema
 from admin.capabilities.moves import PartitionError
-from admin.capabilities.plan_steps import PARTITIONS_TOLD_MAX, BytesMoved, PlanResult
+from admin.capabilities.plan_steps import PARTITIONS_LISTED_MAX, BytesMoved, PlanResult
 from admin.capabilities.schema import Request, with_key
 from admin.client.log_sizes import bytes_at, copied, copies_of
 from admin.faults import Refused
@@ -103,7 +103,7 @@ class Gateway:
         self, plan: Mapping[PartitionId, Sequence[int]], refused: Sequence[PartitionError]
     ) -> BytesMoved:
         """The bytes that a move to these replicas would copy, without the partitions refused."""
-        if len(plan) > PARTITIONS_TOLD_MAX:
+        if len(plan) > PARTITIONS_LISTED_MAX:
             return await self._bytes(None)
         left_out = {each.id for each in refused}
         wanted = {each: replicas for each, replicas in plan.items() if each not in left_out}

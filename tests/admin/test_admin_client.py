@@ -8,7 +8,7 @@ from uuid import UUID
 import pytest
 
 from admin.capabilities.reassignments import AssignedPartition, BeginMove
-from admin.client import asking
+from admin.client import retrying_client
 from admin.client.admin_client import AdminClient, Incompatible, Refused, Unreachable
 from admin.client.channels import Channels, NoResponse
 from admin.model import Assignment
@@ -227,7 +227,7 @@ async def test_a_silent_node_does_not_use_up_the_time_of_the_others(
     def silent(asked: Asked) -> Any:
         raise Silence
 
-    monkeypatch.setattr(asking, "ATTEMPT_MS", 500)
+    monkeypatch.setattr(retrying_client, "ATTEMPT_MS", 500)
     first = ScriptedNode({ApiKey.DESCRIBE_CLUSTER: silent})
     second = ScriptedNode({ApiKey.DESCRIBE_CLUSTER: cluster(1)})
     async with listening(first, second) as addresses, client(*addresses) as admin:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from admin.formatted import FILE_NAME, NotHonoured, formatted
+from admin.formatted import FILE_NAME, UnsupportedFormat, formatted
 from quorum.core.vocabulary import Epoch
 from quorum.log.errors import FileDamaged
 from quorum.persistent_state import LOG_FOLDER
@@ -89,7 +89,7 @@ def test_what_cannot_be_honoured_is_refused_by_name(
     said: list[Record], what: str, tmp_path: Path
 ) -> None:
     write(tmp_path / FILE_NAME, *said)
-    with pytest.raises(NotHonoured) as refused:
+    with pytest.raises(UnsupportedFormat) as refused:
         formatted(tmp_path)
     assert str(tmp_path / FILE_NAME) in str(refused.value)
     assert what in str(refused.value)

@@ -6,7 +6,7 @@ from uuid import UUID
 
 from click.testing import CliRunner
 
-from admin.capabilities.quorum import NodePlace, Nodes
+from admin.capabilities.quorum import NodeAddress, Nodes
 from admin.cli import quorum_text
 from admin.cli.main import group
 from admin.client.admin_client import AdminClient
@@ -20,14 +20,14 @@ FOUND = Nodes(
     leader_id=1,
     leader_epoch=3,
     brokers=(
-        NodePlace(
+        NodeAddress(
             replica_id=1,
             host="c1.example",
             port=9093,
             boot_timestamp=1_795_236_537_164,
             directory_id=uuid_to_text(UUID(int=7)),
         ),
-        NodePlace(
+        NodeAddress(
             replica_id=101,
             host="::1",
             port=9092,
@@ -39,7 +39,7 @@ FOUND = Nodes(
 
 
 def test_a_table_has_a_line_for_each_node() -> None:
-    assert quorum_text.places_table(FOUND).splitlines() == [
+    assert quorum_text.nodes_table(FOUND).splitlines() == [
         "NodeId  Address          Booted                  DirectoryId             Status",
         "1       c1.example:9093  2026-11-21T04:48:57Z    AAAAAAAAAAAAAAAAAAAABw  Leader",
         "101     [::1]:9092       4611686018427387904 ms  -",
@@ -47,7 +47,7 @@ def test_a_table_has_a_line_for_each_node() -> None:
 
 
 def test_as_data_it_has_all_that_is_known() -> None:
-    found = json.loads(json.dumps(quorum_text.places_data(FOUND)))
+    found = json.loads(json.dumps(quorum_text.nodes_data(FOUND)))
     assert (found["cluster_id"], found["leader_id"], found["leader_epoch"]) == ("C", 1, 3)
     assert [node["port"] for node in found["nodes"]] == [9093, 9092]
 

@@ -31,7 +31,7 @@ EXPECTED = (StoryFailed, AdminError, LocalError, TimeoutError)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Telling:
+class DemoOptions:
     """The options of the demo."""
 
     folder: Path | None
@@ -47,37 +47,37 @@ class Telling:
     rng: random.Random
 
 
-async def run(telling: Telling) -> int:
+async def run(options: DemoOptions) -> int:
     """Run the story and clean up; the exit code says whether every promise was kept."""
-    folder = telling.folder or Path(tempfile.mkdtemp(prefix="metaquorum-demo-"))
-    wanted = Wanted(base_port=telling.base_port, kafka=telling.kafka)
+    folder = options.folder or Path(tempfile.mkdtemp(prefix="metaquorum-demo-"))
+    wanted = Wanted(base_port=options.base_port, kafka=options.kafka)
     try:
         if folder.exists() and any(folder.iterdir()):
             raise LocalError(f"{folder} is not empty: the demo begins in a new folder")
-        cluster = prepare(folder, wanted, telling.rng, say, SETTINGS)
+        cluster = prepare(folder, wanted, options.rng, say, SETTINGS)
     except (LocalError, Unavailable) as error:
         say(f"Error: {error}")
         return Exit.FAILED
     try:
-        telling_it = until_interrupted(_tell(telling, cluster))
-        (result,) = await asyncio.gather(telling_it, return_exceptions=True)
+        story = until_interrupted(_run_story(options, cluster))
+        (result,) = await asyncio.gather(story, return_exceptions=True)
     finally:
         for name in await cluster.stop():
             say(f"{name} did not stop in time and was killed")
-    return _end(telling, folder, result)
+    return _end(options, folder, result)
 
 
-async def _tell(telling: Telling, cluster: LocalCluster) -> None:
+async def _run_story(options: DemoOptions, cluster: LocalCluster) -> None:
     """Start the cluster, run the story, report, and stay if that is wanted."""
-    screen = Screen(live=telling.live)
-    async with asyncio.timeout(telling.deadline_ms / 1_000):
+    screen = Screen(live=options.live)
+    async with asyncio.timeout(options.deadline_ms / 1_000):
         await _start(screen, cluster)
-        await Story(cluster, screen, telling.rng).tell()
+        await Story(cluster, screen, options.rng).run()
     if not cluster.ended.empty():
         raise StoryFailed(str(cluster.ended.get_nowait()))
     try:
-        await _report(screen, cluster, telling.folder)
-        if telling.stay:
+        await _report(screen, cluster, options.folder)
+        if options.stay:
             _show_around(screen, cluster)
             await asyncio.Event().wait()
     except asyncio.CancelledError:
@@ -108,7 +108,7 @@ def _show_around(screen: Screen, cluster: LocalCluster) -> None:
     screen.say(f"http://{cluster.plan.controllers[0].http}/v1/quorum")
 
 
-def _end(telling: Telling, folder: Path, result: bool | BaseException) -> int:
+def _end(options: DemoOptions, folder: Path, result: bool | BaseException) -> int:
     """Print what went wrong, if anything; remove the files of a good run, unless to be kept.
 
     `result` is an error, or whether the story was interrupted.
@@ -118,11 +118,11 @@ def _end(telling: Telling, folder: Path, result: bool | BaseException) -> int:
         if not all(isinstance(reason, EXPECTED) for reason in reasons):
             raise result
         for reason in reasons:
-            late = f"the story had not ended after {show_duration(telling.deadline_ms)}"
+            late = f"the story had not ended after {show_duration(options.deadline_ms)}"
             say(f"Error: {late if isinstance(reason, TimeoutError) else reason}")
         say(f"The logs of all nodes are in {folder}")
         return Exit.FAILED
-    if telling.folder is None:
+    if options.folder is None:
         shutil.rmtree(folder)
     return INTERRUPTED if result else Exit.DONE
 

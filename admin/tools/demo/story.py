@@ -192,7 +192,7 @@ class Story:
         self._rng = rng
         self._client = AdminClient(cluster.brokers, is_controller=False)
 
-    async def tell(self) -> None:
+    async def run(self) -> None:
         """Run it; raises `StoryFailed`, or the `AdminError` of a step that did not succeed."""
         async with AsyncExitStack() as stack:
             stack.push_async_callback(self._client.close)

@@ -1,7 +1,7 @@
 """An answer about moves has a bound, and says what there was no room for."""
 
 from admin.capabilities.moves import (
-    OUTCOMES_TOLD_MAX,
+    RESULTS_LISTED_MAX,
     DescribedMove,
     MovesChanged,
     changed,
@@ -34,12 +34,12 @@ def test_a_move_shows_as_many_partitions_as_there_is_room_for_and_counts_the_res
 def test_of_very_many_partitions_those_that_were_refused_are_told_first() -> None:
     done = ReassignmentAltered(topic="a", partition=0, replicas=(1,))
     refused = ReassignmentAltered(topic="b", partition=0, error=Error.INVALID_REQUEST, message="no")
-    parts = (*[done] * OUTCOMES_TOLD_MAX, refused)
-    found = changed(MovesCancelled(partitions=parts, done_count=OUTCOMES_TOLD_MAX, refused_count=1))
+    parts = (*[done] * RESULTS_LISTED_MAX, refused)
+    found = changed(MovesCancelled(partitions=parts, done_count=RESULTS_LISTED_MAX, refused_count=1))
     assert isinstance(found, MovesChanged)
     assert [each.topic for each in found.partitions[:2]] == ["b", "a"]
-    assert len(found.partitions) == OUTCOMES_TOLD_MAX
-    assert (found.partitions_accepted, found.partitions_refused) == (OUTCOMES_TOLD_MAX, 1)
+    assert len(found.partitions) == RESULTS_LISTED_MAX
+    assert (found.partitions_accepted, found.partitions_refused) == (RESULTS_LISTED_MAX, 1)
 
 
 def test_however_large_a_move_is_only_so_many_partitions_are_looked_at() -> None:

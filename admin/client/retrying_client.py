@@ -43,7 +43,7 @@ TRANSIENT: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class KnownLeader:
-    """The leader as one node has heard it; `leader_id` is -1 for none."""
+    """The leader as one node knows it; `leader_id` is -1 for none."""
 
     leader_id: int
     epoch: int
@@ -54,12 +54,12 @@ class KnownLeader:
         return f"says that {self.leader_id} leads epoch {self.epoch}"
 
 
-def ask_anybody(form: Form) -> Any:
+def anonymous_discovery(form: Form) -> Any:
     """The DiscoverBrokers of a client, which announces no address of its own."""
     return form.request(replica_id=NO_REPLICA, boot_timestamp=-1, host="", port=-1)
 
 
-async def standings(
+async def known_leaders(
     channels: Channels, addresses: Sequence[Address], *, timeout_ms: int
 ) -> Mapping[Address, KnownLeader]:
     """Return the leaders that the nodes at these addresses name within the time."""
@@ -67,7 +67,7 @@ async def standings(
     async def ask(address: Address) -> KnownLeader | None:
         try:
             response = await channels.ask(
-                address, ApiKey.DISCOVER_BROKERS, ask_anybody, timeout_ms=timeout_ms
+                address, ApiKey.DISCOVER_BROKERS, anonymous_discovery, timeout_ms=timeout_ms
             )
         except (NoResponse, Incompatible):
             return None
@@ -94,24 +94,24 @@ class Verdict:
     """True if the change certainly was not made, and will not be."""
 
 
-def whole(response: Any) -> Verdict:
+def verdict_of(response: Any) -> Verdict:
     """The verdict of a message, or a part of one, that has an error code of its own."""
     return Verdict(response.error_code.value, getattr(response, "error_message", None))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
+class Call:
     """A request with what is needed to judge its answer."""
 
     api_key: ApiKey
     fill: Fill
-    judge: Callable[[Any], Verdict] = whole
+    judge: Callable[[Any], Verdict] = verdict_of
     failing: str
     """The beginning of the sentence of a failure: "topic a cannot be created"."""
     done_before: int | None = None
     """The error that says that the change was made before. It is a success if an earlier attempt
     may have made it."""
-    look: str | None = None
+    status_command: str | None = None
     """Of a change: the command that shows whether it was made."""
     extension: Extension | None = None
     """Our part of the request."""
@@ -120,10 +120,10 @@ class Question:
 
 
 @dataclass(slots=True)
-class _Heard:
-    """The failed attempts of a question that nobody answered in time."""
+class _FailedAttempts:
+    """The failed attempts of a call that nobody answered in time."""
 
-    question: Question
+    call: Call
     within_ms: int
     last: dict[Address, str] = field(default_factory=dict)
     """The outcome of the last attempt at each address."""
@@ -132,7 +132,7 @@ class _Heard:
     is_undone: bool = False
     """True if the last answer says that the change was not made, and will not be."""
 
-    def told(
+    def describe(
         self,
         addresses: Sequence[Address],
         found: Mapping[Address, KnownLeader],
@@ -149,7 +149,7 @@ class _Heard:
             if each in found and each not in said_why:
                 words.append(f"{each} {found[each]}")
         said = "; ".join(words)
-        question, time = self.question, f"within {self.within_ms} ms"
+        call, time = self.call, f"within {self.within_ms} ms"
         if no_leader:
             what = f"no controller leads ({said}; asked for {self.within_ms} ms)"
         elif self.answered:
@@ -157,16 +157,17 @@ class _Heard:
             what = f"it was not {'done' if is_undone else 'answered'} {time} ({said})"
         else:
             what = f"no answer from {', '.join(map(str, addresses))} {time} ({said})"
-        if may_be_done and question.look is not None:
-            what += f". Whether it was done, or still will be, is unknown: see {question.look}"
-        return f"{question.failing}: {what}"
+        if may_be_done and call.status_command is not None:
+            what += ". Whether it was done, or still will be, is unknown: see "
+            what += call.status_command
+        return f"{call.failing}: {what}"
 
     def _says_more(self, node: Address, found: Mapping[Address, KnownLeader]) -> bool:
         """True if a node has said more than which leader it knows."""
         return node in self.answered and node in found and f"{found[node]}," in self.last[node]
 
 
-class Asker:
+class RetryingClient:
     """Asks the nodes at `bootstrap` in turn, beginning with the one that answered last."""
 
     def __init__(self, bootstrap: Sequence[Address], client_id: str) -> None:
@@ -179,14 +180,14 @@ class Asker:
         """Close the connections."""
         await self._channels.close()
 
-    async def ask(self, question: Question, *, within_ms: int) -> Response[Any]:
+    async def ask(self, call: Call, *, within_ms: int) -> Response[Any]:
         """The answer. Raises `Refused`, `Unreachable` when time is up, or `Incompatible`."""
         now = asyncio.get_running_loop().time
         began = now()
         deadline = began + (within_ms - _last_word_ms(within_ms)) / 1_000
         pause_ms = PAUSE_MS
         repeated = False
-        heard = _Heard(question, within_ms)
+        failed = _FailedAttempts(call, within_ms)
         attempt = 0
         while True:
             left_ms = max(1, round((deadline - now()) * 1_000))
@@ -195,50 +196,50 @@ class Asker:
             try:
                 response = await self._channels.ask(
                     address,
-                    question.api_key,
-                    question.fill,
-                    question.extension,
+                    call.api_key,
+                    call.fill,
+                    call.extension,
                     timeout_ms=attempt_ms,
                 )
             except NoResponse as error:
                 repeated = repeated or error.may_be_done
                 # An earlier error answer says more than a time-out of the last moment.
-                if attempt_ms >= ATTEMPT_MS or address not in heard.answered:
-                    heard.last[address] = str(error)
-                    heard.answered.discard(address)
+                if attempt_ms >= ATTEMPT_MS or address not in failed.answered:
+                    failed.last[address] = str(error)
+                    failed.answered.discard(address)
             else:
-                verdict = question.judge(response.value)
-                if not verdict.code or (repeated and verdict.code == question.done_before):
+                verdict = call.judge(response.value)
+                if not verdict.code or (repeated and verdict.code == call.done_before):
                     return response
                 if verdict.code not in TRANSIENT:
-                    raise Refused(question.failing, verdict.code, verdict.message)
+                    raise Refused(call.failing, verdict.code, verdict.message)
                 repeated |= verdict.code == ErrorCode.REQUEST_TIMED_OUT and not verdict.is_undone
-                heard.answered.add(address)
-                heard.is_undone = verdict.is_undone
-                heard.last[address] = f"{address}: {explained(verdict.code, verdict.message)}"
-                is_all = heard.last.keys() >= set(self.bootstrap)
-                if is_all and question.asks_who_leads and verdict.code == ErrorCode.NOT_CONTROLLER:
-                    await self._look_for_leader(heard, round((now() - began) * 1_000))
+                failed.answered.add(address)
+                failed.is_undone = verdict.is_undone
+                failed.last[address] = f"{address}: {explained(verdict.code, verdict.message)}"
+                is_all = failed.last.keys() >= set(self.bootstrap)
+                if is_all and call.asks_who_leads and verdict.code == ErrorCode.NOT_CONTROLLER:
+                    await self._check_for_leader(failed, round((now() - began) * 1_000))
             self._turn += 1
             attempt += 1
             if now() + pause_ms / 1_000 >= deadline:
-                raise await self._out_of_time(heard, may_be_done=repeated)
+                raise await self._out_of_time(failed, may_be_done=repeated)
             await asyncio.sleep(pause_ms / 1_000)
             pause_ms = min(2 * pause_ms, PAUSE_MS_MAX)
 
-    async def _look_for_leader(self, heard: "_Heard", after_ms: int) -> None:
+    async def _check_for_leader(self, failed: _FailedAttempts, after_ms: int) -> None:
         """Raise `Unreachable` if no node that answers knows a leader, after `after_ms`."""
-        timeout_ms = _last_word_ms(heard.within_ms)
-        found = await standings(self._channels, self.bootstrap, timeout_ms=timeout_ms)
+        timeout_ms = _last_word_ms(failed.within_ms)
+        found = await known_leaders(self._channels, self.bootstrap, timeout_ms=timeout_ms)
         if is_leaderless(found.values()):
-            heard.within_ms = after_ms
-            message = heard.told(self.bootstrap, found, may_be_done=False)
+            failed.within_ms = after_ms
+            message = failed.describe(self.bootstrap, found, may_be_done=False)
             raise Unreachable(message, may_be_done=False)
 
-    async def _out_of_time(self, heard: "_Heard", *, may_be_done: bool) -> Unreachable:
-        timeout_ms = _last_word_ms(heard.within_ms)
-        found = await standings(self._channels, self.bootstrap, timeout_ms=timeout_ms)
-        message = heard.told(self.bootstrap, found, may_be_done=may_be_done)
+    async def _out_of_time(self, failed: _FailedAttempts, *, may_be_done: bool) -> Unreachable:
+        timeout_ms = _last_word_ms(failed.within_ms)
+        found = await known_leaders(self._channels, self.bootstrap, timeout_ms=timeout_ms)
+        message = failed.describe(self.bootstrap, found, may_be_done=may_be_done)
         return Unreachable(message, may_be_done=may_be_done)
 
     def _attempt_ms(self, attempt: int, left_ms: int) -> int:
