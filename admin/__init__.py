@@ -1,5 +1,5 @@
-"""`admin` is how people and programs ask: the doors of a node, the clients, the command line.
+"""The administration: capabilities, HTTP, clients, command line, tools, the process of a controller.
 
-It decides nothing about the log or the image: every request becomes a command or a query of
-`statemachine`, and every answer waits for what `quorum` says is committed.
+It decides nothing about the log or the image: a request becomes a command or a query of
+`statemachine`, and its answer waits until the records behind it are committed.
 """

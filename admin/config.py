@@ -32,7 +32,7 @@ FILE_BYTES_MAX: Final = 1024 * 1024
 COMMAND_LINE_VARIABLES: Final = frozenset(
     {"METAQUORUM_BOOTSTRAP_SERVER", "METAQUORUM_BOOTSTRAP_CONTROLLER"}
 )
-"""Variables with our prefix that are options of commands, not settings of a node."""
+"""Variables with the prefix of settings that are options of commands."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class Given:
 def gather(
     file: Path | None, environ: Mapping[str, str], overrides: Sequence[str]
 ) -> dict[str, Given]:
-    """Every setting that was given, by name; raises `InvalidSetting` for what is none.
+    """The given settings by name; raises `InvalidSetting` for an unknown name.
 
     `overrides` are `name=value`, as the flag `--override` takes them.
     """
@@ -196,7 +196,7 @@ class Config:
     broker_session_timeout_ms: int
     metadata_version: int
     no_op_interval_ms: int
-    """Nothing appended for this long is followed by a NoOp record; 0 is never."""
+    """A NoOp record follows when nothing was appended for this long; 0: never."""
     num_partitions: int
     default_replication_factor: int
     min_insync_replicas: int
@@ -315,7 +315,7 @@ def _controller(values: Mapping[str, Any]) -> Config:
 
 
 def _check_can_find(values: Mapping[str, Any]) -> None:
-    """Check that the node can find a cluster, or founds one."""
+    """Raise `InvalidSetting` unless the node can find or found a cluster."""
     voters: Mapping[int, Address | None] = values["quorum.voters"] or {}
     if not voters and not values["bootstrap.servers"]:
         raise InvalidSetting(

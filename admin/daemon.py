@@ -1,7 +1,7 @@
 """The process of a controller: the composition root.
 
-Settings become ports, the controller and its listeners; here alone the quorum meets the state
-machine and the two listeners.
+Settings become ports, the controller and its listeners; here the quorum meets the state machine
+and both listeners.
 """
 
 import asyncio
@@ -52,7 +52,7 @@ SUPPORTED_FEATURES: Final = {
 CLOSE_MS: Final = 500
 """Time for each listener to finish its responses when the node stops."""
 STOP_MS_MAX: Final = 2_000
-"""A node that gets SIGTERM has ended by then, as long as its disk and its processor go along."""
+"""A node has ended this long after SIGTERM, unless its disk or processor is overloaded."""
 
 # Farewell, the HTTP listener and Kafka's, one after the other; the rest is for the last flush.
 assert FAREWELL_SECONDS_MAX * 1_000 + 2 * CLOSE_MS < STOP_MS_MAX
@@ -65,7 +65,7 @@ def main(config: Config) -> int:
 
 async def _run(config: Config) -> None:
     stop = stop_event()
-    # Parts are closed in the reverse order: first who lets requests in, last the files.
+    # Parts are closed in reverse order: first the listeners, last the files.
     async with AsyncExitStack() as parts:
         controller, opened = _open(config, parts)
         registrar = opened.controller_channel(
@@ -81,8 +81,8 @@ async def _run(config: Config) -> None:
             background = (registration.run(), opened.gossiper.run(), *map(_repeat, periodic))
             work = [tasks.create_task(each) for each in background]
             await _listen(config, controller, opened, parts)
-            # The program stays. To look through it for garbage, whenever much is new, would be the
-            # longest stop of all.
+            # The objects of the program stay: scanning them in each full collection would be the
+            # longest pause of all.
             gc.freeze()
             logger.info("controller %d listens at %s", config.quorum.node_id, config.listener)
             await stop.wait()
@@ -97,7 +97,7 @@ def _open(config: Config, parts: AsyncExitStack) -> tuple[QuorumController, Open
     found = formatted(config.quorum.folder)
     if found is not None:
         level = found.metadata_version
-        logger.info("%s: a cluster begins with metadata.version %d", found.path, level)
+        logger.info("%s: founding a cluster at metadata.version %d", found.path, level)
         config = replace(config, metadata_version=level)
 
     def fail(failure: Exception) -> None:
@@ -129,7 +129,7 @@ async def _listen(
     )
     router = Router(service, clock=monotonic_ms)
     parts.push_async_callback(router.close)
-    door = ControllerApis(
+    apis = ControllerApis(
         service=service,
         raft_calls=opened.raft_calls,
         gossiper=opened.gossiper,
@@ -137,8 +137,8 @@ async def _listen(
         broker_apis=BrokerApis(controller, opened.cluster, clock=monotonic_ms),
         supported_features=SUPPORTED_FEATURES,
     )
-    parts.push_async_callback(door.close)
-    await _listen_kafka(config, door, parts)
+    parts.push_async_callback(apis.close)
+    await _listen_kafka(config, apis, parts)
     await _listen_http(config, Gateway(service, router), parts)
 
 
@@ -244,10 +244,10 @@ def _quorum_config(config: Config) -> QuorumConfig:
     return replace(quorum, kraft_version=int(records_voters))
 
 
-async def _listen_kafka(config: Config, door: ControllerApis, parts: AsyncExitStack) -> None:
+async def _listen_kafka(config: Config, apis: ControllerApis, parts: AsyncExitStack) -> None:
     limits = ServerLimits(connections_max=config.connections_max)
     server = Server(
-        door.handle, offered=OFFERED, name="kafka", clock_ms=monotonic_ms, limits=limits
+        apis.handle, offered=OFFERED, name="kafka", clock_ms=monotonic_ms, limits=limits
     )
     parts.push_async_callback(server.close, within_ms=CLOSE_MS)
     with binding("listeners", config.listener):

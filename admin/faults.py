@@ -4,20 +4,20 @@ from quorum.protocol.errors import RequestRefused, error_name
 
 
 class AdminError(Exception):
-    """A request to a cluster did not succeed; the message says what was asked and why not."""
+    """A request to a cluster failed; the message names the request and the reason."""
 
 
 class Unreachable(AdminError):
     """No node answered in time; the message names the nodes, the time and their last errors."""
 
     def __init__(self, message: str, *, may_be_done: bool) -> None:
-        """`may_be_done` unless no attempt can have brought about what was asked for."""
+        """`may_be_done` unless certainly no attempt has succeeded."""
         super().__init__(message)
         self.may_be_done = may_be_done
 
 
 class Refused(AdminError, RequestRefused):
-    """The cluster answered with an error of the Kafka protocol that asking again will not mend."""
+    """The cluster answered with an error of the Kafka protocol that no retry can change."""
 
     def __init__(self, failing: str, code: int, message: str | None) -> None:
         RequestRefused.__init__(self, code, message or "", failing=failing)
@@ -25,7 +25,7 @@ class Refused(AdminError, RequestRefused):
 
 
 class Incompatible(AdminError):
-    """A node speaks no version of an API that we speak too, or not our protocol at all."""
+    """A node has no version of an API in common with this client, or another protocol."""
 
 
 def explained(code: int, message: str | None) -> str:

@@ -1,7 +1,7 @@
-"""Read what Kafka's `kafka-storage format` left in a folder for the first leader of its cluster.
+"""Read the feature levels that Kafka's `kafka-storage format` wrote for the first leader.
 
-The voters are read by the quorum (`quorum.log`). These are the levels of the features, as metadata
-records in `bootstrap.checkpoint` or, where a release of Kafka keeps both in one file, in the
+The quorum reads the voters (`quorum.log`). The levels of the features are metadata records
+in `bootstrap.checkpoint` or, if a release of Kafka keeps both in one file, in the
 checkpoint at offset 0. The folder is not changed.
 """
 
@@ -69,7 +69,7 @@ def formatted(folder: Path) -> Formatted | None:
     command = FoundCluster(metadata_version=levels[METADATA_VERSION], features=features)
     outcome = founding_levels(command)
     if isinstance(outcome, str):
-        raise UnsupportedFormat(path, f"what cannot be: {outcome}")
+        raise UnsupportedFormat(path, f"levels that no cluster can have: {outcome}")
     return Formatted(
         path=path, metadata_version=levels[METADATA_VERSION], features=command.features
     )
@@ -89,7 +89,7 @@ def _levels(checkpoint: Checkpoint) -> Mapping[str, int]:
         try:
             record = codec.decode(value)
         except MalformedRecord as error:
-            raise UnsupportedFormat(checkpoint.path, f"a record that is not known: {error}") from error
+            raise UnsupportedFormat(checkpoint.path, f"an unknown record: {error}") from error
         match record:
             case kafka_records.FeatureLevel(name=name, level=level):
                 if name not in (METADATA_VERSION, KRAFT_VERSION, *RECORDED):

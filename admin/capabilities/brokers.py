@@ -35,9 +35,9 @@ class Broker(Answer, frozen=True, kw_only=True):
     broker_id: BrokerId
     broker_epoch: int
     state: Literal["alive", "stopping", "fenced"]
-    cordoned: Annotated[bool, Meta(description="It gets no new replicas")]
+    cordoned: Annotated[bool, Meta(description="True if it gets no new replicas")]
     to_be_unregistered: Annotated[
-        bool, Meta(description="It is unregistered once it has no replicas and is fenced")
+        bool, Meta(description="True if it is to be unregistered once empty and fenced")
     ]
     rack: str | None
     replicas: int
@@ -116,7 +116,7 @@ class _AlterBrokers(Request[BrokersAltered], frozen=True, kw_only=True):
 
 
 class CordonBrokers(_AlterBrokers, frozen=True, kw_only=True):
-    """Give brokers no new replicas; those that they have stay."""
+    """Assign no new replicas to brokers; existing replicas stay."""
 
     NAME = "brokers.cordon"
     ROUTES = (Route("PUT", "/v1/brokers/{id}/cordon", id="broker_ids"),)
@@ -127,7 +127,7 @@ class CordonBrokers(_AlterBrokers, frozen=True, kw_only=True):
 
 
 class UncordonBrokers(_AlterBrokers, frozen=True, kw_only=True):
-    """Give brokers new replicas again."""
+    """Assign new replicas to brokers again."""
 
     NAME = "brokers.uncordon"
     ROUTES = (Route("DELETE", "/v1/brokers/{id}/cordon", id="broker_ids"),)
@@ -157,7 +157,7 @@ class UnregisterBrokers(_AlterBrokers, frozen=True, kw_only=True):
 
 
 class Safety(Answer, frozen=True, kw_only=True):
-    """The verdict whether brokers may stop together."""
+    """The result of a safe-to-stop check."""
 
     safe: bool
     as_of_offset: AsOfOffset
@@ -169,7 +169,7 @@ class Safety(Answer, frozen=True, kw_only=True):
 
 
 class SafeToStop(Request[Safety], frozen=True, kw_only=True):
-    """Ask whether brokers may stop together, and which partitions would be hurt."""
+    """Check whether brokers may stop together, and list the partitions that prevent it."""
 
     broker_ids: BrokerIds
 
@@ -205,7 +205,7 @@ class SafeToStop(Request[Safety], frozen=True, kw_only=True):
 async def cordon(
     context: Context, brokers: Sequence[int], *, cordoned: bool, unregister: bool = False
 ) -> BrokersCordoned:
-    """Change the cordon of brokers; `unregister` also unregisters them once they are empty."""
+    """Cordon or uncordon brokers; `unregister` also unregisters them once they are empty."""
     command = CordonCommand(broker_ids=tuple(brokers), cordoned=cordoned, unregister=unregister)
     return await context.service.carry_out(command, BrokersCordoned, who=context.who)
 

@@ -16,6 +16,7 @@ from admin.capabilities.schema import (
     MoveId,
     Partition,
     PartitionNumber,
+    Repeated,
     Request,
     Result,
     Route,
@@ -61,7 +62,7 @@ LIST_MOVES: Final = "metaquorum moves list"
 BASE: Final = "/v1/reassignments"
 PAGE_SIZE: Final = 100
 RESULTS_LISTED_MAX: Final = 5_000
-"""Partitions that the answer to a change tells one by one, refused ones first."""
+"""Partitions that the answer to a change lists, refused ones first."""
 LOST_SHOWN_MAX: Final = 20
 """Configurations of a throttle lost to users that an answer names."""
 
@@ -77,7 +78,7 @@ Throttle = Annotated[
         description="Bytes per second to and from each broker; 0 is no limit",
     ),
 ]
-DryRun = Annotated[bool, Meta(description="Only tell what would be done")]
+DryRun = Annotated[bool, Meta(description="Return the effects and change nothing")]
 
 
 # --- answers -----------------------------------------------------------------------------------
@@ -129,7 +130,7 @@ class MoveProgress(Move, frozen=True, kw_only=True):
     time_left_ms: TimeLeftMs = None
     partitions_bytes_unknown: int = 0
     partitions_falling_behind: Annotated[
-        int, Meta(description="Partitions to which more is written than is copied")
+        int, Meta(description="Partitions written faster than they are copied")
     ] = 0
 
 
@@ -170,7 +171,7 @@ class MovedPartition(Struct, frozen=True, kw_only=True, array_like=True):
 
 
 class MovePlan(Answer, frozen=True, kw_only=True):
-    """A part of what a move asked for, in the order asked."""
+    """A part of the plan of a move, in the order of the request."""
 
     partitions: tuple[MovedPartition, ...]
     gone: Annotated[int, Meta(description="Partitions left out: their topics are deleted")]
@@ -204,16 +205,18 @@ class PartitionResult(PartitionError, frozen=True, kw_only=True):
 class MovesChanged(Answer, frozen=True, kw_only=True):
     """The results of a change of moves."""
 
-    begun_move_id: Annotated[int | None, Meta(description="Of a rollback: the move that it is")] = (
+    begun_move_id: Annotated[int | None, Meta(description="The new move of a rollback")] = (
         None
     )
     partitions_accepted: int = 0
     partitions_refused: int = 0
-    moves: Annotated[tuple[MoveResult, ...], Meta(description="Of the moves that were named")] = ()
-    partitions: Annotated[
-        tuple[PartitionResult, ...], Meta(description="As many as there is room for")
+    moves: Annotated[
+        tuple[MoveResult, ...], Meta(description="One result for each named move")
     ] = ()
-    repeated: Annotated[bool, Meta(description="It was carried out before, with this key")] = False
+    partitions: Annotated[
+        tuple[PartitionResult, ...], Meta(description="The first ones, refused ones first")
+    ] = ()
+    repeated: Repeated = False
 
 
 # --- requests ----------------------------------------------------------------------------------
@@ -240,7 +243,7 @@ class NewMove(Request[A_co], Generic[A_co], frozen=True, kw_only=True):
 
 
 class ListMoves(Request[Moves], frozen=True, kw_only=True):
-    """List the moves that run, and those that ended and are not forgotten yet."""
+    """List running moves, and ended ones that the controller still remembers."""
 
     NAME = "moves.list"
     FAILING = "the moves cannot be described"
@@ -308,7 +311,7 @@ class DescribeMovePartitions(Request[MovePartitions], frozen=True, kw_only=True)
 
 
 class DescribeMovePlan(Request[MovePlan], frozen=True, kw_only=True):
-    """Read a part of what a move asked for, and of what there was before.
+    """Read a part of the plan of a move: targets and previous replicas.
 
     A plan never changes, so it can be read part by part; 100,000 partitions are a hundred parts.
     """
@@ -360,9 +363,9 @@ class _NamesMoves(_ChangeMoves, frozen=True, kw_only=True):
 
 
 class PauseMoves(_NamesMoves, frozen=True, kw_only=True):
-    """Begin no further steps of moves; a step under way goes on to its end.
+    """Pause moves: begin no further steps; a step under way completes.
 
-    A pause of everything holds for moves to come as well.
+    A pause of everything includes moves that begin later.
     """
 
     NAME = "moves.pause"
@@ -377,9 +380,9 @@ class PauseMoves(_NamesMoves, frozen=True, kw_only=True):
 
 
 class ResumeMoves(_NamesMoves, frozen=True, kw_only=True):
-    """Go on with paused moves, or end the pause of everything.
+    """Resume paused moves, or end the pause of everything.
 
-    One that was paused by its id is resumed by its id.
+    A move paused by its id is resumed by its id.
     """
 
     NAME = "moves.resume"
@@ -395,7 +398,7 @@ class ResumeMoves(_NamesMoves, frozen=True, kw_only=True):
 
 
 class CancelMoves(_NamesMoves, frozen=True, kw_only=True):
-    """Undo the steps under way and drop the rest of what is named."""
+    """Cancel moves or reassignments: undo the steps under way and drop the rest."""
 
     topics: tuple[Annotated[str, Meta(min_length=1)], ...] = ()
     partitions: tuple[Partition, ...] = ()
@@ -416,7 +419,7 @@ class CancelMoves(_NamesMoves, frozen=True, kw_only=True):
 
     def failing(self) -> str:
         if not (self.everything or self.moves):
-            return "what is under way of these topics and partitions cannot be cancelled"
+            return "the reassignments of these topics and partitions cannot be cancelled"
         return f"{self.named} cannot be cancelled"
 
     async def answer(self, context: Context) -> MovesChanged:
@@ -431,7 +434,7 @@ class CancelMoves(_NamesMoves, frozen=True, kw_only=True):
 
 
 class RollBackMove(_ChangeMoves, frozen=True, kw_only=True):
-    """Begin a move that restores what the partitions of a move had before."""
+    """Begin a move that restores the previous replicas of a move's partitions."""
 
     move_id: MoveId
     dry_run: DryRun = False
@@ -446,7 +449,7 @@ class RollBackMove(_ChangeMoves, frozen=True, kw_only=True):
 
 
 class AlterMove(_ChangeMoves, frozen=True, kw_only=True):
-    """Change the priority or the throttle of a running move; of both, both or neither."""
+    """Change the priority, the throttle, or both, of a running move."""
 
     move_id: MoveId
     priority: Priority | UnsetType = UNSET
@@ -552,7 +555,7 @@ def page(
     size: int,
     report_of: CopyLookup = no_report,
 ) -> MovePartitions | Refusal:
-    """The partitions of a move behind a place, in order of topic and number."""
+    """The partitions of a move after a position, in order of topic and number."""
     summary = summary_of(image, move_id)
     if summary is None:
         return _not_listed(move_id)
@@ -631,7 +634,7 @@ async def whole_plan(
 
 
 def _token(last: OngoingReassignment) -> str:
-    """The token of the page behind this partition; it stays right when the partition is gone."""
+    """The token of the page after this partition; it stays valid if the partition is deleted."""
     place = msgspec.json.encode([last.topic, last.partition])
     return urlsafe_b64encode(place).decode().rstrip("=")
 

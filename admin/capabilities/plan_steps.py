@@ -1,8 +1,8 @@
-"""Plans made and begun at the active controller: results, and the steps that all plans share.
+"""Plans that the active controller makes and begins: results, and the steps that all plans share.
 
-What takes long is done in pieces of a few milliseconds, one plan at a time, while the controller
-goes on; what has changed meanwhile is found when the moves begin. Everything may be asked again:
-what is under way already is found, and only what is missing is begun.
+Long work is done in pieces of a few milliseconds, one plan at a time, while the controller
+goes on; changes meanwhile are found when the moves begin. A request may be repeated: moves under
+way are found, and only the missing ones begin.
 """
 
 import asyncio
@@ -17,12 +17,7 @@ from msgspec import Meta
 from msgspec.structs import replace
 
 from admin.capabilities.moves import PartitionError, error_of, whole_plan
-from admin.capabilities.schema import (
-    Answer,
-    Context,
-    Request,
-    json_of,
-)
+from admin.capabilities.schema import Answer, Context, Repeated, Request, json_of
 from admin.model import PartitionId
 from controller.apis.reassignments import alter_moves
 from controller.move_requests import fingerprint
@@ -113,7 +108,7 @@ class PlanResult(
     refused_count: int = 0
     foreseen: Outcome = msgspec.field(default_factory=Outcome)
     drain: DrainProgress = msgspec.field(default_factory=DrainProgress)
-    repeated: Annotated[bool, Meta(description="It was carried out before, with this key")] = False
+    repeated: Repeated = False
 
 
 class PlanRequest(Request[PlanResult], frozen=True, kw_only=True):

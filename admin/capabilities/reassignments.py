@@ -1,6 +1,6 @@
 """Reassignments (KIP-455): begin a move of partitions, and list the partitions under way.
 
-Kafka's own requests carry these two as well, so that they pass Kafka's brokers.
+Kafka's own requests carry these two as well, so that Kafka's brokers forward them.
 """
 
 from collections.abc import Sequence
@@ -9,17 +9,8 @@ from typing import Annotated
 from msgspec import Meta
 from msgspec.structs import replace
 
-from admin.capabilities.moves import (
-    NewMove,
-    PartitionResult,
-    Priority,
-)
-from admin.capabilities.schema import (
-    Answer,
-    AsOfOffset,
-    Context,
-    Request,
-)
+from admin.capabilities.moves import NewMove, PartitionResult, Priority
+from admin.capabilities.schema import Answer, AsOfOffset, Context, Repeated, Request
 from admin.model import Assignment
 from controller.apis.reassignments import read_reassignments
 from controller.move_requests import OngoingReassignment, with_idempotency_key, wrong_name
@@ -39,10 +30,10 @@ class BegunMove(Answer, frozen=True, kw_only=True):
     """The move that has begun; one bad partition does not stop the others."""
 
     move_id: Annotated[
-        int, Meta(description="Also of a move that brings already what was asked for; 0: none")
+        int, Meta(description="Also of an earlier move to the same replicas; 0: none")
     ]
-    results: Annotated[Sequence[AssignedPartition], Meta(description="In the order asked")]
-    repeated: Annotated[bool, Meta(description="It was carried out before, with this key")] = False
+    results: Annotated[Sequence[AssignedPartition], Meta(description="In the order of the request")]
+    repeated: Repeated = False
 
     @property
     def accepted(self) -> list[AssignedPartition]:
@@ -56,13 +47,13 @@ class BegunMove(Answer, frozen=True, kw_only=True):
 
 
 class BeginMove(NewMove[BegunMove], frozen=True, kw_only=True):
-    """Begin a move: give partitions other replicas, or cancel what is under way of them."""
+    """Begin a move: give partitions other replicas, or cancel their reassignments."""
 
-    assignments: Annotated[Sequence[Assignment], Meta(description="In the order wanted")]
-    name: Annotated[str, Meta(description="Of the move, for people")] = ""
+    assignments: Annotated[Sequence[Assignment], Meta(description="In the order to carry them out")]
+    name: Annotated[str, Meta(description="A name for the move")] = ""
     priority: Priority = 0
     may_change_factor: Annotated[
-        bool, Meta(description="Whether partitions may get another number of replicas")
+        bool, Meta(description="Allow another number of replicas")
     ] = True
 
     NAME = "moves.begin"

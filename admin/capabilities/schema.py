@@ -32,13 +32,14 @@ IdempotencyKey = Annotated[
     str,
     Meta(description="Idempotency key: a request that is repeated with it is carried out once"),
 ]
+Repeated = Annotated[bool, Meta(description="A request with this key was carried out before")]
 
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """An HTTP route: what of it is which field of the request.
+    """An HTTP route, and the fields of the request that its parts stand for.
 
-    `key` comes from its header, and what is not named here from the JSON body, if there is one.
+    `key` comes from its header, and every field not named here from the JSON body.
     """
 
     method: str
@@ -68,7 +69,7 @@ class Request(Struct, Generic[A_co], frozen=True, kw_only=True, forbid_unknown_f
     NAME: ClassVar[str]
     """The name of the capability on the wire and in the reference."""
     CHANGES: ClassVar[bool] = False
-    """True if it changes the cluster; if not, a stale answer may be asked for."""
+    """True if it changes the cluster."""
     ROUTES: ClassVar[tuple[Route, ...]] = ()
     ASKS_WHO_LEADS: ClassVar[bool] = False
     """True if the absence of a leader is an answer, once it lasts longer than an election."""
@@ -95,7 +96,7 @@ class Request(Struct, Generic[A_co], frozen=True, kw_only=True, forbid_unknown_f
         raise NotImplementedError
 
     def contradiction(self) -> str | None:
-        """Return what is wrong in the request whatever the cluster has, or None."""
+        """Return why the request is wrong in itself, or None."""
         return None
 
     @classmethod
@@ -151,7 +152,7 @@ class Context:
     stale: bool = False
     """True if this node may answer from its own state."""
     timeout_ms: int
-    """The patience of the client."""
+    """The time that the client waits."""
 
     async def read(self, reading: "Callable[[Image], T | Refusal]") -> T:
         """Return what `reading` finds in the image; raises `RequestRefused` for a refusal."""
@@ -164,7 +165,7 @@ def twice(brokers: Sequence[int]) -> str | None:
 
 
 def names_of(what: str, ids: Collection[int]) -> str:
-    """Brokers or moves in a sentence."""
+    """Name brokers or moves in a sentence."""
     return f"{what}{'s' if len(ids) > 1 else ''} {', '.join(map(str, ids))}"
 
 
@@ -177,7 +178,7 @@ def with_key(request: R) -> R:
 
 
 def check(request: Request[Any]) -> None:
-    """Raise `Refused` for a request that is wrong whatever the cluster has."""
+    """Raise `Refused` for a request that is wrong in itself."""
     key: str = getattr(request, "key", "")
     wrong = (wrong_key(key) if key else None) or request.contradiction()
     if wrong is not None:

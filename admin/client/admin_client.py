@@ -68,14 +68,14 @@ _SOURCES: Final = {
     5: "default",
 }
 _UPGRADE_TYPES_FROM: Final = 1
-"""The first UpdateFeatures that tells the downgrades apart and can only try."""
+"""The first version of UpdateFeatures with `upgrade_type` and `validate_only`."""
 
 
 class AdminClient:
     """Asks the nodes at `bootstrap`; use it as an async context, or `close` it.
 
-    Every method raises `AdminError`: `Refused` when the cluster says no, `Unreachable` when
-    nobody could answer in time, `Incompatible` when no version of the request is common.
+    Every method raises `AdminError`: `Refused` if the cluster refuses, `Unreachable` if no node
+    answers in time, `Incompatible` if no version of the request is common.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class AdminClient:
         timeout_ms: int = TIMEOUT_MS,
         client_id: str = "metaquorum-admin",
     ) -> None:
-        """`is_controller` says what listens there; `timeout_ms` bounds each call in all."""
+        """`is_controller`: the nodes are controllers; `timeout_ms` bounds each call."""
         self._client = RetryingClient(bootstrap, client_id)
         self._is_controller = is_controller
         self._timeout_ms = timeout_ms
@@ -123,7 +123,7 @@ class AdminClient:
         try:
             return schema.decode_answer(type(request), answer.value.body)
         except msgspec.MsgspecError as error:
-            raise Incompatible(f"the answer to {request.NAME} cannot be read: {error}") from None
+            raise Incompatible(f"invalid response to {request.NAME}: {error}") from None
 
     # --- the quorum and the cluster --------------------------------------------------------------
 
@@ -140,7 +140,7 @@ class AdminClient:
         return read_quorum(answer.value, cluster.cluster_id)
 
     async def discover_brokers(self) -> Nodes:
-        """List the nodes that the node which answers has heard of; it needs no leader (KIP-595)."""
+        """List the nodes that the answering node has heard of; it needs no leader (KIP-595)."""
         answer = await self._ask(
             Call(
                 api_key=ApiKey.DISCOVER_BROKERS,
@@ -167,7 +167,7 @@ class AdminClient:
         )
 
     async def alter_voters(self, target: Sequence[ReplicaKey] | None) -> None:
-        """Let these vote in the end, one step after the other; None cancels the change under way.
+        """Set the target voters, reached one at a time; None cancels the change under way.
 
         Returns when that is committed; `describe_quorum` shows the progress.
         """
@@ -181,7 +181,7 @@ class AdminClient:
         )
 
     async def add_voter(self, voter: ReplicaKey, listeners: Sequence[tuple[str, Address]]) -> None:
-        """Let one more controller vote, whose copy of the log has caught up (KIP-853)."""
+        """Add a controller whose log has caught up to the voters (KIP-853)."""
         places = [{"name": name, "host": at.host, "port": at.port} for name, at in listeners]
         await self._change_voters(
             ApiKey.ADD_RAFT_VOTER,
@@ -191,7 +191,7 @@ class AdminClient:
         )
 
     async def remove_voter(self, voter: ReplicaKey) -> None:
-        """Let a controller vote no more (KIP-853)."""
+        """Remove a controller from the voters (KIP-853)."""
         await self._change_voters(
             ApiKey.REMOVE_RAFT_VOTER,
             _named(voter),
@@ -249,14 +249,14 @@ class AdminClient:
     ) -> Mapping[str, TopicDescription]:
         """The topics of these names, or all; one that does not exist is left out.
 
-        A broker's answer may always be stale, that of a controller where it may be `stale`.
+        A broker's answer may always be stale, a controller's only if `stale`.
         """
         return (await self.topics(names, stale=stale)).value
 
     async def topics(
         self, names: Sequence[str] | None = None, *, stale: bool = False
     ) -> Response[Mapping[str, TopicDescription]]:
-        """As `describe_topics`, with what it is as of."""
+        """As `describe_topics`, with its offset."""
         answer = await self._ask(_fit(metadata(names), stale=stale))
         return Response(read_topics(answer.value), answer.as_of)
 
@@ -391,9 +391,9 @@ class AdminClient:
     # --- reassignments ---------------------------------------------------------------------------
 
     async def begin_move(self, asked: BeginMove) -> BegunMove:
-        """Begin a move, redirect and cancel what is under way; one result for each partition.
+        """Begin a move, redirect or cancel reassignments; one result for each partition.
 
-        It has a key, its own or a new one: after a lost answer nothing is carried out again.
+        It gets a key if it has none, so that a retry is not carried out twice.
         """
         call = reassignments.begin_move(with_key(asked))
         return reassignments.read_begun(asked, (await self._ask(call)).value)
@@ -413,7 +413,7 @@ class AdminClient:
     async def reassignments(
         self, wanted: Mapping[str, Sequence[int]] | None = None, *, stale: bool = False
     ) -> Response[Sequence[OngoingReassignment]]:
-        """As `list_reassignments`, with what it is as of; any node answers a `stale` one."""
+        """As `list_reassignments`, with its offset; any node answers a `stale` request."""
         answer = await self._ask(_fit(reassignments.list_reassignments(wanted), stale=stale))
         return Response(reassignments.read_reassignments(answer.value), answer.as_of)
 
@@ -424,7 +424,7 @@ def _fit(call: Call, *, stale: bool) -> Call:
 
 
 def _of_voters(response: Any) -> Verdict:
-    """The verdict; a leader of ours says of a request that it has given up that it is not done."""
+    """The verdict; our leaders mark a change that they have given up as not done."""
     verdict = verdict_of(response)
     return replace(verdict, is_undone=(verdict.message or "").startswith(NOT_DONE))
 
@@ -461,7 +461,7 @@ def read_features(response: Any) -> FeaturesDescription:
 def update_features(
     levels: Mapping[str, int], *, upgrade_type: UpgradeType, dry_run: bool
 ) -> Call:
-    """Put features in force; a version that cannot say how is refused, and nothing is sent."""
+    """Put features in force; refuse a version without `upgrade_type`, if the request needs it."""
     too_old = False
 
     def fill(form: Form) -> Any:
@@ -477,7 +477,7 @@ def update_features(
             }
             for name, level in sorted(levels.items())
         ]
-        # Without the field the update would be carried out as another one: so none is sent.
+        # Without the field the node would carry out another update: send none.
         return form.request(feature_updates=[] if too_old else updates, validate_only=dry_run)
 
     def judge(response: Any) -> Verdict:

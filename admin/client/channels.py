@@ -69,7 +69,7 @@ def details_in(response: Any, kind: type[T]) -> T | None:
     try:
         return details_of(response, kind)
     except Malformed as error:
-        raise Incompatible(f"an answer cannot be read: {error}") from None
+        raise Incompatible(f"invalid response: {error}") from None
 
 
 class Channels:
@@ -119,10 +119,10 @@ class Channels:
                     may_be_done = failure.cause not in NOT_SENT
                     raise NoResponse(f"{address}: {failure}", may_be_done=may_be_done) from None
         except Malformed as error:
-            raise Incompatible(f"{address} answered what cannot be read: {error}") from None
+            raise Incompatible(f"invalid response from {address}: {error}") from None
 
     async def close(self) -> None:
-        """Close every connection; what is under way is unanswered."""
+        """Close every connection; requests under way stay unanswered."""
         channels = list(self._channels.values())
         self._channels.clear()
         await asyncio.gather(*(channel.close() for channel in channels))

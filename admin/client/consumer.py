@@ -15,7 +15,7 @@ from admin.faults import AdminError
 from quorum.transport.address import Address
 
 TIMEOUT_MS: Final = 30_000
-"""How long partitions may be without a leader that answers before a reader gives up."""
+"""The time without an answering leader after which a reader gives up."""
 RECORDS_MAX: Final = 1_000
 BUFFER_KBYTES: Final = 8 * 1024
 
@@ -91,7 +91,7 @@ class Consumer:
     async def read(
         self, start: Mapping[int, int], end: Mapping[int, int] | None
     ) -> AsyncGenerator[list[ReadRecord], None]:
-        """The records from `start` up to, not including, `end`; for ever where it is None.
+        """The records from `start` up to, not including, `end`; without `end`, for ever.
 
         Raises `AdminError` when a partition cannot be read, or is not answered for too long.
         """
@@ -120,6 +120,6 @@ class Consumer:
             if messages:
                 heard = now()
             elif now() >= heard + self._client.timeout_ms / 1_000:
-                # Nothing new, or no leader: librdkafka does not tell, but the leaders do.
+                # Nothing new, or no leader: librdkafka does not tell which, so ask the leaders.
                 await self.spans(sorted(wanted))
                 heard = now()

@@ -27,7 +27,7 @@ class BlockingClient:
         self.settings: Final[dict[str, Any]] = {
             "bootstrap.servers": ",".join(map(str, bootstrap)),
             "client.id": client_id,
-            # Errors are raised; librdkafka would write them to stderr as well.
+            # Errors are raised; librdkafka must not write them to stderr as well.
             "log_level": 0,
             "error_cb": lambda _: None,
             "reconnect.backoff.max.ms": 500,

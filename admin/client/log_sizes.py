@@ -20,7 +20,7 @@ from quorum.transport.address import Address
 
 PATIENCE_MS: Final = 3_000
 """The time that each broker may take."""
-ASKED_AT_ONCE_MAX: Final = 16
+REQUESTS_MAX: Final = 16
 NAMED_MAX: Final = 3
 """Brokers and partitions that a reason names."""
 
@@ -39,7 +39,7 @@ async def bytes_of(client: AdminClient, found: PlanResult) -> BytesMoved:
 
 
 def copies_of(found: PlanResult) -> Mapping[PartitionId, int] | None:
-    """Return the number of copies of each partition of the plan; None if not all are told."""
+    """Return the number of copies of each partition of the plan; None if it lists not all."""
     if len(found.partitions) < found.planned:
         return None
     return copied(
@@ -59,7 +59,7 @@ def copied(
 async def bytes_at(
     brokers: Sequence[Address], copies: Mapping[PartitionId, int] | None
 ) -> BytesMoved:
-    """Return the bytes of so many copies of each partition; None is more than can be told."""
+    """Return the bytes of these copies of partitions; None: the plan does not list all."""
     if copies is None:
         return BytesMoved(None, "the plan has more partitions than are listed")
     if not copies:
@@ -85,7 +85,7 @@ def _first(words: Sequence[str]) -> str:
 async def _sizes(brokers: Sequence[Address], wanted: Collection[PartitionId]) -> _Sizes:
     largest: dict[PartitionId, int] = {}
     silent: list[str] = []
-    channels, room = Channels("metaquorum-admin"), asyncio.Semaphore(ASKED_AT_ONCE_MAX)
+    channels, limit = Channels("metaquorum-admin"), asyncio.Semaphore(REQUESTS_MAX)
     topics = [
         {"topic": topic, "partitions": [number for _, number in found]}
         for topic, found in groupby(sorted(wanted), key=itemgetter(0))
@@ -95,13 +95,13 @@ async def _sizes(brokers: Sequence[Address], wanted: Collection[PartitionId]) ->
         return form.request(topics=topics)
 
     async def ask(address: Address) -> None:
-        async with room:
+        async with limit:
             try:
                 response = await channels.ask(
                     address, ApiKey.DESCRIBE_LOG_DIRS, fill, timeout_ms=PATIENCE_MS
                 )
             except (NoResponse, Incompatible) as error:
-                # It is no reason to refuse a plan: the size is told as unknown.
+                # No reason to refuse a plan: the size is unknown.
                 silent.append(str(error))
                 return
         for topic, each in _logs(response.value):

@@ -1,7 +1,7 @@
 """A producer that loses nothing that it reports, and never changes the order in a partition.
 
-librdkafka delivers; with acks=all it is idempotent (KIP-98). What could not be delivered in time
-fails the whole producer, since nothing may overtake it.
+librdkafka delivers; with acks=all it is idempotent (KIP-98). A record not delivered in time
+fails the whole producer, since no later record may overtake it.
 """
 
 import asyncio
@@ -16,15 +16,15 @@ from quorum.records.encode import ClientRecord
 from quorum.transport.address import Address
 
 DELIVERY_MS: Final = 60_000
-"""How long a record is tried."""
+"""The time limit of delivering a record."""
 REPLICATION_MS: Final = 6_000
 PROPAGATION_MS: Final = 2_000
-"""How long a topic that the brokers do not know may still become known."""
+"""The time in which an unknown topic may become known to the brokers."""
 BATCH_BYTES: Final = 256 * 1024
 BUFFER_BYTES_MAX: Final = 32 * 1024 * 1024
 RECORD_BYTES_MAX: Final = 2 * 1024 * 1024
 FULL_SECONDS: Final = 0.01
-"""The pause of `send` while too much is under way."""
+"""The pause of `send` while the buffer is full."""
 
 ANY_PARTITION: Final = -1
 NO_OFFSET: Final = -1
@@ -35,7 +35,7 @@ class DeliveryFailed(AdminError):
 
 
 class Position(NamedTuple):
-    """The place of a record; `NO_OFFSET` if the leader has it, but no longer knows where."""
+    """The position of a record; `NO_OFFSET` if the leader has it at an unknown offset."""
 
     partition: int
     offset: int
@@ -99,7 +99,7 @@ class Producer:
     async def send(
         self, topic: str, partition: int, records: Sequence[ClientRecord]
     ) -> "asyncio.Future[Sent]":
-        """Hand over records that shall lie behind each other; waits while too much is under way.
+        """Send records in this order; wait while the buffer is full.
 
         `ANY_PARTITION` chooses one by the key, as every Kafka client does, or any without a key.
         The future tells when they are written as safely as `acks` says, or raises `AdminError`.
@@ -127,7 +127,7 @@ class Producer:
         return sent
 
     async def flush(self) -> None:
-        """Return when nothing is under way; raises what made the producer fail, if it did."""
+        """Wait until all records are acknowledged; raises the failure of the producer, if any."""
         await asyncio.gather(*self._under_way, return_exceptions=True)
         if self._failure is not None:
             raise self._failure
@@ -169,7 +169,7 @@ class Producer:
         self._producer.purge(blocking=False)
         for sent in list(self._under_way):
             sent.set_exception(error)
-            # Whoever no longer waits for it has seen the failure elsewhere.
+            # Retrieved here, so that a future without a waiter is not reported.
             sent.exception()
 
 

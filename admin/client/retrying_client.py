@@ -55,7 +55,7 @@ class KnownLeader:
 
 
 def anonymous_discovery(form: Form) -> Any:
-    """The DiscoverBrokers of a client, which announces no address of its own."""
+    """The DiscoverBrokers request of a client, which announces no address."""
     return form.request(replica_id=NO_REPLICA, boot_timestamp=-1, host="", port=-1)
 
 
@@ -114,7 +114,7 @@ class Call:
     status_command: str | None = None
     """Of a change: the command that shows whether it was made."""
     extension: Extension | None = None
-    """Our part of the request."""
+    """Our fields of the request."""
     asks_who_leads: bool = False
     """True if the absence of a leader is an answer, as soon as no node knows one."""
 
@@ -163,7 +163,7 @@ class _FailedAttempts:
         return f"{call.failing}: {what}"
 
     def _says_more(self, node: Address, found: Mapping[Address, KnownLeader]) -> bool:
-        """True if a node has said more than which leader it knows."""
+        """True if a node's last error says more than which leader it knows."""
         return node in self.answered and node in found and f"{found[node]}," in self.last[node]
 
 
@@ -203,7 +203,7 @@ class RetryingClient:
                 )
             except NoResponse as error:
                 repeated = repeated or error.may_be_done
-                # An earlier error answer says more than a time-out of the last moment.
+                # An earlier error answer says more than a time-out at the end.
                 if attempt_ms >= ATTEMPT_MS or address not in failed.answered:
                     failed.last[address] = str(error)
                     failed.answered.discard(address)
