@@ -119,15 +119,15 @@ class AssignmentsManager(PartitionListener):
         """Check a partition that was just opened or is about to be removed."""
         self._note((partition.key,))
 
-    def learn(self, touched: MetadataDelta) -> None:
+    def apply(self, delta: MetadataDelta) -> None:
         """Apply a metadata change, after the `ReplicaManager` has."""
         was_in_force = self._is_in_force
         self._is_in_force = self._manager.image.level >= LEVEL_DIRECTORIES
-        if self._manager.broker_id in touched.brokers or was_in_force != self._is_in_force:
+        if self._manager.broker_id in delta.brokers or was_in_force != self._is_in_force:
             self._note(list(self._manager.partitions))
             return
-        self._note(PartitionKey(*each) for each in touched.partitions)
-        if touched.configs:
+        self._note(PartitionKey(*each) for each in delta.partitions)
+        if delta.configs:
             self._note(list(self.withheld))
 
     def registered(self) -> None:

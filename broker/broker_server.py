@@ -85,7 +85,7 @@ class BrokerServer:
             clock=monotonic_ms,
             sweeper=self._opened.sweeper,
         )
-        self.directories = AssignmentsManager(
+        self.assignments = AssignmentsManager(
             self.manager,
             self._controllers,
             self._opened.directory_id,
@@ -101,7 +101,7 @@ class BrokerServer:
             metadata_offset=lambda: self.image.end_offset - 1,
             on_epoch=self._on_epoch,
             make_ready=self._open_partitions,
-            is_settled=lambda: self.directories.is_settled,
+            is_settled=lambda: self.assignments.is_settled,
             previous_epoch=previous_epoch,
             copies=self.manager.copy_reports,
         )
@@ -140,14 +140,14 @@ class BrokerServer:
                 partition_bytes_max=self.config.replica_fetch_max_bytes,
             )
             forwarder = ForwardingManager(self._forwarding, group, clock=monotonic_ms)
-            manager.listeners += [fetch, fetchers, proposer, self.directories]
+            manager.listeners += [fetch, fetchers, proposer, self.assignments]
             manager.start()
             group.create_task(opened.quorum.run(), name="quorum")
             lifecycle = group.create_task(self.lifecycle.run(), name="lifecycle")
             work = [
                 group.create_task(manager.run(), name="partitions"),
                 group.create_task(proposer.run(), name="isr"),
-                group.create_task(self.directories.run(), name="directories"),
+                group.create_task(self.assignments.run(), name="directories"),
                 group.create_task(producer_ids.run(), name="producer ids"),
                 group.create_task(self._open_gate(fetch, producer_ids, forwarder), name="gate"),
                 group.create_task(disk.run(), name="disk"),
@@ -172,12 +172,12 @@ class BrokerServer:
                 await disk.call(write_clean_shutdown, self.config.quorum.folder, epoch)
             await opened.quorum.stop()
 
-    def _on_change(self, touched: MetadataDelta) -> None:
+    def _on_change(self, delta: MetadataDelta) -> None:
         """Apply a change of the metadata."""
-        self.manager.apply(touched)
-        self.directories.learn(touched)
+        self.manager.apply(delta)
+        self.assignments.apply(delta)
         brokers = self.image.brokers
-        changed = (brokers.get(each) for each in touched.brokers)
+        changed = (brokers.get(each) for each in delta.brokers)
         if any(each is not None and each.stopping_at is not None for each in changed):
             # A stopping broker may leave once every live broker has seen its partitions led
             # elsewhere.
@@ -190,7 +190,7 @@ class BrokerServer:
 
     def _on_epoch(self, epoch: int) -> None:
         self.manager.broker_epoch = epoch
-        self.directories.registered()
+        self.assignments.registered()
 
     def _advertised(self) -> tuple[str, int]:
         return self.config.quorum.advertised or (self.config.listener.host, self.port)

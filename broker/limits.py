@@ -73,14 +73,14 @@ PRODUCER_BATCHES_REMEMBERED: Final = 5
 PRODUCERS_PER_PARTITION_MAX: Final = 100_000
 """Producers that a partition remembers; beyond it the longest idle one is forgotten."""
 
-# --- the front door ----------------------------------------------------------------------------
+# --- the listener -------------------------------------------------------------------------------
 
 CONNECTIONS_MAX: Final = 4_096
 REQUEST_BYTES_MAX: Final = FRAME_BYTES_MAX
 """One request; a larger one closes its connection."""
 FETCH_ANSWER_BYTES_MAX: Final = 8 * 1024 * 1024
 """Bytes of records in one response to a consumer, whatever it requests."""
-PARKED_FETCHES_MAX: Final = 10_000
+DELAYED_FETCHES_MAX: Final = 10_000
 """Fetches that may wait for records; a further one is answered at once."""
 FETCH_WAIT_MS_MAX: Final = 30_000
 """The longest wait of a fetch, whatever it requests."""

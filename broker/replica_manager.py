@@ -89,15 +89,15 @@ class ReplicaManager:
 
     # --- changes of the metadata --------------------------------------------------------------
 
-    def apply(self, touched: MetadataDelta) -> None:
+    def apply(self, delta: MetadataDelta) -> None:
         """Apply a change of the image."""
-        if touched.brokers:
+        if delta.brokers:
             self.live = live_epochs(self.image)
-        for topic_id, number in touched.partitions:
+        for topic_id, number in delta.partitions:
             self._apply(PartitionKey(topic_id, number))
-        if touched.configs:
-            self._reconfigure(touched)
-        if touched.brokers:
+        if delta.configs:
+            self._reconfigure(delta)
+        if delta.brokers:
             for partition in self.partitions.values():
                 partition.review()
 
@@ -284,9 +284,9 @@ class ReplicaManager:
         await self._disk.call(partition.log.close)
         await self._disk.call(discard, partition.log.folder, key.topic_id)
 
-    def _reconfigure(self, touched: MetadataDelta) -> None:
-        names = {name for kind, name in touched.configs if kind == TOPIC_RESOURCE}
-        is_for_all = any(kind == BROKER_RESOURCE for kind, _ in touched.configs)
+    def _reconfigure(self, delta: MetadataDelta) -> None:
+        names = {name for kind, name in delta.configs if kind == TOPIC_RESOURCE}
+        is_for_all = any(kind == BROKER_RESOURCE for kind, _ in delta.configs)
         if is_for_all:
             configs = self.image.configs
             own = configs.get((BROKER_RESOURCE, str(self.broker_id)), {})

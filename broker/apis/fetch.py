@@ -18,12 +18,13 @@ from uuid import UUID
 from broker.limits import (
     FETCH_ANSWER_BYTES_MAX,
     FETCH_WAIT_MS_MAX,
-    PARKED_FETCHES_MAX,
+    DELAYED_FETCHES_MAX,
     REPLICA_FETCH_ANSWER_BYTES_MAX,
 )
 from broker.partition.follower import divergence
 from broker.partition.partition import Partition, PartitionListener
 from broker.replica_manager import ReplicaManager
+from broker.replication.follower_fetch import REPLICA_STATE_FROM
 from quorum.core.vocabulary import Offset, OffsetAndEpoch
 from quorum.ports import LogFailure
 from quorum.protocol import codec
@@ -39,7 +40,6 @@ logger = logging.getLogger(__name__)
 CONSUMER: Final = -1
 """The replica id of a consumer."""
 
-_REPLICA_STATE_FROM: Final = 15
 _NO_TOPIC: Final = UUID(int=0)
 
 
@@ -215,9 +215,9 @@ class DelayedFetch:
         for part in self._parts:
             most_bytes = min(left, part.asked.partition_max_bytes)
             is_throttled = part.partition is not None and self._is_throttled(part.partition)
-            room_bytes = self._throttle.room_bytes(self._now_ms()) if is_throttled else None
-            if room_bytes is not None:
-                most_bytes = min(most_bytes, room_bytes)
+            available_bytes = self._throttle.available_bytes(self._now_ms()) if is_throttled else None
+            if available_bytes is not None:
+                most_bytes = min(most_bytes, available_bytes)
             data = self._read(part, most_bytes)
             # A batch larger than the limit is returned only as the first one, or a reader would
             # never get past it (KIP-74).
@@ -296,7 +296,7 @@ class FetchApi(PartitionListener):
             return
         fetch.begin()
         wait_ms = round(message.max_wait.total_seconds() * 1_000)
-        is_full = len(self.delayed) >= PARKED_FETCHES_MAX
+        is_full = len(self.delayed) >= DELAYED_FETCHES_MAX
         if wait_ms <= 0 or not fetch.partitions or fetch.is_satisfied() or is_full:
             fetch.finish()
             return
@@ -390,7 +390,7 @@ def _plain(answer: PartitionAnswer, aborted: tuple[()] | None) -> Mapping[str, A
 
 def _replica(message: Any, version: int) -> tuple[int, int]:
     """The broker id and broker epoch of the follower; -1 if it names no epoch."""
-    if version >= _REPLICA_STATE_FROM:
+    if version >= REPLICA_STATE_FROM:
         return message.replica_state.replica_id, message.replica_state.replica_epoch
     return message.replica_id, NO_EPOCH
 

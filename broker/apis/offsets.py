@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
+from broker.apis.fetch import CONSUMER
 from broker.partition.partition import Partition
 from broker.replica_manager import ReplicaManager
 from quorum.core.vocabulary import Epoch, Offset
@@ -13,7 +14,6 @@ EARLIEST: Final = -2
 """The timestamp of the first offset; -1: the end, -3: newest record, -4: the first local one."""
 
 _TIME_MS_END: Final = 1 << 62
-_CONSUMER: Final = -1
 
 
 class OffsetsApi:
@@ -24,7 +24,7 @@ class OffsetsApi:
 
     def list_offsets(self, _: InboundRequest, message: Any) -> Mapping[str, Any]:
         """ListOffsets (2): offsets by timestamp, or by one of the negative special timestamps."""
-        is_consumer = message.replica_id == _CONSUMER
+        is_consumer = message.replica_id == CONSUMER
         return {
             "topics": [
                 {

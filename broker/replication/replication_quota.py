@@ -54,7 +54,7 @@ class TokenBucket:
             self._fill(self.rate_bytes_per_s, now_ms)
             self._left -= size_bytes * _MS_PER_S
 
-    def room_bytes(self, now_ms: int) -> int | None:
+    def available_bytes(self, now_ms: int) -> int | None:
         """The available bytes, at least 0; None if there is no limit."""
         if self.rate_bytes_per_s is None:
             return None

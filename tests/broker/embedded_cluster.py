@@ -168,7 +168,7 @@ class Node:
             replay(self.image, self.controller.log[at], at)
         touched = self.image.drain()
         self.manager.apply(touched)
-        self.directories.learn(touched)
+        self.directories.apply(touched)
 
     def partition(self, topic: str, number: int = 0) -> HeldPartition:
         return self.manager.partitions[PartitionKey(self.image.topic_ids[topic], number)]

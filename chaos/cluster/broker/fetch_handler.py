@@ -154,8 +154,8 @@ class FetchHandler:
         start, end = Offset(part.position.offset), Offset(partition.log_end)
         now_ms, bucket = self._process.now_ms(), self._replicas.throttles.leader
         is_throttled = self._is_throttled(partition, follower)
-        room_bytes = bucket.room_bytes(now_ms) if is_throttled else None
-        most_bytes = min(REPLICA_FETCH_BYTES_MAX, room_bytes or REPLICA_FETCH_BYTES_MAX)
+        available_bytes = bucket.available_bytes(now_ms) if is_throttled else None
+        most_bytes = min(REPLICA_FETCH_BYTES_MAX, available_bytes or REPLICA_FETCH_BYTES_MAX)
         data = partition.log.read(start, end, most_bytes) if end > start else b""
         if is_throttled:
             bucket.take(len(data), now_ms)

@@ -49,10 +49,10 @@ def test_who_takes_no_more_than_the_room_that_there_is_stays_within_rate_and_one
     bucket, now_ms, passed = full(rate), 0, 0
     for size in sizes:
         now_ms += bucket.wait_ms(now_ms)
-        room = bucket.room_bytes(now_ms)
-        assert room is not None
-        bucket.take(min(size, room), now_ms)
-        passed += min(size, room)
+        available = bucket.available_bytes(now_ms)
+        assert available is not None
+        bucket.take(min(size, available), now_ms)
+        passed += min(size, available)
         # Rounded up to a whole byte.
         assert 1_000 * passed <= rate * (now_ms + BURST_MS) + 1_000
 
@@ -92,7 +92,7 @@ def test_a_rate_that_is_taken_away_frees_at_once(rate: int, size: int) -> None:
     bucket = full(rate)
     bucket.take(size, 0)
     assert bucket.limit(None, 0)
-    assert (bucket.wait_ms(0), bucket.room_bytes(0)) == (0, None)
+    assert (bucket.wait_ms(0), bucket.available_bytes(0)) == (0, None)
     bucket.take(size, 0)
     assert not bucket.limit(None, 1)
 
@@ -100,7 +100,7 @@ def test_a_rate_that_is_taken_away_frees_at_once(rate: int, size: int) -> None:
 def test_a_rate_of_nothing_lets_nothing_pass() -> None:
     bucket = full(0)
     assert (bucket.wait_ms(0), bucket.wait_ms(1_000_000)) == (WAIT_MS_MAX, WAIT_MS_MAX)
-    assert bucket.room_bytes(1_000_000) == 0
+    assert bucket.available_bytes(1_000_000) == 0
 
 
 def test_the_same_rate_once_more_forgives_no_debt() -> None:
