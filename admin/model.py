@@ -24,7 +24,7 @@ class BrokerInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterDescription:
-    """The brokers of a cluster, or its controllers, as asked for."""
+    """The brokers or the controllers of a cluster."""
 
     cluster_id: str | None
     controller_id: int
@@ -33,7 +33,7 @@ class ClusterDescription:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionDescription:
-    """One partition of a topic; `leader` is `NO_LEADER` while nobody may lead."""
+    """One partition of a topic; `leader` may be `NO_LEADER`."""
 
     partition: int
     leader: int
@@ -74,7 +74,7 @@ class FeatureInfo:
     supported: tuple[int, int] | None
     """The levels that the node which was asked supports; None if it does not know the feature."""
     level: int
-    """The level in force; 0 is "not at all"."""
+    """The level in force; 0: disabled."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,9 +87,9 @@ class FeaturesDescription:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigInfo:
-    """One configuration in force, and who says so."""
+    """One configuration in force, with its source."""
 
     name: str
     value: str | None
-    """None for what must not be shown."""
+    """None: it is secret."""
     source: str

@@ -135,13 +135,13 @@ def check_plan(
 
 
 def missing(plan: Iterable[Assignment], existing: Collection[PartitionId]) -> list[str]:
-    """A sentence for the partitions of the plan that the cluster has not, or not any more."""
+    """Describe the partitions of the plan that the cluster does not have."""
     ids = [one.id for one in plan if one.id not in existing]
     return [f"Unable to find partition: {_some(ids)}"] if ids else []
 
 
 def render_plan(replicas: Mapping[PartitionId, Sequence[int]]) -> str:
-    """The plan that puts these replicas there, sorted, as Kafka's script prints it."""
+    """The plan for these replicas, sorted, as Kafka's script prints it."""
     partitions = [
         _Entry(
             topic=topic, partition=number, replicas=tuple(ids), log_dirs=(ANY_LOG_DIR,) * len(ids)
@@ -163,7 +163,7 @@ def _parse(text: str, kind: type[F]) -> F:
     except msgspec.DecodeError as error:
         raise InvalidPlan(invalid_field(error) + _hint(str(error), kind)) from None
     except RecursionError:
-        raise InvalidPlan("its JSON is nested far deeper than a plan is") from None
+        raise InvalidPlan("its JSON is nested deeper than any plan") from None
     if found.version != PLAN_FILE_VERSION:
         raise InvalidPlan(
             f"Not supported version field value {found.version}; write {PLAN_FILE_VERSION}"
@@ -250,7 +250,7 @@ def _some(values: Sequence[object]) -> str:
 
 
 def _first(words: list[str]) -> list[str]:
-    """As many as a message names one by one, and how many more there are."""
+    """The first words and the number of the others."""
     if len(words) <= NAMED_MAX:
         return words
     return [*words[:NAMED_MAX], f"and {len(words) - NAMED_MAX:,} more"]

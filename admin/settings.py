@@ -159,7 +159,7 @@ class InvalidSetting(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One row of the table. `default` is as in a file; without one there is no value.
+    """One row of the table. `default` is a number as in a file, or None.
 
     Without bounds of its own, a setting has those of its kind.
     """

@@ -1,4 +1,4 @@
-"""The HTTP application of a node: its routes, and the responses that are more than an answer."""
+"""The HTTP application of a node: its routes, and the responses that differ from an answer."""
 
 import asyncio
 from collections.abc import Mapping
@@ -69,7 +69,7 @@ from admin.plan_file import PLAN_BYTES_MAX, InvalidPlan, parse_move, render_plan
 from statemachine.errors import Error
 from statemachine.limits import PLANNED_STEPS_SHOWN_MAX
 
-LOOK_AGAIN_SECONDS: Final = 2
+RETRY_AFTER_SECONDS: Final = 2
 """The `Retry-After` of a decommission."""
 
 
@@ -88,7 +88,7 @@ def make_app(gateway: Gateway) -> web.Application:
 
 
 async def get_all(request: web.Request) -> web.Response:
-    """The partitions under way, and the moves; `?topic=NAME` asks for one topic's partitions."""
+    """List reassignments and moves; `?topic=NAME` lists the reassignments of one topic."""
     check_parameters(request, "topic", "stale")
     stale, topic = flag(request, "stale"), request.query.get("topic")
     found = await ask(request, ListReassignments(), stale=stale)
@@ -102,10 +102,10 @@ async def get_all(request: web.Request) -> web.Response:
 
 
 async def post_plan(request: web.Request) -> web.Response:
-    """Begin a move by a plan as of `reassign-partitions`, with its name, priority and throttle.
+    """Begin a move by a plan of `reassign-partitions`, with its name, priority and throttle.
 
-    202 with its location; 200 where nothing had to change, and for a dry run. One bad partition
-    does not stop the others: those that are refused are told with their reasons; 400 if all are.
+    202 with its location; 200 if nothing had to change, and for a dry run. One bad partition
+    does not stop the others: the response lists the refused ones with reasons; 400 if all are.
     """
     check_parameters(request, "dry_run")
     key, is_dry = key_of(request), flag(request, "dry_run")
@@ -125,7 +125,7 @@ async def post_plan(request: web.Request) -> web.Response:
 async def _plan_in(request: web.Request) -> BeginMove:
     body = await request.read()
     try:
-        # Beside the loop: a plan of 100,000 partitions takes a second.
+        # In a thread: a plan of 100,000 partitions takes a second.
         return await asyncio.to_thread(lambda: parse_move(body.decode()))
     except UnicodeDecodeError as error:
         raise Problem(
@@ -136,15 +136,15 @@ async def _plan_in(request: web.Request) -> BeginMove:
 
 
 async def get_rollback_plan(request: web.Request) -> web.Response:
-    """The plan that leads back, in the JSON form of `reassign-partitions`.
+    """The plan that restores the previous replicas, as JSON for `reassign-partitions`.
 
-    Partitions whose topics are deleted are left out; how many is in the header Partitions-Gone.
+    The header Partitions-Gone counts omitted partitions, whose topics are deleted.
     """
     check_parameters(request)
     move_id = id_in(request.match_info["id"], "move")
     await described(request, move_id)
     found = await whole_plan(lambda part: ask(request, part), move_id)
-    # Beside the loop: 100,000 partitions take half a second.
+    # In a thread: 100,000 partitions take half a second.
     text = await asyncio.to_thread(render_plan, found.originals)
     headers = {"Partitions-Gone": str(found.gone)}
     return web.Response(text=text, content_type="application/json", headers=headers)
@@ -153,7 +153,7 @@ async def get_rollback_plan(request: web.Request) -> web.Response:
 async def paused(
     request: web.Request, asked: PauseMoves | ResumeMoves, answer: MovesChanged
 ) -> web.Response:
-    """The move as it is now, or the pause of all moves."""
+    """The changed move, or the pause of all moves."""
     if not asked.everything:
         return await _altered(request, asked.moves[0], answer)
     found = json_of(await ask(request, ListMoves()))
@@ -161,7 +161,7 @@ async def paused(
 
 
 async def altered(request: web.Request, asked: AlterMove, answer: MovesChanged) -> web.Response:
-    """The move as it is now."""
+    """The changed move."""
     return await _altered(request, asked.move_id, answer)
 
 
@@ -171,7 +171,7 @@ async def _altered(request: web.Request, move_id: int, answer: MovesChanged) -> 
 
 
 async def cancelled(request: web.Request, asked: CancelMoves, answer: MovesChanged) -> web.Response:
-    """The replicas of each partition now; 409 if none could be cancelled."""
+    """The answer and `dry_run`; 409 if no partition could be cancelled."""
     if not answer.partitions_accepted:
         await _check_done(request, answer)
         if answer.partitions_refused:
@@ -182,7 +182,7 @@ async def cancelled(request: web.Request, asked: CancelMoves, answer: MovesChang
 async def rolled_back(
     request: web.Request, asked: RollBackMove, answer: MovesChanged
 ) -> web.Response:
-    """The move that has begun: 202 with its location; 200 if there is nothing to go back to."""
+    """The answer: 202 with the location of the new move; 200 if there is nothing to roll back."""
     if answer.partitions_refused and not answer.begun_move_id:
         raise _conflict(answer)
     body = json_of(answer)
@@ -219,7 +219,7 @@ def _begun(body: Any, move_id: int | None) -> web.Response:
 
 
 def _begun_data(found: BegunMove) -> dict[str, Any]:
-    """The JSON of a move that has begun, and the partitions that are refused."""
+    """The JSON of a new move, and the refused partitions."""
     return {
         "move_id": found.move_id or None,
         "accepted": len(found.accepted),
@@ -245,7 +245,7 @@ def _foreseen_data(found: BegunMove) -> dict[str, Any]:
 
 
 async def generated(request: web.Request, _asked: GeneratePlan, answer: PlanResult) -> web.Response:
-    """The plan, in the form that begins a move; 409 if there is none."""
+    """A plan that can begin a move, its rollback plan and outcome; 409 without a plan."""
     _check_planned(answer)
     return as_json(plan_data(answer, await request.app[GATEWAY].bytes_of_plan(answer)))
 
@@ -253,7 +253,7 @@ async def generated(request: web.Request, _asked: GeneratePlan, answer: PlanResu
 async def factor_changed(
     request: web.Request, asked: ChangeReplicationFactor, answer: PlanResult
 ) -> web.Response:
-    """The plan and what has begun of it: 202 with its location; 409 if there is no plan."""
+    """The plan and the move: 202 with its location; 409 without a plan."""
     _check_planned(answer)
     moved = await request.app[GATEWAY].bytes_of_plan(answer) if asked.dry_run else UNTRIED
     body = {"dry_run": asked.dry_run, **plan_data(answer, moved), **begun_data(answer)}
@@ -263,7 +263,7 @@ async def factor_changed(
 async def decommissioned(
     request: web.Request, asked: DecommissionBrokers, answer: PlanResult
 ) -> web.Response:
-    """The progress of a decommission: 202 while the broker has replicas that moves take away."""
+    """Progress, plan and moves: 202 while the broker has replicas; 409 without a plan."""
     begins = request.method == "PUT"
     if not answer.drain.held and not asked.unregister:
         _check_registered(answer)
@@ -301,7 +301,7 @@ async def recommissioned(
 def _begun_plan(answer: PlanResult, body: dict[str, Any], *, status: int) -> web.Response:
     response = as_json(body, status=status)
     if status == 202:
-        response.headers["Retry-After"] = str(LOOK_AGAIN_SECONDS)
+        response.headers["Retry-After"] = str(RETRY_AFTER_SECONDS)
         if answer.moves:
             response.headers["Location"] = f"{BASE}/{answer.moves[-1]}"
     return response
@@ -326,7 +326,7 @@ def _check_registered(answer: PlanResult) -> None:
 async def cordoned(
     request: web.Request, asked: CordonBrokers | UncordonBrokers, answer: BrokersAltered
 ) -> web.Response:
-    """The broker as it is now."""
+    """The changed broker."""
     (result,) = answer.brokers
     if result.kafka_error_code:
         raise Refused(asked.failing(), result.kafka_error_code, result.message)
@@ -337,7 +337,7 @@ async def cordoned(
 async def unregistered(
     _request: web.Request, asked: UnregisterBrokers, answer: BrokersAltered
 ) -> web.Response:
-    """That the broker is not registered any more; 409 if it is in use."""
+    """The broker id, `registered` is false; 409 if it is in use."""
     (result,) = answer.brokers
     if result.kafka_error_code == Error.BROKER_ID_NOT_REGISTERED.code:
         raise Refused(asked.failing(), result.kafka_error_code, result.message)
@@ -367,4 +367,4 @@ RESPONSES: Final[Mapping[type[Request[Any]], Respond]] = {
     UnregisterBrokers: unregistered,
     AlterVoters: voters_altered,
 }
-"""The responses to requests that are more than their answers as JSON."""
+"""Capabilities whose HTTP response differs from the answer; the reference has the docstrings."""

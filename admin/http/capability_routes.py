@@ -1,4 +1,4 @@
-"""HTTP routes of capabilities: parameters, path and JSON body become a request, its answer JSON."""
+"""HTTP routes of capabilities: path, parameters and JSON body become a request."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
@@ -35,7 +35,7 @@ def add_routes(router: web.UrlDispatcher, responses: Mapping[type[Request[Any]],
     """Add the routes of every capability; its answer is the response unless a table has another."""
     for kind in CAPABILITIES.values():
         for route in kind.ROUTES:
-            handler = _handler(kind, route, responses.get(kind, as_it_is))
+            handler = _handler(kind, route, responses.get(kind, as_answer))
             if route.method == "GET":
                 # HEAD as well.
                 router.add_get(route.path, handler)
@@ -77,7 +77,7 @@ async def described(request: web.Request, move_id: int, *, stale: bool = False) 
         raise Problem(404, "No such move", reason, retriable=False) from error
 
 
-async def as_it_is(_request: web.Request, _asked: Any, answer: Any) -> web.Response:
+async def as_answer(_request: web.Request, _asked: Any, answer: Any) -> web.Response:
     """The answer as JSON."""
     return as_json(json_of(answer))
 
@@ -100,7 +100,7 @@ async def request_in(request: web.Request, kind: type[Q], route: Route) -> Q:
     taken = {"key", route.id, *route.parameters.values(), *route.fixed}
     if request.method != "GET" and KEY_HEADER in request.headers:
         if "key" not in types:
-            what = f"{request.method} {request.path} takes no {KEY_HEADER}; leave it out"
+            what = f"{request.method} {request.path} takes no {KEY_HEADER}; omit it"
             raise Problem(400, "Key not taken", what)
         values["key"] = key_of(request)
     if request.method in ("POST", "PUT", "PATCH"):
@@ -108,7 +108,7 @@ async def request_in(request: web.Request, kind: type[Q], route: Route) -> Q:
         if not body.strip():
             values |= route.without_body
         else:
-            # A long body takes a while; the event loop goes on.
+            # In a thread: decoding a long body would block the event loop.
             values |= await asyncio.to_thread(_fields_in, body, types.keys() - taken)
     return _typed(values, kind, route)
 
@@ -170,7 +170,7 @@ _IDS: Final = {"broker": ("101", 0, 2**31 - 1), "move": ("3", 1, 2**63 - 1)}
 
 
 def id_in(text: str, what: str) -> int:
-    """The id in a path or a parameter; raises a `Problem` for what is none."""
+    """The id in a path or a parameter; raises a `Problem` if it is invalid."""
     example, lowest, highest = _IDS[what]
     is_number = text.isascii() and text.isdecimal() and len(text) <= len(str(highest))
     if not is_number or not lowest <= int(text) <= highest:

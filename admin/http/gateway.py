@@ -1,4 +1,4 @@
-"""Requests of the HTTP listener, sent through the router of the node as its Kafka listener's."""
+"""Requests of the HTTP listener, answered by the same router as those of the Kafka listener."""
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
@@ -26,7 +26,7 @@ from statemachine.vocabulary import Replicas
 WAIT_SECONDS_MAX: Final = 10.0
 """The longest wait of a request for an active controller."""
 _PIECE: Final = 1_000
-"""Partitions that are looked up in one go."""
+"""Partitions that are looked up at once."""
 _VERSION: Final = 0
 
 A = TypeVar("A")

@@ -35,13 +35,13 @@ _STATUS: Final[Mapping[int, int]] = MappingProxyType(
 
 HAS_KEY: Final = web.RequestKey("has_key", bool)
 REPEATED: Final = web.RequestKey("repeated", bool)
-"""Notes of a handler: the request has a key; the answer was given before."""
+"""Set by a handler: the request has a key; an earlier request with it was carried out."""
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class Problem(Exception):
-    """An answer that is an error; `detail` names what is wrong and what would be right."""
+    """An error response; `detail` says what is wrong and what to do."""
 
     def __init__(self, status: int, title: str, detail: str, **members: Any) -> None:
         super().__init__(detail)
@@ -58,7 +58,7 @@ class Problem(Exception):
 def kafka_problem(
     status: int, title: str, detail: str, code: int, *, retriable: bool = False, **members: Any
 ) -> Problem:
-    """A problem that the Kafka protocol has the error `code` for."""
+    """A problem with the error `code` of the Kafka protocol."""
     names = {"kafka_error": error_name(code), "kafka_error_code": code}
     return Problem(status, title, detail, **names, retriable=retriable, **members)
 
@@ -78,17 +78,17 @@ def refused(status: int, results: Sequence[PartitionError], count: int) -> Probl
 
 
 def refusals_data(refused: Sequence[PartitionError]) -> list[dict[str, Any]]:
-    """The first of the partitions that are refused, each with its reason; null is all of it."""
+    """The first refused partitions, each with its reason; null stands for the whole topic."""
     shown = convert(refused[:REFUSED_SHOWN_MAX], list[PartitionError], from_attributes=True)
     return [json_of(each) for each in shown]
 
 
 @web.middleware
 async def as_problems(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Give every error the one shape, and say of an answer whether it was given before."""
+    """Turn every error into a problem, and mark a repeated answer."""
     try:
         response = await handler(request)
-    except Exception as error:  # noqa: BLE001 - the client is told, and the log if it is a bug
+    except Exception as error:  # noqa: BLE001 - the client gets it, and the log if it is a bug
         problem = _problem(request, error)
         body = orjson.dumps(problem.body)
         response = web.Response(body=body, status=problem.status, content_type=CONTENT_TYPE)
@@ -139,12 +139,12 @@ def _detail(request: web.Request, error: web.HTTPException) -> str:
 
 
 def _takers(request: web.Request) -> str:
-    """Paths of the same kind that take the method: an unknown action looks like an id."""
+    """Name similar paths that take the method: an unknown action looks like an id."""
     kind = request.path.split("/")[:3]
     takers = {
         route.resource.canonical
         for route in request.app.router.routes()
         if route.resource is not None and route.method == request.method
     }
-    beside = sorted(each for each in takers if each.partition(":")[0].split("/")[:3] == kind)
-    return f"; {request.method} is taken by {', '.join(beside)}" if beside else ""
+    similar = sorted(each for each in takers if each.partition(":")[0].split("/")[:3] == kind)
+    return f"; {request.method} is taken by {', '.join(similar)}" if similar else ""

@@ -1,5 +1,5 @@
-"""The story of `make run`: partitions move, their controller is killed, and nothing is lost.
+"""The demo of `make run`: partitions move, their controller is killed, and nothing is lost.
 
-Everything in it is real: processes, files, sockets, SIGKILL. What it prints it has measured, and
+Everything in it is real: processes, files, sockets, SIGKILL. Every printed number is measured, and
 it fails when a record that was acknowledged cannot be read back, or a move does not complete.
 """

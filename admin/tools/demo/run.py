@@ -35,11 +35,11 @@ class DemoOptions:
     """The options of the demo."""
 
     folder: Path | None
-    """None takes a new one, which is removed after a good end."""
+    """None: a new folder, which is removed after a successful run."""
     base_port: int
     deadline_ms: int
     kafka: str | None
-    """The release of Kafka whose brokers to take; None takes the embedded ones."""
+    """The release of Kafka for the brokers; None: embedded brokers."""
     live: bool
     """True to draw in place, on a terminal."""
     stay: bool
@@ -48,7 +48,7 @@ class DemoOptions:
 
 
 async def run(options: DemoOptions) -> int:
-    """Run the story and clean up; the exit code says whether every promise was kept."""
+    """Run the story and clean up; exit code 0 if every promise was kept."""
     folder = options.folder or Path(tempfile.mkdtemp(prefix="metaquorum-demo-"))
     wanted = Wanted(base_port=options.base_port, kafka=options.kafka)
     try:
@@ -130,14 +130,14 @@ def _end(options: DemoOptions, folder: Path, result: bool | BaseException) -> in
 REPORT_SECONDS_MAX: Final = 240
 """On an idle machine it takes a tenth of this."""
 MADE: Final = (Exit.DONE, Exit.NOT_FINISHED)
-"""The latter has found a log that was being written: a batch at its end that is not whole yet."""
+"""The latter has found a log with an incomplete last batch, which was being written."""
 
 
 async def _report(screen: Screen, cluster: LocalCluster, kept: Path | None) -> None:
-    """Make the lag report, and print where its page is or why there is none.
+    """Make the lag report, and print the path of its page or the reason for its absence.
 
-    It is put into the folder of the demo, if that is kept, or else into a new temporary one.
-    Whether it can be made says nothing about the cluster, so nothing is raised here.
+    Its folder is in that of the demo, if that is kept, or else a new temporary one.
+    A failure to make it is no failure of the cluster, so nothing is raised here.
     """
     screen.step("A lag report of this run")
     try:

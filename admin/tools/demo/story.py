@@ -30,7 +30,7 @@ PARTITIONS: Final = 6
 REPLICATION_FACTOR: Final = 3
 LOAD_MS: Final = 4_000
 LOADED_BYTES_MAX: Final = 192 * 1024 * 1024
-"""The limit of what is written in this time, so that the move takes about as long anywhere."""
+"""The bytes written in this time at most, so that the move takes about as long anywhere."""
 RECORDS_PER_SECOND: Final = 600
 
 KILL_AFTER_MS: Final = (150, 1_000)

@@ -57,7 +57,7 @@ class Read:
     """The offset at which each number was first read."""
     duplicated: int = 0
     foreign: int = 0
-    """Records that were never written like this."""
+    """Records with a content that was never written."""
     disordered: int = 0
     """Records that came after one with a higher number."""
     _last: int = -1

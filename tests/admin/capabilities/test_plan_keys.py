@@ -209,7 +209,7 @@ async def test_over_http_a_key_is_refused_where_nothing_begins_and_passed_over_w
 ) -> None:
     async with planned_over_http(tmp_path) as (node, http):
         plan, _ = await sent(http, "POST", "/v1/reassignments:generate", {}, KEY)
-        check_problem(plan, 400, "takes no Idempotency-Key; leave it out")
+        check_problem(plan, 400, "takes no Idempotency-Key; omit it")
         long, _ = await sent(http, "PUT", EMPTYING, None, {"Idempotency-Key": "x" * 256})
         check_problem(long, 400, "a key has 1 to 255 characters, not 256")
         tried, headers = await sent(http, "PUT", f"{EMPTYING}?dry_run=true", None, KEY)

@@ -217,7 +217,7 @@ async def test_where_no_key_is_taken_it_is_refused_and_nothing_is_done(
         await four_brokers(node)
         end = node.controller.image.end_offset
         answer, _ = await sent(http, method, path, {}, KEY)
-        check_problem(answer, 400, f"{method} {path} takes no Idempotency-Key; leave it out")
+        check_problem(answer, 400, f"{method} {path} takes no Idempotency-Key; omit it")
         assert node.controller.image.end_offset == end
         nowhere, _ = await sent(http, "POST", "/v1/nowhere", {}, KEY)
         check_problem(nowhere, 404, "there is no /v1/nowhere")
