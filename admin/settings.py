@@ -13,9 +13,15 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
-from admin.units import parse_duration_ms, parse_size_bytes
+from admin.units import parse_duration_ms, parse_size_bytes, whole_number
 from broker import limits as broker_limits
-from quorum.core.limits import BATCH_BYTES_MAX, FETCH_WAIT_MS_MAX, SEGMENT_BYTES_MAX, Timeouts
+from quorum.core.limits import (
+    BATCH_BYTES_MAX,
+    FETCH_WAIT_MS_MAX,
+    SEGMENT_BYTES_MAX,
+    VOTERS_MAX,
+    Timeouts,
+)
 from quorum.core.vocabulary import ReplicaId
 from quorum.discovery.address_book import BOOTSTRAP_SERVERS_MAX
 from quorum.log.meta_properties import uuid_from_text
@@ -25,7 +31,6 @@ from statemachine.features.features import level_of_release
 from statemachine.limits import METADATA_VERSION_MAX, METADATA_VERSION_MIN, NO_OP_INTERVAL_MS
 
 NODE_ID_MAX: Final = 2**31 - 1
-VOTERS_MAX: Final = 64
 
 
 class Role(StrEnum):
@@ -105,9 +110,10 @@ def _voters(text: str) -> Mapping[ReplicaId, Address | None]:
     found: dict[ReplicaId, Address | None] = {}
     for part in (part.strip() for part in text.split(",")):
         number, separator, address = part.partition("@")
-        if not (number.isascii() and number.isdecimal()) or int(number) > NODE_ID_MAX:
+        id = whole_number(number, NODE_ID_MAX)
+        if id is None:
             raise ValueError(f"{part!r} is neither id nor id@host:port, like 1@127.0.0.1:9093")
-        voter = ReplicaId(int(number))
+        voter = ReplicaId(id)
         listener = parse_address(address) if separator else None
         if voter in found:
             raise ValueError(f"voter {voter} is named twice")

@@ -46,6 +46,13 @@ def _parse(text: str, factors: Mapping[str, int], bare: str, right: str) -> int:
     return int(exact)
 
 
+def whole_number(text: str, highest: int) -> int | None:
+    """The number in a text of digits, or None if it is no number from 0 to `highest`."""
+    # Checked first: `int` takes long for a long text.
+    is_number = text.isascii() and text.isdecimal() and len(text) <= len(str(highest))
+    return int(text) if is_number and int(text) <= highest else None
+
+
 def show_duration(duration_ms: int) -> str:
     """`duration_ms` for a reader: two or three digits that matter, and the unit."""
     if duration_ms < 1_000:

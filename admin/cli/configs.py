@@ -17,6 +17,7 @@ from admin.cli.options import (
     with_target,
 )
 from admin.cli.output import Columns, columns
+from admin.units import whole_number
 
 if TYPE_CHECKING:
     from admin.model import ConfigInfo, FeatureInfo, FeaturesDescription
@@ -26,6 +27,8 @@ _CONFIGS: Final["Columns[ConfigInfo]"] = {
     "VALUE": lambda each: "(hidden)" if each.value is None else each.value,
     "SOURCE": lambda each: each.source,
 }
+
+LEVEL_MAX: Final = 2**15 - 1
 
 _resource_options: Final = add_options(
     click.option("--topic", help="A topic."),
@@ -113,8 +116,8 @@ def _name_and_level(text: str) -> tuple[str, int]:
     name, separator, level = text.partition("=")
     if not separator or not name or not level:
         raise ValueError(f"{text!r} is not name=level")
-    if level.isascii() and level.isdecimal() and len(level) < 6:
-        return name, int(level)
+    if (number := whole_number(level, LEVEL_MAX)) is not None:
+        return name, number
     from statemachine.features.features import level_of_release
     from statemachine.vocabulary import METADATA_VERSION
 

@@ -16,7 +16,7 @@ import click
 from click.core import ParameterSource
 
 from admin.cli.output import Json, as_json, as_yaml
-from admin.units import parse_duration_ms
+from admin.units import parse_duration_ms, whole_number
 
 if TYPE_CHECKING:
     from admin.capabilities.schema import Request
@@ -73,9 +73,7 @@ def _addresses(text: str) -> "tuple[Address, ...]":
 
 def is_id(text: str) -> bool:
     """Check whether a text is the id of a node or the number of a partition."""
-    # A long string of digits is not an id either.
-    is_number = text.isascii() and text.isdecimal() and len(text) <= len(str(ID_MAX))
-    return is_number and int(text) <= ID_MAX
+    return whole_number(text, ID_MAX) is not None
 
 
 def _broker_ids(text: str) -> tuple[int, ...]:

@@ -14,13 +14,13 @@ from admin.capabilities.schema import Request, Route, check, json_of
 from admin.faults import Refused
 from admin.http.gateway import Gateway
 from admin.http.problems import HAS_KEY, REPEATED, Problem
-from admin.units import invalid_field
+from admin.units import invalid_field, whole_number
 from controller.move_requests import wrong_key
 from statemachine.errors import Error
 
 GATEWAY: Final = web.AppKey("gateway", Gateway)
 KEY_HEADER: Final = "Idempotency-Key"
-NUMBER_DIGITS_MAX: Final = 19
+INT64_MAX: Final = 2**63 - 1
 SHOWN_CHARACTERS_MAX: Final = 60
 """Of a name or an id that a message quotes."""
 
@@ -155,8 +155,8 @@ def _in_query(text: str, type_: Any, name: str) -> Any:
         return _flag(text, name)
     if get_origin(plain) is tuple:
         return tuple(id_in(each, "broker") for each in text.split(","))
-    is_number = text.isascii() and text.isdecimal() and len(text) < NUMBER_DIGITS_MAX
-    return int(text) if plain is int and is_number else text
+    number = whole_number(text, INT64_MAX) if plain is int else None
+    return text if number is None else number
 
 
 def _plain(type_: Any) -> Any:
@@ -165,18 +165,18 @@ def _plain(type_: Any) -> Any:
     return type_
 
 
-_IDS: Final = {"broker": ("101", 0, 2**31 - 1), "move": ("3", 1, 2**63 - 1)}
+_IDS: Final = {"broker": ("101", 0, 2**31 - 1), "move": ("3", 1, INT64_MAX)}
 """An example of each kind of id, the lowest and the highest."""
 
 
 def id_in(text: str, what: str) -> int:
     """The id in a path or a parameter; raises a `Problem` if it is invalid."""
     example, lowest, highest = _IDS[what]
-    is_number = text.isascii() and text.isdecimal() and len(text) <= len(str(highest))
-    if not is_number or not lowest <= int(text) <= highest:
+    number = whole_number(text, highest)
+    if number is None or number < lowest:
         right = f"is not the id of a {what}; write one like {example}"
         raise Problem(400, f"Invalid {what}", f"{_short(text)!r} {right}")
-    return int(text)
+    return number
 
 
 def _short(text: str) -> str:

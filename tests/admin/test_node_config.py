@@ -145,7 +145,7 @@ def test_a_wrong_line_is_refused_with_its_place_and_what_would_be_right(
         ("1,1", "voter 1 is named twice"),
         ("1@h:0", "a port is a number from 1 to 65535"),
         ("", "'' is neither id nor id@host:port"),
-        (",".join(f"{i}@h:{i}" for i in range(1, 66)), "65 voters are named, at most 64"),
+        (",".join(f"{i}@h:{i}" for i in range(1, 102)), "101 voters are named, at most 100"),
     ],
 )
 def test_wrong_voters_are_refused(tmp_path: Path, voters: str, message: str) -> None:
