@@ -1,29 +1,26 @@
 """The JSON files of `reassign-partitions`: read strictly, checked as a whole, written again.
 
 `{"version": 1, "partitions": [{"topic": t, "partition": n, "replicas": [ids]}]}`, with the
-optional `log_dirs` of Kafka's script, and over HTTP with name, priority and throttle of a move; and
-`{"version": 1, "topics": [{"topic": t}]}`, the topics that a plan is to be made for. Everything
-that can be judged without a cluster is judged in `parse_plan`, and what needs one in `check_plan`,
-before anything is sent. Kafka's script ignores fields that it does not know; here they are errors,
-for they are mostly misspelt.
+optional `log_dirs` of Kafka's script, and over HTTP with the options of a move; and
+`{"version": 1, "topics": [{"topic": t}]}`, the topics to plan for. `parse_plan` checks
+everything that needs no cluster, `check_plan` the rest, before anything is sent. Kafka's script
+ignores unknown fields; here they are errors, because most of them are misspelt.
 """
 
 import difflib
 import json
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Annotated, Any, Final, TypeVar
+from typing import Annotated, Any, Final, TypeVar, cast
 
 import msgspec
 from msgspec import Meta, Struct
 
-from admin.capabilities.moves import DryRun, Priority, Throttle
 from admin.capabilities.plan_steps import PLAN_FILE_VERSION
 from admin.capabilities.reassignments import BeginMove
 from admin.capabilities.schema import BrokerId, Partition
 from admin.model import Assignment, PartitionId, TopicDescription
 from admin.units import invalid_field
-from controller.move_requests import wrong_name
 
 PLAN_BYTES_MAX: Final = 64 * 1024 * 1024
 ANY_LOG_DIR: Final = "any"
@@ -50,13 +47,23 @@ class _Plan(_File, frozen=True, kw_only=True, forbid_unknown_fields=True):
     partitions: tuple[_Entry, ...]
 
 
-class _Move(_Plan, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A plan over HTTP, with the name and the limits of its move."""
-
-    name: str = ""
-    priority: Priority = 0
-    throttle_bytes_per_s: Throttle = 0
-    dry_run: DryRun = False
+_OF_MOVE: Final = [
+    each
+    for each in msgspec.structs.fields(BeginMove)
+    if each.name not in ("assignments", "may_change_factor", "key")
+]
+_Move = cast(
+    "type[_Plan]",
+    msgspec.defstruct(
+        "_Move",
+        [(each.name, each.type, each.default) for each in _OF_MOVE],
+        bases=(_Plan,),
+        frozen=True,
+        kw_only=True,
+        forbid_unknown_fields=True,
+    ),
+)
+"""A plan over HTTP, with the options of its move."""
 
 
 class _Topic(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -78,20 +85,14 @@ def parse_plan(text: str) -> tuple[Assignment, ...]:
 def parse_move(text: str) -> BeginMove:
     """The request that begins the move of a plan over HTTP; raises `InvalidPlan`.
 
-    `name`, `priority`, `throttle_bytes_per_s` and `dry_run` stand beside the plan; each may be left
-    out.
+    The options of the move are optional fields of the plan.
     """
     found = _parse(text, _Move)
-    reason = wrong_name(found.name)
-    if reason is not None:
+    options = {each.name: getattr(found, each.name) for each in _OF_MOVE}
+    asked = BeginMove(assignments=_assignments(found.partitions), **options)
+    if reason := asked.contradiction():
         raise InvalidPlan(reason)
-    return BeginMove(
-        assignments=_assignments(found.partitions),
-        name=found.name,
-        priority=found.priority,
-        throttle_bytes_per_s=found.throttle_bytes_per_s,
-        dry_run=found.dry_run,
-    )
+    return asked
 
 
 def parse_topics(text: str) -> tuple[str, ...]:
