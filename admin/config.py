@@ -144,7 +144,7 @@ def _flat(table: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
 def _as_text(name: str, value: object, path: Path) -> str:
     match value:
         case bool():
-            raise InvalidSetting(f"{path}: {name} is true or false; no setting is")
+            raise InvalidSetting(f"{path}: {name} is a boolean; no setting takes one")
         case str() | int():
             return str(value)
         case list() if all(isinstance(item, str) for item in value):
@@ -164,13 +164,13 @@ def _from_properties(text: str, path: Path) -> Iterator[Given]:
         if not written or written[0] in "#!":
             continue
         if "\\" in written:
-            raise InvalidSetting(f"{where}: backslashes are not understood; write one line plainly")
+            raise InvalidSetting(f"{where}: backslashes are not supported; use one line")
         name, separator, value = written.partition("=")
         if not separator:
             raise InvalidSetting(f"{where}: {written!r} is not name=value")
         name = name.strip()
         if name in lines:
-            raise InvalidSetting(f"{where}: {name} was set in line {lines[name]} already")
+            raise InvalidSetting(f"{where}: {name} is already set in line {lines[name]}")
         lines[name] = number
         yield _given(name, value.strip(), where)
 
@@ -340,7 +340,7 @@ def _advertised(values: Mapping[str, Any]) -> Address:
         named = listener if listener.host not in WILDCARDS else voters.get(values["node.id"])
     if named is None or named.host in WILDCARDS:
         raise InvalidSetting(
-            f"listeners is {listener}, which nobody can connect to; name an address in "
+            f"listeners is {listener}, which no client can connect to; set an address in "
             "advertised.listeners"
         )
     return named

@@ -72,7 +72,7 @@ def _voters(text: str) -> "Mapping[ReplicaId, Address]":
     "folder",
     type=click.Path(path_type=Path, file_okay=False),
     required=True,
-    help="The folder for those of the new controllers: new, or empty.",
+    help="The folder for the folders of the new controllers: new or empty.",
 )
 @click.option(
     "--voters",

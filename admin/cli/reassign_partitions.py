@@ -136,8 +136,8 @@ def _action(options: dict[str, Any]) -> str:
 WITH_PLAN: Final = ("execute", "verify", "cancel")
 REQUIRED: Final = {
     "reassignment_json_file": (WITH_PLAN, "the plan"),
-    "topics_to_move_json_file": (("generate",), "what to plan for"),
-    "broker_list": (("generate",), "where it may go"),
+    "topics_to_move_json_file": (("generate",), "the topics"),
+    "broker_list": (("generate",), "the target brokers"),
 }
 """The actions that need an option, and what it stands for."""
 OPTIONAL: Final = {

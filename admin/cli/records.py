@@ -112,7 +112,7 @@ async def produce(
     """
     servers = target.brokers("records are written to brokers: give --bootstrap-server")
     if raw and key_separator is not None:
-        raise click.UsageError("--raw has no lines, and so no --key-separator")
+        raise click.UsageError("--raw cannot be combined with --key-separator")
     from admin.client.producer import Producer
 
     records = _whole(file) if raw else _lines(file, key_separator)
@@ -208,7 +208,7 @@ async def consume(
     """
     servers = target.brokers("records are read from brokers: give --bootstrap-server")
     if raw and key_separator is not None:
-        raise click.UsageError("--raw prints values alone, and so no --key-separator")
+        raise click.UsageError("--raw cannot be combined with --key-separator")
     from admin.client.consumer import Consumer
 
     count = 0

@@ -50,7 +50,7 @@ def find_maven() -> Path:
     found = shutil.which("mvn")
     if found is None:
         raise Unavailable(
-            "there is no mvn, which brings Kafka's jars: install Maven 3.6 or newer", INSTEAD
+            "mvn, which fetches Kafka's jars, was not found: install Maven 3.6 or newer", INSTEAD
         )
     return Path(found)
 
@@ -254,13 +254,13 @@ def _run_maven(maven: Path, work: Path, release: Release) -> None:
         )
     except subprocess.TimeoutExpired:
         raise Unavailable(
-            f"Maven did not bring Kafka {release.version} within {FETCH_SECONDS_MAX} s: try "
+            f"Maven did not fetch Kafka {release.version} within {FETCH_SECONDS_MAX} s: try "
             "again, what has arrived is kept"
         ) from None
     if done.returncode:
         said = " ".join((done.stdout + done.stderr).split())[:SHOWN_CHARACTERS_MAX]
         raise Unavailable(
-            f"Maven could not bring Kafka {release.version}; is its repository reached? It said: "
+            f"Maven could not fetch Kafka {release.version}; is its repository reached? It said: "
             f"{said}"
         )
 

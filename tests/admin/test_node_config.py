@@ -106,9 +106,9 @@ def test_options_of_commands_in_the_environment_are_not_settings(tmp_path: Path)
         ("node.idd=1", "node.idd is not a setting; did you mean node.id?"),
         ("controller.quorum.voters=1@h:1", "did you mean quorum.voters?"),
         ("zzz=1", "zzz is not a setting; `metaquorum settings` lists them"),
-        ("node.id=7", "node.id was set in line 2 already"),
+        ("node.id=7", "node.id is already set in line 2"),
         ("node.id", "'node.id' is not name=value"),
-        ("log.dir=C:\\\\data", "backslashes are not understood"),
+        ("log.dir=C:\\\\data", "backslashes are not supported"),
         ("num.partitions=many", "num.partitions: 'many' is not a whole number"),
         ("num.partitions=0", "num.partitions is 0; it must be from 1 to 100000"),
         ("quorum.fetch.timeout.ms=200", "quorum.fetch.timeout.ms is 200; it must be from 300 to"),
@@ -204,7 +204,7 @@ def test_a_controller_is_found_where_it_says_or_else_where_it_listens(
 
 def test_a_controller_that_nobody_could_connect_to_is_refused(tmp_path: Path) -> None:
     path = properties(tmp_path, CONTROLLER, listeners="0.0.0.0:9093", quorum_voters="1")
-    assert "which nobody can connect to; name an address in advertised.listeners" in refusal(path)
+    assert "which no client can connect to; set an address in advertised.listeners" in refusal(path)
 
 
 @pytest.mark.parametrize(
@@ -230,7 +230,7 @@ def test_what_is_missing_is_named_with_every_way_to_give_it(tmp_path: Path) -> N
     ("more", "message"),
     [
         ({"node.id": "2"}, "node.id 2 is a voter in quorum.voters; a broker needs another id"),
-        ({"listeners": "0.0.0.0:9092"}, "which nobody can connect to; name an address in adv"),
+        ({"listeners": "0.0.0.0:9092"}, "which no client can connect to; set an address in adv"),
         ({"broker.heartbeat.interval.ms": "5s"}, "must be at most half of broker.session.timeout"),
     ],
 )
@@ -262,7 +262,7 @@ def test_a_variable_that_is_no_setting_is_refused_with_the_near_one(tmp_path: Pa
     [
         ("a.toml", b"node.id = ", "is not TOML: Invalid value (at end of document)"),
         ("a.toml", b"node.id = 1\n'node.id' = 2", "node.id is set twice, in quotes and without"),
-        ("a.toml", b"node.id = true", "node.id is true or false; no setting is"),
+        ("a.toml", b"node.id = true", "node.id is a boolean; no setting takes one"),
         ("a.toml", b"node.id = 1.5", "node.id is 1.5; write text in quotes, a whole number"),
         ("a.properties", b"\xff", "is not UTF-8 text: byte 0 is wrong"),
         ("a.yaml", b"", "has the suffix .yaml; a configuration is .toml or .properties"),

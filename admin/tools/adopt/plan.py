@@ -88,7 +88,7 @@ def make_plan(sources: Sequence[Source], given: Mapping[ReplicaId, Address] | No
     if history.image.level == 0:
         refused.append("no metadata.version is in force: the cluster was never founded")
     if refused:
-        raise AdoptError("\n".join(f"this cannot be honoured: {each}" for each in refused))
+        raise AdoptError("\n".join(f"not supported: {each}" for each in refused))
     by_id = sorted(sources, key=lambda each: each.node_id)
     voting = [each for each in by_id if each.meta.node_id in voters]
     new_epoch = _new_epoch(voting, recorded, voters)
@@ -178,8 +178,7 @@ def _voters(
     if not recorded:
         if given is None:
             raise AdoptError(
-                "the log does not say who votes: give --voters, with what the controllers had as "
-                "controller.quorum.voters"
+                "the log names no voters: give --voters, as in the old controller.quorum.voters"
             )
         return given
     if given is not None:

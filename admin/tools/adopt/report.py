@@ -140,7 +140,7 @@ def _notes_on_voters(plan: Plan) -> Iterator[str]:
             "controller.quorum.bootstrap.servers."
         )
     elif not plan.recorded:
-        yield "The log does not say who votes: brokers need the same in controller.quorum.voters."
+        yield "The log names no voters: brokers need the same in controller.quorum.voters."
 
 
 def _notes_on_log(plan: Plan) -> Iterator[str]:

@@ -1,9 +1,9 @@
 """One folder of a stopped controller: copied, and the copy read; the folder is never changed.
 
 A source holds `meta.properties` and the folder of the metadata log, as Kafka lays them out. Only
-what a controller of ours needs is copied. Recovery, which may cut what a crash left half-written,
-works on the copy. The history of a log is its state at the end: a record that is not understood,
-and a fact that our nodes do not support, are never dropped silently, but refused by name.
+the files that our controllers need are copied. Recovery, which may cut an incomplete last
+batch, works on the copy. The history of a log is its state at the end: unknown records and
+unsupported facts are never dropped silently, but refused by name.
 """
 
 import fcntl
@@ -219,7 +219,7 @@ def _check_beside(log: SegmentedLog, beside: Sequence[tuple[OffsetAndEpoch, Path
     if beside and beside[0][0].offset > end:
         id_, path = beside[0]
         reason = f"it ends at offset {id_.offset}, but the log beside it ends at {end} already"
-        raise FileDamaged(path, reason, "Start the controller once that wrote it: it goes on there")
+        raise FileDamaged(path, reason, "Start its controller once, which repairs the log")
 
 
 _EXAMPLES_MAX: Final = 3
@@ -278,7 +278,7 @@ def _take(history: History, record: Record) -> None:
         history.image.advance(record.offset + 1)
         return
     if record.value is None:
-        raise AdoptError(f"the record at offset {record.offset} has no value: no metadata has none")
+        raise AdoptError(f"the record at offset {record.offset} has no value: it is no metadata")
     try:
         _note_unknown(history, record.value, record.offset)
         replay(history.image, codec.decode(record.value), record.offset)
@@ -350,7 +350,7 @@ def _facts(image: Image) -> Iterator[str]:
         (
             kafka_records.AccessControlEntry,
             "access control entries",
-            "nobody here would check them",
+            "no controller would enforce them",
         ),
         (kafka_records.UserScramCredential, "SCRAM credentials", "nobody could log in with them"),
         (kafka_records.DelegationToken, "delegation tokens", "nobody could log in with them"),

@@ -73,11 +73,11 @@ def test_describing_the_quorum_wrongly(arguments: tuple[str, ...], message: str)
         ),
         (
             (*SERVER, "--generate", "--broker-list", "1"),
-            "--generate needs --topics-to-move-json-file: what to plan for",
+            "--generate needs --topics-to-move-json-file: the topics",
         ),
         (
             (*SERVER, "--generate", "--topics-to-move-json-file", "f"),
-            "--generate needs --broker-list: where it may go",
+            "--generate needs --broker-list: the target brokers",
         ),
         ((*SERVER, "--generate", "--broker-list", "1,x"), "'x' is not a broker id; write"),
         ((*SERVER, "--generate", "--broker-list", "1,-2"), "'-2' is not a broker id; write"),
@@ -113,8 +113,8 @@ def test_reassigning_wrongly(arguments: tuple[str, ...], message: str) -> None:
     [
         (("produce", "t", "--bootstrap-controller", "h:1"), "records are written to brokers"),
         (("consume", "t", "--bootstrap-controller", "h:1"), "records are read from brokers"),
-        (("produce", "t", "--raw", "--key-separator", "=", *SERVER), "--raw has no lines"),
-        (("consume", "t", "--raw", "--key-separator", "=", *SERVER), "--raw prints values alone"),
+        (("produce", "t", "--raw", "--key-separator", "=", *SERVER), "--raw cannot be combined"),
+        (("consume", "t", "--raw", "--key-separator", "=", *SERVER), "--raw cannot be combined"),
         (
             ("produce", "t", "--file", "no-such-file", *SERVER),
             "'no-such-file': No such file or directory",

@@ -164,8 +164,7 @@ def test_where_the_log_does_not_say_who_votes_the_operator_does(tmp_path: Path) 
     """As in a cluster with controller.quorum.voters and kraft.version 0."""
     sources = [old(tmp_path, node_id, log=without_voters()) for node_id in (2, 3)]
     assert refused(tmp_path / "new", *sources) == (
-        "the log does not say who votes: give --voters, with what the controllers had as "
-        "controller.quorum.voters"
+        "the log names no voters: give --voters, as in the old controller.quorum.voters"
     )
     voters = ",".join(f"{node_id}@127.0.0.1:{19000 + node_id}" for node_id in (1, 2, 3))
     result = adopted(tmp_path / "new", *sources, voters=voters)
@@ -217,8 +216,8 @@ TOKEN = kafka_records.DelegationToken(
     [
         (
             codec.encode(ACCESS, 29),
-            "access control entries (1): User:alice from * on 'orders': nobody here would check "
-            "them",
+            "access control entries (1): User:alice from * on 'orders': no controller would "
+            "enforce them",
         ),
         (codec.encode(SCRAM, 29), "SCRAM credentials (1): user bob: nobody could log in with them"),
         (
@@ -247,7 +246,7 @@ TOKEN = kafka_records.DelegationToken(
 def test_what_cannot_be_honoured_is_refused_by_name(value: bytes, why: str, tmp_path: Path) -> None:
     log = followed_by(value)
     sources = [old(tmp_path, node_id, log=log) for node_id in (2, 3)]
-    assert refused(tmp_path / "new", *sources) == f"this cannot be honoured: {why}"
+    assert refused(tmp_path / "new", *sources) == f"not supported: {why}"
 
 
 def test_a_record_of_a_version_that_is_not_known_is_refused(tmp_path: Path) -> None:

@@ -125,7 +125,7 @@ def test_what_maven_could_not_finish_is_not_there(tmp_path: Path) -> None:
     program(tmp_path / "bin", "mvn", script)
     said = refusal(lambda: fetch("4.2.0", lambda _: None))
     assert said == (
-        "Maven could not bring Kafka 4.2.0; is its repository reached? It said: no such host"
+        "Maven could not fetch Kafka 4.2.0; is its repository reached? It said: no such host"
     )
     assert not jar_folder("4.2.0").exists()
     assert [each.name for each in (tmp_path / "cache/metaquorum/kafka").iterdir()] == [
