@@ -184,13 +184,13 @@ class RecommissionBrokers(PlanRequest, frozen=True, kw_only=True):
             if row.stay is Stay.LEAVING
         ]
         named = [(row.topic, row.partition) for row in rows]
-        wishes = [
+        commands = [
             CancelMoves(
                 partitions=tuple(named[start : start + PARTITIONS_MAX]), dry_run=self.dry_run
             )
             for start in pieces.starts(len(named))
         ]
-        answers += await pieces.carry_out(wishes)
+        answers += await pieces.carry_out(commands)
         return _undrained(answers, rows, _drain_progress(seen, brokers, (), cordoned))
 
 

@@ -500,9 +500,9 @@ def changed(answer: MoveAnswer) -> MovesChanged:
         case MoveStarted():
             if answer.error is not Error.NONE:
                 raise refused(answer.error, answer.message)
-            told = (*answer.refused, *answer.foreseen)[:RESULTS_LISTED_MAX]
+            listed = (*answer.refused, *answer.foreseen)[:RESULTS_LISTED_MAX]
             return MovesChanged(
-                partitions=tuple([outcome_of(each) for each in told]),
+                partitions=tuple([outcome_of(each) for each in listed]),
                 partitions_accepted=answer.accepted,
                 partitions_refused=answer.refused_count,
                 begun_move_id=answer.move_id or None,

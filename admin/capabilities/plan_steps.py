@@ -278,11 +278,11 @@ async def begin(
             for (topic, number), replicas in plan.items()
         ]
     )
-    wishes = [
+    commands = [
         replace(command, reassignments=asked[start : start + PARTITIONS_MAX], who=pieces.who)
         for start in pieces.starts(len(asked))
     ]
-    return await pieces.carry_out(wishes)
+    return await pieces.carry_out(commands)
 
 
 def moves_of(begun: Iterable[MoveStarted]) -> list[int]:

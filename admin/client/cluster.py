@@ -6,9 +6,8 @@ A `read` function trusts the shape of the message, which the codec has checked, 
 from collections.abc import Sequence
 from typing import Any
 
-from admin.capabilities.quorum import DescribeQuorum
-from admin.client.retrying_client import Call, Verdict, verdict_of
 from admin.client.channels import Form, details_in
+from admin.client.retrying_client import Call, Verdict, verdict_of
 from admin.faults import Refused
 from admin.model import BrokerInfo, PartitionDescription, TopicDescription
 from controller.quorum_description import QuorumDescription, ReplicaInfo
@@ -37,7 +36,7 @@ def describe_quorum(*, patient: bool = True) -> Call:
         api_key=ApiKey.DESCRIBE_QUORUM,
         fill=fill,
         judge=judge,
-        failing=DescribeQuorum.FAILING,
+        failing="the quorum cannot be described",
         asks_who_leads=not patient,
     )
 

@@ -5,8 +5,8 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, TypeVar
 
-from admin.client.retrying_client import RetryingClient
 from admin.client.cluster import metadata, read_topics
+from admin.client.retrying_client import RetryingClient
 from admin.faults import AdminError
 from quorum.transport.address import Address
 

@@ -17,8 +17,8 @@ from admin.capabilities.reassignments import (
     begun,
     command_of,
 )
-from admin.client.retrying_client import Call
 from admin.client.channels import Form, details_in
+from admin.client.retrying_client import Call
 from admin.faults import Incompatible
 from controller.move_requests import MoveOptions, OngoingReassignment
 from quorum.protocol.apis import ApiKey

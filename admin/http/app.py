@@ -230,14 +230,14 @@ def _begun_data(found: BegunMove) -> dict[str, Any]:
 
 def _foreseen_data(found: BegunMove) -> dict[str, Any]:
     """The JSON of a dry run, with the steps of the first partitions."""
-    told = found.accepted[:PLANNED_STEPS_SHOWN_MAX]
+    shown = found.accepted[:PLANNED_STEPS_SHOWN_MAX]
     return {
         "dry_run": True,
         **_begun_data(found),
         "planned": [
-            {**each.id._asdict(), "replicas": each.replicas, "steps": each.steps} for each in told
+            {**each.id._asdict(), "replicas": each.replicas, "steps": each.steps} for each in shown
         ],
-        "planned_not_shown": len(found.accepted) - len(told),
+        "planned_not_shown": len(found.accepted) - len(shown),
     }
 
 
@@ -294,8 +294,8 @@ async def recommissioned(
     _check_planned(answer)
     _check_registered(answer)
     partitions = [{**each.id._asdict(), "replicas": each.replicas} for each in answer.partitions]
-    told = {"broker_id": asked.broker_ids[0], "dry_run": asked.dry_run, "cordoned": False}
-    return as_json({**told, "partitions": partitions, **begun_data(answer)})
+    body = {"broker_id": asked.broker_ids[0], "dry_run": asked.dry_run, "cordoned": False}
+    return as_json({**body, "partitions": partitions, **begun_data(answer)})
 
 
 def _begun_plan(answer: PlanResult, body: dict[str, Any], *, status: int) -> web.Response:
