@@ -5,13 +5,14 @@ An assignment is what the metadata says about a partition of which this broker i
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeAlias
+from functools import lru_cache
+from typing import Any, Final, NamedTuple, TypeAlias
 from uuid import UUID
 
-from broker.replication.replication_quota import NOTHING, ThrottledPartitions, throttled_partitions
+from statemachine.configs.definitions import parts
 from statemachine.configs.effective import min_isr
 from statemachine.image.image import Image
-from statemachine.reassignment.throttle import FOLLOWER_REPLICAS, LEADER_REPLICAS
+from statemachine.reassignment.throttle import ALL_REPLICAS, FOLLOWER_REPLICAS, LEADER_REPLICAS
 from statemachine.vocabulary import (
     BROKER_RESOURCE,
     CLUSTER_DEFAULT,
@@ -40,15 +41,44 @@ def by_topic(
     return [{"topic_id": topic_id, "partitions": found} for topic_id, found in topics.items()]
 
 
+class ThrottledPartitions(NamedTuple):
+    """The throttled partitions of one topic on one side of one broker."""
+
+    is_all: bool
+    numbers: frozenset[int]
+
+    def __contains__(self, number: object) -> bool:
+        return self.is_all or number in self.numbers
+
+
+NOT_THROTTLED: Final = ThrottledPartitions(is_all=False, numbers=frozenset())
+_ALL_THROTTLED: Final = ThrottledPartitions(is_all=True, numbers=frozenset())
+
+
+@lru_cache(maxsize=64)
+def throttled_partitions(value: str, broker_id: BrokerId) -> ThrottledPartitions:
+    """Parse `*.replication.throttled.replicas` for this broker.
+
+    The value is `*` or a list of partition:broker pairs; invalid pairs are ignored.
+    """
+    found = parts(value)
+    if found == [ALL_REPLICAS]:
+        return _ALL_THROTTLED
+    suffix = f":{broker_id}"
+    mine = (each.removesuffix(suffix) for each in found if each.endswith(suffix))
+    numbers = frozenset(int(each) for each in mine if each.isdecimal())
+    return ThrottledPartitions(is_all=False, numbers=numbers) if numbers else NOT_THROTTLED
+
+
 class TopicSettings(NamedTuple):
     """The topic settings that apply to partitions on this broker."""
 
     message_bytes_max: int
     is_append_time: bool = False
     """Whether the leader stamps the records with its own clock."""
-    leader_throttled: ThrottledPartitions = NOTHING
+    leader_throttled: ThrottledPartitions = NOT_THROTTLED
     """Partitions that this broker, as leader, sends at a limited rate."""
-    follower_throttled: ThrottledPartitions = NOTHING
+    follower_throttled: ThrottledPartitions = NOT_THROTTLED
     """Partitions that this broker, as follower, copies at a limited rate."""
 
 

@@ -6,12 +6,10 @@ ISR. Pure: times come in as milliseconds of one monotonic clock.
 """
 
 from collections.abc import Iterable, Mapping
-from functools import lru_cache
-from typing import Final, NamedTuple
+from typing import Final
 
-from statemachine.configs.definitions import WHOLE_NUMBER, parts
-from statemachine.reassignment.throttle import ALL_REPLICAS, FOLLOWER_RATE, LEADER_RATE
-from statemachine.vocabulary import BrokerId
+from statemachine.configs.definitions import WHOLE_NUMBER
+from statemachine.reassignment.throttle import FOLLOWER_RATE, LEADER_RATE
 
 BURST_MS: Final = 1_000
 """The burst of an idle bucket: what its rate yields in this time."""
@@ -75,35 +73,6 @@ class TokenBucket:
         full = rate * BURST_MS
         self._left = min(full, self._left + rate * (now_ms - self._since_ms))
         self._since_ms = now_ms
-
-
-class ThrottledPartitions(NamedTuple):
-    """The throttled partitions of one topic on one side of one broker."""
-
-    is_all: bool
-    numbers: frozenset[int]
-
-    def __contains__(self, number: object) -> bool:
-        return self.is_all or number in self.numbers
-
-
-NOTHING: Final = ThrottledPartitions(is_all=False, numbers=frozenset())
-_EVERYTHING: Final = ThrottledPartitions(is_all=True, numbers=frozenset())
-
-
-@lru_cache(maxsize=64)
-def throttled_partitions(value: str, broker_id: BrokerId) -> ThrottledPartitions:
-    """Parse `*.replication.throttled.replicas` for this broker.
-
-    The value is `*` or a list of partition:broker pairs; invalid pairs are ignored.
-    """
-    found = parts(value)
-    if found == [ALL_REPLICAS]:
-        return _EVERYTHING
-    suffix = f":{broker_id}"
-    mine = (each.removesuffix(suffix) for each in found if each.endswith(suffix))
-    numbers = frozenset(int(each) for each in mine if each.isdecimal())
-    return ThrottledPartitions(is_all=False, numbers=numbers) if numbers else NOTHING
 
 
 def rate_of(name: str, configs: Iterable[Mapping[str, str]]) -> int | None:

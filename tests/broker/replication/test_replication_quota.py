@@ -4,14 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.replication.replication_quota import (
-    BURST_MS,
-    NOTHING,
-    WAIT_MS_MAX,
-    TokenBucket,
-    rate_of,
-    throttled_partitions,
-)
+from broker.partition.assignment import NOT_THROTTLED, throttled_partitions
+from broker.replication.replication_quota import BURST_MS, WAIT_MS_MAX, TokenBucket, rate_of
 from statemachine.reassignment.throttle import FOLLOWER_RATE
 
 RATES = st.integers(1, 10_000_000)
@@ -128,7 +122,7 @@ def test_a_list_of_replicas_says_which_partitions_of_this_broker_are_meant(
 ) -> None:
     found = throttled_partitions(value, 1)
     assert tuple(number for number in range(3) if number in found) == mine
-    assert bool(mine) == (found != NOTHING)
+    assert bool(mine) == (found != NOT_THROTTLED)
 
 
 def test_the_rate_is_that_of_the_broker_and_else_that_of_all() -> None:
