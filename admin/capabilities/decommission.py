@@ -13,8 +13,8 @@ from msgspec.structs import replace
 from admin.capabilities.brokers import cordon, not_registered
 from admin.capabilities.moves import LIST_MOVES, DryRun, NewMove, error_of
 from admin.capabilities.plan_steps import (
-    PARTITIONS_MAX,
     PARTITIONS_LISTED_MAX,
+    PARTITIONS_MAX,
     DrainProgress,
     Pieces,
     PlanRequest,

@@ -205,9 +205,7 @@ class PartitionResult(PartitionError, frozen=True, kw_only=True):
 class MovesChanged(Answer, frozen=True, kw_only=True):
     """The results of a change of moves."""
 
-    begun_move_id: Annotated[int | None, Meta(description="The new move of a rollback")] = (
-        None
-    )
+    begun_move_id: Annotated[int | None, Meta(description="The new move of a rollback")] = None
     partitions_accepted: int = 0
     partitions_refused: int = 0
     moves: Annotated[

@@ -52,9 +52,7 @@ class BeginMove(NewMove[BegunMove], frozen=True, kw_only=True):
     assignments: Annotated[Sequence[Assignment], Meta(description="In the order to carry them out")]
     name: Annotated[str, Meta(description="A name for the move")] = ""
     priority: Priority = 0
-    may_change_factor: Annotated[
-        bool, Meta(description="Allow another number of replicas")
-    ] = True
+    may_change_factor: Annotated[bool, Meta(description="Allow another number of replicas")] = True
 
     NAME = "moves.begin"
     FAILING = "the partitions cannot be reassigned"

@@ -458,9 +458,7 @@ def read_features(response: Any) -> FeaturesDescription:
     )
 
 
-def update_features(
-    levels: Mapping[str, int], *, upgrade_type: UpgradeType, dry_run: bool
-) -> Call:
+def update_features(levels: Mapping[str, int], *, upgrade_type: UpgradeType, dry_run: bool) -> Call:
     """Put features in force; refuse a version without `upgrade_type`, if the request needs it."""
     too_old = False
 

@@ -16,9 +16,9 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from uuid import UUID
 
 from broker.limits import (
+    DELAYED_FETCHES_MAX,
     FETCH_ANSWER_BYTES_MAX,
     FETCH_WAIT_MS_MAX,
-    DELAYED_FETCHES_MAX,
     REPLICA_FETCH_ANSWER_BYTES_MAX,
 )
 from broker.partition.follower import divergence
@@ -215,7 +215,9 @@ class DelayedFetch:
         for part in self._parts:
             most_bytes = min(left, part.asked.partition_max_bytes)
             is_throttled = part.partition is not None and self._is_throttled(part.partition)
-            available_bytes = self._throttle.available_bytes(self._now_ms()) if is_throttled else None
+            available_bytes = (
+                self._throttle.available_bytes(self._now_ms()) if is_throttled else None
+            )
             if available_bytes is not None:
                 most_bytes = min(most_bytes, available_bytes)
             data = self._read(part, most_bytes)

@@ -55,9 +55,7 @@ async def test_brokers_tell_how_large_their_logs_are_and_a_plan_how_much_it_copi
         told = await bytes_of(client, plan)
         assert told == BytesMoved(None, "no live broker reports the size of gone-0")
         more = await bytes_of(client, replace(drained, planned=3))
-        assert (
-            more.bytes_moved_unknown == "the plan has more partitions than are listed"
-        )
+        assert more.bytes_moved_unknown == "the plan has more partitions than are listed"
 
 
 async def test_over_http_a_dry_run_tells_how_much_it_copies_or_why_that_is_not_known(

@@ -91,7 +91,7 @@ async def test_over_http_a_move_is_begun_with_it_and_it_changes(tmp_path: Path) 
         ({"throttle_bytes_per_s": 1, "priority": 1.5}, "priority: expected `int`"),
         ({"throttle_bytes_per_s": -1, "priority": 1}, "throttle_bytes_per_s: expected `int` >= 0"),
         ({}, "give a priority, a throttle_bytes_per_s, or both"),
-        ([], "the body is to be"),
+        ([], "the body must be"),
     ],
 )
 async def test_over_http_what_is_wrong_with_it_is_told(

@@ -35,7 +35,9 @@ def test_of_very_many_partitions_those_that_were_refused_are_told_first() -> Non
     done = ReassignmentAltered(topic="a", partition=0, replicas=(1,))
     refused = ReassignmentAltered(topic="b", partition=0, error=Error.INVALID_REQUEST, message="no")
     parts = (*[done] * RESULTS_LISTED_MAX, refused)
-    found = changed(MovesCancelled(partitions=parts, done_count=RESULTS_LISTED_MAX, refused_count=1))
+    found = changed(
+        MovesCancelled(partitions=parts, done_count=RESULTS_LISTED_MAX, refused_count=1)
+    )
     assert isinstance(found, MovesChanged)
     assert [each.topic for each in found.partitions[:2]] == ["b", "a"]
     assert len(found.partitions) == RESULTS_LISTED_MAX

@@ -42,7 +42,7 @@ async def test_target_voters_are_put_followed_and_cancelled(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("body", "word"),
     [
-        ([], "the body is to be"),
+        ([], "the body must be"),
         ({"target_voters": []}, "target_voters: expected `array` of length >= 1"),
         ({"target_voters": [1, 1]}, "names 1 twice"),
         ({"target_voters": ["1"]}, "target_voters[0]: expected `int | object`, got `str`"),
