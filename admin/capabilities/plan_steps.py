@@ -62,12 +62,8 @@ class DrainProgress(Answer, frozen=True, kw_only=True):
 
     held: Annotated[int, Meta(description="Partitions with a replica on any of them")] = 0
     leaving: Annotated[int, Meta(description="Those that earlier moves take away from them")] = 0
-    leaderless: Annotated[
-        tuple[PartitionId, ...], Meta(description="Those without a leader, which cannot be copied")
-    ] = ()
-    busy: Annotated[
-        tuple[PartitionId, ...], Meta(description="Those that other moves move, and leave there")
-    ] = ()
+    leaderless: Annotated[tuple[PartitionId, ...], Meta(description="Without a leader")] = ()
+    busy: Annotated[tuple[PartitionId, ...], Meta(description="Moving, but not away")] = ()
     cordoned: Annotated[
         tuple[int, ...], Meta(description="Brokers that the request cordoned, or uncordoned")
     ] = ()
@@ -93,18 +89,11 @@ class PlanResult(
     """The result of a request to plan."""
 
     reason: Annotated[str | None, Meta(description="The reason why there is no plan")] = None
-    moves: Annotated[
-        tuple[int, ...],
-        Meta(description="The moves; also those that drain the brokers already"),
-    ] = ()
+    moves: Annotated[tuple[int, ...], Meta(description="Also earlier ones that drain them")] = ()
     planned: int = 0
-    partitions: Annotated[
-        tuple[PlannedPartition, ...], Meta(description="The first planned partitions")
-    ] = ()
+    partitions: Annotated[tuple[PlannedPartition, ...], Meta(description="The first ones")] = ()
     accepted: int = 0
-    refused: Annotated[
-        tuple[PartitionError, ...], Meta(description="The first that did not change")
-    ] = ()
+    refused: Annotated[tuple[PartitionError, ...], Meta(description="The first ones")] = ()
     refused_count: int = 0
     foreseen: Outcome = msgspec.field(default_factory=Outcome)
     drain: DrainProgress = msgspec.field(default_factory=DrainProgress)

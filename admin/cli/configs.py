@@ -28,8 +28,6 @@ _CONFIGS: Final["Columns[ConfigInfo]"] = {
     "SOURCE": lambda each: each.source,
 }
 
-LEVEL_MAX: Final = 2**15 - 1
-
 _resource_options: Final = add_options(
     click.option("--topic", help="A topic."),
     click.option("--broker", type=click.IntRange(0), help="A broker, by its id."),
@@ -116,7 +114,7 @@ def _name_and_level(text: str) -> tuple[str, int]:
     name, separator, level = text.partition("=")
     if not separator or not name or not level:
         raise ValueError(f"{text!r} is not name=level")
-    if (number := whole_number(level, LEVEL_MAX)) is not None:
+    if (number := whole_number(level, 32_767)) is not None:
         return name, number
     from statemachine.features.features import level_of_release
     from statemachine.vocabulary import METADATA_VERSION

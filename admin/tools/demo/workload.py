@@ -143,11 +143,6 @@ class Workload:
         self.longest_wait_ms = 0
         """The longest time from handing records over until they were acknowledged."""
 
-    @property
-    def acknowledged(self) -> int:
-        """Records so far that all replicas in sync have."""
-        return sum(len(written.acknowledged) for written in self.written)
-
     async def load(self, *, for_ms: int, bytes_max: int) -> int:
         """Write to all partitions at full speed, for a time, but no more than `bytes_max`.
 
