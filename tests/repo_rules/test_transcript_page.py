@@ -13,7 +13,7 @@ PAGE: Final = tree.ROOT / "docs" / "transcripts.md"
 FOLDER: Final = tree.ROOT / "tests" / "transcripts"
 STORIES: Final = sorted(
     path.stem
-    for kind in ("folder", "moves", "quorum", "town")
+    for kind in ("folder", "moves", "quorum", "discovery")
     for path in FOLDER.glob(f"{kind}_*.txt")
 )
 SCENE: Final = re.compile(r'`(\w+)`(?: "([^"]+)")?')

@@ -1,17 +1,17 @@
-"""The stage on which the stories of founding and joining play: a town whose network is prompt.
+"""The commands of transcripts about founding and joining: nodes on a network without faults.
 
-node 1 at a:1 [voters 1 2 3] [servers b:2 c:3] [cluster C]   somebody moves in
-start 1 2             they start, with what their folders hold
-gossip 1              node 1 asks whom it would ask now, and hears the answers
-run 3000              3,000 ms pass; shows what was said of the gossip, and how all stand
-known 1               whom node 1 knows, and where
-kill 1                it is gone; what was on its disk is still there
-move 1 to d:4         who does not run moves to another address
-behind v:9 1 1 2      one address, behind which these answer in turn
-wipe 1                the folder of one that does not run is lost
-clock 1 -5000         its clock on the wall is behind
-log                   what is on the disks
-voters 1              who votes, and where, by the log of node 1
+node 1 at a:1 [voters 1 2 3] [servers b:2 c:3] [cluster C]   a node at this address
+start 1 2             start them on their folders
+gossip 1              node 1 sends the questions that are due, and gets the answers
+run 3000              3,000 ms pass; shows the gossip and the state of every node
+known 1               the addresses that node 1 knows
+kill 1                end its process; its disk stays
+move 1 to d:4         a stopped node gets another address
+behind v:9 1 1 2      one address at which these answer in turn
+wipe 1                the folder of a stopped node is lost
+clock 1 -5000         its time of day is behind
+log                   the logs on the disks
+voters 1              the voters and their addresses, by the log of node 1
 """
 
 import random
@@ -21,12 +21,12 @@ from quorum.core.vocabulary import ReplicaId
 from quorum.discovery.address_book import HostPort
 from tests.quorum.core.transcript_notation import listed, written
 from tests.quorum.discovery.simulated_discovery import Resident
-from tests.quorum.discovery.simulated_network import Town
+from tests.quorum.discovery.simulated_network import SimulatedNetwork
 
 
-class TownStage:
+class DiscoveryCommands:
     def __init__(self) -> None:
-        self._town = Town(random.Random(1))
+        self._network = SimulatedNetwork(random.Random(1))
 
     def answer(self, command: str) -> str:
         """Do what the lines of `command` say; return what happened."""
@@ -58,7 +58,7 @@ class TownStage:
             else:
                 given[list(given)[-1]].append(word)
         (cluster_id,) = given.get("cluster", [None])
-        self._town.settle(
+        self._network.settle(
             Resident(
                 id=ReplicaId(int(number)),
                 address=_place(address),
@@ -70,56 +70,56 @@ class TownStage:
         yield from ()
 
     def _behind(self, address: str, *numbers: str) -> Iterator[str]:
-        self._town.behind[_place(address)] = [ReplicaId(int(each)) for each in numbers]
+        self._network.behind[_place(address)] = [ReplicaId(int(each)) for each in numbers]
         yield from ()
 
     def _start(self, *numbers: str) -> Iterator[str]:
         for number in numbers:
-            process = self._town.start(ReplicaId(int(number)))
+            process = self._network.start(ReplicaId(int(number)))
             yield str(process.sighting)
 
     def _gossip(self, number: str) -> Iterator[str]:
-        self._town.gossip(self._town.processes[ReplicaId(int(number))])
-        self._town.run(0)
+        self._network.gossip(self._network.processes[ReplicaId(int(number))])
+        self._network.run(0)
         yield from self._told()
 
     def _run(self, ms: str) -> Iterator[str]:
-        self._town.run(int(ms))
+        self._network.run(int(ms))
         yield from dict.fromkeys(self._told())
-        yield f"at {self._town.now_ms} ms"
-        yield from self._town.state()
+        yield f"at {self._network.now_ms} ms"
+        yield from self._network.state()
 
     def _known(self, number: str) -> Iterator[str]:
-        book = self._town.processes[ReplicaId(int(number))].book
+        book = self._network.processes[ReplicaId(int(number))].book
         yield from map(str, book.gossip.sightings)
 
     def _kill(self, number: str) -> Iterator[str]:
-        self._town.kill(ReplicaId(int(number)))
+        self._network.kill(ReplicaId(int(number)))
         yield from ()
 
     def _move(self, number: str, _to: str, address: str) -> Iterator[str]:
-        self._town.residents[ReplicaId(int(number))].address = _place(address)
+        self._network.residents[ReplicaId(int(number))].address = _place(address)
         yield from ()
 
     def _wipe(self, number: str) -> Iterator[str]:
-        self._town.residents[ReplicaId(int(number))].wipe()
+        self._network.residents[ReplicaId(int(number))].wipe()
         yield from ()
 
     def _clock(self, number: str, offset_ms: str) -> Iterator[str]:
-        self._town.residents[ReplicaId(int(number))].wall_offset_ms = int(offset_ms)
+        self._network.residents[ReplicaId(int(number))].wall_offset_ms = int(offset_ms)
         yield from ()
 
     def _voters(self, number: str) -> Iterator[str]:
-        for voter in self._town.processes[ReplicaId(int(number))].host.node.voters:
+        for voter in self._network.processes[ReplicaId(int(number))].host.node.voters:
             where = ", ".join(f"{each.host}:{each.port}" for each in voter.endpoints)
             yield f"{voter.key} at {where or 'a place that nobody knows'}"
 
     def _log(self) -> Iterator[str]:
-        residents = sorted(self._town.residents.items())
+        residents = sorted(self._network.residents.items())
         yield from listed((id_, str(resident.disk)) for id_, resident in residents)
 
     def _told(self) -> list[str]:
-        told, self._town.told = self._town.told, []
+        told, self._network.told = self._network.told, []
         return told
 
 

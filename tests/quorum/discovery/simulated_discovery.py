@@ -1,7 +1,7 @@
-"""Nodes that find each other: the real core, gossip, address book and cluster id of each.
+"""Nodes that discover each other: the real core, gossip, address book and cluster id of each.
 
-A resident is what outlives its processes: its disk, its settings, and where it lives. Nothing here
-delivers anything; that is the town's affair.
+A resident is the part of a node that outlives its processes: disk, settings and address.
+`simulated_network` delivers the messages.
 """
 
 import random
@@ -106,7 +106,7 @@ class Process:
     ) -> None:
         self.resident = resident
         self.number = number
-        """Of the process; an answer is for the one that asked alone."""
+        """The number of the process; an answer reaches only the process that asked."""
         me = ReplicaKey(resident.id, resident.disk.directory_id)
         host, port = resident.address
         self.sighting = Advertisement(
@@ -137,7 +137,7 @@ class Process:
         self.host.cluster = self.cluster
         self.book.voters = lambda: self.host.node.voters
         self.heard: list[Event] = []
-        """What the gossip has to tell the core, in order."""
+        """The events from the gossip for the core, in order."""
         self.book.on_news = self._locate
         self._locate([self.sighting])
         self.discovery = DiscoverySchedule(

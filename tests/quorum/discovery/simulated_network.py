@@ -1,8 +1,8 @@
-"""A town of nodes that find each other: addresses, a network between them, and one clock.
+"""A simulated network of nodes that discover each other: addresses, messages and one clock.
 
-What is sent goes to an address, and whoever runs there gets it, as on a real network; who is not
-there, or of another cluster, is no answer. Without `chaos` everything is prompt; with it, messages
-are late or lost as `rng` says.
+A message goes to an address, and the process that runs there receives it. There is no answer if none
+runs there, or if it belongs to another cluster. Without `chaos` messages arrive at once; with it, they
+are delayed or lost as drawn from `rng`.
 """
 
 import random
@@ -25,13 +25,13 @@ Watch = Callable[[Process], None]
 
 @dataclass(frozen=True, slots=True)
 class Chaos:
-    """How bad the network is."""
+    """The faults of the network."""
 
     loss: float
     delay_ms_max: int
 
 
-class Town:
+class SimulatedNetwork:
     def __init__(self, rng: random.Random, *, chaos: Chaos | None = None) -> None:
         self.rng = rng
         self.chaos = chaos
@@ -39,17 +39,17 @@ class Town:
         self.residents: dict[ReplicaId, Resident] = {}
         self.processes: dict[ReplicaId, Process] = {}
         self.told: list[str] = []
-        """What a story shows of the gossip."""
+        """The lines about gossip for a transcript."""
         self.on_step: Watch = lambda _: None
         """Called after each event with the process that it happened to."""
         self.on_send: Callable[[Process, Packet], None] = lambda *_: None
         self.behind: dict[HostPort, list[ReplicaId]] = {}
-        """At an address at which nobody lives: who answers there, one after the other."""
+        """The nodes that answer in turn at a shared address."""
         self._numbers = 0
         self._starts = 0
         self._queue: list[tuple[int, int, Callable[[], None]]] = []
 
-    # --- who lives here ------------------------------------------------------------------------
+    # --- nodes --------------------------------------------------------------------------------
 
     def settle(self, resident: Resident) -> None:
         self.residents[resident.id] = resident
@@ -71,7 +71,7 @@ class Town:
         self.residents[id_].disk.lose_power(0)
 
     def at(self, place: HostPort) -> Process | None:
-        """Who runs at this address, or whose turn it is behind it."""
+        """The process at this address, or the next one behind a shared address."""
         turns = self.behind.get(place)
         if turns is not None:
             turns.append(turns.pop(0))

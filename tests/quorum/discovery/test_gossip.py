@@ -64,7 +64,7 @@ def test_neither_does_it_when_not_all_find_room(
     assert at_once.sightings == one_by_one.sightings
 
 
-class Town:
+class GossipNetwork:
     """Nodes that were booted a few times, each of which may have heard of some of the others."""
 
     def __init__(self, boots: list[int]) -> None:
@@ -92,19 +92,19 @@ exchanges = st.lists(
 )
 def test_whatever_the_order_of_the_exchanges_all_know_the_same_in_the_end(
     boots: list[int],
-    rumours: list[list[Advertisement]],
+    heard_before: list[list[Advertisement]],
     before: list[tuple[int, int]],
     everyone_asks_everyone: list[tuple[int, int]],
 ) -> None:
     """R22: gossip is monotone, and it converges: two rounds in which everyone asks everyone."""
-    town = Town(boots)
-    for node, heard in zip(town.nodes, rumours, strict=True):
+    network = GossipNetwork(boots)
+    for node, heard in zip(network.nodes, heard_before, strict=True):
         # Nobody tells of a boot that has not been.
         node.learn(each for each in heard if each.boot_timestamp <= boots[each.id])
     for pair in (*before, *everyone_asks_everyone, *everyone_asks_everyone):
-        town.exchange(*pair)
+        network.exchange(*pair)
     truth = tuple(seen(id_, boot) for id_, boot in enumerate(boots))
-    assert all(node.sightings == truth for node in town.nodes)
+    assert all(node.sightings == truth for node in network.nodes)
 
 
 def test_those_to_be_kept_are_never_forgotten() -> None:
