@@ -268,7 +268,7 @@ class Cause(StrEnum):
     LEADER_RESIGNED = "learns that its leader has resigned"
     QUORUM_LOST = "gets no fetches from a majority"
     REMOVED = "is removed from the voters, and the removal is committed"
-    DISK_BEHIND = "has a disk that does not keep up with its log"
+    DISK_BEHIND = "has a slow or full disk"
     TRANSFER = "transfers its lead"
     STOPPING = "shuts down"
 
