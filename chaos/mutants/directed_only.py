@@ -14,7 +14,7 @@ UNSEEN: Final = (
         old="_log.advance_start(start)\n        self._remove(self._log.remove_obsolete)\n",
         new="_log.advance_start(start)\n",
         caught_by=(),
-        directed=_SNAPSHOTS + "test_what_lies_below_the_start_of_the_log_goes_and_nothing_else",
+        directed=_SNAPSHOTS + "test_only_segments_below_the_log_start_offset_are_deleted",
         unseen=(
             "records below the log start offset are correct, and after a restart the log starts "
             "at its first segment; a crash leaves the same state"

@@ -46,7 +46,7 @@ GOSSIP: Final = (
         caught_by=("liveness",),
         directed=(
             "tests/quorum/discovery/test_discovery_schedule.py::"
-            "test_who_is_taken_for_another_says_again_where_it_is_now_and_then"
+            "test_a_node_that_is_taken_for_another_repeats_its_address_now_and_then"
         ),
         seed=32,
     ),
@@ -70,7 +70,7 @@ GOSSIP: Final = (
         caught_by=("R1",),
         directed=(
             "tests/quorum/core/test_leader_discovery.py::"
-            "test_who_has_bootstrap_servers_asks_them_before_it_founds"
+            "test_a_node_with_bootstrap_servers_asks_them_before_it_founds"
         ),
         seed=1,
     ),
@@ -81,7 +81,7 @@ GOSSIP: Final = (
         new="not beginning.has_surveyed",
         caught_by=("R1",),
         directed=(
-            "tests/quorum/core/test_leader_discovery.py::test_who_hears_of_a_quorum_founds_no_second_one"
+            "tests/quorum/core/test_leader_discovery.py::test_a_node_that_learns_of_a_quorum_founds_no_second_one"
         ),
         seed=1,
     ),

@@ -132,7 +132,7 @@ SNAPSHOTS: Final = (
         old="other_end.offset >= self.start and other_end.epoch >= self.history.first",
         new="other_end.offset >= self.start",
         caught_by=("R5", "R6", "R8", "R23", "liveness"),
-        directed=_CORE + "test_so_is_who_ends_in_an_epoch_that_is_gone",
+        directed=_CORE + "test_a_replica_that_ends_in_a_missing_epoch_gets_the_newest_snapshot",
         seed=77,
     ),
     Mutant(

@@ -36,7 +36,7 @@ STORAGE: Final = (
         caught_by=("R8", "R12"),
         directed=(
             "tests/quorum/log/test_power_loss.py::"
-            "test_what_a_sync_failed_to_keep_is_durable_once_a_restarted_process_has_found_it"
+            "test_records_of_a_failed_sync_are_durable_once_a_restarted_process_finds_them"
         ),
         seed=1,
     ),
@@ -93,7 +93,7 @@ STORAGE: Final = (
         caught_by=("R8", "R12"),
         directed=(
             "tests/quorum/log/test_power_loss.py::"
-            "test_what_a_restarted_process_has_found_is_durable_from_then_on"
+            "test_records_that_a_restarted_process_finds_are_durable_from_then_on"
         ),
         seed=1,
     ),
@@ -105,7 +105,7 @@ STORAGE: Final = (
         caught_by=("R8", "R12"),
         directed=(
             "tests/quorum/log/test_power_loss.py::"
-            "test_what_a_sync_failed_to_keep_is_durable_once_a_restarted_process_has_found_it"
+            "test_records_of_a_failed_sync_are_durable_once_a_restarted_process_finds_them"
         ),
         seed=1,
     ),
@@ -176,7 +176,7 @@ STORAGE: Final = (
         caught_by=("R27", "R23"),
         directed=(
             "tests/quorum/log/test_append_times.py::"
-            "test_of_what_a_damaged_entry_said_nobody_knows_the_time"
+            "test_the_time_of_a_damaged_entry_is_unknown"
         ),
         seed=7,
     ),

@@ -180,7 +180,7 @@ async def test_a_node_that_is_gone_is_passed_over() -> None:
         assert [each.id for each in (await admin.describe_cluster()).nodes] == [1, 2]
 
 
-async def test_whom_it_asked_and_what_they_said_is_told_when_time_is_up() -> None:
+async def test_a_timeout_names_the_nodes_asked_and_their_answers() -> None:
     node = ScriptedNode({ApiKey.DESCRIBE_QUORUM: lambda asked: quorum(asked, NOT_CONTROLLER)})
     async with listening(node) as (address,), client(address, timeout_ms=1_000) as admin:
         with pytest.raises(Unreachable) as raised:
@@ -298,7 +298,7 @@ def options_in(message: Any) -> MoveOptions:
     return options
 
 
-async def test_what_is_to_be_tried_is_never_done_by_who_does_not_know_of_trying() -> None:
+async def test_a_dry_run_is_never_carried_out_by_a_controller_that_does_not_support_it() -> None:
     """A controller of Kafka skips the field in which that is: for it nothing is to be done."""
     node = ScriptedNode({ApiKey.ALTER_PARTITION_REASSIGNMENTS: altered(0)})
     asked_for = BeginMove(assignments=[CANCEL], dry_run=True)

@@ -28,7 +28,7 @@ def test_a_line_says_who_asked_for_what_and_what_was_answered(
     assert caplog.messages == ["User:ann asked for Request(parts=(1, 2), inner=None): done"]
 
 
-def test_of_what_is_large_only_the_beginning_is_written_out(
+def test_a_large_request_is_logged_by_its_beginning_only(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """A request of 100,000 partitions would hold up whoever leads for half a second."""

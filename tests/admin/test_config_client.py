@@ -17,7 +17,7 @@ from tests.support.kafka_client import kafka_client
 SERVER = ("--bootstrap-server", "127.0.0.1:9092")
 
 
-async def test_what_is_set_is_described_and_what_is_wrong_is_said(tmp_path: Path) -> None:
+async def test_configurations_are_described_and_invalid_ones_explained(tmp_path: Path) -> None:
     async with a_controller(tmp_path) as node, kafka_client(node.address) as raw:
         await joined(raw, 101, CLUSTER_ID)
         await created(raw, "t", (101,))

@@ -85,7 +85,7 @@ SCRAM = kafka_records.UserScramCredential(
         ([level("metadata.version", 29), kafka_records.NoOp()], "a record of NoOp"),
     ],
 )
-def test_what_cannot_be_honoured_is_refused_by_name(
+def test_a_format_with_credentials_or_unknown_levels_is_refused_by_name(
     said: list[Record], what: str, tmp_path: Path
 ) -> None:
     write(tmp_path / FILE_NAME, *said)

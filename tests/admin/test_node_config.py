@@ -165,7 +165,7 @@ def test_a_controller_that_is_not_among_the_voters_needs_servers_to_ask(tmp_path
     assert controller(path, {}).quorum.bootstrap == (Address("h", 1), Address("::1", 2))
 
 
-def test_who_names_neither_voters_nor_servers_is_told_of_both(tmp_path: Path) -> None:
+def test_a_node_without_voters_and_servers_is_told_of_both(tmp_path: Path) -> None:
     alone = {name: value for name, value in CONTROLLER.items() if name != "quorum.voters"}
     assert "neither bootstrap.servers nor quorum.voters is set" in refusal(
         properties(tmp_path, alone)
@@ -219,7 +219,7 @@ def test_the_level_of_a_new_cluster_is_a_number_or_a_release(
     assert config.no_op_interval_ms == 500
 
 
-def test_what_is_missing_is_named_with_every_way_to_give_it(tmp_path: Path) -> None:
+def test_a_missing_setting_is_named_with_every_way_to_give_it(tmp_path: Path) -> None:
     path = properties(tmp_path, {name: CONTROLLER[name] for name in ("process.roles", "node.id")})
     said = refusal(path)
     assert f"listeners is not set: write it in {path}, as METAQUORUM_LISTENERS, or as " in said

@@ -59,11 +59,11 @@ def test_the_version_may_be_left_out() -> None:
         ("{}", "Object missing required field `partitions`"),
     ],
 )
-def test_what_is_not_json_is_refused_with_its_place(text: str, message: str) -> None:
+def test_invalid_json_is_refused_with_its_position(text: str, message: str) -> None:
     assert refusal(text) == message
 
 
-def test_however_deep_its_json_is_nested_it_is_refused_in_a_sentence() -> None:
+def test_deeply_nested_json_is_refused_in_a_sentence() -> None:
     """What is read just so is shown from deeper in the program, and may be too deep for that."""
     for depth in range(800, 1_000, 3):
         nested = "[" * depth + "]" * depth
@@ -165,7 +165,7 @@ PLACES = st.dictionaries(
 
 
 @given(PLACES)
-def test_what_is_saved_for_a_rollback_is_a_plan_again(
+def test_a_saved_rollback_plan_can_be_read_as_a_plan(
     places: dict[PartitionId, tuple[int, ...]],
 ) -> None:
     again = parse_plan(render_plan(places))
@@ -194,7 +194,7 @@ def topic(name: str, partitions: int) -> TopicDescription:
         (entry(partition=4), "Unable to find partition: orders-4"),
     ],
 )
-def test_what_the_cluster_does_not_have_is_named(wrong: dict[str, Any], message: str) -> None:
+def test_topics_and_brokers_that_do_not_exist_are_named(wrong: dict[str, Any], message: str) -> None:
     topics = {"orders": topic("orders", 4)}
     check_plan(parse_plan(json.dumps(plan(entry()))), brokers={101, 102}, topics=topics)
     with pytest.raises(InvalidPlan) as raised:
@@ -202,7 +202,7 @@ def test_what_the_cluster_does_not_have_is_named(wrong: dict[str, Any], message:
     assert str(raised.value) == message
 
 
-def test_of_a_hundred_thousand_partitions_the_three_that_are_wrong_are_named() -> None:
+def test_the_three_invalid_partitions_of_a_hundred_thousand_are_named() -> None:
     count = 100_000
     moves = [
         Assignment(topic="orders", partition=number, replicas=(101, 102)) for number in range(count)
@@ -219,7 +219,7 @@ def test_of_a_hundred_thousand_partitions_the_three_that_are_wrong_are_named() -
     ]
 
 
-def test_where_all_of_a_plan_is_wrong_the_first_are_named_and_the_rest_is_counted() -> None:
+def test_a_plan_that_is_all_invalid_names_the_first_and_counts_the_rest() -> None:
     moves = [Assignment(topic="a", partition=number, replicas=(9,)) for number in range(1_000)]
     with pytest.raises(InvalidPlan) as raised:
         check_plan(moves, brokers={101}, topics={})
@@ -261,7 +261,7 @@ def test_a_plan_over_http_may_say_how_its_move_is_to_be_known() -> None:
         ('{"name": "x", "partitions": []}', "Partition reassignment list cannot be empty"),
     ],
 )
-def test_what_a_move_cannot_be_known_by_is_refused(text: str, message: str) -> None:
+def test_options_of_a_move_in_a_plan_file_are_refused(text: str, message: str) -> None:
     with pytest.raises(InvalidPlan) as raised:
         parse_move(text)
     assert message in str(raised.value)

@@ -123,7 +123,7 @@ async def test_the_private_request_refuses_it_as_well(
     await check_refused(tmp_path, name, {**brokers, **wrong}, words)
 
 
-def test_what_makes_no_sense_on_the_command_line_is_refused_before_anything_is_sent() -> None:
+def test_an_invalid_throttle_on_the_command_line_is_refused_before_a_request() -> None:
     emptied = ("brokers", "decommission", "--brokers", "1", "--throttle")
     check_misused(
         (

@@ -74,7 +74,7 @@ async def test_the_leader_is_named(tmp_path: Path) -> None:
         assert (await client.discover_brokers()).leader_id == 1
 
 
-def test_where_the_nodes_are_is_not_mixed_with_the_state_of_the_quorum() -> None:
+def test_addresses_of_nodes_are_separate_from_the_state_of_the_quorum() -> None:
     command = ["metadata-quorum", "describe", "--brokers", "--bootstrap-controller", "h:1"]
     for more in (["--status"], ["--human-readable"], ["--stale"]):
         done = CliRunner().invoke(group, [*command, *more])

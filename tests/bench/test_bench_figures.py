@@ -29,7 +29,7 @@ def test_a_silence_is_none_below_a_value_however_long_kafkas_is() -> None:
     assert met(figure, Samples([NONE_MS + 1]), Samples([50.0])) == "no"
 
 
-def test_what_was_not_measured_on_both_sides_is_not_judged() -> None:
+def test_figures_that_one_side_lacks_are_not_judged() -> None:
     assert met(FIGURE, Samples([1.0]), Samples([])) == ""
     assert met(FIGURES["quiet"], Samples([1.0]), Samples([2.0])) == ""
 
@@ -46,7 +46,7 @@ def test_a_figure_that_only_one_side_has_is_told_without_a_ratio() -> None:
     assert "| 1 (1–1) | – | – |" in line
 
 
-def test_what_is_written_names_the_command_and_the_machine_before_the_table() -> None:
+def test_the_written_section_names_command_and_machine_before_the_table() -> None:
     measured = {Side.OURS: {"idle": [1.0]}, Side.KAFKAS: {"idle": [2.0]}}
     text = described("python -m x", {"Cores": "2"}, measured)
     assert text.startswith("`python -m x`\n\n- Cores: 2\n\n| what |")
@@ -64,5 +64,5 @@ def test_a_silence_reaches_from_edge_to_edge() -> None:
     assert longest_silence([0.5], 0.0, 6.0) == 5.5
 
 
-def test_what_was_acknowledged_outside_of_a_stretch_does_not_shorten_its_silence() -> None:
+def test_acknowledgements_outside_a_period_do_not_shorten_its_silence() -> None:
     assert longest_silence([1.0, 9.0], 2.0, 8.0) == 6.0

@@ -96,7 +96,7 @@ def test_a_report_is_judged_by_its_bounds() -> None:
     assert "| from `local[1]` to `local[2]` | x | 1.55 | 1.6 | 1.9 | no |" in text
 
 
-def test_what_a_year_comes_to_follows_from_the_figures(tmp_path: Path) -> None:
+def test_the_estimate_for_a_year_follows_from_the_figures(tmp_path: Path) -> None:
     document = tmp_path / "lag.md"
     document.write_text(
         SCAN + report_table(lines(WHOLE, LARGE, ALONE, BOUND, PLANNED, 108.0)) + "\n"

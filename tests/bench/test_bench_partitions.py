@@ -69,7 +69,7 @@ def test_a_move_keeps_each_leader_and_no_follower() -> None:
 
 @pytest.mark.parametrize("epoch", [0, 1, 255, 256, 70_000])
 @pytest.mark.parametrize("count", [1, 2, 1_000])
-def test_what_is_patched_is_what_kio_would_have_written(count: int, epoch: int) -> None:
+def test_patched_requests_equal_those_of_kio(count: int, epoch: int) -> None:
     population = Population.led_by(1, count, BROKERS[1:], prefix="t")
     for each in population.held:
         each.topic_id = UUID(int=7 << 64)

@@ -131,7 +131,7 @@ def test_the_table_says_what_was_reached() -> None:
     assert lines[2].endswith("| 0.3 | 2 | – | – | 0.15 | – | 1 % | 0.35 % | aim |")
 
 
-def test_of_a_fail_over_the_median_the_worst_and_the_count_are_told() -> None:
+def test_a_fail_over_reports_median_worst_and_count() -> None:
     measured = {OURS: {"killed": [0.1, 0.2, 2.6]}, ETCD: {"killed": [1.0, 2.0]}}
     median, worst = table(measured).splitlines()[2:]
     cells = "| 0.2 (0.1–2.6 of 3) | 1.5 (1–2 of 2) | – | – | 0.13 | – |"
@@ -160,7 +160,7 @@ def test_without_java_kafka_is_left_out_by_one_sentence(
     assert without_kafka([OURS]) == (None, {})
 
 
-def test_what_a_log_holds_of_each_partition_is_counted(tmp_path: Path) -> None:
+def test_the_records_of_each_partition_in_a_log_are_counted(tmp_path: Path) -> None:
     """Of its own topic alone, in every segment, up to a batch that is not whole."""
     claims = [
         Claim(number=each, topic_id=UUID(int=7 << 80), replicas=(1, 2), broker_epochs={})

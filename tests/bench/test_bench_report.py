@@ -38,7 +38,7 @@ def test_processor_time_is_told_per_commit_of_the_leader_and_of_one_follower() -
         (row(leader=0.95, others=0.5), "all cores are busy"),
     ],
 )
-def test_what_limits_a_run_is_read_from_processor_time(measured: Row, limit: str) -> None:
+def test_the_limit_of_a_run_is_derived_from_processor_time(measured: Row, limit: str) -> None:
     assert measured.limit == limit
     assert table([measured]).splitlines()[-1].endswith(f"| {limit} |")
 

@@ -30,7 +30,7 @@ FOUND = Measured(
 )
 
 
-def test_what_is_loaded_is_a_sound_cluster_of_the_size_that_was_asked_for(tmp_path: Path) -> None:
+def test_the_loaded_cluster_is_valid_and_of_the_requested_size(tmp_path: Path) -> None:
     checkpoint = read_checkpoint(write_snapshot(a_cluster(1_250, 7), tmp_path))
     image = load(checkpoint.records(), checkpoint.id.offset)
     check_image(image)

@@ -171,7 +171,7 @@ async def test_a_loss_that_is_accepted_lets_the_new_disk_lead(tmp_path: Path, le
         assert (await produce(brokers[1], "t", batch(b"b"))).base_offset == 0
 
 
-async def test_what_is_deleted_is_kept_back_no_more(tmp_path: Path) -> None:
+async def test_the_assignment_of_a_deleted_replica_is_withheld_no_longer(tmp_path: Path) -> None:
     async with cluster(tmp_path, 1) as brokers:
         await brokers.create("t", (1,))
         await lose_disk(brokers, 1)
@@ -194,7 +194,7 @@ async def test_it_is_settled_when_the_controller_knows_and_not_before(tmp_path: 
         assert len(controller.assigned) == 1
 
 
-async def test_what_is_kept_back_does_not_keep_a_broker_fenced(tmp_path: Path) -> None:
+async def test_a_withheld_assignment_does_not_keep_a_broker_fenced(tmp_path: Path) -> None:
     async with cluster(tmp_path, 1) as brokers:
         await brokers.create("t", (1,))
         await lose_disk(brokers, 1)
@@ -233,7 +233,7 @@ async def test_many_replicas_are_told_in_bounded_requests(
         assert [len(each.assignments) for each in brokers.controller.assigned] == [2, 2, 1]
 
 
-async def test_where_nobody_answers_it_is_said_again(
+async def test_an_unanswered_assignment_is_repeated(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG, "broker.assignments_manager")
@@ -247,7 +247,7 @@ async def test_where_nobody_answers_it_is_said_again(
         await until(lambda: is_told(brokers, "t", 1))
 
 
-async def test_what_is_gone_meanwhile_is_not_said_again(
+async def test_an_assignment_of_a_replica_that_is_gone_is_not_repeated(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with cluster(tmp_path, 1) as brokers:

@@ -126,7 +126,7 @@ def read_all(cluster: LocalProcess, topic: str, count: int, expected: int) -> li
     return found
 
 
-def test_what_a_default_producer_sends_a_consumer_reads(
+def test_a_consumer_reads_the_records_of_a_default_producer(
     cluster: LocalProcess, admin: KafkaAdminClient
 ) -> None:
     """Default settings: idempotent, acks=all."""

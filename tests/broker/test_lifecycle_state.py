@@ -87,7 +87,7 @@ def test_a_heartbeat_that_fails_for_another_reason_changes_nothing() -> None:
 @pytest.mark.parametrize(
     ("code", "told", "may_go"), [(0, False, False), (0, True, True), (77, False, True)]
 )
-def test_who_stops_may_go_when_told_so_or_when_nobody_knows_it(
+def test_a_stopping_broker_may_end_when_it_is_allowed_or_not_registered(
     code: int, told: bool, may_go: bool
 ) -> None:
     assert a_registered_broker().may_go(code, should_shut_down=told) is may_go

@@ -16,7 +16,7 @@ def kills(profile: Profile) -> int:
     return sum(each.fault is Fault.HEAL for each in profile.strikes)
 
 
-def test_what_does_not_matter_is_left_out() -> None:
+def test_irrelevant_strikes_and_rates_are_left_out() -> None:
     profile = Profile.drawn(BUSY)
     kept = shrink(profile, lambda less: kills(less) >= 3 and less.rates.flush_ms_max > 1)
     small = kept.of(profile)
@@ -49,7 +49,7 @@ def test_a_small_run_can_be_told_in_one_line_and_run_again() -> None:
 
 
 @pytest.mark.parametrize(("option", "value"), [("--strikes", "100000"), ("--rates", "dust")])
-def test_what_a_seed_does_not_have_cannot_be_kept(option: str, value: str) -> None:
+def test_strikes_that_a_seed_does_not_have_cannot_be_kept(option: str, value: str) -> None:
     told = CliRunner().invoke(main, ["run", "--seed", str(BUSY), option, value])
     assert told.exit_code == 2
     assert f"seed {BUSY} has no {value}" in told.output

@@ -18,6 +18,6 @@ def test_a_row_is_replaced_by_what_came_of_the_run_and_others_stay() -> None:
     assert document([verdict(3)], before, names) == f"{HEAD}| {ONE} | as it was |\n{verdict(3)}\n"
 
 
-def test_who_was_not_run_and_has_no_row_is_missed() -> None:
+def test_a_mutant_that_did_not_run_and_has_no_row_is_missed() -> None:
     with pytest.raises(KeyError, match=ONE.name):
         document([verdict(3)], "", [ONE.name, OTHER.name])

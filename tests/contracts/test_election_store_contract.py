@@ -52,7 +52,7 @@ def test_nothing_was_ever_written_to_a_new_store(reopen: Reopen) -> None:
 
 
 @pytest.mark.parametrize("election", ELECTIONS)
-def test_what_was_written_is_read_by_the_next_process(
+def test_the_next_process_reads_the_election_that_was_written(
     reopen: Reopen, election: ElectionState
 ) -> None:
     reopen().write(election)

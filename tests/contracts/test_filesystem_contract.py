@@ -46,7 +46,7 @@ def number_of(call: Callable[[], object]) -> int | None:
     return caught.value.errno
 
 
-def test_what_is_written_is_read(place: Place) -> None:
+def test_written_bytes_are_read_back(place: Place) -> None:
     place.write("a", b"0123456789")
     place.write("a", memoryview(b"ABC"), 4)
     assert place.read("a") == b"0123ABC789"
@@ -98,7 +98,7 @@ def test_a_renamed_file_takes_the_place_of_another(place: Place) -> None:
     assert place.read("b") == b"new"
 
 
-def test_who_has_a_file_open_keeps_it_when_its_name_goes(place: Place) -> None:
+def test_an_open_file_stays_readable_when_its_name_is_removed(place: Place) -> None:
     place.write("a", b"kept")
     with opened(place.folder / "a", os.O_RDONLY, place.fs) as fd:
         place.fs.remove(place.folder / "a")
@@ -119,7 +119,7 @@ def test_a_lock_is_held_by_one_descriptor_until_it_is_closed(place: Place) -> No
         fs.lock(third)
 
 
-def test_what_cannot_be_is_refused_with_the_number_of_the_error(place: Place) -> None:
+def test_an_impossible_operation_is_refused_with_its_error_number(place: Place) -> None:
     fs, folder = place.fs, place.folder
     place.write("file", b"")
     fs.make_folder(folder / "folder")

@@ -48,7 +48,7 @@ def test_an_empty_log_ends_where_it_starts(log: AnyLog) -> None:
     assert log.offset_for_timestamp(0) is None
 
 
-def test_what_is_appended_is_outlined_and_readable_at_once(log: AnyLog) -> None:
+def test_appended_batches_are_outlined_and_readable_at_once(log: AnyLog) -> None:
     assert list(log.append(batch(0, 3))) == [outline(0, 3, 1)]
     assert log.end == OffsetAndEpoch(Epoch(1), Offset(3))
     assert log.read(Offset(0), Offset(3), NO_LIMIT) == batch(0, 3)
@@ -110,7 +110,7 @@ def test_a_commit_says_what_it_wrote(log: AnyLog) -> None:
     assert log.commit(sync=False) == OffsetAndEpoch(Epoch(2), Offset(4))
 
 
-def test_what_was_committed_survives_a_crash_and_the_rest_does_not(world: World) -> None:
+def test_committed_records_survive_a_crash_and_others_do_not(world: World) -> None:
     batches = filled(world.log)
     log = world.crash()
     assert log.end == OffsetAndEpoch(Epoch(3), Offset(10))
@@ -297,7 +297,7 @@ def test_an_offset_is_found_by_time(log: AnyLog) -> None:
     ]
 
 
-def test_where_records_cannot_be_decompressed_the_first_of_the_batch_is_found_by_time(
+def test_records_that_cannot_be_decompressed_are_found_by_the_time_of_their_batch(
     log: AnyLog,
 ) -> None:
     squeezed = bytearray(batch(1, 3, timestamp_ms=FIRST_MS))

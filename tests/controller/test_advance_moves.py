@@ -55,7 +55,7 @@ async def test_elections_that_one_decision_leaves_over_follow(tmp_path: Path) ->
         assert controller.image.end_offset == end
 
 
-async def test_what_one_decision_does_not_begin_begins_a_moment_later(tmp_path: Path) -> None:
+async def test_steps_that_one_decision_does_not_begin_begin_a_moment_later(tmp_path: Path) -> None:
     async with a_controller(tmp_path) as node:
         controller = node.controller
         await join(controller, 101)

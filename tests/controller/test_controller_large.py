@@ -231,7 +231,7 @@ def test_a_registration_is_never_part_of_a_transaction() -> None:
         whole(batching([*filling, registered], 29))
 
 
-def test_what_fits_is_one_batch_and_the_rest_is_cut_into_whole_ones() -> None:
+def test_a_decision_is_one_batch_if_it_fits_and_whole_batches_otherwise() -> None:
     def changes(count: int, name_bytes: int = 1) -> list[kafka_records.Record]:
         return [kafka_records.ClearElr(topic_name="n" * name_bytes) for _ in range(count)]
 

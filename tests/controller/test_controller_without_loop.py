@@ -96,7 +96,7 @@ def moves(count: int) -> Watched[commands.Reassignment]:
     )
 
 
-def test_what_takes_long_to_decide_is_refused_first_where_there_is_no_room_for_it() -> None:
+def test_a_long_decision_is_refused_before_it_begins_if_there_is_no_room() -> None:
     lone = with_a_broker()
     lone.replica.room(False)
     lone.settle()

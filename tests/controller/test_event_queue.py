@@ -91,7 +91,7 @@ def test_others_have_their_turns_while_it_is_judged_whether_brokers_may_stop() -
     assert (safety.hurt_count, safety.looked_at) == (2_000, 2_000)
 
 
-def test_what_is_short_is_decided_where_it_is_asked_for() -> None:
+def test_a_short_decision_is_made_at_once() -> None:
     lone = Sliced(*BROKERS)
     told = lone.ask(topic("a", 101, 102))
     assert lone.controller.image.topic_named("a") is not None
@@ -252,7 +252,7 @@ def test_nobody_sees_half_of_what_is_decided(monkeypatch: pytest.MonkeyPatch) ->
     assert {tuple(each) for each in looks} == {(0,), (MANY,)}
 
 
-def test_what_takes_long_to_read_is_read_at_one_moment(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_query_reads_the_state_of_one_moment(monkeypatch: pytest.MonkeyPatch) -> None:
     lone = Sliced(*BROKERS)
     monkeypatch.setattr(event_queue, "SLICE_US", 1)
 
@@ -327,7 +327,7 @@ def test_there_is_an_end_to_what_may_wait(monkeypatch: pytest.MonkeyPatch) -> No
     assert [len(each) for each in told] == [1, 1, 1, 1]
 
 
-def test_what_fails_is_raised_and_does_not_hold_up_what_follows() -> None:
+def test_an_error_is_raised_and_does_not_hold_up_later_commands() -> None:
     due: list[partial[None]] = []
     slices = ControllerEventQueue(lambda call: due.append(partial(call)))
     done: list[str] = []

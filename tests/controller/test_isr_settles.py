@@ -11,7 +11,7 @@ LAG_MS = 1_000
 LIVE = {1: 11, 2: 12}
 
 
-def test_who_was_taken_out_for_its_silence_comes_back_only_when_it_has_caught_up() -> None:
+def test_a_follower_removed_for_its_silence_returns_only_when_it_has_caught_up() -> None:
     assignment = Assignment(
         replicas=(1, 2), isr=(1, 2), leader=1, leader_epoch=5, partition_epoch=8, min_isr=2
     )

@@ -152,7 +152,7 @@ def test_it_is_ready_when_it_knows_what_is_committed_or_has_all_that_may_be() ->
         assert replaying.is_ready is ready
 
 
-def test_what_is_no_record_is_named_with_its_place() -> None:
+def test_bytes_that_are_no_record_are_reported_with_their_offset() -> None:
     log, _ = log_of(1_000, seed=5)
     end = log.end.offset
     replaying = loader()

@@ -48,7 +48,7 @@ def catch_up(follower: MetadataFollower) -> None:
         follower.catch_up()
 
 
-def test_what_a_snapshot_says_is_handed_on_before_anything_is_committed() -> None:
+def test_the_delta_of_a_snapshot_is_published_before_anything_is_committed() -> None:
     follower = MetadataFollower(Image())
     follower.load_snapshot([codec.encode(TOPIC, 29)], Offset(40), Epoch(3))
     follower.read_from(Nothing())

@@ -85,7 +85,7 @@ async def test_nothing_is_added_to_what_waits_for_its_commit(tmp_path: Path) -> 
             assert controller.image.end_offset == controller.committed + 1
 
 
-async def test_whoever_is_not_active_appends_nothing(tmp_path: Path) -> None:
+async def test_a_controller_that_is_not_active_appends_nothing(tmp_path: Path) -> None:
     clock = Clock()
     async with controllers(tmp_path, 1, 2, 3, session_clock=clock) as nodes:
         leader = await active(nodes.values())
@@ -96,7 +96,7 @@ async def test_whoever_is_not_active_appends_nothing(tmp_path: Path) -> None:
                 assert node.controller.append_no_op() == STANDBY_CHECK_MS
 
 
-async def test_who_has_switched_it_off_does_not_ask(tmp_path: Path) -> None:
+async def test_a_controller_with_no_ops_disabled_appends_none(tmp_path: Path) -> None:
     async with a_controller(tmp_path) as node:
         with pytest.raises(AssertionError, match="NoOp records are off"):
             node.controller.append_no_op()

@@ -79,7 +79,7 @@ def test_others_have_their_turns_while_a_controller_that_is_not_active_judges() 
     assert (safety.hurt_count, safety.looked_at) == (MANY, MANY)
 
 
-def test_what_is_committed_meanwhile_is_taken_in_when_the_look_has_ended() -> None:
+def test_commits_during_a_long_query_are_replayed_when_it_has_ended() -> None:
     pair = Pair()
     found: list[Any] = []
     pair.look(found)
@@ -110,7 +110,7 @@ def test_a_snapshot_that_comes_meanwhile_waits_as_well() -> None:
     assert len(pair.standby.image.topics) == 1
 
 
-def test_who_looks_all_the_time_lets_the_image_follow(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_repeated_long_queries_let_the_image_follow_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
     """A second look begins when the image has taken in what there is, or had time for much."""
     pair = Pair()
     found: list[Any] = []

@@ -64,7 +64,7 @@ def swap(path: Path) -> int:
     return int(base)
 
 
-def test_what_can_be_known_is_reported_and_the_rest_is_a_problem(tmp_path: Path) -> None:
+def test_readable_parts_are_reported_and_the_rest_are_problems(tmp_path: Path) -> None:
     logs, size = tmp_path / "logs", (KRAFT / SEGMENT).stat().st_size
     nodes = {number: copy_of(logs, number) for number in (1, 2, 4, 5, 6)}
     nodes[3] = copy_of(logs, 3, without_bytes=500)
@@ -103,7 +103,7 @@ def kinds(problems: list[dict[str, Any]], logs: Path) -> set[tuple[str, str]]:
     return {(Path(row["path"]).relative_to(logs).parts[0], row["kind"]) for row in problems}
 
 
-def test_where_nothing_can_be_read_one_sentence_says_why(tmp_path: Path) -> None:
+def test_logs_that_cannot_be_read_are_explained_in_one_sentence(tmp_path: Path) -> None:
     for name in ("empty", "photos", "barred"):
         (tmp_path / name).mkdir()
     (tmp_path / "photos" / "me.jpg").write_text("no log")

@@ -47,11 +47,11 @@ def report_of(kinds: Sequence[str], *arguments: str, folder: object) -> dict[str
     return report
 
 
-def test_what_was_acknowledged_outlives_kills_of_the_leader_and_of_all(tmp_path: object) -> None:
+def test_acknowledged_writes_survive_kills_of_the_leader_and_of_all(tmp_path: object) -> None:
     report_of(["kill-leader", "kill-all", "pause-leader"], *OFTEN, folder=tmp_path)
 
 
-def test_what_was_acknowledged_outlives_a_leader_that_is_cut_off(tmp_path: object) -> None:
+def test_acknowledged_writes_survive_a_leader_that_is_cut_off(tmp_path: object) -> None:
     report = report_of(["cut-leader", "cut-one-way"], "--loopback", folder=tmp_path)
     assert report["network"] == "proxies"
 

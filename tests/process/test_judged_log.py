@@ -45,7 +45,7 @@ def test_a_step_that_begins_under_a_pause_is_a_fault() -> None:
         pauses.take(*said(begun(2)))
 
 
-def test_what_is_asked_for_under_a_pause_and_begins_after_it_is_none() -> None:
+def test_a_step_requested_during_a_pause_may_begin_after_it() -> None:
     pauses = Pauses()
     pauses.take(*said(in_state(MoveState.PAUSED)))
     pauses.take(*said(attached()))

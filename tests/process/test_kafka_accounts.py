@@ -32,7 +32,7 @@ def given(*places: tuple[int, int | None]) -> Deliveries:
 ALL = [(number, number) for number in range(COUNT)]
 
 
-def test_what_is_as_it_was_written_has_no_fault() -> None:
+def test_a_log_as_it_was_written_has_no_fault() -> None:
     assert given(*ALL).fault([written()]) is None
 
 
@@ -77,7 +77,7 @@ def lost(one: Written) -> None:
         (lost, "1 acknowledged records are lost"),
     ],
 )
-def test_what_was_given_and_is_not_there_is_a_fault(
+def test_a_delivered_record_that_is_not_in_the_log_is_a_fault(
     change: Callable[[Written], None], fault: str
 ) -> None:
     one = written()

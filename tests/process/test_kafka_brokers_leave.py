@@ -209,7 +209,7 @@ async def until_nothing_is_on(kafka: Operator, node: NodePlan) -> None:
             await kafka.it.client.describe_quorum()
 
 
-async def test_who_is_eligible_leads_without_loss_once_the_last_in_sync_is_gone(
+async def test_an_eligible_replica_leads_without_loss_once_the_last_in_sync_one_is_gone(
     kafka: Operator,
 ) -> None:
     """KIP-966: under min ISR the one who leaves stays eligible; nobody else is elected."""

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.process
 
 
 @pytest.mark.parametrize(("version", "level"), RELEASES)
-async def test_what_is_only_ours_does_a_broker_no_harm(
+async def test_records_that_only_we_write_do_a_broker_no_harm(
     version: str, level: int, tmp_path: Path
 ) -> None:
     """It takes our settings for those of a plug-in, and what stands beside them for what it is.

@@ -100,7 +100,7 @@ def read(cluster: LocalProcess, name: str) -> list[int]:
     return sorted(map(int, text.splitlines()))
 
 
-def test_of_two_who_contradict_each_other_at_once_the_later_one_has_his_way(
+def test_of_two_contradicting_operators_the_later_one_wins(
     cluster: LocalProcess, tmp_path: Path
 ) -> None:
     topic(cluster, "contested")
@@ -127,7 +127,7 @@ def test_of_two_who_contradict_each_other_at_once_the_later_one_has_his_way(
     assert read(cluster, "contested") == list(range(LINES))
 
 
-def test_who_hears_nothing_for_too_long_asks_again_with_the_key_and_it_is_one_move(
+def test_a_request_repeated_with_its_key_after_a_lost_answer_is_one_move(
     cluster: LocalProcess, tmp_path: Path
 ) -> None:
     topic(cluster, "unheard")

@@ -95,7 +95,7 @@ async def test_a_voter_that_has_just_died_is_removed_at_once(tmp_path: Path) -> 
         assert len((await client.describe_quorum()).voters) == 2
 
 
-async def test_who_asks_while_nobody_leads_is_told_so(tmp_path: Path) -> None:
+async def test_a_command_reports_that_no_leader_is_known(tmp_path: Path) -> None:
     async with asyncio.timeout(TEST_SECONDS_MAX), three(tmp_path / "cluster") as cluster:
         leader, _ = await leader_of(cluster)
         dead = next(each for each in names(cluster) if each != leader)

@@ -41,7 +41,7 @@ def rules() -> set[str]:
     }
 
 
-def test_whatever_is_named_as_the_holder_of_a_promise_exists() -> None:
+def test_every_named_holder_of_a_promise_exists() -> None:
     known = {*tree.names_of_tests(), *rules(), *(path.stem for path in TRANSCRIPTS.glob("*.txt"))}
     found = [
         f"{name}: {promise}"

@@ -93,7 +93,7 @@ LINES = st.lists(st.sampled_from(["", " ", "x", "# x", "----", ".", "..x"]), max
 
 
 @given(said=LINES.map("\n".join), other=LINES.map("\n".join))
-def test_what_was_recorded_passes_and_anything_else_fails(said: str, other: str) -> None:
+def test_a_recorded_transcript_passes_and_any_other_fails(said: str, other: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
         write(Path(folder), "# Why.\nsay\nit\n----\n")
         Transcripts(Path(folder), rewrite=True).check("story", lambda _: said)

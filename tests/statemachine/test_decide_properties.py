@@ -339,7 +339,7 @@ def act(data: st.DataObject, world: World) -> commands.Decision:
 
 @settings(max_examples=60)
 @given(data=st.data(), level=st.sampled_from([15, 17, 29]))
-def test_whatever_brokers_and_operators_do_the_rules_hold(data: st.DataObject, level: int) -> None:
+def test_the_rules_hold_whatever_brokers_and_operators_do(data: st.DataObject, level: int) -> None:
     a_busy_cluster(data, steps=data.draw(st.integers(5, 25)), level=level)
 
 

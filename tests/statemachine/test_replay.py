@@ -247,7 +247,7 @@ VALID = PartitionRegistration(
         ({"adding": (), "removing": (), "target": ()}, "of no move"),
     ],
 )
-def test_what_never_holds_of_a_partition_is_named(fields: dict[str, Any], named: str) -> None:
+def test_a_partition_that_breaks_an_invariant_is_named(fields: dict[str, Any], named: str) -> None:
     assert check_invariants(VALID) is None
     found = check_invariants(replace(VALID, **fields))
     assert found is not None
@@ -257,7 +257,7 @@ def test_what_never_holds_of_a_partition_is_named(fields: dict[str, Any], named:
 # Undo.
 
 
-def test_what_is_not_committed_is_undone_exactly() -> None:
+def test_uncommitted_changes_are_undone_exactly() -> None:
     world = World(broker_count=4)
     world.given(replicas=(1, 2), isr=(1, 2), leader=1)
     start = world.image.end_offset
@@ -285,7 +285,7 @@ def test_what_is_not_committed_is_undone_exactly() -> None:
         assert contents(world.image) == states[offset]
 
 
-def test_what_is_committed_cannot_be_undone() -> None:
+def test_committed_changes_cannot_be_undone() -> None:
     world = World(broker_count=2)
     with pytest.raises(AssertionError, match="without an undo log"):
         world.image.rewind(0)

@@ -31,7 +31,7 @@ def test_a_move_shows_as_many_partitions_as_there_is_room_for_and_counts_the_res
     assert [each.partition for each in large.partitions[:2]] == [2, 3]
 
 
-def test_of_very_many_partitions_those_that_were_refused_are_told_first() -> None:
+def test_the_refused_of_very_many_partitions_come_first_in_the_answer() -> None:
     done = ReassignmentAltered(topic="a", partition=0, replicas=(1,))
     refused = ReassignmentAltered(topic="b", partition=0, error=Error.INVALID_REQUEST, message="no")
     parts = (*[done] * RESULTS_LISTED_MAX, refused)
@@ -44,7 +44,7 @@ def test_of_very_many_partitions_those_that_were_refused_are_told_first() -> Non
     assert (found.partitions_accepted, found.partitions_refused) == (RESULTS_LISTED_MAX, 1)
 
 
-def test_however_large_a_move_is_only_so_many_partitions_are_looked_at() -> None:
+def test_progress_of_a_large_move_looks_at_a_bounded_number_of_partitions() -> None:
     world, count = World(broker_count=4), COPIES_LOOKED_AT_MAX + 5
     some(world, 1)
     for number in range(1, count):

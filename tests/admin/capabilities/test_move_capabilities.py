@@ -194,7 +194,7 @@ async def test_a_move_that_is_not_listed_is_named(tmp_path: Path) -> None:
         ("moves.partitions", {"move_id": 1, "page_size": 201}, "$.page_size"),
     ],
 )
-async def test_what_cannot_be_meant_of_moves_is_refused_as_a_whole(
+async def test_an_invalid_request_about_moves_is_refused_as_a_whole(
     tmp_path: Path, name: str, wrong: dict[str, Any], words: str
 ) -> None:
     async with a_controller(tmp_path) as node, kafka_client(node.address) as client:

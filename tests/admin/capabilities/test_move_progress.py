@@ -80,7 +80,7 @@ def shown_by_command(node: Node) -> str:
     return CliRunner().invoke(group, ["moves", "show", "1", *whom]).stdout
 
 
-async def test_what_brokers_said_is_known_wherever_one_asks_and_goes_with_the_lead(
+async def test_every_node_knows_the_reports_of_brokers_until_the_lead_is_lost(
     tmp_path: Path,
 ) -> None:
     async with controllers(tmp_path, 1, 2, 3) as nodes:

@@ -75,7 +75,7 @@ async def test_any_controller_plans_and_begins_and_is_told_what_came_of_it(
         ),
     ],
 )
-async def test_what_cannot_be_meant_is_refused_with_what_would_be_right(
+async def test_an_invalid_plan_request_is_refused_with_the_valid_choices(
     tmp_path: Path, name: str, wrong: dict[str, Any], words: str
 ) -> None:
     await check_refused(tmp_path, name, wrong, words)

@@ -103,7 +103,7 @@ async def test_that_a_broker_had_nothing_is_remembered_as_well(tmp_path: Path) -
         assert node.controller.image.moves == {}
 
 
-async def test_what_is_emptied_anew_is_not_cancelled_by_a_retry(tmp_path: Path) -> None:
+async def test_a_retry_of_a_recommission_does_not_cancel_a_later_drain(tmp_path: Path) -> None:
     async with planned_over_http(tmp_path) as (node, http):
         await put(http, EMPTYING)
         back, _ = await keyed_put(http, BACK)
@@ -123,7 +123,7 @@ async def test_what_is_emptied_anew_is_not_cancelled_by_a_retry(tmp_path: Path) 
         RecommissionBrokers(broker_ids=(102,), key="k"),
     ],
 )
-async def test_who_was_interrupted_between_two_pieces_goes_on_behind_the_first(
+async def test_an_interrupted_plan_continues_behind_its_first_move(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asked_for: PlanRequest
 ) -> None:
     """A plan of many partitions is several moves; the lead was lost after the first of them."""

@@ -214,7 +214,7 @@ async def test_a_broker_of_which_nobody_knows_is_not_emptied_and_none_that_is_na
         assert not node.controller.image.moves
 
 
-async def test_who_was_emptied_together_and_is_forgotten_is_known_by_the_plan(
+async def test_brokers_that_were_drained_together_and_unregistered_are_known_by_their_plan(
     tmp_path: Path,
 ) -> None:
     async with brokers(tmp_path, dict.fromkeys((101, 102, 103, 104))) as node:
@@ -257,7 +257,7 @@ async def test_a_recommission_is_tried_and_says_which_brokers_it_was_about(tmp_p
         assert nothing.stdout.endswith("would be uncordoned.\nNothing would be cancelled.\n")
 
 
-async def test_what_was_moved_away_before_a_recommission_comes_back_as_it_says(
+async def test_replicas_moved_before_a_recommission_return_by_the_command_that_it_names(
     tmp_path: Path,
 ) -> None:
     async with brokers(tmp_path, dict.fromkeys((101, 102, 103))) as node:

@@ -44,7 +44,7 @@ async def test_the_command_says_who_leads_in_which_epoch_and_how_long_it_took(
         assert found["leader_epoch"] == epoch + 1
 
 
-async def test_what_cannot_be_is_one_sentence(tmp_path: Path) -> None:
+async def test_a_refused_transfer_is_one_sentence(tmp_path: Path) -> None:
     async with controllers(tmp_path, 1, 2) as nodes:
         await at_rest(nodes.values())
         result = await run(nodes[1], "transfer", "--to", "7")
@@ -64,7 +64,7 @@ async def test_what_cannot_be_is_one_sentence(tmp_path: Path) -> None:
         (("take", *NOBODY), "No such command 'take'"),
     ],
 )
-def test_what_is_not_understood_is_a_mistake_of_usage(
+def test_invalid_options_of_a_transfer_are_usage_errors(
     arguments: tuple[str, ...], said: str
 ) -> None:
     result = invoke(*arguments)

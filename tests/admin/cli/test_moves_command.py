@@ -161,7 +161,7 @@ async def test_a_rollback_is_tried_by_one_command(tmp_path: Path) -> None:
         assert again.stdout == "Move 2 is already rolling back move 1.\n"
 
 
-async def test_of_a_rollback_that_is_tried_it_is_told_what_cannot_go_back(tmp_path: Path) -> None:
+async def test_a_dry_run_of_a_rollback_names_partitions_that_cannot_go_back(tmp_path: Path) -> None:
     async with a_controller(tmp_path) as node:
         await moving(node)
         await asked(node.controller, commands.DeleteTopics(topics=("a",)))
@@ -225,7 +225,7 @@ async def test_all_partitions_of_a_move_are_shown_where_that_is_wanted(tmp_path:
         (("list",), "give --bootstrap-server or --bootstrap-controller"),
     ],
 )
-def test_what_cannot_be_meant_of_moves_is_a_usage_error(
+def test_invalid_options_for_moves_are_usage_errors(
     arguments: tuple[str, ...], words: str
 ) -> None:
     done = invoke(*arguments)
@@ -278,7 +278,7 @@ def test_all_that_is_known_of_a_move_is_said() -> None:
     )
 
 
-def test_what_there_was_no_room_for_is_counted() -> None:
+def test_partitions_beyond_the_limit_of_an_answer_are_counted() -> None:
     done = PartitionResult(
         topic="a", partition=0, replicas=(1,), kafka_error="NONE", kafka_error_code=0, message=None
     )
@@ -295,7 +295,7 @@ def test_what_there_was_no_room_for_is_counted() -> None:
     )
 
 
-def test_what_is_left_to_copy_is_said_as_far_as_it_is_known() -> None:
+def test_bytes_left_are_shown_as_far_as_they_are_known() -> None:
     known = replace(MOVE, bytes_left=3 << 30, bytes_per_s=10 << 20, time_left_ms=307_200)
     assert "Left to copy: 3.0 GiB, at 10.0 MiB/s; time left: 5 min 7 s." in move_details(known)
     partly = replace(known, partitions_bytes_unknown=4, time_left_ms=None)

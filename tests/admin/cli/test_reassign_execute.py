@@ -37,7 +37,7 @@ async def moved(node: Node) -> None:
     await asked(node.controller, isr(node.controller, "a", partition.replicas))
 
 
-async def test_what_is_executed_is_a_move_with_an_id_and_a_name(tmp_path: Path) -> None:
+async def test_execute_begins_a_move_with_an_id_and_a_name(tmp_path: Path) -> None:
     async with brokers(tmp_path, FOUR) as node:
         await asked(node.controller, topic("a", 101, 102))
         file = plan(tmp_path, ("a", 0, [101, 103]))
@@ -51,7 +51,7 @@ async def test_what_is_executed_is_a_move_with_an_id_and_a_name(tmp_path: Path) 
         assert (begun.name, begun.priority) == ("rack 7", -2)
 
 
-async def test_where_the_plan_is_as_it_is_no_move_is_begun_and_that_is_said(tmp_path: Path) -> None:
+async def test_a_plan_without_changes_begins_no_move_and_says_so(tmp_path: Path) -> None:
     async with brokers(tmp_path, FOUR) as node:
         await asked(node.controller, topic("a", 101, 102))
         done = await run(node, "--execute", *plan(tmp_path, ("a", 0, [101, 102])))
@@ -94,7 +94,7 @@ async def test_with_the_same_key_it_is_executed_once(tmp_path: Path) -> None:
         assert sorted(node.controller.image.moves) == [1]
 
 
-async def test_of_a_plan_all_that_is_wrong_is_named_and_nothing_is_done(tmp_path: Path) -> None:
+async def test_every_error_of_a_plan_is_named_and_nothing_is_done(tmp_path: Path) -> None:
     async with brokers(tmp_path, FOUR) as node:
         await asked(node.controller, topic("a", 101, 102, partitions=3))
         moves = [("a", 0, [101, 109]), ("a", 1, [101, 103]), ("a", 7, [101]), ("b", 0, [101])]
@@ -130,7 +130,7 @@ async def test_a_broker_that_is_dead_may_be_named_and_is_waited_for(tmp_path: Pa
         assert spread.stderr == "Error: broker 104 is not alive and cannot copy; leave it out\n"
 
 
-async def test_what_the_controller_refuses_is_told_beside_what_it_does(tmp_path: Path) -> None:
+async def test_partitions_that_the_controller_refuses_are_listed_beside_the_others(tmp_path: Path) -> None:
     async with brokers(tmp_path, FOUR) as node:
         await asked(node.controller, topic("a", 101, 102, partitions=2))
         await asked(node.controller, commands.CordonBrokers(broker_ids=(104,), cordoned=True))
@@ -191,7 +191,7 @@ async def test_a_command_that_waits_tells_how_its_move_ends(
         assert (nothing.exit_code, nothing.stderr[:22]) == (0, "No move was begun: the")
 
 
-async def test_what_keeps_a_move_from_going_on_is_said_and_its_end_is_no_success(
+async def test_a_wait_names_the_reason_of_a_stalled_move_and_fails_if_it_is_cancelled(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(move_progress, "POLL_SECONDS", 0.01)
@@ -221,7 +221,7 @@ async def test_what_keeps_a_move_from_going_on_is_said_and_its_end_is_no_success
         assert said[1] == "Move 1: of 1 partition(s) 0 done, 1 in progress."
 
 
-async def test_where_nobody_tells_of_moves_that_is_said_once_it_has_begun(tmp_path: Path) -> None:
+async def test_a_wait_on_a_controller_without_moves_says_so_after_the_begin(tmp_path: Path) -> None:
     """As of a controller of Kafka's; what it has begun is not called finished."""
     node = ScriptedNode(
         {
@@ -260,7 +260,7 @@ def listed(*names: str) -> Script:
     return script
 
 
-async def test_whatever_is_under_way_is_cancelled(tmp_path: Path) -> None:
+async def test_cancel_all_cancels_every_reassignment_in_progress(tmp_path: Path) -> None:
     async with brokers(tmp_path, FOUR) as node:
         await asked(node.controller, topic("a", 101, 102))
         await asked(node.controller, move("a", 101, 103))
@@ -274,7 +274,7 @@ async def test_whatever_is_under_way_is_cancelled(tmp_path: Path) -> None:
         assert nothing.stdout == "None of the specified partition reassignments are active.\n"
 
 
-async def test_of_a_plan_that_is_cancelled_what_is_not_there_is_named(tmp_path: Path) -> None:
+async def test_a_cancelled_plan_names_topics_that_do_not_exist(tmp_path: Path) -> None:
     """The rest is cancelled all the same: a topic may have been deleted since."""
     async with brokers(tmp_path, FOUR) as node:
         await asked(node.controller, topic("a", 101, 102))
@@ -314,7 +314,7 @@ async def test_one_partition_is_cancelled_by_its_name(tmp_path: Path) -> None:
         (("--execute", "PLAN", "--name", "x" * 256), "the name of a move has at most 255"),
     ],
 )
-def test_what_cannot_be_meant_is_a_usage_error(
+def test_invalid_options_of_execute_are_usage_errors(
     tmp_path: Path, arguments: tuple[str, ...], words: str
 ) -> None:
     file = plan(tmp_path, ("a", 0, [101]))

@@ -107,7 +107,7 @@ async def test_a_cordoned_broker_is_not_planned_for(tmp_path: Path) -> None:
         assert "103     0 -> 0    0 -> 0" in proposed.stderr
 
 
-async def test_what_cannot_be_planned_for_is_named(tmp_path: Path) -> None:
+async def test_a_topic_or_broker_that_prevents_a_plan_is_named(tmp_path: Path) -> None:
     async with brokers(tmp_path, {101: None, 102: None}) as node:
         await asked(node.controller, topic("a", 101, 102))
         await asked(node.controller, topic("moving", 101))

@@ -50,14 +50,14 @@ def test_a_plan_to_go_back_is_printed_first() -> None:
     )
 
 
-def test_what_was_started_is_listed_in_order() -> None:
+def test_started_partitions_are_listed_in_order() -> None:
     assert started([ORDERS[1], ORDERS[0]]) == (
         "Successfully started partition reassignments for orders-0,orders-1"
     )
     assert started(ORDERS[:1]) == "Successfully started partition reassignment for orders-0"
 
 
-def test_what_was_not_started_is_listed_with_the_reason() -> None:
+def test_refused_partitions_are_listed_with_the_reason() -> None:
     refused = [
         PartitionResult(topic="orders", partition=2, kafka_error_code=39, kafka_error="INVALID"),
         PartitionResult(
@@ -126,7 +126,7 @@ def test_active_moves_are_listed_with_what_comes_and_goes() -> None:
     assert listed_data(one)["partitions"][0]["adding_replicas"] == [103]
 
 
-def test_what_was_cancelled_is_listed() -> None:
+def test_cancelled_partitions_are_listed() -> None:
     assert cancelled(ORDERS[:2]) == (
         "Successfully cancelled partition reassignments for: orders-0,orders-1"
     )

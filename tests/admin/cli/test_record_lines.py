@@ -53,5 +53,5 @@ def test_a_line_without_the_separator_is_refused() -> None:
         parse(b"plain", b"=")
 
 
-def test_what_is_missing_is_empty_in_a_line() -> None:
+def test_a_missing_value_is_empty_in_a_line() -> None:
     assert render(None, None, b":") == b":\n"

@@ -98,7 +98,7 @@ async def test_controllers_are_added_and_removed_in_the_words_of_kafkas_tool(
         (("add-controller", "--controller-id", "4"), "--listener"),
     ],
 )
-def test_what_is_not_understood_is_a_mistake_of_usage(
+def test_invalid_options_for_voters_are_usage_errors(
     arguments: tuple[str, ...], said: str
 ) -> None:
     result = invoke(*arguments, *NOBODY)

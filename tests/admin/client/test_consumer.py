@@ -66,7 +66,7 @@ async def test_everything_is_read_in_order_though_batches_arrive_cut() -> None:
     ]
 
 
-async def test_what_lies_outside_the_span_is_left_out_although_its_batch_is_read() -> None:
+async def test_records_outside_the_range_are_skipped_although_their_batch_is_read() -> None:
     brokers = filled((0, ["a", "b", "c", "d"]))
     async with brokers.listening() as addresses:
         found = await read(addresses, {0: 1}, {0: 3})

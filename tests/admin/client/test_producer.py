@@ -102,7 +102,7 @@ async def test_a_refusal_fails_the_producer_for_good() -> None:
     assert brokers.values(0) == []
 
 
-async def test_what_cannot_be_delivered_in_time_is_told() -> None:
+async def test_records_that_cannot_be_delivered_in_time_are_reported() -> None:
     brokers = MemoryBrokers()
     brokers.before_append = lambda _: NOT_ENOUGH_REPLICAS
     async with (

@@ -227,7 +227,7 @@ async def test_a_plan_that_cannot_be_understood_is_a_problem(
         check_problem(await http._send("POST", "/v1/reassignments", data=data), 400, *words)
 
 
-async def test_what_is_not_there_or_not_allowed_is_a_problem_too(tmp_path: Path) -> None:
+async def test_unknown_paths_and_methods_are_problems_too(tmp_path: Path) -> None:
     async with a_controller(tmp_path) as node, http_door(node) as http:
         check_problem(
             await http.get("/v1/unknown"), 404, "/v1/unknown", "/v1/quorum", "/v1/quorum/voters"

@@ -127,7 +127,7 @@ async def test_a_broker_is_forgotten_that_is_not_in_use(tmp_path: Path) -> None:
         ("POST", "/v1/brokers/7/cordon", 405, "takes DELETE, PUT, not POST"),
     ],
 )
-async def test_what_cannot_be_is_a_problem_in_one_sentence(
+async def test_invalid_requests_about_brokers_are_problems_in_one_sentence(
     tmp_path: Path, method: str, path: str, status: int, words: str
 ) -> None:
     async with a_controller(tmp_path) as node, http_door(node) as http:

@@ -297,7 +297,7 @@ async def test_a_rollback_says_where_it_is_told_of(tmp_path: Path) -> None:
         ("POST", f"{MOVE}:explode", None, 405, "/v1/reassignments/{id}:pause, /v1/reassignments"),
     ],
 )
-async def test_what_cannot_be_asked_of_moves_is_a_problem_in_one_sentence(
+async def test_invalid_requests_about_moves_are_problems_in_one_sentence(
     tmp_path: Path, method: str, path: str, body: Any, status: int, words: str
 ) -> None:
     async with a_controller(tmp_path) as node, http_door(node) as http:

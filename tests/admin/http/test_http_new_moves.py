@@ -152,7 +152,7 @@ async def test_a_plan_is_tried_before_and_its_steps_are_told(tmp_path: Path) -> 
 
 
 @pytest.mark.thorough
-async def test_of_a_large_plan_the_three_that_are_wrong_are_told(tmp_path: Path) -> None:
+async def test_the_three_invalid_partitions_of_a_large_plan_are_reported(tmp_path: Path) -> None:
     count = 100_000
     moves = [("a", number, [101, 103]) for number in range(count)]
     moves[7], moves[8] = ("a", 7, [101, 999]), ("a", count, [101])
@@ -190,7 +190,7 @@ async def test_of_a_large_plan_the_three_that_are_wrong_are_told(tmp_path: Path)
         ([], {"throttel": 1}, "unknown field `throttel`; known are version"),
     ],
 )
-async def test_what_a_move_cannot_be_known_by_is_a_problem_in_one_sentence(
+async def test_an_invalid_name_or_priority_of_a_move_is_a_problem_in_one_sentence(
     tmp_path: Path, headers: Any, body: dict[str, Any], words: str
 ) -> None:
     async with a_controller(tmp_path) as node, http_door(node) as http:
@@ -209,7 +209,7 @@ async def test_what_a_move_cannot_be_known_by_is_a_problem_in_one_sentence(
         ("POST", "/v1/reassignments:generate"),
     ],
 )
-async def test_where_no_key_is_taken_it_is_refused_and_nothing_is_done(
+async def test_an_idempotency_key_that_is_not_supported_is_refused_without_effect(
     tmp_path: Path, method: str, path: str
 ) -> None:
     """Whoever gives one relies on it: the request must not be carried out twice."""

@@ -167,7 +167,7 @@ async def test_a_broker_that_is_dead_and_unknown_is_emptied_of_what_it_still_has
         assert replicas(node) == (101, 103)
 
 
-async def test_what_is_moved_for_another_reason_is_not_cancelled_by_a_recommission(
+async def test_moves_for_other_reasons_are_not_cancelled_by_a_recommission(
     tmp_path: Path,
 ) -> None:
     async with planned_over_http(tmp_path) as (node, http):
@@ -179,7 +179,7 @@ async def test_what_is_moved_for_another_reason_is_not_cancelled_by_a_recommissi
         assert node.controller.image.moves[1].ended is None
 
 
-async def test_what_empties_another_broker_and_keeps_this_one_goes_on(tmp_path: Path) -> None:
+async def test_a_drain_of_another_broker_that_keeps_this_one_continues(tmp_path: Path) -> None:
     async with planned_over_http(tmp_path) as (node, http):
         await put(http, "/v1/brokers/101/decommission")
         assert (await put(http, BACK))["partitions_accepted"] == 0
@@ -188,7 +188,7 @@ async def test_what_empties_another_broker_and_keeps_this_one_goes_on(tmp_path: 
         assert replicas(node) == (101, 102)
 
 
-async def test_what_nobody_can_take_is_a_conflict_that_says_of_which_partition(
+async def test_a_drain_without_a_target_broker_is_a_conflict_that_names_the_partition(
     tmp_path: Path,
 ) -> None:
     async with a_controller(tmp_path) as node, http_door(node) as http:
@@ -318,7 +318,7 @@ async def test_a_replication_factor_is_tried_and_changed_by_a_move(tmp_path: Pat
         ),
     ],
 )
-async def test_what_cannot_be_planned_is_a_problem_in_one_sentence(
+async def test_an_impossible_plan_is_a_problem_in_one_sentence(
     tmp_path: Path, method: str, path: str, body: Any, status: int, words: str
 ) -> None:
     async with a_controller(tmp_path) as node, http_door(node) as http:

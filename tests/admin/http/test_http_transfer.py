@@ -51,7 +51,7 @@ async def test_without_a_body_whoever_suits_best_leads(tmp_path: Path) -> None:
         ([], 400, "the body must be an object with to"),
     ],
 )
-async def test_what_cannot_be_is_a_problem_in_one_sentence(
+async def test_an_invalid_transfer_is_a_problem_in_one_sentence(
     tmp_path: Path, body: Any, status: int, word: str
 ) -> None:
     async with a_controller(tmp_path) as node, http_door(node) as http:

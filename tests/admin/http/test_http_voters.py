@@ -112,7 +112,7 @@ async def test_the_audit_log_names_directories_as_the_commands_take_them(
     assert [each.message for each in caplog.records if wanted in each.message]
 
 
-async def test_who_asks_about_the_quorum_is_told_soon_that_nobody_leads(
+async def test_http_answers_soon_that_no_leader_is_known(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with (

@@ -82,7 +82,7 @@ async def test_without_an_active_controller_it_says_so_in_time(tmp_path: Path) -
             assert answer.body["leader_id"] is None
 
 
-async def test_who_cannot_hear_of_a_leader_for_want_of_room_says_so_at_once(
+async def test_a_node_with_a_full_disk_answers_at_once_that_it_knows_no_leader(
     tmp_path: Path,
 ) -> None:
     async with (

@@ -138,7 +138,7 @@ def test_the_same_addresses_change_nothing_about_the_log(tmp_path: Path) -> None
     assert log_of(new, 2) == log_of(new, 3) == LOG
 
 
-def test_who_gets_records_of_an_epoch_that_it_has_not_heard_of_is_put_into_it_without_a_vote(
+def test_a_controller_that_gets_records_of_a_later_epoch_enters_it_without_a_vote(
     tmp_path: Path,
 ) -> None:
     """Its own vote was for an older epoch; it could not have voted in one that it did not know."""
@@ -151,7 +151,7 @@ def test_who_gets_records_of_an_epoch_that_it_has_not_heard_of_is_put_into_it_wi
     assert log_of(new, 3) == later
 
 
-def test_who_is_in_a_later_epoch_than_the_log_keeps_epoch_and_vote(tmp_path: Path) -> None:
+def test_a_controller_in_a_later_epoch_than_the_log_keeps_epoch_and_vote(tmp_path: Path) -> None:
     sources = [old(tmp_path, 2, epoch=8, voted_for=4), old(tmp_path, 3)]
     new = tmp_path / "new"
     assert adopted(new, *sources).exit_code == 0
@@ -181,7 +181,7 @@ def test_a_log_that_begins_later_comes_with_its_checkpoint(tmp_path: Path) -> No
     assert "  brokers         4, 4 of them fenced\n" in result.stdout
 
 
-def test_of_logs_that_end_alike_the_one_that_begins_first_is_taken(tmp_path: Path) -> None:
+def test_of_equal_logs_the_one_that_begins_first_is_adopted(tmp_path: Path) -> None:
     sources = [
         old(tmp_path, 2, log=rest(479), start=479, checkpoints=[IN_TREE / CHECKPOINT]),
         old(tmp_path, 3),
@@ -191,7 +191,7 @@ def test_of_logs_that_end_alike_the_one_that_begins_first_is_taken(tmp_path: Pat
     assert log_of(new, 2) == log_of(new, 3) == LOG
 
 
-def test_what_a_crash_left_half_written_is_told_and_not_in_the_copy(tmp_path: Path) -> None:
+def test_a_half_written_batch_is_reported_and_not_copied(tmp_path: Path) -> None:
     sources = [old(tmp_path, 2, log=LOG + LOG[:50]), old(tmp_path, 3)]
     new = tmp_path / "new"
     result = adopted(new, *sources)

@@ -35,7 +35,7 @@ def test_no_majority_of_the_voters_is_refused(tmp_path: Path) -> None:
     )
 
 
-def test_whose_majority_it_takes_is_what_the_log_says_last(tmp_path: Path) -> None:
+def test_a_majority_is_counted_by_the_last_voters_in_the_log(tmp_path: Path) -> None:
     """At 499 it names voters 2 to 4 in place of 1 to 4."""
     before = [old(tmp_path / "before", node_id, log=cut(499)) for node_id in (3, 4)]
     said = refused(tmp_path / "new", *before)
@@ -160,7 +160,7 @@ def test_voters_that_are_not_those_of_the_log_are_refused(tmp_path: Path) -> Non
     )
 
 
-def test_where_the_log_does_not_say_who_votes_the_operator_does(tmp_path: Path) -> None:
+def test_the_operator_names_the_voters_if_the_log_does_not(tmp_path: Path) -> None:
     """As in a cluster with controller.quorum.voters and kraft.version 0."""
     sources = [old(tmp_path, node_id, log=without_voters()) for node_id in (2, 3)]
     assert refused(tmp_path / "new", *sources) == (
@@ -243,7 +243,7 @@ TOKEN = kafka_records.DelegationToken(
         ),
     ],
 )
-def test_what_cannot_be_honoured_is_refused_by_name(value: bytes, why: str, tmp_path: Path) -> None:
+def test_acls_credentials_and_tokens_are_refused_by_name(value: bytes, why: str, tmp_path: Path) -> None:
     log = followed_by(value)
     sources = [old(tmp_path, node_id, log=log) for node_id in (2, 3)]
     assert refused(tmp_path / "new", *sources) == f"not supported: {why}"
@@ -258,7 +258,7 @@ def test_a_record_of_a_version_that_is_not_known_is_refused(tmp_path: Path) -> N
     )
 
 
-def test_what_was_removed_again_is_no_reason_to_refuse(tmp_path: Path) -> None:
+def test_credentials_that_were_removed_again_are_no_reason_to_refuse(tmp_path: Path) -> None:
     gone = kafka_records.RemoveAccessControlEntry(id=ACCESS.id)
     log = followed_by(codec.encode(ACCESS, 29), codec.encode(gone, 29))
     result = adopted(tmp_path / "new", *(old(tmp_path, n, log=log) for n in (2, 3)))

@@ -51,7 +51,7 @@ def read(*numbers: int | None) -> Read:
     return account
 
 
-def test_what_was_acknowledged_and_read_balances() -> None:
+def test_an_account_of_acknowledged_and_read_records_balances() -> None:
     """Records that nobody acknowledged may be there or not: their fate was never told."""
     found = balance([(written(0, 1, 2), read(0, 1, 2, 3))])
     assert (found.acknowledged, found.read, found.fault) == (3, 4, None)
@@ -73,7 +73,7 @@ def test_offsets_that_nobody_knows_are_not_compared() -> None:
         ((written(), read(1, 0)), "1 records are out of order"),
     ],
 )
-def test_what_must_not_be_is_named(pair: tuple[Written, Read], fault: str) -> None:
+def test_each_discrepancy_of_an_account_is_named(pair: tuple[Written, Read], fault: str) -> None:
     assert balance([(written(), read()), pair]).fault == fault
 
 

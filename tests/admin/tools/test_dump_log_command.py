@@ -58,7 +58,7 @@ def test_several_files_are_told_apart(tmp_path: Path) -> None:
     assert lines[3] == str(LOG)
 
 
-def test_what_only_we_write_stands_beside_kafkas_fields(tmp_path: Path) -> None:
+def test_our_additions_stand_beside_kafkas_fields(tmp_path: Path) -> None:
     change = kafka_records.PartitionChange(partition_id=0, topic_id=UUID(int=9), target=(1, 2))
     result = dump(a_log(tmp_path, codec.encode(change, 29)), "-o", "json")
     shown = json.loads(result.stdout)
@@ -122,7 +122,7 @@ def test_a_batch_that_is_not_whole_is_named_with_its_place(tmp_path: Path) -> No
         (b"a text file that is long enough to hold a header, if it were a log of Kafka's", "magic"),
     ],
 )
-def test_what_is_no_log_is_said_in_one_sentence(content: bytes, why: str, tmp_path: Path) -> None:
+def test_a_file_that_is_no_log_is_refused_in_one_sentence(content: bytes, why: str, tmp_path: Path) -> None:
     path = tmp_path / "notes.txt"
     path.write_bytes(content)
     result = dump(path)

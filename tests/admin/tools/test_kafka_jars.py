@@ -103,7 +103,7 @@ def test_jars_are_brought_once_and_found_from_then_on(tmp_path: Path, version: s
     assert [f"Apache Kafka {version} with Maven, once" in each for each in said] == [True]
 
 
-def test_whoever_comes_second_waits_and_finds_them(tmp_path: Path) -> None:
+def test_a_second_process_waits_for_the_download_and_finds_the_jars(tmp_path: Path) -> None:
     count = tmp_path / "count"
     program(tmp_path / "bin", "mvn", BRINGS.format(count=count))
     found: list[Path] = []
@@ -120,7 +120,7 @@ def test_whoever_comes_second_waits_and_finds_them(tmp_path: Path) -> None:
     assert count.read_text() == "once\n"
 
 
-def test_what_maven_could_not_finish_is_not_there(tmp_path: Path) -> None:
+def test_jars_that_maven_did_not_complete_do_not_count(tmp_path: Path) -> None:
     script = BRINGS.format(count=tmp_path / "count") + "echo 'no such host' >&2; exit 1"
     program(tmp_path / "bin", "mvn", script)
     said = refusal(lambda: fetch("4.2.0", lambda _: None))

@@ -52,7 +52,7 @@ def test_a_broker_gets_storage_of_the_cluster_and_knows_the_controllers(
     assert len(meta["directory.id"]) == 22
 
 
-def test_what_was_written_for_a_broker_stays(tmp_path: Path) -> None:
+def test_the_configuration_written_for_a_broker_stays(tmp_path: Path) -> None:
     wanted = Wanted(controllers=1, brokers=1, base_port=0, kafka="4.2.0")
     plan = settle(tmp_path, wanted, random.Random(1))
     kafka_brokers.write_files(tmp_path, plan, runtime("4.2.0"), LEVEL, random.Random(2))

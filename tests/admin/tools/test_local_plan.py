@@ -83,7 +83,7 @@ def test_a_new_folder_is_not_settled_on_a_taken_port(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-def test_what_is_written_for_a_node_is_what_a_node_reads(tmp_path: Path) -> None:
+def test_a_node_reads_the_settings_that_are_written_for_it(tmp_path: Path) -> None:
     plan = settle(tmp_path, FREE, random.Random(6))
     write_settings(tmp_path, plan, {"replica.fetch.max.bytes": "32KiB"})
     for node in plan.nodes:

@@ -117,7 +117,7 @@ async def test_a_consumer_is_told_where_its_log_parts_from_the_leaders(tmp_path:
         assert (answer.diverging_epoch.epoch, answer.diverging_epoch.end_offset) == (0, 1)
 
 
-async def test_what_is_not_known_is_told_by_name_and_by_id(tmp_path: Path) -> None:
+async def test_unknown_topics_are_reported_by_name_and_by_id(tmp_path: Path) -> None:
     async with cluster(tmp_path, 1) as brokers:
         await brokers.create("t", (1,))
         assert (await fetch(brokers[1], "nowhere", 0, version=12)).error_code == 3

@@ -79,7 +79,7 @@ async def test_a_new_leader_does_not_say_where_the_end_is_before_it_knows(tmp_pa
         assert (await offset_at(brokers[2], -1)).offset == 1
 
 
-async def test_where_an_epoch_ends(tmp_path: Path) -> None:
+async def test_offset_for_leader_epoch_returns_the_end_of_an_epoch(tmp_path: Path) -> None:
     """KIP-101, KIP-279."""
     async with cluster(tmp_path, 1, 2) as brokers:
         await brokers.create("t", (1, 2))
@@ -277,7 +277,7 @@ async def configs(brokers: Brokers, version: int, kind: int, name: str) -> Any:
 
 
 @pytest.mark.parametrize("version", versions_of(ApiKey.DESCRIBE_CONFIGS))
-async def test_what_is_set_for_topics_and_brokers(tmp_path: Path, version: int) -> None:
+async def test_configurations_of_topics_and_brokers_are_described(tmp_path: Path, version: int) -> None:
     async with cluster(tmp_path, 1) as brokers:
         await brokers.create("t", (1,), min_insync_replicas="1", retention_ms="5")
         topic = await configs(brokers, version, 2, "t")

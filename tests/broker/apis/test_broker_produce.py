@@ -16,7 +16,7 @@ def values(records: bytes) -> list[bytes | None]:
     return [record.value for record in decode(records)]
 
 
-async def test_what_is_acknowledged_by_all_is_read_back(tmp_path: Path) -> None:
+async def test_records_acknowledged_by_all_are_read_back(tmp_path: Path) -> None:
     async with cluster(tmp_path, 1, 2) as brokers:
         await brokers.create("t", (1, 2))
         first = await produce(brokers[1], "t", batch(b"a", b"b"))
@@ -110,7 +110,7 @@ async def test_the_size_of_a_batch_is_the_topics(tmp_path: Path) -> None:
         assert (await produce(brokers[1], "t", batch(b"x"))).error_code == 0
 
 
-async def test_where_to_go_is_said_when_this_is_not_the_place(tmp_path: Path) -> None:
+async def test_a_broker_that_does_not_lead_names_the_leader(tmp_path: Path) -> None:
     async with cluster(tmp_path, 1, 2) as brokers:
         await brokers.create("t", (1, 2))
         unknown = await produce(brokers[1], "nowhere", batch(b"a"))

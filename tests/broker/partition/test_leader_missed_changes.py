@@ -49,7 +49,7 @@ def propose(leader: LeaderState) -> IsrProposal | None:
     return leader.propose(11, 2, LIVE)
 
 
-def test_who_comes_back_unheard_of_is_not_in_sync_by_what_it_had_before() -> None:
+def test_a_replica_that_returns_after_a_missed_removal_is_not_in_sync_by_earlier_fetches() -> None:
     leader = leading()
     leader.update(assignment(leader_epoch=6, partition_epoch=10), now_ms=2)
     assert propose(leader) is None
@@ -59,7 +59,7 @@ def test_who_comes_back_unheard_of_is_not_in_sync_by_what_it_had_before() -> Non
     assert propose(leader) == IsrProposal((1, 2, 3), (11, 12, 13), 6, 10)
 
 
-def test_what_an_answer_has_told_hides_no_removal() -> None:
+def test_an_answer_about_a_change_does_not_hide_a_removal() -> None:
     leader = leading()
     proposal = propose(leader)
     assert proposal is not None
@@ -68,7 +68,7 @@ def test_what_an_answer_has_told_hides_no_removal() -> None:
     assert propose(leader) is None
 
 
-def test_what_a_change_that_was_seen_leaves_alone_is_still_confirmed() -> None:
+def test_a_replica_that_a_seen_change_leaves_alone_is_still_confirmed() -> None:
     leader = leading()
     leader.update(assignment(leader_epoch=5, partition_epoch=9), now_ms=2)
     assert propose(leader) == IsrProposal((1, 2, 3), (11, 12, 13), 5, 9)

@@ -67,7 +67,7 @@ def test_a_follower_that_has_caught_up_goes_into_the_same_proposal() -> None:
     assert proposal.isr == (1, 2)
 
 
-def test_who_has_recovered_proposes_nothing_more() -> None:
+def test_a_recovered_leader_proposes_nothing_more() -> None:
     leader = recovering()
     leader.update(
         Assignment(replicas=(1,), isr=(1,), leader=1, leader_epoch=5, partition_epoch=9), now_ms=1

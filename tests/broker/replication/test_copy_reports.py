@@ -50,7 +50,7 @@ def test_a_first_answer_that_a_throttle_lets_through_whole_is_no_rate() -> None:
     assert 199_000 < rate.bytes_per_s(paid_ms) < 201_000
 
 
-def test_what_came_ten_seconds_ago_is_no_rate_any_more_but_tells_what_records_weigh() -> None:
+def test_bytes_of_ten_seconds_ago_leave_the_rate_but_still_give_the_record_size() -> None:
     rate = CopyRate(0)
     rate.count(500, 1, 0)
     rate.count(500, 1, 0)
@@ -59,7 +59,7 @@ def test_what_came_ten_seconds_ago_is_no_rate_any_more_but_tells_what_records_we
     assert rate.bytes_of(3) == 1_500
 
 
-def test_what_is_left_is_rounded_up_and_has_a_bound_whatever_a_leader_claims() -> None:
+def test_bytes_left_are_rounded_up_and_bounded_whatever_a_leader_claims() -> None:
     rate = CopyRate(0)
     assert rate.bytes_of(5) == 0
     rate.count(10, 3, 0)
@@ -104,7 +104,7 @@ def test_a_replica_that_is_added_is_told_of_every_two_seconds_and_no_more_often(
     assert (told.bytes_left, told.bytes_per_s) == (400, 99)
 
 
-def test_what_is_not_added_any_more_is_forgotten_and_what_is_not_known_is_not_told() -> None:
+def test_replicas_no_longer_added_are_forgotten_and_unknown_ones_not_reported() -> None:
     reports = CopyReports()
     reports.count(key(), 300, 3, 0)
     assert reports.due(0, lambda _: behind(None)) == ()
@@ -113,7 +113,7 @@ def test_what_is_not_added_any_more_is_forgotten_and_what_is_not_known_is_not_to
     assert reports.due(COPY_REPORT_INTERVAL_MS + 2, lambda _: behind(1)) == ()
 
 
-def test_of_too_many_replicas_those_are_told_of_next_that_waited_longest() -> None:
+def test_of_too_many_replicas_those_that_waited_longest_are_reported_next() -> None:
     reports = CopyReports()
     count = COPY_REPORTS_MAX + 500
     for number in range(count):

@@ -69,6 +69,6 @@ def test_behind_a_tagged_field_of_kafkas_own_ours_is_found() -> None:
         ([[REPORT.topic_id, 0, 2**63, 0]], "Expected `int` <= "),
     ],
 )
-def test_what_cannot_be_a_report_is_refused(reports: list[Any], words: str) -> None:
+def test_an_invalid_report_is_refused(reports: list[Any], words: str) -> None:
     with pytest.raises(Malformed, match=words):
         reported(1, reporting(1, *reports))

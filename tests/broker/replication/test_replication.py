@@ -199,7 +199,7 @@ async def test_the_folder_of_a_topic_of_the_same_name_is_set_aside(tmp_path: Pat
         assert uuid_from_text(text.split("topic_id: ")[1].strip()) == old_id
 
 
-async def test_what_is_nobodys_any_more_is_removed_at_the_start(tmp_path: Path) -> None:
+async def test_folders_of_no_assigned_partition_are_removed_at_the_start(tmp_path: Path) -> None:
     async with cluster(tmp_path, 1) as brokers:
         await brokers.create("t", (1,))
         await brokers.create("kept", (1,))

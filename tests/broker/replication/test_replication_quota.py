@@ -21,7 +21,7 @@ def full(rate: int | None, now_ms: int = 0) -> TokenBucket:
 @given(
     rate=RATES, asks=st.lists(st.tuples(st.integers(0, 5_000), ANSWERS), min_size=1, max_size=50)
 )
-def test_what_passes_in_any_time_is_within_the_rate_one_burst_and_what_was_last_taken(
+def test_bytes_in_any_period_are_within_the_rate_a_burst_and_the_last_response(
     rate: int, asks: list[tuple[int, int]]
 ) -> None:
     bucket, now_ms = full(rate), 0
@@ -37,7 +37,7 @@ def test_what_passes_in_any_time_is_within_the_rate_one_burst_and_what_was_last_
 
 
 @given(rate=RATES, sizes=st.lists(ANSWERS, min_size=1, max_size=20))
-def test_who_takes_no_more_than_the_room_that_there_is_stays_within_rate_and_one_burst(
+def test_a_reader_that_stays_within_the_budget_stays_within_rate_and_burst(
     rate: int, sizes: list[int]
 ) -> None:
     bucket, now_ms, passed = full(rate), 0, 0
@@ -52,7 +52,7 @@ def test_who_takes_no_more_than_the_room_that_there_is_stays_within_rate_and_one
 
 
 @given(rate=st.integers(1_000, 10_000_000), size=st.integers(1, 1_000_000))
-def test_who_always_wants_more_gets_the_rate_within_a_tenth(rate: int, size: int) -> None:
+def test_a_reader_that_always_wants_more_gets_the_rate_within_a_tenth(rate: int, size: int) -> None:
     bucket, now_ms, passed, end_ms = full(rate), 0, 0, 0
     # As long as it takes that burst and last answer weigh little.
     enough = 30 * (size + rate)

@@ -92,7 +92,7 @@ async def test_a_throttled_partition_waits_and_another_one_does_not(
 
 @pytest.mark.parametrize("side", SIDES)
 @pytest.mark.parametrize("kind", [BROKER_RESOURCE, TOPIC_RESOURCE])
-async def test_what_is_no_longer_throttled_is_copied_at_once(
+async def test_a_partition_is_copied_at_full_speed_once_its_throttle_ends(
     tmp_path: Path, side: str, kind: int
 ) -> None:
     async with behind(tmp_path) as brokers:
@@ -142,7 +142,7 @@ async def test_a_follower_that_has_caught_up_joins_the_isr_whatever_it_owes(tmp_
         await until(lambda: brokers.controller.of("t", THROTTLED).isr == (LEADER, FOLLOWER))
 
 
-async def test_what_a_throttled_partition_owes_keeps_another_throttled_one_waiting(
+async def test_the_debt_of_one_throttled_partition_delays_another(
     tmp_path: Path,
 ) -> None:
     """All throttled partitions of a broker share its rate."""

@@ -68,20 +68,20 @@ def test_a_topic_id_that_cannot_be_read_is_none(tmp_path: Path, text: str) -> No
     assert read_topic_id(tmp_path) is None
 
 
-def test_what_is_discarded_is_gone(tmp_path: Path) -> None:
+def test_a_discarded_log_is_gone(tmp_path: Path) -> None:
     path, _ = claim(tmp_path, "t", 0, TOPIC)
     discard(path, TOPIC)
     discard(path, TOPIC)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_is_another_topics_by_now_is_not_discarded(tmp_path: Path) -> None:
+def test_a_folder_that_now_belongs_to_another_topic_is_not_discarded(tmp_path: Path) -> None:
     path, _ = claim(tmp_path, "t", 0, TOPIC)
     discard(path, OTHER)
     assert read_topic_id(path) == TOPIC
 
 
-def test_what_an_interrupted_discard_left_is_nobodys_log_and_removed(tmp_path: Path) -> None:
+def test_the_rest_of_an_interrupted_discard_is_no_log_and_is_removed(tmp_path: Path) -> None:
     path, _ = claim(tmp_path, "t", 0, TOPIC)
     path.rename(tmp_path / "bsDLJM1GTYyehkwCyNPgEQ.0.0-delete")
     assert partition_folders(tmp_path) == []

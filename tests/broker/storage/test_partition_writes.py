@@ -36,7 +36,7 @@ class Grown:
         self.ends.append(end)
 
 
-async def test_what_grows_in_one_turn_is_written_at_once() -> None:
+async def test_appends_of_one_turn_are_written_together() -> None:
     disk, first, second, closed = DiskThread(), Grown(), Grown(), Grown()
     closed.is_open = False
     writing = asyncio.get_running_loop().create_task(disk.run())

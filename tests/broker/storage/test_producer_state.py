@@ -112,7 +112,7 @@ def test_a_truncation_says_when_the_log_must_be_read_again() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 12), st.integers(1, 3)), max_size=40))
-def test_whatever_is_sent_the_log_holds_each_sequence_once_and_in_order(
+def test_the_log_holds_each_sequence_once_and_in_order(
     sent: list[tuple[int, int]],
 ) -> None:
     """The twin: a list of the sequence numbers that a log would hold."""

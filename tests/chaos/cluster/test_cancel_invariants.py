@@ -48,7 +48,7 @@ def test_a_step_that_is_taken_back_is_told_with_what_it_was() -> None:
     assert (before.replicas, after.replicas) == ((1, 2, 3), (1, 2))
 
 
-def test_what_nobody_wants_back_is_not_taken_back() -> None:
+def test_a_cancel_that_nobody_requested_is_found() -> None:
     with pytest.raises(Violation, match="P17: a client requested the cancel"):
         moving().take([changed(23, BACK)])
 

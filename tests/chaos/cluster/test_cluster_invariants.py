@@ -146,7 +146,7 @@ def test_a_deletion_of_what_was_never_there_breaks_l1() -> None:
         book.check()
 
 
-def test_what_was_never_answered_may_have_happened_or_not() -> None:
+def test_an_unanswered_request_may_have_taken_effect_or_not() -> None:
     for value in ("1", None):
         book = ClientHistory()
         book.calls(CONFIG, said.Set("1"))

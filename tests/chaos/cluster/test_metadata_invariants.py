@@ -8,7 +8,7 @@ from tests.chaos.cluster.random_logs import Decided, a_log
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_what_the_product_decides_is_what_the_rules_say(seed: int) -> None:
+def test_decisions_of_the_product_satisfy_the_rules(seed: int) -> None:
     world = a_log(seed)
     assert_same(world)
 

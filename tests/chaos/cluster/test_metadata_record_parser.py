@@ -39,7 +39,7 @@ def test_a_record_is_read_as_the_product_has_written_it(
 
 
 @given(data=st.data())
-def test_what_a_change_does_not_say_is_not_there(data: st.DataObject) -> None:
+def test_fields_that_a_change_does_not_have_are_absent(data: st.DataObject) -> None:
     rows = KAFKA[kafka_records.PartitionChange][1]
     record = data.draw(struct_of(kafka_records.PartitionChange, rows))
     parsed = fact(0, encode(record, 29)).fields
@@ -48,7 +48,7 @@ def test_what_a_change_does_not_say_is_not_there(data: st.DataObject) -> None:
     assert (8 in parsed) == ("directories" in fields)
 
 
-def test_of_other_records_only_the_place_is_told() -> None:
+def test_other_records_are_parsed_by_their_offset_only() -> None:
     record = kafka_records.ProducerIds(broker_id=1, broker_epoch=2, next_producer_id=3)
     assert fact(9, encode(record, 29)) == (9, "", {})
 

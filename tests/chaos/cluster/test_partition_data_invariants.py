@@ -83,7 +83,7 @@ def test_a_record_that_is_there_twice_breaks_p18(world: ClusterWorld) -> None:
         world.records.check_end()
 
 
-def test_what_was_read_at_an_offset_and_is_something_else_breaks_p20(world: ClusterWorld) -> None:
+def test_a_record_that_differs_from_the_one_read_breaks_p20(world: ClusterWorld) -> None:
     world.records.read(0, tuple(batches(a_batch(0, b"a"))))
     with pytest.raises(Violation, match="P20: b'b' is read at 0/0, before it was b'a'"):
         world.records.read(0, tuple(batches(a_batch(0, b"b"))))
@@ -98,7 +98,7 @@ def test_data_of_what_is_not_on_a_broker_breaks_p21(world: ClusterWorld) -> None
         world.folders.check_end()
 
 
-def test_who_comes_into_the_isr_without_what_is_committed_breaks_p19(world: ClusterWorld) -> None:
+def test_a_replica_that_joins_the_isr_without_committed_records_breaks_p19(world: ClusterWorld) -> None:
     put(world, ONE, a_batch(0, b"a"))
     said: dict[str | int, Any] = {
         "topic_id": KEY.topic_id.hex,

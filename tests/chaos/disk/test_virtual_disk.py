@@ -37,7 +37,7 @@ def synced(data: bytes) -> VirtualDisk:
     return disk
 
 
-def test_what_was_synced_stays() -> None:
+def test_synced_data_stays() -> None:
     assert contents(synced(b"kept")) == {b"kept"}
 
 
@@ -67,7 +67,7 @@ def test_sectors_arrive_one_by_one() -> None:
     assert contents(disk) == {a + a, a + b, b + a, b + b}
 
 
-def test_what_is_behind_a_synced_write_in_the_same_sector_is_not_torn_off_it() -> None:
+def test_unsynced_bytes_behind_a_synced_write_in_one_sector_do_not_tear_it() -> None:
     disk = synced(b"kept")
     with opened(FILE, os.O_RDWR, disk) as fd:
         disk.pwrite(fd, b"more", 4)
@@ -199,7 +199,7 @@ def test_an_operation_fails_and_does_nothing(kind: Kind) -> None:
     assert contents(disk) == {b"old data"}
 
 
-def test_what_a_failed_sync_lost_is_shown_and_is_not_kept_by_the_next_one() -> None:
+def test_data_of_a_failed_sync_is_shown_and_not_kept_by_the_next_sync() -> None:
     """As Linux has it: the pages count as clean."""
     disk = on(Kind.SYNC, Fail(errno.EIO))
     with opened(FILE, os.O_RDWR, disk) as fd:

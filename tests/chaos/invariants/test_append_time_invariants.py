@@ -35,12 +35,12 @@ def judge(*entries: bytes, header: bytes = HEADER) -> None:
         [encode_entry(1_000, 6, 1), encode_entry(2_000, 9, 2)[:11]],
     ],
 )
-def test_what_may_be_left_of_a_right_index_passes(entries: list[bytes]) -> None:
+def test_any_valid_part_of_a_correct_index_passes(entries: list[bytes]) -> None:
     judge(*entries)
 
 
 @pytest.mark.parametrize("header", [b"", b"MQA", bytes(8), bytes(3), b"M" + bytes(7)])
-def test_so_does_what_may_be_left_of_its_first_bytes(header: bytes) -> None:
+def test_any_part_of_its_first_bytes_passes(header: bytes) -> None:
     judge(header=header)
 
 
@@ -58,7 +58,7 @@ def test_so_does_what_may_be_left_of_its_first_bytes(header: bytes) -> None:
         ([encode_entry(2_001, 6, 1)], "a time outside"),
     ],
 )
-def test_what_is_not_so_does_not(entries: list[bytes], why: str) -> None:
+def test_an_incorrect_index_fails(entries: list[bytes], why: str) -> None:
     with pytest.raises(Violation, match=rf"R27.*{why}"):
         judge(*entries)
 
@@ -75,7 +75,7 @@ def test_an_index_that_is_to_be_whole_tells_of_the_last_batch() -> None:
             check_whole("1", index, BATCHES[-1])
 
 
-def test_what_was_right_is_judged_again_with_other_batches_or_other_bytes() -> None:
+def test_a_checked_index_is_checked_again_against_other_batches_or_bytes() -> None:
     times, file = AppendTimes(), File(durable=bytearray(HEADER + encode_entry(1_000, 6, 1)))
     times.check("1", [(SEGMENT, BATCHES[:1])], {INDEX: file}, CLOCK)
     file.durable += encode_entry(1_500, 7, 1)
@@ -88,7 +88,7 @@ def test_what_was_right_is_judged_again_with_other_batches_or_other_bytes() -> N
         times.check("1", [(SEGMENT, BATCHES)], {INDEX: file}, CLOCK)
 
 
-def test_what_follows_what_was_right_is_judged_as_what_comes_first() -> None:
+def test_entries_behind_checked_ones_are_checked_like_the_first() -> None:
     times, file = AppendTimes(), File(durable=bytearray(HEADER + encode_entry(1_000, 6, 1)))
     times.check("1", [(SEGMENT, BATCHES)], {INDEX: file}, CLOCK)
     file.durable += encode_entry(2_001, 7, 1)

@@ -62,7 +62,7 @@ def write(disk: VirtualDisk, position: int, data: bytes) -> None:
         disk.fsync(fd)
 
 
-def test_what_is_written_over_a_tail_whose_truncation_was_lost_is_seen(
+def test_batches_over_a_tail_whose_truncation_was_lost_are_seen(
     disk: VirtualDisk, durable: DurableState
 ) -> None:
     lose_a_truncation(disk)
@@ -80,13 +80,13 @@ def test_the_same_bytes_in_the_same_place_are_nothing_else(
     assert not durable.is_another(disk)
 
 
-def test_what_follows_is_nothing_else(disk: VirtualDisk, durable: DurableState) -> None:
+def test_an_append_is_not_taken_for_a_rewrite(disk: VirtualDisk, durable: DurableState) -> None:
     write(disk, len(OLD), batch(4, 1))
     assert not durable.is_another(disk)
     assert [each.base for each in durable.read_on()] == [4]
 
 
-def test_what_was_spoiled_without_a_write_is_left_to_whoever_starts_on_it(
+def test_damage_without_a_write_is_left_to_the_next_start(
     disk: VirtualDisk, durable: DurableState
 ) -> None:
     disk.overwrite(SEGMENT, ONE, b"elsewhere")
@@ -117,14 +117,14 @@ def test_a_write_into_a_segment_that_is_complete_is_seen(
     assert rolled.is_another(disk)
 
 
-def test_so_is_one_that_makes_it_shorter(disk: VirtualDisk, rolled: DurableState) -> None:
+def test_a_write_that_makes_a_file_shorter_is_seen(disk: VirtualDisk, rolled: DurableState) -> None:
     with opened(SEGMENT, os.O_RDWR, disk) as fd:
         disk.ftruncate(fd, 3 * ONE)
         disk.fsync(fd)
     assert rolled.is_another(disk)
 
 
-def test_so_is_a_write_into_a_snapshot(disk: VirtualDisk, rolled: DurableState) -> None:
+def test_a_write_into_a_snapshot_is_seen(disk: VirtualDisk, rolled: DurableState) -> None:
     with opened(SNAPSHOT, os.O_RDWR, disk) as fd:
         disk.pwrite(fd, b"elsewhere", 3)
         disk.fsync(fd)
@@ -153,7 +153,7 @@ def test_a_batch_that_was_sound_is_looked_at_again_where_it_is_another(
     assert (durable.end, durable.batches) == (2, before[:2])
 
 
-def test_what_was_read_as_it_grew_is_not_taken_for_sound(
+def test_batches_that_were_read_while_the_log_grew_are_checked_again(
     disk: VirtualDisk, durable: DurableState
 ) -> None:
     spoilt = bytearray(batch(4, 1))

@@ -73,7 +73,7 @@ def test_a_read_that_is_one_too_many_does_not_wait_even_for_a_turn(queues: Queue
         (lambda _: check_disk_queue("1", WORK_MAX), lambda _: check_disk_queue("1", WORK_MAX + 1)),
     ],
 )
-def test_what_is_held_and_remembered_is_bounded(
+def test_queues_and_remembered_callers_are_bounded(
     queues: Queues, fits: Callable[[Queues], None], is_too_much: Callable[[Queues], None]
 ) -> None:
     fits(queues)

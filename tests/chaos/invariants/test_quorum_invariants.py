@@ -29,11 +29,11 @@ ONE = ReplicaKey(IDS[0])
 MORE = VoterSet(7, 8, 2, tuple(map(ReplicaKey, [*IDS, ReplicaId(4)])), None)
 
 
-def test_who_stands_may_ask_the_voters_of_its_own_log() -> None:
+def test_a_candidate_may_ask_the_voters_of_its_own_log() -> None:
     VoterSets(IDS).check_asked(ONE, ReplicaId(4), [MORE], 8, OffsetAndEpoch(Epoch(2), Offset(8)))
 
 
-def test_who_stands_may_ask_voters_of_whom_its_disk_does_not_know_yet() -> None:
+def test_a_candidate_may_ask_voters_that_its_disk_does_not_have_yet() -> None:
     voter_sets = VoterSets(IDS)
     voter_sets.append([], 7, MORE, committed=7, opened=True)
     voter_sets.check_asked(ONE, ReplicaId(4), [], 7, OffsetAndEpoch(Epoch(2), Offset(8)))
@@ -84,13 +84,13 @@ def test_one_that_a_majority_fetches_from_may(leader: Incarnation) -> None:
     zombies.says(leader, BEGIN, SILENT_MS_MAX + 1)
 
 
-def test_so_may_who_needs_no_other_voter(leader: Incarnation) -> None:
+def test_a_leader_that_is_the_only_voter_needs_no_fetches(leader: Incarnation) -> None:
     zombies = StaleLeaderInvariant(QuorumInvariants(IDS[:1]), FETCH_TIMEOUT_MS)
     zombies.says(leader, BEGIN, 0)
     zombies.says(leader, BEGIN, 1_000_000)
 
 
-def test_who_needed_no_other_voter_once_needs_those_that_came(leader: Incarnation) -> None:
+def test_a_leader_that_was_the_only_voter_needs_the_added_voters(leader: Incarnation) -> None:
     judge, durable = QuorumInvariants(IDS[:1]), leader.durable
     zombies = StaleLeaderInvariant(judge, FETCH_TIMEOUT_MS)
     zombies.says(leader, BEGIN, 0)
@@ -115,7 +115,7 @@ def test_voters_that_are_named_before_the_last_are_committed_are_seen_on_any_dis
         voter_sets.append([first, second], 9, second, committed=7, opened=True)
 
 
-def test_what_was_heard_of_before_is_no_news() -> None:
+def test_a_known_voter_set_is_not_new() -> None:
     voter_sets = VoterSets(IDS)
     assert voter_sets.append([], 7, MORE, committed=7, opened=True)
     assert not voter_sets.append([MORE], 8, MORE, committed=0, opened=False)
@@ -142,7 +142,7 @@ def test_the_fetches_of_others_do_not_count_for_it(leader: Incarnation, id_: Rep
         rolls.names(leader, THREE, TWO, 0)
 
 
-def test_who_fetched_before_voters_were_wanted_or_changed_or_too_long_ago_does_not_count(
+def test_fetches_before_a_request_or_a_change_and_old_ones_do_not_count(
     leader: Incarnation,
 ) -> None:
     rolls = VoterChangeInvariant(VoterSets(IDS), FETCH_TIMEOUT_MS)
@@ -198,7 +198,7 @@ STANDS = VoteRequest(
 
 
 @pytest.mark.parametrize("is_promised", [False, True])
-def test_who_stands_goes_by_its_log_and_not_by_what_another_leader_of_its_epoch_has_named(
+def test_a_candidate_is_judged_by_its_own_log_and_not_by_another_leaders_voters(
     leader: Incarnation, is_promised: bool
 ) -> None:
     """R25: its disk may hold it up until that one leads."""
@@ -223,7 +223,7 @@ def test_another_target_or_the_directory_of_a_voter_needs_nobody(leader: Incarna
         VoterChangeInvariant(VoterSets(IDS), FETCH_TIMEOUT_MS).names(leader, THREE, new, 0)
 
 
-def test_who_is_started_leads_no_epoch_that_was_led_before_it() -> None:
+def test_a_new_process_leads_no_epoch_that_an_earlier_one_led() -> None:
     """A process was killed when its disk said that it leads, and nobody had heard of it yet."""
     judge = QuorumInvariants(IDS[:1])
     durable = DurableState(Path("/log"), judge.history)
@@ -252,7 +252,7 @@ FORGOTTEN = (
 )
 
 
-def test_who_fetches_from_below_what_it_had_acknowledged_is_named(leader: Incarnation) -> None:
+def test_a_leader_must_report_a_voter_that_lost_acknowledged_records(leader: Incarnation) -> None:
     judge = QuorumInvariants(IDS)
     lapse_of(judge, leader, 3, 7, 7, 9)
     with pytest.raises(Violation, match=r"R12.*fetches from offset 3"):
@@ -262,7 +262,7 @@ def test_who_fetches_from_below_what_it_had_acknowledged_is_named(leader: Incarn
         lapse_of(judge, leader, 8, 3, told=FORGOTTEN)
 
 
-def test_of_who_does_not_vote_nothing_has_to_be_said(leader: Incarnation) -> None:
+def test_a_leader_need_not_report_an_observer_that_lost_records(leader: Incarnation) -> None:
     lapse_of(QuorumInvariants([IDS[0], IDS[2]]), leader, 7, 3)
 
 
@@ -304,12 +304,12 @@ KNOWN = tuple(ReplicaKey(each, UUID(int=each)) for each in IDS)
 
 
 @pytest.mark.parametrize("who", [WIPED, ReplicaKey(ReplicaId(9))])
-def test_who_does_not_vote_by_its_own_log_may_ask_nobody(who: ReplicaKey) -> None:
+def test_a_replica_that_is_no_voter_by_its_own_log_may_ask_nobody(who: ReplicaKey) -> None:
     log = [VoterSet(0, 3, 1, KNOWN, None), VoterSet(3, 4, 1, KNOWN, None)]
     with pytest.raises(Violation, match="R17"):
         VoterSets(IDS).check_asked(who, IDS[1], log, 4, OffsetAndEpoch(Epoch(1), Offset(4)))
 
 
-def test_who_was_just_removed_may_ask_to_have_that_committed() -> None:
+def test_a_voter_that_was_just_removed_may_ask_for_votes() -> None:
     log = [VoterSet(0, 3, 1, KNOWN, None), VoterSet(3, 4, 1, KNOWN[1:], None)]
     VoterSets(IDS).check_asked(KNOWN[0], IDS[1], log, 4, OffsetAndEpoch(Epoch(1), Offset(4)))

@@ -73,7 +73,7 @@ def test_keys_are_judged_apart() -> None:
     assert verdict(findings[:1]) is YES
 
 
-def test_what_is_wrong_is_named() -> None:
+def test_the_operations_that_fit_no_order_are_named() -> None:
     operations = history(
         CONFIG,
         (0, 1, Set("a"), Done()),
@@ -199,7 +199,7 @@ def the_finding(operations: list[Operation]) -> Finding:
 
 
 @pytest.mark.parametrize("key", ASKED, ids=lambda key: key[0])
-def test_what_has_happened_in_some_order_is_linearizable(key: Key) -> None:
+def test_a_history_that_happened_in_some_order_is_linearizable(key: Key) -> None:
     for seed in range(100):
         operations = a_run(random.Random(seed), key, length=40)
         finding = the_finding(operations)

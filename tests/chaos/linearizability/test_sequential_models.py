@@ -132,6 +132,6 @@ def a_history(draw: Draw, length: int) -> list[Operation]:
 
 @settings(max_examples=40)
 @given(data=st.data())
-def test_what_the_state_machine_answers_one_at_a_time_is_linearizable(data: st.DataObject) -> None:
+def test_sequential_answers_of_the_state_machine_are_linearizable(data: st.DataObject) -> None:
     findings = judged(a_history(data.draw, length=30), told.model_of)
     assert verdict(findings) is Verdict.YES, "\n".join(map(str, findings))

@@ -95,12 +95,12 @@ def test_without_a_fault_directed_tests_pass_where_mutants_run(forking: ForkServ
 
 
 @pytest.mark.process
-def test_how_a_program_ends_is_told_of_each_that_is_forked(forking: ForkServer) -> None:
+def test_the_exit_of_each_forked_program_is_reported(forking: ForkServer) -> None:
     assert forking.run("chaos.mutants", "no such mutant", "0", "1").code == 1
     assert forking.run("chaos", "--no-such-option").code == 2
 
 
-def test_what_no_seed_can_show_is_said_with_the_reason() -> None:
+def test_faults_that_no_seed_detects_have_a_reason() -> None:
     page = PAGE.read_text(encoding="utf-8")
     for each in UNSEEN:
         directed = each.directed.rpartition("::")[2]

@@ -49,7 +49,7 @@ def negative(frame: bytes) -> bytes:
     return pack(">i", -1) + frame[4:]
 
 
-def test_what_is_asked_and_answered_arrives() -> None:
+def test_requests_and_answers_arrive() -> None:
     told = ask(VOTE, GRANTED)
     assert told.asked is not None
     assert (told.response, told.is_over, told.is_closed, told.is_lost) == (
@@ -89,7 +89,7 @@ def test_records_with_a_bit_turned_over_are_no_answer() -> None:
 
 
 @pytest.mark.parametrize("cluster_id", ["another", None])
-def test_who_is_of_another_cluster_is_refused_and_learns_nothing(cluster_id: str | None) -> None:
+def test_a_node_of_another_cluster_is_refused_and_learns_nothing(cluster_id: str | None) -> None:
     there = replace(TWO, cluster_id=cluster_id)
     told = call(ONE, there, VOTE, draw=highest, response=GRANTED)
     assert (told.asked, told.response, told.is_over, told.is_closed) == (None, None, True, False)

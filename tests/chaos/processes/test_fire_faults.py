@@ -39,18 +39,18 @@ def test_a_seed_decides_the_faults() -> None:
         (Kind.CUT_ONE_WAY, 1, True),
     ],
 )
-def test_what_a_kind_does_to_five_nodes(kind: Kind, count: int, can_go_on: bool) -> None:
+def test_each_kind_of_fault_hits_the_nodes_that_it_names(kind: Kind, count: int, can_go_on: bool) -> None:
     chosen = fault(kind, range(1, 6), 4, random.Random(1))
     assert (len(chosen.nodes), chosen.leaves_majority) == (count, can_go_on)
     assert chosen.nodes == (4,) or not kind.aims_at_the_leader
     assert bool(chosen.links) is kind.cuts
 
 
-def test_who_is_cut_off_neither_hears_nor_is_heard() -> None:
+def test_a_node_that_is_cut_off_neither_hears_nor_is_heard() -> None:
     chosen = fault(Kind.CUT_LEADER, (1, 2, 3), 2, random.Random(1))
     assert set(chosen.links) == {(2, 1), (1, 2), (2, 3), (3, 2)}
 
 
-def test_of_two_nodes_none_can_be_spared() -> None:
+def test_two_nodes_cannot_spare_one() -> None:
     assert not fault(Kind.CUT_ONE_WAY, (1, 2), 1, random.Random(1)).leaves_majority
     assert not fault(Kind.KILL_ONE, (1, 2), 1, random.Random(1)).leaves_majority

@@ -73,7 +73,7 @@ def test_an_acknowledged_write_that_is_not_in_the_log_is_found() -> None:
     ]
 
 
-def test_what_a_snapshot_has_taken_out_of_the_log_is_not_missed() -> None:
+def test_writes_in_a_snapshot_are_not_missed_in_the_log() -> None:
     registers = [Register("a", asked=3, acknowledged=[1, 2, 3])]
     assert missing(registers, 1, batch(1, [write("a", 2), write("a", 3)])) == []
     assert missing(registers, 1, batch(1, [write("a", 2), write("b", 3)])) == [

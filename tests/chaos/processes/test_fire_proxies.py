@@ -56,7 +56,7 @@ async def say(proxies: Proxies, first: bytes) -> tuple[asyncio.StreamReader, asy
     return reader, writer
 
 
-async def test_what_is_said_and_answered_passes_unread() -> None:
+async def test_requests_and_answers_pass_unread() -> None:
     async with two() as (proxies, node):
         reader, writer = await say(proxies, FIRST)
         assert await node.heard.get() == FIRST

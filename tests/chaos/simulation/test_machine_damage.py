@@ -36,7 +36,7 @@ def damaged(machine: Machine, path: Path = SNAPSHOT) -> bytes:
     return machine.disk.content(path)
 
 
-def test_what_is_damaged_under_a_process_that_lives_is_made_good(machine: Machine) -> None:
+def test_damage_under_a_running_process_is_repaired(machine: Machine) -> None:
     assert damaged(machine) != DATA
     machine.repair_at_work()
     assert machine.disk.content(SNAPSHOT) == DATA

@@ -5,7 +5,7 @@ import random
 from chaos.simulation.runtime import CoarseRandom, below
 
 
-def test_what_is_drawn_is_what_randrange_draws() -> None:
+def test_fast_draws_equal_randrange() -> None:
     quick, plain, node = random.Random(3), random.Random(3), CoarseRandom(3)
     for stop in (1, 2, 3, 5, 8, 1_000, 4_000) * 50:
         drawn = plain.randrange(stop)

@@ -52,7 +52,7 @@ def test_a_quorum_stays_safe_under_faults_and_recovers_when_healed(seed: int) ->
         pytest.param(302970, id="disks whose damage went with a file, and that nobody restarts"),
     ],
 )
-def test_what_no_quorum_could_do_is_not_asked_of_it(seed: int) -> None:
+def test_faults_that_no_quorum_could_survive_are_not_injected(seed: int) -> None:
     assert report(seed).committed >= 10
 
 
@@ -64,7 +64,7 @@ def test_what_no_quorum_could_do_is_not_asked_of_it(seed: int) -> None:
         pytest.param(87, id="voters that were removed, in a higher epoch than the leader"),
     ],
 )
-def test_what_a_quorum_could_not_do_once_it_can_do_now(seed: int) -> None:
+def test_seeds_that_a_quorum_once_could_not_recover_from_pass(seed: int) -> None:
     assert report(seed).committed >= 10
 
 

@@ -98,7 +98,7 @@ async def test_topics_are_created_and_refused_one_by_one(tmp_path: Path) -> None
         assert set(scene.node.controller.image.topic_ids) == {"t", "u"}
 
 
-async def test_what_is_only_validated_is_not_created(tmp_path: Path) -> None:
+async def test_a_validated_topic_is_not_created(tmp_path: Path) -> None:
     async with a_scene(tmp_path) as scene:
         form = Form(ApiKey.CREATE_TOPICS, 7)
         asked = creation(form, "u", (101,))

@@ -166,7 +166,7 @@ async def test_each_resource_is_changed_or_refused_by_itself(tmp_path: Path) -> 
         (SET, {"min.compaction.lag.ms": "9", "max.compaction.lag.ms": "8"}, 40, "must not be"),
     ],
 )
-async def test_what_no_topic_can_have_changes_nothing(
+async def test_an_invalid_topic_configuration_changes_nothing(
     tmp_path: Path, operation: int, configs: dict[str, str | None], code: int, named: str
 ) -> None:
     async with a_controller(tmp_path) as node, kafka_client(node.address) as client:
@@ -187,7 +187,7 @@ async def test_a_resource_named_twice_is_answered_once(tmp_path: Path) -> None:
         assert list(changed(node)) == [(BROKER, "")]
 
 
-async def test_what_is_only_validated_is_not_changed(tmp_path: Path) -> None:
+async def test_a_validated_configuration_is_not_changed(tmp_path: Path) -> None:
     async with a_controller(tmp_path) as node, kafka_client(node.address) as client:
         await a_cluster(client)
         end = node.controller.image.end_offset
@@ -255,7 +255,7 @@ async def test_brokers_groups_and_client_metrics_are_described(tmp_path: Path) -
         ]
 
 
-async def test_what_cannot_be_described_is_refused_by_itself(tmp_path: Path) -> None:
+async def test_a_resource_that_cannot_be_described_is_refused_by_itself(tmp_path: Path) -> None:
     async with a_controller(tmp_path) as node, kafka_client(node.address) as client:
         await a_cluster(client)
         form = Form(ApiKey.DESCRIBE_CONFIGS, 1)

@@ -95,7 +95,7 @@ async def test_an_envelope_with_something_unreadable_inside_is_refused(tmp_path:
         (999, 0),
     ],
 )
-async def test_what_is_not_for_clients_or_not_offered_is_refused_inside_as_well(
+async def test_apis_that_are_not_offered_to_clients_are_refused_in_an_envelope_too(
     tmp_path: Path, api_key: int, version: int
 ) -> None:
     async with a_controller(tmp_path) as node, kafka_client(node.address) as client:

@@ -84,7 +84,7 @@ async def test_a_feature_goes_down_and_up_again(tmp_path: Path, version: int) ->
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
-async def test_what_cannot_be_is_refused_for_all_with_the_one_reason(
+async def test_an_impossible_update_is_refused_for_all_features_with_one_reason(
     tmp_path: Path, version: int
 ) -> None:
     async with a_controller(tmp_path) as node, kafka_client(node.address) as client:
@@ -108,7 +108,7 @@ def results(answer: Any) -> Any:
 
 
 @pytest.mark.parametrize("version", [1, 2])
-async def test_what_is_only_validated_stays_as_it_is(tmp_path: Path, version: int) -> None:
+async def test_validated_features_stay_unchanged(tmp_path: Path, version: int) -> None:
     async with a_controller(tmp_path) as node, kafka_client(node.address) as client:
         form = Form(ApiKey.UPDATE_FEATURES, version)
         updates = update_features(form, ("group.version", 0, SAFE), validate_only=True)

@@ -178,7 +178,7 @@ async def test_without_an_active_controller_the_refusal_is_clear(
         assert [each.error_code.value for each in answer.topics] == [5, 5]
 
 
-async def test_who_cannot_hear_of_a_leader_for_want_of_room_sends_the_asker_elsewhere_at_once(
+async def test_a_node_with_a_full_disk_sends_clients_elsewhere_at_once(
     tmp_path: Path,
 ) -> None:
     async with (
@@ -197,7 +197,7 @@ async def test_who_cannot_hear_of_a_leader_for_want_of_room_sends_the_asker_else
             await admin.describe_quorum()
 
 
-async def test_who_asks_about_the_quorum_is_told_soon_that_nobody_leads(
+async def test_describe_quorum_reports_soon_that_no_leader_is_known(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As soon as it is no matter of an election any more, though the asker would wait longer."""

@@ -117,7 +117,7 @@ async def test_a_client_of_kafka_gets_no_field_of_ours(tmp_path: Path) -> None:
         assert (only.target, only.move_id, only.step, only.state) == ((101, 103), 1, 1, "growing")
 
 
-async def test_what_is_tried_changes_nothing_and_tells_the_steps(tmp_path: Path) -> None:
+async def test_a_dry_run_changes_nothing_and_reports_the_steps(tmp_path: Path) -> None:
     moves = [("a", 0, (103, 102)), ("a", 9, (101,))]
     async with a_controller(tmp_path) as node, kafka_client(node.address) as client:
         await four_brokers(node)
@@ -139,7 +139,7 @@ async def test_what_is_tried_changes_nothing_and_tells_the_steps(tmp_path: Path)
         ({"priority": "high"}, "$.command.priority"),
     ],
 )
-async def test_what_cannot_be_meant_is_refused_as_a_whole(
+async def test_an_invalid_move_is_refused_as_a_whole(
     tmp_path: Path, fields: dict[str, Any], words: str
 ) -> None:
     async with a_controller(tmp_path) as node, kafka_client(node.address) as client:
@@ -234,7 +234,7 @@ async def test_kafkas_tools_can_take_back_what_waits_and_steps_that_only_add(
         assert (ended.cancelled, ended.completed) == (3, 0)
 
 
-async def test_what_is_left_of_a_move_is_listed_for_kafkas_tools_until_its_last_step(
+async def test_a_move_is_listed_for_kafkas_tools_until_its_last_step(
     tmp_path: Path,
 ) -> None:
     async with a_controller(tmp_path) as node, kafka_client(node.address) as client:

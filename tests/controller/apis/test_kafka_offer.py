@@ -29,7 +29,7 @@ async def test_every_version_of_every_api_gets_a_well_formed_answer(tmp_path: Pa
                 assert type(response) is response_schema(api_key, version)
 
 
-async def test_what_is_offered_is_what_is_served(tmp_path: Path) -> None:
+async def test_every_offered_api_is_served(tmp_path: Path) -> None:
     async with a_controller(tmp_path) as node, kafka_client(node.address) as client:
         answer = await client.ask(
             ApiKey.API_VERSIONS, 4, client_software_name="test", client_software_version="1"
@@ -54,7 +54,7 @@ async def test_an_api_versions_request_that_is_too_new_is_told_which_to_use(tmp_
     ("api_key", "version"),
     [(ApiKey.PRODUCE, 9), (999, 0), (-1, 0), (ApiKey.FETCH, 12), (ApiKey.METADATA, 14)],
 )
-async def test_what_is_not_offered_closes_the_connection_with_one_line(
+async def test_an_api_that_is_not_offered_closes_the_connection_with_one_log_line(
     tmp_path: Path, api_key: int, version: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with a_controller(tmp_path) as node, kafka_client(node.address) as client:

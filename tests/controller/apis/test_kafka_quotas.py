@@ -56,7 +56,7 @@ def found(answer: Any) -> list[Entry]:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-async def test_what_is_set_is_found_in_every_version(tmp_path: Path, version: int) -> None:
+async def test_quotas_are_described_in_every_version(tmp_path: Path, version: int) -> None:
     async with a_controller(tmp_path) as node, kafka_client(node.address) as client:
         assert await alter(client, *QUOTAS, version=version) == [(0, "")] * len(QUOTAS)
         everything = found(await ask(client, version=version))

@@ -49,7 +49,7 @@ async def test_without_a_name_another_one_leads(tmp_path: Path) -> None:
         assert found.leader_id in set(nodes) - {leader.node_id}
 
 
-async def test_what_cannot_be_is_refused_in_one_sentence(tmp_path: Path) -> None:
+async def test_an_impossible_transfer_is_refused_in_one_sentence(tmp_path: Path) -> None:
     async with controllers(tmp_path, 1, 2, voters=(3,), observers=(4,)) as nodes:
         leader = await active(nodes.values())
         async with client_of(nodes[4]) as client:

@@ -51,7 +51,7 @@ def by_kio(call: KafkaRequest, parts: list[ReassignmentAltered], *, may_change: 
 
 @pytest.mark.parametrize("version", [0, 1])
 @given(parts=st.lists(PARTS, max_size=8), may_change=st.booleans())
-def test_what_kafka_clients_are_told_has_the_bytes_that_kio_writes(
+def test_answers_to_kafkas_clients_equal_the_bytes_of_kio(
     version: int, parts: list[ReassignmentAltered], may_change: bool
 ) -> None:
     key = ApiKey.ALTER_PARTITION_REASSIGNMENTS

@@ -107,7 +107,7 @@ def test_every_part_is_there_even_if_nothing_is_known() -> None:
     assert [part.get("id") for part in found.iter("section")] == [key for key, _, _ in SECTIONS]
 
 
-def test_what_nobody_knows_is_called_unknown_and_not_zero() -> None:
+def test_unknown_values_are_called_unknown_and_not_zero() -> None:
     html = page(sample(replica="4"))
     status = section(html, "status").findall(".//tr")
     row = next(row for row in status if words(row).startswith("4 "))

@@ -54,7 +54,7 @@ def test_one_that_was_unregistered_registers_anew() -> None:
     assert events == ["registered", "unregistered", "registered"]
 
 
-def test_what_happens_after_the_end_of_a_report_is_not_in_it() -> None:
+def test_events_after_the_end_of_a_report_are_left_out() -> None:
     """It ends at 4,500 ms; the broker is fenced at 4,000 ms, let in again at 6,000 ms."""
     log = [
         record(1_000, "RegisterBroker", 7, fenced=True),

@@ -31,7 +31,7 @@ def test_a_follower_that_is_always_late_may_as_well_have_a_clock_that_is_ahead()
     assert (row["verdict"], row["estimate_ms"], row["error_ms"]) == ("one-sided", 41, None)
 
 
-def test_what_comes_before_it_was_sent_proves_a_clock_behind() -> None:
+def test_a_batch_that_arrives_before_it_was_sent_proves_a_clock_behind() -> None:
     found = bounds([span("2", 1, -300)], LED)
     assert found[("2", "1")].certain_ms == -299
     assert [row["verdict"] for row in clocks(found) if row["replica"] == "2"] == ["behind"]

@@ -59,7 +59,7 @@ def test_a_window_says_the_greatest_lag_exactly_and_when_it_was() -> None:
     assert whole["samples"] == 901
 
 
-def test_what_is_unknown_is_neither_zero_nor_counted() -> None:
+def test_unknown_values_are_neither_zero_nor_counted() -> None:
     rows = {
         row["window"]: row
         for row in windows([Bucket(1_001, 10, None, None, None)], frozenset(), LEADING, SCOPE)

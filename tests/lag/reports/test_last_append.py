@@ -27,13 +27,13 @@ def test_it_is_the_last_append_also_if_the_clock_of_an_earlier_leader_was_ahead(
     assert last_append_ms(DEAD[:1], KNOWN) == 1_590
 
 
-def test_where_the_last_epoch_has_no_append_times_it_was_last_seen_in_the_one_before() -> None:
+def test_without_append_times_in_the_last_epoch_the_one_before_counts() -> None:
     unknown = DEAD[1]._replace(first_here_ms=None, last_here_ms=None, timed=0)
     assert last_append_ms([DEAD[0], unknown], KNOWN) == 1_590
     assert last_append_ms([unknown], KNOWN) is None
 
 
-def test_who_died_just_after_such_a_leader_has_been_silent_since_its_last_append() -> None:
+def test_a_replica_that_died_after_such_a_leader_is_silent_since_its_last_append() -> None:
     """Counted from the greatest of its times, it would not yet have been silent for 10 s."""
     row = ends([LED, *DEAD], KNOWN, QUORUM, {11: 1_105}, 11_105)["3"]
     assert (row["last_append_ms"], row["waits_since_ms"], row["lag_ms"]) == (1_102, 1_105, 10_000)

@@ -22,7 +22,7 @@ def test_an_epoch_has_its_tenure_and_what_was_before_it() -> None:
     assert (first["ended"], second["ended"]) == ("unknown", "leading")
 
 
-def test_what_is_certain_of_the_next_leaders_clock_is_no_part_of_the_gap() -> None:
+def test_the_proven_offset_of_the_next_leaders_clock_is_no_part_of_the_gap() -> None:
     ahead = NOTHING._replace(known={("2", 1): EpochPart("2", 1, 10, False, 500)})
     assert leadership(QUORUM, ahead)[1]["gap_ms"] == 2_500
     behind = NOTHING._replace(known={("2", 1): EpochPart("2", 1, 10, False, -500)})
@@ -55,7 +55,7 @@ def test_its_own_append_times_tell_whether_a_leader_lived() -> None:
     assert after(None) == "unknown", "it goes on, and nobody knows since when"
 
 
-def test_what_the_dead_hold_beyond_the_quorum_is_no_part_of_it() -> None:
+def test_records_that_only_a_dead_leader_has_are_no_part_of_the_quorums_log() -> None:
     """1 led epoch 1 and appended up to 14 before it died; 2 and 3 had only the first 10."""
     spans = [
         Span("1", 1, 0, 14, 1_000, 6_000),
@@ -72,7 +72,7 @@ def test_below_its_own_first_record_the_best_copy_is_helped_out() -> None:
     assert quorum_epochs(spans) == QUORUM
 
 
-def test_how_many_failures_could_have_been_survived_and_how_long() -> None:
+def test_survivable_failures_are_counted_with_their_time() -> None:
     """Three voters for 10 s; 3 is out of touch in the last 4, 2 is unknown in the last second."""
     scope = Scope(1, 10_000, 10_000)
     row: dict[str, Any] = {"offset": 0, "epoch": 1, "append_ms": 0, "kind": "change"}

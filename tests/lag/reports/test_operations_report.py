@@ -105,7 +105,7 @@ def test_a_pause_counts_once_whoever_paused() -> None:
     assert (second["paused_ms"], second["outcome"]) == (1_000, "running")
 
 
-def test_what_is_paused_at_the_end_is_told_so_and_what_has_ended_is_not() -> None:
+def test_a_move_paused_at_the_end_is_marked_and_an_ended_one_is_not() -> None:
     log = Log()
     log.begun(1)
     log.begun(2)
@@ -137,7 +137,7 @@ def test_a_pause_lasts_as_long_as_its_records_say_whenever_they_were_appended() 
     assert second["paused_ms"] == 2_000 + 950
 
 
-def test_what_the_log_does_not_begin_is_left_out() -> None:
+def test_moves_that_do_not_begin_in_the_log_are_left_out() -> None:
     log = Log()
     log.state(9, MoveState.PAUSED)
     log.ended(9, MoveOutcome.COMPLETED)

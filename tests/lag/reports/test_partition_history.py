@@ -173,7 +173,7 @@ def test_packs_hold_what_the_records_of_a_real_log_say() -> None:
         }
 
 
-def test_what_a_range_leaves_out_is_not_told() -> None:
+def test_records_outside_a_range_are_left_out() -> None:
     """Of a log the offsets in the range count, of a snapshot all, before them."""
     grown = {"type": "PartitionChangeRecord", "topic_id": "A", "partition": 0, "adding": [3]}
     made = {"type": "PartitionRecord", "topic_id": "A", "partition": 0, "replicas": [1, 2]}

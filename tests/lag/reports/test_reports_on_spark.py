@@ -181,7 +181,7 @@ def test_a_move_that_is_done_and_one_that_is_cancelled(told: dict[str, Rows]) ->
     assert (replicas[0]["catch_up_ms"], replicas[1]["catch_up_ms"]) == (700, None)
 
 
-def test_what_supersedes_a_move_ends_its_step_and_is_in_a_move_of_its_own(
+def test_a_move_that_supersedes_another_ends_its_step_and_is_its_own_move(
     told: dict[str, Rows],
 ) -> None:
     of_t2 = by([row for row in told["moves"] if row["partition"] == 2], "number")
@@ -271,13 +271,13 @@ def test_the_real_cluster_fenced_a_broker_that_came_back(kafkas: dict[str, Rows]
     check_fenced_broker(kafkas["brokers"], kafkas["broker_events"])
 
 
-def test_of_the_real_cluster_controller_2_ends_a_record_behind(kafkas: dict[str, Rows]) -> None:
+def test_controller_2_of_the_real_cluster_ends_a_record_behind(kafkas: dict[str, Rows]) -> None:
     replicas = by(kafkas["replica_lag"], "replica")
     assert (replicas["2"]["log_end"], replicas["2"]["records_behind"]) == (546, 1)
     assert (replicas["3"]["log_end"], replicas["3"]["records_behind"]) == (547, 0)
 
 
-def test_what_needs_append_times_is_unknown_for_the_real_cluster(kafkas: dict[str, Rows]) -> None:
+def test_columns_that_need_append_times_are_unknown_for_the_real_cluster(kafkas: dict[str, Rows]) -> None:
     for row in kafkas["replica_lag"]:
         assert row["p50_ms"] is row["max_ms"] is row["last_append_ms"] is None, row
     for row in kafkas["replication_lag"]:

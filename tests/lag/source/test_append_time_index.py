@@ -43,7 +43,7 @@ def write(tmp_path_factory: pytest.TempPathFactory) -> Write:
     block=st.integers(1, 7),
     ends=st.tuples(st.integers(0, 130), st.integers(0, 130)),
 )
-def test_of_the_records_asked_about_a_part_says_what_the_whole_does(
+def test_a_part_of_an_index_reports_the_same_times_as_the_whole(
     write: Write,
     steps: list[tuple[int, int]],
     flips: list[tuple[int, int]],
@@ -71,7 +71,7 @@ def test_of_the_records_asked_about_a_part_says_what_the_whole_does(
     assert judged == IndexCheck(slow[-1].end if slow else None, count - len(slow))
 
 
-def test_of_a_long_index_a_part_alone_is_read(
+def test_only_a_part_of_a_long_index_is_read(
     write: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = write(entries([(at, 1) for at in range(5_000)]))
@@ -116,7 +116,7 @@ def test_ends_that_do_not_rise_are_damage(write: Write) -> None:
     assert (times.ends.tolist(), times.times_ms.tolist()) == ([110, 120, 130], [110, -1, 130])
 
 
-def test_what_is_no_index_says_why_and_how_long_it_is(write: Write) -> None:
+def test_a_file_that_is_no_index_reports_the_reason_and_its_length(write: Write) -> None:
     path = write(b"a text, and no index")
     # Of a stream: who waits for it to grow would otherwise wait for ever.
     assert read_index(str(path), BASE, BASE, BASE + 10).size_bytes == 20

@@ -74,7 +74,7 @@ def sound_batches(sizes: list[int]) -> list[tuple[int, int, int]]:
 
 @SAME_FOLDER
 @given(SIZES, st.data())
-def test_what_is_damaged_is_a_problem_and_the_rest_is_there(
+def test_damaged_bytes_are_a_problem_and_the_rest_is_there(
     tmp_path: Path, sizes: list[int], data: st.DataObject
 ) -> None:
     """Any stretch of bytes is overwritten: every batch outside it is told, and what is inside is a

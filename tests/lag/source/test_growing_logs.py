@@ -43,7 +43,7 @@ def told(rows: list[dict[str, Any]]) -> list[tuple[int, int]]:
     return [(row["base_offset"], row["epoch"]) for row in rows if row["mark"] is None]
 
 
-def test_whatever_is_shown_of_a_log_under_load_is_whole_and_told_once(tmp_path: Path) -> None:
+def test_rows_of_a_log_under_load_are_whole_and_come_once(tmp_path: Path) -> None:
     """Readings and a stream go on while segments fill and roll; nothing looks damaged meanwhile."""
     log = opened(tmp_path)
     options = handmade_logs.asked(tmp_path, settle_ms=5_000)

@@ -107,7 +107,7 @@ def test_controller_2_ends_a_record_behind(told: dict[str, Any]) -> None:
     assert said["2"] == "it lacks 1 record, for 0 ms; it has no append times"
 
 
-def test_what_needs_append_times_is_unknown(told: dict[str, Any]) -> None:
+def test_columns_that_need_append_times_are_unknown(told: dict[str, Any]) -> None:
     for row in told["replica_lag"]:
         assert row["p50_ms"] is row["max_ms"] is row["last_append_ms"] is None, row
     assert told["clocks"] == []

@@ -81,7 +81,7 @@ def test_a_folder_that_names_its_node_and_no_directory_is_that_nodes(tmp_path: P
     assert handmade_logs.rows(tmp_path, "problems") == []
 
 
-def test_what_is_no_log_is_said_to_be_none(tmp_path: Path) -> None:
+def test_a_folder_without_a_log_is_reported_as_such(tmp_path: Path) -> None:
     empty, text = tmp_path / "empty", tmp_path / "notes.txt"
     empty.mkdir()
     text.write_text("no log")
@@ -115,7 +115,7 @@ def test_text_in_a_segment_is_no_batch(tmp_path: Path) -> None:
     assert problem["reason"].endswith("offsets 0 to 9 are lost")
 
 
-def test_what_may_not_be_read_is_told(tmp_path: Path) -> None:
+def test_an_unreadable_folder_is_reported(tmp_path: Path) -> None:
     path = handmade_logs.write_segment(tmp_path / "node", 0, handmade_logs.batches([2]))
     path.chmod(0)
     (problem,) = problems_without_rights(tmp_path)

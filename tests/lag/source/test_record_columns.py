@@ -88,7 +88,7 @@ def test_moves_of_ours_are_typed(tmp_path: Path) -> None:
     assert (ended["type"], ended["state"], ended["since_ms"]) == ("MoveEnded", 1, 120)
 
 
-def test_what_nobody_knows_is_named_and_what_is_broken_is_a_problem(tmp_path: Path) -> None:
+def test_unknown_records_are_named_and_broken_ones_are_problems(tmp_path: Path) -> None:
     change = serde.encode(
         kafka_records.PartitionChange(partition_id=4, topic_id=TOPIC, isr=(1,)), LEVEL
     )
@@ -153,7 +153,7 @@ def test_compressed_batches_are_read(tmp_path: Path, codec: Codec) -> None:
 
 
 @pytest.mark.parametrize("codec", [1, 2, 3, 4, 7])
-def test_what_cannot_be_expanded_is_a_problem(tmp_path: Path, codec: int) -> None:
+def test_records_that_cannot_be_decompressed_are_problems(tmp_path: Path, codec: int) -> None:
     made = bytearray(handmade_logs.batch(0, [b"these are no compressed bytes at all"]))
     made[22] |= codec
     handmade_logs.write_segment(tmp_path, 0, [sealed(bytes(made))])

@@ -33,7 +33,7 @@ def offsets(rows: list[dict[str, Any]]) -> list[int]:
     return [row["base_offset"] for row in rows]
 
 
-def test_what_is_appended_is_told_once(tmp_path: Path) -> None:
+def test_appended_records_come_once(tmp_path: Path) -> None:
     made = handmade_logs.batches([3, 2, 5])
     stream = Stream(tmp_path)
     handmade_logs.write_segment(tmp_path, 0, made[:2])
@@ -91,7 +91,7 @@ def test_segments_that_were_removed_before_they_were_read_are_marked(tmp_path: P
     assert (row["mark"], row["base_offset"]) == (None, 9)
 
 
-def test_what_is_damaged_is_marked(tmp_path: Path) -> None:
+def test_damage_is_marked(tmp_path: Path) -> None:
     one, two, three = handmade_logs.batches([3, 2, 5])
     handmade_logs.write_segment(tmp_path, 0, [one])
     stream = Stream(tmp_path)

@@ -114,7 +114,7 @@ def test_a_report_says_what_its_twin_says(histories: list[History], compared: Co
 
 
 @pytest.mark.parametrize("compared", COMPARED)
-def test_so_it_does_of_a_real_cluster(kafka_history: History, compared: Compared) -> None:
+def test_the_reports_agree_with_the_twins_on_a_real_cluster(kafka_history: History, compared: Compared) -> None:
     assert compared(kafka_history) == []
 
 

@@ -38,7 +38,7 @@ def test_a_log_ends_with_its_last_batch_and_that_came_when_its_index_says() -> N
     assert appended == [(1_000, 0), (1_300, 5)]
 
 
-def test_what_is_truncated_is_told_with_what_took_its_place_and_without() -> None:
+def test_a_truncation_is_reported_with_and_without_replacing_records() -> None:
     mark = row("1", 5, 9, mark="truncated", generation=1, records=None, leader_append_ms=None)
     (end,), appended = reduce_batch(table(mark))
     assert (end["cut_to"], end["log_end"], appended) == (5, None, [])
@@ -56,7 +56,7 @@ def test_history_that_is_read_at_once_counts_for_no_rate() -> None:
     assert end["records"] == 3
 
 
-def test_what_is_missing_moves_nothing() -> None:
+def test_missing_records_move_nothing() -> None:
     assert reduce_batch(table(row("1", 5, 9, mark="missing", records=None))) == ([], [])
     assert reduce_batch(table()) == ([], [])
 

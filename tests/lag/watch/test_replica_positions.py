@@ -37,7 +37,7 @@ def test_a_replica_that_catches_up_is_well_again() -> None:
     assert [one.status for one in made.at(9_000)] == ["OK", "OK"]
 
 
-def test_what_a_new_leader_cuts_off_is_no_longer_there() -> None:
+def test_records_that_a_new_leader_cuts_off_no_longer_count() -> None:
     made = standings(end("1", 10, 900), end("2", 5, 450), appended=[(0, 0)])
     made.take([end("1", 7, 1_200, epoch=2, cut_to=4)], now_ms=1_300)
     first, second = made.at(1_300)
@@ -59,7 +59,7 @@ def test_replicas_are_in_the_order_of_their_numbers() -> None:
     assert [one.replica for one in made.at(1)] == ["9", "10", "a", "b"]
 
 
-def test_what_is_remembered_is_bounded() -> None:
+def test_remembered_positions_are_bounded() -> None:
     made = standings(end("1", 5, 0), appended=[(n * 100, n) for n in range(REMEMBERED_MAX + 500)])
     assert len(made._times_ms) == REMEMBERED_MAX
 

@@ -129,7 +129,7 @@ def test_a_snapshot_of_what_is_not_committed_stops_the_node() -> None:
         a_leader().step(SnapshotTaken((Snapshot(end(12, 3), 9),)), now_ms=5_000)
 
 
-def test_who_is_behind_the_log_start_is_given_the_newest_snapshot() -> None:
+def test_a_replica_behind_the_log_start_gets_the_newest_snapshot() -> None:
     node = cut_leader()
     for behind in (end(0, 0), end(3, 1)):
         assert fetched(node, behind).snapshot == NEW.id
@@ -139,7 +139,7 @@ def test_who_is_behind_the_log_start_is_given_the_newest_snapshot() -> None:
         assert response.span is not None
 
 
-def test_so_is_who_ends_in_an_epoch_that_is_gone() -> None:
+def test_a_replica_that_ends_in_a_missing_epoch_gets_the_newest_snapshot() -> None:
     node = a_leader()
     node.step(SnapshotTaken((NEW, Snapshot(end(9, 2), 5))), now_ms=5_000)
     assert fetched(node, end(9, 1)).snapshot == end(9, 2)
@@ -175,7 +175,7 @@ def test_a_snapshot_is_given_in_parts_that_are_bounded() -> None:
     assert part_of(node, NEW.id, 5, max_bytes=7).length == 7
 
 
-def test_what_cannot_be_given_is_refused_by_name() -> None:
+def test_an_invalid_snapshot_request_is_refused_by_name() -> None:
     node = cut_leader()
     assert part_of(node, end(5, 1), 0).error is Error.SNAPSHOT_NOT_FOUND
     assert part_of(node, OLD.id, 100).error is Error.POSITION_OUT_OF_RANGE
@@ -293,14 +293,14 @@ def test_another_leader_with_another_snapshot_begins_anew() -> None:
     assert (taker.asked.snapshot, taker.asked.position) == (end(9, 3), 0)
 
 
-def test_what_an_earlier_process_received_is_gone_on_with() -> None:
+def test_a_download_of_an_earlier_process_is_continued() -> None:
     taker = Receiver(received=(NEW.id, 70))
     assert taker.asked.position == 70
     effects = taker.part(70, NEW.size_bytes - 70)
     assert effects[-1] == InstallSnapshot(NEW.id, is_mixed=True)
 
 
-def test_what_is_damaged_is_fetched_again_from_its_first_byte() -> None:
+def test_a_damaged_download_is_fetched_again_from_its_first_byte() -> None:
     taker = Receiver()
     taker.part(0, NEW.size_bytes)
     effects = taker.step(SnapshotRefused(NEW.id, "a checksum is wrong"))
@@ -349,7 +349,7 @@ def test_a_longer_log_of_an_epoch_that_is_gone_is_replaced_as_a_whole() -> None:
     assert taker.node.log_end == NEW.id
 
 
-def test_however_long_it_took_the_leader_is_not_given_up() -> None:
+def test_a_long_download_does_not_make_a_follower_give_up_its_leader() -> None:
     taker = Receiver()
     taker.part(0, NEW.size_bytes)
     taker.now_ms = 60_000

@@ -38,7 +38,7 @@ def test_one_fetch_is_under_way_at_most() -> None:
     assert not fetching.may_ask(now_ms=1 << 40)
 
 
-def test_who_searches_waits_no_longer_than_it_is_told() -> None:
+def test_a_search_waits_no_longer_than_the_given_time() -> None:
     fetching, waits_ms = FetchState(TIMEOUTS), list[int]()
     for _ in range(5):
         fetching.failed(now_ms=0, pause_ms_max=125)
@@ -46,7 +46,7 @@ def test_who_searches_waits_no_longer_than_it_is_told() -> None:
     assert waits_ms == [20, 40, 80, 125, 125]
 
 
-def test_what_is_overdue_is_left_and_nothing_else() -> None:
+def test_only_an_overdue_request_is_given_up() -> None:
     fetching = FetchState(TIMEOUTS)
     assert not fetching.leave(now_ms=1 << 40)
     fetching.asked(Correlation(1))

@@ -114,7 +114,7 @@ def test_no_road_to_standing_leads_past_a_quorum_that_was_found(road: Event) -> 
     assert not [each for each in said if isinstance(each, Send) and is_vote(each)]
 
 
-def test_who_is_told_while_it_asks_that_there_is_a_quorum_does_not_stand() -> None:
+def test_a_voter_that_learns_of_a_quorum_during_its_pre_vote_does_not_stand() -> None:
     """The last step of the road: a voter without pre-votes makes the asker stand at once."""
     replica = node(1, 2, 3, beginning=DiscoveryState())
     said = replica.step(Tick(), now_ms=10_000)
@@ -137,7 +137,7 @@ def test_a_voter_without_pre_votes_makes_the_asker_stand_at_once() -> None:
     assert replica.epoch == 1
 
 
-def test_who_may_not_stand_again_looks_for_the_leader_instead() -> None:
+def test_a_voter_that_may_not_stand_again_searches_for_the_leader() -> None:
     """A disk was wiped; its owner stood before it heard of the quorum, which may not know of it."""
     replica = node(1, 2, 3, beginning=DiscoveryState())
     for asked in [each for each in replica.step(Tick(), now_ms=10_000) if isinstance(each, Send)]:
@@ -160,7 +160,7 @@ def test_a_lone_voter_is_a_majority() -> None:
     assert any(isinstance(each, AppendLeaderChange) for each in after(replica, Tick(), 0))
 
 
-def test_who_has_bootstrap_servers_asks_them_before_it_founds() -> None:
+def test_a_node_with_bootstrap_servers_asks_them_before_it_founds() -> None:
     replica = node(1, beginning=DiscoveryState(bootstrap=(PSEUDO,), has_surveyed=False))
     after(replica, Tick(), 0)
     assert replica.epoch == 0
@@ -168,14 +168,14 @@ def test_who_has_bootstrap_servers_asks_them_before_it_founds() -> None:
     assert replica.epoch == 1
 
 
-def test_who_hears_of_a_quorum_founds_no_second_one() -> None:
+def test_a_node_that_learns_of_a_quorum_founds_no_second_one() -> None:
     replica = node(1, beginning=DiscoveryState(bootstrap=(PSEUDO,), has_surveyed=False))
     after(replica, DiscoveryDone(found=True), 0)
     after(replica, DiscoveryDone(found=False), 20_000)
     assert replica.epoch == 0
 
 
-def test_who_has_a_log_needs_no_survey() -> None:
+def test_a_node_with_a_log_needs_no_survey() -> None:
     beginning = DiscoveryState(bootstrap=(PSEUDO,), has_found=True)
     replica = node(1, beginning=beginning, log_end=3)
     after(replica, Tick(), 0)

@@ -31,7 +31,7 @@ def test_an_epoch_ends_where_the_first_record_of_a_higher_one_lies(
 
 
 @given(EPOCHS, st.integers(0, 12))
-def test_what_is_truncated_is_forgotten_and_can_be_written_anew(
+def test_truncated_epochs_are_forgotten_and_can_be_written_again(
     epochs: list[int], end: int
 ) -> None:
     history = history_of(epochs)

@@ -162,7 +162,7 @@ def test_a_step_leaves_voters_of_whom_a_majority_fetches(
 
 
 @given(ids, ids)
-def test_where_voters_go_does_not_depend_on_who_leads(current: set[int], target: set[int]) -> None:
+def test_the_steps_to_a_target_do_not_depend_on_the_leader(current: set[int], target: set[int]) -> None:
     """A new leader goes on where the old one stopped: the sets are all that it needs."""
     sizes = {
         len(step.current)
@@ -202,7 +202,7 @@ def test_a_replica_that_cannot_vote_yet_is_waited_for(
     assert str(step) == why
 
 
-def test_of_several_that_are_waited_for_those_that_are_closest_are_named() -> None:
+def test_of_several_missing_voters_the_closest_are_named() -> None:
     behind, gone = seen(4, at=1), dead(5)
     step = next_step(situation(voting(1, 2, 3), by_id(4, 5), behind, gone))
     assert step == Wait(WaitReason.CATCHING_UP, (ReplicaId(4),))
@@ -227,7 +227,7 @@ def test_a_step_that_could_not_be_committed_is_not_taken() -> None:
     assert step == Wait(WaitReason.NO_MAJORITY, (ReplicaId(2), ReplicaId(3)))
 
 
-def test_who_has_not_fetched_since_the_step_was_due_does_not_count_for_it() -> None:
+def test_a_replica_that_has_not_fetched_since_a_step_was_due_does_not_count_for_it() -> None:
     just_died = seen(3, fetched_ms=JUST_DIED_MS)
     request = RemoveVoterRequest(voter=key(2), timeout_ms=1_000)
     assert outcome_of(request, situation(voting(1, 2, 3), None, just_died)) == Wait(
@@ -256,7 +256,7 @@ def test_another_directory_of_one_voter_comes_once_the_first_is_gone() -> None:
     ]
 
 
-def test_who_is_named_by_its_id_alone_is_the_directory_that_is_there() -> None:
+def test_a_voter_named_by_its_id_alone_is_the_present_directory() -> None:
     """Its disk was lost just before: who was asked for it found the old directory still live."""
     wiped, gone = seen(2, directory=77), dead(2)
     start = replace(
@@ -330,7 +330,7 @@ def alter(*target: int) -> AlterQuorumRequest:
         ),
     ],
 )
-def test_what_cannot_be_is_refused_with_what_is_wrong(
+def test_an_invalid_voter_request_is_refused_with_the_reason(
     request_: VoterRequest, error: Error, text: str
 ) -> None:
     outcome = outcome_of(request_, situation(voting(1, 2, 3), None))

@@ -227,7 +227,7 @@ def test_of_too_many_observers_the_longest_silent_is_forgotten() -> None:
     assert 5 in known
 
 
-def test_so_it_is_where_voters_become_observers() -> None:
+def test_former_voters_count_as_observers_for_the_limit() -> None:
     serving = ProgressTracker(VoterSet.of(1, 2, 3), LEADER, Bounds(observers=1))
     for number, at_ms in ((2, 30), (3, 20), (9, 40)):
         serving.progress_of(ReplicaKey(ReplicaId(number))).seen(Offset(0), at_ms)

@@ -68,7 +68,7 @@ def test_the_last_assignment_is_in_force_and_a_truncation_takes_it_back() -> Non
     assert view.assignments.last is None
 
 
-def test_what_a_snapshot_says_of_the_voters_is_what_the_log_goes_on_from() -> None:
+def test_a_log_continues_from_the_voters_of_its_snapshot() -> None:
     known = VoterSetHistory([(Offset(8), assigned(1, 2))], base=assigned(1))
     assert [known.at(Offset(at)) for at in (7, 8, 9)] == [assigned(1), *[assigned(1, 2)] * 2]
     known.truncate(Offset(5))

@@ -29,7 +29,7 @@ def voters(**ports: int) -> VoterSet:
     )
 
 
-def test_what_a_replica_says_of_itself_goes_before_all_that_others_wrote_down() -> None:
+def test_a_replicas_own_announcement_precedes_all_other_sources() -> None:
     """Gossip, then the voters in the log, then what askers were told, then the configuration."""
     known = book({ONE: ("h", 10)})
     assert known.address_of(ONE) == ("h", 10)
@@ -67,7 +67,7 @@ def test_everyone_is_asked_at_every_address_but_oneself() -> None:
     assert sorted(known.places()) == [("h", 2), ("h", 10), ("h", 12), ("h", 13), ("vip", 1)]
 
 
-def test_what_is_new_is_told_once() -> None:
+def test_a_new_address_is_reported_once() -> None:
     known, told = book(), list[Advertisement]()
     known.on_news = told.extend
     known.learn([at(ONE, 13)])
@@ -75,7 +75,7 @@ def test_what_is_new_is_told_once() -> None:
     assert told == [at(ONE, 13), at(TWO, 2)]
 
 
-def test_of_what_others_say_of_leaders_only_the_last_is_kept() -> None:
+def test_only_the_last_report_about_a_leader_is_kept() -> None:
     known = book()
     for each in range(100, 100 + HINTS_MAX + 1):
         known.hint(ReplicaId(each), ("h", each))

@@ -45,7 +45,7 @@ def test_the_first_word_counts() -> None:
     assert len(shelf.asked) == 1
 
 
-def test_what_a_leader_makes_is_told_to_nobody_before_it_is_committed() -> None:
+def test_a_leader_announces_no_new_cluster_id_before_its_commit() -> None:
     """Another one may found the cluster instead, under another id."""
     shelf = Shelf()
     cluster = shelf.cluster()
@@ -72,7 +72,7 @@ def test_a_log_that_names_no_cluster_leaves_it_open() -> None:
     assert cluster.id is None
 
 
-def test_what_the_log_says_is_known_at_once() -> None:
+def test_the_cluster_id_in_the_log_is_known_at_once() -> None:
     shelf, told = Shelf(), list[str]()
     cluster = shelf.cluster()
     cluster.on_known.append(told.append)

@@ -55,7 +55,7 @@ async def test_a_client_is_told_where_everyone_is_and_who_leads(tmp_path: Path) 
         assert own.directory_id == node.opened.directory_id
 
 
-async def test_who_asks_is_known_from_then_on(tmp_path: Path) -> None:
+async def test_a_node_that_asks_is_known_from_then_on(tmp_path: Path) -> None:
     async with a_controller(tmp_path) as node:
         await ask(node.address, visitor(1234, boot=2))
         await ask(node.address, visitor(1111, boot=1))

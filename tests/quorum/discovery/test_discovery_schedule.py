@@ -104,7 +104,7 @@ def test_nobody_is_asked_twice_at_a_time() -> None:
     assert node.discovery.round(200) == (("vip", 9),)
 
 
-def test_who_searches_waits_longer_each_time_up_to_a_bound() -> None:
+def test_a_search_waits_longer_each_time_up_to_a_bound() -> None:
     node, now_ms, waits = Node(bootstrap=(("vip", 9),)), 0, list[int]()
     for _ in range(8):
         node.discovery.round(now_ms)
@@ -115,7 +115,7 @@ def test_who_searches_waits_longer_each_time_up_to_a_bound() -> None:
     assert SEARCH_MS_MAX * 0.8 <= waits[-1] <= SEARCH_MS_MAX * 1.2
 
 
-def test_who_misses_nothing_asks_one_now_and_then() -> None:
+def test_a_node_that_misses_nothing_asks_another_one_now_and_then() -> None:
     node = Node(quorum=QuorumState())
     node.book.learn([at(each, each) for each in range(2, 40)])
     assert len(node.discovery.round(0)) == 1
@@ -123,7 +123,7 @@ def test_who_misses_nothing_asks_one_now_and_then() -> None:
     assert not node.discovery.is_due(1_000)
 
 
-def test_who_loses_its_leader_searches_at_once() -> None:
+def test_a_node_that_loses_its_leader_searches_at_once() -> None:
     node = Node(quorum=QuorumState())
     node.discovery.round(0)
     node.quorum.leader = None
@@ -257,7 +257,7 @@ def test_a_foreign_quorum_is_not_one_that_was_found() -> None:
     assert node.surveys == [False]
 
 
-def test_who_is_taken_for_another_says_again_where_it_is_now_and_then() -> None:
+def test_a_node_that_is_taken_for_another_repeats_its_address_now_and_then() -> None:
     node = Node()
     rival = at(1, 666, boot=7)
     node.is_asked_by(rival, 0)
@@ -271,7 +271,7 @@ def test_who_is_taken_for_another_says_again_where_it_is_now_and_then() -> None:
     assert node.book.gossip.me == at(1, 1, boot=8)
 
 
-def test_what_it_has_to_say_again_it_says_in_time_without_hearing_of_it_again() -> None:
+def test_a_node_repeats_its_address_in_time_without_another_contradiction() -> None:
     """Of many nodes one may believe another: when it is asked again is left to chance."""
     node = Node(cluster_id="A", quorum=QuorumState())
     node.discovery.round(0)
@@ -285,7 +285,7 @@ def test_what_it_has_to_say_again_it_says_in_time_without_hearing_of_it_again() 
     assert [each.port for each in node.rivals] == [666, 667]
 
 
-def test_who_has_said_again_where_it_is_goes_to_everyone_at_once() -> None:
+def test_a_node_that_announces_itself_again_asks_everyone_at_once() -> None:
     """Who believes another one does not come to it."""
     node = Node(cluster_id="A", quorum=QuorumState())
     node.book.learn([at(each, each) for each in range(2, 12)])
@@ -299,7 +299,7 @@ def test_who_has_said_again_where_it_is_goes_to_everyone_at_once() -> None:
     assert node.discovery.request().sighting == at(1, 1, boot=8)
 
 
-def test_who_has_said_again_where_it_is_tries_until_it_is_heard() -> None:
+def test_a_node_that_announces_itself_again_tries_until_it_is_heard() -> None:
     """What it says may be lost, and whoever believes another one may not ask for long."""
     node = Node(cluster_id="A", quorum=QuorumState())
     node.book.learn([at(2, 2), at(3, 3)])
@@ -322,7 +322,7 @@ def test_who_has_said_again_where_it_is_tries_until_it_is_heard() -> None:
     assert asked == [1] + [2] * SAY_AGAIN_TRIES + [1], "in the end as seldom as ever"
 
 
-def test_who_has_been_told_is_not_told_once_more() -> None:
+def test_a_node_that_was_told_is_not_told_again() -> None:
     node = Node(cluster_id="A", quorum=QuorumState())
     node.book.learn([at(2, 2), at(3, 3)])
     node.is_asked_by(at(1, 666, boot=7), 1)

@@ -52,7 +52,7 @@ def test_the_order_of_hearing_changes_nothing(heard: list[Advertisement], rng: o
 
 
 @given(hearsay, st.integers(0, 4), st.randoms(use_true_random=False))
-def test_neither_does_it_when_not_all_find_room(
+def test_the_order_does_not_matter_at_the_limit_either(
     heard: list[Advertisement], most: int, rng: object
 ) -> None:
     shuffled = sorted(heard, key=lambda _: rng.random())  # type: ignore[attr-defined]
@@ -90,7 +90,7 @@ exchanges = st.lists(
     exchanges,
     st.permutations(list(itertools.permutations(range(NODES), 2))),
 )
-def test_whatever_the_order_of_the_exchanges_all_know_the_same_in_the_end(
+def test_after_exchanges_in_any_order_all_nodes_know_the_same(
     boots: list[int],
     heard_before: list[list[Advertisement]],
     before: list[tuple[int, int]],
@@ -116,13 +116,13 @@ def test_those_to_be_kept_are_never_forgotten() -> None:
     assert [each.id for each in gossip.sightings] == [3, 4, 9]
 
 
-def test_of_itself_a_node_believes_nobody() -> None:
+def test_a_node_believes_nobody_about_itself() -> None:
     gossip = Gossip(seen(1, 5))
     assert gossip.learn([seen(1, 9, port=666)]) == ()
     assert gossip.sightings == (seen(1, 5),)
 
 
-def test_who_is_contradicted_says_again_where_it_is() -> None:
+def test_a_contradicted_node_announces_itself_again() -> None:
     """A disk was lost, and the clock has gone back since: the new boot looks like the older one."""
     gossip, other = Gossip(seen(1, 5)), Gossip(seen(2, 1))
     other.learn([seen(1, 9, port=666)])
@@ -170,7 +170,7 @@ def test_an_echo_of_our_own_word_contradicts_nothing() -> None:
         ({"port": 65_536}, "ports are 1 to 65535"),
     ],
 )
-def test_what_cannot_be_true_is_said_why(wrong: dict[str, object], why: str) -> None:
+def test_an_impossible_entry_is_refused_with_a_reason(wrong: dict[str, object], why: str) -> None:
     sighting = seen(1, 5)
     assert impossible(sighting) is None
     reason = impossible(replace(sighting, **wrong))  # type: ignore[arg-type]

@@ -24,7 +24,7 @@ async def test_one_replica_is_elected_and_told_when_it_may_propose() -> None:
         assert [each.leads for each in trio.all] == [True, False, False]
 
 
-async def test_what_the_leader_commits_is_committed_on_every_replica() -> None:
+async def test_records_that_the_leader_commits_are_committed_on_every_replica() -> None:
     async with Trio() as trio:
         leader = await trio.leader()
         end = await trio.commit(leader, b"one", b"two")
@@ -190,7 +190,7 @@ async def test_a_leader_takes_no_more_when_it_holds_enough_bytes() -> None:
             await trio.until(lambda: leader.quorum.replica.accepts(1))
 
 
-async def test_who_waits_for_a_leader_is_woken_by_its_election() -> None:
+async def test_an_election_wakes_a_caller_that_waits_for_a_leader() -> None:
     async with Trio() as trio:
         observer = trio[3].quorum
         assert observer.leader is None
@@ -198,7 +198,7 @@ async def test_who_waits_for_a_leader_is_woken_by_its_election() -> None:
         assert observer.leader == 1
 
 
-async def test_who_waits_for_a_leader_waits_no_longer_than_asked() -> None:
+async def test_a_caller_waits_for_a_leader_no_longer_than_requested() -> None:
     async with Trio(stands=False) as trio:
         await trio[3].quorum.leader_changed(within_seconds=0.001)
         assert trio[3].quorum.leader is None

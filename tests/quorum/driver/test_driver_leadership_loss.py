@@ -22,7 +22,7 @@ async def test_a_leader_that_stops_hands_over_and_nothing_is_lost() -> None:
         assert successor.committed() == [b"acknowledged", b"and on"]
 
 
-async def test_who_has_come_furthest_succeeds_a_leader_that_stops() -> None:
+async def test_the_most_advanced_voter_succeeds_a_leader_that_stops() -> None:
     async with Trio() as trio:
         leader = await trio.leader()
         await trio.everywhere(Offset(1))
@@ -134,7 +134,7 @@ async def test_proposals_that_wait_when_the_lead_is_lost_are_not_committed() -> 
         assert leader.committed() == [b"in time"]
 
 
-async def test_what_was_not_committed_is_cut_when_another_leader_has_gone_on() -> None:
+async def test_uncommitted_records_are_cut_when_another_leader_has_continued() -> None:
     async with Trio() as trio:
         old = await trio.leader()
         await trio.everywhere(Offset(1))

@@ -84,7 +84,7 @@ async def test_a_leader_that_is_deposed_on_the_way_tells_who_waits() -> None:
         trio[2].log_gate.open()
 
 
-async def test_who_does_not_lead_says_so() -> None:
+async def test_a_replica_that_does_not_lead_refuses_a_transfer() -> None:
     async with Trio() as trio:
         leader = await trio.leader()
         await trio.everywhere(Offset(1))

@@ -78,7 +78,7 @@ async def until_leader(replicas: Sequence[Replica]) -> Replica:
             await replicas[0].leader_changed(within_seconds=0.02)
 
 
-async def test_what_apply_returns_goes_to_the_proposer_and_the_log_outlives_the_process(
+async def test_the_result_of_apply_reaches_the_proposer_and_the_log_outlives_the_process(
     tmp_path: Path,
 ) -> None:
     alone = config(tmp_path, 1, free_ports(tmp_path, 1))
@@ -208,12 +208,12 @@ async def test_a_leader_hands_its_lead_to_whom_is_named_or_says_why_not(tmp_path
         assert await successor.propose(b"after") == 2
 
 
-async def test_what_apply_raises_ends_the_replica_as_it_is(tmp_path: Path) -> None:
+async def test_an_exception_of_apply_ends_the_replica_unchanged(tmp_path: Path) -> None:
     with pytest.raises(ArithmeticError, match="cannot be applied"):
         await stop_by(tmp_path, b"no")
 
 
-async def test_what_the_block_raises_is_raised_as_it_is(tmp_path: Path) -> None:
+async def test_an_exception_of_the_block_is_raised_unchanged(tmp_path: Path) -> None:
     with pytest.raises(KeyError, match="mine"):
         async with open_replica(config(tmp_path, 1, free_ports(tmp_path, 1)), Words()):
             raise KeyError("mine")

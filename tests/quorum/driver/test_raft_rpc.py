@@ -193,7 +193,7 @@ EXCHANGES: list[tuple[Request, Response]] = [
 
 
 @pytest.mark.parametrize(("request_", "response"), EXCHANGES, ids=str)
-async def test_what_is_asked_and_answered_arrives_as_it_was_said(
+async def test_requests_and_answers_arrive_as_they_were_sent(
     request_: Request, response: Response
 ) -> None:
     async with a_pair() as pair:

@@ -66,7 +66,7 @@ def test_nothing_is_looked_at_while_the_disk_keeps_a_vote() -> None:
     assert world.elections.read().voted_for == ReplicaKey(ReplicaId(2))
 
 
-def test_what_one_turn_appends_is_flushed_once() -> None:
+def test_the_appends_of_one_turn_are_flushed_once() -> None:
     world = World(1)
     world.now_ms = 2 * ELECTION_MS
     world.settle()
@@ -191,7 +191,7 @@ def test_an_election_is_written_down_after_the_commits_that_came_before() -> Non
     assert world.disk.waiting
 
 
-def test_what_a_turn_has_said_leaves_before_a_quick_disk_is_asked() -> None:
+def test_the_messages_of_a_turn_leave_before_a_fast_disk_is_used() -> None:
     world = World(1, 2, 3)
     answer = following(world)
     world.disk.is_quick = True
@@ -254,7 +254,7 @@ class Losing(World):
         self.strides_behind = 2
 
 
-def test_what_a_state_machine_lacks_when_it_loses_the_lead_it_takes_in_at_once() -> None:
+def test_a_state_machine_that_loses_the_lead_applies_missing_commits_at_once() -> None:
     world = Losing(1)
     world.now_ms = 2 * ELECTION_MS
     world.settle()

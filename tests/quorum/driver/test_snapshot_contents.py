@@ -72,7 +72,7 @@ def test_a_folder_that_is_opened_again_knows_the_voters_of_its_snapshot(tmp_path
     assert again.view.assignments.last == VOTERS
 
 
-def test_what_was_received_goes_where_the_log_has_come_to_hold_it(tmp_path: Path) -> None:
+def test_a_download_is_removed_once_the_log_has_its_records(tmp_path: Path) -> None:
     """Its leader was replaced by one that had the records; nobody else would clear it away."""
     past = _opened(tmp_path)
     past.elections.write(ElectionState(Epoch(1)))
@@ -87,7 +87,7 @@ def test_what_was_received_goes_where_the_log_has_come_to_hold_it(tmp_path: Path
     assert not list(tmp_path.rglob("*.part"))
 
 
-def test_what_was_received_stays_while_the_log_ends_before_it(tmp_path: Path) -> None:
+def test_a_download_stays_while_the_log_ends_before_it(tmp_path: Path) -> None:
     past = _opened(tmp_path)
     past.store.receive(id_(20), b"half", 0)
     past.log.close()

@@ -42,7 +42,7 @@ def test_or_before_the_time_has_come(tmp_path: Path) -> None:
     assert len(bench.put) == 1
 
 
-def test_what_cannot_be_had_is_asked_for_again_later(tmp_path: Path) -> None:
+def test_a_snapshot_that_is_not_possible_now_is_requested_again_later(tmp_path: Path) -> None:
     """For instance in the middle of a transaction (KIP-868)."""
     bench = Bench(tmp_path)
     bench.end = None
@@ -89,7 +89,7 @@ def test_more_are_kept_while_there_is_room_and_they_are_young(tmp_path: Path) ->
     assert [each.id for each in bench.store.snapshots] == [id_(15), id_(18)]
 
 
-def test_what_lies_below_the_start_of_the_log_goes_and_nothing_else(tmp_path: Path) -> None:
+def test_only_segments_below_the_log_start_offset_are_deleted(tmp_path: Path) -> None:
     """Each record has a segment of its own here."""
     bench = Bench(tmp_path, log=SegmentedLog(tmp_path, segment_bytes_max=1))
     bench.snapshots.advance(Offset(10))

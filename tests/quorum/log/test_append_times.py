@@ -282,7 +282,7 @@ def test_records_that_recovery_cuts_lose_their_times() -> None:
     assert place.found == [(0, 3, 1, 1_000)]
 
 
-def test_of_what_a_damaged_entry_said_nobody_knows_the_time() -> None:
+def test_the_time_of_a_damaged_entry_is_unknown() -> None:
     place = Place()
     for moment in (1_000, 2_000, 3_000, 4_000):
         place.commit(1, at_ms=moment)
@@ -319,7 +319,7 @@ def test_a_foreign_index_is_refused_by_name_left_alone_and_done_without(
     assert f"append times are not kept in {FIRST}: {FIRST}: {reason}" in caplog.messages[0]
 
 
-def test_what_is_replaced_is_not_told_of_by_an_index_that_could_not_be_read_when_it_was_cut() -> (
+def test_an_index_that_was_unreadable_at_a_truncation_reports_no_time_of_replaced_records() -> (
     None
 ):
     """Damage that is in memory alone is gone with the power; what it hid is there again."""

@@ -120,7 +120,7 @@ async def test_the_loop_commits_and_reports_after_the_call_that_asked(owner: Own
     assert (log.in_loop, owner.told) == ([True], [log.end])
 
 
-async def test_what_is_asked_for_after_a_commit_is_done_after_it(owner: Owner) -> None:
+async def test_an_operation_requested_after_a_commit_is_done_after_it(owner: Owner) -> None:
     """The thread has to make the commit then: it must not overlap a truncation."""
     log = Noting()
     log.append(batch(0, 2))
@@ -176,7 +176,7 @@ async def test_a_failed_commit_in_the_loop_is_the_end_as_well(owner: Owner) -> N
     assert log.in_loop == [True]
 
 
-async def test_what_finds_no_room_is_tried_again_by_the_thread(owner: Owner) -> None:
+async def test_a_commit_without_room_is_retried_by_the_thread(owner: Owner) -> None:
     log = Noting()
     log.append(batch(0))
     log.failures += [DiskFull("full"), DiskFull("full")]
@@ -187,7 +187,7 @@ async def test_what_finds_no_room_is_tried_again_by_the_thread(owner: Owner) -> 
     assert owner.told == [False, True]
 
 
-async def test_what_waits_when_the_disk_is_closed_is_written(tmp_path: Path) -> None:
+async def test_operations_that_wait_at_a_close_are_written(tmp_path: Path) -> None:
     owner = Owner()
     log = SegmentedLog(tmp_path / "log")
     log.append(batch(0, 3))

@@ -53,7 +53,7 @@ async def scene() -> AsyncIterator[Scene]:
     scene.log.close()
 
 
-async def test_what_finds_no_room_is_done_in_its_place_once_there_is_some(
+async def test_an_operation_without_room_is_done_in_order_once_there_is_room(
     scene: Scene, caplog: pytest.LogCaptureFixture
 ) -> None:
     scene.fill()

@@ -67,7 +67,7 @@ def test_a_log_without_meta_properties_is_refused_as_nobody_can_know_whose_it_is
     assert not (folder / "meta.properties").exists()
 
 
-def test_what_the_refusals_advise_makes_a_new_directory(tmp_path: Path) -> None:
+def test_the_remedy_of_each_refusal_makes_a_new_directory(tmp_path: Path) -> None:
     folder = tmp_path / "data"
     first = start(folder)
     folder.rename(tmp_path / "away")

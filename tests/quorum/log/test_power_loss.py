@@ -222,7 +222,7 @@ def test_the_front_of_a_log_without_promises_is_not_lost_while_its_rest_is_kept(
         assert everything(log).startswith(everything(left)[: len(everything(log))])
 
 
-def test_what_a_restarted_process_has_found_is_durable_from_then_on() -> None:
+def test_records_that_a_restarted_process_finds_are_durable_from_then_on() -> None:
     """The process before it may have died between a write and its fsync."""
     recorder = Recorder()
     dying = SegmentedLog(LOG, fs=recorder.disk)
@@ -305,7 +305,7 @@ def test_no_loss_of_power_while_a_log_begins_anew_mixes_the_old_with_the_new(
     assert found.start == 17
 
 
-def test_what_a_sync_failed_to_keep_is_durable_once_a_restarted_process_has_found_it() -> None:
+def test_records_of_a_failed_sync_are_durable_once_a_restarted_process_finds_them() -> None:
     """Linux takes pages that it could not write for written, and goes on showing them."""
     disk = VirtualDisk()
     failing = SegmentedLog(LOG, fs=disk)
@@ -324,7 +324,7 @@ def test_what_a_sync_failed_to_keep_is_durable_once_a_restarted_process_has_foun
         assert SegmentedLog(LOG, fs=left).end.offset == 2
 
 
-def test_what_a_lost_truncation_left_on_the_disk_does_not_come_back_behind_new_records() -> None:
+def test_records_of_a_lost_truncation_do_not_come_back_behind_new_ones() -> None:
     """The cut records are as long as the new ones, and of a later epoch: they would seem to follow.
 
     A leader of epoch 3 that nobody heard is replaced by one of epoch 4 that has records of epoch 2.

@@ -27,7 +27,7 @@ VOTED = ElectionState(
 )
 
 
-def test_what_a_kafka_controller_wrote_is_read(tmp_path: Path) -> None:
+def test_the_file_of_a_kafka_controller_is_read(tmp_path: Path) -> None:
     path = tmp_path / "quorum-state"
     path.write_text(KAFKAS)
     assert QuorumStateFile(tmp_path).read() == VOTED
@@ -37,7 +37,7 @@ def test_what_a_kafka_controller_wrote_is_read(tmp_path: Path) -> None:
     assert QuorumStateFile(tmp_path).read().voted_for == ReplicaKey(ReplicaId(2))
 
 
-def test_what_we_write_is_byte_for_byte_what_kafka_writes(tmp_path: Path) -> None:
+def test_our_file_equals_kafkas_byte_for_byte(tmp_path: Path) -> None:
     QuorumStateFile(tmp_path).write(VOTED)
     assert (tmp_path / "quorum-state").read_text() == KAFKAS
 
@@ -111,7 +111,7 @@ def test_a_newer_version_is_refused_by_name_and_left_alone(tmp_path: Path, versi
     assert path.read_text() == content
 
 
-def test_what_an_interrupted_write_left_is_ignored_and_replaced(tmp_path: Path) -> None:
+def test_the_rest_of_an_interrupted_write_is_ignored_and_replaced(tmp_path: Path) -> None:
     store = QuorumStateFile(tmp_path)
     store.write(VOTED)
     (tmp_path / "quorum-state.tmp").write_text('{"leaderId":9,"leaderEp')

@@ -46,7 +46,7 @@ def test_a_large_segment_is_removed_a_stretch_at_a_time(
 
 @pytest.mark.parametrize("steps", range(1, 6))
 @pytest.mark.parametrize("anew", [False, True])
-def test_what_is_left_of_a_segment_that_was_being_removed_is_no_damage_after_a_restart(
+def test_the_rest_of_a_segment_being_removed_is_no_damage_after_a_restart(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, steps: int, anew: bool
 ) -> None:
     log, _ = two_large_segments(tmp_path, monkeypatch)

@@ -140,7 +140,7 @@ def test_a_snapshot_being_installed_leaves_the_old_log_or_the_new_one(
     again.log.close()
 
 
-def test_what_was_received_before_the_power_went_is_gone_on_with_or_begun_anew() -> None:
+def test_a_download_is_continued_or_begun_again_after_a_power_loss() -> None:
     recorder = Recorder()
     past = opened(recorder.disk)
     past.elections.write(ElectionState(Epoch(3)))

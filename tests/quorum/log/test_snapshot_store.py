@@ -17,7 +17,7 @@ from quorum.records.encode import encode, stamp
 from tests.quorum.log.small_snapshots import VOTERS, id_, parts, written
 
 
-def test_what_is_written_is_read_back_with_its_voters(tmp_path: Path) -> None:
+def test_a_written_snapshot_is_read_back_with_its_voters(tmp_path: Path) -> None:
     store = FileSnapshotStore(tmp_path)
     written(store, id_(40), *parts(b"a", b"b"))
     checkpoint = read_checkpoint(tmp_path / checkpoint_name(id_(40)))
@@ -64,7 +64,7 @@ def test_a_sync_that_fails_is_final_for_a_snapshot_too(step: str, number: int) -
     assert not isinstance(caught.value, DiskFull)
 
 
-def test_what_cannot_be_written_for_another_reason_can_be_done_without() -> None:
+def test_a_snapshot_that_cannot_be_written_is_given_up() -> None:
     disk = VirtualDisk()
     store = FileSnapshotStore(Path("/"), disk)
     disk.watch = lambda operation: Fail(errno.ENOSPC) if operation.kind is Kind.WRITE else None
@@ -117,7 +117,7 @@ def test_a_large_one_is_removed_a_stretch_at_a_time(
 
 
 @pytest.mark.parametrize("steps", [1, 2, 3])
-def test_what_is_left_of_one_that_was_being_removed_is_no_snapshot_after_a_restart(
+def test_the_rest_of_a_snapshot_being_removed_is_no_snapshot_after_a_restart(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, steps: int
 ) -> None:
     store = a_large_one_to_be_removed(tmp_path, monkeypatch)
@@ -135,7 +135,7 @@ def received(store: FileSnapshotStore, of: OffsetAndEpoch, *data: bytes, at: int
     return at
 
 
-def test_what_was_received_is_gone_on_with_after_a_restart(tmp_path: Path) -> None:
+def test_a_partly_received_snapshot_is_continued_after_a_restart(tmp_path: Path) -> None:
     first, *rest = parts(b"a", b"b")
     at = received(FileSnapshotStore(tmp_path), id_(40), first)
     store = FileSnapshotStore(tmp_path)

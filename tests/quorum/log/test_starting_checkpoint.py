@@ -86,7 +86,7 @@ def test_a_log_without_what_came_before_it_is_refused(tmp_path: Path) -> None:
     assert not found.is_apart
 
 
-def test_what_a_log_contains_is_told_by_the_epoch_of_the_last_record(tmp_path: Path) -> None:
+def test_the_epoch_of_the_last_record_tells_if_a_log_contains_a_checkpoint(tmp_path: Path) -> None:
     log = a_log(tmp_path, 1, 1, 2)
     inside = [(1, 1), (2, 1), (3, 2)]
     for offset in range(5):

@@ -58,7 +58,7 @@ def test_an_old_message_set_of_kafka_is_refused(tmp_path: Path) -> None:
         SegmentedLog(tmp_path / "log")
 
 
-def test_what_a_crash_can_leave_is_not_taken_for_another_format(tmp_path: Path) -> None:
+def test_zeros_of_a_crash_are_not_taken_for_an_unknown_format(tmp_path: Path) -> None:
     """Zeros, where a sector was not written."""
     (file,) = filled_folder(tmp_path / "log", [batch(0), batch(1, size=2_000)])
     data = bytearray(file.read_bytes())

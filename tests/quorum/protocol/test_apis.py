@@ -50,7 +50,7 @@ def test_the_answer_to_api_versions_never_has_a_flexible_header(version: int) ->
 
 
 @pytest.mark.parametrize(("api_key", "version"), [(1, 3), (1, 18), (52, 3), (4, 0), (20_999, 0)])
-def test_what_is_not_spoken_has_no_header(api_key: int, version: int) -> None:
+def test_an_unsupported_api_has_no_header(api_key: int, version: int) -> None:
     with pytest.raises(UnsupportedVersion, match=f"v{version}: "):
         header_flexibility(api_key, version)
 

@@ -169,7 +169,7 @@ def test_another_cluster_is_refused(api_key: ApiKey, version: int) -> None:
 
 @pytest.mark.parametrize("api_key", REQUESTS)
 @pytest.mark.parametrize("version", [0, 1])
-def test_who_knows_of_no_cluster_answers_only_those_who_know_of_none_either(
+def test_a_node_without_a_cluster_answers_only_nodes_without_one(
     api_key: ApiKey, version: int
 ) -> None:
     """It may turn out to be of another: its epoch and its leader are not for the sender then."""

@@ -74,7 +74,7 @@ def test_a_round_arrives_and_the_rest_is_as_without_it(
 
 
 @given(FETCHES, FETCH_RESPONSES)
-def test_what_only_looks_like_a_round_is_none(
+def test_a_field_that_only_resembles_a_round_is_none(
     request: FetchRequest, response: FetchResponse
 ) -> None:
     """The last field may be another one that ends with the same bytes."""

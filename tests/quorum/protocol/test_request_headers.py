@@ -100,7 +100,7 @@ def test_unknown_tagged_fields_of_a_header_are_skipped() -> None:
         ),
     ],
 )
-def test_what_is_wrong_with_a_header_is_named(frame: bytes, reason: str) -> None:
+def test_errors_in_a_header_are_named(frame: bytes, reason: str) -> None:
     whole = headers.write_request_header(ApiKey.VOTE, 1, 7, None)[:8] + frame
     with pytest.raises(Malformed, match=f"Vote v1: .*({reason})"):
         headers.read_request_header(whole, ApiKey.VOTE, 1)

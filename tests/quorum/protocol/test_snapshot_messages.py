@@ -93,7 +93,7 @@ def test_an_answer_arrives_as_given(
 
 
 @pytest.mark.parametrize("version", [0, 1])
-def test_what_is_not_for_this_node_is_refused(version: int) -> None:
+def test_a_request_for_another_node_is_refused(version: int) -> None:
     body = write_request(REQUEST, version, to=ME, cluster_id="another-cluster-of-som")
     refusal = read_request(KEY, version, body, here=HERE)
     assert isinstance(refusal, Refusal)

@@ -73,7 +73,7 @@ def test_unknown_tagged_fields_must_fit_their_message_all_the_same(
         codec.decode_request(ApiKey.BROKER_HEARTBEAT, 1, HEARTBEAT + tags)
 
 
-def test_what_is_remembered_of_a_message_to_clean_it_is_bounded() -> None:
+def test_the_memory_for_removing_unknown_fields_is_bounded() -> None:
     """A frame of 16 MiB has room for millions of small structures with an unknown field each."""
     topic = b"\x00" * 16 + b"\x01" + b"\x01\x63\x00"  # No partitions, one unknown tagged field.
     count = shape.TAG_EDITS_MAX // 2 + 1

@@ -187,7 +187,7 @@ def test_records_with_longer_places_and_no_shorter_values_are_corrupt() -> None:
         list(decode(batch))
 
 
-def test_what_is_not_plain_is_left_to_the_long_way() -> None:
+def test_unusual_records_are_left_to_the_general_decoder() -> None:
     plain = encode([b"a", b"b"], timestamp_ms=1)
     assert plain_values(plain, header_at(plain)) == [b"a", b"b"]
     appended = bytearray(plain)

@@ -68,7 +68,7 @@ def test_a_client_batch_is_byte_for_byte_what_kio_writes(
 
 
 @given(st.lists(client_records, min_size=1, max_size=20), st.integers(-999, 999))
-def test_what_a_client_encodes_is_decoded_to_the_millisecond(
+def test_client_timestamps_survive_to_the_millisecond(
     records: list[ClientRecord], shift_ms: int
 ) -> None:
     records = [

@@ -39,7 +39,7 @@ def test_an_address_is_host_and_port(text: str, address: Address) -> None:
         ("[::1:9092", "in brackets"),
     ],
 )
-def test_what_is_wrong_with_an_address_is_named(text: str, reason: str) -> None:
+def test_errors_in_an_address_are_named(text: str, reason: str) -> None:
     with pytest.raises(BadAddress, match=reason):
         parse_address(text)
 

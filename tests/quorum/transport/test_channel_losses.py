@@ -266,7 +266,7 @@ def test_a_request_that_waits_for_the_next_attempt_in_vain_is_told_why_the_last_
 
 @given(junk=st.binary(min_size=1, max_size=60), greets=st.booleans())
 @settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_whatever_a_server_sends_a_request_ends_once_and_nothing_is_raised(
+def test_a_request_ends_once_and_raises_nothing_whatever_the_server_sends(
     run: Run, junk: bytes, greets: bool
 ) -> None:
     async def test() -> None:

@@ -41,7 +41,7 @@ def test_another_host_and_another_reason_are_said_at_once(caplog: pytest.LogCapt
         assert len(lines(caplog)) == 1
 
 
-def test_who_is_wrong_in_ever_new_ways_fills_neither_memory_nor_log(
+def test_a_host_with_ever_new_errors_fills_neither_memory_nor_log(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     clock = ManualClock()

@@ -285,7 +285,7 @@ PIECES = st.one_of(
 
 @given(pieces=st.lists(PIECES, max_size=6), size=st.integers(1, 60))
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_whatever_a_peer_sends_nothing_is_raised_and_others_are_served(
+def test_no_bytes_of_a_peer_raise_an_error_or_stop_the_service_of_others(
     run: Run, pieces: list[bytes], size: int
 ) -> None:
     async def test() -> None:

@@ -253,7 +253,7 @@ def test_closing_lets_answers_leave_and_lets_nobody_in(run: Run) -> None:
     run(test())
 
 
-def test_what_has_come_but_was_not_handed_on_is_not_served_while_closing(run: Run) -> None:
+def test_requests_that_were_not_handed_on_are_not_served_while_closing(run: Run) -> None:
     async def test() -> None:
         handler = Handler()
         limits = ServerLimits(requests_in_flight_max=2)
@@ -272,7 +272,7 @@ def test_what_has_come_but_was_not_handed_on_is_not_served_while_closing(run: Ru
 
 
 @pytest.mark.parametrize("turns", range(5))
-def test_who_comes_while_it_closes_is_closed_at_whatever_turn_of_the_loop(
+def test_a_connection_during_a_close_is_closed_at_any_turn_of_the_loop(
     run: Run, turns: int
 ) -> None:
     """A socket that is left open shows as a warning when it is collected, which fails the test."""

@@ -53,7 +53,7 @@ def test_an_earlier_deadline_counts_and_a_later_one_does_not(run: Run) -> None:
     run(test())
 
 
-def test_what_is_forgotten_is_not_swept_even_when_it_is_due_with_another(run: Run) -> None:
+def test_a_forgotten_item_is_not_swept_even_if_it_is_due_with_another(run: Run) -> None:
     async def test() -> None:
         clock = ManualClock()
         sweeper = Sweeper(clock)

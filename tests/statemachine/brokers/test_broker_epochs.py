@@ -34,7 +34,7 @@ def decided(world: World, command: commands.RegisterBroker) -> PendingDecision:
     return pending
 
 
-def test_what_is_put_before_a_registration_is_noticed() -> None:
+def test_a_record_before_a_registration_is_detected() -> None:
     pending = decided(World(broker_count=1), registration(2))
     pending.records.append(kafka_records.NoOp())
     pending.check_epoch()

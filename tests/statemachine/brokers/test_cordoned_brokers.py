@@ -43,7 +43,7 @@ def test_new_partitions_are_not_placed_on_a_cordoned_broker() -> None:
     assert any(2 in world.partition(number).replicas for number in range(24, 28))
 
 
-def test_who_wants_more_replicas_than_brokers_take_is_refused() -> None:
+def test_more_replicas_than_open_brokers_are_refused() -> None:
     world = World(broker_count=3)
     cordon(world, 1, 2)
     refused = create(world, 1, 2)
@@ -67,7 +67,7 @@ def test_a_cordoned_broker_is_not_given_replicas_by_hand_either() -> None:
     assert not world.partition().moving
 
 
-def test_what_a_cordoned_broker_has_stays_and_can_be_moved_away_and_reordered() -> None:
+def test_a_cordoned_broker_keeps_its_replicas_which_can_be_moved_and_reordered() -> None:
     world = World(broker_count=3)
     create(world, 1, 1, (1, 2))
     cordon(world, 1)
@@ -141,7 +141,7 @@ def test_a_dead_broker_can_be_cordoned() -> None:
 
 
 @pytest.mark.parametrize("cordoned", [True, False])
-def test_what_is_so_already_is_no_error_and_writes_nothing(cordoned: bool) -> None:
+def test_a_repeated_cordon_is_no_error_and_writes_nothing(cordoned: bool) -> None:
     world = World(broker_count=2)
     cordon(world, 1)
     decision = world.ask(CordonBrokers(broker_ids=(1, 2, 2, 1), cordoned=cordoned))

@@ -89,7 +89,7 @@ def test_unknown_brokers_hurt_nobody() -> None:
     assert judged(world).hurt_count == 0
 
 
-def test_what_is_named_and_what_is_looked_at_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_named_and_the_examined_partitions_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World(broker_count=1)
     for _ in range(3):
         world.given(replicas=(1,), isr=(1,), leader=1)

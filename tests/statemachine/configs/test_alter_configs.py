@@ -91,7 +91,7 @@ def test_a_replacement_removes_what_it_does_not_name() -> None:
     assert TOPIC not in world.image.configs
 
 
-def test_what_is_only_validated_leaves_no_record() -> None:
+def test_a_validated_change_leaves_no_record() -> None:
     world = World(broker_count=2)
     a_topic(world)
     unclean = change(TOPIC, (UNCLEAN, SET, "true"), (MIN_ISR, SET, "2"))
@@ -238,7 +238,7 @@ def test_below_the_level_of_kafka_4_what_3_9_knows_is_taken() -> None:
     )
 
 
-def test_what_belongs_to_a_plug_in_of_a_broker_is_taken_as_it_is() -> None:
+def test_a_plug_in_setting_of_a_broker_is_accepted_unchanged() -> None:
     """KIP-226: a broker may have classes whose configurations nobody else knows."""
     world = World(broker_count=1)
     ask(

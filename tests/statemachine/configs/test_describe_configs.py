@@ -42,7 +42,7 @@ def test_every_default_is_a_value_that_may_be_set(definition: Definition) -> Non
     assert definition.type is not ConfigType.UNKNOWN
 
 
-def test_what_a_topic_has_and_brokers_too_is_the_same_kind_of_value() -> None:
+def test_a_topic_setting_has_the_type_of_its_broker_default() -> None:
     for name, of_brokers in BROKER_SYNONYMS.items():
         assert TOPIC_CONFIGS[name].type is BROKER_CONFIGS[of_brokers].type, name
 
@@ -140,14 +140,14 @@ def test_the_nearest_place_that_says_something_counts() -> None:
     assert "log.segment.bytes" in entries(world, BROKER_RESOURCE, "1", answering)
 
 
-def test_what_an_older_controller_left_is_shown_without_its_value() -> None:
+def test_a_setting_of_an_older_controller_is_shown_without_its_value() -> None:
     world = World(broker_count=1)
     world.given(replicas=(1,), isr=(1,), leader=1, configs={"of.another.time": "x"})
     entry = entries(world, TOPIC_RESOURCE, "t")["of.another.time"]
     assert (entry.value, entry.is_sensitive, entry.type) == (None, True, ConfigType.UNKNOWN)
 
 
-def test_what_stands_in_a_brokers_own_file_cannot_be_changed() -> None:
+def test_a_setting_of_a_brokers_own_file_cannot_be_changed() -> None:
     world = World(broker_count=1)
     own = {"node.id": "1", "of.our.own": "x", "num.io.threads": "9", "password.encoder.secret": "x"}
     shown = entries(world, BROKER_RESOURCE, "1", BrokerFile("1", own))

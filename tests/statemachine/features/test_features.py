@@ -89,7 +89,7 @@ def test_every_level_is_found_by_its_name() -> None:
     assert release_name(99) == "99"
 
 
-def test_what_a_node_does_not_support_is_said_in_kafkas_words() -> None:
+def test_a_level_that_a_node_does_not_support_is_refused_in_kafkas_words() -> None:
     assert range_refusal("Broker 1", 1, 21, 21) is None
     assert range_refusal("Broker 1", 0, 0, 1) == "Broker 1 does not support this feature."
     assert range_refusal("Broker 1", 1, 21, 29) == "Broker 1 only supports versions 1-21"

@@ -109,7 +109,7 @@ def test_rows_are_passed_on_together_only_where_they_follow_each_other() -> None
     assert parts == [{7: BitMap([10, 11, 12, 13]), 8: BitMap([14, 15, 20, 21])}] * 3
 
 
-def test_what_follows_the_partitions_in_a_snapshot_waits_for_no_bitmap(
+def test_records_behind_the_partitions_of_a_snapshot_wait_for_no_bitmap(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """One that is being moved, and configurations: nothing is put into bitmaps in one go for it."""

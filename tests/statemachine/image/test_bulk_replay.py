@@ -137,7 +137,7 @@ ISRS = st.lists(
 
 @pytest.mark.interpreted
 @given(first=ISRS, then=ISRS, data=st.data())
-def test_what_is_taken_in_together_is_undone_one_by_one(
+def test_changes_replayed_together_are_undone_one_by_one(
     first: list[kafka_records.PartitionChange],
     then: list[kafka_records.PartitionChange],
     data: st.DataObject,
@@ -204,7 +204,7 @@ def test_changes_of_the_same_rows_again_and_again_are_replayed_as_one(rounds: in
     assert found["Image.set_partition"] == (len(values) if len(values) < one_by_one_below else 0)
 
 
-def test_what_is_said_of_a_partition_by_other_records_keeps_its_place() -> None:
+def test_other_records_about_a_partition_keep_their_order() -> None:
     """Without its topic a change changes nothing, and a partition that is new begins anew."""
     image = begun()
     gone = encode(kafka_records.RemoveTopic(topic_id=UUID(int=0)), 29)

@@ -149,7 +149,7 @@ def _again(value: bytes) -> bytes:
     return encode(decode(value), (15, 17, LEVEL)[value[2]]) if value[1] == 3 else value
 
 
-def test_what_was_made_together_is_undone() -> None:
+def test_partitions_created_together_are_undone() -> None:
     image = begun()
     image.begin_undo_log(image.end_offset)
     then, end = contents(image), image.end_offset

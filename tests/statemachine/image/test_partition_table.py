@@ -189,7 +189,7 @@ def test_a_row_by_itself_says_the_same_whatever_becomes_of_the_partition(
 
 
 @given(partition=any_partition())
-def test_what_is_no_row_is_kept_as_it_is(partition: PartitionRegistration) -> None:
+def test_a_partition_that_does_not_fit_a_row_stays_a_value(partition: PartitionRegistration) -> None:
     columns = PartitionTable(SharedState())
     columns.make_room(2)
     columns.put(1, partition)
@@ -223,7 +223,7 @@ def test_an_ordinary_partition_takes_no_more_than_its_row() -> None:
     ],
     ids=str,
 )
-def test_what_a_row_cannot_say_is_not_said_by_one(change: dict[str, Any]) -> None:
+def test_a_row_represents_no_partition_that_does_not_fit(change: dict[str, Any]) -> None:
     columns = PartitionTable(SharedState())
     columns.make_room(1)
     columns.put(0, VALID)

@@ -16,7 +16,7 @@ def test_a_snapshot_without_records_ends_where_its_name_says() -> None:
     assert image.end_offset == 40
 
 
-def test_what_an_image_takes_from_an_offset_it_takes_from_the_last_one_of_the_snapshot() -> None:
+def test_offsets_in_an_image_from_a_snapshot_are_its_last_offset() -> None:
     """A broker may be unfenced once it has read its registration: this errs on the safe side."""
     registration = kafka_records.RegisterBroker(
         broker_id=1,

@@ -137,7 +137,7 @@ def test_a_snapshot_of_any_log_is_read_as_the_same_image(log: list[kafka_records
 
 @settings(max_examples=40)
 @given(data=st.data(), before=st.lists(RECORDS, max_size=40))
-def test_what_is_replayed_meanwhile_is_not_in_it(
+def test_records_replayed_meanwhile_are_not_in_a_snapshot(
     data: st.DataObject, before: list[kafka_records.Record]
 ) -> None:
     """Every group is made when it is asked for, and the image goes on in between."""
@@ -165,7 +165,7 @@ def slowly(snapshot: Snapshot | None) -> Iterator[list[bytes]]:
 
 @settings(max_examples=30)
 @given(data=st.data())
-def test_what_is_not_committed_is_not_in_it_and_may_be_undone_meanwhile(
+def test_uncommitted_changes_are_not_in_a_snapshot_and_may_be_undone_meanwhile(
     data: st.DataObject,
 ) -> None:
     """The active controller replays at append, loses the lead, and replays what others wrote."""

@@ -25,7 +25,7 @@ def test_the_newest_comes_first_with_its_offset_and_arguments() -> None:
     assert noted(3).since(1) == [(2, undo, "what", 2), (1, undo, "what", 1)]
 
 
-def test_what_is_committed_goes_in_portions(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_committed_entries_are_dropped_in_portions(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(undo_log, "FORGOTTEN_AT_ONCE", 10)
     made = noted(5)
     # Held fast, as a transaction holds it, and much comes.

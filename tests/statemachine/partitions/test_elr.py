@@ -28,13 +28,13 @@ def state(world: World) -> tuple[int, tuple[int, ...], tuple[int, ...], tuple[in
     return partition.leader, partition.isr, partition.elr, partition.last_known_elr
 
 
-def test_who_leaves_while_enough_stay_is_not_eligible() -> None:
+def test_a_replica_that_leaves_while_enough_stay_is_not_eligible() -> None:
     world = elr_world()
     world.sync(1, 2)
     assert state(world) == (1, (1, 2), (), ())
 
 
-def test_who_leaves_below_min_isr_is_eligible() -> None:
+def test_a_replica_that_leaves_below_min_isr_is_eligible() -> None:
     world = elr_world()
     world.sync(1, 2)
     world.fence(2)
@@ -78,7 +78,7 @@ def test_the_first_of_the_elr_that_comes_back_leads() -> None:
     assert state(world) == (3, (3, 1), (), ())
 
 
-def test_who_is_not_eligible_does_not_lead_whatever_comes_back_first() -> None:
+def test_a_replica_that_is_not_eligible_does_not_lead_even_if_it_returns_first() -> None:
     world = elr_world()
     world.sync(1, 2)
     world.fence(3)
@@ -119,7 +119,7 @@ def test_an_unclean_shutdown_ends_it(previous: int | None) -> None:
     assert state(world)[0] == NO_LEADER
 
 
-def test_who_may_have_lost_more_than_one_decision_takes_registers_when_it_is_all_taken() -> None:
+def test_a_broker_with_many_possible_losses_registers_after_the_last_part() -> None:
     world = elr_world()
     world.fence(1, 2, 3)
     for number in range(1, DISTRUSTED_PARTITIONS_MAX + 1):
@@ -189,7 +189,7 @@ def test_an_unclean_shutdown_of_the_only_replica_ends_in_a_recovery() -> None:
     assert world.partition().recovery == RECOVERED
 
 
-def test_where_unclean_elections_are_allowed_any_replica_may_lead_and_the_elr_is_gone() -> None:
+def test_with_unclean_elections_any_replica_may_lead_and_the_elr_is_cleared() -> None:
     world = elr_world()
     world.configure("unclean.leader.election.enable", "true")
     world.sync(1, 2)
@@ -219,7 +219,7 @@ def test_a_broker_in_controlled_shutdown_becomes_eligible_too() -> None:
     assert state(world) == (2, (2, 3), (1,), ())
 
 
-def test_who_stood_last_in_the_isr_before_the_feature_was_on_leaves_it_by_an_unclean_restart() -> (
+def test_the_last_isr_member_from_before_the_feature_leaves_by_an_unclean_restart() -> (
     None
 ):
     world = World(broker_count=2)
@@ -283,7 +283,7 @@ def test_a_move_that_only_waits_for_somebody_in_sync_completes_when_that_one_is_
     assert (partition.replicas, partition.moving) == ((1,), False)
 
 
-def test_what_waits_for_a_step_needs_as_many_as_its_replicas_and_not_as_its_target() -> None:
+def test_effective_min_isr_follows_the_current_replicas_until_a_step_begins() -> None:
     """Effective min ISR goes by the replicas aimed at: two, until the step to fewer begins."""
     world = elr_world(replicas=(1, 2), isr=(1, 2))
     world.ask(commands.PauseMoves(moves=None))

@@ -110,7 +110,7 @@ def test_an_elr_that_another_controller_has_left_in_the_log_is_not_believed() ->
     assert state(world) == (NO_LEADER, (), (1,))
 
 
-def test_where_nobody_is_eligible_only_the_level_is_written() -> None:
+def test_without_eligible_replicas_a_switch_writes_only_the_level() -> None:
     world = World(broker_count=2, elr=True)
     world.given(replicas=(1, 2), isr=(1, 2), leader=1)
     assert switch(world, "off") == (kafka_records.FeatureLevel(name=ELR_VERSION, level=0),)

@@ -94,7 +94,7 @@ def world() -> Topics:
     return Topics({"a": [(1, 2, 3)] * 9, "b": [(1, 2, 3)] * 9})
 
 
-def test_what_is_plain_is_decided_by_rows_and_the_rest_is_not(world: Topics) -> None:
+def test_only_isr_changes_without_side_effects_are_decided_by_rows(world: Topics) -> None:
     def is_by_rows(command: commands.AlterPartition) -> bool:
         return isinstance(decide(world.image, command).records, IsrChanges)
 

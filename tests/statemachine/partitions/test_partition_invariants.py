@@ -57,7 +57,7 @@ def change(partition: PartitionRegistration, **fields: Any) -> PartitionRegistra
 
 
 @given(ANY)
-def test_what_is_right_is_not_named(partition: PartitionRegistration) -> None:
+def test_a_valid_partition_breaks_no_invariant(partition: PartitionRegistration) -> None:
     assert check_invariants(partition, min_isr=MIN_ISR) is None
     grown = change(partition, isr=partition.replicas[:2], elr=())
     assert check_invariants(grown, min_isr=MIN_ISR, before=partition) is None
@@ -136,7 +136,7 @@ EPOCHS: Final[dict[str, tuple[str, Break]]] = {
 
 @pytest.mark.parametrize("what", ROLES)
 @given(partition=ANY)
-def test_whoever_plays_two_parts_is_named(what: str, partition: PartitionRegistration) -> None:
+def test_a_replica_in_two_exclusive_roles_is_named(what: str, partition: PartitionRegistration) -> None:
     named, broken = ROLES[what]
     assert named in (check_invariants(broken(partition), min_isr=MIN_ISR) or "")
 
@@ -190,7 +190,7 @@ def test_growth_leaves_the_leader_epoch_alone(partition: PartitionRegistration) 
 
 
 @given(partition=led())
-def test_what_is_complete_at_once_begins_a_leader_epoch(partition: PartitionRegistration) -> None:
+def test_a_step_that_completes_at_once_begins_a_leader_epoch(partition: PartitionRegistration) -> None:
     reordered = change(partition, replicas=partition.replicas[::-1])
     assert "leader epoch" in (check_invariants(reordered, min_isr=MIN_ISR, before=partition) or "")
     right = replace(reordered, leader_epoch=partition.leader_epoch + 1)

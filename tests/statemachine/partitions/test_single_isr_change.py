@@ -57,7 +57,7 @@ def is_at_once(world: Topics, command: commands.Command) -> bool:
     return decide_at_once(world.image, command) is not None
 
 
-def test_what_is_plain_is_decided_at_once_and_the_rest_is_not(world: Topics) -> None:
+def test_only_an_isr_change_without_side_effects_is_decided_at_once(world: Topics) -> None:
     assert is_at_once(world, many(world, count=1))
     assert is_at_once(world, many(world, isr=(1, 2, 3), count=1)), "nothing changes"
     assert not is_at_once(world, many(world, count=2))

@@ -111,7 +111,7 @@ def test_as_many_replicas_as_min_isr_are_no_reason_to_rest() -> None:
     assert stepping(world) == [1]
 
 
-def test_what_is_only_being_added_is_no_reason_to_rest() -> None:
+def test_a_replica_that_is_only_being_added_does_not_pause_a_move() -> None:
     world = a_move((1, 2, 3, 4), (1, 2, 3, 4), min_isr=3)
     world.fence(4)
     assert move(world).state == MoveState.RUNNING

@@ -83,7 +83,7 @@ def test_a_dry_run_says_what_there_would_be_and_changes_nothing(world: World) ->
     assert tried == cancel(world, topics=("t",))
 
 
-def test_what_cannot_be_cancelled_does_not_stop_the_rest(world: World) -> None:
+def test_a_partition_that_cannot_be_cancelled_does_not_stop_the_rest(world: World) -> None:
     world.sync(1, 4, number=1)
     answer = cancel(
         world,
@@ -112,7 +112,7 @@ def test_a_topic_of_which_nothing_is_under_way_says_so(world: World) -> None:
     assert asked.message == "move 1 has ended: cancelled"
 
 
-def test_of_a_move_in_steps_the_one_under_way_is_reverted_and_the_rest_is_dropped() -> None:
+def test_a_cancel_reverts_the_current_step_and_drops_the_rest() -> None:
     """What the steps before it have done stays, and can be undone by a rollback."""
     world = limited(World(broker_count=6), R=1)
     some(world, 1)

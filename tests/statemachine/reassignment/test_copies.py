@@ -51,7 +51,7 @@ def left_of(world: World, report_of: CopyLookup, number: int = 0) -> PartitionCo
     return partition_copies(TOPIC_ID, number, world.partition(number), report_of)
 
 
-def test_what_was_said_last_counts_and_for_ten_seconds() -> None:
+def test_the_last_report_counts_for_ten_seconds() -> None:
     copies = Copies()
     copies.reported(4, [report(0, 500)], 1_000)
     copies.reported(4, [report(0, 400)], 3_000)
@@ -62,7 +62,7 @@ def test_what_was_said_last_counts_and_for_ten_seconds() -> None:
     assert copies.at(3_000 + COPY_REPORT_KEPT_MS)(TOPIC_ID, 0, 4) is None
 
 
-def test_of_one_broker_only_so_much_is_kept_and_the_oldest_goes_first() -> None:
+def test_reports_of_one_broker_are_bounded_and_the_oldest_go_first() -> None:
     copies = Copies()
     copies.reported(4, [report(each, 1) for each in range(COPY_REPORTS_PER_BROKER_MAX)], 0)
     copies.reported(4, [report(0, 2), report(COPY_REPORTS_PER_BROKER_MAX, 1)], 0)
@@ -73,7 +73,7 @@ def test_of_one_broker_only_so_much_is_kept_and_the_oldest_goes_first() -> None:
     assert report_of(TOPIC_ID, COPY_REPORTS_PER_BROKER_MAX, 4) is not None
 
 
-def test_what_is_left_of_a_step_is_of_all_its_replicas_and_the_slowest_says_when() -> None:
+def test_the_progress_of_a_step_sums_its_replicas_and_its_slowest_gives_the_time() -> None:
     world = moving()
     report_of = reports_of((4, report(0, 1_000, 100)), (5, report(0, 300, 10)))
     assert left_of(world, report_of) == PartitionCopies(
@@ -85,7 +85,7 @@ def test_what_is_left_of_a_step_is_of_all_its_replicas_and_the_slowest_says_when
     )
 
 
-def test_where_a_copy_stands_still_nobody_knows_when_it_ends_unless_nothing_is_left() -> None:
+def test_a_stalled_copy_has_no_time_left_unless_nothing_is_left() -> None:
     world = moving()
     still = left_of(world, reports_of((4, report(0, 1, 0)), (5, report(0, 300))))
     assert still == PartitionCopies(bytes_left=301, bytes_per_s=100, time_left_ms=None)
@@ -146,7 +146,7 @@ def test_why_a_copy_never_ends_is_told_in_place_of_that_it_goes_on() -> None:
     assert found.reason is Reason.NO_LIVE_TARGET
 
 
-def test_what_one_replica_does_not_say_is_unknown_of_the_partition() -> None:
+def test_a_partition_with_an_unreported_replica_has_unknown_progress() -> None:
     """Kafka's brokers say nothing."""
     world = moving()
     assert left_of(world, no_report) is None
@@ -165,7 +165,7 @@ def test_a_partition_that_waits_for_its_step_has_nothing_to_tell() -> None:
     )
 
 
-def test_of_a_move_the_partition_that_takes_longest_says_when_it_ends() -> None:
+def test_the_slowest_partition_gives_the_end_of_a_move() -> None:
     world = moving((1, 2, 4), count=3)
     report_of = reports_of((4, report(0, 1_000)), (4, report(1, 100, 1)), (4, report(2, 0)))
     assert move_copies(world.image, 1, report_of) == MoveCopies(

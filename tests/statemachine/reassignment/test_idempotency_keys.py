@@ -93,7 +93,7 @@ def test_the_key_is_known_after_a_fail_over_and_from_a_snapshot(world: World) ->
         assert (again.answer, again.records) == (told_again(first.answer), ())
 
 
-def test_what_was_not_committed_is_carried_out_when_it_is_asked_again(world: World) -> None:
+def test_a_request_that_was_not_committed_is_carried_out_when_repeated(world: World) -> None:
     world.image.begin_undo_log(world.image.end_offset)
     end, before = world.image.end_offset, contents(world.image)
     world.ask(keyed())
@@ -104,7 +104,7 @@ def test_what_was_not_committed_is_carried_out_when_it_is_asked_again(world: Wor
     assert (answer.move_id, world.partition().moving) == (1, True)
 
 
-def test_what_was_refused_stays_refused(world: World) -> None:
+def test_a_refused_request_stays_refused(world: World) -> None:
     """Its asker may have given up, and asked for something else."""
     cancel = commands.AlterReassignments(
         reassignments=(commands.Reassignment(topic="t", partition=0, replicas=None),)
@@ -169,7 +169,7 @@ def test_a_request_of_many_parts_is_answered_again_part_by_part(world: World) ->
     assert [each.error for each in gone.partitions] == [each.error for each in first.partitions]
 
 
-def test_of_many_that_were_refused_the_reasons_of_the_first_are_kept(world: World) -> None:
+def test_the_reasons_of_the_first_of_many_refused_partitions_are_kept(world: World) -> None:
     world.given(replicas=(1, 2, 3), isr=(1, 2, 3), leader=1)
     many = several(KEYED_PARTS_MAX + 1)
     first = altered(world.ask(keyed(many)).answer)
@@ -204,7 +204,7 @@ def test_of_a_large_cancel_the_refused_are_kept_first_and_all_are_counted(world:
 
 
 @given(command=KEYED)
-def test_whatever_is_answered_is_answered_again(command: commands.KeyedCommand) -> None:
+def test_every_remembered_answer_is_returned_again(command: commands.KeyedCommand) -> None:
     """The answer comes back from its bytes as it was."""
     world = World(broker_count=3)
     first = world.ask(keyed(command))

@@ -123,7 +123,7 @@ def test_a_request_of_kafkas_is_a_move_too(world: World) -> None:
     assert ended(world).outcome == MoveOutcome.CANCELLED
 
 
-def test_what_is_as_asked_for_already_is_no_move(world: World) -> None:
+def test_a_request_without_changes_is_no_move(world: World) -> None:
     answer = move(world, {0: (1, 2, 3)})
     assert (answer.move_id, answer.accepted, world.image.next_move_id) == (0, 0, 1)
     move(world, {0: (1, 2, 4)})
@@ -131,7 +131,7 @@ def test_what_is_as_asked_for_already_is_no_move(world: World) -> None:
     assert (again.move_id, again.accepted, len(world.image.moves)) == (1, 0, 1)
 
 
-def test_what_is_refused_stands_alone_and_is_counted(world: World) -> None:
+def test_a_refused_partition_does_not_affect_others_and_is_counted(world: World) -> None:
     answer = move(world, {0: (1, 2, 4), 1: (1, 9), 7: (1,)})
     assert (answer.move_id, answer.accepted, answer.refused_count) == (1, 1, 2)
     assert [(each.partition, each.error) for each in answer.refused] == [
@@ -150,7 +150,7 @@ def test_a_move_without_replicas_is_refused(world: World) -> None:
     assert answer.refused[0].error is Error.INVALID_REQUEST
 
 
-def test_of_many_that_are_refused_the_first_are_shown_and_all_are_counted(world: World) -> None:
+def test_the_first_of_many_refused_partitions_are_shown_and_all_counted(world: World) -> None:
     count = REFUSED_SHOWN_MAX + 7
     answer = move(world, dict.fromkeys(range(3, 3 + count), (1, 2)))
     assert (answer.refused_count, len(answer.refused)) == (count, REFUSED_SHOWN_MAX)
@@ -204,7 +204,7 @@ def test_a_move_ends_with_its_last_partition_whatever_decided_that(world: World)
     assert (end.outcome, end.completed, end.at_ms) == (MoveOutcome.COMPLETED, 2, world.now_ms)
 
 
-def test_what_completes_at_once_is_a_move_that_has_ended(world: World) -> None:
+def test_a_move_that_completes_at_once_has_ended(world: World) -> None:
     answer = move(world, {0: (1, 2), 1: (1, 3)})
     assert (answer.move_id, answer.accepted) == (1, 2)
     assert (ended(world).outcome, ended(world).completed) == (MoveOutcome.COMPLETED, 2)
@@ -314,7 +314,7 @@ def test_a_move_is_rolled_back_to_what_its_partitions_had(world: World) -> None:
     assert ended(world, 2).outcome == MoveOutcome.COMPLETED
 
 
-def test_where_a_cancel_is_refused_a_rollback_goes_back_by_a_move(world: World) -> None:
+def test_a_rollback_whose_cancel_is_refused_goes_back_by_a_move(world: World) -> None:
     move(world, {0: (4, 5)})
     world.sync(1, 4)
     answer = roll_back(world, 1)
@@ -366,7 +366,7 @@ def test_a_cancel_after_a_redirection_goes_back_to_before_the_step(world: World)
     assert world.partition(3).replicas == (5, 6, 2)
 
 
-def test_what_a_cancel_goes_back_to_is_kept_where_it_cannot_be_told_any_more(
+def test_the_replicas_to_revert_to_are_recorded_when_they_cannot_be_derived(
     world: World,
 ) -> None:
     world.reassign(1, 4, 5)
@@ -379,7 +379,7 @@ def test_what_a_cancel_goes_back_to_is_kept_where_it_cannot_be_told_any_more(
     assert world.partition().replicas == (1, 2, 3)
 
 
-def test_what_waits_for_its_first_step_is_cancelled_whatever_is_in_sync(world: World) -> None:
+def test_a_partition_that_waits_for_its_first_step_is_cancelled_whatever_is_in_sync(world: World) -> None:
     """Nothing has been done that would have to be undone."""
     world.given(replicas=(1, 2), isr=(1,), leader=1, target=(4, 5), original=(1, 2), move=9)
     epoch = world.partition(3).leader_epoch

@@ -97,7 +97,7 @@ def test_to_pause_or_to_go_on_twice_is_to_do_it_once(world: World) -> None:
         assert world.image.end_offset == end
 
 
-def test_what_is_not_running_is_refused_by_name(world: World) -> None:
+def test_a_move_that_does_not_run_is_refused_by_name(world: World) -> None:
     move(world, {0: (1, 2)})
     assert ended(world).completed == 1
     for change in (pause, resume):

@@ -339,7 +339,7 @@ def test_directories_follow_their_replicas(world: World) -> None:
     assert [directory.int for directory in after.directories[:2]] == [0, 0]
 
 
-def test_what_is_under_way_is_listed(world: World) -> None:
+def test_reassignments_in_progress_are_listed(world: World) -> None:
     world.given(replicas=(1, 2), isr=(1, 2), leader=1)
     assert tuple(reassigned(world.image)) == ()
     world.reassign(3, 1, 4)

@@ -69,14 +69,14 @@ def test_it_answers_as_the_request_will_be(limit: int | None) -> None:
     assert not any(each.steps for each in done.partitions)
 
 
-def test_what_is_so_already_takes_no_steps_and_what_copies_nothing_takes_one() -> None:
+def test_a_target_already_reached_takes_no_step_and_a_reordering_takes_one() -> None:
     world = World(broker_count=4)
     some(world, 3)
     tried = asked(world, (0, (1, 2, 3)), (1, (3, 2, 1)), (2, (1, 2)))
     assert [each.steps for each in tried.partitions] == [(), ((3, 2, 1),), ((1, 2),)]
 
 
-def test_what_is_under_way_already_tells_its_move_and_what_is_left_of_it() -> None:
+def test_a_target_in_progress_names_its_move_and_its_remaining_steps() -> None:
     world = limited(World(broker_count=6), R=1)
     some(world, 1)
     asked(world, (0, (4, 5, 6)), dry_run=False)

@@ -50,7 +50,7 @@ def why(world: World, number: int = 0) -> tuple[State, Reason | None, str]:
     return found.state, found.reason, found.detail
 
 
-def test_what_is_not_moved_has_no_position() -> None:
+def test_a_partition_without_a_reassignment_has_no_progress() -> None:
     world = a_world()
     assert position(world.image, the_topic(world), 0) is None
     assert position(world.image, the_topic(world), 9) is None
@@ -100,14 +100,14 @@ def test_a_broker_that_is_dead_is_named_with_when_it_was_fenced() -> None:
     assert why(world) == (State.GROWING, Reason.NOT_REGISTERED, "not registered: 4")
 
 
-def test_what_waits_for_dead_brokers_says_so() -> None:
+def test_a_partition_that_waits_for_dead_brokers_says_so() -> None:
     world = a_world((PARALLEL_PARTITIONS, SET, "5"))
     world.fence(4)
     world.reassign(1, 2, 4)
     assert why(world) == (State.WAITING, Reason.NO_LIVE_TARGET, "not alive: 4")
 
 
-def test_what_waits_for_a_place_says_which_limit_it_is() -> None:
+def test_a_partition_that_waits_for_a_slot_names_the_limit() -> None:
     world = a_world((PARALLEL_PARTITIONS, SET, "1"))
     world.reassign(1, 2, 4)
     world.reassign(1, 2, 4, number=1)
@@ -124,7 +124,7 @@ def test_what_waits_for_a_place_says_which_limit_it_is() -> None:
     assert why(world, 1)[1] is Reason.LIMIT_REPLICA_MOVEMENTS
 
 
-def test_what_waits_for_min_isr_says_how_many_there_are() -> None:
+def test_a_partition_that_waits_for_min_isr_gives_the_number_in_sync() -> None:
     world = a_world((MIN_ISR, SET, "2"))
     world.sync(1)
     world.reassign(1, 2)
@@ -132,7 +132,7 @@ def test_what_waits_for_min_isr_says_how_many_there_are() -> None:
     assert why(world) == (State.CATCHING_UP, Reason.MIN_ISR, detail)
 
 
-def test_what_waits_for_kafkas_rule_says_for_whom() -> None:
+def test_a_partition_that_waits_by_kafkas_rule_names_the_replicas() -> None:
     world = a_world((COMPLETION_RULE, SET, "all-target"))
     world.sync(1)
     world.reassign(1, 2)

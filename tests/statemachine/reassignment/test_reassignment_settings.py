@@ -55,7 +55,7 @@ def test_a_rule_in_the_log_that_there_is_not_counts_as_not_set() -> None:
         ((BROKER_RESOURCE, "1"), f"listener.name.x.{COMPLETION_RULE}", "min-isr", "is of the"),
     ],
 )
-def test_what_cannot_be_set_is_refused_with_what_could(
+def test_an_invalid_setting_is_refused_with_the_valid_values(
     resource: tuple[int, str], name: str, value: str, message: str
 ) -> None:
     said = refused(World(broker_count=1), resource, (name, SET, value))
@@ -63,7 +63,7 @@ def test_what_cannot_be_set_is_refused_with_what_could(
     assert message in said
 
 
-def test_what_is_set_is_shown_of_all_brokers_and_of_each() -> None:
+def test_settings_are_shown_for_all_brokers_and_for_each() -> None:
     world = World(broker_count=1)
     ask(world, change(ALL_BROKERS, ALL_TARGET))
     for resource in (ALL_BROKERS, (BROKER_RESOURCE, "1")):

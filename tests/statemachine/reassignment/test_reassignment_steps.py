@@ -70,7 +70,7 @@ def test_with_nothing_limited_all_of_it_is_one_step_whoever_is_alive() -> None:
     )
 
 
-def test_where_only_partitions_are_limited_one_step_takes_all_that_live() -> None:
+def test_with_only_partitions_limited_one_step_takes_all_live_brokers() -> None:
     found = taken((1, 2, 3), (4, 5, 6), Limits(parallel_partitions=1))
     assert (found.adding, found.removing) == ((4, 5, 6), (1, 2, 3))
 

@@ -355,7 +355,7 @@ def test_another_order_of_the_same_replicas_waits_for_no_place() -> None:
     assert (after.replicas, after.moving, after.leader) == ((2, 1), False, 1)
 
 
-def test_what_is_only_validated_begins_nothing() -> None:
+def test_a_validated_request_begins_nothing() -> None:
     world = limited(World(broker_count=4), P=1)
     some(world, 2, (1, 2))
     for number in range(2):

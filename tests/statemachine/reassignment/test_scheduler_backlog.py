@@ -123,7 +123,7 @@ def test_a_new_controller_takes_up_what_the_last_one_has_left() -> None:
     assert is_left(world.image, world.scheduler)
 
 
-def test_what_was_decided_and_not_recorded_is_decided_again() -> None:
+def test_a_decision_that_was_not_recorded_is_made_again() -> None:
     world = leaderless_world()
     ask(world, change(TOPIC, (UNCLEAN, SET, "true")))
     refused = decide(world.image, commands.AdvanceMoves(), scheduler=world.scheduler)
@@ -146,7 +146,7 @@ def test_one_decision_looks_at_so_many_and_the_next_one_goes_on() -> None:
     assert not backlog
 
 
-def test_who_moves_on_is_not_looked_at_for_ever() -> None:
+def test_a_partition_that_advances_is_not_examined_for_ever() -> None:
     """Without a change that allows something there is nothing to walk through again."""
     world = moving_world()
     while advance(world) != (0, False):

@@ -84,7 +84,7 @@ def test_a_new_reassignment_during_an_ongoing_one_starts_anew_from_what_there_is
 
 @settings(max_examples=60)
 @given(data=st.data())
-def test_whatever_is_asked_for_meanwhile_no_orphan_is_left_when_it_is_done(
+def test_no_orphan_is_left_after_any_sequence_of_targets(
     data: st.DataObject,
 ) -> None:
     """Any number of targets, with anything in sync in between; then everybody catches up."""

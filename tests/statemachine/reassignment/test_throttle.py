@@ -104,7 +104,7 @@ def test_the_same_goes_for_what_is_asked_in_kafkas_words(world: World) -> None:
     assert throttles(world) == NEEDED
 
 
-def test_what_waits_for_its_first_step_has_its_throttle_already(world: World) -> None:
+def test_a_partition_that_waits_for_its_first_step_has_its_throttle_already(world: World) -> None:
     limited(world, P=1)
     move(world, {0: (1, 2, 4), 1: (1, 2, 5)}, throttle_bytes_per_s=1_000)
     assert throttles(world)["t follower"] == "0:4,1:5"
@@ -236,7 +236,7 @@ def test_a_pair_that_cannot_be_read_is_of_no_partition(pair: str, number: int | 
     assert number_of(pair) == number
 
 
-def test_what_has_left_a_list_for_another_move_is_not_held_up_by_it(world: World) -> None:
+def test_a_partition_that_another_move_took_over_is_not_throttled(world: World) -> None:
     move(world, {0: (1, 2, 4), 1: (1, 2, 5)}, throttle_bytes_per_s=1_000)
     move(world, {0: (1, 2, 6)})
     assert throttles(world)["t follower"] == "1:5"
@@ -245,7 +245,7 @@ def test_what_has_left_a_list_for_another_move_is_not_held_up_by_it(world: World
 # Where nobody looks.
 
 
-def test_what_one_decision_leaves_of_many_topics_the_next_ones_give_up() -> None:
+def test_configurations_that_one_decision_does_not_restore_are_restored_by_the_next() -> None:
     """A move of more topics than one decision gives up the lists of, cancelled at once."""
     image = _many_topics(count := THROTTLES_RELEASED_MAX // 2 + 5)
     asked = tuple(
@@ -293,7 +293,7 @@ def test_long_lists_of_many_topics_are_cut_down_a_few_at_a_time() -> None:
     assert image.configs[(2, "t0")][LEADER_REPLICAS] == f"{pairs},1:1,1:2,1:3"
 
 
-def test_what_a_throttle_of_many_topics_needs_is_decided_in_slices() -> None:
+def test_the_throttle_of_many_topics_is_decided_in_slices() -> None:
     """Its beginning, a throttle that comes later, and its end."""
     count = 300
     image = _many_topics(count)
@@ -378,7 +378,7 @@ def test_a_log_that_speaks_of_moves_that_are_not_there_is_cleaned_up(world: Worl
     assert throttles(world) == {"9 leader": "5"}
 
 
-def test_whose_a_configuration_is_survives_in_a_snapshot(world: World) -> None:
+def test_the_owner_of_a_configuration_survives_in_a_snapshot(world: World) -> None:
     ask(world, change(broker(1), (LEADER_RATE, SET, "7")))
     move(world, {0: (1, 2, 4)}, throttle_bytes_per_s=1_000)
     move(world, {1: (1, 2, 4)}, throttle_bytes_per_s=2_000)

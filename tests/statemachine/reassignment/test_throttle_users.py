@@ -38,7 +38,7 @@ def world() -> World:
     return world
 
 
-def test_what_users_had_set_is_theirs_again_at_the_end(world: World) -> None:
+def test_users_get_their_values_back_at_the_end(world: World) -> None:
     ask(world, change(broker(1), (LEADER_RATE, SET, "7")))
     ask(world, change(TOPIC, (FOLLOWER_REPLICAS, SET, "3:1")))
     move(world, {0: (1, 2, 4)}, throttle_bytes_per_s=1_000)
@@ -49,7 +49,7 @@ def test_what_users_had_set_is_theirs_again_at_the_end(world: World) -> None:
 
 
 @pytest.mark.parametrize(("operation", "value"), [(SET, "7"), (SET, "1000"), (DELETE, None)])
-def test_what_a_user_sets_meanwhile_is_his_and_the_moves_say_so(
+def test_a_value_that_a_user_sets_meanwhile_is_the_users_and_moves_show_it(
     world: World, operation: int, value: str | None
 ) -> None:
     """Also where he says what is so already."""
@@ -100,13 +100,13 @@ def test_a_tool_that_leaves_them_out_has_removed_them(world: World) -> None:
     assert throttles(world) == {}
 
 
-def test_what_is_only_tried_changes_nothing_of_whose_it_is(world: World) -> None:
+def test_a_dry_run_changes_no_owner_of_a_configuration(world: World) -> None:
     move(world, {0: (1, 2, 4)}, throttle_bytes_per_s=1_000)
     wish = change(broker(4), (FOLLOWER_RATE, SET, "7"))
     assert ask(world, wish, validate_only=True).records == ()
 
 
-def test_what_is_only_tried_ends_no_move_that_it_would_complete() -> None:
+def test_a_dry_run_ends_no_move_that_it_would_complete() -> None:
     """A move that waits for fewer replicas in sync would be complete by a lower min ISR."""
     world = World(broker_count=3)
     world.given(replicas=(1, 2, 3), isr=(1,), leader=1, configs={MIN_ISR: "2"})

@@ -148,7 +148,7 @@ def test_partitions_belong_to_a_move_until_they_leave_it_and_that_is_counted(wor
     assert not image.index.of_move
 
 
-def test_what_a_step_does_is_counted_in_the_index(world: World) -> None:
+def test_the_index_counts_the_work_of_a_step(world: World) -> None:
     index = world.image.index
     grown = change(0, replicas=(1, 2, 3), adding=(3,), target=(3, 2), step=1, since_ms=9)
     append(world.image, grown)
@@ -169,7 +169,7 @@ def test_what_a_step_does_is_counted_in_the_index(world: World) -> None:
         (Left(superseded=1, cancelled=1), 5, MoveOutcome.CANCELLED),
     ],
 )
-def test_what_kept_a_move_from_being_completed_is_its_outcome(
+def test_the_reason_that_a_move_is_not_completed_is_its_outcome(
     left: Left, completed: int, outcome: MoveOutcome
 ) -> None:
     assert outcome_of(left, completed) is outcome
@@ -276,7 +276,7 @@ def test_when_a_broker_was_fenced_is_known_until_it_is_unfenced(world: World) ->
 # Undo and snapshots of them are in `test_snapshot_written`, over random logs.
 
 
-def test_what_is_not_committed_of_a_move_is_undone(world: World) -> None:
+def test_uncommitted_changes_of_a_move_are_undone(world: World) -> None:
     image = world.image
     image.begin_undo_log(image.end_offset)
     before = (dict(image.moves), dict(image.keys), image.next_move_id, image.all_paused)

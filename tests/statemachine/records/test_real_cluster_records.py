@@ -187,7 +187,7 @@ def test_a_log_and_each_of_its_snapshots_end_in_the_same_image() -> None:
         assert comparable(from_snapshot) == comparable(from_start)
 
 
-def test_what_the_tools_printed_is_what_the_image_says() -> None:
+def test_the_image_of_the_real_cluster_agrees_with_the_output_of_its_tools() -> None:
     """The story of the cluster: `orders` was reassigned, `payments` deleted, 104 came back."""
     image = replayed(HERE / LOG, below=506)
     orders = image.topic_named("orders")

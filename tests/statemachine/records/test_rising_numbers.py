@@ -16,7 +16,7 @@ def test_they_are_as_if_counted(first: int, count: int) -> None:
     assert rising(first, count) == array("I", range(first, first + count))
 
 
-def test_what_is_given_may_be_changed() -> None:
+def test_the_input_may_be_changed_afterwards() -> None:
     some = rising(5, 3)
     some[0] = 9
     assert rising(5, 3) == array("I", [5, 6, 7])

@@ -56,7 +56,7 @@ def test_a_new_partition_is_as_one_of_a_new_topic() -> None:
     assert partition.directories == (directory(3), directory(1))
 
 
-def test_who_is_not_live_is_assigned_but_not_in_sync() -> None:
+def test_a_broker_that_is_not_live_is_assigned_but_not_in_sync() -> None:
     world = a_world()
     world.fence(3)
     grow(world, MorePartitions(name="n", count=3, assignments=((3, 1),)))
@@ -130,7 +130,7 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("asked", "error", "reason"), WRONG)
-def test_what_cannot_be_is_refused_with_its_reason(
+def test_invalid_partition_counts_are_refused_with_the_reason(
     asked: MorePartitions, error: Error, reason: str
 ) -> None:
     world = a_world()

@@ -70,7 +70,7 @@ def test_a_rollback_of_the_old_move_leaves_it_alone(world: World) -> None:
     assert partition(world) == before
 
 
-def test_so_does_a_cancel_of_it(world: World) -> None:
+def test_a_cancel_of_the_old_move_leaves_the_new_topic_alone(world: World) -> None:
     world.ask(MOVE)
     before = partition(world)
     answer = world.ask(commands.CancelMoves(moves=(1,))).answer

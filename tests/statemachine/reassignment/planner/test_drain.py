@@ -76,7 +76,7 @@ def test_a_broker_that_is_dead_and_forgotten_is_emptied_as_any_other() -> None:
     assert plan == {("t", 0): (2, 0), ("t", 1): (1, 2)}
 
 
-def test_where_the_preferred_leader_goes_the_next_ones_are_chosen_evenly() -> None:
+def test_new_preferred_leaders_of_a_drain_are_spread_evenly() -> None:
     current: Current = {("t", n): (0, 1, 2) for n in range(4)}
     plan = drained(current, {0}, dict.fromkeys(range(6)))
     assert not isinstance(plan, Unplanned)

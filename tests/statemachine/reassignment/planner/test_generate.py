@@ -105,7 +105,7 @@ def test_a_plan_names_only_what_changes_and_planning_again_finds_nothing(
 
 @settings(max_examples=50, deadline=None)
 @given(clusters(brokers_max=6))
-def test_who_asks_twice_is_answered_alike_in_whatever_order_it_asks(
+def test_the_plan_does_not_depend_on_the_order_of_the_request(
     cluster: tuple[Current, Racks],
 ) -> None:
     current, racks = cluster
@@ -167,7 +167,7 @@ def test_a_big_plan_is_made_in_pieces() -> None:
         ({("t", 0): (1,)}, {1: None}, "no plan would be better"),
     ],
 )
-def test_what_cannot_be_planned_says_why(current: Current, racks: Racks, words: str) -> None:
+def test_an_impossible_plan_is_refused_with_the_reason(current: Current, racks: Racks, words: str) -> None:
     found = whole(generate(current, racks))
     assert isinstance(found, Unplanned)
     assert words in found.message

@@ -25,7 +25,7 @@ def stays(world: World, *brokers: int) -> dict[int, Stay]:
     return {each.partition: each.stay for each in found}
 
 
-def test_of_brokers_it_is_known_who_takes_replicas_and_what_each_has() -> None:
+def test_a_survey_has_the_brokers_that_take_replicas_and_their_loads() -> None:
     world = World(broker_count=3)
     world.register(4, rack="r")
     world.ask(commands.CordonBrokers(broker_ids=(2,), cordoned=True))
@@ -38,7 +38,7 @@ def test_of_brokers_it_is_known_who_takes_replicas_and_what_each_has() -> None:
     assert {each: count for each, count in found.leads.items() if count} == {1: 2}
 
 
-def test_what_brokers_have_stands_still_leaves_is_busy_or_has_no_leader() -> None:
+def test_partitions_of_a_broker_are_free_leaving_busy_or_leaderless() -> None:
     world = World(broker_count=5)
     some(world, 3, (1, 2, 3))
     some(world, 1, (1, 2, 4))
@@ -59,7 +59,7 @@ def test_a_partition_that_waits_for_its_step_is_leaving_too() -> None:
     assert stays(world, 3) == {0: Stay.LEAVING, 1: Stay.LEAVING}
 
 
-def test_what_has_changed_between_two_pieces_is_seen_as_it_is_then() -> None:
+def test_a_survey_sees_changes_between_two_pieces() -> None:
     world = World(broker_count=4)
     some(world, 2, (1, 2, 3))
     keys = held_keys(world.image, (3,))
