@@ -1,4 +1,4 @@
-"""A node for tests that speaks the Kafka protocol over a real socket and answers as it is told."""
+"""A node for tests that speaks the Kafka protocol over a real socket, with scripted answers."""
 
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager

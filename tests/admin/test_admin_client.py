@@ -1,4 +1,4 @@
-"""The client of administration against nodes that elect, vanish, fall silent and refuse."""
+"""The admin client against nodes that elect, vanish, fall silent and refuse."""
 
 import re
 import socket

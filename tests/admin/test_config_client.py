@@ -1,4 +1,4 @@
-"""Configurations through our own client, and what its command line says when it is wrong."""
+"""Configurations through our own client, and the usage errors of its command line."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The collector rests while something long is under way, and works again after it."""
+"""The garbage collector is off during long work, and on again afterwards."""
 
 import asyncio
 import gc

@@ -1,4 +1,4 @@
-"""What is read of three controllers is never stale, but where the asker says that it may be."""
+"""Reads from three controllers are never stale unless the request allows it."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

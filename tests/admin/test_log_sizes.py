@@ -1,4 +1,4 @@
-"""What a plan would copy, in bytes, as the brokers that are alive say it."""
+"""The bytes that a plan would copy, as reported by the live brokers."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What a node is told by a file, the environment and flags, and what it says when that is wrong."""
+"""The configuration of a node from a file, the environment and flags, and its errors."""
 
 from collections.abc import Mapping
 from pathlib import Path

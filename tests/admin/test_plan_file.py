@@ -1,4 +1,4 @@
-"""The JSON of `reassign-partitions`: what is accepted, and the sentence about everything else."""
+"""The JSON of `reassign-partitions`: accepted forms, and one sentence for every error."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""The page of settings is the table of the code."""
+"""The settings page equals the table in the code."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What is planned is throttled from its beginning: emptied brokers, other replication factors."""
+"""Plans are throttled from their beginning: decommission, replication factors."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""Who is where, in the three ways to ask: client, text of the command line, HTTP."""
+"""The addresses of all nodes by client, command line and HTTP."""
 
 import json
 from pathlib import Path

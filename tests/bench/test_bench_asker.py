@@ -1,4 +1,4 @@
-"""The client of the benchmark: what it sends is a request, and no wrong answer counts."""
+"""The client of the benchmark: its requests are valid, and no wrong answer counts."""
 
 import asyncio
 from array import array

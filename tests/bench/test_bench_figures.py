@@ -1,4 +1,4 @@
-"""What is compared with Kafka, and when it counts as reached."""
+"""The figures compared with Kafka, and their targets."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What lag reports are measured on is what controllers write, and what comes out is judged."""
+"""The logs for measurements of lag reports equal those of controllers; results are judged."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Requests about many partitions, what is patched in them, and what is told of them."""
+"""Requests about many partitions: patched bytes, and reported figures."""
 
 from datetime import timedelta
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What a run writes down, and how."""
+"""The report that a run writes."""
 
 from array import array
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The cluster that is measured is what the product makes of it, and what is found is judged."""
+"""The measured cluster is valid, and its figures are judged."""
 
 from pathlib import Path
 

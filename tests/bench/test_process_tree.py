@@ -1,4 +1,4 @@
-"""What a process started is found below it, with its memory and its processor time."""
+"""The descendants of a process, with their memory and processor time."""
 
 import os
 import subprocess

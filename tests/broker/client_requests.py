@@ -1,4 +1,4 @@
-"""What clients send to brokers, one partition at a time, and batches of records."""
+"""Requests of clients to brokers, one partition at a time, and batches of records."""
 
 from datetime import timedelta
 from typing import Any

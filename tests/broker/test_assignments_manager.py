@@ -1,4 +1,4 @@
-"""Where replicas are: new disks, raised levels, and what is not said lest data be lost."""
+"""Directory assignments: new disks, raised levels, and reports that are withheld."""
 
 import logging
 from pathlib import Path

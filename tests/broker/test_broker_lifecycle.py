@@ -1,4 +1,4 @@
-"""Registration, heartbeats and controlled shutdown, against a controller that decides for real."""
+"""Registration, heartbeats and controlled shutdown, against a real controller."""
 
 import asyncio
 import logging

@@ -1,4 +1,4 @@
-"""What a broker asks of its controller next, by what it was answered; nothing waits here."""
+"""The next request of a broker to its controller, by the answers so far; nothing waits here."""
 
 import pytest
 

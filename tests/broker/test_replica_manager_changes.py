@@ -1,4 +1,4 @@
-"""What a broker is to hold, by what the metadata says; nothing is opened here."""
+"""The partitions that a broker must hold by the metadata; nothing is opened here."""
 
 from uuid import UUID
 

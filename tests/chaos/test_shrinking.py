@@ -1,4 +1,4 @@
-"""A run that fails becomes a small one that fails in the same way."""
+"""A failing run is reduced to a small one that fails in the same way."""
 
 from dataclasses import replace
 

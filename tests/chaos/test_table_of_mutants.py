@@ -1,4 +1,4 @@
-"""The table of mutants is made by runs: those that ran have new rows, all others keep theirs."""
+"""The table of mutants: mutants that ran have new rows, all others keep theirs."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Batches to fill logs with: small, distinct, and easy to recognise when they come back."""
+"""Batches to fill logs with: small, distinct, and easy to recognize."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""Every place where a log may live: memory, files, and a disk that loses its power."""
+"""The implementations of a log under test: memory, files, and a disk that loses power."""
 
 import random
 from collections.abc import Callable

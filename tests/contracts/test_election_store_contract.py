@@ -1,4 +1,4 @@
-"""What `quorum.ports.ElectionStore` promises, asked of every implementation."""
+"""The contract of `quorum.ports.ElectionStore`, for every implementation."""
 
 import random
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""What `quorum.log.filesystem.FileSystem` promises, asked of Linux and of the virtual disk."""
+"""The contract of `quorum.log.filesystem.FileSystem`, for Linux and the virtual disk."""
 
 import errno
 import os

@@ -1,4 +1,4 @@
-"""What `quorum.ports.Log` promises, asked of every implementation."""
+"""The contract of `quorum.ports.Log`, for every implementation."""
 
 from collections.abc import Iterator
 from itertools import product

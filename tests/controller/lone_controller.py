@@ -1,4 +1,4 @@
-"""A controller on a quorum of one in which nothing waits: the test owns time, turns and disk."""
+"""A controller on a quorum of one without waits: the test owns time, turns and disk."""
 
 import random
 from collections.abc import Callable

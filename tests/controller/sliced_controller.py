@@ -1,4 +1,4 @@
-"""A controller whose slices are taken when a test says so."""
+"""A controller whose slices run when a test says so."""
 
 from collections.abc import Callable
 

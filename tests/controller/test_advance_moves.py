@@ -1,4 +1,4 @@
-"""The active controller goes on with the moves that one decision has not finished."""
+"""The active controller continues moves that one decision has not finished."""
 
 from pathlib import Path
 from uuid import UUID

@@ -1,4 +1,4 @@
-"""Controllers whose log was cut at its start, and those who need what is gone: the real parts."""
+"""Controllers with a cut log, and replicas that need the missing part: the real parts."""
 
 import asyncio
 import random

@@ -1,4 +1,4 @@
-"""One controller on a quorum of one, with its files: what it answers, and when."""
+"""One controller on a quorum of one, with its files: its answers, and their time."""
 
 import asyncio
 from pathlib import Path

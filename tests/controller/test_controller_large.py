@@ -1,4 +1,4 @@
-"""Decisions of more records than a batch may hold: whole topics, and brokers with much on them."""
+"""Decisions with more records than a batch holds: whole topics, brokers with many partitions."""
 
 import asyncio
 from pathlib import Path

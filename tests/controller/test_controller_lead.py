@@ -1,4 +1,4 @@
-"""How a controller stops being the active one, and how another's image becomes the same."""
+"""The loss of the lead at a controller, and the equality of another controller's image."""
 
 import asyncio
 import random

@@ -1,4 +1,4 @@
-"""What a controller gives as its snapshot: what is committed, and nothing that is only appended."""
+"""The snapshot of a controller has committed records only."""
 
 from pathlib import Path
 

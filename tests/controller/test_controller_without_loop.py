@@ -1,4 +1,4 @@
-"""A controller needs no loop, task or socket below it: a replica that takes its turns will do."""
+"""A controller without an event loop: a replica that takes its turns is enough."""
 
 from collections.abc import Iterator
 from typing import TypeVar

@@ -1,4 +1,4 @@
-"""What takes long is decided in slices: as if it had been decided at once, and nobody waits."""
+"""Long decisions run in slices with the same result, and do not hold up others."""
 
 import random
 from functools import partial

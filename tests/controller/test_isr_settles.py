@@ -1,4 +1,4 @@
-"""An ISR that was shrunk stays so until the follower does something: no proposals without end.
+"""A shrunk ISR stays until the follower acts: no endless proposals.
 
 Under min ISR the high watermark stands still, so that whoever was just taken out for its silence
 still has all that is committed; by that alone it must not come in again.

@@ -1,4 +1,4 @@
-"""ISRs that change by one request: very many in slices, and all of them or none; one at once."""
+"""ISR changes in one request: very many in slices, all or none; a single one at once."""
 
 import pytest
 

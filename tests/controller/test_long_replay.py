@@ -1,4 +1,4 @@
-"""A controller with a long log votes, fetches and is led while it still replays, and says so."""
+"""A controller with a long log votes, fetches and leads during its replay, and reports it."""
 
 import asyncio
 import random

@@ -1,4 +1,4 @@
-"""An image that comes to be in strides is the image that the whole log gives."""
+"""An image loaded in strides equals the image of the whole log."""
 
 import random
 from collections.abc import Sequence

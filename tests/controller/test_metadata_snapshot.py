@@ -1,4 +1,4 @@
-"""A broker's view of the metadata that begins with a snapshot."""
+"""The metadata of a broker that begins with a snapshot."""
 
 from uuid import UUID
 

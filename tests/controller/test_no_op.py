@@ -1,4 +1,4 @@
-"""NoOp records: the active controller keeps its log moving, and only when nothing else does."""
+"""NoOp records: the active controller appends one only if nothing else was appended."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""A stale look that takes long is read in slices as well, by a controller that is not active."""
+"""A long stale query runs in slices too, on a controller that is not active."""
 
 from functools import partial
 from typing import Any

@@ -1,4 +1,4 @@
-"""Every controller is in the log: the active one by itself, the others because they ask."""
+"""Every controller is registered in the log: the active one by itself, others on request."""
 
 import asyncio
 import logging

@@ -1,4 +1,4 @@
-"""KAFKA-14139, which KIP-903 is about, with real logs: as the product is, and without its check."""
+"""KAFKA-14139, the scenario of KIP-903, with real logs: with the check, and without it."""
 
 import json
 import subprocess

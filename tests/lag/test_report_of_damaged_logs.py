@@ -1,4 +1,4 @@
-"""Damaged logs: a report of what can be known, the rest among the problems, and the exit code."""
+"""Damaged logs: a report of the readable parts, problems for the rest, and the exit code."""
 
 import json
 import os

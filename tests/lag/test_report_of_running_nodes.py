@@ -1,4 +1,4 @@
-"""A report of nodes that run and commit as fast as they can: it ends, and shows what was whole."""
+"""A report of nodes under full load: it ends, and shows complete batches."""
 
 import asyncio
 from collections.abc import AsyncIterator

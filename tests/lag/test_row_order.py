@@ -1,4 +1,4 @@
-"""Rows of results stand in the order that people expect, whoever made them."""
+"""Rows of results are in the documented order."""
 
 from typing import Any
 

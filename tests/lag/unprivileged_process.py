@@ -1,4 +1,4 @@
-"""A process that may read only what its files and folders let their owner read, also as root."""
+"""A process that may read only what its owner may, also as root."""
 
 import os
 import shutil

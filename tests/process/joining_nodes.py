@@ -1,4 +1,4 @@
-"""Controllers that find each other: single processes, each with the settings that a test gives."""
+"""Controllers that discover each other: single processes with the settings of a test."""
 
 import asyncio
 import os

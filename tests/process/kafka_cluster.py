@@ -1,4 +1,4 @@
-"""A cluster of our controllers and unmodified brokers of Kafka, for tests that do it harm."""
+"""A cluster of our controllers and unmodified Kafka brokers, for tests that inject faults."""
 
 import asyncio
 import os

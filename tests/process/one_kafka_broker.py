@@ -1,4 +1,4 @@
-"""One broker of Apache Kafka as a process, on a controller that a test has put together."""
+"""One broker of Apache Kafka as a process, on the controller of a test."""
 
 import asyncio
 import random

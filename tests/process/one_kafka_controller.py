@@ -1,4 +1,4 @@
-"""A controller of Apache Kafka as a process, beside controllers of ours."""
+"""A controller of Apache Kafka as a process, beside our controllers."""
 
 import asyncio
 import signal

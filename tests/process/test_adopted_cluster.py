@@ -1,4 +1,4 @@
-"""The controllers of a real Kafka cluster replaced by ours, all as processes a user would start."""
+"""The controllers of a real Kafka cluster replaced by ours, as processes."""
 
 import shlex
 import shutil

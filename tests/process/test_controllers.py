@@ -1,4 +1,4 @@
-"""Controllers as processes: what they keep when killed, how they stop, and when they refuse."""
+"""Controllers as processes: kill, stop, and refusals to start."""
 
 import asyncio
 import signal

@@ -1,4 +1,4 @@
-"""The story of `make run`, told once, by real processes."""
+"""The demo of `make run`, once, by real processes."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What becomes of a voter whose folder is not the one that it left: as docs/quorum.md says."""
+"""A voter whose folder is not its last one: as docs/quorum.md promises."""
 
 import asyncio
 import shutil

@@ -1,4 +1,4 @@
-"""docs/embedding.md: its lines, as they stand there, on three processes."""
+"""The program of docs/embedding.md, unchanged, on three processes."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A broker with data on it is emptied, stopped and forgotten, all as real processes."""
+"""A broker with data is decommissioned, stopped and unregistered, with real processes."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""What judges the logs of moved clusters sees each fault that it adds to the model's."""
+"""The checker of the logs of moved clusters finds each fault that it adds to the model's."""
 
 from uuid import UUID
 

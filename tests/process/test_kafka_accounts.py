@@ -1,4 +1,4 @@
-"""The account of the tests with Kafka's brokers sees each fault that it is there to see."""
+"""The account of tests with Kafka's brokers finds each kind of fault."""
 
 from collections.abc import Callable
 from pathlib import Path

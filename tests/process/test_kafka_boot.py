@@ -1,4 +1,4 @@
-"""A broker of Kafka comes up on our controller at every kind of level, and skips what is ours."""
+"""A Kafka broker starts on our controller at every kind of level, and skips our records."""
 
 from pathlib import Path
 

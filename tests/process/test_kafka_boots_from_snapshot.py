@@ -1,4 +1,4 @@
-"""A broker of Kafka joins when the log of our controllers begins behind its first record."""
+"""A Kafka broker joins when the log of our controllers begins behind its first record."""
 
 import asyncio
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Brokers of Kafka follow a log in which our controllers say what Kafka's never do."""
+"""Kafka brokers follow a log with records that only our controllers write."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Controllers of ours begin in folders that Kafka's own tool has formatted."""
+"""Our controllers start in folders that Kafka's tool has formatted."""
 
 import asyncio
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Kafka's brokers copy at the rate of a move, and none is left where one of them is down."""
+"""Kafka brokers copy at the rate of a move; no throttle stays while one of them is down."""
 
 import asyncio
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Brokers of Kafka that must not join, and what they and the operator are told."""
+"""Kafka brokers that must not join, and the errors that they and the operator see."""
 
 import asyncio
 import logging

@@ -1,4 +1,4 @@
-"""The lead goes from controller to controller under load, by command, and nothing is lost."""
+"""Leadership transfers between controllers under load, without loss."""
 
 import asyncio
 import logging

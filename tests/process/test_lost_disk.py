@@ -1,4 +1,4 @@
-"""A broker that has lost its disk: real processes, one of them with its folder deleted."""
+"""A broker that has lost its disk: real processes, one of them with a deleted folder."""
 
 import asyncio
 import os

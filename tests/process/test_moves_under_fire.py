@@ -1,4 +1,4 @@
-"""A large move while everything dies around it; `make siege KILLS=20` is the long form."""
+"""A large move while processes die around it; `make siege KILLS=20` is the long form."""
 
 import random
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Whole clusters of processes, and what they keep when processes die."""
+"""Whole clusters of processes, and their data when processes die."""
 
 import asyncio
 import random

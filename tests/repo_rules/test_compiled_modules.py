@@ -1,4 +1,4 @@
-"""Which modules a compiled wheel compiles, and what must not stand in them."""
+"""The modules of a compiled wheel, and the constructs that they must not use."""
 
 import ast
 

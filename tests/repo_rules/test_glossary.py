@@ -1,4 +1,4 @@
-"""docs/glossary.md: retired terms are no names of modules, classes or functions any more."""
+"""docs/glossary.md: modules, classes and functions do not use retired terms."""
 
 import ast
 import re

@@ -1,4 +1,4 @@
-"""Where things lie, and what the tree never holds."""
+"""The layout of the tree, and files that it must not have."""
 
 import ast
 import importlib

@@ -1,4 +1,4 @@
-"""docs/moves.md: its tables of reasons and settings say what the code says."""
+"""docs/moves.md: its tables of reasons and settings equal the code."""
 
 import ast
 from typing import Final

@@ -1,4 +1,4 @@
-"""docs/quorum.md and docs/moves.md: whatever they name as the holder of a promise exists."""
+"""docs/quorum.md and docs/moves.md: every named holder of a promise exists."""
 
 import ast
 import re

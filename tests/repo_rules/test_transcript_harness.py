@@ -1,4 +1,4 @@
-"""The transcript harness, shown on small stories that it must tell, refuse or record."""
+"""The transcript harness, on small transcripts that it must accept, refuse or record."""
 
 import tempfile
 from pathlib import Path

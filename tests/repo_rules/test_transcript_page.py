@@ -1,4 +1,4 @@
-"""docs/transcripts.md: every story is on the page, and what the page says of it is in it."""
+"""docs/transcripts.md: every transcript is listed, and contains the quoted scenes."""
 
 import re
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Spark is an extra: where it is not installed, the rest of the suite is found and runs."""
+"""Spark is an extra: without it, the rest of the suite is collected and runs."""
 
 import os
 import subprocess

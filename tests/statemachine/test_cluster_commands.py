@@ -1,4 +1,4 @@
-"""The founding of a cluster, its controllers, producer ids, sessions, and elections asked for."""
+"""The founding of a cluster, its controllers, producer ids, sessions, and requested elections."""
 
 from uuid import UUID
 

@@ -1,4 +1,4 @@
-"""Replay: it is total, it can be undone exactly, and it says what it touched."""
+"""Replay: it is total, can be undone exactly, and reports its changes."""
 
 from typing import Any, get_args
 from uuid import UUID

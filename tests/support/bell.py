@@ -1,4 +1,4 @@
-"""Waiting without a pause for what is expected: whatever happens rings, and who waits looks."""
+"""Wait without sleeping for a condition: every event rings, and a waiting test looks again."""
 
 import asyncio
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""What brokers say to their controller, said by a test in their place, over the Kafka protocol."""
+"""Requests of brokers to their controller over the Kafka protocol, sent by a test."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""The environment of processes that tests start: what users have, without what only tests need."""
+"""The environment of processes that tests start: that of users, without test-only entries."""
 
 import os
 from typing import Final

@@ -1,4 +1,4 @@
-"""Speaking the Kafka protocol to a listener in a test: any API at any version, as kio's values.
+"""A client of the Kafka protocol for tests: any API at any version, with kio's values.
 
 It goes through our own channel, and knows nothing of what is asked.
 """

@@ -1,4 +1,4 @@
-"""Kafka's own programs, for tests that hold us against them.
+"""Kafka's own programs, for comparisons in tests.
 
 They need Java and Maven, which brings the jars once into the cache where `metaquorum local --kafka`
 puts them too. Where one is missing, the test is skipped and says which.

@@ -1,4 +1,4 @@
-"""Time as one event loop lives it, for nodes that must not lose patience with a busy machine."""
+"""The time of one event loop, for nodes that must tolerate a busy machine."""
 
 import asyncio
 from typing import Final

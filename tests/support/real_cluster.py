@@ -1,4 +1,4 @@
-"""The files that a real Kafka 4.2.0 cluster left, and what Kafka's own dump tool says of them.
+"""The files of a real Kafka 4.2.0 cluster, and the output of Kafka's dump tool for them.
 
 One log is in the tree; the files of all controllers lie beside the tree, or where
 METAQUORUM_TESTDATA says.

@@ -1,4 +1,4 @@
-"""Golden transcripts: what was said to a system, and all that it answered.
+"""Golden transcripts: commands to a system, and all its answers.
 
 A transcript is a text file of scenes, set apart by blank lines:
 

@@ -1,4 +1,4 @@
-"""The files of the project, as the house rules look at them. It reads, and never imports them."""
+"""The files of the project, for the rules of the repository. It reads, and never imports them."""
 
 import ast
 import tomllib

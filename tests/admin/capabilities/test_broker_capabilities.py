@@ -1,4 +1,4 @@
-"""Care of brokers, asked over the Kafka protocol of real controllers."""
+"""Broker capabilities over the Kafka protocol of real controllers."""
 
 from datetime import timedelta
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The reference of capabilities is what the schemas say."""
+"""The reference page of the capabilities equals the schemas."""
 
 from admin.capabilities import CAPABILITIES
 from admin.capabilities.schema import Request

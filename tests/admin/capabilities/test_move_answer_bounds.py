@@ -1,4 +1,4 @@
-"""An answer about moves has a bound, and says what there was no room for."""
+"""Answers about moves are bounded, and count what they leave out."""
 
 from admin.capabilities.moves import (
     RESULTS_LISTED_MAX,

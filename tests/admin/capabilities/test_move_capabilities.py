@@ -1,4 +1,4 @@
-"""Capabilities about moves, asked of real controllers."""
+"""Move capabilities over the Kafka protocol of real controllers."""
 
 from datetime import timedelta
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Bytes left, rate and time of a move, from the logs of brokers to whoever asks for them."""
+"""Bytes left, rate and time of a move, from the logs of brokers to the client."""
 
 import asyncio
 from pathlib import Path

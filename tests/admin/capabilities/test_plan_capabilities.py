@@ -1,4 +1,4 @@
-"""Capabilities that plan moves, asked of real controllers."""
+"""Planning capabilities over the Kafka protocol of real controllers."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""What is planned with a key is begun once: other factors, emptied brokers, and an end to that."""
+"""Plans with an idempotency key begin once: replication factors, decommission, recommission."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""`metaquorum features`: what it shows, what it asks for, and what it does not understand."""
+"""`metaquorum features`: output, requests, and usage errors."""
 
 import json
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""The quorum as text: KIP-595's own example, and what Kafka 4.2's tool printed of a cluster."""
+"""The quorum as text: KIP-595's example, and the output of Kafka 4.2's tool for a cluster."""
 
 from typing import Any
 from uuid import UUID

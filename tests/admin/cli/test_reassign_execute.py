@@ -1,4 +1,4 @@
-"""`reassign-partitions --execute` and what goes with it, against a real controller."""
+"""`reassign-partitions --execute` and its options, against a real controller."""
 
 import asyncio
 import json

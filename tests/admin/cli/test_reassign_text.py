@@ -1,4 +1,4 @@
-"""The sentences of `reassign-partitions`, as Kafka's script printed them."""
+"""The sentences of `reassign-partitions`, as Kafka's script prints them."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""What `metaquorum topics describe` prints, as a table and as data."""
+"""The output of `metaquorum topics describe`, as a table and as data."""
 
 from collections.abc import Mapping
 from uuid import UUID

@@ -1,4 +1,4 @@
-"""What a command line says when it is wrong: one sentence, exit code 2, and nothing was asked."""
+"""Usage errors of the command lines: one sentence, exit code 2, and no request."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A reader against brokers that cut batches, move leads and send broken bytes."""
+"""The consumer against brokers that cut batches, move leaders and send broken bytes."""
 
 from collections.abc import Mapping
 from contextlib import aclosing

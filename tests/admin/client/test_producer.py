@@ -1,4 +1,4 @@
-"""A producer against brokers that lose answers, move leads, and refuse."""
+"""The producer against brokers that lose answers, move leaders, and refuse."""
 
 import asyncio
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""The HTTP door of controllers, asked by a client over a socket."""
+"""The HTTP listener of controllers, used by a client over a socket."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

@@ -1,4 +1,4 @@
-"""Brokers over HTTP: who is there, who gets new replicas, who may stop."""
+"""Brokers over HTTP: list, cordon, safe-to-stop."""
 
 import asyncio
 from pathlib import Path

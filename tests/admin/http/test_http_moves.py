@@ -1,4 +1,4 @@
-"""Moves over HTTP: looked at, held up, cancelled and rolled back, at any controller."""
+"""Moves over HTTP: shown, paused, cancelled and rolled back, at any controller."""
 
 import json
 from pathlib import Path

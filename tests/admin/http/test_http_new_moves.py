@@ -1,4 +1,4 @@
-"""Moves are begun over HTTP: named, tried before, and with a key carried out once."""
+"""Moves that are begun over HTTP: names, dry runs, and idempotency keys."""
 
 from io import BytesIO
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Plans over HTTP: brokers are emptied and come back, topics spread, replication factors change."""
+"""Plans over HTTP: decommission, recommission, generate, replication factors."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""Who leads, over HTTP: POST /v1/quorum/leader:transfer."""
+"""Leadership transfer over HTTP: POST /v1/quorum/leader:transfer."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""Who votes, over HTTP: PUT, GET and DELETE under /v1/quorum/voters."""
+"""Voters over HTTP: PUT, GET and DELETE under /v1/quorum/voters."""
 
 import asyncio
 import logging

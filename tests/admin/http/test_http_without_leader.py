@@ -1,4 +1,4 @@
-"""The HTTP door of controllers while nobody leads, or the leader is lost underway."""
+"""The HTTP listener of controllers without a leader, or with one that is lost meanwhile."""
 
 import asyncio
 import socket

@@ -1,4 +1,4 @@
-"""Running `metaquorum adopt` in a test, and looking at what it left."""
+"""Run `metaquorum adopt` in a test, and read the folders that it writes."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""`metaquorum adopt`: what it makes of the folders of stopped controllers, and what it says."""
+"""`metaquorum adopt`: the folders that it writes, and its report."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""`metaquorum adopt`: what it refuses, by which name, and that it leaves nothing behind then."""
+"""`metaquorum adopt`: its refusals, which leave nothing behind."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""Controllers of ours on adopted folders: what they know, and that they go on."""
+"""Our controllers on adopted folders: their state, and that they continue."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence

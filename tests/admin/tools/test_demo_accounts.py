@@ -1,4 +1,4 @@
-"""What was acknowledged against what was read: every way in which they can differ is found."""
+"""Acknowledged records compared with those that were read: every difference is found."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""The plan of the demo: every partition moves, and so does its lead."""
+"""The plan of the demo: every partition and its leader move."""
 
 import pytest
 from hypothesis import given

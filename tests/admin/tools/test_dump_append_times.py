@@ -1,4 +1,4 @@
-"""`metaquorum dump-log` of the indexes that say when records were appended."""
+"""`metaquorum dump-log` of append-time indexes."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`metaquorum dump-log`: what it prints, and what it says of files that it cannot read."""
+"""`metaquorum dump-log`: its output, and its errors for unreadable files."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Java, Maven and Kafka's jars: what is found, what is brought, and what is said if it is not."""
+"""Java, Maven and Kafka's jars: found, downloaded, or missing with a reason."""
 
 import stat
 import threading

@@ -1,4 +1,4 @@
-"""Brokers of Kafka in the folder of a local cluster: what is written for them, and kept."""
+"""Kafka's brokers in the folder of a local cluster: the files that are written, and kept."""
 
 import random
 from pathlib import Path

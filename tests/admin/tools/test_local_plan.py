@@ -1,4 +1,4 @@
-"""What a folder of a local cluster holds, and what is refused before anything is started."""
+"""The folder of a local cluster, and refusals before anything starts."""
 
 import json
 import random

@@ -1,4 +1,4 @@
-"""What a broker forwards to the active controller, and what it says when nobody answers."""
+"""Requests that a broker forwards to the active controller, and its errors without one."""
 
 from datetime import timedelta
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What a broker says of offsets, topics, brokers and settings, over real sockets."""
+"""Offsets, topics, brokers and settings from a broker, over real sockets."""
 
 from datetime import timedelta
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Producing to real brokers over real sockets: what is appended, acknowledged, refused."""
+"""Produce requests to real brokers over real sockets: appended, acknowledged, refused."""
 
 import asyncio
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A client that knows Kafka's schemas alone reads every answer that a broker gives by itself."""
+"""A client that knows only Kafka's schemas reads every answer of a broker."""
 
 from collections.abc import Callable, Mapping
 from datetime import timedelta

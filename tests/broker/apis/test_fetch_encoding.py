@@ -1,4 +1,4 @@
-"""What is packed by hand is what kio writes."""
+"""Fetch responses packed by hand equal those of kio."""
 
 from datetime import timedelta
 from pathlib import Path

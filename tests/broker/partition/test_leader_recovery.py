@@ -1,4 +1,4 @@
-"""After an unclean election: the leader says that it has recovered, also where it is all alone."""
+"""After an unclean election the leader reports its recovery, also without other replicas."""
 
 from pathlib import Path
 

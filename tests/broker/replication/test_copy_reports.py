@@ -1,4 +1,4 @@
-"""How far the copies of a broker are: what came, what is left, and how fast that goes."""
+"""Copy progress of a broker: bytes copied, bytes left, rate."""
 
 from uuid import UUID
 

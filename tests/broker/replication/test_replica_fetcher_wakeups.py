@@ -1,4 +1,4 @@
-"""What comes in the very turn in which a wait of the fetcher ends is not left lying."""
+"""A wake-up in the turn in which a wait of the fetcher ends is not lost."""
 
 import asyncio
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Copying between real brokers: ISR, truncation, stale incarnations, moves, with real logs."""
+"""Replication between real brokers: ISR, truncation, stale incarnations, moves, real logs."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The throttle as a bucket of bytes, over virtual time, and what configurations say of it."""
+"""The replication quota as a token bucket in virtual time, and its configuration."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""Moves that are throttled, with brokers that have real logs and sockets: from begin to end."""
+"""Throttled moves from begin to end, with brokers that have real logs and sockets."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What a partition remembers of idempotent producers (KIP-98, KIP-360)."""
+"""The state of idempotent producers in a partition (KIP-98, KIP-360)."""
 
 import pytest
 from hypothesis import given

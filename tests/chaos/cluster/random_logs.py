@@ -1,4 +1,4 @@
-"""Random logs, decided by the product and judged by the model: whatever a seed says happens.
+"""Random logs, decided by the product and checked by the model; a seed determines each.
 
 Brokers come, go and are in sync; operators move, cancel, redirect and configure; some of it is
 nonsense. Nothing here checks anything: the model does.

@@ -1,4 +1,4 @@
-"""A cancel is judged: somebody has asked for it, and a partition that was led still is."""
+"""The invariants of a cancel: it was requested, and a partition with a leader keeps one."""
 
 from typing import Any, TypeAlias
 

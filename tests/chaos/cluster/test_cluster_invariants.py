@@ -1,4 +1,4 @@
-"""The judges of a cluster can complain: each is shown what must not be."""
+"""The checkers of a cluster can fail: each is shown a violation."""
 
 from struct import pack
 from typing import Any

@@ -1,4 +1,4 @@
-"""The model of the judges, on random logs that the product decides: it agrees with all of them."""
+"""The checkers' model agrees with random logs that the product decides."""
 
 from uuid import UUID
 

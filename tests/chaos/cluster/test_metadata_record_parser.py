@@ -1,4 +1,4 @@
-"""The judges' parser of metadata records against the product's: two readers of the same bytes."""
+"""The checkers' parser of metadata records against the product's, on the same bytes."""
 
 from typing import Any
 from uuid import UUID

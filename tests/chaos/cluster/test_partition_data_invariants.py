@@ -1,4 +1,4 @@
-"""P18 to P21 can be broken: the judges are shown disks of brokers on which something is wrong."""
+"""P18 to P21 can fail: the checkers are shown disks of brokers with faults."""
 
 from typing import Any
 from uuid import UUID

@@ -1,4 +1,4 @@
-"""The model can complain: of each fault that is planted in the product, by the rule expected."""
+"""The model detects each fault planted in the product, by the expected rule."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""Whole clusters in virtual time: controllers, brokers and clients, all judged after every event.
+"""Whole clusters in virtual time: controllers, brokers and clients, checked after every event.
 
 `make sim` runs as many seeds as one likes; these few run with every check.
 """

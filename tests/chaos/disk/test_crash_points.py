@@ -1,4 +1,4 @@
-"""The power goes at every operation of a node's disk; a part of what `make crashes` does."""
+"""Power loss at every operation of a node's disk; a part of `make crashes`."""
 
 import os
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""What the virtual disk loses with its power, and how it goes wrong when it is told to."""
+"""The virtual disk: power loss, and the faults that it can inject."""
 
 import errno
 import os

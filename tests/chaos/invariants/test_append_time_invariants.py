@@ -1,4 +1,4 @@
-"""What the judge of the append times must and must not let pass (R27)."""
+"""R27, append times: violations that are found, and valid indexes that pass."""
 
 import os
 

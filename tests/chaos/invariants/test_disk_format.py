@@ -1,4 +1,4 @@
-"""The judges' own parser of what lies on a disk, on what faults leave there."""
+"""The checkers' own parser of files on a disk, on files with faults."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What the judges take for durable follows the disk, whatever becomes of a sync."""
+"""The checkers' durable state follows the disk, whatever happens to a sync."""
 
 import os
 from pathlib import Path

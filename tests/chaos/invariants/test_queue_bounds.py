@@ -1,4 +1,4 @@
-"""What the judge of what waits at a process must and must not let pass (R24)."""
+"""R24, bounded queues: violations that are found, and queues that pass."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""Judges of the simulation, on what they must and must not let pass."""
+"""The invariants of the quorum: violations that are found, and runs that pass."""
 
 import logging
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""The harness can fail: every fault that we plant is found, by seeds and by a test of its own."""
+"""Every planted fault is found, by seeds and by a test of its own."""
 
 import json
 from collections.abc import Iterator

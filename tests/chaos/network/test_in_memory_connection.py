@@ -1,4 +1,4 @@
-"""One call in memory, over the product's own connections, and what comes of spoilt bytes."""
+"""One call in memory over the product's own connections, and the effect of corrupt bytes."""
 
 from dataclasses import replace
 from struct import pack

@@ -1,4 +1,4 @@
-"""Which faults a run has, and what they mean for a cluster."""
+"""The faults of a run, and their effect on a cluster."""
 
 import itertools
 import random

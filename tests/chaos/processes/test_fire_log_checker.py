@@ -1,4 +1,4 @@
-"""The judges of a run under fire, each shown what it must find and what it must let pass."""
+"""The checks of a run of real processes: faults that are found, and logs that pass."""
 
 from collections.abc import Sequence
 from pathlib import Path

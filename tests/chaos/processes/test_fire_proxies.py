@@ -1,4 +1,4 @@
-"""The proxies before the nodes of a run: what passes, what is held back, and what is reset."""
+"""The proxies before the nodes of a run: bytes that pass, are held back, or reset."""
 
 import asyncio
 import gc

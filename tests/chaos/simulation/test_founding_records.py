@@ -1,4 +1,4 @@
-"""What the first records of a log say, in a whole cluster to which nothing happens."""
+"""The first records of a log, in a whole cluster without faults."""
 
 from dataclasses import replace
 

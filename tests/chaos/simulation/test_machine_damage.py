@@ -1,4 +1,4 @@
-"""What is damaged on a disk explains one failure of a process, and is made good without loss."""
+"""Damage to a disk explains one failure of a process, and is repaired without loss."""
 
 import os
 from pathlib import Path

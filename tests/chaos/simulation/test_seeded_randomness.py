@@ -1,4 +1,4 @@
-"""What is drawn quickly is what is drawn slowly."""
+"""The fast random source draws the same numbers as the standard one."""
 
 import random
 

@@ -1,4 +1,4 @@
-"""Whole clusters in virtual time, every invariant judged after every event.
+"""Whole quorums in virtual time, with every invariant checked after every event.
 
 `make sim` runs as many seeds as one likes; these few run with every check.
 """

@@ -1,4 +1,4 @@
-"""One sensible request for every API that a controller offers, in any of its versions."""
+"""One valid request for every API that a controller offers, in any version."""
 
 from collections.abc import Callable, Mapping
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""AlterPartition by hand against kio: the same values are read, the same bytes are written."""
+"""AlterPartition by hand against kio: the same values are read, the same bytes written."""
 
 from datetime import timedelta
 from itertools import groupby

@@ -1,4 +1,4 @@
-"""What a controller answers over the Kafka protocol: facts, and errors where they belong."""
+"""Answers of a controller over the Kafka protocol, and the place of each error."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

@@ -1,4 +1,4 @@
-"""Configurations over the Kafka protocol: changed, replaced, described, refused, kept secret."""
+"""Configurations over the Kafka protocol: set, replaced, described, refused, kept secret."""
 
 import logging
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Requests that other nodes pass on (KIP-590): what is inside is answered, or all is refused."""
+"""Envelopes of other nodes (KIP-590): the request inside is answered, or all is refused."""
 
 import struct
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Features over the Kafka protocol: shown to everybody, changed by UpdateFeatures, held to."""
+"""Features over the Kafka protocol: described, changed by UpdateFeatures, enforced."""
 
 import logging
 from contextlib import AsyncExitStack

@@ -1,4 +1,4 @@
-"""Three controllers: whoever is asked, the active one answers; and who cannot reach it says so."""
+"""Forwarding among three controllers: the active one answers; without it a node says so."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""Long requests are read, and long answers written, beside the loop; nobody can tell by them."""
+"""Long requests are decoded, and long answers encoded, in a thread, with the same result."""
 
 import threading
 from pathlib import Path

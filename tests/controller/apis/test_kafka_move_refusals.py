@@ -1,4 +1,4 @@
-"""Requests about reassignments that nobody can answer for: the error stands at the top, alone."""
+"""Errors of whole requests about reassignments: the top-level error alone."""
 
 from datetime import timedelta
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""AlterPartitionReassignments and ListPartitionReassignments with what is ours in them."""
+"""AlterPartitionReassignments and ListPartitionReassignments with our extension."""
 
 import asyncio
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Whatever anybody sends is answered or closes its connection, and the node goes on."""
+"""Any bytes are answered or close their connection, and the node continues."""
 
 import asyncio
 import logging

@@ -1,4 +1,4 @@
-"""Who leads, asked over the Kafka protocol of real controllers: TransferLeadership."""
+"""TransferLeadership over the Kafka protocol of real controllers."""
 
 from collections.abc import Collection
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Who votes, asked over the Kafka protocol of real controllers: AlterQuorum and KIP-853's calls."""
+"""AlterQuorum and KIP-853's requests over the Kafka protocol of real controllers."""
 
 import asyncio
 from collections.abc import Callable, Collection

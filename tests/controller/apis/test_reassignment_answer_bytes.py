@@ -1,4 +1,4 @@
-"""The answer to AlterPartitionReassignments by hand: the bytes that kio writes."""
+"""The answer to AlterPartitionReassignments by hand equals kio's bytes."""
 
 from itertools import groupby
 

@@ -1,4 +1,4 @@
-"""A client that knows Kafka's schemas alone, and no tagged field besides, reads every answer."""
+"""A client that knows only Kafka's schemas, and no tagged field besides, reads every answer."""
 
 from io import BytesIO
 from pathlib import Path

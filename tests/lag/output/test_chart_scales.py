@@ -1,4 +1,4 @@
-"""Axes, ticks, and how times and numbers are written on the page."""
+"""Axes, ticks, and the text form of times and numbers on the page."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,4 +1,4 @@
-"""A report as files for programs: the same values in each, and null for what nobody knows."""
+"""A report as files for programs: the same values in each, and null for unknown ones."""
 
 import csv
 import json

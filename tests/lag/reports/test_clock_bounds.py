@@ -1,4 +1,4 @@
-"""Clocks: what the logs prove of them, and no more."""
+"""Clock offsets: no more than the logs prove."""
 
 from lag.reports.clocks import Bounds, bounds, clocks
 from lag.reports.epochs import Leader, Span

@@ -1,4 +1,4 @@
-"""Several questions to Spark at once: answers in their order, or the first fault ends them all."""
+"""Concurrent Spark queries: results in order, or the first failure ends them all."""
 
 from typing import Any
 

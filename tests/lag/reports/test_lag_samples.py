@@ -1,4 +1,4 @@
-"""The lag of one replica, by numbers that can be checked in one's head."""
+"""The lag of one replica, with numbers that can be checked by hand."""
 
 from lag.reports.lag import WHOLE, Bucket, LeaderTimeline, percentile, samples, windows
 from lag.reports.scope import Scope

@@ -1,4 +1,4 @@
-"""Leaders and what was between them, and voters: small logs with known answers."""
+"""Leaders, the gaps between them, and voters: small logs with known answers."""
 
 from typing import Any
 

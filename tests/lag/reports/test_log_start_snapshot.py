@@ -1,4 +1,4 @@
-"""A log whose older part is gone: a snapshot says what was there before."""
+"""A log whose start was cut: a snapshot supplies the state before it."""
 
 import json
 from typing import Any, Final

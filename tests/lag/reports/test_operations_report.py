@@ -1,4 +1,4 @@
-"""Moves of ours in the reports: what was asked for, who paused it, in how many steps it went."""
+"""Our moves in the reports: the request, pauses, and steps."""
 
 import json
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""The history of partitions, pack by pack, by columns and by a slow account of the definition."""
+"""The history of partitions, by packs and columns, against a slow reference."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The result tables say of every column what it is, in which unit, and by what name."""
+"""The result tables document the meaning, unit and name of every column."""
 
 import pytest
 

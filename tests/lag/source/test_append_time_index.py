@@ -1,4 +1,4 @@
-"""A part of an index of append times, found by its offsets, says what the whole says of them."""
+"""A part of an append-time index, found by offsets, gives the same times as the whole."""
 
 from collections.abc import Callable
 from pathlib import Path

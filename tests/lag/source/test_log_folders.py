@@ -1,4 +1,4 @@
-"""Folders as they are found: nodes, copies, empty ones, foreign ones, and unreadable ones."""
+"""Log folders of all kinds: nodes, copies, empty ones, foreign ones, and unreadable ones."""
 
 import json
 import os

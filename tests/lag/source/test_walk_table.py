@@ -1,4 +1,4 @@
-"""One walk through the files comes by what the tables say one by one, and by batches in packs."""
+"""One walk through the files gives the same rows as the separate tables, with batches in packs."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Brokers once more: what the image says of each before and after every record."""
+"""A second account of brokers: the image before and after every record."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple

@@ -1,4 +1,4 @@
-"""Moves of ours once more: each pause as a stretch of time, and every ms of it counted."""
+"""A second account of our moves: each pause as a range of time, counted in ms."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final

@@ -1,4 +1,4 @@
-"""Who may found a cluster, and when: one node of the core, and what it hears."""
+"""The conditions for founding a cluster: one node of the core, and its events."""
 
 import random
 from typing import Final

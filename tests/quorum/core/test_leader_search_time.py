@@ -1,4 +1,4 @@
-"""How long those who do not vote look for a leader once there is one, in virtual time."""
+"""The time that observers need to find an existing leader, in virtual time."""
 
 import random
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""The steps from one set of voters to another: one voter at a time, and always there in the end."""
+"""The steps between voter sets: one voter at a time, and the target is always reached."""
 
 from collections.abc import Iterator
 from dataclasses import replace

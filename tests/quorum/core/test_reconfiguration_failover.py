@@ -1,4 +1,4 @@
-"""The leader dies anywhere on the way from one set of voters to another, and the next goes on."""
+"""The leader dies at any step of a voter change, and the next one continues."""
 
 from typing import Final
 

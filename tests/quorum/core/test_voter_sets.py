@@ -1,4 +1,4 @@
-"""Who is a voter, which assignment of a log is in force, and what a truncation takes back."""
+"""Voters, the assignment of a log that is in force, and the effect of a truncation."""
 
 from uuid import UUID
 

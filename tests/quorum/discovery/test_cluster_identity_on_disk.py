@@ -1,4 +1,4 @@
-"""The id of the cluster on the way to the disk: `meta.properties`, and what stands in its way."""
+"""The cluster id on disk: `meta.properties`, and its conflicts."""
 
 import random
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Gossip over sockets: the answers of real nodes to who asks, and what they learn by asking."""
+"""Gossip over sockets: the answers of real nodes, and what an asking node learns."""
 
 import random
 from pathlib import Path

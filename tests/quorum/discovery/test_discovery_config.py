@@ -1,4 +1,4 @@
-"""What a node says when it cannot find the others with what it was told."""
+"""The errors of a node that cannot find the others with its configuration."""
 
 import logging
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Who is asked when, and what is made of the answers; times are given, and nothing is sent."""
+"""The schedule of questions, and the use of answers; times are given, and nothing is sent."""
 
 import random
 from dataclasses import dataclass, field, replace

@@ -1,4 +1,4 @@
-"""The network between the replicas of one event loop: `ports.Rpc` that a test can hold and cut.
+"""The network between the replicas of one event loop: a `ports.Rpc` that a test can hold and cut.
 
 Messages go as values; records go as bytes beside them and are outlined on arrival, as the real
 calls do it. What is cut off gets no answer, at once, like a connection that is refused.

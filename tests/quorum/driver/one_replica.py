@@ -1,4 +1,4 @@
-"""One replica and everything around it, which the test owns: it takes turns when it is told to."""
+"""One replica and its surroundings, owned by the test: it takes turns on request."""
 
 import random
 from collections.abc import Callable, Iterable

@@ -1,4 +1,4 @@
-"""Snapshots of one replica with a disk and a clock by hand, for tests of when they are taken."""
+"""One replica with a manual disk and clock, for tests of the time of snapshots."""
 
 import random
 from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -1,4 +1,4 @@
-"""Who votes, as a replica finds it in its folder when it starts: the log has the last word."""
+"""The voters of a replica at its start, from its folder: the log takes precedence."""
 
 import random
 import shutil

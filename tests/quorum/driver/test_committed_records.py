@@ -1,4 +1,4 @@
-"""Whatever a log holds, strides give all of it once, in order, and stop where they are to."""
+"""Reading a log in strides gives all records once, in order, up to the right end."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,4 +1,4 @@
-"""What is proposed to a quorum, and how it becomes committed."""
+"""Proposals to a quorum, and their commit."""
 
 from quorum.core.limits import BATCH_RECORDS_MAX, UNCOMMITTED_RECORDS_MAX, Bounds
 from quorum.core.messages import Batch, FetchRequest

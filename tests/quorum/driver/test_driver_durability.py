@@ -1,4 +1,4 @@
-"""Nothing is said before it is durable; and a disk that fails ends the node."""
+"""Nothing is sent before it is durable, and a failing disk ends the node."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""How a lead ends, and what becomes of what was under way."""
+"""The end of a leadership, and the outcome of pending requests."""
 
 import asyncio
 

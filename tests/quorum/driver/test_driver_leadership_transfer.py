@@ -1,4 +1,4 @@
-"""A lead that is handed over: what is taken meanwhile, who is told what, and who leads then."""
+"""Leadership transfer: requests meanwhile, the answers, and the next leader."""
 
 import asyncio
 

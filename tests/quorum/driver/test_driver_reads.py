@@ -1,4 +1,4 @@
-"""Linearizable reads, over a whole replica with its log, its disk thread and its wires."""
+"""Linearizable reads over a whole replica with its log, disk thread and connections."""
 
 from quorum.core.effects import ReadRefusal
 from quorum.core.limits import Bounds

@@ -1,4 +1,4 @@
-"""The library's front door, with the real parts on loopback sockets and in folders."""
+"""`quorum.embedding`, with the real parts on loopback sockets and in folders."""
 
 import asyncio
 from collections.abc import Iterable, Iterator, Mapping, Sequence

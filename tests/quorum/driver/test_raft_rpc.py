@@ -1,4 +1,4 @@
-"""The calls between replicas over real sockets: a listener, two channels, and what can go wrong."""
+"""Calls between replicas over real sockets: a listener, two channels, and failures."""
 
 import asyncio
 import logging

@@ -1,4 +1,4 @@
-"""A replica without a loop: the test owns it, and the disk does its work when it is told to."""
+"""A replica without an event loop: the test owns it, and the disk works on request."""
 
 import pytest
 

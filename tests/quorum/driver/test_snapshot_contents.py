@@ -1,4 +1,4 @@
-"""What a snapshot is called and says, and how it gets from one replica to another."""
+"""The name and contents of a snapshot, and its way from one replica to another."""
 
 import random
 from pathlib import Path

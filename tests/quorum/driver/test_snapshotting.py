@@ -1,4 +1,4 @@
-"""Snapshots beside a replica that goes on: when one is taken, in which steps, and what is kept."""
+"""Snapshots of a running replica: their time, their slices, and retention."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Small snapshots for tests of what is done with their files."""
+"""Small snapshots for tests of snapshot files."""
 
 from quorum.core.vocabulary import Epoch, Offset, OffsetAndEpoch, ReplicaId, ReplicaKey
 from quorum.core.voter_set import Endpoint, Voter, VoterAssignment, VoterSet

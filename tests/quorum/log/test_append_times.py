@@ -1,4 +1,4 @@
-"""The index of append times: what it says, and what it survives."""
+"""The index of append times: its contents, and crashes."""
 
 import errno
 import itertools

@@ -1,4 +1,4 @@
-"""Reading checkpoints: those of a real cluster, and what is wrong with damaged ones."""
+"""Reading checkpoints: those of a real cluster, and the errors in damaged ones."""
 
 import shutil
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Commits of a quick disk are made in the loop, in the same order and with the same reports."""
+"""Commits of a fast disk run in the loop, in the same order and with the same reports."""
 
 import asyncio
 import threading

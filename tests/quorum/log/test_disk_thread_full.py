@@ -1,4 +1,4 @@
-"""A disk thread without room: it tries again, in order, and says so."""
+"""A disk thread on a full disk: it retries in order, and reports it."""
 
 import asyncio
 import logging

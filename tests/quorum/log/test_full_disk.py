@@ -1,4 +1,4 @@
-"""A full disk: nothing that was kept is lost; what had no room is written once there is some."""
+"""A full disk: nothing durable is lost, and what had no room is written later."""
 
 import errno
 import itertools

@@ -1,4 +1,4 @@
-"""A folder of which a part is gone: refused where it would be taken for what it is no more."""
+"""A folder without one of its parts: refused if it could be taken for the voter's."""
 
 import random
 from pathlib import Path

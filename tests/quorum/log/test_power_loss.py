@@ -1,4 +1,4 @@
-"""Whenever the power goes: nothing that was promised is lost, and the node starts again."""
+"""Power loss at any moment: nothing promised is lost, and the node starts again."""
 
 import errno
 import random

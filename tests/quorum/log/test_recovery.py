@@ -1,4 +1,4 @@
-"""What is believed, cut and refused when a log is opened."""
+"""Recovery of a log: records that are accepted, cut and refused."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""What is special to a log on disk: its files, descriptors, failures and threads."""
+"""The log on disk beyond its contract: files, descriptors, failures and threads."""
 
 import os
 import threading

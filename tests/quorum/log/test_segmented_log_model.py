@@ -1,4 +1,4 @@
-"""A log on disk against a list of batches: whatever is done to it, in whatever order."""
+"""A log on disk against a list of batches, under random operations."""
 
 import shutil
 import tempfile

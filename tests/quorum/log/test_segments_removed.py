@@ -1,4 +1,4 @@
-"""Segments that nobody needs any more: they are removed, and a commit does not wait for it."""
+"""Deletion of segments: a commit does not wait for it."""
 
 import errno
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Whenever the power goes while a snapshot is taken or installed: nothing committed is lost."""
+"""Power loss while a snapshot is taken or installed: nothing committed is lost."""
 
 import random
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Snapshots as files: whole or not there, read back by our own reader, and put together soundly."""
+"""Snapshot files: complete or absent, read back, and assembled correctly from parts."""
 
 import errno
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""What a log begins with, whatever a crash has left beside it."""
+"""The start of a log, whatever a crash has left beside it."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Segments of a format that is not known here: refused by name, and never cut."""
+"""Segments of an unknown format: refused by name, and never cut."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Any flat message of the quorum that a correct node could send, and the nodes they go between."""
+"""Hypothesis strategies for the quorum's messages, and the nodes between which they go."""
 
 from uuid import UUID
 

@@ -1,4 +1,4 @@
-"""The round of reads in Fetch: ours to read, and nothing to a node that does not know it."""
+"""The read round in Fetch: known to our nodes, and ignored by others."""
 
 from dataclasses import replace
 from uuid import UUID

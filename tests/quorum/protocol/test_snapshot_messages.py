@@ -1,4 +1,4 @@
-"""FetchSnapshot on the wire: what is sent arrives, in both versions, and kio reads it too."""
+"""FetchSnapshot on the wire: it arrives as sent, in both versions, and kio reads it too."""
 
 from dataclasses import replace
 from uuid import UUID

@@ -1,4 +1,4 @@
-"""KIP-482: whoever does not know a tagged field passes over it, wherever in a message it stands."""
+"""KIP-482: a node skips unknown tagged fields anywhere in a message."""
 
 from typing import Any
 

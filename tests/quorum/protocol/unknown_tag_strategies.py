@@ -1,4 +1,4 @@
-"""Messages as a later version of Kafka may send them: with tagged fields that nobody knows yet."""
+"""Messages of a later version of Kafka: with tagged fields that are unknown here."""
 
 import io
 from dataclasses import Field, field, fields, is_dataclass, make_dataclass

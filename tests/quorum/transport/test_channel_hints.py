@@ -1,4 +1,4 @@
-"""When a channel says that the process at the other end is most likely gone."""
+"""The hints of a channel that the process at the other end is gone."""
 
 import asyncio
 import random

@@ -1,4 +1,4 @@
-"""A name with several addresses: who is connected, and what is said when nobody answers there."""
+"""A name with several addresses: the connection, and the error if none answers."""
 
 import asyncio
 import socket

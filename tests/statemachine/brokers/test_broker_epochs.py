@@ -1,4 +1,4 @@
-"""A broker's epoch is the offset of its registration's record, whatever else is decided with it."""
+"""A broker epoch is the offset of the registration record, whatever else is decided with it."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Whether brokers may stop, against what becomes of the partitions when they do."""
+"""Safe-to-stop, compared with the partitions after the brokers have stopped."""
 
 import pytest
 from hypothesis import given, settings

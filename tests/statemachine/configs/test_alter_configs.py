@@ -1,4 +1,4 @@
-"""Changes of configurations: what is recorded, and what is refused."""
+"""Changes of configurations: records, and refusals."""
 
 from uuid import UUID
 

@@ -1,4 +1,4 @@
-"""Quotas of clients in the state machine: what is asked for is what is there, and nothing else."""
+"""Client quotas in the state machine: the stored quotas equal the requested ones."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""What a change of configurations allows happens in the same batch."""
+"""Effects of a configuration change happen in the same batch."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What is set and by whom, and the tables that say what can be."""
+"""Values and sources of configurations, and the tables of valid ones."""
 
 import re
 

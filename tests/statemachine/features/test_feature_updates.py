@@ -1,4 +1,4 @@
-"""UpdateFeatures: what Kafka's FeatureControlManager allows, and what it says where it does not."""
+"""UpdateFeatures: the rules and error texts of Kafka's FeatureControlManager."""
 
 from uuid import UUID
 

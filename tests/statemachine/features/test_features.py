@@ -1,4 +1,4 @@
-"""The table of features: what Kafka 4.2's own enums say, and what a founding makes of it."""
+"""The table of features: Kafka 4.2's enums, and the levels of a new cluster."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Keys that are sorted together are in the bitmaps that they would be put into one by one."""
+"""Keys that are sorted together give the same bitmaps as keys added one by one."""
 
 from array import array
 from collections import defaultdict

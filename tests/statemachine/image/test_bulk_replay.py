@@ -1,4 +1,4 @@
-"""Many records at once give the image that they give one by one."""
+"""Bulk replay gives the same image as single records."""
 
 import random
 from collections.abc import Iterator

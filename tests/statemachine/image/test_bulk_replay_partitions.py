@@ -1,4 +1,4 @@
-"""Partitions that are made together are those that their records give one by one."""
+"""Partitions replayed in bulk equal those of single records."""
 
 import random
 from itertools import chain

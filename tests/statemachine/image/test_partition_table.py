@@ -1,4 +1,4 @@
-"""A topic has the same partitions whether they are rows or values, and rows say what they are."""
+"""A topic has the same partitions as rows and as values, and rows are exact."""
 
 from typing import Any
 from uuid import UUID

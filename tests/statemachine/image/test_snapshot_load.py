@@ -1,4 +1,4 @@
-"""An image from the records of a snapshot, where the real files say nothing about it."""
+"""An image loaded from a snapshot, in cases that the real files do not have."""
 
 from uuid import UUID
 

@@ -1,4 +1,4 @@
-"""Whatever an image is, its snapshot is read as the same image, whatever happens meanwhile."""
+"""The snapshot of any image loads as the same image, whatever happens meanwhile."""
 
 import gc
 from collections.abc import Iterator

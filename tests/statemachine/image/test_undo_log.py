@@ -1,4 +1,4 @@
-"""What undoes the changes that are not committed, and how it goes when they are."""
+"""The undo log of uncommitted changes, and its end at the commit."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""AlterPartition: the order of its checks, KIP-903, and what becomes of good proposals."""
+"""AlterPartition: the order of its checks, KIP-903, and accepted proposals."""
 
 from uuid import UUID
 

@@ -1,4 +1,4 @@
-"""Eligible leader replicas are switched on and off: nothing is lost, and nobody is left over."""
+"""Eligible leader replicas switched on and off: nothing is lost, and no partition is left."""
 
 import pytest
 

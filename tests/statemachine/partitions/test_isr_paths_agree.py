@@ -1,4 +1,4 @@
-"""An ISR that changes nothing else is changed by a shorter way, and to the same end."""
+"""An ISR change without side effects has the same result on the short path."""
 
 import pytest
 from hypothesis import given, settings

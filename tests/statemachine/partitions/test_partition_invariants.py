@@ -1,4 +1,4 @@
-"""What always holds of a partition is said in one place, which names whatever breaks it."""
+"""The invariants of a partition: one check names every violation."""
 
 from collections.abc import Callable
 from typing import Any, Final

@@ -1,4 +1,4 @@
-"""One ISR that is decided at once comes to what it would with all that may follow from it."""
+"""An ISR change decided at once equals the full decision."""
 
 from uuid import UUID
 

@@ -1,4 +1,4 @@
-"""A move rests while a partition of it is hurt, and the hurt ones go on (KIP-435)."""
+"""A move pauses while a partition of it is under min ISR; that partition continues (KIP-435)."""
 
 from statemachine import commands
 from statemachine.reassignment.move import Move

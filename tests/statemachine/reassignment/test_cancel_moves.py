@@ -1,4 +1,4 @@
-"""Cancelling by partition, topic, move or everything, for good or only to see."""
+"""Cancel by partition, topic, move or all, and as a dry run."""
 
 from typing import Any
 

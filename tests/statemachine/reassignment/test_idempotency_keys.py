@@ -1,4 +1,4 @@
-"""A request with a key is carried out once and answered once, whoever is asked the second time."""
+"""A request with a key is carried out once and answered alike by every controller."""
 
 from typing import Any
 

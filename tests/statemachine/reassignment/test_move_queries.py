@@ -1,4 +1,4 @@
-"""What is told of moves, running and ended."""
+"""Descriptions of moves, running and ended."""
 
 from uuid import UUID
 

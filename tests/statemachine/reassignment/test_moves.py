@@ -1,4 +1,4 @@
-"""Moves as things of their own: what begins one, who belongs to it, and how it ends."""
+"""Moves: their begin, their partitions, and their end."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Stories of partitions that are moved, told by the state machine itself."""
+"""Transcripts of moved partitions, by the state machine itself."""
 
 import pytest
 

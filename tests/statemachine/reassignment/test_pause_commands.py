@@ -1,4 +1,4 @@
-"""Operators pause moves and go on with them, one or all, and say which goes first."""
+"""Operators pause and resume moves, one or all, and set priorities."""
 
 import pytest
 

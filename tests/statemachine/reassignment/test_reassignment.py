@@ -1,4 +1,4 @@
-"""Reassignment beyond the seed's examples: order, completion, cancel, redirection, refusals."""
+"""Reassignment beyond the protocol's examples: order, completion, cancel, redirection, refusals."""
 
 from collections.abc import Sequence
 

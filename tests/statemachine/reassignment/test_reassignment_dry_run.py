@@ -1,4 +1,4 @@
-"""What becomes of a request can be asked before: each part's answer, and the steps in between."""
+"""Dry runs of a request: the answer for each partition, and the steps."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Where a partition stands that is being reassigned, and why it is not further."""
+"""The progress of a reassigned partition, and the reason why it waits."""
 
 from collections.abc import Sequence
 

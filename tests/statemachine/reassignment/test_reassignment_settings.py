@@ -1,4 +1,4 @@
-"""The settings of the whole cluster for reassignments: what they may be, and what they do."""
+"""The cluster-wide settings of reassignments: valid values, and effects."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Moves that have ended and answers are kept for a time and up to a number, by records alone."""
+"""Ended moves and answers are kept for a time and up to a number, by records alone."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Partitions go step by step, as many at a time as the limits allow (KIP-435)."""
+"""Partitions advance step by step, as many at a time as the limits allow (KIP-435)."""
 
 import pytest
 

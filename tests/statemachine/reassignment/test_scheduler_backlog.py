@@ -1,4 +1,4 @@
-"""What one decision leaves over of what it allows is taken up by the ones after it, in portions."""
+"""Steps that one decision leaves are begun by the following ones, in portions."""
 
 import pytest
 

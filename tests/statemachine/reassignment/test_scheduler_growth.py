@@ -1,4 +1,4 @@
-"""The work of a move grows with its partitions, and not with how many of them wait."""
+"""The work of a move grows with its partitions, not with the number that waits."""
 
 from collections.abc import Callable
 from typing import Any

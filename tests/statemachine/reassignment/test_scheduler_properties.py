@@ -1,4 +1,4 @@
-"""Random operators, brokers and settings: no limit is passed at any offset, and all moves end."""
+"""Random operators, brokers and settings: no limit is exceeded, and all moves end."""
 
 from hypothesis import given, settings
 from hypothesis import strategies as st

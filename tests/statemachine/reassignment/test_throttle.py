@@ -1,4 +1,4 @@
-"""A move that is throttled sets configurations while it runs, and gives them up when it ends."""
+"""A throttled move sets configurations while it runs, and restores them at its end."""
 
 from uuid import UUID
 

@@ -1,4 +1,4 @@
-"""What users set of throttles themselves, beside moves that are throttled."""
+"""Throttle configurations set by users, beside throttled moves."""
 
 import pytest
 

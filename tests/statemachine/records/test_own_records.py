@@ -1,4 +1,4 @@
-"""Facts for which Kafka has no record: their bytes, and what they do to an image."""
+"""Records that Kafka does not have: their bytes, and their effect on an image."""
 
 from typing import get_args
 

@@ -1,4 +1,4 @@
-"""Our readers against a real Kafka 4.2 cluster: its files, and what its own tools say of them."""
+"""Our readers against a real Kafka 4.2 cluster: its files, and the output of its tools."""
 
 from pathlib import Path
 from typing import Any, Final

@@ -1,4 +1,4 @@
-"""Rising numbers are those that counting gives."""
+"""Rising numbers equal those of a plain count."""
 
 from array import array
 

@@ -1,4 +1,4 @@
-"""Changes of configurations as tests ask for them."""
+"""Requests to change configurations, for tests."""
 
 from collections.abc import Mapping
 from typing import Final

@@ -1,4 +1,4 @@
-"""Partitions whose leader asks for ISRs, likely ones and others, while other things happen."""
+"""Partitions whose leader proposes ISRs, likely ones and others, among other events."""
 
 from typing import Final
 from uuid import UUID

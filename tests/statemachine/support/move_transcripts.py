@@ -1,4 +1,4 @@
-"""How stories of moves show answers, records, partitions and how far a move is. It asks nothing."""
+"""The text of answers, records, partitions and progress in transcripts of moves."""
 
 from collections.abc import Iterator
 from typing import Any

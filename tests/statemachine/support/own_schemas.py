@@ -1,4 +1,4 @@
-"""The schemas of the facts for which Kafka has no record, once more, and kio's codec for them.
+"""A second copy of the schemas of our own records, and kio's codec for them.
 
 Shares nothing with the code that it is held against.
 """

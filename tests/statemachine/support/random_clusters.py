@@ -1,4 +1,4 @@
-"""Small clusters for plans, and what is so of all the ways to place a partition on them."""
+"""Small clusters for plans, and properties of all placements of a partition on them."""
 
 import itertools
 from collections import Counter

@@ -1,4 +1,4 @@
-"""Commands that no sane sender sends, but a wire or a human may."""
+"""Commands that no correct client sends, but a wire or a person may."""
 
 from typing import Any
 from uuid import UUID

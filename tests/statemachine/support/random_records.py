@@ -1,4 +1,4 @@
-"""Random records: every field of Kafka's schemas and ours, with what a version of it can say."""
+"""Random records: every field of Kafka's schemas and ours, as each version allows."""
 
 from collections.abc import Mapping
 from types import MappingProxyType

@@ -1,4 +1,4 @@
-"""What stories of moves say of the configurations of throttles, and whose they are."""
+"""The text of throttle configurations and their owners in transcripts of moves."""
 
 from collections.abc import Iterator
 from typing import Final

@@ -1,4 +1,4 @@
-"""Names that topics may have, and names that would be one and the same in metrics."""
+"""Valid topic names, and names that would collide in metrics."""
 
 from uuid import UUID
 

@@ -1,4 +1,4 @@
-"""Plans that empty brokers, and plans that change replication factors."""
+"""Plans for draining brokers and for changing replication factors."""
 
 import itertools
 from collections import Counter

@@ -1,4 +1,4 @@
-"""Moves that empty brokers: planned on an image, and carried out by decisions to their end."""
+"""Drain moves: planned on an image, and carried out to their end."""
 
 import pytest
 from hypothesis import given, settings

@@ -1,4 +1,4 @@
-"""Choices of brokers, against all the choices that there are."""
+"""Choices of brokers, compared with all possible choices."""
 
 import itertools
 from collections.abc import Iterator, Sequence

@@ -1,4 +1,4 @@
-"""Generated plans, against every plan that there is on small clusters."""
+"""Generated plans, compared with every possible plan on small clusters."""
 
 import itertools
 import random

@@ -1,4 +1,4 @@
-"""What plans read of an image: brokers at once, partitions piece by piece."""
+"""The survey of an image for a plan: brokers at once, partitions in pieces."""
 
 from statemachine import commands
 from statemachine.reassignment.planner.survey import (
