@@ -1,4 +1,4 @@
-"""What every test gets: the transcripts, and the settings of hypothesis.
+"""Fixtures of every test: the transcripts, and the settings of hypothesis.
 
 It never holds fixtures of a single package; those live beside the tests that use them.
 """
@@ -65,13 +65,13 @@ def _children_find_what_users_have() -> Iterator[None]:
 
 @pytest.fixture
 def rewrite(request: pytest.FixtureRequest) -> bool:
-    """Whether recorded files are to be written instead of compared."""
+    """True if recorded files are to be written instead of compared."""
     return bool(request.config.getoption("--rewrite"))
 
 
 @pytest.fixture
 def controller_kills(request: pytest.FixtureRequest) -> int:
-    """How often a controller is killed during the large move."""
+    """The number of controller kills during the large move."""
     return int(request.config.getoption("--controller-kills"))
 
 

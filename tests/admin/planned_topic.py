@@ -54,7 +54,7 @@ async def put(http: Http, path: str) -> Any:
 
 
 async def altered(node: Node, name: str, *arguments: str) -> Result:
-    """What `metaquorum topics alter` prints, beside the loop that the controller runs in."""
+    """The output of `metaquorum topics alter`, run in a thread beside the controller's loop."""
     whom = ("--bootstrap-controller", str(node.address))
     words = ["topics", "alter", name, *arguments, *whom]
     return await asyncio.to_thread(CliRunner().invoke, group, words)

@@ -197,7 +197,7 @@ def removed(message: str) -> Script:
 
 
 async def test_a_change_that_its_leader_has_given_up_is_not_done() -> None:
-    """Of any other request whose time was up there, nobody knows."""
+    """The outcome of any other request that timed out there is unknown."""
     voter = ReplicaKey(ReplicaId(2), DIRECTORY)
     for message, may_be_done, said in (
         ("not done in time: 3: they do not fetch", False, "it was not done within 1000 ms ("),
@@ -292,7 +292,7 @@ async def test_after_a_lost_answer_the_same_request_is_asked_again_with_the_same
 
 
 def options_in(message: Any) -> MoveOptions:
-    """What our client says of the move."""
+    """The move as our client describes it."""
     options = details_of(message, MoveOptions)
     assert options is not None
     return options

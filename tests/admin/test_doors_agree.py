@@ -1,4 +1,4 @@
-"""What brokers pass on and what controllers serve are two tables of two packages; they agree."""
+"""The requests that brokers forward and controllers serve: two tables of two packages agree."""
 
 from broker.apis.broker_apis import FORWARDED, OFFERED
 from controller.apis import admin_apis, controller_apis

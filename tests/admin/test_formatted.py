@@ -1,7 +1,7 @@
-"""What a folder was formatted with by Kafka's tool, as the first leader is to put it in force.
+"""The contents of a folder formatted by Kafka's tool, as the first leader applies them.
 
-Here the files are written by our own code, in Kafka's format; folders that Kafka's tool has really
-formatted are the subject of tests/process/test_kafka_formatted_folders.py.
+The files here are written by our own code in Kafka's format;
+tests/process/test_kafka_formatted_folders.py uses folders that Kafka's tool has formatted.
 """
 
 from pathlib import Path

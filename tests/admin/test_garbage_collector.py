@@ -12,14 +12,14 @@ from admin.daemon import GarbageCollector
 
 @pytest.fixture(autouse=True)
 def collector() -> Iterator[None]:
-    """Whatever a test does, the others have theirs."""
+    """Restore the state of the collector after each test."""
     assert gc.isenabled()
     yield
     gc.enable()
 
 
 async def enabled() -> bool:
-    """Whether it works, before patience ends."""
+    """True if the collector is enabled before the time limit."""
     for _ in range(1_000_000):
         if gc.isenabled():
             return True

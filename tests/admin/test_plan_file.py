@@ -64,7 +64,7 @@ def test_invalid_json_is_refused_with_its_position(text: str, message: str) -> N
 
 
 def test_deeply_nested_json_is_refused_in_a_sentence() -> None:
-    """What is read just so is shown from deeper in the program, and may be too deep for that."""
+    """A plan that just parses is printed from deeper in the program, and may be too deep there."""
     for depth in range(800, 1_000, 3):
         nested = "[" * depth + "]" * depth
         assert "nested deeper" in refusal(nested) or "Expected `object`" in refusal(nested)

@@ -1,8 +1,8 @@
-"""What cannot be reassigned is refused for itself, by the same sentence at each door.
+"""Invalid reassignments are refused one by one, with the same message on every listener.
 
-Whoever reads it learns the topic, the partition, the brokers that are meant and what is wrong. Over
-Kafka's protocol topic and partition stand beside the message, and Kafka's tools print them before
-it; the other doors print them themselves.
+The message names the topic, the partition, the brokers and the error. In Kafka's protocol topic and
+partition are fields beside the message, which Kafka's tools print before it; HTTP and the command
+line print them themselves.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ WRONG: Final[list[tuple[Part, int, tuple[str, ...]]]] = [
     (("a", 0, None), 85, ("a-0 is not being reassigned",)),
     (("b", 0, None), 39, ("101, 102", "1 in sync where 2 must be", "not in sync: 102")),
 ]
-"""What is asked (None cancels), the error of Kafka, and words of the sentence."""
+"""The request (None cancels), Kafka's error, and words of the message."""
 WRONG_IN_ITSELF: Final[list[tuple[Part, int, tuple[str, ...]]]] = [
     (("a", 0, ()), 39, ("the replica list is empty",)),
     (("a", 0, (101, -7)), 39, ("broker ids are not negative: -7",)),
@@ -101,7 +101,7 @@ async def test_over_http(tmp_path: Path, part: Part, error: int, words: tuple[st
 
 @pytest.mark.parametrize(("part", "words"), [(part, words) for part, _, words in WRONG])
 async def test_on_the_command_line(tmp_path: Path, part: Part, words: tuple[str, ...]) -> None:
-    """What is not there is said by the look at the plan as a whole, in Kafka's opening words."""
+    """The check of the whole plan reports missing partitions, in Kafka's opening words."""
     name, number, replicas = part
     async with cluster(tmp_path) as node:
         if replicas is None:

@@ -163,7 +163,7 @@ async def test_moves_are_throttled_by_their_ids_and_say_what_they_have_lost(tmp_
 
 
 class _Said:
-    """What a controller of Kafka's says: nothing in fields that it does not know."""
+    """The answer of a Kafka controller: it skips fields that it does not know."""
 
     def __init__(self, **fields: Any) -> None:
         self.__dict__.update(fields)

@@ -28,7 +28,7 @@ _HEAD = 4
 
 
 def asked(api_key: ApiKey, frame: bytes) -> Any:
-    """What kio reads in a request."""
+    """The request as kio decodes it."""
     version = VERSIONS[api_key]
     _, start = read_request_header(frame[_HEAD:], api_key, version)
     return codec.decode_request(api_key, version, frame[_HEAD + start :])

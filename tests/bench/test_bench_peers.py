@@ -53,7 +53,7 @@ def answered(revision: bytes = b"\xac\x02", *, data: bool = True) -> bytes:
 
 
 class Wire(asyncio.Transport):
-    """What a connection writes."""
+    """The bytes that a connection writes."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -161,7 +161,7 @@ def test_without_java_kafka_is_left_out_by_one_sentence(
 
 
 def test_the_records_of_each_partition_in_a_log_are_counted(tmp_path: Path) -> None:
-    """Of its own topic alone, in every segment, up to a batch that is not whole."""
+    """Records of its own topic only, in every segment, up to an incomplete batch."""
     claims = [
         Claim(number=each, topic_id=UUID(int=7 << 80), replicas=(1, 2), broker_epochs={})
         for each in range(2)

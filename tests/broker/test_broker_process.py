@@ -232,7 +232,7 @@ def test_a_stopped_broker_gives_its_lead_away_at_once_and_comes_back(
 
 
 def kill_and_compare(cluster: LocalProcess, producer: KafkaProducer, *, stopped: int) -> None:
-    """What was acknowledged before and after the leader is killed is all there, once, in order."""
+    """Records acknowledged before and after the kill of the leader are there, once, in order."""
     # kafka-python's admin client never forgets the broker that it first took for the controller.
     admin = KafkaAdminClient(bootstrap_servers=cluster.servers)
     create(admin, "killed", 1, 3, min_insync_replicas="2")

@@ -31,5 +31,5 @@ def run(base: int, *counts: int, epoch: int = 1, size: int = 20) -> list[bytes]:
 
 
 def outline(base: int, end: int, epoch: int) -> Batch:
-    """What the quorum knows of a batch."""
+    """The outline of a batch, as the quorum knows it."""
     return Batch(Offset(base), Offset(end), Epoch(epoch))

@@ -32,7 +32,7 @@ def asked(controller: QuorumController, command: Command) -> "asyncio.Future[Out
 def looked(
     controller: QuorumController, read: Callable[[Image], Any], *, stale: bool = False
 ) -> "asyncio.Future[Any]":
-    """What a query finds, as soon as the controller tells it."""
+    """The result of a query, as soon as the controller answers."""
     found: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
     controller.query(read, found.set_result, stale=stale)
     return found

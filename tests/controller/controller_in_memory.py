@@ -43,7 +43,7 @@ from tests.support.kio_values import make, nested
 CLUSTER: Final = "5L6g3nShT-eMCtK--X86sw"
 RNG: Final = random.Random(20)
 LEVEL: Final = 25
-"""Of metadata.version, where a test does not say otherwise."""
+"""The default metadata.version of a test."""
 
 CONTROLLER_APIS: Final[Mapping[int, VersionRange]] = {
     key: SPOKEN[key]

@@ -39,7 +39,7 @@ class Sliced(Lone):
         self.settle()
 
     def answer(self, command: commands.Command) -> list[commands.Answer | Unavailable]:
-        """What is told to this command, which has all the time that it takes."""
+        """The answer to this command, which has unlimited time."""
         told = self.ask(command)
         self.finish()
         return told

@@ -27,7 +27,7 @@ From 17 on (KIP-858) another disk is another directory, and that is a second rea
 
 
 async def six_steps(tmp_path: Path, level: int) -> dict[int, list[str]]:
-    """What A and B hold when the six steps are over and A, too, has failed and come back."""
+    """The logs of A and B when the six steps are over and A, too, has failed and come back."""
     # Not at the top: a fault is planted before anything of the product is imported.
     from statemachine.commands import IsrMember
     from tests.broker.client_requests import batch, produce

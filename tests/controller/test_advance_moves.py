@@ -15,7 +15,7 @@ COUNT = STEPS_BEGUN_MAX + 20
 
 
 async def limit(controller: QuorumController, partitions: int) -> None:
-    """So many partitions may have a step under way."""
+    """The limit of partitions with a step in progress."""
     await configure(controller, PARALLEL_PARTITIONS, str(partitions))
 
 

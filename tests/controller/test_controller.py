@@ -201,7 +201,7 @@ def fences(image: Image) -> list[int]:
 
 
 def leads(image: Image, name: str) -> int:
-    """Who leads partition 0 of a topic."""
+    """The leader of partition 0 of a topic."""
     found = image.topic_named(name)
     assert found is not None
     partition = found.partition(0)

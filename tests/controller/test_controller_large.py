@@ -186,7 +186,7 @@ async def test_a_transaction_that_a_leader_left_open_is_ended_by_the_next_one(
 async def test_a_broker_epoch_is_the_offset_of_its_record_however_much_may_be_lost(
     tmp_path: Path,
 ) -> None:
-    """What has led up to a registration is more than a batch; the registration is in one."""
+    """The records before a registration exceed a batch; the registration is in one."""
     async with a_controller(tmp_path) as node:
         controller = node.controller
         await join(controller, 101, 102)

@@ -1,4 +1,4 @@
-"""What one ISR costs the active controller, in calls of Python functions: no clock tells it.
+"""The cost of one ISR change at the active controller, in calls of Python functions.
 
 The request that comes most once grew by two thirds, a few microseconds at a time, and no test saw
 it. Calls are not time, but they are most of it, and the same on every machine.

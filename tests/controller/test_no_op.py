@@ -34,7 +34,7 @@ def last_record(node: Node) -> kafka_records.Record:
 
 
 async def committed(controller: QuorumController) -> int:
-    """How many records there are, once all of them are committed."""
+    """The number of records once all of them are committed."""
     end: int = await looked(controller, lambda image: image.end_offset)
     return end
 

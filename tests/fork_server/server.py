@@ -17,7 +17,7 @@ from contextlib import suppress
 from typing import IO, Final
 
 ENCODING: Final = "latin-1"
-"""Of bytes in a line: one character for each."""
+"""The encoding of bytes in a line: one character for each."""
 SECONDS_MAX: Final = 300
 """The time of one program; SIGALRM ends it then."""
 

@@ -77,7 +77,7 @@ class RandomCluster:
         return self._said
 
     def leave_alone(self) -> None:
-        """Of half of the partitions that move nobody speaks from here on.
+        """Move half of the partitions, which get no further records.
 
         Nor is anything done that concerns all partitions, so that nothing else touches them.
         """

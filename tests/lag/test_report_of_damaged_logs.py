@@ -99,7 +99,7 @@ def test_readable_parts_are_reported_and_the_rest_are_problems(tmp_path: Path) -
 
 
 def kinds(problems: list[dict[str, Any]], logs: Path) -> set[tuple[str, str]]:
-    """Of which folder there is which kind of problem."""
+    """The kinds of problems by folder."""
     return {(Path(row["path"]).relative_to(logs).parts[0], row["kind"]) for row in problems}
 
 

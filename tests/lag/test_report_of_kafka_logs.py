@@ -22,7 +22,7 @@ LAST_APPEND_MS: Final = 1_795_236_758_432
 
 @pytest.fixture(scope="module")
 def made(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Results:
-    """Of three nodes: one whole, one a record behind, one with half a batch at its end."""
+    """Logs of three nodes: one whole, one a record behind, one with half a batch at its end."""
     from lag.source.data_source import QuorumLogSource
 
     spark.dataSource.register(QuorumLogSource)

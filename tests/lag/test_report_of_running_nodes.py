@@ -127,5 +127,5 @@ def test_a_report_under_load_ends_and_every_batch_it_shows_was_whole(
 
 
 def offset(row: Row) -> int:
-    """Of the first record of a batch."""
+    """The offset of the first record of a batch."""
     return int(row["base_offset"])

@@ -27,12 +27,12 @@ CLUSTER_ID: Final = "4L6g3nShT-eMCtK--X86sw"
 HOST: Final = "127.0.0.1"
 END_SECONDS: Final = 30
 SILENCE_MS: Final = 600_000
-"""How long the brokers of a test, which send no heartbeats, are taken to live."""
+"""The session of the brokers of a test, which send no heartbeats."""
 
 
 @dataclass(frozen=True)
 class Ended:
-    """How a process ended: its exit code, and what it said on stderr."""
+    """The end of a process: its exit code, and its stderr."""
 
     code: int
     said: str
@@ -82,7 +82,7 @@ class Single:
 
 
 async def ended(process: Process) -> Ended:
-    """How the process ends; it is killed if it does not."""
+    """Wait for the end of the process; kill it if it does not end."""
     communicating = asyncio.get_running_loop().create_task(process.communicate())
     done, _ = await asyncio.wait({communicating}, timeout=END_SECONDS)
     if not done:

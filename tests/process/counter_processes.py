@@ -19,7 +19,7 @@ from tests.support.tree import ROOT
 PAGE: Final = ROOT / "docs" / "embedding.md"
 LISTING: Final = re.compile(r"<!-- counter\.py -->\n```python\n(.*?)```\n", re.DOTALL)
 LIBRARIES: Final = ("kio", "crc32c", "msgspec")
-"""What `quorum` needs; the page says so."""
+"""The requirements of `quorum`; the page lists them."""
 HOST: Final = "127.0.0.1"
 WITHIN_SECONDS: Final = 30
 
@@ -99,12 +99,12 @@ class Counters:
         return [path.name for path in (self.folder / f"node-{number}").rglob("*.checkpoint")]
 
     def said(self) -> str:
-        """What they have written to their logs, for a test that fails."""
+        """The logs of the processes, for a test that fails."""
         texts = [(self.folder / f"{n}.log").read_text(encoding="utf-8") for n in (1, 2, 3)]
         return "\n".join(texts)
 
     async def ask(self, number: int, line: str) -> str:
-        """What this one answers to the line; nothing if it cannot be reached."""
+        """The answer of this process to the line; empty if it cannot be reached."""
         with suppress(OSError):
             reader, writer = await asyncio.open_connection(HOST, self.ports[number - 1] + 1)
             try:

@@ -20,9 +20,9 @@ from tests.process.joining_nodes import nap
 IDS: Final = (1, 2, 3)
 WITHIN_SECONDS: Final = 60
 ASK_MS: Final = 30_000
-"""How long the client is patient: longer than anything takes that does come, on any machine."""
+"""The timeout of the client: longer than anything takes that does arrive, on any machine."""
 STEADY: Final = {"quorum.fetch.timeout.ms": "10000"}
-"""Who leads, leads on, however busy the machine; only a node that is gone is given up."""
+"""A leader keeps its lead on a busy machine; only a node that is gone is given up."""
 
 
 @dataclass(frozen=True)

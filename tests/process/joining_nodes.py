@@ -35,7 +35,7 @@ class Nodes:
     ports: dict[int, int] = field(default_factory=dict)
     processes: dict[int, Process] = field(default_factory=dict)
     environs: dict[int, Mapping[str, str]] = field(default_factory=dict)
-    """What a node finds in its environment beside what we have in ours."""
+    """The environment of a node beyond our own."""
 
     async def __aenter__(self) -> "Nodes":
         return self
@@ -64,7 +64,7 @@ class Nodes:
         return self.folder / f"data-{node}"
 
     def said(self, node: int) -> str:
-        """What the node has written to its log."""
+        """The log output of the node."""
         return (self.folder / f"{node}.log").read_text(encoding="utf-8")
 
     async def start(self, node: int, **settings: str) -> None:
@@ -99,12 +99,12 @@ class Nodes:
         await process.wait()
 
     async def quorum(self, node: int) -> QuorumDescription:
-        """What this node, or the leader for it, says of the quorum; raises `AdminError`."""
+        """The quorum as described by this node, or by the leader for it; raises `AdminError`."""
         async with self._client(node) as client:
             return await client.describe_quorum()
 
     async def whereabouts(self, node: int) -> KnownNodes:
-        """Where everyone is, as this node has heard it; raises `AdminError`."""
+        """The addresses of all nodes, as this node knows them; raises `AdminError`."""
         async with self._client(node) as client:
             return await client.discover_brokers()
 
@@ -114,7 +114,7 @@ class Nodes:
             return {each.id for each in await client.brokers()}
 
     async def until(self, ask: Callable[[], Awaitable[T]], holds: Callable[[T], bool]) -> T:
-        """What is answered, as soon as it is what the test waits for."""
+        """The answer, as soon as it is the expected one."""
         last: object = None
         try:
             async with asyncio.timeout(WITHIN_SECONDS):

@@ -22,7 +22,7 @@ from statemachine.vocabulary import MoveState
 REPLICAS_A_STEP: Final = "parallel.replica.count"
 
 Batch = list[tuple[ParsedRecord, bytes]]
-"""What a batch of the log says, record by record, and the bytes that say so."""
+"""The records of a batch, and its bytes."""
 
 
 def judge(
@@ -48,7 +48,7 @@ def judge(
 
 
 def batches(log: bytes) -> Iterator[Batch]:
-    """What is said in each batch, in the order of the log."""
+    """The records of each batch, in the order of the log."""
     for position, header in headers(log):
         data = log[position : position + header.size_bytes]
         yield [
@@ -59,7 +59,7 @@ def batches(log: bytes) -> Iterator[Batch]:
 
 
 def adds_too_many(model: MetadataInvariants, said: ParsedRecord) -> bool:
-    """Whether a step adds more replicas than are allowed, and min ISR does not need them.
+    """True if a step adds more replicas than are allowed, and min ISR does not need them.
 
     The model, which has the whole batch behind it, does not judge the first limit: rule 4 of
     KIP-435 may pass it.

@@ -1,8 +1,8 @@
-"""What a consumer group was given, and whether that is what producers wrote. Pure but for a lock.
+"""The deliveries to a consumer group, compared with the records of producers. Pure but for a lock.
 
-An offset is the name of a place in the log. A group may be given the same place again after a
-rebalance, for it goes on from what it last committed; but there is one record at each place, a
-record has one place, and between two rebalances the places come one after the other.
+An offset identifies a record. A group may be given the same offset again after a rebalance, because
+it continues from its last commit; but each offset has one record, each record one offset, and
+between two rebalances the offsets rise.
 """
 
 from collections import defaultdict
@@ -72,7 +72,7 @@ class Deliveries:
             self._partitions[partition].note(run, offset, number)
 
     def reach(self, counts: Sequence[int]) -> bool:
-        """Whether as many records of each partition have come, redeliveries aside."""
+        """True if as many records of each partition have arrived, redeliveries aside."""
         with self._lock:
             return all(
                 len(each.numbers) >= count
@@ -93,7 +93,7 @@ class Deliveries:
             }
 
     def fault(self, written: Sequence[Written]) -> str | None:
-        """What must not be, or None: the log is what was acknowledged, in the order it was given.
+        """The violation, or None: the log has the acknowledged records in order.
 
         A producer that keeps trying gets every record acknowledged; one that was not is a fault.
         """

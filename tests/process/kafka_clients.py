@@ -24,9 +24,9 @@ POLL_PYTHON_SECONDS: Final = 1
 COMMIT_MS: Final = 500
 RECONNECT_MS_MAX: Final = 500
 REBALANCE_MS: Final = 500
-"""How soon a member of a group hears that there is another one."""
+"""The time until a member of a group learns of another one."""
 SESSION_PYTHON_MS: Final = 10_000
-"""How long its group waits for a member that has come to a halt (see `POLL_PYTHON_SECONDS`)."""
+"""The time for which its group waits for a stalled member (see `POLL_PYTHON_SECONDS`)."""
 CLOSE_SECONDS: Final = 60
 RECORDS_MAX: Final = 500
 
@@ -147,7 +147,7 @@ class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]
         self._assigned = assigned
 
     def on_partitions_revoked(self, revoked: Iterable[Any]) -> None:
-        """What is gone is gone; the next run begins when it is assigned."""
+        """End the runs of lost partitions; the next run begins with an assignment."""
 
     def on_partitions_assigned(self, assigned: Iterable[Any]) -> None:
         self._assigned(each.partition for each in assigned)

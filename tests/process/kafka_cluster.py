@@ -28,7 +28,7 @@ SETTINGS: Final = {
     "broker.heartbeat.interval.ms": "1000",
 }
 START_MS: Final = 180_000
-"""How long a cluster may take until it is up; four Javas at once on a busy machine need a minute.
+"""The longest time until a cluster is up; four Javas at once on a busy machine need a minute.
 It bounds a test that fails, as the next one does."""
 PATIENCE_SECONDS: Final = 120
 ASK_AGAIN_SECONDS: Final = 0.1
@@ -45,7 +45,7 @@ class KafkaCluster:
 
     @property
     def servers(self) -> str:
-        """Where clients begin."""
+        """The bootstrap servers of clients."""
         return ",".join(map(str, self.cluster.brokers))
 
     @property

@@ -1,8 +1,8 @@
-"""What brokers of Kafka have on disk where an account does not come out: which producer's batches.
+"""The batches on the disks of Kafka's brokers for records that an account does not explain.
 
-A producer that repeats itself does so under its id, its epoch and its sequence number, and a broker
-that has them already takes nothing twice. So where one record is at two places, the two batches
-tell who is to blame: the same three, and it was the broker; others, and it was the client.
+A producer repeats a batch under its id, its epoch and its sequence number, and a broker that has
+them appends nothing twice. If one record is at two offsets, the two batches tell the cause: the same
+three numbers mean the broker, others the client.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence

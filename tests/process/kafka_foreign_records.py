@@ -16,7 +16,7 @@ SETTINGS: Final = {
     "reassignment.max.concurrent.replica.movements": "40",
     "reassignment.completion.rule": "all-target",
 }
-"""Of the cluster, for its controllers alone."""
+"""A setting of the cluster that only its controllers use."""
 
 
 def _owned(how: Ownership) -> own_records.ConfigOwned:

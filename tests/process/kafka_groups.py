@@ -25,7 +25,7 @@ from tests.process.kafka_traffic import Audience, Runs, Traffic, flow
 PARTITIONS: Final = 6
 MEMBERS: Final = 2
 POLLS_MAX: Final = 600
-"""Of a member that reads what is left to it."""
+"""The partitions of a member that reads the rest."""
 
 GROUPS: Final[dict[str, Callable[..., Reads]]] = {
     "python": PythonMember,
@@ -72,7 +72,7 @@ def _check_where_they_stand(servers: str, topic: str, groups: Sequence[Audience]
 
 @dataclass
 class Left:
-    """What a group has left of a partition for a member that comes late."""
+    """The records that a group has left of a partition for a member that joins late."""
 
     committed: int
     end: int

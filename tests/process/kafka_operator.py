@@ -1,6 +1,6 @@
-"""Whoever looks after a cluster with Kafka's brokers: with Kafka's own tools, and with ours.
+"""The operator of a cluster with Kafka's brokers: with Kafka's own tools, and with ours.
 
-What Kafka's tools print is taken apart here; what it must say is up to the tests.
+This module parses the output of Kafka's tools; the tests check it.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from tests.process.moved_cluster import Layout, MovedCluster, moved_cluster
 from tests.support.kafka_tools import runtime
 
 PATIENCE_SECONDS: Final = 180
-"""How long what must come may take. It bounds a test that fails."""
+"""The time limit for anything that must happen. It bounds a test that fails."""
 
 Answer = TypeVar("Answer")
 
@@ -61,7 +61,7 @@ class Operator:
 
     @property
     def controllers(self) -> str:
-        """Where our own commands ask: Kafka's brokers do not pass them on."""
+        """The option for our own commands: Kafka's brokers do not forward them."""
         return ",".join(map(str, self.it.cluster.controllers))
 
     async def ours(self, *arguments: str) -> Done:
@@ -70,7 +70,7 @@ class Operator:
         return await asyncio.to_thread(metaquorum, *arguments, *whom)
 
     async def run(self, tool: str, *arguments: str, server: NodePlan | None = None) -> str:
-        """What a tool of Kafka's prints, asked through all brokers, or through this one."""
+        """The output of a Kafka tool, through all brokers or through this one."""
         said = await self.try_to(tool, *arguments, server=server)
         assert said.code == 0, (tool, arguments, said)
         return said.text
@@ -82,16 +82,16 @@ class Operator:
         return await asyncio.to_thread(self.tools.run, tool, words)
 
     async def reassign(self, plan: Path, *arguments: str) -> str:
-        """What kafka-reassign-partitions says to this plan."""
+        """The output of kafka-reassign-partitions for this plan."""
         file = ("--reassignment-json-file", str(plan))
         return await self.run("kafka-reassign-partitions.sh", *arguments, *file)
 
     async def verify(self, plan: Path) -> str:
-        """How far it says that the plan is; with all of it done, it ends throttles."""
+        """The output of `--verify` for the plan; once all is done, it ends throttles."""
         return await self.reassign(plan, "--verify")
 
     async def listed(self, topic: str) -> dict[int, Listed]:
-        """What it lists of a topic as being reassigned."""
+        """The reassignments of a topic that it lists."""
         said = await self.run("kafka-reassign-partitions.sh", "--list")
         return {
             int(row["number"]): Listed(*map(_ids, row.group("replicas", "adding", "removing")))
@@ -122,7 +122,7 @@ class Operator:
         )
 
     async def until_completed(self, plan: Path, partitions: int) -> str:
-        """What it says to `--verify` once it calls so many partitions completed."""
+        """The output of `--verify` once it reports so many partitions as completed."""
         return await until(
             lambda: self.verify(plan), lambda said: said.count("is completed") == partitions
         )

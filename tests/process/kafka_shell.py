@@ -100,7 +100,7 @@ class Shell:
         }
 
     def answer(self, command: str) -> str:
-        """What the command says, in the form in which transcripts show it."""
+        """The output of the command in the form of transcripts."""
         verb, _, rest = command.partition(" ")
         do = self._verbs.get(verb)
         if do is not None:
@@ -165,7 +165,7 @@ def _parted(line: str) -> tuple[str, str, str]:
 
 
 def shown(text: str, ids: Mapping[int, int]) -> str:
-    """What a tool printed, without what differs from run to run; `ids` has the node of a port."""
+    """The output of a tool without values that differ between runs; `ids` has nodes by port."""
 
     def port(found: re.Match[str]) -> str:
         id = ids.get(int(found[2]))

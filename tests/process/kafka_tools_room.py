@@ -32,7 +32,7 @@ _QUIET: Final = {
 
 
 class Said(NamedTuple):
-    """What a tool printed, and its exit code."""
+    """The output of a tool, and its exit code."""
 
     text: str
     code: int

@@ -36,7 +36,7 @@ UNMODIFIED_CLIENTS: Final = (
     pytest.mark.usefixtures("no_lines_of_kafka_python"),
     pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
 )
-"""What a module asks of pytest that lets such traffic flow while brokers die."""
+"""The pytest options of a module that lets such traffic flow while brokers die."""
 
 PRODUCERS: Final[tuple[Callable[[str], Writes], ...]] = (PythonProducer, ConfluentProducer)
 
@@ -58,7 +58,7 @@ class Audience:
 
 
 class Traffic:
-    """What goes on at one topic; `flow` starts and ends it."""
+    """The traffic of one topic; `flow` starts and ends it."""
 
     def __init__(
         self,
@@ -86,7 +86,7 @@ class Traffic:
 
     @property
     def threads(self) -> int:
-        """How many clients are at work at once."""
+        """The number of clients at work at the same time."""
         return len(PRODUCERS) + sum(each.members for each in self._audiences)
 
     @property

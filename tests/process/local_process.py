@@ -35,7 +35,7 @@ _idle: Final[LifoQueue[ForkServer]] = LifoQueue()
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """What a command left behind."""
+    """The result of a command."""
 
     code: int
     out: str
@@ -81,7 +81,7 @@ class LocalProcess:
 
     @property
     def cluster(self) -> dict[str, Any]:
-        """What cluster.json says now."""
+        """The contents of cluster.json now."""
         text = (self.folder / "cluster.json").read_text(encoding="utf-8")
         found: dict[str, Any] = json.loads(text)
         return found

@@ -41,10 +41,10 @@ CONTROLLERS: Final = 3
 ASK_MS: Final = 60_000
 """Patience with one question; whoever asks a cluster that is being killed needs some."""
 MOVE_SECONDS: Final = 300
-"""How long a move may take that nothing holds up any more. It bounds a test that fails."""
+"""The longest time of a move that nothing holds up any more. It bounds a test that fails."""
 LOAD_MS: Final = 60_000
 BITE_BYTES: Final = 32 * 1024
-"""What a replica fetches at once. A throttle lets one bite pass before it knows of any."""
+"""The bytes that a replica fetches at once. A throttle lets one fetch pass before it applies."""
 
 Layout = Mapping[int, Replicas]
 """Replicas by the number of their partition."""
@@ -55,7 +55,7 @@ class MovedCluster(KafkaCluster):
     """A cluster that is up, and someone who moves its partitions."""
 
     asked: list[Assignment] = field(default_factory=list)
-    """Whatever anybody wanted of partitions."""
+    """The requested targets of partitions."""
 
     # --- settings -------------------------------------------------------------------------------
 
@@ -208,7 +208,7 @@ class MovedCluster(KafkaCluster):
         return max(each.move_id for each in (await self.client.ask(ListMoves())).moves)
 
     async def standing(self, move: int) -> DescribedMove:
-        """Where the move is."""
+        """The status of the move."""
         return await self.client.ask(DescribeMove(move_id=move))
 
     async def until_completed(self, move: int, more_than: int) -> DescribedMove:
@@ -224,7 +224,7 @@ class MovedCluster(KafkaCluster):
         return found
 
     async def until_ended(self, move: int) -> DescribedMove:
-        """How the move has ended."""
+        """The outcome of the move."""
         found = await self.until_completed(move, more_than=1 << 31)
         assert found.ended
         return found

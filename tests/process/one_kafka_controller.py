@@ -61,7 +61,7 @@ class KafkaController:
 
     @property
     def faults(self) -> list[str]:
-        """What it could not read or replay; what it refuses to others it logs as an error, too."""
+        """Records that it could not read or replay; it logs its refusals as errors, too."""
         marks = (" FATAL ", "Encountered ")
         return [line for line in self.said.splitlines() if any(mark in line for mark in marks)]
 

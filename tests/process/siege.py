@@ -1,4 +1,4 @@
-"""What is done to a cluster while it moves partitions, in an order that a seed decides."""
+"""The faults of a cluster that moves partitions, in an order that a seed decides."""
 
 import asyncio
 import random
@@ -12,9 +12,9 @@ from tests.process.moved_cluster import MovedCluster
 
 BROKERS_KILLED: Final = 2
 SECONDS_AT_FIRST: Final = 15
-"""How long a harm may take, as long as none was done."""
+"""The longest time for one fault; shorter faults end earlier."""
 LEISURE: Final = 3
-"""How many times as long as all harms the move would take at its pace."""
+"""The factor by which the move would take longer at its rate than all faults together."""
 
 
 class Harm(Enum):
@@ -26,7 +26,7 @@ class Harm(Enum):
 
 
 def harms(controllers_killed: int, rng: random.Random) -> list[Harm]:
-    """So many controllers, two brokers and one pause, in any order."""
+    """The faults: so many controllers, two brokers and one pause, in any order."""
     chosen = [Harm.CONTROLLER] * controllers_killed + [Harm.BROKER] * BROKERS_KILLED + [Harm.PAUSE]
     return rng.sample(chosen, len(chosen))
 

@@ -28,7 +28,7 @@ pytestmark = pytest.mark.process
 HOST: Final = "127.0.0.1"
 STOP_SECONDS: Final = 20
 TERMINATED: Final = 128 + signal.SIGTERM
-"""How Java ends on SIGTERM."""
+"""The exit code of Java on SIGTERM."""
 LOOKS_MAX: Final = 30
 LOOK_AGAIN_SECONDS: Final = 0.05
 UP_LOOKS_MAX: Final = 1_200
@@ -91,7 +91,7 @@ class Adopted:
     folder: Path
     addresses: Mapping[int, Address]
     broker: Address
-    """Where a broker may listen."""
+    """The listeners of a broker."""
     starts: Sequence[Sequence[str]]
     """Their commands, as `metaquorum adopt` prints them."""
 
@@ -101,7 +101,7 @@ class Adopted:
 
     @property
     def ask(self) -> tuple[str, str]:
-        """Whom a command is to ask."""
+        """The address option of a command."""
         return "--bootstrap-controller", ",".join(map(str, self.addresses.values()))
 
 

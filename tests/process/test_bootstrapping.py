@@ -17,7 +17,7 @@ OTHER_CLUSTER: Final = "MkU3OEVBNTcwNTJENDM2Qg"
 
 
 def have_fetched(*nodes: int) -> Callable[[QuorumDescription], bool]:
-    """Whether these follow the leader, and have all that is committed."""
+    """True if these follow the leader and have everything committed."""
 
     def holds(quorum: QuorumDescription) -> bool:
         replicas = {each.id: each for each in (*quorum.voters, *quorum.observers)}

@@ -1,4 +1,4 @@
-"""What is compiled does what the interpreter does: the same events for a seed, the same promises.
+"""Compiled code behaves like interpreted code: the same events for a seed, the same promises.
 
 The wheel is built as `make compiled` builds it; what a former build left is used again.
 """
@@ -48,7 +48,7 @@ def build_into(folder: Path) -> list[str]:
 
 
 def run(arguments: list[str], variables: dict[str, str]) -> str:
-    """What Python says, run with `arguments` in the tree, with `variables` set besides."""
+    """The output of Python, run with `arguments` in the tree, with `variables` set as well."""
     done = subprocess.run(
         [sys.executable, *arguments],
         cwd=tree.ROOT,

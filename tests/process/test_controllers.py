@@ -240,7 +240,7 @@ async def test_a_node_with_a_damaged_log_refuses_to_start_and_changes_nothing(
 
 
 def files(folder: Path) -> dict[str, bytes]:
-    """What a folder holds."""
+    """The files of a folder."""
     return {
         path.relative_to(folder).as_posix(): path.read_bytes()
         for path in sorted(folder.rglob("*"))

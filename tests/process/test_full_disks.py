@@ -16,7 +16,7 @@ pytestmark = pytest.mark.process
 
 DISK_BYTES: Final = 2 * 1024 * 1024
 REFUSED_MS: Final = 2_000
-"""How long a client asks for what is refused as long as it asks."""
+"""The timeout of a client whose request is refused until then."""
 EARLY: Final = range(1, 11)
 LATE: Final = range(11, 211)
 """More than what finds room in the blocks that the log has on a full disk already."""
@@ -42,7 +42,7 @@ def small_disk(folder: Path) -> Iterator[None]:
 
 @pytest.fixture
 def disks(tmp_path: Path) -> Iterator[Path]:
-    """Where a cluster may live whose nodes have small disks."""
+    """A folder for a cluster whose nodes have small disks."""
     folder = tmp_path / "cluster"
     with ExitStack() as stack:
         for id in IDS:

@@ -48,7 +48,7 @@ async def until_caught_up(broker_id: int, nodes: Mapping[int, Node]) -> None:
 
 
 def are_unfenced(image: Image) -> bool:
-    """Whether both brokers may lead."""
+    """True if both brokers may lead."""
     found = [image.brokers.get(each) for each in (BROKER_ID, STATIC_ID)]
     return all(each is not None and not each.fenced for each in found)
 

@@ -193,7 +193,7 @@ async def test_a_dead_broker_is_emptied_and_forgotten_by_one_command(kafka: Oper
 
 
 async def until_done(kafka: Operator, *arguments: str) -> str:
-    """What the first call of `metaquorum brokers` says that finds nothing left to do."""
+    """The output of the first call of `metaquorum brokers` that finds nothing left to do."""
     async with asyncio.timeout(PATIENCE_SECONDS):
         while (done := await kafka.ours("brokers", *arguments)).code == NOT_FINISHED:
             assert kafka.it.cluster.ended.empty()

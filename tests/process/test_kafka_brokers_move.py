@@ -51,13 +51,13 @@ async def begin(kafka: Operator, topic: str, plan: Path) -> int:
 
 
 async def steps(kafka: Operator, topic: str) -> dict[int, OngoingReassignment]:
-    """What our client lists of the topic, step by step."""
+    """The reassignments of the topic by our client, step by step."""
     found = await kafka.it.client.list_reassignments()
     return {each.partition: each for each in found if each.topic == topic}
 
 
 async def until_as_many_as_may(kafka: Operator, topic: str) -> dict[int, OngoingReassignment]:
-    """What is left of the topic once two steps are under way; there are never more."""
+    """The rest of the topic once two steps are in progress; there are never more."""
     async with asyncio.timeout(PATIENCE_SECONDS):
         while True:
             found = await steps(kafka, topic)
@@ -173,7 +173,7 @@ async def test_a_cancel_in_the_middle_leaves_each_partition_as_before_its_step(
 async def test_a_move_of_our_own_is_sent_elsewhere_and_rolled_back_and_leaves_no_throttle(
     kafka: Operator,
 ) -> None:
-    """What `reassign-partitions` of ours begins, a plan for Kafka's tool retargets.
+    """A move of our `reassign-partitions` is retargeted by a plan for Kafka's tool.
 
     The throttle is that of the first move, and goes with it: nobody asks for `--verify`.
     """

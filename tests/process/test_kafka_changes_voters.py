@@ -25,7 +25,7 @@ COMMAND = "kafka-metadata-quorum.sh"
 
 
 def settings_of(node: Node, folder: Path, file: Path) -> Path:
-    """What a controller of Kafka's in the place of this one would have for its settings."""
+    """The settings of a Kafka controller in the place of this one."""
     listener = f"CONTROLLER://{node.address}"
     file.write_text(
         f"process.roles=controller\nnode.id={node.node_id}\n"

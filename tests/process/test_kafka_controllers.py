@@ -93,7 +93,7 @@ class Mixed:
         return await self.nodes.until(lambda: self.nodes.quorum(seen_by), holds)
 
     async def kafkas_command(self, at: int, *arguments: str) -> str:
-        """What Kafka's tool prints; it must succeed."""
+        """The output of Kafka's tool, which must succeed."""
         whom = ("--bootstrap-controller", str(self.nodes.address(at)))
         said = await asyncio.to_thread(self.tools.run, COMMAND, (*whom, *arguments))
         assert said.code == 0, said.text
@@ -215,7 +215,7 @@ async def it_votes(cluster: Mixed, first: int, second: int) -> None:
 
 
 async def it_leads(cluster: Mixed, first: int, second: int) -> None:
-    """What the other voter that runs does not have, it has: it alone can win."""
+    """It has records that the other running voter lacks: it alone can win."""
     await cluster.write(second)
     await cluster.nodes.kill(second)
     await cluster.start(first)

@@ -48,7 +48,7 @@ def check_alike(version: str, file: Path) -> list[Dumped]:
 
 
 def _without_extra(entry: Entry) -> Dumped:
-    """What we print of a record, but for what only we have put into it."""
+    """Our output for a record, without our own additions."""
     return as_dumped(replace(entry, extra={}))
 
 

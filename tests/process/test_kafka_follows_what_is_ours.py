@@ -69,7 +69,7 @@ async def test_records_that_only_we_write_do_a_broker_no_harm(
 
 
 async def _check_configs(client: AdminClient, node: Node) -> None:
-    """What a broker says of the configurations, and that it passes changes of ours on."""
+    """The configurations that a broker reports; it forwards changes of ours."""
     for name in (str(BROKER_ID), ""):
         listed = await client.describe_configs(BROKER_RESOURCE, name)
         found = {each.name: (each.value, each.source) for each in listed}

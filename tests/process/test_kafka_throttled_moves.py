@@ -82,7 +82,7 @@ async def test_brokers_throttle_what_a_controller_tells_them_to(
 
 
 async def throttle(it: TwoBrokers) -> None:
-    """Of one topic the leader's side, of another the follower's; return when both know."""
+    """Throttle leaders of one topic and followers of another; return when both know."""
     write(
         it.node,
         (
@@ -97,7 +97,7 @@ async def throttle(it: TwoBrokers) -> None:
 
 
 def throttles(image: Image) -> dict[tuple[int, str], list[str]]:
-    """What is set of throttles, by resource."""
+    """The throttle configurations by resource."""
     found = {
         resource: sorted(name for name in configs if ".throttled." in name)
         for resource, configs in image.configs.items()

@@ -23,9 +23,9 @@ BROKERS: Final = 5
 PARTITIONS: Final = 200
 BYTES_EACH: Final = 56 * 1024
 COPIES: Final = 2
-"""Of each partition: one of its replicas stays."""
+"""The replicas of each partition: one of them stays."""
 BYTES_PER_SECOND: Final = 50_000
-"""Of each broker, to begin with."""
+"""The initial rate of each broker."""
 SEED: Final = 6
 
 

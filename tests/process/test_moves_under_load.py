@@ -30,7 +30,7 @@ FEW: Final = 8
 """Partitions of a move that is gone through with."""
 BYTES_OF_FEW: Final = 112 * 1024
 BYTES_PER_SECOND: Final = 60_000
-"""Of each broker, until a first partition has moved."""
+"""The rate of each broker until a first partition has moved."""
 SLOWLY_PER_SECOND: Final = 1_000
 """From then on, so that the rest takes minutes."""
 SEED: Final = 3
@@ -39,7 +39,7 @@ MANY: Final = 40
 """Partitions of moves that are cancelled."""
 BYTES_OF_MANY: Final = 56 * 1024
 STEADILY_PER_SECOND: Final = 100_000
-"""Of each broker; all that one move copies takes some seconds."""
+"""The rate of each broker; the copies of one move take some seconds."""
 CANCELS: Final = 5
 SEED_OF_CANCELS: Final = 9
 LOOKS_MAX: Final = 20
@@ -54,7 +54,7 @@ async def cluster(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Mov
 async def test_kafka_python_and_confluent_lose_nothing_when_controller_and_leader_die_at_once(
     cluster: MovedCluster,
 ) -> None:
-    """Of assigned partitions, with acks=all: every record once, in its order, where it was said."""
+    """Traffic of assigned partitions, with acks=all: every record once, in order, at its offset."""
     topic, rng = "served", random.Random(SEED)
     await cluster.limit(replicas=1, partitions=3)
     wanted = cluster.ring(FEW, turned=3)
@@ -115,7 +115,7 @@ def cancels(topic: str, move: int) -> list[CancelMoves]:
 
 
 def check_as_before(under_way: dict[int, OngoingReassignment], told: Layout) -> None:
-    """Who was being added is gone; where a step was just done, whom it removed is gone instead."""
+    """The added replica is gone; if a step had just ended, the removed one is gone instead."""
     reverted = 0
     for number in under_way.keys() & told.keys():
         step = under_way[number]

@@ -1,4 +1,4 @@
-"""What Kafka's tools said of its own controllers, beside what they say of ours, line by line.
+"""The recorded output of Kafka's tools with its own controllers, beside that with ours.
 
 The recording is tests/data/kraft-4.2.0/session.txt. What was played on ours is the transcript
 kafka_session, which the tests of real processes compare with a cluster; here nothing is started.
@@ -44,7 +44,7 @@ CHANGED: Final = {
         "a directory's id is drawn by lot",
     ),
 }
-"""What was recorded, what is played instead, and why."""
+"""The recorded text, the replayed one, and the reason of the difference."""
 
 ADDED: Final = {
     "file ": "what the tools are given; the plans are those that the recorded log shows",
@@ -56,7 +56,7 @@ ADDED: Final = {
     "kafka-metadata-quorum.sh --bootstrap-controller": "who was removed soon observes",
     f"{TOPICS} --describe --topic orders": "the session goes on when others lead",
 }
-"""How that begins which is played and was not recorded, and why."""
+"""The beginning of lines that are replayed and were not recorded, and the reason."""
 
 
 class Exchange(NamedTuple):

@@ -48,7 +48,7 @@ async def described(client: AdminClient) -> QuorumDescription:
 
 
 async def metaquorum(*arguments: str) -> str:
-    """What a command that fails says on stderr."""
+    """The stderr of a command that fails."""
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         *("-m", "admin.cli.main", *arguments),

@@ -76,7 +76,7 @@ def partition_of(image: Image, topic: str) -> PartitionRegistration:
 
 
 def complaints_of_second(broker: KafkaBroker) -> list[str]:
-    """What a broker that is given replicas of topics it knows complains of besides."""
+    """The other errors of a broker that is given replicas of topics it already had."""
     return [line for line in broker.complaints if _ADDED not in line]
 
 

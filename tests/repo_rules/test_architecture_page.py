@@ -14,7 +14,7 @@ from tests.support.controllers import a_controller
 from tests.support.kafka_client import Form, kafka_client
 
 MODULES_MAX = 90
-"""Of all packages, from the bytes of the request to those of the answer; this number only falls."""
+"""The modules from the bytes of the request to those of the answer; this number only falls."""
 
 
 def test_every_folder_and_file_on_the_page_exists() -> None:

@@ -34,7 +34,7 @@ def test_no_test_sleeps() -> None:
 
 
 def sleeps(call: ast.Call) -> bool:
-    """Whether `call` is a sleep of any module for more than no time."""
+    """True if `call` is a sleep of any module for more than no time."""
     match call.func:
         case ast.Attribute(attr="sleep") | ast.Name(id="sleep"):
             return not any(isinstance(a, ast.Constant) and a.value == 0 for a in call.args)

@@ -22,7 +22,7 @@ def table(name: str) -> list[list[str]]:
 
 
 def meanings() -> list[str]:
-    """What the code says of each reason, below its name."""
+    """The text of the code for each reason, by its name."""
     (reasons,) = (
         node
         for node in ast.parse(REASONS.read_text(encoding="utf-8")).body

@@ -10,7 +10,7 @@ from tests.support import tree
 
 DOCS: Final = tree.ROOT / "docs"
 BEGINS: Final = {"quorum.md": "# What the quorum promises", "moves.md": "## What is promised"}
-"""Of each page, where the tables of promises begin."""
+"""The start of the tables of promises on each page."""
 TRANSCRIPTS: Final = tree.ROOT / "tests" / "transcripts"
 RULE: Final = re.compile(r"\b[RLP]\d+\b")
 NAMED: Final = re.compile(r"`([^`]+)`")

@@ -1,4 +1,4 @@
-"""What the pure cores may import, as a closed list.
+"""The permitted imports of the pure cores, as a closed list.
 
 The import contracts in pyproject.toml name what is forbidden; the standard library is larger than
 any such list. So here is what is allowed: modules that hold values and compute with them.

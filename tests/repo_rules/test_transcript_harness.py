@@ -26,7 +26,7 @@ add 3
 
 
 def count(command: str) -> str:
-    """What a counter at 0 says to one command of a line or more."""
+    """The answer of a counter at 0 to one command of a line or more."""
     total, said = 0, []
     for line in command.splitlines():
         if line != "show":

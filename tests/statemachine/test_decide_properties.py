@@ -149,7 +149,7 @@ def reassignments(draw: Draw, image: Image) -> Command:
 
 
 def moves(draw: Draw, image: Image) -> Command:
-    """What is there is moved, or a move is rolled back or cancelled, now and then with a key."""
+    """Move what is there, or roll back or cancel a move, now and then with a key."""
     known = [(t.name, number) for t in image.topics.values() for number, _ in t.existing()]
     if draw(st.sampled_from([False, False, False, True])):
         return AdvanceMoves()
@@ -219,7 +219,7 @@ def topics(draw: Draw, _image: Image) -> Command:
 
 
 def an_operator(draw: Draw, _image: Image) -> Command:
-    """What is asked now and then."""
+    """Requests of now and then."""
     broker_ids = st.lists(BROKERS, max_size=3).map(tuple)
     partitions = st.lists(st.tuples(NAMES, NUMBERS), max_size=3).map(tuple)
     command: Command = draw(
@@ -386,7 +386,7 @@ def test_a_rewind_gives_the_image_of_then(data: st.DataObject) -> None:
 @settings(max_examples=30)
 @given(data=st.data())
 def test_two_images_of_one_log_decide_alike(data: st.DataObject) -> None:
-    """Whatever the history of a process, of keys in its bitmaps and of ids in its sets."""
+    """Equal results for any history of a process, of keys in its bitmaps and of ids in its sets."""
     world = a_busy_cluster(data, steps=8, elr=data.draw(st.booleans()))
     image = world.image
     # The same state without the history, as from a snapshot; topics in the other order.

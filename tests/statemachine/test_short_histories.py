@@ -52,7 +52,7 @@ class Logged(World):
 
 
 class State(NamedTuple):
-    """What the future depends on; epochs, times and the ids of moves are left out."""
+    """The state on which the future depends; epochs, times and move ids are left out."""
 
     partition: tuple[object, ...]
     live: frozenset[int]
@@ -72,7 +72,7 @@ class Happened(NamedTuple):
 
     @property
     def state(self) -> State:
-        """How far it is like what was met before."""
+        """A key that is equal for states that were met before."""
         part = self.after
         shape = (part.replicas, part.isr, part.leader, part.adding, part.removing, part.target)
         rest = (part.original, part.base, part.elr, part.last_known_elr, part.recovery)
@@ -143,7 +143,7 @@ def next_of(world: World, last: Happened, *, elr: bool) -> Iterator[Happened]:
 
 
 def changed_isrs(part: PartitionRegistration, live: frozenset[int]) -> Iterator[Replicas]:
-    """What a leader may ask for: one more, who has caught up, or one less."""
+    """The ISRs that a leader may propose: one more member that has caught up, or one less."""
     if part.leader == NO_LEADER:
         return
     for each in part.replicas:
@@ -160,7 +160,7 @@ def happened(
     command: Command,
     live: frozenset[int] | None = None,
 ) -> Happened:
-    """What becomes of a command; a leader acknowledges whatever it may, at every step."""
+    """Carry out a command; a leader acknowledges whatever it may, at every step."""
     decision = decide(world.image, command, now_ms=world.now_ms)
     before = after = world.partition()
     complete = last.complete
@@ -185,7 +185,7 @@ def is_accepted(decision: Decision) -> bool:
 
 
 def faults(what: Happened, *, elr: bool) -> list[str]:
-    """What must never be; unclean elections are not allowed here."""
+    """The violation, if any; unclean elections are not allowed here."""
     before, after = what.before, what.after
     cancelled = what.words == ("cancel",) and what.added
     waits = after.isr or after.elr

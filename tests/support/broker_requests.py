@@ -42,7 +42,7 @@ class Broker:
         leader_epoch: int = 0,
         partition: int = 0,
     ) -> Any:
-        """What becomes of a wish to have these in the ISR of a partition."""
+        """The result of a proposed ISR of a partition."""
         form = Form(ApiKey.ALTER_PARTITION, 3)
         wish = form.part(
             "PartitionData",

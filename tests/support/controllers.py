@@ -43,7 +43,7 @@ time, which take more than a minute to be up on a busy machine."""
 
 HOST: Final = "127.0.0.1"
 NOBODY: Final = Address(HOST, 1)
-"""Where nobody listens."""
+"""An address without a listener."""
 
 CLUSTER_ID: Final = "4L6g3nShT-eMCtK--X86sw"
 SESSION_TIMEOUT_MS: Final = 9_000
@@ -65,7 +65,7 @@ ALONE: Final = replace(TIMEOUTS, election_timeout_ms=10)
 
 
 def registration(node_id: int, port: int) -> RegisterController:
-    """What a controller says of itself when it becomes the active one."""
+    """The registration of a controller when it becomes the active one."""
     return RegisterController(
         controller_id=node_id,
         incarnation_id=UUID(int=0xC0 << 100 | node_id),
@@ -277,6 +277,6 @@ async def active(nodes: Collection[Node]) -> Node:
 
 
 def _follows(node: Node, leader: Node) -> bool:
-    """Whether the node knows that this one leads; the leader itself does."""
+    """True if the node knows that this one leads; the leader itself does."""
     quorum = node.opened.quorum
     return quorum.leader == leader.node_id and quorum.node.epoch == leader.opened.quorum.node.epoch

@@ -19,12 +19,12 @@ _folders: Final[list[Path]] = []
 
 
 def keep_classes_in(folder: Path) -> None:
-    """Where this run of the suite keeps what Java has read of Kafka."""
+    """The folder for what Java has read of Kafka in this run of the suite."""
     _folders[:] = [folder]
 
 
 def runtime(version: str) -> Runtime:
-    """What runs this release; the test is skipped, with the reason, where it cannot be run."""
+    """The programs of this release; the test is skipped, with the reason, without them."""
     try:
         found = find_runtime(version, lambda _: None)
     except Unavailable as unavailable:
@@ -35,7 +35,7 @@ def runtime(version: str) -> Runtime:
 
 
 def dump_log(version: str, file: Path) -> str:
-    """What Kafka's log dumper prints of a metadata log or checkpoint."""
+    """The output of Kafka's log dumper for a metadata log or checkpoint."""
     arguments = ("--cluster-metadata-decoder", "--files", str(file))
     done = subprocess.run(
         runtime(version).tool("kafka.tools.DumpLogSegments", arguments),

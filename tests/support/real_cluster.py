@@ -57,7 +57,7 @@ def available(path: Path) -> Path:
 
 
 def dump_beside(path: Path) -> str:
-    """What Kafka's tool printed of a file; it lies beside it, plain or packed."""
+    """The output of Kafka's tool for a file; it lies beside it, plain or packed."""
     plain, packed = (path.with_name(f"{path.name}.dump.txt{end}") for end in ("", ".gz"))
     if plain.exists():
         return plain.read_text()

@@ -13,7 +13,7 @@ TOP_LEVEL_FILES: Final = ("Makefile", "hatch_build.py", "README.md", "pyproject.
 
 
 def pyproject() -> dict[str, Any]:
-    """What pyproject.toml says."""
+    """The contents of pyproject.toml."""
     return tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 
 

@@ -179,7 +179,7 @@ async def test_the_command_line_takes_a_key_and_says_that_it_knows_it(tmp_path: 
 async def test_another_factor_has_a_key_in_any_case_and_looks_at_emptyings_have_none(
     tmp_path: Path,
 ) -> None:
-    """Who waits for an emptying asks every second: each key would be a record of the log."""
+    """A client that waits for a drain asks every second: each key would be a record of the log."""
     async with a_controller(tmp_path) as node, client_of(node) as client:
         await three_brokers(node.controller, 101, 102)
         for dry_run in (True, False):

@@ -24,7 +24,7 @@ def invoke(*arguments: str) -> Result:
 
 
 async def run(node: Node, *arguments: str) -> Result:
-    """What the command prints, beside the loop that the controller runs in."""
+    """The output of the command, run in a thread beside the loop of the controller."""
     return await asyncio.to_thread(invoke, *arguments, "--bootstrap-controller", str(node.address))
 
 

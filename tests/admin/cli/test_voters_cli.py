@@ -19,7 +19,7 @@ def invoke(*arguments: str) -> Result:
 
 
 async def run(node: Node, *arguments: str) -> Result:
-    """What the command prints, asked of this node; beside the loop that the node runs in."""
+    """The output of the command for this node, run in a thread beside the loop of the node."""
     whom = ("--bootstrap-controller", str(node.address))
     return await asyncio.to_thread(invoke, *arguments, *whom)
 

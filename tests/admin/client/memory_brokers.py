@@ -30,7 +30,7 @@ Trouble = Callable[[int], int | None]
 
 @dataclass(slots=True)
 class MemoryPartition:
-    """What is written, and who leads."""
+    """The records of a partition, and its leader."""
 
     leader: int
     batches: list[bytes] = field(default_factory=list)

@@ -240,7 +240,7 @@ async def test_unknown_paths_and_methods_are_problems_too(tmp_path: Path) -> Non
 
 
 async def test_a_parameter_that_is_not_understood_is_never_ignored(tmp_path: Path) -> None:
-    """Who asks for a dry run must not get a real one."""
+    """A client that asks for a dry run must not get a real one."""
     async with a_controller(tmp_path) as node, http_door(node) as http:
         await join(node.controller, 101, 102)
         await asked(node.controller, topic("a", 101))
@@ -296,7 +296,7 @@ async def test_a_follower_answers_as_the_leader_does(tmp_path: Path) -> None:
 
 
 def steady(body: Any) -> Any:
-    """What is shown of a quorum, without what passes."""
+    """The description of a quorum without values that change with time."""
     voters = [
         {name: each[name] for name in ("replica_id", "directory_id", "status", "endpoints")}
         for each in body["current_voters"]

@@ -212,7 +212,7 @@ async def test_an_invalid_name_or_priority_of_a_move_is_a_problem_in_one_sentenc
 async def test_an_idempotency_key_that_is_not_supported_is_refused_without_effect(
     tmp_path: Path, method: str, path: str
 ) -> None:
-    """Whoever gives one relies on it: the request must not be carried out twice."""
+    """A client that gives a key relies on it: the request must not be carried out twice."""
     async with a_controller(tmp_path) as node, http_door(node) as http:
         await four_brokers(node)
         end = node.controller.image.end_offset

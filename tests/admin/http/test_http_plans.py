@@ -32,7 +32,7 @@ def cordoned(node: Node) -> bool:
 
 
 def of_all(told: Any) -> list[dict[str, int]]:
-    """What each broker has and would have, as a plan tells it."""
+    """The replicas of each broker before and after a plan."""
     shares: list[dict[str, int]] = told["outcome"]["brokers"]
     return shares
 

@@ -62,7 +62,7 @@ async def started(folder: Path, ids: Sequence[int]) -> AsyncIterator[dict[int, N
 
 
 def known(image: Image) -> dict[str, object]:
-    """What an image says, but for what it takes from the offset of a record that is gone.
+    """The contents of an image, without values that come from the offset of a lost record.
 
     After a checkpoint, a broker counts as registered and stopping at the end of it. And who is the
     active controller registers itself anew, at another offset and address.
@@ -201,7 +201,7 @@ async def test_a_checkpoint_with_a_record_that_is_not_known_is_refused_by_name(
 async def test_a_node_whose_log_is_empty_behind_its_checkpoint_follows_from_there(
     tmp_path: Path,
 ) -> None:
-    """So a controller is left that has fetched a snapshot, and nothing yet of what follows."""
+    """A controller may be left that has fetched a snapshot, and nothing behind it yet."""
     checkpoints = [IN_TREE / CHECKPOINT]
     log = rest(CHECKPOINT_END)
     sources = [old(tmp_path, n, log=log, start=479, checkpoints=checkpoints) for n in (2, 3)]

@@ -1,8 +1,8 @@
-"""Whatever happens to a leader, in whatever order: what must hold of it, always.
+"""Properties of a partition leader that hold after any events in any order.
 
-A small world of its own stands beside the leader: which brokers are registered by which epoch,
-what each replica's log really ends at, and what the controller has committed. The controller
-here follows the rules of KIP-903 by itself.
+The test keeps its own account beside the leader: the registered brokers with their epochs, the
+actual log end of each replica, and the ISR that the controller has committed. The controller here
+implements the rules of KIP-903 by itself.
 """
 
 from hypothesis import settings
@@ -27,7 +27,7 @@ class LeaderMachine(RuleBasedStateMachine):
         self.now_ms = 1
         self.registered = {each: 10 + each for each in (ME, *FOLLOWERS)}
         self.live = dict(self.registered)
-        """What the leader's metadata shows; it may be behind."""
+        """The metadata that the leader sees; it may be behind."""
         self.committed_isr: tuple[int, ...] = (ME, 2)
         self.partition_epoch = 0
         self.ends = dict.fromkeys(FOLLOWERS, 0)

@@ -74,7 +74,7 @@ def test_bytes_left_are_rounded_up_and_bounded_whatever_a_leader_claims() -> Non
 def test_the_rate_counts_what_came_in_the_last_nine_to_ten_seconds(
     arrivals: list[tuple[int, int]], pause_ms: int
 ) -> None:
-    """Whatever came in nine seconds is in it, and nothing that came more than ten ago."""
+    """Bytes of the last nine seconds count, and none from more than ten seconds ago."""
     now_ms, came, rate = 0, [], CopyRate(0)
     rate.count(1, 1, 0)
     for after_ms, size in arrivals:

@@ -12,7 +12,7 @@ from tests.broker.embedded_cluster import cluster
 from tests.support.bell import Bell
 
 WAIT_SECONDS = 0.01
-"""How long a fetcher waits while a partition of its is being cut."""
+"""The time for which a fetcher waits while one of its partitions is truncated."""
 
 
 class Line:

@@ -106,7 +106,7 @@ def a_partition(rng: random.Random, world: World) -> tuple[str, int, PartitionRe
 
 
 def some_replicas(rng: random.Random) -> Replicas:
-    """Of brokers that exist, now and then of one that does not."""
+    """Ids of brokers that exist, and now and then of one that does not."""
     replicas = tuple(rng.sample(range(1, BROKERS + 1), rng.randrange(1, 5)))
     return (*replicas, STRANGER) if rng.random() < 0.05 else replicas
 
@@ -126,7 +126,7 @@ def a_move(rng: random.Random, world: World) -> commands.Command:
 
 
 def an_isr(rng: random.Random, world: World) -> commands.Command:
-    """What a leader might want; most often more of its replicas, fenced ones among them.
+    """An ISR that a leader might propose; most often more replicas, fenced ones among them.
 
     Now and then it has not heard of the last change.
     """
@@ -152,7 +152,7 @@ def _member(world: World, broker_id: int, partition: PartitionRegistration) -> c
 
 
 def a_heartbeat(rng: random.Random, world: World) -> commands.Command:
-    """Of a broker that is caught up; now and then it wants to stop."""
+    """A heartbeat of a broker that is caught up; now and then it wants to stop."""
     broker_id = rng.randrange(1, BROKERS + 1)
     broker = world.image.brokers.get(broker_id)
     return commands.BrokerHeartbeat(
@@ -189,7 +189,7 @@ def a_departure(rng: random.Random, _world: World) -> commands.Command:
 
 
 def a_setting(rng: random.Random, _world: World) -> commands.Command:
-    """Whatever the state machine heeds, of a topic or of all."""
+    """A configuration that the state machine uses, of a topic or of all."""
     name, value = rng.choice(
         (
             ("min.insync.replicas", rng.choice("123")),
@@ -214,7 +214,7 @@ def a_sweep(_rng: random.Random, _world: World) -> commands.Command:
 
 
 def an_election(rng: random.Random, _world: World) -> commands.Command:
-    """Of whomever it helps."""
+    """An election for partitions that it helps."""
     kind = rng.choice(list(commands.ElectionType))
     return commands.ElectLeaders(election=kind, partitions=None)
 

@@ -26,7 +26,7 @@ from tests.support.tree import ROOT
 SEEDS = range(8)
 TAKEN_BACK_MIN = 50
 SEEDS_MAX = 40
-"""Of those that it takes until so many steps are taken back: half as many most often do."""
+"""The maximum of seeds until so many steps are cancelled; half as many are usually enough."""
 
 
 @cache

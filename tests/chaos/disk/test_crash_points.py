@@ -18,7 +18,7 @@ IMAGES = 500
 def test_no_crash_image_is_unrecoverable_or_has_lost_what_was_acknowledged(
     stretch_bytes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where files that are removed are small, and where they go a stretch at a time."""
+    """Seeds in which removed files are small, and in which they are removed piece by piece."""
     monkeypatch.setattr(filesystem, "FREED_BYTES", stretch_bytes)
     (*_, tally) = crash_images(IMAGES, base=0 if stretch_bytes > 400 else 1_000)
     assert tally.images >= IMAGES
@@ -61,7 +61,7 @@ def in_place(patch: pytest.MonkeyPatch) -> None:
 
 
 def newest_goes_first(patch: pytest.MonkeyPatch) -> None:
-    """Of what lies below the log start, so that a crash leaves a gap."""
+    """A gap below the log start, as a crash leaves it."""
     right = SegmentedLog.remove_obsolete
 
     def wrong(log: SegmentedLog) -> bool:

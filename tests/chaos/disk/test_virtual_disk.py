@@ -23,7 +23,7 @@ def images(disk: VirtualDisk) -> list[VirtualDisk]:
 
 
 def contents(disk: VirtualDisk, path: Path = FILE) -> set[bytes | None]:
-    """What the file may hold after a loss of power; None is no such file."""
+    """The possible contents of the file after a power loss; None is no such file."""
     return {image.content(path) if image.exists(path) else None for image in images(disk)}
 
 

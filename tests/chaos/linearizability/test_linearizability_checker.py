@@ -135,7 +135,7 @@ ANSWERS: dict[Key, Sequence[Hashable]] = {
 
 
 def by_brute_force(operations: Sequence[Operation], model: Model) -> bool:
-    """Whether any order of any of those that may have happened would explain the answers."""
+    """True if any order of any of the possible operations would explain the answers."""
     return any(explains(order, model) for order in orders(operations))
 
 

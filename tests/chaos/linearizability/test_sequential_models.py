@@ -104,7 +104,7 @@ def _parts(decision: commands.Decision, name: str) -> Any:
 
 
 def a_history(draw: Draw, length: int) -> list[Operation]:
-    """What happened at the moments 10, 20, ..., told with wider times and without some answers."""
+    """Events at the times 10, 20, ..., as a history with wider times and without some answers."""
     world = World(broker_count=BROKERS)
     world.given(replicas=(1, 2, 3), isr=(1, 2, 3), leader=1)
     # The model knows nothing of who had it before.

@@ -1,4 +1,4 @@
-"""What programs that run mutants import before they fork: nothing of the product.
+"""The imports of programs that run mutants, before they fork: nothing of the product.
 
 Each of them plants its fault in a product that has not been started yet.
 """

@@ -18,7 +18,7 @@ from tests.support.tree import ROOT
 pytestmark = pytest.mark.interpreted
 
 SEEDS = 20
-"""So many are tried, from the one that caught it when it was written: in all some minutes."""
+"""The seeds to try, from the one that caught it when it was written: some minutes in all."""
 DOCUMENT = ROOT / "docs" / "mutants.md"
 PAGE = ROOT / "docs" / "chaos.md"
 
@@ -33,7 +33,7 @@ def forking() -> Iterator[ForkServer]:
 
 
 def found(forking: ForkServer, mutant: Mutant, seeds: int) -> dict[str, Any]:
-    """What `python -m chaos.mutants` finds of it, from the seed that caught it."""
+    """The findings of `python -m chaos.mutants` for it, from the seed that caught it."""
     ended = forking.run("chaos.mutants", mutant.name, str(mutant.seed), str(seeds))
     assert ended.code == 0, ended.said
     assert ended.last_line.startswith("{"), ended.said
@@ -87,7 +87,7 @@ def test_a_mutant_that_no_seed_can_show_is_shown_by_its_test(
 
 @pytest.mark.process
 def test_without_a_fault_directed_tests_pass_where_mutants_run(forking: ForkServer) -> None:
-    """What fails in a fork fails by its fault, and not because it is in a fork."""
+    """A failure in a fork comes from the fault, and not from the fork."""
     stories = [each for each in MUTANTS if "/" not in each.directed]
     tests = [name for each in (stories[0], stories[-1]) for name in each.test_arguments]
     ended = forking.run("pytest", "-q", "-p", "no:cacheprovider", *tests)

@@ -23,7 +23,7 @@ def framed(content: bytes) -> bytes:
 
 
 class Node2:
-    """What listens as node 2: it keeps what it hears, and says again each whole frame."""
+    """The server of node 2: it keeps what it receives, and echoes each whole frame."""
 
     def __init__(self) -> None:
         self.heard: asyncio.Queue[bytes] = asyncio.Queue()
@@ -111,7 +111,7 @@ async def test_nobody_listens_for_a_node_that_is_down() -> None:
 
 @pytest.mark.parametrize("turns", range(6))
 async def test_a_connection_that_was_just_accepted_ends_with_its_node(turns: int) -> None:
-    """Whether it has waited in the kernel, been accepted in this turn, or begun to be served."""
+    """The connection waits in the kernel, was accepted in this turn, or is being served."""
     with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
         async with two() as (proxies, _):

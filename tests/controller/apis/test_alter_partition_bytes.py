@@ -193,7 +193,7 @@ def assert_read_alike(version: int, body: bytes) -> None:
 
 
 def kio_refuses(version: int, body: bytes) -> bool:
-    """Whether kio does not read the bytes either, or reads null where Kafka has no null."""
+    """True if kio rejects the bytes too, or reads null where Kafka has no null."""
     try:
         message = codec.decode_request(API, version, body)
     except Malformed:

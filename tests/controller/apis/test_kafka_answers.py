@@ -375,7 +375,7 @@ def form_of(api_key: ApiKey) -> Form:
 
 
 def no_operations() -> dict[str, bool]:
-    """What a request for Metadata has to say beside its topics."""
+    """The fields of a Metadata request beside its topics."""
     return {
         "allow_auto_topic_creation": False,
         "include_cluster_authorized_operations": False,

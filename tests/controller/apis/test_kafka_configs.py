@@ -59,7 +59,7 @@ def stored(node: Node, kind: int, name: str) -> dict[str, str]:
 
 
 def changed(node: Node) -> dict[tuple[int, str], dict[str, str]]:
-    """What is set, without the min ISR that a cluster is founded with (KIP-966)."""
+    """The configurations, without the min ISR with which a cluster is founded (KIP-966)."""
     configs = {key: dict(each) for key, each in node.controller.image.configs.items()}
     configs.get((BROKER, ""), {}).pop("min.insync.replicas", None)
     return {key: each for key, each in configs.items() if each}

@@ -103,7 +103,7 @@ async def test_an_impossible_update_is_refused_for_all_features_with_one_reason(
 
 
 def results(answer: Any) -> Any:
-    """What is said of each feature, in versions that do."""
+    """The levels of each feature, in versions that have them."""
     return getattr(answer, "results", ())
 
 

@@ -26,7 +26,7 @@ FORMS = [
 
 @pytest.fixture
 def everything_is_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever has any bytes, or any parts."""
+    """A value with any bytes, or any parts."""
     monkeypatch.setattr(controller_apis, "LONG_BODY_BYTES", 0)
     monkeypatch.setattr(request, "LONG_PARTS", 0)
     monkeypatch.setattr(reassignments, "LISTED_AT_ONCE_MAX", 0)

@@ -47,7 +47,7 @@ ANYTHING = st.tuples(st.sampled_from(FORMS), st.binary(max_size=120))
 
 
 class Watch:
-    """What must not happen meanwhile: an error in the loop, or in the log."""
+    """Errors that must not happen meanwhile, in the loop or in the log."""
 
     def __init__(self, caplog: pytest.LogCaptureFixture) -> None:
         self._caplog = caplog

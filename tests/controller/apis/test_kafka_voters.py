@@ -63,7 +63,7 @@ async def until(
 
 
 def votes(*ids: int) -> Callable[[QuorumDescription], bool]:
-    """Whether these vote, by a record that is committed, and it stays so."""
+    """True if these vote, by a committed record, and it stays so."""
     return lambda found: (
         sorted(each.id for each in found.voters) == list(ids)
         and found.target_voters is None
@@ -218,7 +218,7 @@ async def test_a_voter_says_where_it_listens_now(tmp_path: Path) -> None:
 
 
 async def test_the_own_announcement_of_a_node_precedes_an_update_in_its_name(tmp_path: Path) -> None:
-    """Whatever an UpdateRaftVoter in its name says: it is recorded, and put right again."""
+    """An UpdateRaftVoter in its name is recorded, and corrected again."""
     async with (
         controllers(tmp_path, 1, kraft_version=1) as nodes,
         kafka_client(nodes[1].address) as client,

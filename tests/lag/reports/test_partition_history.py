@@ -174,7 +174,7 @@ def test_packs_hold_what_the_records_of_a_real_log_say() -> None:
 
 
 def test_records_outside_a_range_are_left_out() -> None:
-    """Of a log the offsets in the range count, of a snapshot all, before them."""
+    """Records of a log count if they are in the range, those of a snapshot all, before them."""
     grown = {"type": "PartitionChangeRecord", "topic_id": "A", "partition": 0, "adding": [3]}
     made = {"type": "PartitionRecord", "topic_id": "A", "partition": 0, "replicas": [1, 2]}
     state = {"replica": "1", "path": "x/9.checkpoint", "source": "snapshot", "append_ms": 1_001}

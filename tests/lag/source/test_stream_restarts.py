@@ -33,7 +33,7 @@ class Node:
         )
 
     def commit(self, count: int, *, epoch: int) -> None:
-        """So many batches."""
+        """Append so many batches."""
         for _ in range(count):
             values = [bytes(100)] * RECORDS
             self.log.append(handmade_logs.batch(self.log.end.offset, values, epoch=epoch))

@@ -51,7 +51,7 @@ class _State(NamedTuple):
     """The facts about a registered broker."""
 
     epoch: int
-    """Of its incarnation: there is a new one each time that it is started."""
+    """The number of its incarnation: it rises at each start."""
     is_fenced: bool
     stops: bool
 

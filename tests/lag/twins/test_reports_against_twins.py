@@ -1,6 +1,6 @@
 """Every other report, beside a slow account of the same definitions: random histories, and Kafka's.
 
-`test_lag_twin` does so for lag and commits. The histories are rich enough that every outcome,
+`test_lag_against_twin` does so for lag and commits. The histories are rich enough that every outcome,
 event, rule and verdict that there is occurs in them, which is checked as well.
 """
 

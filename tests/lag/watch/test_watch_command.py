@@ -28,7 +28,7 @@ def commit(log: SegmentedLog, records: int, *, epoch: int = 1) -> None:
 
 
 def test_a_record_that_is_appended_while_it_runs_is_in_the_table(tmp_path: Path) -> None:
-    """So is a replica that comes later; and Ctrl-C leaves neither a traceback nor a Java."""
+    """A replica that is added later is shown too; Ctrl-C leaves neither a traceback nor a Java."""
     times = iter(range(handmade_logs.BEGIN_MS, handmade_logs.BEGIN_MS + 1_000))
     log = SegmentedLog(tmp_path / "1", wall_clock=lambda: next(times))
     commit(log, 3)

@@ -1,6 +1,6 @@
-"""Logs as plain lists, one epoch for each offset: the slow and obvious twins of the core's own.
+"""Logs as plain lists, one epoch for each offset: slow references for the logs of the core.
 
-Nothing here shares code with the core.
+They share no code with the core.
 """
 
 import random
@@ -22,7 +22,7 @@ def as_view(epochs: Epochs) -> RaftLog:
 
 
 def raft_logs(rng: random.Random, replicas: int, epochs: int) -> list[Epochs]:
-    """What elections, replication and failures leave behind, the leader of the last epoch first.
+    """Logs after elections, replication and failures, that of the last epoch's leader first.
 
     Each epoch has one leader, which only appends; others copy its log up to some offset. So the
     same epoch at the same offset means the same prefix, and nothing else is promised.
@@ -42,7 +42,7 @@ def raft_logs(rng: random.Random, replicas: int, epochs: int) -> list[Epochs]:
 
 
 def common(one: Epochs, other: Epochs) -> int:
-    """How long a prefix the two logs share."""
+    """The length of the prefix that the two logs share."""
     length = 0
     while length < min(len(one), len(other)) and one[length] == other[length]:
         length += 1

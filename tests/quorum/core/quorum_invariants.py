@@ -1,8 +1,8 @@
-"""The invariants of the quorum, judged from what is on the wire and on the disks.
+"""The invariants of the quorum, checked from the wire and the disks.
 
-A judge never reads a variable of a node: it would believe what the node believes. It hears of
-every effect just after it was performed, of every packet just before it leaves, and of every
-change of what is durable; it raises `Violation` with the invariant's number.
+The checker never reads a variable of a node. It sees every effect just after it was performed,
+every packet just before it leaves, and every change of durable data; it raises `Violation` with the
+number of the invariant.
 """
 
 from dataclasses import dataclass
@@ -135,7 +135,7 @@ class Judge:
                 pass
 
     def durable(self, host: Host) -> None:
-        """What is on the disk of `host` has changed; count anew what is committed (Raft §5.4.2).
+        """Count the committed records again: the disk of `host` has changed (Raft §5.4.2).
 
         A record counts when it is durable while its disk is still in the record's epoch.
         """
@@ -148,7 +148,7 @@ class Judge:
         self._count(disk, epoch)
 
     def _count(self, disk: Disk, epoch: Epoch) -> None:
-        """What the voters that are in force in this epoch's log have on disk (R16)."""
+        """The durable ends of the voters in force in this epoch's log (R16)."""
         voters = self.electorate.in_force(epoch)
         ends = self._durable_in.get(epoch, {})
         counted = sorted((self._reached(ends, voter) for voter in voters), reverse=True)

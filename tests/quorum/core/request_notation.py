@@ -1,4 +1,4 @@
-"""Requests as they are written in transcripts, for those that no node of the story would send.
+"""The notation of requests in transcripts that no node of the transcript would send.
 
 fetch as 2 epoch 3 from 5@2 [waiting 500] [round 3]
 vote for 2 epoch 3 log 5@2
@@ -7,8 +7,8 @@ snapshot for 2 epoch 3 id 5@2 at 1000
 begin epoch 3 leader 2
 end epoch 3 leader 2 successors 1,3
 
-And what somebody may want of the voters: `alter 4 5 6`, `alter 4/20000004`, `cancel`, `add 4`,
-`remove 1`. Where a directory is not named after the id, it is not said.
+And voter requests: `alter 4 5 6`, `alter 4/20000004`, `cancel`, `add 4`, `remove 1`. A directory that
+is named after the id is left out.
 """
 
 from collections.abc import Mapping, Sequence
@@ -80,7 +80,7 @@ def parse_request(words: Sequence[str]) -> Request:
 
 
 def parse_wish(words: Sequence[str], directories: Mapping[ReplicaId, UUID]) -> VoterRequest:
-    """What is wanted of the voters; `directories` are those of the disks that there are."""
+    """The requested voters; `directories` are those of the existing disks."""
     match list(words):
         case ["alter", *target]:
             return AlterQuorumRequest(target=tuple(map(_key, target)), timeout_ms=WISH_MS)

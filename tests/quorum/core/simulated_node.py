@@ -1,7 +1,7 @@
 """One replica as a process: a node, its disk, and the packets that its effects become.
 
-It performs effects as the contract of `quorum.core.effects` says and decides nothing. Time and
-network belong to whoever owns the hosts: a transcript or the simulation.
+It performs effects by the contract of `quorum.core.effects` and decides nothing. The owner of the
+hosts, a transcript or the simulation, provides time and network.
 """
 
 import random
@@ -95,7 +95,7 @@ class Packet:
 
 
 def voters_word(assignment: VoterAssignment) -> str:
-    """How a record of voters is shown in a log."""
+    """The text of a Voters record in a log."""
     ids = "+".join(str(each.key) for each in assignment.current)
     target = assignment.target
     aim = "" if target is None else "->" + "+".join(map(str, target))
@@ -143,15 +143,15 @@ class Host:
         self._proposed: tuple[str, ...] = ()
         self._fetched: dict[Correlation, tuple[StoredBatch, ...]] = {}
         self._received: tuple[StoredBatch, ...] = ()
-        """What the snapshot is made of whose parts have come."""
+        """The snapshot whose parts have arrived."""
         self.installing: OffsetAndEpoch | None = None
 
     def expects(self, packet: Packet) -> bool:
-        """Whether the packet can reach this process: answers to a former one cannot."""
+        """True if the packet can reach this process: answers to an earlier one cannot."""
         return packet.is_request or packet.boot == self.boot
 
     def event(self, packet: Packet) -> Event:
-        """What the arrival of `packet` is to the node."""
+        """The event of the node for the arrival of `packet`."""
         message = packet.message
         if isinstance(message, REQUESTS):
             self._last_asker += 1
@@ -185,14 +185,14 @@ class Host:
         return SnapshotTaken(self.disk.snapshots)
 
     def installed(self, size_bytes: int) -> Event:
-        """What was received is one whole snapshot, and takes the place of the log."""
+        """Install the received snapshot, which is complete, in place of the log."""
         assert self.installing is not None
         snapshot, self.installing = Snapshot(self.installing, size_bytes), None
         self.disk.install(snapshot, self._received)
         return SnapshotInstalled(snapshot, self.disk.voters_at(snapshot.end))
 
     def found_damaged(self) -> Event:
-        """What was received is not the snapshot that it should be."""
+        """Reject the received parts: they are not the expected snapshot."""
         assert self.installing is not None
         id_, self.installing = self.installing, None
         return SnapshotRefused(id_, "its checksum is wrong")

@@ -1,8 +1,8 @@
-"""What goes on behind the commands of a transcript: nodes, their disks, a network and one clock.
+"""The system behind the commands of a transcript: nodes, their disks, a network and one clock.
 
-Nothing happens by itself. Packets wait in the inbox of the node they are for, records wait in
-memory until a disk is flushed, and time stands still until somebody moves it. Every step of a node
-is watched by the judge. What may be commanded is in `stage`.
+Nothing happens by itself. Packets wait in the inbox of their receiver, records wait in memory until
+a disk is flushed, and the clock stands still until a command moves it. The invariants are checked
+after every step of a node. `transcript_commands` lists the commands.
 """
 
 from collections.abc import Iterator
@@ -27,7 +27,7 @@ from tests.quorum.core.virtual_disk import Disk
 OUTSIDE = ReplicaId(0)
 ROUNDS_MAX = 1_000
 SNAPSHOT_BYTES = 2_500_000
-"""Of every snapshot on the stage: three parts."""
+"""The parts of every snapshot in transcripts: three."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class Backstage:
         self._open: dict[tuple[ReplicaId, Correlation], Unfinished] = {}
         self._shown: dict[ReplicaId, str] = {}
         self._told: list[str] = []
-        """What was said to those outside while `run` ran."""
+        """The answers to callers outside the quorum while `run` ran."""
 
     # --- a node ------------------------------------------------------------------------------
 

@@ -1,8 +1,8 @@
-"""The stage for stories with snapshots: the commands of `voters_stage`, and these.
+"""The commands of transcripts about snapshots: those of `voter_commands`, and these.
 
-snapshot 1             node 1 writes all that it knows to be committed into a snapshot
-install 3              what node 3 has received takes the place of its log
-install 3 damaged      what node 3 has received proves to be damaged
+snapshot 1             node 1 takes a snapshot of everything that it knows to be committed
+install 3              node 3 installs the received snapshot in place of its log
+install 3 damaged      the snapshot that node 3 received is damaged
 """
 
 from collections.abc import Callable, Iterator

@@ -58,7 +58,7 @@ def alone(*voters: int) -> DiscoveryState:
 
 
 def after(replica: QuorumNode, event: Event, ms: int) -> list[Effect]:
-    """What happens at `event` and in all the time until `ms`."""
+    """The effects of `event` and of the time until `ms`."""
     effects = replica.step(event, now_ms=ms)
     return effects + replica.step(Tick(), now_ms=ms + 10_000)
 

@@ -34,7 +34,7 @@ def test_a_leader_finds_a_divergence_exactly_when_the_other_log_is_no_prefix(
 def test_truncating_and_fetching_ends_with_a_copy_and_never_cuts_what_both_have(
     seed: int, replicas: int, epochs: int
 ) -> None:
-    """What is committed is in the leader's log, so what both have must never be cut."""
+    """Committed records are in the leader's log, so the common prefix must never be cut."""
     leader, *others = raft_logs(random.Random(seed), replicas, epochs)
     for other in others:
         shared = common(leader, other)

@@ -145,8 +145,8 @@ def test_sets_that_follow_each_other_differ_in_one_voter_and_the_target_is_reach
 def test_a_step_leaves_voters_of_whom_a_majority_fetches(
     current: set[int], target: set[int], gone: set[int], data: st.DataObject
 ) -> None:
-    """Whoever is dead, also since just now: what is appended can be committed, and the way is
-    never left."""
+    """Every appended set can be committed and leads to the target, whichever voters are dead, also
+    those that have just died."""
     me = data.draw(st.sampled_from(sorted(current)))
     just_now = data.draw(st.sets(st.sampled_from(sorted(gone)))) if gone else set()
     silent = (

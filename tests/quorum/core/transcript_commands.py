@@ -1,41 +1,40 @@
-"""The stage on which transcripts play: what may be commanded, and what is shown of it.
+"""The commands of `quorum_*` transcripts.
 
-Nothing happens by itself; only `run` lets everything happen that can. Where a scene has several
-commands, each is repeated before what came of it. How to read the answers is on the page
-docs/transcripts.md.
+Only the commanded things happen, except in `run`. If a scene has several commands, each is repeated
+before its result. docs/transcripts.md explains the notation of the answers.
 
     voters 1 2 3          start voters with empty disks; the cluster has no others
-    voters 1 2 3 recorded the same, of a log that is to name its voters
-    voters 1 2 3 on disks the same, and every disk has its directory id
-    voters 1 2 3 led by 1 the same, and let voter 1 be elected and everybody know it
-    bounds parked_fetches 2 reads 1   nodes that are started from now on keep no more of these
+    voters 1 2 3 recorded the same, with a log that is to name its voters
+    voters 1 2 3 on disks the same, and the log has the directory id of every disk
+    voters 1 2 3 led by 1 the same, with voter 1 elected and known to all
+    bounds parked_fetches 2 reads 1   limits of the nodes that are started from now on
     observer 9            start a node that is no voter
-    tick 1                node 1's timer fires; the clock moves there if it lies ahead
-    stand 1               node 1 stands when its time is up, as if no other voter knew pre-votes
-    elect 1               node 1 stands, and all that follows at once happens
+    tick 1                the timer of node 1 fires; the clock advances to it if necessary
+    stand 1               node 1 stands at its time, as if no other voter supported pre-votes
+    elect 1               node 1 stands, and everything that follows at once happens
     wait 10               10 ms pass, and no timer fires
-    run 10                10 ms pass; timers, disks and packets are all prompt; shows the end only
-    deliver 2 [from 1]    node 2 receives what waits in its inbox now
-    drop 2 [from 1]       what waits in the inbox of node 2 is lost
-    repeat 2 [from 1]     what waits in the inbox of node 2 will arrive twice
-    unreachable 1 [leader 2] node 1 loses the connection to its leader, a new one is refused
-    timeout 1 [to 2]      node 1 gives up the requests that nobody has answered
+    run 10                10 ms pass; timers, disks and packets act at once; shows the end only
+    deliver 2 [from 1]    node 2 receives the packets in its inbox now
+    drop 2 [from 1]       the packets in the inbox of node 2 are lost
+    repeat 2 [from 1]     the packets in the inbox of node 2 will arrive twice
+    unreachable 1 [leader 2] node 1 loses the connection to its leader, and a new one is refused
+    timeout 1 [to 2]      the unanswered requests of node 1 time out
     partition 1 | 2 3     packets between the parts are lost from now on, until `heal`
-    cut 1 3               so are those between these two, in both directions
-    flush 1               what node 1 has appended is on its disk now
-    crash 1 [keeping 2]   node 1 dies; of what was not flushed, 2 batches survive
-    restart 1             node 1 starts with what is on its disk
+    cut 1 3               packets between these two are lost, in both directions
+    flush 1               the appended records of node 1 are on its disk now
+    crash 1 [keeping 2]   node 1 dies; 2 unflushed batches survive
+    restart 1             node 1 starts on its disk
     slice 1               node 1 answers a fetch with one batch at most
-    read 1                somebody wants to read at node 1 what is committed, and nothing older
-    mute 2                node 2 leaves the rounds of reads out of its fetches, as Kafka's do
-    propose 1 a b         the state machine of node 1 wants two records appended as one batch
-    fill 1                there is no room on the disk of node 1
-    free 1                there is again
-    stop 1                node 1 is told that it will end soon
-    ask 1 REQUEST         node 1 is asked by somebody from outside; see `requests`
-    disk 1 epoch 4 log 1 1 4   what the disk of node 1 holds before it starts: its epoch, and
-                          records of these epochs, named a, b, c... by their offsets
-    due 1 2               when these will stand, unless something happens before
+    read 1                a client requests a linearizable read at node 1
+    mute 2                node 2 leaves read rounds out of its fetches, as Kafka's controllers do
+    propose 1 a b         the state machine of node 1 proposes two records as one batch
+    fill 1                the disk of node 1 is full
+    free 1                it has room again
+    stop 1                node 1 is told to shut down
+    ask 1 REQUEST         node 1 gets this request from outside; see `request_notation`
+    disk 1 epoch 4 log 1 1 4   the disk of node 1 before its start: its epoch, and records of
+                          these epochs, named a, b, c... by their offsets
+    due 1 2               the times at which these will stand
     log [1 2], state, replicas 1
 """
 

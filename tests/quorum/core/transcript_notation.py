@@ -1,4 +1,4 @@
-"""How transcripts are written down: one notation for the answers of every stage."""
+"""The notation of answers in transcripts, the same for all kinds."""
 
 import re
 import textwrap

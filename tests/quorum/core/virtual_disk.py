@@ -1,7 +1,6 @@
-"""A replica's disk in memory: what is written, what of it would survive a loss of power.
+"""The disk of a replica in memory: its contents, and the part that survives a power loss.
 
-It owns the truth of the core's tests. It never helps a node: only `complete_flush` makes records
-durable, and `lose_power` forgets what was not.
+It never helps a node: only `complete_flush` makes records durable, and `lose_power` drops the rest.
 """
 
 from dataclasses import dataclass
@@ -70,7 +69,7 @@ class Disk:
         return OffsetAndEpoch(epoch, Offset(offset))
 
     def recovered(self) -> RaftLog:
-        """What a node that starts on this disk knows of its log."""
+        """The state of the log for a node that starts on this disk."""
         assert self.durable == len(self.records)
         outlines = [each.outline for each in self.batches if each.outline.base >= self.start]
         starts = {each.epoch: each.base for each in reversed(outlines)}
@@ -85,7 +84,7 @@ class Disk:
         )
 
     def voters_at(self, end: int) -> VoterAssignment | None:
-        """Who votes by what lies below `end`."""
+        """The voters by the log below `end`."""
         outlines = [each.outline for each in self.batches if each.outline.end <= end]
         return next((each.assignment for each in reversed(outlines) if each.assignment), None)
 
@@ -132,7 +131,7 @@ class Disk:
         return True
 
     def complete_flush(self) -> OffsetAndEpoch:
-        """What is durable now: what `begin_flush` found, unless it was truncated since."""
+        """The durable end now: that of `begin_flush`, unless it was truncated since."""
         assert self._flushing is not None
         self.durable, self._flushing = max(self.durable, self._flushing), None
         return self.end_at(self.durable)

@@ -1,10 +1,10 @@
-"""The stage for stories in which the voters change: the commands of `stage`, and these.
+"""The commands of transcripts about voter changes: those of `transcript_commands`, and these.
 
-locate 4 5            everybody hears where these listen
-want 1 WISH           somebody wants other voters of node 1; see `requests`
-roll 1 by 2 3         2 and 3 fetch, as node 1 wants before it changes the voters; it hears them
-change 1              where a change of the voters stands, as node 1 knows it
-hand 1 [to 3]         somebody wants another leader than node 1, or node 3 in its place
+locate 4 5            every node learns the addresses of these
+want 1 REQUEST        a client requests other voters at node 1; see `request_notation`
+roll 1 by 2 3         2 and 3 fetch, as node 1 requires before a change; it receives the fetches
+change 1              the state of the voter change at node 1
+hand 1 [to 3]         a client requests a transfer of the lead of node 1, to any voter or to node 3
 wipe 2                the disk of node 2, which is not running, is replaced by an empty one
 """
 

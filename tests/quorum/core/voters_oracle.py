@@ -1,4 +1,4 @@
-"""Who votes, read from the words of a log as `host` writes them; it shares no code with the core.
+"""The voters, read from the records of a log as `host` writes them; no code of the core is used.
 
 `voters-1+2->3` says that 1 and 2 vote, and that 3 is to. A directory stands behind a slash.
 """
@@ -32,7 +32,7 @@ class Electorate:
 
 
 def is_voter(key: ReplicaKey, voter: ReplicaKey) -> bool:
-    """Whether a replica is this voter, whose directory may not be known."""
+    """True if a replica is this voter, whose directory may be unknown."""
     return key.id == voter.id and voter.directory_id in (NO_DIRECTORY, key.directory_id)
 
 

@@ -19,7 +19,7 @@ def book(
 
 
 def voters(**ports: int) -> VoterSet:
-    """What a log may say of the voters one and two."""
+    """An assignment of the voters one and two, as in a log."""
     ids = {"one": ONE, "two": TWO}
     return VoterSet(
         tuple(

@@ -33,7 +33,7 @@ from quorum.discovery.schedule import (
 
 @dataclass(kw_only=True)
 class QuorumState:
-    """What the schedule reads of a node of the quorum."""
+    """The parts of a quorum node that the schedule reads."""
 
     leader: ReplicaId | None = ReplicaId(1)
     epoch: Epoch = Epoch(3)
@@ -272,7 +272,7 @@ def test_a_node_that_is_taken_for_another_repeats_its_address_now_and_then() -> 
 
 
 def test_a_node_repeats_its_address_in_time_without_another_contradiction() -> None:
-    """Of many nodes one may believe another: when it is asked again is left to chance."""
+    """Any of many nodes may believe another address: the time to ask it again is random."""
     node = Node(cluster_id="A", quorum=QuorumState())
     node.discovery.round(0)
     node.is_asked_by(at(1, 666, boot=7), 1_000)
@@ -286,7 +286,7 @@ def test_a_node_repeats_its_address_in_time_without_another_contradiction() -> N
 
 
 def test_a_node_that_announces_itself_again_asks_everyone_at_once() -> None:
-    """Who believes another one does not come to it."""
+    """A node that believes another address does not ask this one."""
     node = Node(cluster_id="A", quorum=QuorumState())
     node.book.learn([at(each, each) for each in range(2, 12)])
     assert len(node.discovery.round(0)) == 1
@@ -300,7 +300,7 @@ def test_a_node_that_announces_itself_again_asks_everyone_at_once() -> None:
 
 
 def test_a_node_that_announces_itself_again_tries_until_it_is_heard() -> None:
-    """What it says may be lost, and whoever believes another one may not ask for long."""
+    """It may be lost, and a node that believes another address may not ask for long."""
     node = Node(cluster_id="A", quorum=QuorumState())
     node.book.learn([at(2, 2), at(3, 3)])
     early = node.discovery.round(0)

@@ -18,7 +18,7 @@ from quorum.records.batch import outlines
 from tests.support.bell import Bell
 
 OUTSIDE: Final = ReplicaId(99)
-"""Who asks in the name of a test."""
+"""The sender of requests by a test."""
 
 T = TypeVar("T")
 
@@ -34,7 +34,7 @@ class Letter:
     response: Response | None = None
     records: bytes = field(default=b"", repr=False)
     is_done: bool = False
-    """Whether its sender has heard what became of it."""
+    """True if its sender has got its result."""
 
 
 Wanted = Callable[[Letter], bool]
@@ -164,7 +164,7 @@ class Wires:
 
 
 class Rpc:
-    """What it promises stands in `quorum.ports.Rpc`."""
+    """See the contract of `quorum.ports.Rpc`."""
 
     def __init__(self, wires: Wires, me: ReplicaId) -> None:
         self._wires = wires

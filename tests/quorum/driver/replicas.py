@@ -90,7 +90,7 @@ class Gate:
         self._lets_one = False
         self._is_broken = False
         self.is_waiting = False
-        """Whether the disk thread stands before the closed gate."""
+        """True if the disk thread waits at the closed gate."""
         self.passed = 0
 
     def close(self) -> None:
@@ -109,7 +109,7 @@ class Gate:
             self._changed.notify()
 
     def break_down(self) -> None:
-        """Whoever passes from here on, or waits, fails."""
+        """Let every commit fail from now on, waiting ones included."""
         self._is_broken = True
         self.open()
 
@@ -278,7 +278,7 @@ class Replica:
 
     @property
     def leads(self) -> bool:
-        """Whether it may propose."""
+        """True if it may propose."""
         return self.diary.leads is not None
 
     def skip(self, ms: int) -> None:

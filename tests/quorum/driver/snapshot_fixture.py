@@ -99,7 +99,7 @@ class Bench:
         self.disk.append(partial(_report, work, done))
 
     def turns(self, count: int, *, appended: int = 0) -> int | None:
-        """So many turns with a pause between them; returns when the next one is due."""
+        """Take so many turns with a pause between them; return the time of the next one."""
         due_ms = None
         self.snapshots.bytes_since += appended
         for _ in range(count):

@@ -83,7 +83,7 @@ async def test_the_voters_are_those_of_the_log_not_those_of_the_configuration(
 async def test_an_empty_log_begins_with_the_voters_that_its_folder_was_formatted_for(
     tmp_path: Path,
 ) -> None:
-    """What `kafka-storage format --initial-controllers` writes; quorum.voters is not needed."""
+    """The files of `kafka-storage format --initial-controllers`; quorum.voters is not needed."""
     named = VoterSet(
         tuple(
             Voter(

@@ -212,6 +212,6 @@ async def test_moments_of_the_node_are_shown_by_the_time_of_day() -> None:
 
 
 def has_acknowledged(replica: Replica, end: Offset) -> bool:
-    """Whether the replica has told the leader that everything below `end` is on its disk."""
+    """True if the replica has told the leader that everything below `end` is on its disk."""
     fetches = replica.wires.sent_by(replica.me, FetchRequest)
     return any(fetch.log_end.offset >= end for fetch in fetches)

@@ -140,7 +140,7 @@ async def test_everyone_loses_power_and_what_was_committed_is_there() -> None:
 
 
 async def test_a_leader_that_restarts_never_leads_the_same_epoch_again() -> None:
-    """Whoever leads next: a follower that hears that its leader began anew may stand first."""
+    """Any replica may lead next: a follower that hears of a restarted leader may stand first."""
     async with Trio() as trio:
         leader = await trio.leader()
         await trio.until(lambda: leader.log.durable == 1)

@@ -65,7 +65,7 @@ VOTE = VoteRequest(epoch=Epoch(4), candidate=FETCH.replica, log_end=FETCH.log_en
 
 @dataclass
 class Asked:
-    """What came in at the replica that is asked, and what the asking one heard of it."""
+    """The requests that arrived at a replica, and the results at the asking one."""
 
     bell: Bell
     requests: list[tuple[Asker, Request]] = field(default_factory=list)
@@ -85,7 +85,7 @@ class Asked:
         return self.requests[place]
 
     async def outcome(self, place: int = 0) -> tuple[Response | None, bytes]:
-        """What became of the n-th question, as soon as it is known."""
+        """The result of the n-th request, as soon as it is known."""
         await self.bell.until(lambda: len(self.outcomes) > place)
         return self.outcomes[place]
 
@@ -229,7 +229,7 @@ async def test_corrupt_records_count_as_no_answer(
 async def test_a_replica_of_another_cluster_is_refused_by_name_and_never_heard(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """Nor is learned what it says of epochs and leaders, which are those of its own cluster."""
+    """Its epochs and leaders, which belong to its own cluster, are not learned either."""
     async with a_pair() as pair:
         pair.move_to_another_cluster()
         questions: list[Request] = [VOTE, FETCH]

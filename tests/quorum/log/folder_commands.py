@@ -1,29 +1,29 @@
-"""The stage for stories of what a node keeps: its folder, on a disk that can fail and lose power.
+"""The commands of transcripts about the folder of a node, on a disk that can fail and lose power.
 
-The files are those that a node writes, opened as it opens them (`quorum.persistent_state`);
-the disk is the simulation's, which knows what was synced. Node 1 keeps its things in /1, and so on.
+The files are those of a node, opened by its own code (`quorum.persistent_state`); the disk is that of
+the simulation, which knows what was synced. The folder of node 1 is /1, and so on.
 
-start 1                     a process opens the folder, and says what it found; `in /2`: that of
-                            another, `cluster C`: for this cluster, `segments 80`: of small files
-stop 1                      it ends in good order
-kill 1                      it ends as it is; what it has written is still there
-power                       power fails: all processes end, what was not synced is gone
-vote 1 epoch 3 [for 2]      it keeps an epoch, and a vote
-append 1 a b epoch 3        it has a batch of two records to write
-write 1                     it writes what it has, and does not sync yet
-flush 1                     it writes and syncs what it has
-snapshot 1 3@1              it writes a snapshot of all below offset 3, whose last epoch is 1
+start 1                     a process opens the folder, and reports what it found; `in /2`: that of
+                            another node, `cluster C`: for this cluster, `segments 80`: small files
+stop 1                      it shuts down
+kill 1                      it is killed; its writes stay
+power                       power fails: all processes end, and unsynced data is lost
+vote 1 epoch 3 [for 2]      it stores an epoch, and a vote
+append 1 a b epoch 3        it gets a batch of two records to write
+write 1                     it writes its batches without a sync
+flush 1                     it writes and syncs its batches
+snapshot 1 3@1              it writes a snapshot up to offset 3, whose last epoch is 1
 cut 1 3                     its log begins at offset 3 from now on
-clock 500                   500 ms pass on the clock on the wall
-log 1, times 1              the records, and when they were appended
+clock 500                   500 ms pass by the time of day
+log 1, times 1              the records, and their append times
 files 1                     the files and their sizes
-boot 1                      the timestamp of the boot that begins now
-tear FILE 20                the last 20 bytes of a file are missing
-rot FILE 20                 one bit of byte 20 of a file has turned over
-put FILE TEXT               somebody writes a file
-remove FILE                 somebody removes a file
-fail sync                   from now on the disk fails what it is asked to sync
-mend                        it does so no more
+boot 1                      the timestamp of a boot that begins now
+tear FILE 20                remove the last 20 bytes of a file
+rot FILE 20                 flip one bit of byte 20 of a file
+put FILE TEXT               write a file from outside
+remove FILE                 remove a file from outside
+fail sync                   syncs fail from now on
+mend                        syncs succeed again
 """
 
 import errno
@@ -269,7 +269,7 @@ class FolderStage:
 
 @contextmanager
 def warnings() -> Iterator[list[str]]:
-    """What the quorum writes into the operator's log meanwhile."""
+    """The log lines of the quorum meanwhile."""
     heard: list[str] = []
 
     class Hearing(logging.Handler):

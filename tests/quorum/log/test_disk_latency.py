@@ -25,7 +25,7 @@ from tests.support.memory_storage import MemoryLog
 
 
 def tries(pace: DiskLatency, seconds: float) -> int:
-    """How many commits it takes until one is made in the loop, which takes so long."""
+    """The number of commits of this duration until one is made in the loop."""
     count = 1
     while not pace.may_wait():
         count += 1

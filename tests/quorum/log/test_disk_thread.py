@@ -34,7 +34,7 @@ class GatedLog(MemoryLog):
 
 
 class Owner:
-    """What the owner of the thread was told."""
+    """The reports to the owner of the thread."""
 
     def __init__(self) -> None:
         self.ends: list[OffsetAndEpoch] = []

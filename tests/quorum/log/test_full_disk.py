@@ -72,7 +72,7 @@ def test_a_commit_that_finds_no_room_can_be_asked_again(
 def test_a_log_that_had_no_room_may_be_truncated_and_go_on_with_other_batches(
     kept: int, segment_bytes_max: int, room_bytes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What was written of the old ones must not be found behind the new ones."""
+    """Data of the old records must not be found behind the new ones."""
     monkeypatch.setattr(segment_writer, "GROUP_BYTES_MAX", 1_600)
     disk = VirtualDisk()
     log = opened(disk, segment_bytes_max)
@@ -124,7 +124,7 @@ def failing(number: int, kind: Kind) -> VirtualDisk:
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EIO])
 def test_a_failed_sync_is_final_even_if_it_says_that_there_is_no_room(number: int) -> None:
-    """What it was to keep is lost, and may look clean to the next one."""
+    """The data is lost, and may look clean to the next fsync."""
     disk = VirtualDisk()
     log = opened(disk)
     log.append(batch(0))

@@ -47,11 +47,11 @@ class Recorder:
         return len(self.earlier)
 
     def image(self, upto: int, rng: random.Random) -> VirtualDisk:
-        """What may be left when the power goes after the first `upto` operations."""
+        """The possible disks after a power loss behind the first `upto` operations."""
         return [*self.earlier, self.disk][upto].after_power_loss(rng)
 
     def images(self, rng: random.Random) -> Iterator[VirtualDisk]:
-        """What may be left when the power goes after the last operation."""
+        """The possible disks after a power loss behind the last operation."""
         for _ in range(IMAGES):
             yield self.image(self.count, rng)
 
@@ -113,7 +113,7 @@ class Workload:
         )
 
     def in_force(self, upto: int) -> tuple[bytes, list[bytes]]:
-        """What holds for a loss of power after `upto` operations, in whatever call that is."""
+        """The promises that hold after `upto` operations, in any call."""
         at = max(i for i, promise in enumerate(self.promises) if promise.since <= upto)
         first = max(
             (i for i, promise in enumerate(self.promises) if promise.since < upto), default=0

@@ -102,7 +102,7 @@ def test_damaged_content_is_refused_with_the_file_and_the_reason(
 
 @pytest.mark.parametrize("version", [-1, 2, 3])
 def test_a_newer_version_is_refused_by_name_and_left_alone(tmp_path: Path, version: int) -> None:
-    """Whatever else has changed in it."""
+    """Other fields of it may have changed too."""
     path = tmp_path / "quorum-state"
     content = f'{{"data_version":{version},"ballots":[]}}'
     path.write_text(content)

@@ -1,5 +1,5 @@
-"""What a real Apache Kafka 4.2.0 cluster left on disk, read as our own and held against Kafka's
-dump of it, batch by batch and record by record."""
+"""The log of a real Apache Kafka 4.2.0 cluster, read as our own and compared with Kafka's dump of
+it, batch by batch and record by record."""
 
 import gzip
 import os
@@ -48,7 +48,7 @@ RECORD: Final = re.compile(
 
 @dataclass(frozen=True)
 class Dump:
-    """What Kafka's tool printed, in our terms."""
+    """The output of Kafka's tool, in our terms."""
 
     batches: list[tuple[object, ...]]
     records: list[tuple[int, int, int, int]]

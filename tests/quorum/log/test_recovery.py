@@ -100,7 +100,7 @@ def test_damage_before_a_sound_batch_is_refused_and_nothing_is_changed(
 def test_a_later_batch_that_was_written_over_an_earlier_one_too_is_damage(
     tmp_path: Path, position: int
 ) -> None:
-    """What is left of the earlier one may be zeros; no sector that was lost ends so early."""
+    """The rest of the earlier batch may be zeros; no lost sector ends so early."""
     (file,) = filled_folder(tmp_path / "log", [batch(0, size=500), *run(1, *[1] * 8)])
     whole = file.read_bytes()
     last = bytes(batch(8, 1))

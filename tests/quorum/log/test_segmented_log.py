@@ -133,7 +133,7 @@ def test_rolling_holds_one_descriptor(tmp_path: Path) -> None:
 
 
 def test_a_failed_write_makes_the_log_unusable_for_good(tmp_path: Path) -> None:
-    """What a failed fsync did not write may look clean to the next one."""
+    """Data that a failed fsync did not write may look clean to the next one."""
     log = SegmentedLog(tmp_path / "log")
     log.append(batch(0))
     obstacle = tmp_path / "log" / f"{0:020}.log"

@@ -27,7 +27,7 @@ CONFIG = QuorumConfig(
 
 
 def value(offset: int) -> bytes:
-    """What the record at this offset says."""
+    """The value of the record at this offset."""
     return b"record %d" % offset
 
 
@@ -36,7 +36,7 @@ def opened(disk: VirtualDisk) -> PersistentState:
 
 
 def append(past: PersistentState, count: int, epoch: int) -> None:
-    """So many records more, each a batch, committed."""
+    """Append and commit so many records, each in a batch of its own."""
     start = past.log.end.offset
     for offset in range(start, start + count):
         batch = encode(
@@ -79,7 +79,7 @@ def known(disk: VirtualDisk) -> list[bytes]:
 
 
 def images(recorder: Recorder, since: int) -> Iterator[tuple[int, VirtualDisk]]:
-    """What may be left when the power goes after any operation from `since` on."""
+    """The possible disks after a power loss behind any operation from `since` on."""
     rng = random.Random(since)
     for upto in range(since, recorder.count + 1):
         for _ in range(IMAGES):

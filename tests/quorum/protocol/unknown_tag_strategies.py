@@ -58,7 +58,7 @@ def grown(value: Any, data: st.DataObject) -> Any:
 
 
 def written(value: Any) -> bytes:
-    """What kio writes for it."""
+    """The bytes of kio for it."""
     buffer = io.BytesIO()
     entity_writer(type(value))(buffer, value)
     return buffer.getvalue()

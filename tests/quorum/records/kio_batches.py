@@ -49,7 +49,7 @@ def written_by_kio(
 
 
 def read_by_kio(batch: bytes | bytearray) -> Any:
-    """What kio makes of one batch."""
+    """Decode one batch with kio."""
     value, size = _READ(bytes(batch), 0)
     assert size == len(batch)
     return value

@@ -55,7 +55,7 @@ def vote(correlation_id: int, body: bytes = b"") -> bytes:
 
 
 def answer_to(correlation_id: int, body: bytes = b"") -> bytes:
-    """What the answer to `vote` looks like."""
+    """The answer to `vote`."""
     return framed(LENGTH.pack(correlation_id) + b"\x00" + body)
 
 
@@ -149,7 +149,7 @@ class Peer(asyncio.Protocol):
 
     @property
     def name(self) -> str:
-        """How the other end calls this one."""
+        """The address of this end at the other one."""
         host, port = self.transport.get_extra_info("sockname")[:2]
         return f"{host}:{port}"
 
@@ -262,7 +262,7 @@ async def is_served(port: int) -> None:
 
 
 def our_records(caplog: pytest.LogCaptureFixture) -> list[logging.LogRecord]:
-    """What we have logged, not what the event loop says of slow callbacks."""
+    """Our log lines, without those of the event loop about slow callbacks."""
     return [record for record in caplog.records if record.name.startswith("quorum.")]
 
 

@@ -7,7 +7,7 @@ from tests.quorum.transport.loopback import ManualClock
 
 
 def lines(caplog: pytest.LogCaptureFixture) -> list[str]:
-    """What was logged since the last time."""
+    """The lines that were logged since the last call."""
     said = [each.getMessage() for each in caplog.records if each.levelno == logging.WARNING]
     caplog.clear()
     return said

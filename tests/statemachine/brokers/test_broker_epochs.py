@@ -13,7 +13,7 @@ from tests.statemachine.support.world import CLUSTER_ID, FEATURES, World, direct
 def registration(
     broker_id: int, number: int = 1, rack: str | None = None
 ) -> commands.RegisterBroker:
-    """What the n-th incarnation of a broker asks for."""
+    """The registration of the n-th incarnation of a broker."""
     return commands.RegisterBroker(
         broker_id=broker_id,
         cluster_id=CLUSTER_ID,

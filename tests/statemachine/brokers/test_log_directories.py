@@ -52,7 +52,7 @@ def assign(
 
 
 def errors(answer: commands.ReplicasAssigned) -> list[Error]:
-    """What became of each replica."""
+    """The result for each replica."""
     return [each.error for each in answer.replicas]
 
 

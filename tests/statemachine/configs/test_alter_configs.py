@@ -262,7 +262,7 @@ CONFIGS = {
 
 @st.composite
 def wishes(draw: st.DrawFn) -> tuple[bool, dict[tuple[int, str], dict[str, str | None]]]:
-    """Whether all is replaced, and values to set (or remove, None) for some resources."""
+    """True if all is replaced, and the values to set (or remove, None) for some resources."""
     replaced = draw(st.booleans())
     wish: dict[tuple[int, str], dict[str, str | None]] = {}
     for resource in draw(st.lists(st.sampled_from(sorted(CONFIGS)), unique=True, max_size=4)):

@@ -55,7 +55,7 @@ def test_only_what_changes_is_recorded() -> None:
 
 
 def test_the_order_of_an_entitys_parts_says_nothing() -> None:
-    """Whoever wrote the log may have had another order."""
+    """Another writer of the log may have used another order."""
     image = Image()
     for value, whom in enumerate(
         (entity(user="a", client_id=None), entity(client_id=None, user="a")), start=1

@@ -102,7 +102,7 @@ def test_the_image_is_the_same_wherever_the_records_are_divided(
 
 
 def ordered(touched: MetadataDelta) -> list[list[Any]]:
-    """What was touched, in the order in which it was named first."""
+    """The delta, in the order in which keys were named first."""
     return [
         list(each)
         for each in (touched.partitions, touched.deleted, touched.brokers, touched.configs)

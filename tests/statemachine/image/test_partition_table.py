@@ -118,7 +118,7 @@ class Twin:
         self.columns.trim()
 
     def copy(self, number: int, drawn: PartitionRegistration) -> None:
-        """What happens to the copy is not seen in the original, nor the other way round."""
+        """Changes of the copy are not seen in the original, nor the other way round."""
         copied = self.columns.copy()
         copied.make_room(number + 1)
         copied.put(number, drawn)
@@ -243,7 +243,7 @@ VALID = PartitionRegistration(
 
 
 def test_no_more_partitions_are_remembered_than_there_is_room_for() -> None:
-    """Of all topics together: those of an image share it."""
+    """The shared state of all topics of an image."""
     common = SharedState()
     topics = [PartitionTable(common) for _ in range(3)]
     for columns in topics:

@@ -73,7 +73,7 @@ ENDING = (
 
 
 def any_record(shape: type) -> st.SearchStrategy[kafka_records.Record]:
-    """Of this type, and now and then about something that other records speak of too."""
+    """Records of this type, now and then about something that other records mention too."""
     if shape is kafka_records.Topic:
         # No controller gives one name to two topics.
         return TOPIC_IDS.map(lambda id_: kafka_records.Topic(name=str(id_.int), topic_id=id_))
@@ -353,7 +353,7 @@ def test_partitions_that_change_meanwhile_leave_the_collector_nothing_to_look_th
 
 
 def _tracked(columns: PartitionTable) -> int:
-    """What the collector has to look through, but for partitions that were asked for last."""
+    """The objects that the collector scans, without the partitions read last."""
     columns.forget()
     gc.collect()
     return len(gc.get_objects())

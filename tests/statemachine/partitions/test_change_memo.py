@@ -1,4 +1,4 @@
-"""What is decided once for many partitions is what would be decided of each; and so it is taken in.
+"""Memoized decisions equal separate decisions for each partition, and so does their replay.
 
 The slow ways are the twins: every change decided by itself, every record written by itself, and
 replayed as everyone else replays it.
@@ -74,7 +74,7 @@ def a_topic(data: st.DataObject, *, elr: bool) -> World:
 
 
 def moves(data: st.DataObject, world: World) -> commands.Command:
-    """Of several partitions, some of them more than once."""
+    """Proposals for several partitions, for some of them more than once."""
     count = len(world.image.topics[TOPIC_ID].partitions)
     numbers = data.draw(st.lists(st.integers(0, count), min_size=1, max_size=12))
     return commands.AlterReassignments(

@@ -32,7 +32,7 @@ def state(world: World, number: int = 0) -> tuple[int, tuple[int, ...], tuple[in
 
 
 def a_world() -> World:
-    """Of partition 0 only 1 is alive, and 2 is eligible; of 1 nobody is, and 3 and 2 are eligible.
+    """Partition 0: 1 is alive, 2 eligible. Partition 1: none is alive, 3 and 2 are eligible.
 
     Two must be in sync.
     """
@@ -118,7 +118,7 @@ def test_without_eligible_replicas_a_switch_writes_only_the_level() -> None:
 
 @pytest.mark.parametrize("to", ["off", "on"])
 def test_a_switch_allows_nothing_that_would_be_left_over(to: str) -> None:
-    """So nobody has to be looked at again for it, not even by the next controller."""
+    """No partition has to be examined again for it, not even by the next controller."""
     world = a_world()
     world.given(replicas=(2, 4), isr=(), leader=NO_LEADER, last_known_elr=(2,))
     if to == "on":

@@ -101,7 +101,7 @@ class Ledger(World):
     def book(
         self, record: kafka_records.Partition | kafka_records.PartitionChange, isr_before: Replicas
     ) -> None:
-        """Who has everything after this change."""
+        """The replicas that have everything after this change."""
         key = (record.topic_id, record.partition_id)
         topic = self.image.topics[record.topic_id]
         partition = topic.partition(record.partition_id)
@@ -130,7 +130,7 @@ class Ledger(World):
         self.acknowledged(topic, record.partition_id, partition)
 
     def acknowledged(self, topic: Topic, number: int, partition: PartitionRegistration) -> None:
-        """Where enough are in sync, only these have everything from now on."""
+        """If enough are in sync, only these have everything from now on."""
         configured = int(self.image.configs.get((2, topic.name), {}).get("min.insync.replicas", 1))
         if len(partition.isr) >= min(configured, len(partition.replicas)):
             self.complete[topic.topic_id, number].intersection_update(partition.isr)

@@ -37,14 +37,14 @@ from tests.statemachine.support.world import LEVEL, World
 
 
 def by_itself(world: World, command: commands.Command) -> commands.Decision:
-    """What is decided where each partition is a value."""
+    """The decision in which each partition is a value."""
     with pytest.MonkeyPatch.context() as patching:
         patching.setattr(isr, "MANY_MIN", 1 << 30)
         return decide(world.image, command, now_ms=world.now_ms)
 
 
 def together(world: World, command: commands.Command) -> commands.Decision:
-    """What is decided by rows, as far as it can be."""
+    """The decision by rows, as far as it is possible."""
     with pytest.MonkeyPatch.context() as patching:
         patching.setattr(isr, "MANY_MIN", 1)
         return decide(world.image, command, now_ms=world.now_ms)

@@ -51,7 +51,7 @@ ANY: Final = st.one_of(led(), moving())
 
 
 def change(partition: PartitionRegistration, **fields: Any) -> PartitionRegistration:
-    """What a change that is right makes of it."""
+    """The partition after a valid change."""
     epoch = partition.partition_epoch + 1
     return replace(partition, **{"partition_epoch": epoch, **fields})
 

@@ -53,7 +53,7 @@ def world() -> Topics:
 
 
 def is_at_once(world: Topics, command: commands.Command) -> bool:
-    """Whether it is decided without a look for what may follow."""
+    """True if it is decided without a check for side effects."""
     return decide_at_once(world.image, command) is not None
 
 

@@ -113,7 +113,7 @@ def test_a_topic_of_which_nothing_is_under_way_says_so(world: World) -> None:
 
 
 def test_a_cancel_reverts_the_current_step_and_drops_the_rest() -> None:
-    """What the steps before it have done stays, and can be undone by a rollback."""
+    """The results of the earlier steps stay, and can be undone by a rollback."""
     world = limited(World(broker_count=6), R=1)
     some(world, 1)
     move(world, {0: (4, 5, 6)})

@@ -114,7 +114,7 @@ def test_a_copy_of_which_ever_more_is_left_falls_behind_and_nobody_waits_for_its
 
 
 def test_a_copy_that_stands_still_does_not_fall_behind() -> None:
-    """Of a tight throttle one bite passes, and no more for half a minute."""
+    """A tight throttle lets one fetch pass, and no more for half a minute."""
     world, copies = moving((1, 2, 4)), Copies()
     for at_ms in range(0, 60_000, 2_000):
         copies.reported(4, [report(0, 500, 0)], at_ms)

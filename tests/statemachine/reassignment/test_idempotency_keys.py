@@ -134,7 +134,7 @@ def test_a_key_that_cannot_be_is_refused(
 
 
 def several(count: int, **fields: Any) -> commands.AlterReassignments:
-    """What is right for partition 0, wrong for so many others, and right for partition 1."""
+    """A request valid for partition 0, invalid for so many others, and valid for partition 1."""
     wrong = [asked_of(number) for number in range(2, count + 2)]
     return commands.AlterReassignments(reassignments=(asked_of(0), *wrong, asked_of(1)), **fields)
 
@@ -182,7 +182,7 @@ def test_the_reasons_of_the_first_of_many_refused_partitions_are_kept(world: Wor
 
 
 def test_an_answer_is_never_given_to_another_kind_of_request(world: World) -> None:
-    """Whoever makes fingerprints may be wrong."""
+    """Fingerprints of any origin may be wrong."""
     world.ask(keyed(several(1)))
     for other in (MOVE, several(2), commands.PauseMoves(moves=None)):
         assert "belongs to another" in refusal(

@@ -28,7 +28,7 @@ LIMITS: Final = (
 STORIES: Final = 200
 """For each of ten tests."""
 ROUNDS: Final = 40
-"""Of all leaders: two partitions that go one after the other, with four new replicas each."""
+"""Two partitions of one leader that go one after the other, with four new replicas each."""
 
 
 def some(rng: Random) -> Replicas:

@@ -73,7 +73,7 @@ def partitions_of(world: World) -> dict[tuple[str, int], PartitionRegistration]:
 
 
 def ended(world: World, move_id: int = 1) -> own_records.MoveEnded:
-    """How the move has ended."""
+    """The outcome of the move."""
     found = world.image.moves[move_id].ended
     assert found is not None, world.image.moves[move_id]
     return found

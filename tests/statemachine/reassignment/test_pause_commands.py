@@ -20,7 +20,7 @@ def world() -> World:
 
 
 def ask(world: World, command: commands.PauseMoves | commands.AlterMove) -> list[tuple[Error, str]]:
-    """What is answered for each move."""
+    """The answer for each move."""
     answer = world.ask(command).answer
     assert isinstance(answer, commands.MovesAltered)
     return [(each.error, each.message) for each in answer.moves]

@@ -28,7 +28,7 @@ def a_world(*settings: tuple[str, int, str | None], partitions: int = 2) -> Worl
 
 
 def at(world: World, number: int = 0) -> Position:
-    """Where the partition stands."""
+    """The progress of the partition."""
     found = position(world.image, the_topic(world), number)
     assert found is not None
     return found

@@ -216,7 +216,7 @@ def check_step(
     found: Step,
     dead: Collection[int],
 ) -> None:
-    """What holds of one step, said without the words of the product."""
+    """The properties of one step, without the code of the product."""
     after = (set(current) | set(found.adding)) - set(found.removing)
     assert set(found.replicas) == after
     assert len(after) == len(found.replicas)
@@ -231,7 +231,7 @@ def check_step(
 
 @given(data=st.data())
 def test_a_partition_at_min_isr_is_not_taken_below_it_by_any_step(data: st.DataObject) -> None:
-    """Where enough can be added: a step that only drops has nobody to make up for it."""
+    """Assume that enough can be added: a step that only drops has no replacements."""
     current: Replicas = data.draw(REPLICAS)
     target: Replicas = data.draw(REPLICAS)
     min_isr = data.draw(st.integers(1, 4))

@@ -31,7 +31,7 @@ def a_move_that_ends(world: World) -> None:
 
 
 def forget(world: World) -> list[Any]:
-    """What the active controller then does; whether it had to be asked is told before."""
+    """The sweep of the active controller; return whether it was due."""
     asked = has_too_much(world.image, world.now_ms)
     decision = world.ask(commands.ForgetMoves())
     assert asked == bool(decision.records)
@@ -108,7 +108,7 @@ def test_of_too_many_answers_the_first_are_forgotten(
 def test_a_broker_that_was_to_go_is_unregistered_once_it_has_nothing_and_is_dead(
     world: World,
 ) -> None:
-    """Whoever leads then does it: all of it follows from the log."""
+    """Any leader does it: all of it follows from the log."""
 
     def let_go(broker_id: int, *, cordoned: bool = True) -> None:
         command = commands.CordonBrokers(

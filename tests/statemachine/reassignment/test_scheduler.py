@@ -39,7 +39,7 @@ def limited(world: World, **numbers: int) -> World:
 
 
 def some(world: World, count: int, replicas: Replicas = (1, 2, 3)) -> None:
-    """So many partitions with these replicas, all in sync."""
+    """Create so many partitions with these replicas, all in sync."""
     for _ in range(count):
         world.given(replicas=replicas, isr=replicas, leader=replicas[0])
 

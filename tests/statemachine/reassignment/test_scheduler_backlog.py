@@ -30,7 +30,7 @@ def many(world: World, count: int = COUNT) -> None:
 
 
 def advance(world: World) -> tuple[int, bool]:
-    """How many records the next portion has, and whether more are left for sure."""
+    """The number of records of the next portion, and whether more follow for certain."""
     decision = world.ask(commands.AdvanceMoves())
     assert isinstance(decision.answer, commands.MovesAdvanced)
     return len(decision.records), decision.answer.is_left

@@ -22,7 +22,7 @@ AT_ONCE = 20
 
 
 class Work:
-    """What a move has cost."""
+    """The cost of a move."""
 
     def __init__(self) -> None:
         self.records = 0

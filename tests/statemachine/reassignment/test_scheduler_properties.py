@@ -36,7 +36,7 @@ class Judged(World):
                 self.judge(after)
 
     def judge(self, begun: PartitionRegistration) -> None:
-        """What has just begun is within the limits that are set now."""
+        """Steps that have just begun are within the current limits."""
         under_way = [each for _, each in self.image.topics[TOPIC_ID].existing() if each.steps]
         assert len(under_way) <= self.limit("reassignment.parallel.partition.count")
         adding = sum(len(each.adding) for each in under_way)
@@ -50,12 +50,12 @@ class Judged(World):
             assert len(begun.adding) <= most
 
     def limit(self, name: str) -> int:
-        """What is set; more than there can be of anything, if it is not."""
+        """The value of a limit; more than there can be of anything, if it is not set."""
         return int(self.image.configs.get((4, ""), {}).get(name, "1000"))
 
 
 def moves_leader(partition: PartitionRegistration) -> bool:
-    """Whether somebody else leads once the step is complete, as the protocol's text has it."""
+    """True if the leader changes once the step is complete, as the protocol's text has it."""
     return partition.target[0] in partition.adding or partition.leader in partition.removing
 
 
@@ -130,7 +130,7 @@ def test_the_queue_that_is_kept_is_the_queue_of_the_image(data: st.DataObject) -
 
 
 def said(queue: ReassignmentQueue) -> dict[str, object]:
-    """What the queue says, by keys."""
+    """The contents of the queue, by keys."""
 
     def keys(bitmap: object) -> set[int]:
         return {queue.key_at(position) for position in bitmap}  # type: ignore[attr-defined]

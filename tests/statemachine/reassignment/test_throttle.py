@@ -51,7 +51,7 @@ def world() -> World:
 
 
 def throttles(world: World) -> dict[str, str]:
-    """What is set of throttles, by a short name of the resource and the configuration."""
+    """The throttle configurations, by a short name of the resource and the configuration."""
     return {
         f"{resource[1]} {name.split('.')[0]}": value
         for resource, configs in world.image.configs.items()
@@ -119,7 +119,7 @@ def test_all_is_given_up_with_the_decision_that_ends_the_move(world: World) -> N
 
 
 def test_a_pause_lifts_no_throttle(world: World) -> None:
-    """What is under way goes on, and is held up as before."""
+    """Copies in progress continue, and are throttled as before."""
     move(world, {0: (1, 2, 4)}, throttle_bytes_per_s=1_000)
     world.ask(commands.PauseMoves(moves=(1,), who="bob"))
     assert world.image.moves[1].state == MoveState.PAUSED
@@ -359,7 +359,7 @@ def test_a_topic_that_is_deleted_takes_its_lists_along_and_another_may_have_its_
 
 
 def test_a_log_that_speaks_of_moves_that_are_not_there_is_cleaned_up(world: World) -> None:
-    """Whatever wrote it: what is owned by nobody who runs is given back to users."""
+    """Configurations owned by no running move are given back to users, whatever wrote them."""
     resource, name = broker(9), LEADER_RATE
     for record in (
         own_records.ConfigOwned(

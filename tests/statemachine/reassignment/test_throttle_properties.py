@@ -51,7 +51,7 @@ RATE_KEYS: list[Key] = [
 ]
 LIST_KEYS: list[Key] = [(TOPIC, name) for name in LISTS]
 USERS_PAIRS = st.lists(st.sampled_from(["0:9", "1:9", "2:8"]), min_size=1, unique=True)
-"""Of brokers that no move knows, so that they are told apart from what moves need."""
+"""The rates of users, which no move has, to tell the two apart."""
 
 
 class Watched(World):
@@ -98,7 +98,7 @@ class Watched(World):
             self.users[key] = ",".join(p for p in before if p not in parts(value or ""))
 
     def throttles(self) -> dict[Key, str]:
-        """What is set."""
+        """The configurations that are set."""
         return {
             key: self.image.configs[key[0]][key[1]]
             for key in (*RATE_KEYS, *LIST_KEYS)
@@ -179,7 +179,7 @@ def fence_or_return(data: st.DataObject, world: Watched) -> None:
 
 
 def roll_back(data: st.DataObject, world: Watched) -> None:
-    """What a move has done is to be undone."""
+    """Roll back what a move has done."""
     world.ask(commands.RollBackMove(move_id=data.draw(MOVE_IDS)))
 
 

@@ -148,7 +148,7 @@ def loaded(snapshot: Path) -> Image:
 
 
 def comparable(image: Image) -> dict[str, Any]:
-    """What a log and a snapshot of it must agree on.
+    """The facts on which a log and a snapshot of it must agree.
 
     A snapshot does not say at which offset a broker registered, and its end may lie behind the
     last data record.

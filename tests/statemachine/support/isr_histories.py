@@ -36,7 +36,7 @@ class Topics(World):
         )
 
     def wish(self, name: str, number: int, isr: Replicas, **fields: object) -> commands.IsrProposal:
-        """What the leader of a partition asks for; `fields` override."""
+        """The proposal of a leader; `fields` override."""
         partition = self.image.topics[TOPICS[name]].partition(number)
         members = tuple(self.member(each) for each in isr)
         known: dict[str, object] = {

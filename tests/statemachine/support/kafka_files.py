@@ -73,7 +73,7 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
 
 
 def dumped(path: Path) -> dict[int, dict[str, Any]]:
-    """What Kafka's dump tool says of the data records of a file, by offset."""
+    """The output of Kafka's dump tool for the data records of a file, by offset."""
     text = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
     found = {}
     for line in text.decode().splitlines():

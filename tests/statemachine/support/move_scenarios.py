@@ -110,7 +110,7 @@ class _Logged(World):
         super().replay(record, written)
 
     def folded(self) -> Image:
-        """What another node makes of the log."""
+        """The image of another node that replays the log."""
         image = Image()
         for entry in self.log:
             replay(image, decode(entry), image.end_offset)
@@ -126,7 +126,7 @@ class MovesStage:
         self.epochs_before: dict[int, int] = {}
 
     def answer(self, command: str) -> str:
-        """What a scene of one or more commands brings about."""
+        """The answer to a scene of one or more commands."""
         lines = command.splitlines()
         shown: list[str] = []
         for line in lines:

@@ -43,7 +43,7 @@ def answered(answer: commands.Answer) -> list[str]:
 
 
 def verdict(error: Error, message: str) -> str:
-    """What became of one part of a request."""
+    """The result for one part of a request."""
     if error is Error.NONE:
         return "accepted"
     said = f"{error.name} ({message})"
@@ -79,7 +79,7 @@ def _cancelled(each: commands.ReassignmentAltered) -> str:
 
 
 def recorded(record: kafka_records.Record, *, named: bool) -> str | None:
-    """What a record says, or None where another one beside it says enough."""
+    """The text of a record, or None if another one beside it says enough."""
     match record:
         case kafka_records.PartitionChange():
             said = changed(record)
@@ -148,7 +148,7 @@ def _standing(record: own_records.MoveChanged) -> str:
 
 
 def changed(change: kafka_records.PartitionChange) -> str:
-    """What a record says, and nothing of what it leaves as it is."""
+    """The text of a record, without unchanged fields."""
     said = [(name, getattr(change, name)) for name in SHOWN]
     parts = [
         f"{name.replace('_', ' ')} {listed(value)}" for name, value in said if value is not None
@@ -177,7 +177,7 @@ def told_of(partition: PartitionRegistration, number: int = 0) -> str:
 
 
 def standings(image: Image, now_ms: int) -> Iterator[str]:
-    """Where each partition stands that is being reassigned."""
+    """The progress of each partition that is being reassigned."""
     for topic, number in image.index.partitions(image.index.moving):
         found = position(image, topic, number)
         assert found is not None

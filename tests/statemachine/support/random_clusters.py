@@ -50,6 +50,6 @@ def squares(counts: Iterable[int]) -> int:
 
 
 def loads(assignment: Mapping[Named, Iterable[BrokerId]], brokers: Iterable[BrokerId]) -> list[int]:
-    """How many replicas each broker has."""
+    """The number of replicas of each broker."""
     counts = Counter(broker for each in assignment.values() for broker in each)
     return [counts[broker] for broker in brokers]

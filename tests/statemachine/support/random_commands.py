@@ -319,6 +319,6 @@ GARBAGE_BY_KIND: dict[type, st.SearchStrategy[Command]] = {
         partitions=st.one_of(st.none(), st.lists(st.tuples(TEXT, INTS), max_size=3).map(tuple)),
     ),
 }
-"""What there may be wrong with each command there is."""
+"""The possible errors in each command."""
 
 GARBAGE = st.one_of(*GARBAGE_BY_KIND.values())

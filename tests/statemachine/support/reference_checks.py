@@ -1,4 +1,4 @@
-"""What must always hold, said a second time and slowly: the twin that the state machine is held to.
+"""The invariants of an image, a second time and slowly: a reference for the state machine.
 
 Nothing here shares code with what it checks, but for the types.
 """
@@ -37,7 +37,7 @@ def contents(image: Image) -> dict[str, Any]:
 
 
 def indexed(image: Image) -> dict[str, Any]:
-    """What the bitmaps say, as partitions instead of keys; brokers without any are left out."""
+    """The bitmaps as partitions instead of keys; brokers without any are left out."""
     index = image.index
 
     def named(keys: Any) -> list[tuple[str, int]]:
@@ -61,7 +61,7 @@ def indexed(image: Image) -> dict[str, Any]:
 
 
 def scanned(image: Image) -> dict[str, Any]:
-    """What the bitmaps ought to say, found by looking at every partition."""
+    """The expected bitmaps, found by a walk over every partition."""
     found: dict[str, Any] = {
         "replicas_of": {},
         "isr_of": {},
@@ -91,7 +91,7 @@ def scanned(image: Image) -> dict[str, Any]:
 def scan_move(
     found: dict[str, Any], name: tuple[str, int], partition: PartitionRegistration
 ) -> None:
-    """What the index ought to say of the move of one partition."""
+    """The expected index entry for the move of one partition."""
     steps = bool(partition.adding or partition.removing)
     if not steps and not partition.target:
         return
@@ -134,7 +134,7 @@ def check_moves(image: Image) -> None:
 
 
 def check_throttles(image: Image) -> None:
-    """What a move adds that is throttled is held up by configurations, and no others are owned."""
+    """Replicas added by throttled moves are throttled by configurations; no others are owned."""
     for key, owned in image.owned.items():
         for move_id in (*owned.holders, *owned.lost):
             assert is_throttled(image, move_id), f"{key} belongs to move {move_id}"
@@ -149,7 +149,7 @@ def check_throttles(image: Image) -> None:
 
 
 def is_throttled(image: Image, move_id: int) -> bool:
-    """Whether the move runs, at a limited rate."""
+    """True if the move runs at a limited rate."""
     move = image.moves.get(move_id)
     return move is not None and move.ended is None and move.options.throttle_bytes_per_s > 0
 
@@ -173,7 +173,7 @@ def check_throttled(
 
 
 def check_partition(partition: PartitionRegistration) -> None:
-    """What always holds of a partition, whatever its brokers do."""
+    """The invariants of a partition, whatever its brokers do."""
     replicas, isr = set(partition.replicas), set(partition.isr)
     adding, removing = set(partition.adding), set(partition.removing)
     elr = set(partition.elr)
@@ -197,7 +197,7 @@ def check_partition(partition: PartitionRegistration) -> None:
 
 
 def check_liveness(image: Image, partition: PartitionRegistration) -> None:
-    """Who leads is alive, and so is whoever is in sync, but for the last one of all."""
+    """The leader is alive, and so is each in-sync replica, except for the last one of all."""
     live = {
         broker.broker_id
         for broker in image.brokers.values()
@@ -219,7 +219,7 @@ def check_liveness(image: Image, partition: PartitionRegistration) -> None:
 
 
 def is_online(image: Image, partition: PartitionRegistration, replica: int) -> bool:
-    """Whether the broker has the directory that holds the replica (KIP-858)."""
+    """True if the broker has the directory that holds the replica (KIP-858)."""
     broker = image.brokers.get(replica)
     if broker is None or not partition.directories:
         return broker is not None
@@ -230,7 +230,7 @@ def is_online(image: Image, partition: PartitionRegistration, replica: int) -> b
 
 
 def has_elr(image: Image) -> bool:
-    """Whether the cluster has eligible leader replicas (KIP-966)."""
+    """True if the cluster has eligible leader replicas (KIP-966)."""
     enabled = image.features.get("eligible.leader.replicas.version", 0) == 1
     return enabled and image.features.get("metadata.version", 0) >= 23
 
@@ -257,7 +257,7 @@ def check_change(
     change: kafka_records.PartitionChange,
     after: PartitionRegistration,
 ) -> None:
-    """How the epochs count, and that a move only shrinks when it may."""
+    """The rules of the epochs, and that a move shrinks only when it may."""
     assert after.partition_epoch == before.partition_epoch + 1
     ends = _moving(before) and not _moving(after)
     at_once = not _moving(before) and not _moving(after) and before.replicas != after.replicas

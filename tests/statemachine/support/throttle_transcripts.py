@@ -15,11 +15,11 @@ SIDES: Final = {
     **{name: f"{name.split('.')[0]} rate" for name in RATES},
     **{name: f"{name.split('.')[0]} list" for name in LISTS},
 }
-"""What the four configurations are called here."""
+"""The short names of the four configurations."""
 
 
 def resource(kind: int, name: str) -> str:
-    """What has a configuration."""
+    """The name of a resource."""
     return f"{'broker' if kind == BROKER_RESOURCE else 'topic'} {name}"
 
 
@@ -29,7 +29,7 @@ def told_key(key: OwnedKey) -> str:
 
 
 def configured(record: kafka_records.Config) -> str:
-    """What a record says of a configuration."""
+    """The text of a configuration record."""
     value = "not set" if record.value is None else record.value
     side = SIDES.get(record.name)
     if side is None:
@@ -38,7 +38,7 @@ def configured(record: kafka_records.Config) -> str:
 
 
 def owned(record: own_records.ConfigOwned) -> str | None:
-    """What a record says of whose it is; None where the configuration beside it says enough."""
+    """The text of an owner record; None if the configuration beside it says enough."""
     whose = told_key(((record.resource_type, record.resource_name), record.name))
     if record.owned == Ownership.LEFT_TO_USER:
         return f"move {record.move} has lost the {whose} to a user"
@@ -48,7 +48,7 @@ def owned(record: own_records.ConfigOwned) -> str | None:
 
 
 def throttles(image: Image) -> Iterator[str]:
-    """What is set, and by whom."""
+    """The configurations that are set, and their owners."""
     for (kind, name), configs in sorted(image.configs.items()):
         for config, side in SIDES.items():
             value = configs.get(config)
@@ -62,7 +62,7 @@ def throttles(image: Image) -> Iterator[str]:
 
 
 def wished(words: list[str]) -> commands.ConfigChange:
-    """What a user says of a throttle: `broker 2 leader rate 500`, `topic t follower list +0:4`."""
+    """A throttle set by a user: `broker 2 leader rate 500`, `topic t follower list +0:4`."""
     kind, name, side, what, value = words
     (config,) = (each for each, called in SIDES.items() if called == f"{side} {what}")
     target = (BROKER_RESOURCE if kind == "broker" else TOPIC_RESOURCE, name)

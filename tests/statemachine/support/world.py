@@ -35,7 +35,7 @@ FEATURES = (
     feature(),
     *(each for each in RANGES if each.name != "metadata.version"),
 )
-"""What a broker supports that can follow any cluster."""
+"""The features of a broker that can follow any cluster."""
 
 
 def directory(broker_id: int) -> UUID:
@@ -165,7 +165,7 @@ class World:
     def proposal(
         self, members: Replicas, number: int = 0, **fields: object
     ) -> commands.IsrProposal:
-        """What the leader would send now to have this ISR; `fields` override."""
+        """The request of the leader for this ISR; `fields` override."""
         partition = self.partition(number)
         known: dict[str, object] = {
             "topic_id": TOPIC_ID,

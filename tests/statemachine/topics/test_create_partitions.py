@@ -22,7 +22,7 @@ def a_world(broker_count: int = 3) -> World:
 def grow(
     world: World, *topics: MorePartitions, validate_only: bool = False
 ) -> tuple[PartitionsAdded, ...]:
-    """What becomes of each."""
+    """The result for each topic."""
     command = commands.CreatePartitions(topics=topics, validate_only=validate_only)
     answer = world.ask(command).answer
     assert isinstance(answer, commands.PartitionsCreated)

@@ -27,7 +27,7 @@ def new(name: str = "n", topic_id: int = 1, **fields: object) -> NewTopic:
 
 
 def create(world: World, *topics: NewTopic, **fields: object) -> tuple[TopicCreated, ...]:
-    """What becomes of each."""
+    """The result for each topic."""
     command = commands.CreateTopics(topics=topics, **fields)  # type: ignore[arg-type]
     answer = world.ask(command).answer
     assert isinstance(answer, commands.TopicsCreated)

@@ -40,7 +40,7 @@ def drained(world: World, *brokers: int) -> tuple[commands.MoveStarted, tuple[Lo
 
 
 def loads(world: World) -> tuple[Load, ...]:
-    """What each broker has and leads, counted partition by partition."""
+    """The replicas and leaders of each broker, counted partition by partition."""
     existing = [each for topic in world.image.topics.values() for _, each in topic.existing()]
     return tuple(
         (
@@ -61,7 +61,7 @@ def placed(count: int, brokers_: int) -> st.SearchStrategy[list[Replicas]]:
 
 
 def settled(world: World) -> None:
-    """Whoever is being added catches up, step after step, until nothing moves."""
+    """Let every added replica catch up, step after step, until nothing moves."""
     for _ in range(50):
         moving = [number for _, number in world.image.index.partitions(world.image.index.stepping)]
         if not moving:

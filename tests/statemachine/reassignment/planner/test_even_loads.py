@@ -29,7 +29,7 @@ def allowed(item: Item, racks: Sequence[int]) -> Iterator[int]:
 
 
 def worth(chosen: Sequence[int], items: Sequence[Item], base: Sequence[int]) -> tuple[int, int]:
-    """How uneven the loads are, then how many moves it takes."""
+    """The imbalance of the loads, then the number of moves."""
     loads = [
         carried + sum(each >> broker & 1 for each in chosen) for broker, carried in enumerate(base)
     ]

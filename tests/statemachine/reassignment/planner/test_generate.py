@@ -27,7 +27,7 @@ from tests.statemachine.support.random_clusters import (
 def planned(
     current: Current, racks: Racks, closed: frozenset[int] = frozenset()
 ) -> dict[Named, Replicas]:
-    """Where everything is once the plan, if there is one, is carried out."""
+    """The replicas of all partitions once the plan, if there is one, is carried out."""
     plan = whole(generate(current, racks, closed=closed))
     if isinstance(plan, Unplanned):
         assert "no plan would be better" in plan.message

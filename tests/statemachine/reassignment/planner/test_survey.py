@@ -20,7 +20,7 @@ from tests.statemachine.support.world import TOPIC_ID, World
 
 
 def stays(world: World, *brokers: int) -> dict[int, Stay]:
-    """What becomes of each partition of topic "t" that these brokers have."""
+    """The survey of each partition of topic "t" on these brokers."""
     found = held(world.image, held_keys(world.image, brokers), brokers)
     return {each.partition: each.stay for each in found}
 
