@@ -17,7 +17,7 @@ from tests.admin.planned_topic import (
     check_refused,
     planned_over_http,
 )
-from tests.admin.test_throttled_moves_at_doors import rates
+from tests.admin.test_throttled_moves_on_listeners import rates
 from tests.controller.controller_commands import asked, isr, join, topic
 from tests.support.controllers import a_controller
 

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple, TypeVar
 from admin.model import Assignment, PartitionId
 from admin.plan_file import render_plan
 from admin.tools.local_plan import NodePlan
-from tests.process.kafka_tools_room import Said, ToolsRoom, tools_room
+from tests.process.kafka_tools_process import Said, ToolsRoom, tools_room
 from tests.process.local_process import Done, metaquorum
 from tests.process.moved_cluster import Layout, MovedCluster, moved_cluster
 from tests.support.kafka_tools import runtime

@@ -29,7 +29,7 @@ from pathlib import Path
 from threading import Event
 from typing import Final, Protocol
 
-from tests.process.kafka_tools_room import ToolsRoom
+from tests.process.kafka_tools_process import ToolsRoom
 
 TRIES_MAX: Final = 3_000
 LOOK_AGAIN_SECONDS: Final = 0.1

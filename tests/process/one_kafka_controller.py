@@ -16,7 +16,7 @@ from quorum.persistent_state import LOG_FOLDER
 from quorum.records.batch import CorruptBatch
 from quorum.transport.address import Address
 from tests.process.joining_nodes import nap
-from tests.process.kafka_tools_room import ToolsRoom
+from tests.process.kafka_tools_process import ToolsRoom
 
 PATIENCE_SECONDS = 60
 FORMAT = "kafka.tools.StorageTool"

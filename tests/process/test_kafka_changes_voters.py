@@ -13,7 +13,7 @@ from admin.tools.kafka_runtime import RELEASES
 from quorum.core.vocabulary import ReplicaId, ReplicaKey, uuid_to_text
 from quorum.persistent_state import LOG_FOLDER
 from tests.controller.apis.test_kafka_voters import until, votes
-from tests.process.kafka_tools_room import tools_room
+from tests.process.kafka_tools_process import tools_room
 from tests.process.test_kafka_dumps_our_log import check_alike
 from tests.support.controllers import Node, active, controllers
 from tests.support.kafka_tools import runtime

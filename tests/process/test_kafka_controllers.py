@@ -23,7 +23,7 @@ from quorum.core.vocabulary import ReplicaId, ReplicaKey, uuid_to_text
 from quorum.persistent_state import LISTENER_NAME, LOG_FOLDER
 from statemachine.limits import METADATA_VERSION_MAX
 from tests.process.joining_nodes import Nodes
-from tests.process.kafka_tools_room import ToolsRoom, tools_room
+from tests.process.kafka_tools_process import ToolsRoom, tools_room
 from tests.process.one_kafka_broker import kafka_broker, serve
 from tests.process.one_kafka_controller import KafkaController, stored_batches
 from tests.support.kafka_tools import runtime

@@ -13,7 +13,7 @@ from quorum.core.vocabulary import uuid_to_text
 from quorum.log.meta_properties import look
 from quorum.persistent_state import LOG_FOLDER
 from tests.process.joining_nodes import Nodes
-from tests.process.kafka_tools_room import ToolsRoom, tools_room
+from tests.process.kafka_tools_process import ToolsRoom, tools_room
 from tests.process.one_kafka_controller import FORMAT
 from tests.support.kafka_tools import runtime
 

@@ -21,7 +21,7 @@ from statemachine.vocabulary import METADATA_VERSION
 from tests.process.joining_nodes import Nodes as Joining
 from tests.process.kafka_cluster import started
 from tests.process.kafka_shell import Shell
-from tests.process.kafka_tools_room import tools_room
+from tests.process.kafka_tools_process import tools_room
 from tests.support.kafka_tools import runtime
 from tests.support.transcript import Transcripts
 

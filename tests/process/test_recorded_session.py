@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from tests.process.kafka_shell import SHOWN_PORT, shown
-from tests.process.kafka_tools_room import SCRIPTS
+from tests.process.kafka_tools_process import SCRIPTS
 from tests.support.real_cluster import IN_TREE
 from tests.support.transcript import parse
 from tests.support.tree import ROOT

@@ -346,7 +346,7 @@ def test_the_rules_hold_whatever_brokers_and_operators_do(data: st.DataObject, l
 @settings(max_examples=60)
 @given(data=st.data())
 def test_with_eligible_leader_replicas_they_hold_as_well(data: st.DataObject) -> None:
-    """KIP-966: `checks` say what is asked of the ELR, the ISR and the last known leader."""
+    """KIP-966: `reference_checks` has the rules of ELR, ISR and last known leader."""
     steps = data.draw(st.integers(5, 25))
     a_busy_cluster(data, steps, data.draw(st.sampled_from([23, 29])), elr=True)
 

@@ -1,6 +1,6 @@
 """KIP-903 (stale broker epochs): its scenario, and requests in a race with a reboot.
 
-The six steps with real logs, and what they cost without the check, are in `broker/test_stale_isr`.
+The six steps with real logs, and what they cost without the check, are in `tests/controller/test_stale_isr.py`.
 A is broker 1, B is broker 2, as the text has them.
 """
 

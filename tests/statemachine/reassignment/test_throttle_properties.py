@@ -1,7 +1,7 @@
 """Random operators, users, brokers and controllers: no throttle is left when no move runs, and what
 users have set last is what they have.
 
-While moves run, `checks` sees after every decision that what they add is held up.
+While moves run, `reference_checks` verifies after every decision that added replicas are throttled.
 """
 
 from typing import TypeAlias

@@ -1,14 +1,14 @@
-"""The stage of moves for those who care for brokers: plans, safety, what is forgotten.
+"""The commands of `moves_*` transcripts about brokers: those of `move_scenarios`, and these.
 
-All words of `moves_stage`, and these. Plans are the product's, begun as its doors begin them.
+Plans are made by the product, and begun as its listeners begin them.
 
-    safe 2 3              whether brokers 2 and 3 may stop together, and the partitions that say no
-    empty 4               broker 4 is emptied: cordoned, and all that it has goes elsewhere; with
-                          `unregister` it is to be forgotten then
-    keep 4                the other way: the cordon ends, and what empties it is cancelled
-    spread 1 2 3          topic t is spread over these brokers, as the plan says
-    factor 2              every partition of t is to have two replicas
-    sweep                 the active controller forgets what has been listed for long enough
+    safe 2 3              may brokers 2 and 3 stop together; the partitions that object
+    empty 4               decommission broker 4: cordon it and move its replicas elsewhere; with
+                          `unregister` it is to be unregistered then
+    keep 4                recommission broker 4: end the cordon and cancel its drains
+    spread 1 2 3          generate and begin a plan that spreads topic t over these brokers
+    factor 2              change the replication factor of t to two
+    sweep                 the active controller forgets what was kept for long enough
 """
 
 from collections.abc import Mapping

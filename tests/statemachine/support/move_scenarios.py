@@ -1,49 +1,49 @@
-"""The stage on which stories of partitions play: what may be asked, and what becomes of it.
+"""The commands of `moves_*` transcripts, and their answers.
 
-One topic `t` with one or a few partitions, and its brokers; every decision is the product's, and
-every record is read back from its bytes. Shown are the answer, the records, and each partition that
-has changed. What is said of no partition is said of `t-0`.
+There is one topic `t` with one or a few partitions, and its brokers. Every decision is made by the
+product, and every record is read back from its bytes. An answer has the result, the records, and
+each partition that has changed. Commands without a partition are about `t-0`.
 
-    brokers 6             brokers 1 to 6 register, and live; `brokers 0-9` those, `elr` with KIP-966
-    topic 1 2 3 [min 2]   topic t exists, on these replicas; min.insync.replicas is 2; `x 4` says
-                          that 4 partitions are like this, and is said again for others
-    set R 2               a setting is changed: R, P, L, M (the limits), rule, min, unclean
-    move 4 5 6 [of 1]     an operator wants the partition to have these replicas (Kafka's request)
+    brokers 6             register brokers 1 to 6, alive; `brokers 0-9` these, `elr` with KIP-966
+    topic 1 2 3 [min 2]   create topic t on these replicas; min.insync.replicas is 2; `x 4`: four
+                          such partitions, and may be repeated for others
+    set R 2               change a setting: R, P, L, M (the limits), rule, min, unclean
+    move 4 5 6 [of 1]     an operator requests these replicas for the partition (Kafka's request)
     plan 0=4,5,6 1=1,2,4  the same for several, as one move; [by ann] [priority 5] [key k]
                           [throttle 1000], in bytes a second
-    cancel                an operator wants the move under way to be taken back
+    cancel                an operator cancels the reassignment
     cancel-moves 1        or all moves of these ids; `all`, `topic t`, `dry`
-    rollback 1            what move 1 has changed is to be as before; `dry`
-    pause 1, resume 1     these moves, or without an id all moves, present and to come
-    priority 1 5          move 1 has priority 5 from here on
-    throttle 1 2000       move 1 goes on at this rate; 0 is "as fast as they can"
+    rollback 1            roll back move 1; `dry`
+    pause 1, resume 1     these moves, or without an id all moves, present and future ones
+    priority 1 5          set the priority of move 1
+    throttle 1 2000       set the rate of move 1; 0 removes the limit
     user broker 2 leader rate 500
-                          a user sets a throttle himself; `user topic t follower list 0:4`, `none`
-                          removes it, `+0:4` is added to a list
-    isr 1 2 4 [of 1]      the leader says that these are in sync
-    isr 1 2 4 by 2        broker 2 says so, be it the leader or not
-    isr 1 2 behind        the leader says so of the partition as it was one change before
-    isr 1 2 ahead         of one that is one change further than the controller knows
-    isr 1 2 deposed       of the leader epoch before this one
-    isr 1 2 recovering    and that it has not recovered what an unclean election may have lost
-    isr 1 2 stale         its own broker epoch is not the registered one; `stranger` no topic's id
-    isr 1 2 rebooted 2    it says so, and has heard of broker 2 only what it was before it restarted
-    catch-up 0 1          in each of these partitions all live replicas are in sync, one by one
-    fence 2               the session of broker 2 has run out
-    back 2                it is heard of again, as the same incarnation
-    return 2 [clean]      broker 2 starts anew and lives again; it stopped cleanly before
-    stop 2                broker 2 is told to stop, and wants its leaders moved away
-    cordon 2, uncordon 2  broker 2 is to get no new replicas, or may again
-    unregister 2          broker 2 will not come back; `if empty`
-    delete                topic t is deleted
-    grow 1 2 3            topic t gets one more partition, on these; without any they are placed
-    elect unclean         an operator asks for a leader whatever it costs; or `elect preferred`
-    wait 60               so many seconds go by
-    where, moves          how far each partition is, and each move
-    throttles             what is set of throttles, and by whom
-    fail-over             another controller takes over: its image is the fold of the log, and of
-                          a snapshot, or the story ends
-    lost move 4 5 6       this is decided, and the controller loses the lead before it is committed
+                          a user sets a throttle; `user topic t follower list 0:4`, `none` removes
+                          it, `+0:4` is added to a list
+    isr 1 2 4 [of 1]      the leader proposes this ISR
+    isr 1 2 4 by 2        broker 2 proposes it, whether it leads or not
+    isr 1 2 behind        the leader proposes it for the partition before its last change
+    isr 1 2 ahead         for a partition epoch that the controller does not have yet
+    isr 1 2 deposed       for the leader epoch before this one
+    isr 1 2 recovering    before it has recovered from an unclean election
+    isr 1 2 stale         with a broker epoch that is not registered; `stranger`: an unknown topic id
+    isr 1 2 rebooted 2    with the broker epoch that broker 2 had before its restart
+    catch-up 0 1          in each of these partitions all live replicas join the ISR, one by one
+    fence 2               the session of broker 2 expires
+    back 2                it sends heartbeats again, as the same incarnation
+    return 2 [clean]      broker 2 restarts and is unfenced; `clean`: it had stopped cleanly
+    stop 2                broker 2 begins a controlled shutdown
+    cordon 2, uncordon 2  cordon broker 2, and end that
+    unregister 2          unregister broker 2; `if empty`
+    delete                delete topic t
+    grow 1 2 3            add a partition to topic t, on these; without any they are placed
+    elect unclean         an operator requests an unclean election; or `elect preferred`
+    wait 60               so many seconds pass
+    where, moves          the progress of each partition, and each move
+    throttles             the throttle configurations, and their owners
+    fail-over             another controller takes over: its image must equal the fold of the log,
+                          and that of a snapshot
+    lost move 4 5 6       this is decided, and the controller loses the lead before its commit
 """
 
 from typing import Any

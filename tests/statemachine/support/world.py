@@ -1,7 +1,7 @@
 """A cluster for tests: an image, and commands that are decided, written, read and replayed.
 
-Every decision made here is checked against the rules that always hold, by `checks`. It stands on
-no mock: the records go through their bytes before they are replayed.
+Every decision made here is checked against the invariants, by `reference_checks`. It uses
+no mock: records are encoded and decoded before they are replayed.
 """
 
 from uuid import UUID
