@@ -242,7 +242,7 @@ class ClusterSimulation(Simulation):
             ),
             *map(requests.describe, PASSING),
             requests.config_of(KEPT, NOTED),
-            *map(requests.look, self.cluster.moves),
+            *map(requests.describe_move, self.cluster.moves),
         ]
         answers: list[Hashable] = []
         # All at once: if voters do not echo rounds, each read waits for the next record.

@@ -20,7 +20,7 @@ INDEX: Final = re.compile(r"(\d{20})\.appendtime")
 DAMAGED: Final = ".checkpoint.damaged"
 
 
-def check_leftovers(machine: Machine) -> None:
+def check_orphaned_files(machine: Machine) -> None:
     """Check that every file of a replica that has just started is explained."""
     segments = {name for name in machine.disk.names(LOG) if name.endswith(".log")}
     for folder in (FOLDER, LOG):

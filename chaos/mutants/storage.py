@@ -175,8 +175,7 @@ STORAGE: Final = (
         new="    if False:\n",
         caught_by=("R27", "R23"),
         directed=(
-            "tests/quorum/log/test_append_times.py::"
-            "test_the_time_of_a_damaged_entry_is_unknown"
+            "tests/quorum/log/test_append_times.py::test_the_time_of_a_damaged_entry_is_unknown"
         ),
         seed=7,
     ),

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Final
 
 from chaos.invariants.history import CLOSES, OPENS
-from chaos.invariants.orphaned_files import check_leftovers
+from chaos.invariants.orphaned_files import check_orphaned_files
 from chaos.invariants.voter_sets import has_majority
 from chaos.nemesis.nemesis import WISH_EVERY_MS, Nemesis
 from chaos.nemesis.operator import Operator
@@ -256,7 +256,7 @@ class Simulation:
         for replica in world.everyone:
             world.kill(replica)
             world.boot(replica)
-            check_leftovers(world.machines[replica])
+            check_orphaned_files(world.machines[replica])
 
     def _commit_more(self, count: int, failure: str) -> None:
         goal = self.world.invariants.committed_end + count

@@ -65,7 +65,9 @@ async def test_a_leader_that_nobody_confirms_answers_no_query(tmp_path: Path) ->
         assert await found is Unavailable.NOT_ACTIVE
 
 
-async def test_a_deposed_leader_does_not_answer_that_a_command_changes_nothing(tmp_path: Path) -> None:
+async def test_a_deposed_leader_does_not_answer_that_a_command_changes_nothing(
+    tmp_path: Path,
+) -> None:
     """An error is told of what it read: the topic may have been deleted by another controller."""
     async with a_scene(tmp_path) as scene:
         controller = scene.leader.controller

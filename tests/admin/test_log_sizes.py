@@ -86,7 +86,9 @@ async def test_over_http_a_dry_run_tells_how_much_it_copies_or_why_that_is_not_k
         )
 
 
-async def test_a_broker_that_does_not_answer_is_named_beside_an_unknown_size(tmp_path: Path) -> None:
+async def test_a_broker_that_does_not_answer_is_named_beside_an_unknown_size(
+    tmp_path: Path,
+) -> None:
     async with brokers(tmp_path, {101: None, 102: None}) as node, http_door(node) as http:
         await asked(node.controller, topic("t", 101))
         body = {"partitions": [{"topic": "t", "partition": 0, "replicas": [101, 102]}]}

@@ -194,7 +194,9 @@ def topic(name: str, partitions: int) -> TopicDescription:
         (entry(partition=4), "Unable to find partition: orders-4"),
     ],
 )
-def test_topics_and_brokers_that_do_not_exist_are_named(wrong: dict[str, Any], message: str) -> None:
+def test_topics_and_brokers_that_do_not_exist_are_named(
+    wrong: dict[str, Any], message: str
+) -> None:
     topics = {"orders": topic("orders", 4)}
     check_plan(parse_plan(json.dumps(plan(entry()))), brokers={101, 102}, topics=topics)
     with pytest.raises(InvalidPlan) as raised:

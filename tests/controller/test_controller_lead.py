@@ -35,7 +35,9 @@ async def carry_out(node: Node, rng: random.Random, count: int) -> None:
         await asked(node.controller, anything(node.controller, rng))
 
 
-async def test_callers_that_wait_when_the_lead_is_lost_are_answered_and_nothing_stays(tmp_path: Path) -> None:
+async def test_callers_that_wait_when_the_lead_is_lost_are_answered_and_nothing_stays(
+    tmp_path: Path,
+) -> None:
     async with a_controller(tmp_path) as node:
         controller = node.controller
         await join(controller, *BROKERS)

@@ -110,7 +110,9 @@ def test_a_snapshot_that_comes_meanwhile_waits_as_well() -> None:
     assert len(pair.standby.image.topics) == 1
 
 
-def test_repeated_long_queries_let_the_image_follow_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_repeated_long_queries_let_the_image_follow_the_log(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """A second look begins when the image has taken in what there is, or had time for much."""
     pair = Pair()
     found: list[Any] = []

@@ -1,8 +1,8 @@
 """The batches on the disks of Kafka's brokers for records that an account does not explain.
 
 A producer repeats a batch under its id, its epoch and its sequence number, and a broker that has
-them appends nothing twice. If one record is at two offsets, the two batches tell the cause: the same
-three numbers mean the broker, others the client.
+them appends nothing twice. If one record is at two offsets, the two batches tell the cause: the
+same three numbers mean the broker, others the client.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence

@@ -1,8 +1,9 @@
-"""The partitions of one broker process on its virtual disk: `broker.manager` in virtual time.
+"""The partitions of one broker process: `broker.replica_manager` on a virtual disk and clock.
 
-`broker.holding` decides which partitions to open and remove; each is a `broker.partition.Partition`
-with a log of files. The disk runs one job after the other, each in one moment; appended data is
-written in groups and not synced. All of it ends with its process.
+`broker.partition.assignment` decides which partitions to open and remove; each is a
+`broker.partition.partition.Partition` with a log of files. The disk runs one job after the other,
+each in one moment; appended data is written in groups and not synced. All of it ends with its
+process.
 """
 
 from collections.abc import Callable

@@ -23,8 +23,8 @@ from chaos.simulation.environment import Environment
 from chaos.violation import Violation
 from quorum.core.vocabulary import ReplicaId
 
-TAKEN_BACK: Final = "a step is cancelled"
-REMOVED: Final = "a copy for a cancelled step is removed"
+STEP_CANCELLED: Final = "a step is cancelled"
+COPY_REMOVED: Final = "a copy for a cancelled step is removed"
 
 
 def values_of(stored: list[StoredBatch] | tuple[StoredBatch, ...]) -> dict[int, bytes]:
@@ -199,7 +199,7 @@ class PartitionFolders:
         self._world.note("data of a partition is removed")
         if (broker.id, key) in self._cancelled:
             self._cancelled.discard((broker.id, key))
-            self._world.note(REMOVED)
+            self._world.note(COPY_REMOVED)
         if not self._history.was_no_replica(int(broker.id), key, since, offset):
             raise Violation("P21", f"{broker} removes {key}, but has been a replica since {since}")
 
@@ -210,7 +210,7 @@ class PartitionFolders:
 
     def step_cancelled(self, key: Key, before: Part, after: Part) -> None:
         """Count a cancelled step, and note the copies that exist for it."""
-        self._world.note(TAKEN_BACK)
+        self._world.note(STEP_CANCELLED)
         partition = PartitionKey(UUID(hex=key[0]), key[1])
         for each in map(ReplicaId, without(before.replicas, after.replicas)):
             if partition in held_on(self._world.machines[each].disk):

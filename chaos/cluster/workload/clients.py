@@ -34,7 +34,7 @@ LIMITS: Final = (
 )
 RATES: Final = (0, 0, 2_000, 20_000)
 """Throttles of moves in bytes per second; 0 is no throttle."""
-SECOND_THOUGHTS_MS_MAX: Final = (20, 200, 2_000)
+CANCEL_AFTER_MS_MAX: Final = (20, 200, 2_000)
 """The longest time until a request is cancelled, often in the middle of a step."""
 HEDGE_MS: Final = 300
 """The time until a hedged request is sent again."""
@@ -128,8 +128,8 @@ class Client:
             self._pause(None)
             return
         if self.rng.randrange(6) == 0:
-            self._look_somewhere()
-        request = self._anything()
+            self._read_stale()
+        request = self._random_request()
         self.ask(request, partial(self._go_on_from, request))
 
     def _go_on_from(self, request: Request, result: Hashable) -> None:
@@ -137,10 +137,10 @@ class Client:
         began, self._began = self._began, None
         if isinstance(result, models.Accepted) and request.key is not None:
             topic, number = KEPT, int(request.key[2])
-            back = partial(self._a_cancel, number)
+            back = partial(self._cancellation, number)
         elif began is not None:
             topic, number = MOVED, self.rng.choice(self._numbers)
-            back = partial(self._a_move_back, began)
+            back = partial(self._cancel_move, began)
         else:
             self._pause(result)
             return
@@ -152,18 +152,18 @@ class Client:
             case 0 | 1:
                 self._pause(result)
             case _:
-                wait_ms = self.rng.randrange(1, self.rng.choice(SECOND_THOUGHTS_MS_MAX))
-                self.later(wait_ms, partial(self._think_better, back))
+                wait_ms = self.rng.randrange(1, self.rng.choice(CANCEL_AFTER_MS_MAX))
+                self.later(wait_ms, partial(self._ask_to_cancel, back))
 
     def _redirect(self, topic: str, number: int, replicas: Replicas) -> None:
         if not replicas or self.is_done or self.world.holds_still:
             self._pause(None)
             return
         self.world.note(redirected_moves.REDIRECTED)
-        request = self._a_change(topic, number, replicas)
+        request = self._change(topic, number, replicas)
         self.ask(request, partial(self._go_on_from, request))
 
-    def _think_better(self, back: Callable[[], Request]) -> None:
+    def _ask_to_cancel(self, back: Callable[[], Request]) -> None:
         if self.is_done or self.world.holds_still:
             self._pause(None)
         else:
@@ -172,15 +172,15 @@ class Client:
     def _pause(self, _: Hashable) -> None:
         self.later(self.rng.randrange(1, self.world.settings.pause_ms_max), self._go_on)
 
-    def _anything(self) -> Request:
+    def _random_request(self) -> Request:
         kind = self.rng.choices(
             (
-                self._about_a_partition,
-                self._about_a_topic,
-                self._about_a_config,
-                self._about_a_move,
-                self._of_the_cluster,
-                self._to_be_redirected,
+                self._partition_request,
+                self._topic_request,
+                self._config_request,
+                self._move_request,
+                self._cluster_request,
+                self._request_to_redirect,
             ),
             (6, 2, 2, 5, 2, 3),
         )[0]
@@ -199,38 +199,38 @@ class Client:
         found = tuple(self.rng.sample(brokers, factor))
         return (*found, 999) if self.rng.randrange(40) == 0 else found
 
-    def _about_a_partition(self) -> Request:
+    def _partition_request(self) -> Request:
         number = self.rng.randrange(self.world.settings.partitions)
         chance = self.rng.random()
         if chance < 0.4:
             return requests.list_partition(KEPT, number)
         key = self._key() if self.rng.randrange(2) else ""
         if chance < 0.6:
-            return self._a_cancel(number, key)
-        return self._a_reassignment(number, self._replicas(), key, self.rng.choice(RATES))
+            return self._cancellation(number, key)
+        return self._reassignment(number, self._replicas(), key, self.rng.choice(RATES))
 
-    def _a_reassignment(self, number: int, replicas: Replicas, key: str, rate: int) -> Request:
+    def _reassignment(self, number: int, replicas: Replicas, key: str, rate: int) -> Request:
         self.world.history.model.ask(KEPT, number, replicas)
         return requests.reassign(KEPT, number, replicas, who=str(self._id), key=key, rate=rate)
 
-    def _a_cancel(self, number: int, key: str = "") -> Request:
+    def _cancellation(self, number: int, key: str = "") -> Request:
         self.world.history.model.ask_cancel(KEPT, number)
         return requests.reassign(KEPT, number, None, who=str(self._id), key=key)
 
-    def _to_be_redirected(self) -> Request:
+    def _request_to_redirect(self) -> Request:
         """Add several replicas at once, to be redirected before all have arrived."""
         topic, number, replicas = redirected_moves.newcomers(self, (KEPT, MOVED))
         if not replicas:
-            return self._about_a_partition()
+            return self._partition_request()
         self._redirects = True
-        return self._a_change(topic, number, replicas)
+        return self._change(topic, number, replicas)
 
-    def _a_change(self, topic: str, number: int, replicas: Replicas) -> Request:
+    def _change(self, topic: str, number: int, replicas: Replicas) -> Request:
         if topic == MOVED:
-            return self._a_move(((MOVED, number, replicas),), 0)
-        return self._a_reassignment(number, replicas, self._key(), 0)
+            return self._begin_move(((MOVED, number, replicas),), 0)
+        return self._reassignment(number, replicas, self._key(), 0)
 
-    def _about_a_topic(self) -> Request:
+    def _topic_request(self) -> Request:
         name = self.rng.choice(PASSING)
         match self.rng.randrange(4):
             case 0:
@@ -242,17 +242,17 @@ class Client:
                 least = self.world.settings.replicas_min
                 return requests.create(name, topic_id, partitions=2, factor=least)
 
-    def _about_a_config(self) -> Request:
+    def _config_request(self) -> Request:
         if self.rng.randrange(2):
             return requests.config_of(KEPT, NOTED)
         value = self.rng.choice((None, *(str(1_000 * each) for each in range(1, 5))))
         return requests.configure(TOPIC_RESOURCE, KEPT, NOTED, value)
 
-    def _about_a_move(self) -> Request:
+    def _move_request(self) -> Request:
         moves = self.world.moves
         kind = self.rng.randrange(8) if moves else 0
         if kind < 2:
-            return self._a_move(self._anywhere(), self.rng.choice(RATES))
+            return self._begin_move(self._random_targets(), self.rng.choice(RATES))
         move_id, who = self.rng.choice(moves), str(self._id)
         match kind:
             case 2 | 3:
@@ -260,22 +260,22 @@ class Client:
             case 4 | 5:
                 return requests.resume(move_id, who=who, key=self._key())
             case 6 if self.rng.randrange(2):
-                return self._a_move_back(move_id)
+                return self._cancel_move(move_id)
             case 6 if self.rng.randrange(2):
-                return requests.prefer(move_id, self.rng.randrange(-2, 3), key=self._key())
+                return requests.set_priority(move_id, self.rng.randrange(-2, 3), key=self._key())
             case 6:
-                return requests.slow_down(move_id, self.rng.choice(RATES), key=self._key())
+                return requests.throttle(move_id, self.rng.choice(RATES), key=self._key())
             case _ if self.rng.randrange(2):
-                return requests.left_of(self.rng.choice(self.world.history.keys.moves))
+                return requests.bytes_left(self.rng.choice(self.world.history.keys.moves))
             case _:
-                return requests.look(move_id)
+                return requests.describe_move(move_id)
 
-    def _anywhere(self) -> redirected_moves.Parts:
+    def _random_targets(self) -> redirected_moves.Parts:
         count = self.world.settings.partitions
         numbers = self.rng.sample(range(count), self.rng.randrange(1, count + 1))
         return tuple((MOVED, number, self._replicas()) for number in numbers)
 
-    def _a_move(self, parts: redirected_moves.Parts, rate: int) -> Request:
+    def _begin_move(self, parts: redirected_moves.Parts, rate: int) -> Request:
         self._numbers = tuple(number for _, number, _ in parts)
         for topic, number, replicas in parts:
             self.world.history.model.ask(topic, number, replicas)
@@ -285,12 +285,12 @@ class Client:
         self.world.moves.append(move_id)
         self._began = move_id
 
-    def _a_move_back(self, move_id: int) -> Request:
+    def _cancel_move(self, move_id: int) -> Request:
         for number in range(self.world.settings.partitions):
             self.world.history.model.ask_cancel(MOVED, number)
-        return requests.take_back(move_id, key=self._key())
+        return requests.cancel_move(move_id, key=self._key())
 
-    def _of_the_cluster(self) -> Request:
+    def _cluster_request(self) -> Request:
         """Change the limits of moves, or the configuration of the partitions that move."""
         factor = self.world.settings.factor
         name, values = self.rng.choice(
@@ -310,16 +310,16 @@ class Client:
 
     # --- reads that may be old ---------------------------------------------------------------
 
-    def _look_somewhere(self) -> None:
+    def _read_stale(self) -> None:
         """L6: a stale read shows the log at the offset that it names, and one process never goes
         back."""
         if self._looks:
             return
         self._looks = True
         to = self.rng.choice(self.world.voters)
-        self.world.rpc.ask(self, to, _stale_read, self._shown, timeout_ms=TIMEOUT_MS)
+        self.world.rpc.ask(self, to, _stale_read, self._on_stale_read, timeout_ms=TIMEOUT_MS)
 
-    def _shown(self, answer: Any) -> None:
+    def _on_stale_read(self, answer: Any) -> None:
         self._looks = False
         if answer is None or isinstance(answer, Unavailable):
             return

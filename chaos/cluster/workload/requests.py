@@ -56,7 +56,7 @@ class Request(NamedTuple):
 def require_of(answer: Any, kind: type, error: Error, allowed: frozenset[Error]) -> None:
     """L7: the answer has this type, and one of these errors."""
     if not isinstance(answer, kind) or error not in allowed:
-        raise Violation("L7", f"{answer} is no answer: it may be {sorted(e.name for e in allowed)}")
+        raise Violation("L7", f"{answer}, but only {sorted(e.name for e in allowed)} are allowed")
 
 
 def require_not_too_large(unavailable: Unavailable) -> None:
@@ -247,19 +247,19 @@ def resume(move_id: int, *, who: str, key: str) -> Request:
     return _altered(move_id, models.Resume(), command, key)
 
 
-def prefer(move_id: int, priority: int, *, key: str) -> Request:
+def set_priority(move_id: int, priority: int, *, key: str) -> Request:
     """Set the priority of the move."""
     altered = commands.AlterMove(move_id=move_id, priority=priority)
     return _altered(move_id, None, altered, key)._replace(key=None)
 
 
-def slow_down(move_id: int, rate: int, *, key: str) -> Request:
+def throttle(move_id: int, rate: int, *, key: str) -> Request:
     """Limit the bytes per second that the move copies; 0 removes the limit."""
     altered = commands.AlterMove(move_id=move_id, throttle_bytes_per_s=rate)
     return _altered(move_id, None, altered, key)._replace(key=None)
 
 
-def left_of(move_id: int) -> Request:
+def bytes_left(move_id: int) -> Request:
     """Read how much the move has left to copy."""
 
     def serve(process: Server, respond: Respond) -> None:
@@ -275,7 +275,7 @@ def left_of(move_id: int) -> Request:
     return Request(None, ("left of", move_id), serve, understood, may_repeat=True)
 
 
-def take_back(move_id: int, *, key: str) -> Request:
+def cancel_move(move_id: int, *, key: str) -> Request:
     """Cancel the move; each partition returns to its state before the step under way."""
 
     def understood(answer: Any) -> Hashable:
@@ -288,7 +288,7 @@ def take_back(move_id: int, *, key: str) -> Request:
     )
 
 
-def look(move_id: int) -> Request:
+def describe_move(move_id: int) -> Request:
     """Read the state of a move."""
 
     def read(image: Image) -> Hashable:

@@ -225,9 +225,7 @@ async def test_all_partitions_of_a_move_are_shown_where_that_is_wanted(tmp_path:
         (("list",), "give --bootstrap-server or --bootstrap-controller"),
     ],
 )
-def test_invalid_options_for_moves_are_usage_errors(
-    arguments: tuple[str, ...], words: str
-) -> None:
+def test_invalid_options_for_moves_are_usage_errors(arguments: tuple[str, ...], words: str) -> None:
     done = invoke(*arguments)
     assert (done.exit_code, done.stdout) == (2, "")
     assert words in done.stderr.splitlines()[-1]

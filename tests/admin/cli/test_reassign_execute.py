@@ -130,7 +130,9 @@ async def test_a_broker_that_is_dead_may_be_named_and_is_waited_for(tmp_path: Pa
         assert spread.stderr == "Error: broker 104 is not alive and cannot copy; leave it out\n"
 
 
-async def test_partitions_that_the_controller_refuses_are_listed_beside_the_others(tmp_path: Path) -> None:
+async def test_partitions_that_the_controller_refuses_are_listed_beside_the_others(
+    tmp_path: Path,
+) -> None:
     async with brokers(tmp_path, FOUR) as node:
         await asked(node.controller, topic("a", 101, 102, partitions=2))
         await asked(node.controller, commands.CordonBrokers(broker_ids=(104,), cordoned=True))

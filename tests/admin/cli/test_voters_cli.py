@@ -98,9 +98,7 @@ async def test_controllers_are_added_and_removed_in_the_words_of_kafkas_tool(
         (("add-controller", "--controller-id", "4"), "--listener"),
     ],
 )
-def test_invalid_options_for_voters_are_usage_errors(
-    arguments: tuple[str, ...], said: str
-) -> None:
+def test_invalid_options_for_voters_are_usage_errors(arguments: tuple[str, ...], said: str) -> None:
     result = invoke(*arguments, *NOBODY)
     assert result.exit_code == 2
     assert said in result.output

@@ -243,7 +243,9 @@ TOKEN = kafka_records.DelegationToken(
         ),
     ],
 )
-def test_acls_credentials_and_tokens_are_refused_by_name(value: bytes, why: str, tmp_path: Path) -> None:
+def test_acls_credentials_and_tokens_are_refused_by_name(
+    value: bytes, why: str, tmp_path: Path
+) -> None:
     log = followed_by(value)
     sources = [old(tmp_path, node_id, log=log) for node_id in (2, 3)]
     assert refused(tmp_path / "new", *sources) == f"not supported: {why}"

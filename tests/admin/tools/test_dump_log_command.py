@@ -122,7 +122,9 @@ def test_a_batch_that_is_not_whole_is_named_with_its_place(tmp_path: Path) -> No
         (b"a text file that is long enough to hold a header, if it were a log of Kafka's", "magic"),
     ],
 )
-def test_a_file_that_is_no_log_is_refused_in_one_sentence(content: bytes, why: str, tmp_path: Path) -> None:
+def test_a_file_that_is_no_log_is_refused_in_one_sentence(
+    content: bytes, why: str, tmp_path: Path
+) -> None:
     path = tmp_path / "notes.txt"
     path.write_bytes(content)
     result = dump(path)

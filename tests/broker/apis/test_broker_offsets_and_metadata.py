@@ -277,7 +277,9 @@ async def configs(brokers: Brokers, version: int, kind: int, name: str) -> Any:
 
 
 @pytest.mark.parametrize("version", versions_of(ApiKey.DESCRIBE_CONFIGS))
-async def test_configurations_of_topics_and_brokers_are_described(tmp_path: Path, version: int) -> None:
+async def test_configurations_of_topics_and_brokers_are_described(
+    tmp_path: Path, version: int
+) -> None:
     async with cluster(tmp_path, 1) as brokers:
         await brokers.create("t", (1,), min_insync_replicas="1", retention_ms="5")
         topic = await configs(brokers, version, 2, "t")

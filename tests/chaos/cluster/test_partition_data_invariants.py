@@ -98,7 +98,9 @@ def test_data_of_what_is_not_on_a_broker_breaks_p21(world: ClusterWorld) -> None
         world.folders.check_end()
 
 
-def test_a_replica_that_joins_the_isr_without_committed_records_breaks_p19(world: ClusterWorld) -> None:
+def test_a_replica_that_joins_the_isr_without_committed_records_breaks_p19(
+    world: ClusterWorld,
+) -> None:
     put(world, ONE, a_batch(0, b"a"))
     said: dict[str | int, Any] = {
         "topic_id": KEY.topic_id.hex,

@@ -13,7 +13,7 @@ from itertools import count
 
 import pytest
 
-from chaos.cluster.invariants.partition_data import REMOVED, TAKEN_BACK
+from chaos.cluster.invariants.partition_data import COPY_REMOVED, STEP_CANCELLED
 from chaos.cluster.profile import ClusterProfile
 from chaos.cluster.run import simulate
 from chaos.cluster.workload.redirected_moves import REDIRECTED
@@ -24,7 +24,7 @@ from tests.support.parameters import few_in_quick
 from tests.support.tree import ROOT
 
 SEEDS = range(8)
-TAKEN_BACK_MIN = 50
+STEPS_CANCELLED_MIN = 50
 SEEDS_MAX = 40
 """The maximum of seeds until so many steps are cancelled; half as many are usually enough."""
 
@@ -116,11 +116,11 @@ def test_fifty_steps_taken_back_at_any_moment_leave_all_as_before_and_no_orphan(
     happened: Counter[str] = Counter()
     for seed in count():
         happened += report(seed).counts
-        if happened[TAKEN_BACK] >= TAKEN_BACK_MIN:
+        if happened[STEP_CANCELLED] >= STEPS_CANCELLED_MIN:
             break
-        assert seed < SEEDS_MAX, f"clients took back {happened[TAKEN_BACK]} steps only"
+        assert seed < SEEDS_MAX, f"clients cancelled {happened[STEP_CANCELLED]} steps only"
     # Most copies are so young that nothing of them was on a disk; some were not.
-    assert happened[REMOVED]
+    assert happened[COPY_REMOVED]
 
 
 def test_every_other_seed_is_a_cluster_and_those_of_the_quorum_stay_what_they_are() -> None:

@@ -39,7 +39,9 @@ def test_a_seed_decides_the_faults() -> None:
         (Kind.CUT_ONE_WAY, 1, True),
     ],
 )
-def test_each_kind_of_fault_hits_the_nodes_that_it_names(kind: Kind, count: int, can_go_on: bool) -> None:
+def test_each_kind_of_fault_hits_the_nodes_that_it_names(
+    kind: Kind, count: int, can_go_on: bool
+) -> None:
     chosen = fault(kind, range(1, 6), 4, random.Random(1))
     assert (len(chosen.nodes), chosen.leaves_majority) == (count, can_go_on)
     assert chosen.nodes == (4,) or not kind.aims_at_the_leader

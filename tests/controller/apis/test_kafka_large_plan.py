@@ -16,7 +16,9 @@ VERSION: Final = 0
 """The fields that Kafka's own clients know, without our extension."""
 
 
-async def test_only_the_three_invalid_partitions_of_a_large_plan_are_refused(tmp_path: Path) -> None:
+async def test_only_the_three_invalid_partitions_of_a_large_plan_are_refused(
+    tmp_path: Path,
+) -> None:
     form = Form(ApiKey.ALTER_PARTITION_REASSIGNMENTS, VERSION)
     replicas = dict.fromkeys(range(COUNT), (101, 103))
     replicas[7], replicas[COUNT] = (101, 999), (101, 103)

@@ -29,7 +29,9 @@ async def test_without_an_active_controller_nothing_is_moved_or_listed(tmp_path:
         assert (listed.error_code.value, listed.topics) == (NOT_CONTROLLER, ())
 
 
-async def test_a_request_that_is_not_committed_in_time_is_neither_done_nor_refused(tmp_path: Path) -> None:
+async def test_a_request_that_is_not_committed_in_time_is_neither_done_nor_refused(
+    tmp_path: Path,
+) -> None:
     """Nobody knows yet: not whether the move has begun, nor whether it is to be listed."""
     async with a_scene(tmp_path) as scene:
         await scene.at_leader.send(CREATE, creation(CREATE, "t", (101,)))

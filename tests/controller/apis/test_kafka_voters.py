@@ -119,7 +119,9 @@ async def test_one_command_replaces_every_voter(tmp_path: Path) -> None:
     assert assigned[-1].target is None
 
 
-async def test_a_waiting_change_of_voters_names_its_reason_and_can_be_cancelled(tmp_path: Path) -> None:
+async def test_a_waiting_change_of_voters_names_its_reason_and_can_be_cancelled(
+    tmp_path: Path,
+) -> None:
     async with controllers(tmp_path, 1, observers=(2,), kraft_version=1) as nodes:
         await active(nodes.values())
         async with client_of(nodes[1]) as client:
@@ -217,7 +219,9 @@ async def test_a_voter_says_where_it_listens_now(tmp_path: Path) -> None:
             assert listeners_of(node, 4) == [("OTHER", 9_999)]
 
 
-async def test_the_own_announcement_of_a_node_precedes_an_update_in_its_name(tmp_path: Path) -> None:
+async def test_the_own_announcement_of_a_node_precedes_an_update_in_its_name(
+    tmp_path: Path,
+) -> None:
     """An UpdateRaftVoter in its name is recorded, and corrected again."""
     async with (
         controllers(tmp_path, 1, kraft_version=1) as nodes,

@@ -277,7 +277,9 @@ def test_controller_2_of_the_real_cluster_ends_a_record_behind(kafkas: dict[str,
     assert (replicas["3"]["log_end"], replicas["3"]["records_behind"]) == (547, 0)
 
 
-def test_columns_that_need_append_times_are_unknown_for_the_real_cluster(kafkas: dict[str, Rows]) -> None:
+def test_columns_that_need_append_times_are_unknown_for_the_real_cluster(
+    kafkas: dict[str, Rows],
+) -> None:
     for row in kafkas["replica_lag"]:
         assert row["p50_ms"] is row["max_ms"] is row["last_append_ms"] is None, row
     for row in kafkas["replication_lag"]:

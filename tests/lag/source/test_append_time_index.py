@@ -71,9 +71,7 @@ def test_a_part_of_an_index_reports_the_same_times_as_the_whole(
     assert judged == IndexCheck(slow[-1].end if slow else None, count - len(slow))
 
 
-def test_only_a_part_of_a_long_index_is_read(
-    write: Write, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_only_a_part_of_a_long_index_is_read(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write(entries([(at, 1) for at in range(5_000)]))
     asked: list[int] = []
 

@@ -1,7 +1,7 @@
 """Every other report, beside a slow account of the same definitions: random histories, and Kafka's.
 
-`test_lag_against_twin` does so for lag and commits. The histories are rich enough that every outcome,
-event, rule and verdict that there is occurs in them, which is checked as well.
+`test_lag_against_twin` does so for lag and commits. The histories are rich enough that every
+outcome, event, rule and verdict occurs in them, which is checked as well.
 """
 
 from collections.abc import Callable, Iterable
@@ -114,7 +114,9 @@ def test_a_report_says_what_its_twin_says(histories: list[History], compared: Co
 
 
 @pytest.mark.parametrize("compared", COMPARED)
-def test_the_reports_agree_with_the_twins_on_a_real_cluster(kafka_history: History, compared: Compared) -> None:
+def test_the_reports_agree_with_the_twins_on_a_real_cluster(
+    kafka_history: History, compared: Compared
+) -> None:
     assert compared(kafka_history) == []
 
 

@@ -7,8 +7,8 @@ snapshot for 2 epoch 3 id 5@2 at 1000
 begin epoch 3 leader 2
 end epoch 3 leader 2 successors 1,3
 
-And voter requests: `alter 4 5 6`, `alter 4/20000004`, `cancel`, `add 4`, `remove 1`. A directory that
-is named after the id is left out.
+And voter requests: `alter 4 5 6`, `alter 4/20000004`, `cancel`, `add 4`, `remove 1`. A directory
+that is named after the id is left out.
 """
 
 from collections.abc import Mapping, Sequence

@@ -162,7 +162,9 @@ def test_a_step_leaves_voters_of_whom_a_majority_fetches(
 
 
 @given(ids, ids)
-def test_the_steps_to_a_target_do_not_depend_on_the_leader(current: set[int], target: set[int]) -> None:
+def test_the_steps_to_a_target_do_not_depend_on_the_leader(
+    current: set[int], target: set[int]
+) -> None:
     """A new leader goes on where the old one stopped: the sets are all that it needs."""
     sizes = {
         len(step.current)

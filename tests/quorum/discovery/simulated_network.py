@@ -1,8 +1,8 @@
 """A simulated network of nodes that discover each other: addresses, messages and one clock.
 
-A message goes to an address, and the process that runs there receives it. There is no answer if none
-runs there, or if it belongs to another cluster. Without `chaos` messages arrive at once; with it, they
-are delayed or lost as drawn from `rng`.
+A message goes to an address, and the process that runs there receives it. There is no answer if
+none runs there, or if it belongs to another cluster. Without `chaos` messages arrive at once; with
+it, they are delayed or lost as drawn from `rng`.
 """
 
 import random

@@ -1,7 +1,7 @@
 """The commands of transcripts about the folder of a node, on a disk that can fail and lose power.
 
-The files are those of a node, opened by its own code (`quorum.persistent_state`); the disk is that of
-the simulation, which knows what was synced. The folder of node 1 is /1, and so on.
+The files are those of a node, opened by its own code (`quorum.persistent_state`); the disk is that
+of the simulation, which knows what was synced. The folder of node 1 is /1, and so on.
 
 start 1                     a process opens the folder, and reports what it found; `in /2`: that of
                             another node, `cluster C`: for this cluster, `segments 80`: small files

@@ -319,9 +319,7 @@ def test_a_foreign_index_is_refused_by_name_left_alone_and_done_without(
     assert f"append times are not kept in {FIRST}: {FIRST}: {reason}" in caplog.messages[0]
 
 
-def test_an_index_that_was_unreadable_at_a_truncation_reports_no_time_of_replaced_records() -> (
-    None
-):
+def test_an_index_that_was_unreadable_at_a_truncation_reports_no_time_of_replaced_records() -> None:
     """Damage that is in memory alone is gone with the power; what it hid is there again."""
     for seed in range(20):
         place = Place(segment_bytes_max=250)

@@ -189,7 +189,9 @@ def test_a_row_by_itself_says_the_same_whatever_becomes_of_the_partition(
 
 
 @given(partition=any_partition())
-def test_a_partition_that_does_not_fit_a_row_stays_a_value(partition: PartitionRegistration) -> None:
+def test_a_partition_that_does_not_fit_a_row_stays_a_value(
+    partition: PartitionRegistration,
+) -> None:
     columns = PartitionTable(SharedState())
     columns.make_room(2)
     columns.put(1, partition)

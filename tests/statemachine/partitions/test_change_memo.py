@@ -154,7 +154,9 @@ class Retaken(World):
 
 @settings(max_examples=25, deadline=None)
 @given(data=st.data(), elr=st.booleans())
-def test_a_memoized_change_applies_to_partitions_in_the_same_state(data: st.DataObject, elr: bool) -> None:
+def test_a_memoized_change_applies_to_partitions_in_the_same_state(
+    data: st.DataObject, elr: bool
+) -> None:
     world = Retaken(elr=elr)
     new = tuple(
         commands.NewTopic(

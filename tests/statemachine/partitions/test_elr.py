@@ -219,9 +219,7 @@ def test_a_broker_in_controlled_shutdown_becomes_eligible_too() -> None:
     assert state(world) == (2, (2, 3), (1,), ())
 
 
-def test_the_last_isr_member_from_before_the_feature_leaves_by_an_unclean_restart() -> (
-    None
-):
+def test_the_last_isr_member_from_before_the_feature_leaves_by_an_unclean_restart() -> None:
     world = World(broker_count=2)
     world.given(replicas=(1, 2), isr=(1, 2), leader=1)
     world.fence(2)

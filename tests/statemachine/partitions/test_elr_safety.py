@@ -215,5 +215,7 @@ def test_a_clean_election_loses_nothing_that_was_acknowledged(data: st.DataObjec
 
 @settings(max_examples=80)
 @given(data=st.data())
-def test_a_clean_election_loses_nothing_while_the_feature_and_min_isr_change(data: st.DataObject) -> None:
+def test_a_clean_election_loses_nothing_while_the_feature_and_min_isr_change(
+    data: st.DataObject,
+) -> None:
     go_on(data, [*STEPS, *[a_switch] * 2, *[a_min_isr] * 2])

@@ -136,7 +136,9 @@ EPOCHS: Final[dict[str, tuple[str, Break]]] = {
 
 @pytest.mark.parametrize("what", ROLES)
 @given(partition=ANY)
-def test_a_replica_in_two_exclusive_roles_is_named(what: str, partition: PartitionRegistration) -> None:
+def test_a_replica_in_two_exclusive_roles_is_named(
+    what: str, partition: PartitionRegistration
+) -> None:
     named, broken = ROLES[what]
     assert named in (check_invariants(broken(partition), min_isr=MIN_ISR) or "")
 
@@ -190,7 +192,9 @@ def test_growth_leaves_the_leader_epoch_alone(partition: PartitionRegistration) 
 
 
 @given(partition=led())
-def test_a_step_that_completes_at_once_begins_a_leader_epoch(partition: PartitionRegistration) -> None:
+def test_a_step_that_completes_at_once_begins_a_leader_epoch(
+    partition: PartitionRegistration,
+) -> None:
     reordered = change(partition, replicas=partition.replicas[::-1])
     assert "leader epoch" in (check_invariants(reordered, min_isr=MIN_ISR, before=partition) or "")
     right = replace(reordered, leader_epoch=partition.leader_epoch + 1)

@@ -379,7 +379,9 @@ def test_the_replicas_to_revert_to_are_recorded_when_they_cannot_be_derived(
     assert world.partition().replicas == (1, 2, 3)
 
 
-def test_a_partition_that_waits_for_its_first_step_is_cancelled_whatever_is_in_sync(world: World) -> None:
+def test_a_partition_that_waits_for_its_first_step_is_cancelled_whatever_is_in_sync(
+    world: World,
+) -> None:
     """Nothing has been done that would have to be undone."""
     world.given(replicas=(1, 2), isr=(1,), leader=1, target=(4, 5), original=(1, 2), move=9)
     epoch = world.partition(3).leader_epoch

@@ -1,7 +1,8 @@
 """KIP-435 (internal batching): what its text says with numbers.
 
-Its printed example, (0, 1, 2, 3, 4) to (5, 6, 7, 8, 9), is in `test_reassignment_steps` as steps alone, in
-`test_scheduler` with leaders and epochs, and in the story `moves_batched` record by record.
+Its printed example, (0, 1, 2, 3, 4) to (5, 6, 7, 8, 9), is in `test_reassignment_steps` as steps
+alone, in `test_scheduler` with leaders and epochs, and in the transcript `moves_batched` record by
+record.
 """
 
 import pytest

@@ -1,7 +1,7 @@
 """KIP-903 (stale broker epochs): its scenario, and requests in a race with a reboot.
 
-The six steps with real logs, and what they cost without the check, are in `tests/controller/test_stale_isr.py`.
-A is broker 1, B is broker 2, as the text has them.
+The six steps with real logs, and their result without the check, are in
+`tests/controller/test_stale_isr.py`. A is broker 1, B is broker 2, as the text has them.
 """
 
 from statemachine.errors import Error

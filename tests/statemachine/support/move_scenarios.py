@@ -26,7 +26,7 @@ each partition that has changed. Commands without a partition are about `t-0`.
     isr 1 2 ahead         for a partition epoch that the controller does not have yet
     isr 1 2 deposed       for the leader epoch before this one
     isr 1 2 recovering    before it has recovered from an unclean election
-    isr 1 2 stale         with a broker epoch that is not registered; `stranger`: an unknown topic id
+    isr 1 2 stale         with an unregistered broker epoch; `stranger`: an unknown topic id
     isr 1 2 rebooted 2    with the broker epoch that broker 2 had before its restart
     catch-up 0 1          in each of these partitions all live replicas join the ISR, one by one
     fence 2               the session of broker 2 expires

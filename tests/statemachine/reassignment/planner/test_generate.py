@@ -167,7 +167,9 @@ def test_a_big_plan_is_made_in_pieces() -> None:
         ({("t", 0): (1,)}, {1: None}, "no plan would be better"),
     ],
 )
-def test_an_impossible_plan_is_refused_with_the_reason(current: Current, racks: Racks, words: str) -> None:
+def test_an_impossible_plan_is_refused_with_the_reason(
+    current: Current, racks: Racks, words: str
+) -> None:
     found = whole(generate(current, racks))
     assert isinstance(found, Unplanned)
     assert words in found.message
