@@ -14,6 +14,8 @@ from functools import partial
 from pathlib import Path
 from typing import Final, cast
 
+import click
+
 from quorum.process import loop_factory
 
 HOST: Final = "127.0.0.1"
@@ -125,6 +127,14 @@ def _itself(protocol: asyncio.Protocol) -> asyncio.Protocol:
     return protocol
 
 
-if __name__ == "__main__":
+@click.command()
+@click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
+@click.argument("ports", type=int, nargs=-1)
+def main(file: Path, ports: tuple[int, ...]) -> None:
+    """Run one process of `python -m bench.floor`; with PORTS it is the leader."""
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
-        runner.run(serve(Path(sys.argv[1]), [int(port) for port in sys.argv[2:]]))
+        runner.run(serve(file, list(ports)))
+
+
+if __name__ == "__main__":
+    main()
