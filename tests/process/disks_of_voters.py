@@ -38,7 +38,7 @@ class Controllers:
             await self.client.alter_configs(CLIENT_METRICS, f"disk-{number}", {NAME: f"n{number}"})
 
     async def lost(self, *numbers: int) -> list[int]:
-        """Which of these cannot be read back."""
+        """Those of the records that cannot be read back."""
         lost = []
         for number in numbers:
             found = await self.client.describe_configs(CLIENT_METRICS, f"disk-{number}")

@@ -73,7 +73,7 @@ def adds_too_many(model: MetadataInvariants, said: ParsedRecord) -> bool:
 
 
 class Pauses:
-    """Which moves somebody has paused; no step of theirs may begin meanwhile."""
+    """The moves that an operator has paused; no step of theirs may begin meanwhile."""
 
     def __init__(self) -> None:
         self._paused: set[int] = set()

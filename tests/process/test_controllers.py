@@ -35,8 +35,8 @@ pytestmark = pytest.mark.process
 PARTITIONS: Final = 16
 ENOUGH: Final = 600
 STOP_SECONDS: Final = 30
-"""When a test gives up. What a node waits for when it stops is bounded by far less, in
-`admin.daemon`; how long it takes besides is for the machine to say."""
+"""The time limit of a test for the stop of a node. The node's own waits are bounded by far less, in
+`admin.daemon`; the rest depends on the machine."""
 
 
 @dataclass

@@ -15,7 +15,7 @@ RELATIVE: Final = re.compile(
 )
 
 
-@pytest.mark.parametrize("package", tree.PACKAGES)
+@pytest.mark.parametrize("package", [*tree.PACKAGES, "tests", "bench"])
 def test_docstrings_do_not_open_with_a_relative_clause(package: str) -> None:
     found = [
         f"{tree.shown(path)}:{line} {text}"

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Final
 
 PATIENCE_SECONDS: Final = 120.0
-"""When a test gives up. Nothing is expected to take long; a busy machine may need a while."""
+"""The time limit of a test. Nothing is expected to take long; a busy machine may need a while."""
 
 
 class Bell:

@@ -38,7 +38,7 @@ from tests.support.bell import PATIENCE_SECONDS
 from tests.support.own_time import OwnTime
 
 TEST_SECONDS_MAX: Final = 300.0
-"""When a test that waits for an answer in vain is ended. Some start two of Kafka's brokers in that
+"""The time limit of a test that waits for an answer. Some start two of Kafka's brokers in that
 time, which take more than a minute to be up on a busy machine."""
 
 HOST: Final = "127.0.0.1"

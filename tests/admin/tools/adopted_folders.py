@@ -23,7 +23,7 @@ def adopted(folder: Path, *sources: Path, voters: str | None = None) -> Result:
 
 
 def refused(folder: Path, *sources: Path, voters: str | None = None) -> str:
-    """Why it is refused; then nothing is left behind."""
+    """The reason of a refusal, which leaves nothing behind."""
     result = adopted(folder, *sources, voters=voters)
     assert result.exit_code == 1
     assert not folder.exists()

@@ -157,7 +157,7 @@ class Process:
 
     @property
     def deadline_ms(self) -> int:
-        """When it has to be looked at again, whatever happens."""
+        """The time of the next check, whatever happens."""
         core_ms = self.host.node.deadline_ms
         gossip_ms = self.discovery.deadline_ms
         return gossip_ms if core_ms is None else min(core_ms, gossip_ms)

@@ -49,7 +49,7 @@ class Wires:
         self.held: list[Letter] = []
         """Requests and answers that do not arrive until they are released."""
         self.holds: Wanted = lambda _: False
-        """Which letters to keep back: asked on the way there, and again on the way back."""
+        """The messages to hold back: checked on the way there, and again on the way back."""
         self._quorums: dict[ReplicaId, Quorum] = {}
         self._apart: set[frozenset[ReplicaId]] = set()
         self._asked: dict[Asker, Letter] = {}

@@ -116,7 +116,7 @@ def test_a_tagged_field_fills_exactly_the_bytes_it_claims() -> None:
 
 
 def test_the_native_reader_alone_would_end_the_process() -> None:
-    """Why every message is walked first. When this fails, the walk can perhaps go."""
+    """The reason for checking every message first. If this fails, the check may be unnecessary."""
     check = (
         "import resource; resource.setrlimit(resource.RLIMIT_CORE, (0, 0)); "
         "from kio.serial import entity_reader; from kio.index import load_request_schema; "

@@ -34,7 +34,7 @@ def update(
 
 
 def refused(world: World, *updates: tuple[str, int, UpgradeType], **fields: object) -> str:
-    """Why nothing of this is done."""
+    """The reason for which nothing of this is done."""
     answer, written = update(world, *updates, **fields)  # type: ignore[arg-type]
     assert answer.error is Error.INVALID_UPDATE_VERSION
     assert written == ()

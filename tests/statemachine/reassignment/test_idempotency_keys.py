@@ -43,7 +43,7 @@ def keyed(
 
 
 def refusal(answer: commands.Answer, error: Error = Error.INVALID_REQUEST) -> str:
-    """Why the request was refused for its key."""
+    """The reason for which the key of the request was refused."""
     assert isinstance(answer, commands.Done)
     assert answer.error is error
     return answer.message

@@ -24,7 +24,7 @@ def resource(kind: int, name: str) -> str:
 
 
 def told_key(key: OwnedKey) -> str:
-    """Which configuration it is."""
+    """The configuration by its short name."""
     return f"{SIDES[key[1]]} of {resource(*key[0])}"
 
 
