@@ -27,7 +27,7 @@ UNSEEN: Final = (
         new="        pass\n",
         caught_by=(),
         directed=_SNAPSHOTS
-        + "test_the_newest_two_stay_and_a_file_goes_only_after_the_node_has_heard",
+        + "test_the_newest_two_snapshots_stay_and_files_are_deleted_after_the_report",
         unseen=(
             "an old snapshot is still correct: a replica may send it and recover from it; a crash "
             "leaves the same state"

@@ -13,12 +13,10 @@ from types import CodeType, ModuleType
 from typing import Final
 
 QUORUM_TRANSCRIPTS: Final = (
-    "tests/quorum/core/test_quorum_transcripts.py::"
-    "test_the_quorum_tells_the_story_as_it_is_recorded"
+    "tests/quorum/core/test_quorum_transcripts.py::test_the_quorum_behaves_as_recorded"
 )
 MOVE_TRANSCRIPTS: Final = (
-    "tests/statemachine/reassignment/test_moves_transcripts.py::"
-    "test_a_partition_tells_the_story_as_it_is_recorded"
+    "tests/statemachine/reassignment/test_moves_transcripts.py::test_partitions_move_as_recorded"
 )
 
 

@@ -15,7 +15,7 @@ SNAPSHOTS: Final = (
         old="        id_ = OffsetAndEpoch(self._node.epoch_at(Offset(state.end - 1)), state.end)\n",
         new="        id_ = self._node.log_end\n",
         caught_by=("R21",),
-        directed=_SAY + "test_it_is_called_after_its_last_record_and_names_who_voted_then",
+        directed=_SAY + "test_a_snapshot_is_named_after_its_last_record_and_has_the_voters_there",
     ),
     Mutant(
         name="a snapshot has the epoch of the replica, and not that of its last record",
@@ -23,7 +23,7 @@ SNAPSHOTS: Final = (
         old="OffsetAndEpoch(self._node.epoch_at(Offset(state.end - 1)), state.end)",
         new="OffsetAndEpoch(self._node.epoch, state.end)",
         caught_by=("R21",),
-        directed=_SAY + "test_it_is_called_after_its_last_record_and_names_who_voted_then",
+        directed=_SAY + "test_a_snapshot_is_named_after_its_last_record_and_has_the_voters_there",
     ),
     Mutant(
         name="a snapshot names the current voters, and not those at its end",
@@ -31,7 +31,7 @@ SNAPSHOTS: Final = (
         old="self._node.voters_at(state.end)",
         new="self._node.voters_at(self._node.log_end.offset)",
         caught_by=("R21",),
-        directed=_SAY + "test_it_is_called_after_its_last_record_and_names_who_voted_then",
+        directed=_SAY + "test_a_snapshot_is_named_after_its_last_record_and_has_the_voters_there",
     ),
     Mutant(
         name="a snapshot is not synced before it gets its name",
@@ -61,7 +61,7 @@ SNAPSHOTS: Final = (
         "                    kraft_version=1, has_checksum=True, fs=self._fs,\n"
         "                )\n",
         caught_by=("R21",),
-        directed=_FOLDER + "test_damage_and_what_is_missing_is_found",
+        directed=_FOLDER + "test_damaged_and_missing_parts_of_a_snapshot_are_found",
     ),
     Mutant(
         name="a part of a snapshot is sent from the wrong place",
@@ -69,7 +69,7 @@ SNAPSHOTS: Final = (
         old="part = self._store.read(response.snapshot, response.position, response.length)",
         new="part = self._store.read(response.snapshot, 0, response.length)",
         caught_by=("R21",),
-        directed=_SAY + "test_a_part_of_it_is_what_the_file_has_there",
+        directed=_SAY + "test_a_part_of_a_snapshot_equals_the_file_at_its_position",
     ),
     Mutant(
         name="the log is deleted before its snapshot is durable",
@@ -78,7 +78,7 @@ SNAPSHOTS: Final = (
         new="        self._log.begin_anew(effect.snapshot.offset)\n"
         "        received = self._store.install(",
         caught_by=("R10", "R21"),
-        directed=_SAY + "test_a_log_stays_where_what_was_received_is_no_snapshot",
+        directed=_SAY + "test_an_invalid_download_leaves_the_log_in_place",
     ),
     Mutant(
         name="the log is cut where the newest snapshot ends, although it may be damaged",
@@ -105,7 +105,7 @@ SNAPSHOTS: Final = (
         new="            if True:\n",
         caught_by=("R21",),
         directed="tests/quorum/log/test_starting_checkpoint.py::"
-        "test_the_older_one_stands_in_for_one_that_is_damaged",
+        "test_the_older_snapshot_replaces_a_damaged_one",
         seed=4,
     ),
     Mutant(
@@ -114,8 +114,7 @@ SNAPSHOTS: Final = (
         old="                outcome.records(), outcome.id.offset, outcome.id.epoch\n",
         new="                [b'0', *[b''] * 8], outcome.id.offset, outcome.id.epoch\n",
         caught_by=("R20",),
-        directed=_SAY
-        + "test_one_that_is_installed_replaces_the_log_and_the_older_ones_and_is_loaded",
+        directed=_SAY + "test_an_installed_snapshot_replaces_log_and_older_snapshots_and_is_loaded",
     ),
     Mutant(
         name="a log after a snapshot ignores the voters of the snapshot",

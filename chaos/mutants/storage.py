@@ -13,7 +13,7 @@ STORAGE: Final = (
         caught_by=("R2", "R4", "R23"),
         directed=(
             "tests/quorum/log/test_power_loss.py::"
-            "test_no_loss_of_power_loses_an_election_or_leaves_half_of_one"
+            "test_a_power_loss_leaves_the_old_or_the_new_election_state"
         ),
         seed=62,
     ),
@@ -25,7 +25,7 @@ STORAGE: Final = (
         caught_by=("R3",),
         directed=(
             "tests/quorum/log/test_power_loss.py::"
-            "test_no_loss_of_power_loses_an_election_or_leaves_half_of_one"
+            "test_a_power_loss_leaves_the_old_or_the_new_election_state"
         ),
     ),
     Mutant(
@@ -48,7 +48,7 @@ STORAGE: Final = (
         caught_by=("R8", "R12"),
         directed=(
             "tests/quorum/log/test_power_loss.py::"
-            "test_no_loss_of_power_loses_what_was_committed_or_stops_the_log_from_opening"
+            "test_a_power_loss_keeps_committed_records_and_the_log_opens"
         ),
     ),
     Mutant(
@@ -59,7 +59,7 @@ STORAGE: Final = (
         caught_by=("R8", "R12"),
         directed=(
             "tests/quorum/log/test_power_loss.py::"
-            "test_no_loss_of_power_loses_what_was_committed_or_stops_the_log_from_opening"
+            "test_a_power_loss_keeps_committed_records_and_the_log_opens"
         ),
     ),
     Mutant(
@@ -70,7 +70,7 @@ STORAGE: Final = (
         caught_by=("R5", "R8", "R10", "R12"),
         directed=(
             "tests/quorum/log/test_power_loss.py::"
-            "test_no_loss_of_power_loses_what_was_committed_or_stops_the_log_from_opening"
+            "test_a_power_loss_keeps_committed_records_and_the_log_opens"
         ),
     ),
     Mutant(
@@ -129,7 +129,7 @@ STORAGE: Final = (
         caught_by=("R2", "R3"),
         directed=(
             "tests/quorum/log/test_power_loss.py::"
-            "test_no_loss_of_power_loses_an_election_or_leaves_half_of_one"
+            "test_a_power_loss_leaves_the_old_or_the_new_election_state"
         ),
     ),
     Mutant(
@@ -140,7 +140,7 @@ STORAGE: Final = (
         caught_by=("R27",),
         directed=(
             "tests/quorum/log/test_append_times.py::"
-            "test_a_truncation_takes_the_times_of_what_is_gone"
+            "test_a_truncation_removes_the_times_of_truncated_records"
         ),
         seed=1,
     ),
@@ -164,7 +164,7 @@ STORAGE: Final = (
         caught_by=("R27",),
         directed=(
             "tests/quorum/log/test_folder_transcripts.py::"
-            "test_a_folder_tells_the_story_as_it_is_recorded[folder_append_times]"
+            "test_a_folder_behaves_as_recorded[folder_append_times]"
         ),
         seed=7,
     ),
@@ -210,6 +210,6 @@ STORAGE: Final = (
         new="            self._tail.end = end\n",
         caught_by=("R6", "R5", "R8"),
         directed="tests/contracts/test_log_contract.py::"
-        "test_a_truncated_log_ends_where_it_was_told_and_goes_on_from_there",
+        "test_a_truncated_log_ends_at_the_given_offset_and_continues_there",
     ),
 )

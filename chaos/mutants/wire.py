@@ -64,7 +64,7 @@ WIRE: Final = (
         new="        except (CorruptBatch,",
         caught_by=("R23",),
         directed=(
-            "tests/chaos/network/test_in_memory_connection.py::test_an_answer_that_cannot_be_read_is_no_answer"
+            "tests/chaos/network/test_in_memory_connection.py::test_an_unreadable_answer_ends_the_call_without_one"
         ),
         seed=27,
     ),

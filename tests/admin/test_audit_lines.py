@@ -20,7 +20,7 @@ class NeverShown:
         raise AssertionError("it was written out only to be cut")
 
 
-def test_a_line_says_who_asked_for_what_and_what_was_answered(
+def test_an_audit_line_has_requester_request_and_answer(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.INFO, logger="audit")

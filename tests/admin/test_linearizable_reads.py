@@ -102,7 +102,7 @@ async def test_a_leader_that_resigns_before_it_answers_does_not_describe_the_quo
 
 
 @pytest.mark.parametrize("at_once_max", [0, 500])
-async def test_a_follower_answers_what_may_be_stale_and_says_as_of_when(
+async def test_a_follower_answers_stale_reads_with_their_offset(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at_once_max: int
 ) -> None:
     monkeypatch.setattr(reassignments, "LISTED_AT_ONCE_MAX", at_once_max)
@@ -127,7 +127,7 @@ async def test_a_follower_answers_what_may_be_stale_and_says_as_of_when(
         assert set(known.values()) == {-1}
 
 
-async def test_a_client_asks_any_controller_and_learns_what_the_answer_is_as_of(
+async def test_an_answer_of_any_controller_has_its_offset(
     tmp_path: Path,
 ) -> None:
     async with a_scene(tmp_path) as scene:
@@ -153,7 +153,7 @@ async def test_a_client_asks_any_controller_and_learns_what_the_answer_is_as_of(
             assert (await client.describe_quorum(stale=True)).voters
 
 
-async def test_http_answers_stale_where_asked_for(tmp_path: Path) -> None:
+async def test_http_answers_stale_reads_on_request(tmp_path: Path) -> None:
     async with a_scene(tmp_path) as scene:
         follower = scene.followers[0]
         async with http_door(follower) as http, http_door(follower, wait_seconds=0.1) as hasty:

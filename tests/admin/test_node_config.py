@@ -124,7 +124,7 @@ def test_options_of_commands_in_the_environment_are_not_settings(tmp_path: Path)
         ("broker.rack=", "broker.rack is a setting of brokers"),
     ],
 )
-def test_a_wrong_line_is_refused_with_its_place_and_what_would_be_right(
+def test_an_invalid_line_is_refused_with_its_position_and_the_valid_form(
     tmp_path: Path, line: str, message: str
 ) -> None:
     path = properties(tmp_path, CONTROLLER)

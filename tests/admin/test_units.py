@@ -29,7 +29,7 @@ def test_a_size_is_a_number_with_or_without_a_unit(text: str, size_bytes: int) -
 
 
 @pytest.mark.parametrize("text", ["", "s", "5 seconds", "5S", "1e3", "0.5", "0.1ms", "٣s", "5s "])
-def test_anything_else_is_refused_with_what_would_be_right(text: str) -> None:
+def test_any_other_value_is_refused_with_the_valid_form(text: str) -> None:
     with pytest.raises(ValueError, match=r"like 500ms or 5s|write ms, s, min|whole number of ms"):
         parse_duration_ms(text)
 

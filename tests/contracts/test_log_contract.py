@@ -131,7 +131,7 @@ def test_a_closed_log_lost_nothing(world: World) -> None:
 
 @pytest.mark.parametrize("committed", [False, True])
 @pytest.mark.parametrize("end", [0, 2, 4, 6, 10, 12, 18, 20])
-def test_a_truncated_log_ends_where_it_was_told_and_goes_on_from_there(
+def test_a_truncated_log_ends_at_the_given_offset_and_continues_there(
     world: World, end: int, committed: bool
 ) -> None:
     log = world.log

@@ -57,7 +57,7 @@ def knows_what_is_committed(node: Node) -> bool:
     return (node.opened.quorum.node.high_watermark or 0) > CHANGES
 
 
-async def test_a_leader_replays_in_strides_and_is_active_after_that(tmp_path: Path) -> None:
+async def test_a_leader_replays_in_strides_and_is_then_active(tmp_path: Path) -> None:
     await lengthen(tmp_path)
     async with controllers(tmp_path, 1) as nodes:
         controller, quorum = nodes[1].controller, nodes[1].opened.quorum

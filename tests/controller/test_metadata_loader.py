@@ -87,7 +87,7 @@ def test_a_long_log_takes_many_strides_and_gives_its_image() -> None:
     assert indexed(replaying.image) == scanned(replaying.image)
 
 
-def test_a_snapshot_that_comes_in_the_middle_takes_the_place_of_what_was_replayed() -> None:
+def test_a_snapshot_during_a_replay_replaces_it() -> None:
     log, written = log_of(30_000, seed=2)
     end = 20_000
     values = snapshot_of(image_of(written[:end]))

@@ -18,7 +18,7 @@ EARLY: Final = range(1, 11)
 LATE: Final = range(11, 31)
 
 
-async def test_an_old_backup_that_is_put_back_is_noticed_by_the_leader_and_nothing_is_lost(
+async def test_the_leader_reports_a_restored_old_copy_and_nothing_is_lost(
     tmp_path: Path,
 ) -> None:
     async with controllers(tmp_path / "cluster") as cluster:
@@ -47,7 +47,7 @@ async def test_an_old_backup_that_is_put_back_is_noticed_by_the_leader_and_nothi
         cluster.nodes.check()
 
 
-async def test_a_voter_whose_disk_was_wiped_comes_back_as_an_observer_and_is_told_what_to_do(
+async def test_a_voter_with_a_wiped_disk_returns_as_an_observer_and_logs_the_remedy(
     tmp_path: Path,
 ) -> None:
     async with controllers(tmp_path / "cluster") as cluster:

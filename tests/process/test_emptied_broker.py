@@ -46,7 +46,7 @@ def until_empty(cluster: LocalProcess, broker: int) -> None:
     raise AssertionError(f"broker {broker} still has replicas")
 
 
-def test_a_broker_is_emptied_stopped_and_forgotten_and_nothing_is_lost(
+def test_a_broker_is_drained_stopped_and_unregistered_without_loss(
     cluster: LocalProcess,
 ) -> None:
     server = ("--bootstrap-server", cluster.servers)

@@ -75,7 +75,7 @@ async def test_kafkas_command_adds_and_removes_our_controllers(tmp_path: Path) -
         assert "KRaftVoters" in {each.type for each in check_alike(VERSION, log)}
 
 
-async def test_kafkas_dumper_reads_voters_who_are_on_their_way_to_others(tmp_path: Path) -> None:
+async def test_kafkas_dumper_reads_voters_with_a_target(tmp_path: Path) -> None:
     """The target and the cluster id travel in tagged fields, which it skips, of either release."""
     for version in RELEASES:
         runtime(version)

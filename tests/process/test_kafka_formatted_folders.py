@@ -54,7 +54,7 @@ async def features(nodes: Nodes, node: int) -> dict[str, int | None]:
         return {each.name: each.level for each in (await client.describe_features()).features}
 
 
-async def test_controllers_begin_with_what_their_folders_were_formatted_for(
+async def test_controllers_start_with_the_format_of_their_folders(
     tmp_path: Path,
 ) -> None:
     """Nothing is set but where to ask: voters, their directories and levels are in the folders."""

@@ -116,7 +116,7 @@ async def begin(node: Node, topic: str, bytes_per_s: int = 0) -> int:
 
 
 @pytest.mark.parametrize(("version", "level"), RELEASES)
-async def test_a_move_holds_brokers_up_while_it_runs_and_leaves_nothing_where_one_is_down(
+async def test_a_throttled_move_leaves_no_throttle_on_a_broker_that_is_down(
     version: str, level: int, tmp_path: Path
 ) -> None:
     """Kafka's own tool asks every broker to forget the rate, and waits for one that is down.

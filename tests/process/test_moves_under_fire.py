@@ -29,7 +29,7 @@ BYTES_PER_SECOND: Final = 50_000
 SEED: Final = 6
 
 
-async def test_200_partitions_under_fire_get_where_they_would_without(
+async def test_200_partitions_reach_their_targets_under_faults(
     tmp_path: Path, controller_kills: int
 ) -> None:
     """R = 1, P = 20: three steps for each partition, and no client loses or repeats a record.

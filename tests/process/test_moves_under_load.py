@@ -66,7 +66,7 @@ async def test_kafka_python_and_confluent_lose_nothing_when_controller_and_leade
             tasks.create_task(kill_controller(cluster, move, rng))
 
 
-async def test_five_cancels_at_random_moments_leave_what_was_before_the_step(
+async def test_five_cancels_at_random_moments_restore_the_replicas_before_the_step(
     cluster: MovedCluster,
 ) -> None:
     topic, rng = "cancelled", random.Random(SEED_OF_CANCELS)

@@ -61,7 +61,7 @@ async def metaquorum(*arguments: str) -> str:
     return said.decode()
 
 
-async def test_without_whom_nothing_could_be_committed_is_not_removed_and_it_is_said_why(
+async def test_a_voter_needed_for_commits_is_not_removed_and_the_reason_is_given(
     tmp_path: Path,
 ) -> None:
     async with (

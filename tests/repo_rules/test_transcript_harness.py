@@ -41,7 +41,7 @@ def write(folder: Path, text: str) -> Path:
     return path
 
 
-def test_a_story_that_is_told_as_recorded_passes(tmp_path: Path) -> None:
+def test_a_transcript_that_is_repeated_as_recorded_passes(tmp_path: Path) -> None:
     write(tmp_path, STORY)
     Transcripts(tmp_path, rewrite=False).check("story", count)
 
@@ -81,7 +81,7 @@ def test_an_error_while_answering_says_which_line_it_was_about(tmp_path: Path) -
         ("show\n----\n0\n\n----\n0\n", "story.txt:5: write a command before the line ----"),
     ],
 )
-def test_a_malformed_story_is_refused_with_its_line(
+def test_a_malformed_transcript_is_refused_with_its_line(
     tmp_path: Path, text: str, message: str
 ) -> None:
     write(tmp_path, text)

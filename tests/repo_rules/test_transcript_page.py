@@ -54,7 +54,7 @@ def said(story: str) -> str:
 
 
 @pytest.mark.parametrize("rule", rules(), ids=lambda rule: str(rule[0]))
-def test_every_rule_has_a_story_with_the_scene_that_is_named(rule: tuple[str, str]) -> None:
+def test_every_rule_has_a_transcript_with_the_named_scene(rule: tuple[str, str]) -> None:
     scenes = SCENE.findall(rule[1])
     assert scenes, f"nothing shows: {rule[0]}"
     for story, words in scenes:
@@ -63,13 +63,13 @@ def test_every_rule_has_a_story_with_the_scene_that_is_named(rule: tuple[str, st
 
 
 @pytest.mark.parametrize("story", STORIES)
-def test_every_story_is_on_the_page(story: str) -> None:
+def test_every_transcript_is_on_the_page(story: str) -> None:
     shown = {name for _, where in rules() for name, _ in SCENE.findall(where)}
     assert story in shown, f"no rule in {PAGE.name} names {story}"
 
 
 @pytest.mark.parametrize("story", STORIES)
-def test_every_story_says_what_it_shows_and_so_does_every_scene(story: str) -> None:
+def test_every_transcript_and_scene_has_a_comment(story: str) -> None:
     path = FOLDER / f"{story}.txt"
     first, *scenes = parse(path.read_text(encoding="utf-8"), path)
     assert not first.command, "begin with a comment that stands alone"

@@ -214,7 +214,7 @@ def test_all_partitions_means_those_that_need_it() -> None:
     assert elected(world, ElectionType.UNCLEAN) == []
 
 
-def test_an_unclean_election_makes_whoever_lives_the_leader() -> None:
+def test_an_unclean_election_makes_a_live_replica_the_leader() -> None:
     world = World(broker_count=2)
     world.given(replicas=(1, 2), isr=(1,), leader=1)
     world.given(replicas=(1,), isr=(1,), leader=1)

@@ -304,7 +304,7 @@ def test_committed_changes_cannot_be_undone() -> None:
         world.image.committed(committed)
 
 
-def test_a_journal_must_begin_before_what_it_undoes() -> None:
+def test_an_undo_log_must_begin_before_the_changes_that_it_undoes() -> None:
     world = World(broker_count=1)
     with pytest.raises(AssertionError, match="without an undo log"):
         world.image.begin_undo_log(world.image.end_offset - 1)

@@ -28,7 +28,7 @@ from tests.support.kafka_client import kafka_client
 SECOND = timedelta(seconds=1)
 
 
-async def test_any_controller_tells_and_changes_who_gets_new_replicas(tmp_path: Path) -> None:
+async def test_any_controller_describes_and_changes_cordons(tmp_path: Path) -> None:
     async with controllers(tmp_path, 1, 2, 3) as nodes:
         leader = await at_rest(nodes.values())
         await join(leader.controller, 101, 102)

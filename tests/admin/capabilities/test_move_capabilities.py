@@ -103,7 +103,7 @@ async def test_moves_are_paused_ordered_and_resumed_each_with_its_result(tmp_pat
         assert (await client.ask(ListMoves())).all_paused is None
 
 
-async def test_a_cancel_can_be_tried_before_and_says_what_each_partition_has(
+async def test_a_dry_run_of_a_cancel_returns_the_resulting_replicas(
     tmp_path: Path,
 ) -> None:
     async with a_controller(tmp_path) as node, client_of(node) as client:

@@ -15,7 +15,7 @@ from tests.controller.controller_commands import asked, join, topic
 from tests.support.controllers import a_controller, controllers
 
 
-async def test_any_controller_plans_and_begins_and_is_told_what_came_of_it(
+async def test_any_controller_plans_and_begins_and_reports_the_result(
     tmp_path: Path,
 ) -> None:
     async with controllers(tmp_path, 1, 2, 3) as nodes:

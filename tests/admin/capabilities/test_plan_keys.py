@@ -49,7 +49,7 @@ async def keyed_put(http: Http, path: str, body: Any = None) -> tuple[Any, dict[
     return answer.body, headers
 
 
-async def test_another_factor_is_begun_once_whoever_is_asked_again(tmp_path: Path) -> None:
+async def test_a_repeated_replication_factor_begins_once_at_any_controller(tmp_path: Path) -> None:
     """The answer was lost; meanwhile it is done, and somebody has changed it again."""
     async with controllers(tmp_path, 1, 2, 3) as nodes:
         first = await at_rest(nodes.values())
@@ -197,7 +197,7 @@ async def test_another_factor_has_a_key_in_any_case_and_looks_at_emptyings_have_
         ("a\n", "other characters than printable ASCII"),
     ],
 )
-async def test_a_key_that_cannot_be_is_refused_with_what_would_be_right(
+async def test_an_invalid_key_is_refused_with_the_valid_form(
     tmp_path: Path, key: str, words: str
 ) -> None:
     fields = {"broker_ids": (101,), "key": key}

@@ -76,7 +76,7 @@ async def test_brokers_are_forgotten_that_are_not_in_use(tmp_path: Path) -> None
         assert (done.exit_code, done.stderr) == (0, "")
 
 
-async def test_whether_brokers_may_stop_is_said_with_who_says_no(tmp_path: Path) -> None:
+async def test_safe_to_stop_names_the_partitions_that_object(tmp_path: Path) -> None:
     async with a_controller(tmp_path) as node:
         await join(node.controller, 101, 102)
         await asked(node.controller, topic("a", 101, 102))
@@ -126,7 +126,7 @@ def test_brokers_are_named_by_their_ids() -> None:
     assert "Missing option '--brokers'" in invoke("safe-to-stop").stderr
 
 
-async def test_a_broker_is_emptied_by_calls_that_say_what_is_left(tmp_path: Path) -> None:
+async def test_decommission_calls_report_the_remaining_replicas(tmp_path: Path) -> None:
     async with brokers(tmp_path, dict.fromkeys((101, 102, 103))) as node:
         await asked(node.controller, topic("a", 101, 102))
         await asked(node.controller, topic("b", 101))

@@ -72,7 +72,7 @@ def test_invalid_options_of_a_transfer_are_usage_errors(
     assert said in result.output
 
 
-def test_nobody_who_answers_is_said_with_whom_was_asked() -> None:
+def test_a_transfer_without_an_answer_names_the_asked_nodes() -> None:
     result = invoke("transfer", "--to", "2", *NOBODY)
     assert result.exit_code == 1
     assert "the lead cannot be transferred to 2: no answer from 127.0.0.1:1" in result.output

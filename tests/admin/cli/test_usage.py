@@ -161,7 +161,7 @@ def test_a_plan_is_judged_before_anybody_is_asked(tmp_path: Path, action: str) -
     )
 
 
-def test_when_nobody_answers_it_is_said_who_was_asked_and_why_not(tmp_path: Path) -> None:
+def test_without_an_answer_the_asked_nodes_and_their_errors_are_named(tmp_path: Path) -> None:
     path = tmp_path / "plan.json"
     partition = {"topic": "a", "partition": 0, "replicas": [1]}
     path.write_text(json.dumps({"partitions": [partition]}), encoding="utf-8")

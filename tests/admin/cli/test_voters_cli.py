@@ -24,7 +24,7 @@ async def run(node: Node, *arguments: str) -> Result:
     return await asyncio.to_thread(invoke, *arguments, *whom)
 
 
-async def test_one_command_changes_who_votes_and_sees_it_through(tmp_path: Path) -> None:
+async def test_one_command_changes_the_voters_and_waits_for_the_end(tmp_path: Path) -> None:
     async with controllers(tmp_path, 1, 2, 3, observers=(4, 5), kraft_version=1) as nodes:
         await active(nodes.values())
         result = await run(nodes[4], "alter", "--voters", "3,4,5")

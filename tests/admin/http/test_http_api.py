@@ -90,7 +90,7 @@ def check_problem(answer: Answer, status: int, *words: str) -> None:
     assert "Traceback" not in str(answer.body)
 
 
-async def test_the_quorum_is_shown_with_the_facts_of_the_kafka_door(tmp_path: Path) -> None:
+async def test_http_and_kafka_describe_the_same_quorum(tmp_path: Path) -> None:
     async with a_controller(tmp_path) as node, http_door(node) as http:
         answer = await http.get("/v1/quorum")
         assert (answer.status, answer.kind) == (200, "application/json")

@@ -59,7 +59,7 @@ async def test_whether_brokers_may_stop_is_said_with_the_partitions_that_say_no(
         assert [each["broker_id"] for each in stale.body["brokers"]] == [101, 102]
 
 
-async def test_a_follower_judges_by_what_it_knows_and_goes_on_following(tmp_path: Path) -> None:
+async def test_a_follower_answers_safe_to_stop_and_follows_meanwhile(tmp_path: Path) -> None:
     """Slice by slice: what is committed meanwhile is taken in when it has judged."""
     async with controllers(tmp_path, 1, 2, 3) as nodes:
         leader = await at_rest(nodes.values())

@@ -59,7 +59,7 @@ async def test_a_plan_is_answered_with_the_move_that_it_is(tmp_path: Path) -> No
         assert (done.status, done.body["move_id"], headers) == (200, None, {})
 
 
-async def test_the_same_request_is_carried_out_once_whoever_is_asked_again(tmp_path: Path) -> None:
+async def test_a_repeated_request_is_carried_out_once_at_any_controller(tmp_path: Path) -> None:
     """Its answer was lost; meanwhile it has arrived, and somebody else has moved it on."""
     async with controllers(tmp_path, 1, 2, 3) as nodes:
         first = await at_rest(nodes.values())
@@ -123,7 +123,7 @@ async def test_a_plan_of_which_nothing_was_accepted_stays_so(tmp_path: Path) -> 
         assert (again, headers) == (refused, {"Idempotent-Replayed": "true"})
 
 
-async def test_a_plan_is_tried_before_and_its_steps_are_told(tmp_path: Path) -> None:
+async def test_a_dry_run_of_a_plan_returns_its_steps(tmp_path: Path) -> None:
     async with controllers(tmp_path, 1, 2, 3) as nodes:
         leader = await at_rest(nodes.values())
         await four_brokers(leader, partitions=2)

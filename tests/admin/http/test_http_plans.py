@@ -82,7 +82,7 @@ async def test_a_broker_is_emptied_by_a_move_of_its_own_kind_and_comes_back(
         assert not cordoned(leader)
 
 
-async def test_an_emptying_goes_on_after_a_fail_over_and_is_told_of_by_who_leads_then(
+async def test_a_drain_continues_after_a_fail_over_and_the_new_leader_reports_it(
     tmp_path: Path,
 ) -> None:
     async with controllers(tmp_path, 1, 2, 3) as nodes:

@@ -29,7 +29,7 @@ async def test_any_controller_lets_another_one_lead(tmp_path: Path, asks_leader:
         assert await active(nodes.values()) is wanted
 
 
-async def test_without_a_body_whoever_suits_best_leads(tmp_path: Path) -> None:
+async def test_a_transfer_without_a_body_goes_to_the_most_advanced_voter(tmp_path: Path) -> None:
     async with controllers(tmp_path, 1, 2, 3) as nodes:
         leader = await at_rest(nodes.values())
         async with http_door(leader) as http:

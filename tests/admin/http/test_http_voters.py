@@ -52,7 +52,7 @@ async def test_target_voters_are_put_followed_and_cancelled(tmp_path: Path) -> N
         ({"target_voters": [1], "more": 2}, "'more' is not known; there is target_voters"),
     ],
 )
-async def test_a_target_that_is_none_is_refused_with_what_is_wrong(
+async def test_an_invalid_target_is_refused_with_the_reason(
     tmp_path: Path, body: Any, word: str
 ) -> None:
     async with a_controller(tmp_path, kraft_version=1) as node, http_door(node) as http:
@@ -91,7 +91,7 @@ async def test_a_node_without_room_on_its_disk_says_so(tmp_path: Path) -> None:
         assert (await http.get("/v1/quorum?stale=true")).body["full_disks"] == []
 
 
-async def test_voters_that_no_record_names_are_refused_with_what_would_be_right(
+async def test_voters_that_no_record_names_cannot_be_changed(
     tmp_path: Path,
 ) -> None:
     async with a_controller(tmp_path) as node, http_door(node) as http:

@@ -180,7 +180,7 @@ async def test_followers_that_do_not_confirm_in_time_are_a_timeout(tmp_path: Pat
         assert answer.error_code == 7
 
 
-async def test_a_leader_that_is_deposed_tells_those_who_wait(tmp_path: Path) -> None:
+async def test_a_deposed_leader_answers_waiting_requests(tmp_path: Path) -> None:
     async with cluster(tmp_path, 1, 2) as brokers:
         await brokers.create("t", (1, 2))
         await brokers.stop(2)

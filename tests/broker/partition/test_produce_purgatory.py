@@ -40,7 +40,7 @@ def test_those_at_or_below_the_high_watermark_are_released_in_order() -> None:
     assert len(waiting.purgatory) == 1
 
 
-def test_those_who_waited_too_long_are_told() -> None:
+def test_expired_requests_are_answered() -> None:
     waiting = Released()
     waiting.add(5, 10, "late")
     waiting.add(4, 20, "patient")

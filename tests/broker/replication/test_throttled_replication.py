@@ -113,7 +113,7 @@ async def test_a_partition_is_copied_at_full_speed_once_its_throttle_ends(
 
 
 @pytest.mark.parametrize("side", SIDES)
-async def test_followers_in_sync_are_never_held_up(tmp_path: Path, side: str) -> None:
+async def test_in_sync_followers_are_never_throttled(tmp_path: Path, side: str) -> None:
     async with cluster(tmp_path, LEADER, FOLLOWER) as brokers:
         await brokers.create("t", (LEADER, FOLLOWER))
         throttle(brokers, side, "0", "*")

@@ -161,6 +161,6 @@ def test_a_difference_between_two_views_is_told() -> None:
     assert "topics a is None, not t" in View({}, {}, {}, {}).difference(one)
 
 
-def test_facts_of_ours_are_under_their_numbers() -> None:
+def test_our_tagged_fields_are_under_their_numbers() -> None:
     found = fact(1, encode(own_records.KeysForgotten(through_ms=5), 29))
     assert found == ParsedRecord(1, "NoOp", {10_007: b"\x00" + pack(">q", 5) + b"\x00"})

@@ -15,7 +15,7 @@ IMAGES = 500
 
 
 @pytest.mark.parametrize("stretch_bytes", [FREED_BYTES, 400])
-def test_no_crash_image_is_unrecoverable_or_has_lost_what_was_acknowledged(
+def test_every_crash_image_recovers_with_all_acknowledged_records(
     stretch_bytes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Seeds in which removed files are small, and in which they are removed piece by piece."""

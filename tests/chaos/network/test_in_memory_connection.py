@@ -69,7 +69,7 @@ def test_a_request_that_cannot_be_read_ends_its_connection(spoil: Spoil) -> None
 
 
 @pytest.mark.parametrize(("spoil", "is_lost"), [(cut, False), (too_long, True), (negative, True)])
-def test_an_answer_that_cannot_be_read_is_no_answer(spoil: Spoil, is_lost: bool) -> None:
+def test_an_unreadable_answer_ends_the_call_without_one(spoil: Spoil, is_lost: bool) -> None:
     """A frame that cannot be told from the next one ends the connection as well."""
     told = call(ONE, TWO, VOTE, draw=highest, response=GRANTED, spoil_answer=spoil)
     assert (told.response, told.is_over, told.is_lost) == (None, True, is_lost)

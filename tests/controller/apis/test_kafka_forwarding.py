@@ -134,7 +134,7 @@ async def test_one_who_gives_up_soon_does_not_disturb_the_others(tmp_path: Path)
         assert answer.topics[0].error_code.value == 0
 
 
-async def test_why_the_active_controller_refuses_is_said_by_who_passed_it_on(
+async def test_the_forwarding_node_returns_the_reason_of_a_refusal(
     tmp_path: Path,
 ) -> None:
     async with a_scene(tmp_path) as scene:

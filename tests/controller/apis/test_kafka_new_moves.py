@@ -97,7 +97,7 @@ async def test_a_request_with_a_key_is_carried_out_once_and_answered_alike(
         assert "the key k belongs to another request" in other.error_message
 
 
-async def test_a_client_of_kafka_gets_no_field_of_ours(tmp_path: Path) -> None:
+async def test_kafkas_clients_get_no_extension(tmp_path: Path) -> None:
     async with a_controller(tmp_path) as node, kafka_client(node.address) as client:
         await four_brokers(node)
         answer = await altered(client, 1, [("a", 0, (101, 103))])

@@ -87,7 +87,7 @@ async def test_a_node_of_kafka_reads_the_refusal_of_an_envelope(tmp_path: Path) 
         assert (refusal.error_code.value, refusal.response_data) == (41, None)
 
 
-async def test_a_client_of_ours_is_told_what_its_answer_is_as_of(tmp_path: Path) -> None:
+async def test_our_clients_get_the_offset_of_the_answer(tmp_path: Path) -> None:
     """The strict reader would find our field if it were there."""
     form = Form(ApiKey.LIST_PARTITION_REASSIGNMENTS, 0)
     async with a_scene(tmp_path) as scene, peer_of(scene.node.address.port) as peer:

@@ -29,7 +29,7 @@ def test_the_proven_offset_of_the_next_leaders_clock_is_no_part_of_the_gap() -> 
     assert leadership(QUORUM, behind)[1]["gap_ms"] == 3_500
 
 
-def test_why_an_epoch_ended_is_told_by_what_the_log_holds() -> None:
+def test_the_log_gives_the_reason_for_the_end_of_an_epoch() -> None:
     removed = NOTHING._replace(assignments=[{"epoch": 1, "offset": 9, "current": ["2@x", "3@y"]}])
     assert leadership(QUORUM, removed)[0]["ended"] == "removed"
     restarted = NOTHING._replace(registrations=[Registration(1, 15, 3, 8_700)])

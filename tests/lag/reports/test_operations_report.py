@@ -201,7 +201,7 @@ def told(spark: Any) -> Iterator[dict[str, list[dict[str, Any]]]]:
     found.release()
 
 
-def test_a_move_of_ours_through_spark(told: dict[str, list[dict[str, Any]]]) -> None:
+def test_one_of_our_moves_through_spark(told: dict[str, list[dict[str, Any]]]) -> None:
     (move,) = told["moves"]
     assert (move["move_id"], move["outcome"], move["as_planned"]) == (7, "completed", True)
     assert (move["from_replicas"], move["planned"]) == ([1, 2], [3, 4])

@@ -64,7 +64,7 @@ def write(folder: Path, *values: bytes) -> Path:
     return folder
 
 
-def test_moves_of_ours_are_typed(tmp_path: Path) -> None:
+def test_our_moves_are_typed(tmp_path: Path) -> None:
     said: list[kafka_records.Record] = [
         kafka_records.PartitionChange(
             partition_id=4, topic_id=TOPIC, target=(1, 2), move=7, step=2

@@ -19,7 +19,7 @@ def committed(ends: list[Offset], epoch_start: int, current: Offset | None) -> O
 
 
 @given(st.lists(OFFSETS, min_size=1, max_size=7), OFFSETS, st.none() | OFFSETS)
-def test_it_is_what_more_than_half_have_reached_past_the_start_of_the_epoch(
+def test_the_high_watermark_is_the_majority_offset_behind_the_start_of_the_epoch(
     ends: list[Offset], epoch_start: Offset, current: Offset | None
 ) -> None:
     found = high_watermark(ends, epoch_start=epoch_start, current=current)

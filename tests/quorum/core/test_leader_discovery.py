@@ -67,7 +67,7 @@ def located(replica: int) -> EndpointsUpdated:
     return EndpointsUpdated(ReplicaKey(ReplicaId(replica)), ENDPOINTS)
 
 
-def test_no_voter_stands_before_it_knows_where_a_majority_is() -> None:
+def test_no_voter_stands_before_it_knows_the_addresses_of_a_majority() -> None:
     """KIP-595, "Bootstrapping" step 6."""
     replica = node(1, 2, 3, 4, 5, beginning=alone(1, 2, 3, 4, 5))
     after(replica, Tick(), 0)
@@ -96,7 +96,7 @@ END = EndQuorumEpochRequest(
 
 
 @pytest.mark.parametrize("road", [heard(END), LeaderUnreachable(ReplicaId(2)), Tick()], ids=str)
-def test_no_road_to_standing_leads_past_who_must_know_a_majority(road: Event) -> None:
+def test_no_candidacy_bypasses_the_check_for_known_addresses(road: Event) -> None:
     """Named as the successor, cut off from the leader, or out of patience: the gate is one."""
     replica = follower_of_2(alone(1, 2, 3, 4, 5))
     said = after(replica, road, 10) + after(replica, Tick(), 20_000)
@@ -108,7 +108,7 @@ def test_no_road_to_standing_leads_past_who_must_know_a_majority(road: Event) ->
 
 
 @pytest.mark.parametrize("road", [heard(END), LeaderUnreachable(ReplicaId(2)), Tick()], ids=str)
-def test_no_road_to_standing_leads_past_a_quorum_that_was_found(road: Event) -> None:
+def test_no_candidacy_bypasses_the_check_for_an_existing_quorum(road: Event) -> None:
     replica = follower_of_2(DiscoveryState(has_found=True))
     said = after(replica, road, 10) + after(replica, Tick(), 20_000)
     assert not [each for each in said if isinstance(each, Send) and is_vote(each)]

@@ -113,7 +113,7 @@ def test_batches_that_cannot_follow_the_log_are_reported_and_not_appended() -> N
     assert voter.deadline_ms == 10 + Timeouts().retry_backoff_ms
 
 
-def test_a_voter_that_has_forgotten_what_it_acknowledged_is_told_of_once() -> None:
+def test_a_voter_that_lost_acknowledged_records_is_reported_once() -> None:
     leader = elected()
     leader.step(Proposed(4), now_ms=2_000)
     leader.step(Flushed(leader.log_end), now_ms=2_001)
@@ -126,7 +126,7 @@ def test_a_voter_that_has_forgotten_what_it_acknowledged_is_told_of_once() -> No
     ]
 
 
-def test_a_leader_that_would_undo_what_is_committed_stops_the_node() -> None:
+def test_a_leader_that_would_undo_committed_records_stops_the_node() -> None:
     voter, asked = follower()
     voter.step(
         ResponseReceived(TWO, asked.correlation, served(2, batches=(batch(0, 2),))), now_ms=10
@@ -177,7 +177,7 @@ def test_only_a_leader_accepts_proposals() -> None:
         voter.step(Proposed(1), now_ms=0)
 
 
-def test_a_leader_bounds_what_one_batch_holds_and_what_is_not_committed() -> None:
+def test_a_leader_bounds_batches_and_uncommitted_records() -> None:
     leader = elected()
     assert leader.accepts(BATCH_RECORDS_MAX)
     assert not leader.accepts(BATCH_RECORDS_MAX + 1)

@@ -31,7 +31,7 @@ def test_a_leader_finds_a_divergence_exactly_when_the_other_log_is_no_prefix(
 
 
 @given(SEEDS, st.integers(2, 5), st.integers(1, 8))
-def test_truncating_and_fetching_ends_with_a_copy_and_never_cuts_what_both_have(
+def test_truncating_and_fetching_ends_with_a_copy_and_keeps_the_common_prefix(
     seed: int, replicas: int, epochs: int
 ) -> None:
     """Committed records are in the leader's log, so the common prefix must never be cut."""

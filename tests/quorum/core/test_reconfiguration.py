@@ -125,7 +125,7 @@ ids = st.sets(st.integers(1, 8), min_size=1, max_size=5)
 
 
 @given(ids, ids, st.data())
-def test_sets_that_follow_each_other_differ_in_one_voter_and_the_target_is_reached(
+def test_consecutive_sets_differ_in_one_voter_and_reach_the_target(
     current: set[int], target: set[int], data: st.DataObject
 ) -> None:
     me = data.draw(st.sampled_from(sorted(current)))
@@ -176,7 +176,7 @@ def test_the_steps_to_a_target_do_not_depend_on_the_leader(
     assert len(sizes) == 1
 
 
-def test_the_dead_go_first_then_who_is_furthest_behind_and_the_leader_last() -> None:
+def test_dead_voters_are_removed_first_then_the_furthest_behind_and_the_leader_last() -> None:
     def gone(*others: ReplicaProgress, current: tuple[int, ...] = (1, 2, 3, 9)) -> set[int]:
         step = next_step(situation(voting(*current), by_id(9), *others))
         assert isinstance(step, VoterAssignment)
@@ -210,7 +210,7 @@ def test_of_several_missing_voters_the_closest_are_named() -> None:
     assert step == Wait(WaitReason.CATCHING_UP, (ReplicaId(4),))
 
 
-def test_under_load_who_was_level_at_its_last_fetch_is_not_waited_for() -> None:
+def test_under_load_a_voter_level_at_its_last_fetch_is_not_waited_for() -> None:
     level = seen(4, at=HIGH_WATERMARK - 3, level_ms=NOW_MS)
     step = next_step(situation(voting(1, 2, 3), by_id(2, 3, 4), level))
     assert isinstance(step, VoterAssignment)
@@ -375,7 +375,7 @@ def test_a_target_is_recorded_replaced_and_cancelled_at_any_time() -> None:
     assert outcome_of(alter(), start) is None
 
 
-def test_a_voter_that_is_added_brings_its_address_and_has_caught_up_before() -> None:
+def test_an_added_voter_has_its_address_and_has_caught_up() -> None:
     voters = voting(1, 2, 3)
     request = AddVoterRequest(voter=voter(4), timeout_ms=1_000)
     assert outcome_of(request, situation(voters, None, located=(9,))) == VoterAssignment(

@@ -35,7 +35,7 @@ def test_the_moves_reach_from_the_command_to_its_end() -> None:
 
 
 @pytest.mark.parametrize("moves", few_in_quick(range(MOVES), every=8))
-def test_whenever_the_leader_dies_the_next_one_goes_on(moves: int) -> None:
+def test_the_next_leader_continues_whenever_the_leader_dies(moves: int) -> None:
     """The judge on the stage looks at every step; here it is seen that the end is reached."""
     stage = begun(extra=(4, 5, 6))
     stage.answer("want 1 alter 4 5 6")

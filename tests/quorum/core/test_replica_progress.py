@@ -178,7 +178,7 @@ def test_a_second_fetch_of_a_replica_replaces_the_first() -> None:
     assert bench.answered[second].span is not None
 
 
-def test_a_replaced_fetch_proves_nothing_about_what_its_sender_knows() -> None:
+def test_a_replaced_fetch_confirms_no_read() -> None:
     """Its connection may be gone, so the second fetch still waits for the high watermark."""
     bench = Bench()
     bench.append(1)

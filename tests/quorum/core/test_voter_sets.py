@@ -53,7 +53,7 @@ def test_two_voters_of_one_id_are_no_set() -> None:
         VoterSet((Voter(key(1, DISK)), Voter(key(1, OTHER_DISK))))
 
 
-def test_the_last_assignment_is_in_force_and_a_truncation_takes_it_back() -> None:
+def test_the_last_assignment_is_in_force_and_a_truncation_reverts_it() -> None:
     first = VoterSetHistory([(Offset(3), assigned(1))])
     view = RaftLog(Offset(0), Offset(5), [(Epoch(1), Offset(0))], assignments=first)
     view.append(Batch(Offset(5), Offset(6), Epoch(1), assigned(1, 2)))

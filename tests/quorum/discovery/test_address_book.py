@@ -48,7 +48,7 @@ def test_the_older_boot_does_not_replace_the_newer_one() -> None:
     assert known.address_of(ONE) == ("h", 13)
 
 
-def test_nobody_is_somewhere_of_whom_nothing_is_known() -> None:
+def test_an_unknown_node_has_no_address() -> None:
     assert book().address_of(ONE) is None
     assert book().replicas == (THREE,)
 

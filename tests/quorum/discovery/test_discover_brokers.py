@@ -62,7 +62,7 @@ async def test_a_node_that_asks_is_known_from_then_on(tmp_path: Path) -> None:
         assert node.opened.addresses.address_of(ReplicaId(7)) == ("127.0.0.1", 1234)
 
 
-async def test_without_any_leader_the_nodes_find_each_other(tmp_path: Path) -> None:
+async def test_nodes_discover_each_other_without_a_leader(tmp_path: Path) -> None:
     """Two of five voters: nobody is elected, and still all that is known is told."""
     async with controllers(tmp_path, 1, 2, voters=(1, 2, 3, 4, 5)) as nodes:
         await ask(nodes[1].address, visitor(1234))

@@ -107,7 +107,7 @@ def test_after_exchanges_in_any_order_all_nodes_know_the_same(
     assert all(node.sightings == truth for node in network.nodes)
 
 
-def test_those_to_be_kept_are_never_forgotten() -> None:
+def test_nodes_to_be_kept_are_never_forgotten() -> None:
     gossip = Gossip(seen(9, 1), most=2)
     gossip.keep([ReplicaId(1)])
     gossip.learn([seen(1, 1), seen(2, 5), seen(3, 6), seen(4, 7)])
@@ -134,7 +134,7 @@ def test_a_contradicted_node_announces_itself_again() -> None:
     assert gossip.contradiction(other.sightings) is None
 
 
-def test_two_places_of_one_boot_do_not_stand_side_by_side_for_ever() -> None:
+def test_two_addresses_of_one_boot_converge_to_one() -> None:
     """An older copy of a disk was put back twice, and the clock had gone back: one node has heard
     of the first of two boots that are called the same, all others of the second one."""
     first, second = seen(1, 5, port=666), seen(1, 5, port=667)

@@ -69,7 +69,7 @@ def append(log: SegmentedLog, batch: bytearray) -> None:
     log.append(batch)
 
 
-async def test_the_voters_are_those_of_the_log_not_those_of_the_configuration(
+async def test_the_voters_of_the_log_take_precedence_over_the_configuration(
     tmp_path: Path,
 ) -> None:
     shutil.copy(KAFKAS_LOG, remembering(tmp_path, epoch=9))

@@ -54,7 +54,7 @@ async def test_a_candidate_remembers_its_own_vote_before_it_asks_for_others() ->
         assert candidate.elections.read().voted_for == ReplicaKey(ReplicaId(1))
 
 
-async def test_a_follower_acknowledges_what_is_on_its_disk_and_nothing_more() -> None:
+async def test_a_follower_acknowledges_only_records_on_its_disk() -> None:
     async with Trio() as trio:
         leader = await trio.leader()
         await trio.everywhere(Offset(1))

@@ -101,7 +101,7 @@ async def test_a_stopped_replica_accepts_nothing() -> None:
         await leader.quorum.stop()  # Twice is once.
 
 
-async def test_a_leader_that_reaches_nobody_is_replaced_and_gives_up_its_lead() -> None:
+async def test_an_isolated_leader_is_replaced_and_resigns() -> None:
     """KIP-595, zombie leader: who is not fetched from by a majority resigns."""
     async with Trio(HASTY) as trio:
         leader = await trio.leader()

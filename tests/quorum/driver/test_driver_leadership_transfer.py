@@ -40,7 +40,7 @@ async def test_the_lead_goes_to_the_voter_that_is_named_as_soon_as_it_has_everyt
         assert leader.diary.told.count("stop leading epoch 1") == 1
 
 
-async def test_everything_that_was_proposed_is_committed_before_the_lead_is_given_up() -> None:
+async def test_all_proposals_are_committed_before_a_transfer() -> None:
     async with Trio() as trio:
         leader = await trio.leader()
         await trio.everywhere(Offset(1))
@@ -74,7 +74,7 @@ async def test_a_leader_whose_successor_takes_too_long_says_so_and_leads_on() ->
         trio[2].log_gate.open()
 
 
-async def test_a_leader_that_is_deposed_on_the_way_tells_who_waits() -> None:
+async def test_a_leader_deposed_during_a_transfer_answers_its_callers() -> None:
     async with Trio() as trio:
         leader, asking = await on_the_way(trio)
         leader.quorum.replica.asked(NOBODY, vote(candidate=3, epoch=7))

@@ -7,7 +7,7 @@ from quorum.core.vocabulary import Offset
 from tests.quorum.driver.replicas import Trio
 
 
-async def test_a_read_sees_everything_that_was_committed_before_it_came() -> None:
+async def test_a_read_sees_everything_committed_before_it_arrived() -> None:
     async with Trio() as trio:
         leader = await trio.leader()
         await trio.everywhere(Offset(1))

@@ -17,7 +17,7 @@ from tests.quorum.log.small_snapshots import VOTERS, parts, written
 EFFECT = InstallSnapshot(id_(30), is_mixed=False)
 
 
-def test_it_is_called_after_its_last_record_and_names_who_voted_then(tmp_path: Path) -> None:
+def test_a_snapshot_is_named_after_its_last_record_and_has_the_voters_there(tmp_path: Path) -> None:
     """The log goes on behind it, in a later epoch and with other voters."""
     later = VoterAssignment(VoterSet.of(1, 2, 3))
     assignments = VoterSetHistory([(Offset(1), VOTERS), (Offset(15), later)])
@@ -27,7 +27,7 @@ def test_it_is_called_after_its_last_record_and_names_who_voted_then(tmp_path: P
     assert read_checkpoint(tmp_path / checkpoint_name(id_(10))).voters == VOTERS
 
 
-def test_a_part_of_it_is_what_the_file_has_there(tmp_path: Path) -> None:
+def test_a_part_of_a_snapshot_equals_the_file_at_its_position(tmp_path: Path) -> None:
     bench = Bench(tmp_path)
     bench.take(10)
     file = (tmp_path / checkpoint_name(id_(10))).read_bytes()
@@ -37,7 +37,7 @@ def test_a_part_of_it_is_what_the_file_has_there(tmp_path: Path) -> None:
     assert bench.snapshots.part_for(part) == file[30:70]
 
 
-def test_one_that_is_installed_replaces_the_log_and_the_older_ones_and_is_loaded(
+def test_an_installed_snapshot_replaces_log_and_older_snapshots_and_is_loaded(
     tmp_path: Path,
 ) -> None:
     bench = Bench(tmp_path)
@@ -51,7 +51,7 @@ def test_one_that_is_installed_replaces_the_log_and_the_older_ones_and_is_loaded
     assert [each.id for each in bench.store.snapshots] == [id_(30)]
 
 
-def test_a_log_stays_where_what_was_received_is_no_snapshot(tmp_path: Path) -> None:
+def test_an_invalid_download_leaves_the_log_in_place(tmp_path: Path) -> None:
     bench = Bench(tmp_path)
     bench.store.receive(id_(30), parts(b"a", epoch=1)[0], 0)
     refused = bench.snapshots.installed(EFFECT, bench.snapshots.installing(EFFECT)())

@@ -65,7 +65,9 @@ def test_a_disk_that_does_not_take_it_is_left_alone_for_a_while(tmp_path: Path) 
     assert (bench.turns(1, appended=1_000) or 0) >= TRY_AGAIN_AFTER_FAILURE_MS
 
 
-def test_the_newest_two_stay_and_a_file_goes_only_after_the_node_has_heard(tmp_path: Path) -> None:
+def test_the_newest_two_snapshots_stay_and_files_are_deleted_after_the_report(
+    tmp_path: Path,
+) -> None:
     """Until then a replica may still be given it."""
     bench = Bench(tmp_path, SnapshotLimits(bytes_between=500, retention_bytes=1))
     for end in (5, 10, 15):

@@ -166,7 +166,7 @@ def test_the_format_is_the_one_that_is_described() -> None:
         (0, []),
     ],
 )
-def test_a_truncation_takes_the_times_of_what_is_gone(
+def test_a_truncation_removes_the_times_of_truncated_records(
     end: int, left: list[tuple[int, int, int, int]], written: bool
 ) -> None:
     place = Place()
@@ -252,7 +252,7 @@ def test_an_index_that_is_gone_begins_anew() -> None:
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_no_loss_of_power_lets_an_index_say_what_is_not_so(seed: int) -> None:
+def test_no_power_loss_makes_an_index_report_wrong_times(seed: int) -> None:
     """It may say less; and the log never suffers."""
     rng = random.Random(seed)
     place = Place(segment_bytes_max=rng.choice([250, 1 << 30]))

@@ -120,7 +120,7 @@ async def test_two_logs_are_committed_apart(owner: Owner) -> None:
     assert owner.ends == [end(1), end(2)]
 
 
-async def test_a_failed_commit_is_handed_over_once_and_nothing_is_written_after_it(
+async def test_a_failed_commit_is_reported_once_and_nothing_is_written_after_it(
     owner: Owner,
 ) -> None:
     log, other = GatedLog(), MemoryLog()

@@ -8,7 +8,7 @@ STORIES = sorted(path.stem for path in (ROOT / "tests" / "transcripts").glob("fo
 
 
 @pytest.mark.parametrize("story", STORIES)
-def test_a_folder_tells_the_story_as_it_is_recorded(story: str, transcripts: Transcripts) -> None:
+def test_a_folder_behaves_as_recorded(story: str, transcripts: Transcripts) -> None:
     transcripts.check(story, FolderStage().answer)
 
 

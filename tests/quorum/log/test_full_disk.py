@@ -97,7 +97,7 @@ def test_a_log_that_is_closed_without_room_keeps_what_it_had() -> None:
     assert whole.startswith(everything(opened(disk)))
 
 
-def test_a_vote_that_finds_no_room_leaves_the_one_before() -> None:
+def test_a_vote_without_room_leaves_the_earlier_one() -> None:
     disk = VirtualDisk()
     elections = QuorumStateFile(ROOT, fs=disk)
     elections.write(ElectionState(Epoch(1)))

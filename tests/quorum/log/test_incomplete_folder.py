@@ -23,7 +23,7 @@ def start(folder: Path, seed: int = 1) -> str:
     return str(past.key.directory_id)
 
 
-def test_a_used_folder_without_its_log_is_refused_as_it_has_forgotten_its_votes(
+def test_a_used_folder_without_its_log_is_refused(
     tmp_path: Path,
 ) -> None:
     folder = tmp_path / "data"
@@ -55,7 +55,7 @@ def test_a_voter_that_has_voted_and_has_no_record_yet_starts_again(tmp_path: Pat
     assert start(folder) == start(folder)
 
 
-def test_a_log_without_meta_properties_is_refused_as_nobody_can_know_whose_it_is(
+def test_a_log_without_meta_properties_is_refused(
     tmp_path: Path,
 ) -> None:
     folder = tmp_path / "data"

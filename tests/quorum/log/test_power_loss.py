@@ -125,7 +125,7 @@ class Workload:
 @pytest.mark.interpreted
 @pytest.mark.parametrize("seed", range(SEEDS))
 @pytest.mark.parametrize("segment_bytes_max", [1_500, 1 << 30])
-def test_no_loss_of_power_loses_what_was_committed_or_stops_the_log_from_opening(
+def test_a_power_loss_keeps_committed_records_and_the_log_opens(
     monkeypatch: pytest.MonkeyPatch, seed: int, segment_bytes_max: int
 ) -> None:
     rng = random.Random(seed)
@@ -148,7 +148,7 @@ def test_no_loss_of_power_loses_what_was_committed_or_stops_the_log_from_opening
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))
-def test_no_loss_of_power_loses_an_election_or_leaves_half_of_one(seed: int) -> None:
+def test_a_power_loss_leaves_the_old_or_the_new_election_state(seed: int) -> None:
     rng = random.Random(seed)
     recorder = Recorder()
     elections = [ElectionState()] + [
@@ -256,7 +256,7 @@ def test_an_election_that_was_read_is_durable_from_then_on() -> None:
 
 @pytest.mark.parametrize("seed", range(SEEDS))
 @pytest.mark.parametrize("stretch_bytes", [FREED_BYTES, 120])
-def test_no_loss_of_power_while_a_log_is_cut_at_its_start_leaves_a_gap(
+def test_a_power_loss_while_a_log_is_cut_leaves_no_gap(
     seed: int, stretch_bytes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(filesystem, "FREED_BYTES", stretch_bytes)
@@ -280,7 +280,7 @@ def test_no_loss_of_power_while_a_log_is_cut_at_its_start_leaves_a_gap(
 
 @pytest.mark.parametrize("seed", range(SEEDS))
 @pytest.mark.parametrize("stretch_bytes", [FREED_BYTES, 120])
-def test_no_loss_of_power_while_a_log_begins_anew_mixes_the_old_with_the_new(
+def test_a_power_loss_while_a_log_begins_anew_leaves_one_log(
     seed: int, stretch_bytes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(filesystem, "FREED_BYTES", stretch_bytes)

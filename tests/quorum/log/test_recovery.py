@@ -163,7 +163,7 @@ def interrupted_groups(draw: st.DrawFn) -> tuple[list[bytes], int, bytes]:
 
 @settings(max_examples=100)
 @given(interrupted_groups())
-def test_no_loss_of_power_during_a_write_makes_a_log_refuse_or_lose_what_was_synced(
+def test_a_power_loss_during_a_write_keeps_synced_records_and_the_log_opens(
     tmp_path_factory: pytest.TempPathFactory, interrupted: tuple[list[bytes], int, bytes]
 ) -> None:
     batches, synced, data = interrupted

@@ -39,7 +39,7 @@ def test_a_log_that_does_not_say_who_votes_has_a_snapshot_that_does_not(tmp_path
     assert (checkpoint.voters, checkpoint.kraft_version) == (None, 0)
 
 
-def test_before_it_is_finished_it_is_not_seen_and_a_restart_clears_it_away(tmp_path: Path) -> None:
+def test_an_unfinished_snapshot_is_invisible_and_removed_by_a_restart(tmp_path: Path) -> None:
     store = FileSnapshotStore(tmp_path)
     store.write(id_(40), parts(b"a")[0], 0)
     assert FileSnapshotStore(tmp_path).snapshots == ()
@@ -162,7 +162,7 @@ def test_parts_of_two_snapshots_are_not_taken_for_one(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", [slice(20, 24), slice(70, 80), slice(-5, None)])
-def test_damage_and_what_is_missing_is_found(tmp_path: Path, damage: slice) -> None:
+def test_damaged_and_missing_parts_of_a_snapshot_are_found(tmp_path: Path, damage: slice) -> None:
     whole = bytearray(b"".join(parts(b"a", b"b")))
     whole[damage] = bytes(len(whole[damage]))
     store = FileSnapshotStore(tmp_path)

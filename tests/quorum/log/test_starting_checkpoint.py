@@ -37,7 +37,7 @@ def test_a_log_from_its_first_record_begins_with_the_newest_checkpoint_if_there_
     assert (found.checkpoint.id, found.is_apart) == (id_(4, 2), False)
 
 
-def test_the_older_one_stands_in_for_one_that_is_damaged(tmp_path: Path) -> None:
+def test_the_older_snapshot_replaces_a_damaged_one(tmp_path: Path) -> None:
     log = a_log(tmp_path, 1, 1, 2, 2, 2)
     store = FileSnapshotStore(tmp_path)
     written(store, id_(2, 1), *parts(b"a", epoch=1))

@@ -149,7 +149,7 @@ def test_versions_that_are_not_spoken_are_not_decoded(decode: Decode) -> None:
             decode(api_key, version, b"")
 
 
-def test_a_payload_of_another_version_is_a_fault_of_ours() -> None:
+def test_a_payload_of_another_version_is_an_internal_error() -> None:
     request = make(codec.request_schema(ApiKey.API_VERSIONS, 0))
     with pytest.raises(AssertionError):
         codec.encode_request_body(ApiKey.API_VERSIONS, 1, request)

@@ -44,5 +44,5 @@ def test_fields_of_others_are_no_reason() -> None:
     assert reason_in(b"\x00\x00\x29" + b"\x01\x05\x02\x00a") is None
 
 
-def test_a_node_of_kafka_reads_a_refusal_without_a_field_of_ours() -> None:
+def test_kafkas_nodes_get_a_refusal_without_an_extension() -> None:
     assert write_refusal(41, None) == b"\x00\x00\x29\x00"

@@ -127,7 +127,7 @@ def kios_response(
 
 
 @given(FETCHES, VERSIONS, CLUSTER_IDS)
-def test_requests_are_byte_for_byte_those_of_kio_and_arrive_as_sent(
+def test_requests_equal_those_of_kio_and_arrive_unchanged(
     request: FetchRequest, version: int, cluster_id: str | None
 ) -> None:
     body = write_request(request, version, to=ME, cluster_id=cluster_id)
@@ -146,7 +146,7 @@ def test_requests_are_byte_for_byte_those_of_kio_and_arrive_as_sent(
 
 
 @given(FETCH_RESPONSES, VERSIONS, RECORDS, st.none() | LOG_ENDS, ADDRESSES)
-def test_answers_are_byte_for_byte_those_of_kio_and_arrive_as_given(
+def test_answers_equal_those_of_kio_and_arrive_unchanged(
     response: FetchResponse,
     version: int,
     records: bytes,

@@ -261,7 +261,7 @@ def test_a_request_may_be_rejected_later(run: Run, caplog: pytest.LogCaptureFixt
     run(test())
 
 
-def test_to_answer_twice_is_a_fault_of_ours(run: Run) -> None:
+def test_answering_twice_is_an_internal_error(run: Run) -> None:
     async def test() -> None:
         handler = Handler()
         async with serving(handler, CLOCK) as (_, port), peer_of(port) as peer:

@@ -74,7 +74,7 @@ def test_a_forgotten_item_is_not_swept_even_if_it_is_due_with_another(run: Run) 
     run(test())
 
 
-def test_a_deadline_left_undone_is_a_fault_of_ours(run: Run) -> None:
+def test_a_missed_deadline_is_an_internal_error(run: Run) -> None:
     async def test() -> None:
         clock = ManualClock()
         sweeper = Sweeper(clock)

@@ -65,7 +65,7 @@ def test_it_says_no_exactly_where_stopping_does_harm(world: World, stopping: set
     assert found.hurt_count == len(hurt)
 
 
-def test_the_partition_that_says_no_is_named_with_who_would_be_left() -> None:
+def test_the_objecting_partition_is_named_with_the_remaining_replicas() -> None:
     world = World(broker_count=3)
     configs = {"min.insync.replicas": "2"}
     world.given(replicas=(1, 2, 3), isr=(1, 2, 3), leader=1, configs=configs)

@@ -105,7 +105,9 @@ def test_with_eligible_leader_replicas_a_new_min_isr_clears_them() -> None:
 
 
 @pytest.mark.parametrize("resource", [TOPIC, ALL_BROKERS])
-def test_a_partition_that_nobody_else_could_lead_keeps_who_may(resource: tuple[int, str]) -> None:
+def test_a_partition_with_an_empty_isr_keeps_its_eligible_replicas(
+    resource: tuple[int, str],
+) -> None:
     world = elr_world(broker_count=3)
     world.given(replicas=(1, 2), isr=(1, 2), leader=1)
     world.given(replicas=(3, 2), isr=(3, 2), leader=3)

@@ -78,7 +78,7 @@ def test_a_level_is_written_as_a_number_or_as_a_release(text: str, level: int) -
     "text",
     ["", "14", "30", "3.6", "3.6-IV2", "4.3", "3", "3.9-IV1", "3.9.1-IV0", "x", "-15", "1_5", "٢١"],
 )
-def test_a_level_that_is_none_is_refused_with_what_would_be_right(text: str) -> None:
+def test_an_invalid_level_is_refused_with_the_valid_ones(text: str) -> None:
     with pytest.raises(ValueError, match=r"15 to 29, or a release from 3\.7-IV0 to 4\.2-IV1"):
         level_of_release(text)
 

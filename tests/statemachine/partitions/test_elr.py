@@ -268,7 +268,7 @@ def test_clearing_it_leaves_leader_and_isr_alone() -> None:
     assert state(world) == (1, (1,), (), ())
 
 
-def test_a_move_that_only_waits_for_somebody_in_sync_completes_when_that_one_is_elected() -> None:
+def test_a_move_completes_when_the_missing_in_sync_replica_is_elected() -> None:
     """The new leader is the whole ISR, and no later change would look at the move again."""
     world = elr_world()
     world.sync(1, 2)

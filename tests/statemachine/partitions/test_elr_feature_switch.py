@@ -47,7 +47,7 @@ def a_world() -> World:
     return world
 
 
-def test_switched_off_only_those_stay_eligible_who_alone_could_lead() -> None:
+def test_switching_elr_off_keeps_only_the_sole_possible_leaders_eligible() -> None:
     world = a_world()
     written = switch(world, "off")
     assert written == (
@@ -63,7 +63,7 @@ def test_switched_off_only_those_stay_eligible_who_alone_could_lead() -> None:
     assert state(world, 1) == (3, (3,), ())
 
 
-def test_switched_off_who_has_started_again_uncleanly_is_not_eligible_either() -> None:
+def test_with_elr_off_an_unclean_restart_ends_eligibility() -> None:
     world = a_world()
     switch(world, "off")
     world.join(3, 2, previous_epoch=-1)
@@ -72,7 +72,7 @@ def test_switched_off_who_has_started_again_uncleanly_is_not_eligible_either() -
     assert state(world, 1) == (2, (2,), ())
 
 
-def test_switched_off_whoever_led_last_leads_again_if_nobody_is_eligible() -> None:
+def test_with_elr_off_the_last_leader_leads_again_if_no_replica_is_eligible() -> None:
     world = a_world()
     switch(world, "off")
     world.register(3, 2, previous_epoch=-1)
@@ -86,7 +86,7 @@ def test_switched_off_whoever_led_last_leads_again_if_nobody_is_eligible() -> No
     assert world.partition(1).last_known_elr == ()
 
 
-def test_switched_on_again_nobody_is_eligible_by_what_was_before() -> None:
+def test_switching_elr_on_again_restores_no_eligibility() -> None:
     """Meanwhile one in sync was enough, and acknowledged what 2 has never seen."""
     world = a_world()
     switch(world, "off")

@@ -145,16 +145,14 @@ def test_a_replica_in_two_exclusive_roles_is_named(
 
 @pytest.mark.parametrize("what", MOVES)
 @given(partition=moving())
-def test_a_step_that_cannot_be_is_named(what: str, partition: PartitionRegistration) -> None:
+def test_an_impossible_step_is_named(what: str, partition: PartitionRegistration) -> None:
     named, broken = MOVES[what]
     assert named in (check_invariants(broken(partition), min_isr=MIN_ISR) or "")
 
 
 @pytest.mark.parametrize("what", EPOCHS)
 @given(partition=ANY)
-def test_epochs_that_do_not_count_right_are_named(
-    what: str, partition: PartitionRegistration
-) -> None:
+def test_wrong_epochs_are_named(what: str, partition: PartitionRegistration) -> None:
     named, broken = EPOCHS[what]
     assert named in (check_invariants(broken(partition), min_isr=MIN_ISR, before=partition) or "")
 

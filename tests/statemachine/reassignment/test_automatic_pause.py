@@ -53,7 +53,7 @@ def test_a_move_rests_while_one_of_its_partitions_is_hurt() -> None:
     assert found.detail == "t-0 has 2 in sync, and min ISR is 2"
 
 
-def test_those_that_are_hurt_go_on_themselves() -> None:
+def test_partitions_under_min_isr_continue() -> None:
     """A drain of a dead broker: every partition lacks it, and all of them may go."""
     world = a_move((1, 2, 4), (1, 2, 4), (1, 2, 4))
     world.fence(3)
@@ -64,7 +64,7 @@ def test_those_that_are_hurt_go_on_themselves() -> None:
     assert move(world).ended is not None
 
 
-def test_those_that_are_not_hurt_wait_until_nobody_is() -> None:
+def test_other_partitions_wait_until_none_is_under_min_isr() -> None:
     world = a_move((1, 2, 4), (1, 2, 4), (1, 2, 4))
     # 2 leaves the ISR of partition 1 and then 3: at min ISR.
     catch_up(world, 0)

@@ -143,7 +143,7 @@ def test_after_another_target_amid_steps_a_cancel_goes_back_to_before_the_step()
 
 @settings(max_examples=40)
 @given(data=st.data())
-def test_after_any_cancel_nothing_is_left_dangling(data: st.DataObject) -> None:
+def test_no_cancel_leaves_a_trace_of_the_step(data: st.DataObject) -> None:
     """The replicas are those of before the step, in their order, or nothing has changed."""
     world = a_busy_cluster(data, steps=data.draw(st.integers(3, 20)), elr=data.draw(st.booleans()))
     before = all_of(world)

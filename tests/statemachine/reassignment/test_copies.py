@@ -122,7 +122,7 @@ def test_a_copy_that_stands_still_does_not_fall_behind() -> None:
     assert still == PartitionCopies(bytes_left=500, bytes_per_s=0, time_left_ms=None)
 
 
-def test_why_a_copy_never_ends_is_told_in_place_of_that_it_goes_on() -> None:
+def test_falling_behind_replaces_the_reason_catching_up() -> None:
     world, copies = moving((1, 2, 4)), Copies()
     topic = world.image.topics[TOPIC_ID]
     copies.reported(4, [report(0, 400)], 0)

@@ -244,7 +244,7 @@ def test_another_move_takes_partitions_over(world: World) -> None:
     assert (ended(world, 2).outcome, ended(world, 2).completed) == (MoveOutcome.COMPLETED, 1)
 
 
-def test_a_move_back_to_what_there_was_takes_partitions_over_as_well(world: World) -> None:
+def test_a_move_back_to_earlier_replicas_supersedes_too(world: World) -> None:
     """It is complete at once, as a cancel would be; but nobody has cancelled anything."""
     move(world, {0: (1, 2, 4), 1: (1, 2, 4)})
     move(world, {0: (1, 2, 3)})

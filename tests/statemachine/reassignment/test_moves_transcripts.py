@@ -10,9 +10,7 @@ STORIES = sorted(path.stem for path in (ROOT / "tests" / "transcripts").glob("mo
 
 
 @pytest.mark.parametrize("story", STORIES)
-def test_a_partition_tells_the_story_as_it_is_recorded(
-    story: str, transcripts: Transcripts
-) -> None:
+def test_partitions_move_as_recorded(story: str, transcripts: Transcripts) -> None:
     transcripts.check(story, CareStage().answer)
 
 

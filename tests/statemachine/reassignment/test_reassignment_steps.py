@@ -138,7 +138,7 @@ def test_rule_5_the_next_live_broker_takes_the_place_of_a_dead_one() -> None:
     assert (found.adding, found.removing) == ((7,), (1,))
 
 
-def test_rule_5_nobody_goes_for_whom_nobody_can_come() -> None:
+def test_rule_5_no_replica_is_dropped_without_a_replacement() -> None:
     found = taken((5, 1, 2, 3), (5, 6, 7, 8), by(3), leader=5, dead=(6, 7))
     assert (found.adding, found.removing) == ((8,), (1,))
 

@@ -57,7 +57,7 @@ def stepping(world: World) -> list[int]:
     return [number for _, number in world.image.index.partitions(world.image.index.stepping)]
 
 
-def test_the_example_of_the_seed_with_its_leaders_and_epochs() -> None:
+def test_the_example_of_the_protocol_with_its_leaders_and_epochs() -> None:
     """KIP-435: [0, 1, 2, 3, 4] to [5, 6, 7, 8, 9] by R = 2; brokers are one higher here."""
     world = limited(World(broker_count=10), R=2)
     some(world, 1, (1, 2, 3, 4, 5))
@@ -166,7 +166,7 @@ def test_only_so_many_steps_move_a_leader_and_others_take_the_place() -> None:
     assert stepping(world) == [1, 2, 3]
 
 
-def test_only_so_many_replicas_are_added_in_total_and_who_fits_goes_first() -> None:
+def test_the_total_of_adding_replicas_is_limited_and_fitting_steps_go_first() -> None:
     world = limited(World(broker_count=6), M=2)
     some(world, 3)
     world.reassign(1, 2, 4, number=0)
@@ -180,7 +180,7 @@ def test_only_so_many_replicas_are_added_in_total_and_who_fits_goes_first() -> N
     assert stepping(world) == [1]
 
 
-def test_a_big_step_behind_small_ones_is_not_passed_over_for_ever() -> None:
+def test_a_large_step_is_passed_over_a_bounded_number_of_times() -> None:
     world = limited(World(broker_count=6), M=2)
     some(world, 4)
     world.reassign(1, 2, 4, number=0)
@@ -198,7 +198,7 @@ def test_a_big_step_behind_small_ones_is_not_passed_over_for_ever() -> None:
     assert rounds >= PASSED_OVER_MAX - 10
 
 
-def test_those_under_min_isr_go_first_then_leaders_then_whoever_was_asked_for_first() -> None:
+def test_under_min_isr_goes_first_then_leader_moves_then_the_oldest_request() -> None:
     world = limited(World(broker_count=6), P=1)
     ask(world, change(ALL_BROKERS, (MIN_ISR, SET, "2")))
     some(world, 4)

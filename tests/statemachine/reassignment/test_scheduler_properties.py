@@ -101,7 +101,7 @@ def catch_up(world: World, number: int, everyone: bool) -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(data=st.data())
-def test_no_limit_is_passed_and_every_move_ends_once_all_is_well(data: st.DataObject) -> None:
+def test_no_limit_is_exceeded_and_every_move_ends(data: st.DataObject) -> None:
     world = a_world()
     for _ in range(data.draw(st.integers(5, 40))):
         happen(data, world)

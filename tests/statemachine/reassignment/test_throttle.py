@@ -148,7 +148,7 @@ def test_partitions_that_are_refused_and_those_taken_out_again_need_nothing(worl
 
 
 @pytest.mark.parametrize("rate", [-1, 2**63])
-def test_a_rate_that_is_none_is_refused_with_what_is_right(world: World, rate: int) -> None:
+def test_an_invalid_rate_is_refused_with_the_valid_form(world: World, rate: int) -> None:
     reason = "a whole number from 1 to 9223372036854775807, or 0 for none"
     begun = move(world, {0: (1, 2, 4)}, throttle_bytes_per_s=rate)
     assert (begun.error, begun.move_id) == (Error.INVALID_REQUEST, 0)

@@ -225,7 +225,7 @@ def end_all(data: st.DataObject, world: Watched) -> None:
 
 @settings(max_examples=80, deadline=None)
 @given(data=st.data())
-def test_when_no_move_runs_no_throttle_is_left_and_users_have_what_they_set_last(
+def test_without_moves_no_throttle_is_left_and_users_have_their_last_values(
     data: st.DataObject,
 ) -> None:
     world = Watched()

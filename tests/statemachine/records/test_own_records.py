@@ -40,7 +40,7 @@ def test_the_oracle_knows_every_fact() -> None:
 @pytest.mark.parametrize("shape", OURS, ids=lambda shape: shape.__name__)
 @settings(max_examples=40)
 @given(data=st.data())
-def test_bytes_of_ours_are_those_of_kio_and_come_back(
+def test_our_records_equal_kios_bytes_and_are_read_back(
     shape: type[Struct], data: st.DataObject
 ) -> None:
     record = data.draw(struct_of(shape, OURS[shape][1]))

@@ -84,7 +84,7 @@ def settled(world: World) -> None:
     st.one_of(st.none(), st.integers(1, 2)),
     st.booleans(),
 )
-def test_emptied_brokers_have_nothing_in_the_end_whatever_the_limits_and_who_is_dead(
+def test_drained_brokers_are_empty_in_the_end_under_any_limits(
     partitions: list[Replicas], brokers: list[int], limit: int | None, is_dead: bool
 ) -> None:
     world = World(broker_count=BROKERS)
@@ -111,7 +111,7 @@ def test_emptied_brokers_have_nothing_in_the_end_whatever_the_limits_and_who_is_
 
 @settings(max_examples=25, deadline=None)
 @given(placed(5, 4), st.integers(1, 4), st.integers(0, 5))
-def test_a_cancelled_emptying_leaves_each_partition_where_it_was_or_where_it_was_to_go(
+def test_a_cancelled_drain_leaves_each_partition_at_its_source_or_its_target(
     partitions: list[Replicas], broker: int, done: int
 ) -> None:
     world = World(broker_count=BROKERS)
