@@ -15,7 +15,7 @@ COUNT = STEPS_BEGUN_MAX + 20
 
 
 async def limit(controller: QuorumController, partitions: int) -> None:
-    """The limit of partitions with a step in progress."""
+    """Limit the number of partitions with a step in progress."""
     await configure(controller, PARALLEL_PARTITIONS, str(partitions))
 
 

@@ -19,7 +19,7 @@ class MadeTables:
     rows: Made = field(default_factory=lambda: {name: [] for name in TABLES})
 
     snapshots: dict[str, None] = field(default_factory=dict)
-    """The columns of replica 1 by their names."""
+    """The snapshots of replica 1 by their names."""
 
     def epoch(self, epoch: int, leader: int, start: int, at_ms: int, held: Sequence[int]) -> None:
         """A leader is elected; its record is no batch of its own here."""

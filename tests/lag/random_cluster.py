@@ -77,7 +77,7 @@ class RandomCluster:
         return self._said
 
     def leave_alone(self) -> None:
-        """Move half of the partitions, which get no further records.
+        """Write no further records about half of the moving partitions.
 
         Nor is anything done that concerns all partitions, so that nothing else touches them.
         """

@@ -11,7 +11,7 @@ from typing import Final
 from admin.tools.demo.workload import Written
 from tests.process.kafka_accounts import Deliveries, Run
 from tests.process.kafka_clients import ConfluentReader, PythonReader, Reads
-from tests.process.kafka_traffic import PRODUCERS, Audience, Runs, Traffic, flow
+from tests.process.kafka_traffic import PRODUCERS, ReaderGroup, Runs, Traffic, flow
 
 READERS: Final[dict[str, Callable[[str, str, int], Reads]]] = {
     "kafka-python": PythonReader,
@@ -36,7 +36,7 @@ def assigned_traffic(
         return join
 
     readers = [
-        Audience(name, joining(reader), 1, begun, Deliveries(count))
+        ReaderGroup(name, joining(reader), 1, begun, Deliveries(count))
         for name, reader in READERS.items()
     ]
     return flow(Traffic(servers, topic, written, readers, logs))

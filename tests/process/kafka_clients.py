@@ -147,7 +147,7 @@ class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]
         self._assigned = assigned
 
     def on_partitions_revoked(self, revoked: Iterable[Any]) -> None:
-        """End the runs of lost partitions; the next run begins with an assignment."""
+        """Do nothing: the next run of a partition begins with its assignment."""
 
     def on_partitions_assigned(self, assigned: Iterable[Any]) -> None:
         self._assigned(each.partition for each in assigned)

@@ -20,12 +20,12 @@ from tests.process.kafka_clients import (
     Reads,
     given,
 )
-from tests.process.kafka_traffic import Audience, Runs, Traffic, flow
+from tests.process.kafka_traffic import ReaderGroup, Runs, Traffic, flow
 
 PARTITIONS: Final = 6
 MEMBERS: Final = 2
 POLLS_MAX: Final = 600
-"""The partitions of a member that reads the rest."""
+"""The limit of polls of a member that reads the rest."""
 
 GROUPS: Final[dict[str, Callable[..., Reads]]] = {
     "python": PythonMember,
@@ -43,7 +43,7 @@ async def group_traffic(servers: str, topic: str, logs: Sequence[Path]) -> Async
     await asyncio.to_thread(_check_where_they_stand, servers, topic, groups)
 
 
-def _group(servers: str, topic: str, kind: str) -> Audience:
+def _group(servers: str, topic: str, kind: str) -> ReaderGroup:
     name = f"{topic}-{kind}"
 
     def join(runs: Runs) -> Reads:
@@ -54,10 +54,10 @@ def _group(servers: str, topic: str, kind: str) -> Audience:
             lambda assigned: runs.update((partition, Run()) for partition in assigned),
         )
 
-    return Audience(name, join, MEMBERS, [1] * PARTITIONS, Deliveries(PARTITIONS))
+    return ReaderGroup(name, join, MEMBERS, [1] * PARTITIONS, Deliveries(PARTITIONS))
 
 
-def _check_where_they_stand(servers: str, topic: str, groups: Sequence[Audience]) -> None:
+def _check_where_they_stand(servers: str, topic: str, groups: Sequence[ReaderGroup]) -> None:
     """No group stands beyond what it was given, and it is given what it stands before."""
     for group in groups:
         left = _left_to(servers, group.name, topic)

@@ -45,8 +45,8 @@ Runs = dict[int, Run]
 
 
 @dataclass
-class Audience:
-    """Those who read the topic together: a consumer group, or one reader alone."""
+class ReaderGroup:
+    """A consumer group, or a single reader."""
 
     name: str
     join: Callable[[Runs], Reads]
@@ -65,7 +65,7 @@ class Traffic:
         servers: str,
         topic: str,
         written: Sequence[Written],
-        audiences: Sequence[Audience],
+        reader_groups: Sequence[ReaderGroup],
         logs: Sequence[Path],
     ) -> None:
         """`written` is what each partition has already; `logs` are the folders of the brokers'
@@ -73,7 +73,7 @@ class Traffic:
         self._servers = servers
         self._topic = topic
         self._written = written
-        self._audiences = audiences
+        self._groups = reader_groups
         self._logs = logs
         self._enough = Event()
         """No more is written."""
@@ -87,7 +87,7 @@ class Traffic:
     @property
     def threads(self) -> int:
         """The number of clients at work at the same time."""
-        return len(PRODUCERS) + sum(each.members for each in self._audiences)
+        return len(PRODUCERS) + sum(each.members for each in self._groups)
 
     @property
     def acknowledged(self) -> int:
@@ -111,17 +111,17 @@ class Traffic:
         finally:
             writes.close()
 
-    def read(self, audience: Audience, flowing: Event) -> None:
-        """Be one of the audience until it has everything."""
-        deliveries = audience.deliveries
+    def read(self, group: ReaderGroup, flowing: Event) -> None:
+        """Be one of the group until it has everything."""
+        deliveries = group.deliveries
         runs: Runs = {}
-        member = audience.join(runs)
+        member = group.join(runs)
         try:
             while not self._has_enough(deliveries):
                 for partition, offset, value in member.poll():
                     number = number_of(value, partition)
                     deliveries.note(partition, runs[partition], offset, number)
-                if not flowing.is_set() and deliveries.reach(audience.begun):
+                if not flowing.is_set() and deliveries.reach(group.begun):
                     flowing.set()
         finally:
             member.close()
@@ -132,14 +132,14 @@ class Traffic:
         return self._ending.is_set() and deliveries.reach([w.given for w in self._written])
 
     def check(self) -> None:
-        """Each audience was given what was written, in its order, and nothing else."""
+        """Each group was given what was written, in its order, and nothing else."""
         assert self.acknowledged > 0
-        for each in self._audiences:
+        for each in self._groups:
             fault = each.deliveries.fault(self._written)
             assert fault is None, f"{each.name}: {fault}\n{self._evidence(each)}"
 
-    def _evidence(self, audience: Audience) -> str:
-        places = audience.deliveries.in_question(self._written)
+    def _evidence(self, group: ReaderGroup) -> str:
+        places = group.deliveries.in_question(self._written)
         acknowledged = {
             (partition, offset)
             for partition, offsets in places.items()
@@ -150,26 +150,26 @@ class Traffic:
         return f"acknowledged of these (partition, offset): {sorted(acknowledged)}\n{batches}"
 
     async def begin(self, tasks: asyncio.TaskGroup, pool: ThreadPoolExecutor) -> None:
-        """Start everything in threads of `pool`; returns once all audiences are given records."""
+        """Start everything in threads of `pool`; returns once all groups get records."""
         loop = asyncio.get_running_loop()
 
         async def thread(work: Callable[..., None], *arguments: object) -> None:
             await loop.run_in_executor(pool, work, *arguments)
 
-        flowing = [(each, Event()) for each in self._audiences]
+        flowing = [(each, Event()) for each in self._groups]
         self._readers = [
-            tasks.create_task(thread(self.read, audience, event))
-            for audience, event in flowing
-            for _ in range(audience.members)
+            tasks.create_task(thread(self.read, group, event))
+            for group, event in flowing
+            for _ in range(group.members)
         ]
         count = len(self._written)
         self._producers = [
             tasks.create_task(thread(self.produce, producer, range(place, count, len(PRODUCERS))))
             for place, producer in enumerate(PRODUCERS)
         ]
-        for audience, event in flowing:
+        for group, event in flowing:
             came = await loop.run_in_executor(pool, event.wait, FLOWING_SECONDS)
-            assert came, f"{audience.name} was given too little of what was written"
+            assert came, f"{group.name} was given too little of what was written"
 
     async def end(self) -> None:
         """Let everything be acknowledged, and then be read."""

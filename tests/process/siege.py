@@ -12,12 +12,12 @@ from tests.process.moved_cluster import MovedCluster
 
 BROKERS_KILLED: Final = 2
 SECONDS_AT_FIRST: Final = 15
-"""The longest time for one fault; shorter faults end earlier."""
+"""The assumed duration of a fault before one was measured."""
 LEISURE: Final = 3
-"""The factor by which the move would take longer at its rate than all faults together."""
+"""At its rate the move would take so many times as long as all faults together."""
 
 
-class Harm(Enum):
+class Fault(Enum):
     """One thing that happens to the cluster, or to the move."""
 
     CONTROLLER = "the active controller is killed and restarted"
@@ -25,16 +25,18 @@ class Harm(Enum):
     PAUSE = "the move is paused, comes to rest, and is resumed"
 
 
-def harms(controllers_killed: int, rng: random.Random) -> list[Harm]:
+def faults(controllers_killed: int, rng: random.Random) -> list[Fault]:
     """The faults: so many controllers, two brokers and one pause, in any order."""
-    chosen = [Harm.CONTROLLER] * controllers_killed + [Harm.BROKER] * BROKERS_KILLED + [Harm.PAUSE]
+    chosen = (
+        [Fault.CONTROLLER] * controllers_killed + [Fault.BROKER] * BROKERS_KILLED + [Fault.PAUSE]
+    )
     return rng.sample(chosen, len(chosen))
 
 
 async def besiege(
     it: MovedCluster,
     move: int,
-    chosen: Sequence[Harm],
+    chosen: Sequence[Fault],
     rng: random.Random,
     *,
     topic: str,
@@ -42,20 +44,20 @@ async def besiege(
 ) -> None:
     """Do one thing after the other, while each partition of the topic has so much to copy.
 
-    How fast it is copied follows from how long the harms take here, so that the move goes on all
+    How fast it is copied follows from how long the faults take here, so that the move goes on all
     the time and is not over before the last of them. Fails if it is: then less was shown than was
     meant.
     """
     now = asyncio.get_running_loop().time
     begun = now() - SECONDS_AT_FIRST
-    for done, harm in enumerate(chosen):
+    for done, fault in enumerate(chosen):
         found = await it.standing(move)
-        assert not found.ended, f"over after {done} of {len(chosen)} harms"
+        assert not found.ended, f"over after {done} of {len(chosen)} faults"
         seconds_each = (now() - begun) / (done + 1)
         left_bytes = (found.partitions_total - found.completed) * bytes_each // len(it.brokers)
         left_seconds = LEISURE * seconds_each * (len(chosen) - done)
         await it.hold_back(topic, max(1, round(left_bytes / left_seconds)))
-        await HARMS[harm](it, move, rng)
+        await FAULTS[fault](it, move, rng)
     found = await it.standing(move)
     steps_done = sum((each.step or 0) > 1 for each in found.partitions)
     assert found.completed + steps_done > 0, found
@@ -97,10 +99,10 @@ async def pause(it: MovedCluster, move: int, _: random.Random) -> None:
     await it.alter(ResumeMoves(moves=(move,)))
 
 
-HARMS: Final[
-    dict[Harm, Callable[[MovedCluster, int, random.Random], Coroutine[Any, Any, None]]]
+FAULTS: Final[
+    dict[Fault, Callable[[MovedCluster, int, random.Random], Coroutine[Any, Any, None]]]
 ] = {
-    Harm.CONTROLLER: kill_controller,
-    Harm.BROKER: kill_broker,
-    Harm.PAUSE: pause,
+    Fault.CONTROLLER: kill_controller,
+    Fault.BROKER: kill_broker,
+    Fault.PAUSE: pause,
 }

@@ -91,7 +91,7 @@ class Adopted:
     folder: Path
     addresses: Mapping[int, Address]
     broker: Address
-    """The listeners of a broker."""
+    """A free address for a broker."""
     starts: Sequence[Sequence[str]]
     """Their commands, as `metaquorum adopt` prints them."""
 

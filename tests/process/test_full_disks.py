@@ -16,7 +16,7 @@ pytestmark = pytest.mark.process
 
 DISK_BYTES: Final = 2 * 1024 * 1024
 REFUSED_MS: Final = 2_000
-"""The timeout of a client whose request is refused until then."""
+"""The timeout of a client whose requests are refused all the time."""
 EARLY: Final = range(1, 11)
 LATE: Final = range(11, 211)
 """More than what finds room in the blocks that the log has on a full disk already."""

@@ -8,7 +8,7 @@ import pytest
 
 from tests.process.kafka_traffic import UNMODIFIED_CLIENTS
 from tests.process.moved_cluster import moved_cluster
-from tests.process.siege import besiege, harms
+from tests.process.siege import besiege, faults
 
 pytestmark = [
     pytest.mark.long,
@@ -18,12 +18,12 @@ pytestmark = [
 
 TOPIC: Final = "orders"
 IN_PEACE: Final = "orders-in-peace"
-"""A topic alike, which is moved by the same plan when nobody does any harm."""
+"""A topic alike, which is moved by the same plan when nothing fails."""
 BROKERS: Final = 5
 PARTITIONS: Final = 200
 BYTES_EACH: Final = 56 * 1024
 COPIES: Final = 2
-"""The replicas of each partition: one of them stays."""
+"""The replicas that each partition copies: one of its replicas stays."""
 BYTES_PER_SECOND: Final = 50_000
 """The initial rate of each broker."""
 SEED: Final = 6
@@ -34,12 +34,12 @@ async def test_200_partitions_reach_their_targets_under_faults(
 ) -> None:
     """R = 1, P = 20: three steps for each partition, and no client loses or repeats a record.
 
-    Brokers copy slowly while harm is done, and as fast as they can afterwards. What both moves have
+    Brokers copy slowly during the faults, and as fast as they can afterwards. What both moves have
     written is judged when the cluster has ended; that clients are told the same of both is seen by
     the last line alone, as with replicas that are told in another order from some partition on.
     """
     rng = random.Random(SEED)
-    chosen = harms(controller_kills, rng)
+    chosen = faults(controller_kills, rng)
     async with moved_cluster(tmp_path / "cluster", brokers=BROKERS) as it:
         await it.limit(replicas=1, partitions=20)
         wanted = it.ring(PARTITIONS, turned=3)

@@ -24,6 +24,12 @@ def test_every_folder_and_file_on_the_page_exists() -> None:
     assert sorted(each for each in named if not (tree.ROOT / each).exists()) == []
 
 
+def test_the_page_has_the_docstrings_of_the_code() -> None:
+    page = architecture_page.PAGE.read_text(encoding="utf-8")
+    command = "run: python -m tests.support.architecture_page"
+    assert architecture_page.renewed(page) == page, command
+
+
 def test_the_page_lists_every_package() -> None:
     page = architecture_page.PAGE.read_text(encoding="utf-8")
     assert [each for each in tree.PACKAGES if f"| `{each}/` |" not in page] == []

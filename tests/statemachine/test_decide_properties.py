@@ -219,7 +219,7 @@ def topics(draw: Draw, _image: Image) -> Command:
 
 
 def an_operator(draw: Draw, _image: Image) -> Command:
-    """Requests of now and then."""
+    """A request that occurs now and then."""
     broker_ids = st.lists(BROKERS, max_size=3).map(tuple)
     partitions = st.lists(st.tuples(NAMES, NUMBERS), max_size=3).map(tuple)
     command: Command = draw(

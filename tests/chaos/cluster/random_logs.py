@@ -214,7 +214,7 @@ def a_sweep(_rng: random.Random, _world: World) -> commands.Command:
 
 
 def an_election(rng: random.Random, _world: World) -> commands.Command:
-    """An election for partitions that it helps."""
+    """An election for all partitions that need one."""
     kind = rng.choice(list(commands.ElectionType))
     return commands.ElectLeaders(election=kind, partitions=None)
 

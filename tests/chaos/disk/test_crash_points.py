@@ -18,7 +18,7 @@ IMAGES = 500
 def test_every_crash_image_recovers_with_all_acknowledged_records(
     stretch_bytes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Seeds in which removed files are small, and in which they are removed piece by piece."""
+    """Removed files are small, or large enough to be removed piece by piece."""
     monkeypatch.setattr(filesystem, "FREED_BYTES", stretch_bytes)
     (*_, tally) = crash_images(IMAGES, base=0 if stretch_bytes > 400 else 1_000)
     assert tally.images >= IMAGES
@@ -61,7 +61,7 @@ def in_place(patch: pytest.MonkeyPatch) -> None:
 
 
 def newest_goes_first(patch: pytest.MonkeyPatch) -> None:
-    """A gap below the log start, as a crash leaves it."""
+    """Remove segments below the log start newest first, so that a crash leaves a gap."""
     right = SegmentedLog.remove_obsolete
 
     def wrong(log: SegmentedLog) -> bool:

@@ -69,37 +69,37 @@ def fetch_of(replica: ReplicaId) -> FetchRequest:
 
 
 def test_a_leader_that_no_majority_fetches_from_may_not_lead_on(leader: Incarnation) -> None:
-    zombies = StaleLeaderInvariant(QuorumInvariants(IDS), FETCH_TIMEOUT_MS)
-    zombies.says(leader, BEGIN, 0)
-    zombies.request_received(leader, fetch_of(ReplicaId(101)), 500)
-    zombies.says(leader, BEGIN, SILENT_MS_MAX)
+    invariant = StaleLeaderInvariant(QuorumInvariants(IDS), FETCH_TIMEOUT_MS)
+    invariant.says(leader, BEGIN, 0)
+    invariant.request_received(leader, fetch_of(ReplicaId(101)), 500)
+    invariant.says(leader, BEGIN, SILENT_MS_MAX)
     with pytest.raises(Violation, match="R26"):
-        zombies.says(leader, BEGIN, SILENT_MS_MAX + 1)
+        invariant.says(leader, BEGIN, SILENT_MS_MAX + 1)
 
 
 def test_one_that_a_majority_fetches_from_may(leader: Incarnation) -> None:
-    zombies = StaleLeaderInvariant(QuorumInvariants(IDS), FETCH_TIMEOUT_MS)
-    zombies.says(leader, BEGIN, 0)
-    zombies.request_received(leader, fetch_of(IDS[1]), 500)
-    zombies.says(leader, BEGIN, SILENT_MS_MAX + 1)
+    invariant = StaleLeaderInvariant(QuorumInvariants(IDS), FETCH_TIMEOUT_MS)
+    invariant.says(leader, BEGIN, 0)
+    invariant.request_received(leader, fetch_of(IDS[1]), 500)
+    invariant.says(leader, BEGIN, SILENT_MS_MAX + 1)
 
 
 def test_a_leader_that_is_the_only_voter_needs_no_fetches(leader: Incarnation) -> None:
-    zombies = StaleLeaderInvariant(QuorumInvariants(IDS[:1]), FETCH_TIMEOUT_MS)
-    zombies.says(leader, BEGIN, 0)
-    zombies.says(leader, BEGIN, 1_000_000)
+    invariant = StaleLeaderInvariant(QuorumInvariants(IDS[:1]), FETCH_TIMEOUT_MS)
+    invariant.says(leader, BEGIN, 0)
+    invariant.says(leader, BEGIN, 1_000_000)
 
 
 def test_a_leader_that_was_the_only_voter_needs_the_added_voters(leader: Incarnation) -> None:
     judge, durable = QuorumInvariants(IDS[:1]), leader.durable
-    zombies = StaleLeaderInvariant(judge, FETCH_TIMEOUT_MS)
-    zombies.says(leader, BEGIN, 0)
+    invariant = StaleLeaderInvariant(judge, FETCH_TIMEOUT_MS)
+    invariant.says(leader, BEGIN, 0)
     durable.assigned.append(assignment(7, 1, IDS[:2]))
     durable.ends.append(8)
-    zombies.request_received(leader, fetch_of(IDS[1]), 10_000)
-    zombies.says(leader, BEGIN, 10_000 + SILENT_MS_MAX)
+    invariant.request_received(leader, fetch_of(IDS[1]), 10_000)
+    invariant.says(leader, BEGIN, 10_000 + SILENT_MS_MAX)
     with pytest.raises(Violation, match="R26"):
-        zombies.says(leader, BEGIN, 10_000 + SILENT_MS_MAX + 1)
+        invariant.says(leader, BEGIN, 10_000 + SILENT_MS_MAX + 1)
 
 
 def assignment(base: int, epoch: int, voters: list[ReplicaId]) -> VoterSet:

@@ -18,7 +18,7 @@ from tests.support.tree import ROOT
 pytestmark = pytest.mark.interpreted
 
 SEEDS = 20
-"""The seeds to try, from the one that caught it when it was written: some minutes in all."""
+"""The number of seeds to try, from the one that caught the mutant before: minutes in all."""
 DOCUMENT = ROOT / "docs" / "mutants.md"
 PAGE = ROOT / "docs" / "chaos.md"
 

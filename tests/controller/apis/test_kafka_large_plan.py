@@ -13,7 +13,7 @@ from tests.support.kafka_client import Form, kafka_client
 COUNT: Final = 100_000
 PATIENCE_MS: Final = 60_000
 VERSION: Final = 0
-"""The fields that Kafka's own clients know, without our extension."""
+"""The version of Kafka's own clients, without our extension."""
 
 
 async def test_only_the_three_invalid_partitions_of_a_large_plan_are_refused(

@@ -26,7 +26,7 @@ FORMS = [
 
 @pytest.fixture
 def everything_is_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A value with any bytes, or any parts."""
+    """Treat every request and answer with any bytes or parts as long."""
     monkeypatch.setattr(controller_apis, "LONG_BODY_BYTES", 0)
     monkeypatch.setattr(request, "LONG_PARTS", 0)
     monkeypatch.setattr(reassignments, "LISTED_AT_ONCE_MAX", 0)

@@ -51,7 +51,7 @@ class _State(NamedTuple):
     """The facts about a registered broker."""
 
     epoch: int
-    """The number of its incarnation: it rises at each start."""
+    """The broker epoch of its incarnation: each start has a new one."""
     is_fenced: bool
     stops: bool
 

@@ -25,7 +25,7 @@ def seen(id: int, boot: int, port: int | None = None) -> Advertisement:
 sightings = st.builds(seen, st.integers(0, NODES - 1), st.integers(0, 20))
 hearsay = st.lists(sightings, max_size=12)
 twice = st.builds(seen, st.integers(0, NODES - 1), st.integers(0, 5), port=st.integers(1, 3))
-"""Advertisements of nodes that were booted repeatedly with the same older copy of their disk."""
+"""Advertisements of nodes that booted repeatedly from the same older copy of their disk."""
 
 
 @given(st.lists(hearsay, max_size=6))

@@ -247,7 +247,7 @@ def test_a_state_machine_that_never_heard_that_it_leads_does_not_hear_of_the_end
 
 
 class Losing(World):
-    """Its decisions go with the lead, and everything that was not replayed yet is applied."""
+    """Uncommitted decisions go with the lead, and missing commits are replayed at once."""
 
     def on_stop_leading(self, epoch: Epoch) -> None:
         super().on_stop_leading(epoch)

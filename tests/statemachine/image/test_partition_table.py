@@ -245,7 +245,7 @@ VALID = PartitionRegistration(
 
 
 def test_no_more_partitions_are_remembered_than_there_is_room_for() -> None:
-    """The shared state of all topics of an image."""
+    """The bound is for all topics together: those of an image share it."""
     common = SharedState()
     topics = [PartitionTable(common) for _ in range(3)]
     for columns in topics:

@@ -182,7 +182,7 @@ def test_the_reasons_of_the_first_of_many_refused_partitions_are_kept(world: Wor
 
 
 def test_an_answer_is_never_given_to_another_kind_of_request(world: World) -> None:
-    """Fingerprints of any origin may be wrong."""
+    """The fingerprint of a request may be wrong, whoever has made it."""
     world.ask(keyed(several(1)))
     for other in (MOVE, several(2), commands.PauseMoves(moves=None)):
         assert "belongs to another" in refusal(

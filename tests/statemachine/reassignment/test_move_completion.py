@@ -28,7 +28,7 @@ LIMITS: Final = (
 STORIES: Final = 200
 """For each of ten tests."""
 ROUNDS: Final = 40
-"""Two partitions of one leader that go one after the other, with four new replicas each."""
+"""The limit of rounds: enough for two partitions in turn, with four new replicas each."""
 
 
 def some(rng: Random) -> Replicas:

@@ -31,7 +31,7 @@ def a_move_that_ends(world: World) -> None:
 
 
 def forget(world: World) -> list[Any]:
-    """The sweep of the active controller; return whether it was due."""
+    """Let the active controller sweep; it was due exactly if it wrote records."""
     asked = has_too_much(world.image, world.now_ms)
     decision = world.ask(commands.ForgetMoves())
     assert asked == bool(decision.records)

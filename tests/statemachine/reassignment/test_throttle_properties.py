@@ -51,7 +51,7 @@ RATE_KEYS: list[Key] = [
 ]
 LIST_KEYS: list[Key] = [(TOPIC, name) for name in LISTS]
 USERS_PAIRS = st.lists(st.sampled_from(["0:9", "1:9", "2:8"]), min_size=1, unique=True)
-"""The rates of users, which no move has, to tell the two apart."""
+"""List entries of users, with brokers that no move uses, to tell the two apart."""
 
 
 class Watched(World):

@@ -319,6 +319,6 @@ GARBAGE_BY_KIND: dict[type, st.SearchStrategy[Command]] = {
         partitions=st.one_of(st.none(), st.lists(st.tuples(TEXT, INTS), max_size=3).map(tuple)),
     ),
 }
-"""The possible errors in each command."""
+"""A strategy for invalid values of each command."""
 
 GARBAGE = st.one_of(*GARBAGE_BY_KIND.values())
