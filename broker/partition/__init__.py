@@ -1,1 +1,1 @@
-"""One partition on one broker: its assignment, the leader's state and the follower's state."""
+"""One partition on one broker: assignment, leader and follower state, waiting Produce requests."""
