@@ -19,7 +19,7 @@ from bench.one_connection import OneConnection
 from quorum.protocol import codec
 from quorum.protocol.apis import ApiKey
 from quorum.protocol.frames import FrameSplitter
-from quorum.protocol.malformed import Malformed
+from quorum.protocol.errors import Malformed
 
 VERSION: Final = 3
 _API: Final = ApiKey.ALTER_PARTITION

@@ -29,7 +29,7 @@ from quorum.core.voter_set import Endpoint
 from quorum.discovery.address_book import AddressBook
 from quorum.ports import Done
 from quorum.protocol.errors import ErrorCode
-from quorum.protocol.malformed import Malformed
+from quorum.protocol.errors import Malformed
 from quorum.protocol.raft_messages import (
     API_KEYS,
     lowest_version,

@@ -25,7 +25,7 @@ from quorum.protocol.envelope import (
     wrap,
 )
 from quorum.protocol.errors import ErrorCode
-from quorum.protocol.malformed import Malformed
+from quorum.protocol.errors import Malformed
 from quorum.protocol.refusals import build_refusal
 from quorum.transport.address import BadAddress, parse_address
 from quorum.transport.controller_channel import (

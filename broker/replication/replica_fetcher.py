@@ -23,7 +23,7 @@ from broker.replication.follower_fetch import (
 from broker.storage.disk_thread import DiskThread
 from quorum.core.vocabulary import Epoch, Offset, OffsetAndEpoch, ReplicaId
 from quorum.protocol.apis import ApiKey
-from quorum.protocol.malformed import Malformed
+from quorum.protocol.errors import Malformed
 from quorum.transport.channel import Channel
 from quorum.transport.outcomes import Outcome, Reply
 from quorum.transport.peers import Lane, Peers

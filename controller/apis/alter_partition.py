@@ -13,7 +13,7 @@ from typing import Final
 from uuid import UUID
 
 from quorum.protocol.apis import ApiKey, VersionRange
-from quorum.protocol.malformed import Malformed
+from quorum.protocol.errors import Malformed
 from quorum.protocol.shape import Data
 from quorum.records.varint import read_uvarint, uvarint
 from statemachine.commands import (

@@ -31,7 +31,7 @@ from quorum.protocol.codec import decode_request
 from quorum.protocol.envelope import Forwarded, Reason, Unreadable, unwrap, write_refusal
 from quorum.protocol.errors import ErrorCode
 from quorum.protocol.extension import Extension, extension_of
-from quorum.protocol.malformed import Malformed
+from quorum.protocol.errors import Malformed
 from quorum.protocol.raft_messages import VERSIONS
 from quorum.raft_rpc import RaftRpc
 from quorum.transport.inbound import InboundRequest

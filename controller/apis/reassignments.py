@@ -28,7 +28,7 @@ from controller.move_requests import (
 from controller.service import AsOf, Service
 from quorum.protocol.errors import ErrorCode
 from quorum.protocol.extension import Extension, details_of
-from quorum.protocol.malformed import Malformed
+from quorum.protocol.errors import Malformed
 from quorum.protocol.refusals import bounded, error_fields
 from quorum.records.varint import uvarint
 from statemachine.commands import (

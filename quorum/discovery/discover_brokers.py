@@ -23,7 +23,7 @@ from quorum.ports import Clock
 from quorum.protocol import codec
 from quorum.protocol.apis import ApiKey
 from quorum.protocol.errors import ErrorCode, error_name
-from quorum.protocol.malformed import Malformed
+from quorum.protocol.errors import Malformed
 from quorum.protocol.raft_types import Refusal
 from quorum.protocol.shape import Data
 from quorum.transport.address import Address

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from quorum.protocol import shape
 from quorum.protocol.apis import SPOKEN, ApiKey, UnsupportedVersion
-from quorum.protocol.malformed import Malformed
+from quorum.protocol.errors import Malformed
 from quorum.protocol.shape import Data
 
 if TYPE_CHECKING:

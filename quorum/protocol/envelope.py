@@ -31,7 +31,7 @@ from quorum.protocol.headers import (
     write_framed_response_header,
     write_request_header,
 )
-from quorum.protocol.malformed import Malformed
+from quorum.protocol.errors import Malformed
 
 VERSION: Final = 0
 REASON_BYTES_MAX: Final = 4_096

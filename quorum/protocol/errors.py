@@ -1,10 +1,13 @@
-"""The error codes of the Kafka protocol that the program gives or acts on, by Kafka's names.
+"""The error codes of the Kafka protocol by their names, and the exceptions of the protocol.
 
-`quorum.core` and `statemachine`, which may not import this module, define the few that they answer
-with. The whole table is kio's, with which a test compares all of them.
+The codes are those that the program gives or acts on. `quorum.core` and `statemachine`, which may
+not import this module, define the few that they answer with. The whole table is kio's, with which
+a test compares all of them.
 """
 
 from enum import IntEnum
+
+from quorum.protocol.apis import api_name
 
 
 class ErrorCode(IntEnum):
@@ -87,3 +90,15 @@ class RequestRefused(Exception):
         self.reason = reason
         self.words = ": ".join(each for each in (failing, reason) if each)
         super().__init__(self.words)
+
+
+class BadFrame(Exception):
+    """A frame announces a length that cannot be accepted; the stream cannot be read any further."""
+
+
+class Malformed(Exception):
+    """The bytes are not a message of this API and version; `reason` says where they differ."""
+
+    def __init__(self, api_key: int, version: int, reason: str) -> None:
+        super().__init__(f"{api_name(api_key)} v{version}: {reason}")
+        self.reason = reason

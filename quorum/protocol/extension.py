@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final, TypeVar
 
 import msgspec
 
-from quorum.protocol.malformed import Malformed
+from quorum.protocol.errors import Malformed
 from quorum.records.varint import uvarint
 
 _NO_TAGS: Final = b"\x00"

@@ -31,7 +31,7 @@ from quorum.core.vocabulary import (
 from quorum.protocol import codec
 from quorum.protocol.apis import OWN_TAG, ApiKey
 from quorum.protocol.errors import ErrorCode, error_name
-from quorum.protocol.malformed import Malformed
+from quorum.protocol.errors import Malformed
 from quorum.protocol.raft_types import (
     METADATA_PARTITION,
     METADATA_TOPIC_ID,

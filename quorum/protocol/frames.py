@@ -8,7 +8,7 @@ from struct import Struct
 from typing import Final
 
 from quorum.core.limits import FRAME_BYTES_MAX
-from quorum.protocol.malformed import BadFrame
+from quorum.protocol.errors import BadFrame
 
 _LENGTH: Final = Struct(">i")
 

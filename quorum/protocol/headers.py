@@ -9,7 +9,7 @@ from struct import Struct
 from typing import Final
 
 from quorum.protocol.codec import header_flexibility
-from quorum.protocol.malformed import Malformed
+from quorum.protocol.errors import Malformed
 from quorum.records.varint import read_tags
 
 _REQUEST: Final = Struct(">hhi")

@@ -47,7 +47,7 @@ from quorum.protocol.fetch_messages import (
     write_fetch_request,
     write_fetch_response,
 )
-from quorum.protocol.malformed import Malformed
+from quorum.protocol.errors import Malformed
 from quorum.protocol.raft_types import (
     METADATA_PARTITION,
     METADATA_TOPIC,

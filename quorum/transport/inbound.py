@@ -20,7 +20,7 @@ from quorum.protocol.headers import (
     read_request_prefix,
     write_framed_response_header,
 )
-from quorum.protocol.malformed import BadFrame, Malformed
+from quorum.protocol.errors import BadFrame, Malformed
 from quorum.protocol.shape import Data
 from quorum.transport.address import peer_name
 from quorum.transport.buffers import body_of, parts_of, write_out

@@ -22,7 +22,7 @@ from quorum.protocol.extension import (
     extension_of,
     with_extension,
 )
-from quorum.protocol.malformed import Malformed
+from quorum.protocol.errors import Malformed
 from tests.admin.http.test_http_api import http_door
 from tests.controller.apis.samples import describe_quorum, metadata
 from tests.controller.controller_commands import asked, heartbeat, join, looked, move, topic

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from controller.apis import alter_partition
 from quorum.protocol import codec
 from quorum.protocol.apis import ApiKey
-from quorum.protocol.malformed import Malformed
+from quorum.protocol.errors import Malformed
 from statemachine.commands import (
     AlterPartition,
     IsrMember,

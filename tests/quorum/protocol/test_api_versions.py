@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from quorum.protocol import api_versions, codec
 from quorum.protocol.api_versions import Features, negotiate
 from quorum.protocol.apis import SPOKEN, ApiKey, VersionRange
-from quorum.protocol.malformed import Malformed
+from quorum.protocol.errors import Malformed
 
 VERSIONS = range(5)
 RANGES = st.tuples(st.integers(0, 30), st.integers(0, 30)).map(

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from bench import frames
 from quorum.protocol import codec
 from quorum.protocol.apis import ApiKey, UnsupportedVersion
-from quorum.protocol.malformed import Malformed
+from quorum.protocol.errors import Malformed
 from tests.quorum.protocol.kio_strategies import VERSIONS, values_of
 from tests.support.kio_values import make, nested
 

@@ -17,7 +17,7 @@ from quorum.core.voter_set import Endpoint
 from quorum.protocol import codec
 from quorum.protocol.apis import ApiKey, UnsupportedVersion
 from quorum.protocol.errors import ErrorCode
-from quorum.protocol.malformed import Malformed
+from quorum.protocol.errors import Malformed
 from quorum.protocol.raft_messages import (
     VERSIONS,
     lowest_version,

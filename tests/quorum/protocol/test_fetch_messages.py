@@ -13,7 +13,7 @@ from quorum.core.vocabulary import Epoch, Offset, OffsetAndEpoch, ReplicaId, Rep
 from quorum.protocol import codec
 from quorum.protocol.apis import ApiKey
 from quorum.protocol.errors import ErrorCode
-from quorum.protocol.malformed import Malformed
+from quorum.protocol.errors import Malformed
 from quorum.protocol.raft_messages import (
     read_request,
     read_response,

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quorum.protocol.frames import FrameSplitter
-from quorum.protocol.malformed import BadFrame
+from quorum.protocol.errors import BadFrame
 
 
 def framed(frame: bytes) -> bytes:

@@ -11,7 +11,7 @@ from quorum.core.messages import FetchRequest, FetchResponse
 from quorum.core.vocabulary import OffsetAndEpoch
 from quorum.protocol import codec
 from quorum.protocol.apis import ApiKey
-from quorum.protocol.malformed import Malformed
+from quorum.protocol.errors import Malformed
 from quorum.protocol.raft_messages import read_request, read_response, write_request, write_response
 from quorum.protocol.raft_types import LocalNode, RaftResponse
 from tests.quorum.protocol.raft_message_strategies import (

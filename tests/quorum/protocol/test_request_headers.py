@@ -13,7 +13,7 @@ from kio.serial import entity_writer
 from quorum.protocol import headers
 from quorum.protocol.apis import ApiKey
 from quorum.protocol.codec import header_flexibility
-from quorum.protocol.malformed import Malformed
+from quorum.protocol.errors import Malformed
 from tests.quorum.protocol.kio_strategies import VERSIONS
 from tests.support.kio_values import make
 

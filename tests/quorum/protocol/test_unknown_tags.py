@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from quorum.protocol import codec, shape
 from quorum.protocol.apis import ApiKey
-from quorum.protocol.malformed import Malformed
+from quorum.protocol.errors import Malformed
 from quorum.records.varint import uvarint
 from tests.quorum.protocol.kio_strategies import VERSIONS, values_of
 from tests.quorum.protocol.unknown_tag_strategies import grown, written

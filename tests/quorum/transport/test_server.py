@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from quorum.protocol import headers
 from quorum.protocol.apis import ApiKey
-from quorum.protocol.malformed import Malformed
+from quorum.protocol.errors import Malformed
 from quorum.transport.inbound import InboundRequest
 from quorum.transport.limits import ServerLimits
 from tests.quorum.transport.conftest import Run
