@@ -131,7 +131,7 @@ async def _listen(
     parts.push_async_callback(router.close)
     apis = ControllerApis(
         service=service,
-        raft_calls=opened.raft_calls,
+        raft_rpc=opened.raft_rpc,
         gossiper=opened.gossiper,
         router=router,
         broker_apis=BrokerApis(controller, opened.cluster, clock=monotonic_ms),

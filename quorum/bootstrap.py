@@ -55,7 +55,7 @@ class Opened:
     """The parts of a replica that is ready to run."""
 
     quorum: Quorum
-    raft_calls: RaftRpc
+    raft_rpc: RaftRpc
     gossiper: DiscoverBrokersService
     addresses: AddressBook
     cluster: ClusterIdentity
@@ -94,11 +94,11 @@ def open_quorum(
     before this returns. Raises `StorageError` for a folder that is another's, in use, damaged or
     not usable.
     """
-    past = load_persistent_state(config, rng=rng, wall_clock=wall_clock, fs=fs)
-    stack.callback(past.log.close)
-    past.tell(state_machine)
-    node = make_node(config, past, rng=_fork(rng), now_ms=clock())
-    addresses = address_book(config, past.key, wall_ms=wall_clock(), fs=fs)
+    stored = load_persistent_state(config, rng=rng, wall_clock=wall_clock, fs=fs)
+    stack.callback(stored.log.close)
+    stored.tell(state_machine)
+    node = make_node(config, stored, rng=_fork(rng), now_ms=clock())
+    addresses = address_book(config, stored.key, wall_ms=wall_clock(), fs=fs)
     sweeper = Sweeper(clock)
     peers = Peers(
         addresses,
@@ -112,13 +112,13 @@ def open_quorum(
         on_gone=lambda each: quorum.gone(each),
     )
     calls = RaftRpc(
-        LocalNode(cluster_id=past.elections.cluster_id, replica=past.key),
+        LocalNode(cluster_id=stored.elections.cluster_id, replica=stored.key),
         node,
         peers,
         addresses=addresses,
         on_request=lambda asker, request: replica.asked(asker, request),
         timeout_ms=config.timeouts.request_timeout_ms,
-        complaints=RefusalLog("quorum", clock),
+        refusal_log=RefusalLog("quorum", clock),
         endpoints=() if config.place is None else (Endpoint(config.listener_name, *config.place),),
     )
     disk = DiskThread(
@@ -131,13 +131,13 @@ def open_quorum(
     stack.callback(sweeper.close)
     stack.push_async_callback(peers.close)
     cluster = cluster_of(
-        past.elections, config.node_id, folder=config.folder, disk=disk, rng=rng, fs=fs
+        stored.elections, config.node_id, folder=config.folder, disk=disk, rng=rng, fs=fs
     )
     cluster.on_known.append(calls.know_cluster)
     replica = Replica(
         node,
-        log=past.log,
-        elections=past.elections,
+        log=stored.log,
+        elections=stored.elections,
         disk=disk,
         rpc=calls,
         state_machine=state_machine,
@@ -145,13 +145,13 @@ def open_quorum(
         wall_clock=wall_clock,
         wake=lambda: quorum.wake(),
         cluster=cluster,
-        store=past.store,
+        store=stored.store,
         snapshot_limits=config.snapshots,
     )
     quorum = Quorum(replica, disk=disk, rpc=calls, clock=clock, wall_clock=wall_clock)
     discovery = discovery_of(
         config,
-        past,
+        stored,
         replica,
         cluster=cluster,
         book=addresses,
@@ -167,17 +167,17 @@ def open_quorum(
         clock=clock,
         rng=_fork(rng),
         timeout_ms=config.timeouts.request_timeout_ms,
-        complaints=RefusalLog("gossip", clock),
+        refusal_log=RefusalLog("gossip", clock),
     )
     return Opened(
         quorum=quorum,
-        raft_calls=calls,
+        raft_rpc=calls,
         gossiper=gossiper,
         addresses=addresses,
         cluster=cluster,
-        directory_id=past.key.directory_id,
+        directory_id=stored.key.directory_id,
         disk=disk,
-        log=past.log,
+        log=stored.log,
         sweeper=sweeper,
     )
 
@@ -204,26 +204,26 @@ def configured_voters(config: QuorumConfig) -> VoterSet:
 
 
 def make_node(
-    config: QuorumConfig, past: PersistentState, *, rng: random.Random, now_ms: int
+    config: QuorumConfig, stored: PersistentState, *, rng: random.Random, now_ms: int
 ) -> QuorumNode:
     """The node that goes on from there, or begins with the voters that its folder names."""
     founders, level = configured_voters(config), config.kraft_version
-    founding = past.founding
+    founding = stored.founding
     if founding is not None and founding.voters is not None:
         founders, level = founding.voters.current, founding.kraft_version
         config = replace(config, voters={})
     return QuorumNode(
-        past.key,
+        stored.key,
         founders,
-        election=past.election,
-        log=past.view,
+        election=stored.election,
+        log=stored.view,
         timeouts=config.timeouts,
         bounds=config.bounds,
         rng=rng,
         now_ms=now_ms,
         records_voters=level >= KRAFT_VERSION,
-        beginning=beginning_of(config, has_log=past.has_log),
-        received=past.store.partial,
+        discovery=discovery_state(config, has_log=stored.has_log),
+        received=stored.store.partial,
     )
 
 
@@ -234,10 +234,10 @@ def address_book(
 
     Raises `StorageError`.
     """
-    sighting = None
+    advertisement = None
     if config.place is not None:
         host, port = config.place
-        sighting = Advertisement(
+        advertisement = Advertisement(
             id=me.id,
             boot_timestamp=next_boot(config.folder, wall_ms, fs=fs),
             host=host,
@@ -245,7 +245,7 @@ def address_book(
             directory_id=me.directory_id,
         )
     return AddressBook(
-        Gossip(sighting),
+        Gossip(advertisement),
         configured={
             each: address for each, address in config.voters.items() if address is not None
         },
@@ -253,7 +253,7 @@ def address_book(
     )
 
 
-def beginning_of(config: QuorumConfig, *, has_log: bool) -> DiscoveryState:
+def discovery_state(config: QuorumConfig, *, has_log: bool) -> DiscoveryState:
     """Return the discovery state of the node before it has heard of any other."""
     unlocated = frozenset(
         each
@@ -310,7 +310,7 @@ def cluster_of(
 
 def discovery_of(
     config: QuorumConfig,
-    past: PersistentState,
+    stored: PersistentState,
     replica: Replica,
     *,
     cluster: ClusterIdentity,
@@ -320,9 +320,9 @@ def discovery_of(
     clock: Clock,
     rng: random.Random,
 ) -> DiscoverySchedule:
-    """Return the discovery schedule of `replica`, which went on from `past`."""
+    """Return the discovery schedule of `replica`, which went on from `stored`."""
 
-    def say_again(rival: Advertisement) -> None:
+    def advertise_again(rival: Advertisement) -> None:
         boot = rival.boot_timestamp + 1
         logger.warning(
             "another node is taken for this one, by an earlier boot or because it has the same "
@@ -331,7 +331,7 @@ def discovery_of(
             boot,
         )
         work = partial(raise_boot, config.folder, boot, fs=fs)
-        disk.perform(work, lambda _: discovery.said_again(boot))
+        disk.perform(work, lambda _: discovery.advertised_again(boot))
 
     def locate(news: Sequence[Advertisement]) -> None:
         for each in news:
@@ -352,9 +352,9 @@ def discovery_of(
         book,
         cluster,
         replica.node,
-        has_log=past.has_log,
+        has_log=stored.has_log,
         surveyed=survey,
-        say_again=say_again,
+        advertise_again=advertise_again,
         rng=_fork(rng),
         now_ms=clock(),
     )

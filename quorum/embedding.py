@@ -438,4 +438,4 @@ def _handle(opened: Opened, request: InboundRequest) -> None:
     elif request.api_key == ApiKey.DISCOVER_BROKERS:
         opened.gossiper.asked(request)
     else:
-        opened.raft_calls.asked(request)
+        opened.raft_rpc.asked(request)

@@ -73,7 +73,7 @@ class RaftRpc:
         addresses: AddressBook,
         on_request: Callable[[Asker, Request], None],
         timeout_ms: int,
-        complaints: RefusalLog,
+        refusal_log: RefusalLog,
         endpoints: Sequence[Endpoint] = (),
     ) -> None:
         """`node` knows the epoch and the leader; `on_request` takes the requests of others.
@@ -86,7 +86,7 @@ class RaftRpc:
         self._peers = peers
         self._addresses = addresses
         self._timeout_ms = timeout_ms
-        self._complaints = complaints
+        self._refusal_log = refusal_log
         self._inbound: dict[Asker, InboundRequest] = {}
         self._last_asker = 0
         self._on_request = on_request
@@ -103,10 +103,10 @@ class RaftRpc:
         if not isinstance(message, Refusal):
             message = self._unbelievable(message.epoch) or message
         if isinstance(message, Refusal):
-            self._complaints.refused(request.peer, str(request), str(message))
+            self._refusal_log.refused(request.peer, str(request), str(message))
             leader = self._node.leader
-            standing = LeaderAndEpoch(self._node.epoch, leader, self._addresses.address_of(leader))
-            request.respond(write_refusal(api_key, version, message, standing))
+            current = LeaderAndEpoch(self._node.epoch, leader, self._addresses.address_of(leader))
+            request.respond(write_refusal(api_key, version, message, current))
             return
         if len(self._inbound) >= ASKERS_MAX:
             request.reject(f"{ASKERS_MAX} requests of replicas wait for an answer")
@@ -173,7 +173,7 @@ class RaftRpc:
             if unbelievable is not None:
                 raise _Refused(unbelievable.reason)
         except (Malformed, CorruptBatch, BadControlRecord, UnsupportedCodec, _Refused) as error:
-            self._complaints.useless(self._named(to), str(error))
+            self._refusal_log.invalid_response(self._named(to), str(error))
             # A node of another cluster may listen at an address that is out of date.
             self._peers.look_up_again(to)
             done(None, b"")

@@ -131,8 +131,8 @@ class Replica:
         self._wake = wake
         self._inbox: deque[Event] = deque()
         self._fetched: dict[Correlation, bytes] = {}
-        self._committing = Applier(node, log, state_machine, cluster, clock)
-        self._proposals = BatchAccumulator(log, cluster, wall_clock)
+        self._applier = Applier(node, log, state_machine, cluster, clock)
+        self._accumulator = BatchAccumulator(log, cluster, wall_clock)
         self._is_silent = True
         self._held_up: Step | None = None
         self._failure: BaseException | None = None
@@ -157,11 +157,11 @@ class Replica:
     @property
     def next_offset(self) -> Offset:
         """The offset that the next proposed record will get."""
-        return Offset(self.node.log_end.offset + self._proposals.count)
+        return Offset(self.node.log_end.offset + self._accumulator.count)
 
     def accepts(self, count: int, *, after: int = 0) -> bool:
         """Return True if `propose` would take `count` records, now or after `after` others."""
-        return not self._stopped and self._proposals.accepts(self.node, count, after=after)
+        return not self._stopped and self._accumulator.accepts(self.node, count, after=after)
 
     def propose(self, values: Sequence[bytes]) -> Offset:
         """Append these records, together in one batch; return the offset of the first one.
@@ -171,7 +171,7 @@ class Replica:
         """
         assert self.accepts(len(values)), "propose without asking `accepts` first"
         base = self.next_offset
-        self._proposals.add(values)
+        self._accumulator.add(values)
         self._wake()
         return base
 
@@ -185,7 +185,7 @@ class Replica:
         The state machine has then applied everything below the offset that `done` is called
         with, and the offset is at least that of every answer given anywhere before this call.
         """
-        event = self._committing.read(done)
+        event = self._applier.read(done)
         if event is not None:
             self._put(event)
 
@@ -195,7 +195,7 @@ class Replica:
         `done` is called, later, once the voters are committed, the lead is given up, or the
         request is refused.
         """
-        self._put(self._committing.change(request, done))
+        self._put(self._applier.change(request, done))
 
     # What the owner hands in.
 
@@ -240,7 +240,7 @@ class Replica:
             return True
         if self._held_up is not None:
             return self._held_up.is_kept
-        return bool(self._inbox or self._proposals.count or self._committing.has_work)
+        return bool(self._inbox or self._accumulator.count or self._applier.has_work)
 
     def turn(self) -> None:
         """Take everything that has arrived; then ask the disk once for all that was appended.
@@ -257,24 +257,24 @@ class Replica:
         # Only a step changes the deadline, and there was none since it was looked up.
         elif self.deadline_ms is not None and self.deadline_ms <= self._clock():
             self._inbox.appendleft(Tick())
-        if self._held_up is None and self._committing.is_time(busy=bool(self._inbox)):
-            self._committing.go_on()
+        if self._held_up is None and self._applier.is_time(busy=bool(self._inbox)):
+            self._applier.go_on()
         self._take_all()
-        while self._held_up is None and (appended_bytes := self._proposals.take_bytes()):
+        while self._held_up is None and (appended_bytes := self._accumulator.take_bytes()):
             self._snapshots.bytes_since += appended_bytes
             self._disk.request_commit(self._log, self._on_flushed, at_once=self._is_silent)
             self._take_all()
         if self._held_up is not None:
             self.deadline_ms = None
             return
-        self.deadline_ms = earliest(self.node.deadline_ms, self._committing.deadline_ms)
+        self.deadline_ms = earliest(self.node.deadline_ms, self._applier.deadline_ms)
         self.deadline_ms = earliest(self.deadline_ms, self._snapshots.turn())
 
     def _take_all(self) -> None:
         while self._held_up is None:
-            if self._proposals.count:
+            if self._accumulator.count:
                 # Before all else: their offsets were given when they came.
-                self._step(Proposed(self._proposals.next_count))
+                self._step(Proposed(self._accumulator.next_count))
             elif self._inbox:
                 self._step(self._inbox.popleft())
             else:
@@ -285,7 +285,7 @@ class Replica:
         self._wake()
 
     def _on_flushed(self, durable: OffsetAndEpoch) -> None:
-        self._proposals.durable = durable.offset
+        self._accumulator.durable = durable.offset
         self._put(Flushed(durable))
 
     def _step(self, event: Event) -> None:
@@ -297,7 +297,7 @@ class Replica:
             if not isinstance(effect, _SILENT):
                 self._is_silent = False
                 if not isinstance(effect, _BEFORE_COMMITS):
-                    self._committing.tell()
+                    self._applier.tell()
             match effect:
                 case PersistElection(election):
                     self._hold_up(step, effect, partial(self._elections.write, election))
@@ -338,7 +338,7 @@ class Replica:
             self._forget_flushes()
             # Before anything else: until then the node knows another log than there is.
             event = self._snapshots.installed(awaited, outcome)
-            self._committing.on_installed()
+            self._applier.on_installed()
             self._step(event)
 
     def _forget_flushes(self) -> None:
@@ -357,14 +357,14 @@ class Replica:
             case AdvanceLogStart(start):
                 self._snapshots.advance(start)
             case Commit(high_watermark):
-                self._committing.on_commit(high_watermark)
+                self._applier.on_commit(high_watermark)
             case Lead(epoch):
-                self._committing.on_lead(epoch)
+                self._applier.on_lead(epoch)
             case StopLeading(epoch):
-                assert not self._proposals, "proposals come before the event that ends the lead"
-                self._committing.on_stop_leading(epoch)
+                assert not self._accumulator, "proposals come before the event that ends the lead"
+                self._applier.on_stop_leading(epoch)
             case AnswerReads() | AnswerChange():
-                self._committing.answer(effect)
+                self._applier.answer(effect)
             case Warn(text):
                 logger.warning("%s", text)
             case _:
@@ -375,14 +375,14 @@ class Replica:
     ) -> None:
         match effect:
             case AppendProposed(batch):
-                self._proposals.append_proposed(batch)
+                self._accumulator.append_proposed(batch)
             case AppendFetched(correlation, batches):
-                self._proposals.append_fetched(self._fetched.pop(correlation), batches)
+                self._accumulator.append_fetched(self._fetched.pop(correlation), batches)
             case AppendLeaderChange():
-                self._proposals.append_control(effect)
+                self._accumulator.append_control(effect)
             case AppendAssignment(batch):
-                self._proposals.append_control(effect)
-                self._committing.on_control(batch.end)
+                self._accumulator.append_control(effect)
+                self._applier.on_control(batch.end)
 
     def _records_for(self, response: Response) -> bytes:
         if isinstance(response, FetchSnapshotResponse):

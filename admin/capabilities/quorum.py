@@ -162,7 +162,7 @@ class DescribeNodes(Request[Nodes], frozen=True, kw_only=True):
                     host=node.address[0],
                     port=node.address[1],
                 )
-                for node in service.addresses.gossip.sightings
+                for node in service.addresses.gossip.advertisements
             ),
         )
 

@@ -68,7 +68,7 @@ UNSEEN: Final = (
     Mutant(
         name="an observer accepts its lost leader when another node names it",
         module="quorum.core.state",
-        old="            if leader == self.election.leader != by and not self.may_be_needed:\n",
+        old="            if leader == self.election.leader != by and not self.is_promotable:\n",
         new="            if False:\n",
         caught_by=(),
         directed="quorum_lost_by_observers",

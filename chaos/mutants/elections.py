@@ -109,7 +109,7 @@ ELECTIONS: Final = (
         "        from quorum.core.replica_progress import ProgressTracker\n"
         "        return Leader(epoch=state.election.epoch, since_ms=now_ms,\n"
         "            epoch_start=state.log.end.offset,\n"
-        "            serving=ProgressTracker(state.voters, state.me.id),\n"
+        "            tracker=ProgressTracker(state.voters, state.me.id),\n"
         "            check_quorum_ms=now_ms + state.timeouts.check_quorum_ms, announce_ms=now_ms)\n"
         "    if leader == state.me.id:\n",
         caught_by=("R11",),
@@ -231,8 +231,8 @@ ELECTIONS: Final = (
     Mutant(
         name="fetches of observers count for check quorum",
         module="quorum.core.leader",
-        old="each.last_fetch_ms\n            for each in leader.serving.voters.values()",
-        new=("each.last_fetch_ms\n            for each in leader.serving.last_fetched_first()"),
+        old="each.last_fetch_ms\n            for each in leader.tracker.voters.values()",
+        new=("each.last_fetch_ms\n            for each in leader.tracker.last_fetched_first()"),
         caught_by=("R26",),
         directed="quorum_voters_one_at_a_time",
         seed=47,

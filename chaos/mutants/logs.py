@@ -145,8 +145,8 @@ LOGS: Final = (
     Mutant(
         name="observers count for commits",
         module="quorum.core.leader",
-        old="for each in leader.serving.voters.values()]\n    if state.is_voter:",
-        new="for each in leader.serving.last_fetched_first()]\n    if state.is_voter:",
+        old="for each in leader.tracker.voters.values()]\n    if state.is_voter:",
+        new="for each in leader.tracker.last_fetched_first()]\n    if state.is_voter:",
         caught_by=("R8", "liveness"),
         directed="quorum_observer",
     ),

@@ -44,8 +44,8 @@ READS: Final = (
     Mutant(
         name="a read joins a round whose responses were sent before it",
         module="quorum.core.read_index",
-        old="    if serving.round_sent == serving.round:\n",
-        new="    if serving.round == 0:\n",
+        old="    if tracker.round_sent == tracker.round:\n",
+        new="    if tracker.round == 0:\n",
         caught_by=("L2",),
         directed="quorum_reads",
         seed=222,

@@ -81,7 +81,7 @@ VOTERS: Final = (
     Mutant(
         name="a leader ignores the higher epoch in the pre-vote of a removed voter",
         module="quorum.core.elections",
-        old="        outgrow(state, request.epoch, now_ms)\n",
+        old="        step_down_and_campaign(state, request.epoch, now_ms)\n",
         new="",
         caught_by=("liveness",),
         directed="quorum_voters_removed_ahead",
@@ -90,7 +90,7 @@ VOTERS: Final = (
     Mutant(
         name="a leader that learns of a higher epoch skips the pre-vote",
         module="quorum.core.elections",
-        old="        prospect(state, Cause.OUTGROWN, now_ms)\n",
+        old="        prospect(state, Cause.STEPPED_DOWN, now_ms)\n",
         new="        campaign(state, Cause.SUCCESSION, now_ms)\n",
         caught_by=("R25",),
         directed="quorum_zombie_outgrown",
@@ -110,7 +110,7 @@ VOTERS: Final = (
         old="        if isinstance(found, Voter):\n            return found\n",
         new="        if isinstance(found, Voter):\n"
         "            current = current.with_(found)\n"
-        "            object.__setattr__(situation.assignment, 'current', current)\n"
+        "            object.__setattr__(view.assignment, 'current', current)\n"
         "            if key is missing[-1]:\n"
         "                return found\n"
         "            continue\n",
@@ -121,8 +121,8 @@ VOTERS: Final = (
     Mutant(
         name="a voter counts as live for a new set although it has not fetched since",
         module="quorum.core.reconfiguration",
-        old="(WaitReason.NOT_HEARD, situation.is_present)",
-        new="(WaitReason.NOT_HEARD, situation.is_live)",
+        old="(WaitReason.NOT_HEARD, view.is_present)",
+        new="(WaitReason.NOT_HEARD, view.is_live)",
         caught_by=("R28",),
         directed="quorum_voters_just_died",
         seed=1,
@@ -130,8 +130,8 @@ VOTERS: Final = (
     Mutant(
         name="a fetch before the request counts as one after it",
         module="quorum.core.reconfiguration",
-        old="        leader.changes.roll = None\n        leader.changes.look_soon(now_ms)\n",
-        new="        leader.changes.look_soon(now_ms)\n",
+        old="        leader.changes.liveness_round = None\n        leader.changes.check_soon(now_ms)\n",
+        new="        leader.changes.check_soon(now_ms)\n",
         caught_by=("R28",),
         directed="quorum_voters_just_died",
         seed=5,
@@ -139,7 +139,7 @@ VOTERS: Final = (
     Mutant(
         name="a fetch for one voter set counts for the next one",
         module="quorum.core.reconfiguration",
-        old="    leader.changes.wait, leader.changes.roll = Wait(WaitReason.UNCOMMITTED), None\n",
+        old="    leader.changes.wait, leader.changes.liveness_round = Wait(WaitReason.UNCOMMITTED), None\n",
         new="    leader.changes.wait = Wait(WaitReason.UNCOMMITTED)\n",
         caught_by=("R28",),
         directed="quorum_voters_roll_each_step",

@@ -223,7 +223,7 @@ def _calls(side: Side, peers: Peers, on_request: Callable[[Asker, Request], None
         addresses=AddressBook(Gossip(None)),
         on_request=on_request,
         timeout_ms=1,
-        complaints=RefusalLog("simulation", _no_time),
+        refusal_log=RefusalLog("simulation", _no_time),
     )
 
 
@@ -236,7 +236,7 @@ def _terms(calls: RaftRpc) -> Terms:
 
     return Terms(
         name="simulation",
-        complaints=RefusalLog("simulation", _no_time),
+        refusal_log=RefusalLog("simulation", _no_time),
         handler=handle,
         offered=OFFERED,
         limits=ServerLimits(),

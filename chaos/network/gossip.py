@@ -156,13 +156,13 @@ class AddressDirectory:
         """Let a node of another cluster claim to belong to this one."""
         if self.processes:
             process = self.processes[self._rng.choice(sorted(self.processes))]
-            sighting = _foreign(self._rng.choice(self._everyone))
-            request = DiscoverBrokersRequest(cluster_id=FOREIGN_CLUSTER_ID, sighting=sighting)
+            advertisement = _foreign(self._rng.choice(self._everyone))
+            request = DiscoverBrokersRequest(cluster_id=FOREIGN_CLUSTER_ID, advertisement=advertisement)
             process.enter(partial(self._refuse, process, request))
 
     def finds_everyone(self) -> bool:
         """True if every running process knows the addresses of all others."""
-        client = DiscoverBrokersRequest(cluster_id=None, sighting=None)
+        client = DiscoverBrokersRequest(cluster_id=None, advertisement=None)
         keys = {each.id: each.incarnation.key for each in self.processes.values()}
         for process in self.processes.values():
             told = process.gossip.asked(client)
@@ -313,14 +313,14 @@ class GossipInvariants:
 
     def asks(self, who: Incarnation, request: DiscoverBrokersRequest) -> None:
         """A node states its address and asks for the others."""
-        self._says(who, () if request.sighting is None else (request.sighting,))
+        self._says(who, () if request.advertisement is None else (request.advertisement,))
 
     def answers(self, who: Incarnation, response: DiscoverBrokersResponse) -> None:
         """A node answers with every address that it knows."""
         self._says(who, response.brokers)
 
-    def _says(self, who: Incarnation, sightings: Iterable[Advertisement]) -> None:
-        for each in sightings:
+    def _says(self, who: Incarnation, advertisements: Iterable[Advertisement]) -> None:
+        for each in advertisements:
             # The very same as the last time: it is no earlier boot than that, its place is the one
             # that stands in `_places`, and of itself a process that lives is in its last boot.
             if self._judged.get((who.boot, each.id)) is each:

@@ -65,7 +65,7 @@ class ControllerApis:
         self,
         *,
         service: Service,
-        raft_calls: RaftRpc,
+        raft_rpc: RaftRpc,
         gossiper: DiscoverBrokersService,
         router: Router,
         broker_apis: BrokerApis,
@@ -78,7 +78,7 @@ class ControllerApis:
         self._handlers: Mapping[int, Callable[[InboundRequest], None]] = {
             ApiKey.ALTER_PARTITION: broker_apis.alter_partition,
             **dict.fromkeys(SUBMITTED, broker_apis.submit),
-            **dict.fromkeys(VERSIONS, raft_calls.asked),
+            **dict.fromkeys(VERSIONS, raft_rpc.asked),
             ApiKey.API_VERSIONS: self._offer,
             ApiKey.DISCOVER_BROKERS: gossiper.asked,
         }

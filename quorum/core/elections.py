@@ -58,7 +58,7 @@ def on_tick(state: State, role: NotLeader, now_ms: int) -> None:
             _ask_for_votes(state, role)
         return
     match role:
-        case Follower() if state.may_be_needed:
+        case Follower() if state.is_promotable:
             prospect(state, role.cause_to_stand, now_ms)
         case Follower():
             state.become(Unattached(None), role.cause_to_stand)
@@ -69,7 +69,7 @@ def on_tick(state: State, role: NotLeader, now_ms: int) -> None:
             prospect(state, Cause.ELECTION_TIMEOUT, now_ms, is_searching=is_searching)
 
 
-def outgrow(state: State, epoch: Epoch, now_ms: int) -> None:
+def step_down_and_campaign(state: State, epoch: Epoch, now_ms: int) -> None:
     """Enter `epoch`, which another replica has reached, and poll to lead above it.
 
     That replica follows nobody in a lower epoch. It may be a removed voter, which gets no
@@ -79,8 +79,8 @@ def outgrow(state: State, epoch: Epoch, now_ms: int) -> None:
     if epoch <= state.election.epoch or not isinstance(state.role, Leader):
         return
     state.enter_epoch(epoch, now_ms)
-    if state.may_be_needed:
-        prospect(state, Cause.OUTGROWN, now_ms)
+    if state.is_promotable:
+        prospect(state, Cause.STEPPED_DOWN, now_ms)
 
 
 def on_vote_request(state: State, asker: Asker, request: VoteRequest, now_ms: int) -> None:
@@ -96,7 +96,7 @@ def on_vote_request(state: State, asker: Asker, request: VoteRequest, now_ms: in
         state.answer(asker, _response(state, error=Error.FENCED_LEADER_EPOCH))
     elif request.pre_vote:
         state.answer(asker, _pre_vote(state, request, now_ms))
-        outgrow(state, request.epoch, now_ms)
+        step_down_and_campaign(state, request.epoch, now_ms)
     else:
         state.answer(asker, _vote(state, request, now_ms))
 
@@ -289,7 +289,7 @@ def _succeed(state: State, successors: tuple[ReplicaId, ...], now_ms: int) -> No
     is not named after all of it. A named successor needs no pre-vote.
     """
     state.resigned_epoch = state.election.epoch
-    if state.stopping or not state.may_be_needed:
+    if state.stopping or not state.is_promotable:
         state.become(Unattached(None), Cause.LEADER_RESIGNED)
         return
     backoff_ms = state.timeouts.election_backoff_ms_max
@@ -304,9 +304,9 @@ def _succeed(state: State, successors: tuple[ReplicaId, ...], now_ms: int) -> No
 def is_held_back(state: State, now_ms: int) -> bool:
     """Return True, and postpone the deadline, if this voter may not stand now."""
     if not leader_discovery.may_stand(state):
-        leader_discovery.wait_for_it(state, now_ms)
+        leader_discovery.postpone_election(state, now_ms)
         return True
     if slow_disk.holds_back(state):
-        slow_disk.wait_for_it(state, now_ms)
+        slow_disk.postpone_election(state, now_ms)
         return True
     return False

@@ -106,7 +106,7 @@ def on_leader_unreachable(state: State, event: LeaderUnreachable, now_ms: int) -
     follower = state.role
     if state.stopping or not isinstance(follower, Follower) or follower.leader != event.leader:
         return
-    if state.may_be_needed:
+    if state.is_promotable:
         _expect_no_more(state, follower, now_ms)
     else:
         # An observer searches for a leader at once.
@@ -143,7 +143,7 @@ def _has_resigned(state: State, follower: Follower, response: FetchResponse) -> 
     """
     return (
         response.error is Error.NOT_LEADER_OR_FOLLOWER
-        and state.may_be_needed
+        and state.is_promotable
         and response.epoch == state.election.epoch
         and response.leader in (None, follower.leader)
     )

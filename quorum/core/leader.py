@@ -48,10 +48,10 @@ def take_lead(state: State, granting: tuple[ReplicaId, ...], now_ms: int) -> Non
         epoch=epoch,
         since_ms=now_ms,
         epoch_start=batch.base,
-        serving=ProgressTracker(state.voters, state.me.id, state.bounds),
+        tracker=ProgressTracker(state.voters, state.me.id, state.bounds),
         check_quorum_ms=None,
         announce_ms=None,
-        disk_owes=batch.base,
+        disk_checked_end=batch.base,
     )
     state.become(leader, Cause.MAJORITY_GRANTED)
     state.append(batch)
@@ -67,17 +67,17 @@ def take_lead(state: State, granting: tuple[ReplicaId, ...], now_ms: int) -> Non
 
 
 def take_voters(state: State, leader: Leader, now_ms: int) -> None:
-    """Apply a changed voter set to serving, counting and announcing."""
-    leader.serving.take_voters(state.voters)
+    """Apply a changed voter set to progress, commits and announcements."""
+    leader.tracker.take_voters(state.voters)
     if state.log.assignments.last is not None:
-        nameless = (each.id for each in state.voters if not each.directory_id_is_known)
-        leader.changes.nameless = frozenset(nameless)
+        without_directory = (each.id for each in state.voters if not each.directory_id_is_known)
+        leader.changes.without_directory = frozenset(without_directory)
         leader.changes.is_wanted = True
-    if not leader.serving.voters:
-        leader.check_quorum_ms = leader.announce_ms = leader.disk_look_ms = None
+    if not leader.tracker.voters:
+        leader.check_quorum_ms = leader.announce_ms = leader.disk_check_ms = None
     elif leader.announce_ms is None:
         leader.check_quorum_ms = now_ms + state.timeouts.fetch_timeout_ms
-        leader.disk_look_ms = now_ms + state.timeouts.fetch_timeout_ms
+        leader.disk_check_ms = now_ms + state.timeouts.fetch_timeout_ms
         leader.announce_ms = now_ms
 
 
@@ -85,7 +85,7 @@ def on_tick(state: State, leader: Leader, now_ms: int) -> None:
     if leader.announce_ms is not None and now_ms >= leader.announce_ms:
         _announce(state, leader, now_ms)
     read_index.give_up_due(state, leader, now_ms)
-    _answer(state, leader.serving.wake_due(_view(state, leader), now_ms))
+    _answer(state, leader.tracker.wake_due(_view(state, leader), now_ms))
 
 
 def on_fetch(state: State, asker: Asker, request: FetchRequest, now_ms: int) -> None:
@@ -101,7 +101,7 @@ def on_fetch(state: State, asker: Asker, request: FetchRequest, now_ms: int) -> 
     if not reaches_back or diverging is not None:
         snapshot = None if reaches_back else state.log.newest_snapshot
         assert reaches_back or snapshot is not None, "nothing says what came before the log start"
-        progress = leader.serving.progress_of(request.replica)
+        progress = leader.tracker.progress_of(request.replica)
         progress.seen(_goal(state, leader, progress), now_ms)
         response = FetchResponse(
             epoch=state.election.epoch,
@@ -113,7 +113,7 @@ def on_fetch(state: State, asker: Asker, request: FetchRequest, now_ms: int) -> 
         state.answer(asker, response)
         return
     _acknowledge(state, leader, request, now_ms)
-    _answer(state, leader.serving.serve(asker, request, _view(state, leader), now_ms))
+    _answer(state, leader.tracker.serve(asker, request, _view(state, leader), now_ms))
 
 
 def on_proposed(state: State, event: Proposed, now_ms: int) -> None:
@@ -129,19 +129,19 @@ def on_proposed(state: State, event: Proposed, now_ms: int) -> None:
 
 def wake_for_records(state: State, leader: Leader) -> None:
     """Answer the voters that wait for records; their disks need not wait for ours."""
-    _answer(state, leader.serving.wake_for_records(_view(state, leader)))
+    _answer(state, leader.tracker.wake_for_records(_view(state, leader)))
 
 
 def wake(state: State, leader: Leader, replicas: Collection[ReplicaId]) -> None:
     """Answer the parked fetches of these replicas, so that they fetch again at once."""
-    _answer(state, leader.serving.wake(_view(state, leader), replicas))
+    _answer(state, leader.tracker.wake(_view(state, leader), replicas))
 
 
 def on_read(state: State, event: ReadIndex, now_ms: int) -> None:
     if read_index.begin(state, event.token, now_ms):
         leader = state.role
         assert isinstance(leader, Leader)
-        wake(state, leader, leader.serving.voters)
+        wake(state, leader, leader.tracker.voters)
 
 
 def on_flushed(state: State, durable: OffsetAndEpoch, now_ms: int) -> None:
@@ -201,8 +201,8 @@ def refusal_of_fetch(state: State, request: FetchRequest | FetchSnapshotRequest)
 
 
 def _acknowledge(state: State, leader: Leader, request: FetchRequest, now_ms: int) -> None:
-    progress = leader.serving.progress_of(request.replica)
-    forgotten = lapse(progress, request)
+    progress = leader.tracker.progress_of(request.replica)
+    forgotten = durability_regression(progress, request)
     if forgotten is not None:
         state.effects.append(Warn(forgotten))
     goal = _goal(state, leader, progress)
@@ -223,7 +223,7 @@ def _goal(state: State, leader: Leader, progress: ReplicaProgress) -> Offset:
 
 
 def _advance_high_watermark(state: State, leader: Leader, now_ms: int) -> None:
-    ends = [each.log_end or Offset(0) for each in leader.serving.voters.values()]
+    ends = [each.log_end or Offset(0) for each in leader.tracker.voters.values()]
     if state.is_voter:
         # The leader counts itself like any other voter: up to what its own disk has confirmed.
         ends.append(state.log.durable)
@@ -234,13 +234,13 @@ def _advance_high_watermark(state: State, leader: Leader, now_ms: int) -> None:
     state.high_watermark = risen
     state.effects.append(Commit(risen))
     leader.changes.on_commit(now_ms)
-    _answer(state, leader.serving.wake_for_commit(_view(state, leader), now_ms))
+    _answer(state, leader.tracker.wake_for_commit(_view(state, leader), now_ms))
 
 
 def _announce(state: State, leader: Leader, now_ms: int) -> None:
     """Announce the leader to every voter that does not fetch."""
     silent_since_ms = now_ms - state.timeouts.fetch_timeout_ms // 2
-    for voter, progress in leader.serving.voters.items():
+    for voter, progress in leader.tracker.voters.items():
         fetched_ms = progress.last_fetch_ms
         silent = fetched_ms is None or fetched_ms < silent_since_ms
         if silent and voter not in leader.announcing:
@@ -253,7 +253,7 @@ def _announce(state: State, leader: Leader, now_ms: int) -> None:
 
 
 def _by_progress(leader: Leader, first: ReplicaId | None) -> tuple[ReplicaId, ...]:
-    progress = leader.serving.voters
+    progress = leader.tracker.voters
 
     def rank(voter: ReplicaId) -> tuple[bool, int, ReplicaId]:
         return voter != first, -(progress[voter].log_end or 0), voter
@@ -272,7 +272,7 @@ def _view(state: State, leader: Leader) -> LogBounds:
     return LogBounds(leader.epoch, state.me.id, log.start, log.end.offset, shown)
 
 
-def lapse(progress: ReplicaProgress, request: FetchRequest) -> str | None:
+def durability_regression(progress: ReplicaProgress, request: FetchRequest) -> str | None:
     """Return a warning about a voter that fetches from below what it has acknowledged, or None."""
     known, asked = progress.log_end, request.log_end.offset
     if known is None or asked >= known or progress.voter is None:
@@ -316,7 +316,7 @@ def _majority_heard_ms(leader: Leader, others_needed: int) -> int:
     last_fetches = sorted(
         (
             leader.since_ms if each.last_fetch_ms is None else each.last_fetch_ms
-            for each in leader.serving.voters.values()
+            for each in leader.tracker.voters.values()
         ),
         reverse=True,
     )

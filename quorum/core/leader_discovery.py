@@ -27,14 +27,14 @@ SEARCHED_MAX: Final = 64
 
 def may_stand(state: State) -> bool:
     """Return True if this voter may stand when its deadline comes."""
-    beginning = state.beginning
-    if state.log.end.offset == 0 and (not beginning.has_surveyed or beginning.has_found):
+    discovery = state.discovery
+    if state.log.end.offset == 0 and (not discovery.has_surveyed or discovery.has_found):
         return False
-    unlocated = state.voters.ids & beginning.unlocated
+    unlocated = state.voters.ids & discovery.unlocated
     return len(state.voters) - len(unlocated) >= state.voters.majority
 
 
-def wait_for_it(state: State, now_ms: int) -> None:
+def postpone_election(state: State, now_ms: int) -> None:
     """Postpone the election of a voter that may not stand yet."""
     role, deadline_ms = state.role, state.next_election_ms(now_ms)
     if isinstance(role, Unattached | Resigned):
@@ -48,7 +48,7 @@ def wait_for_it(state: State, now_ms: int) -> None:
 def on_endpoints_updated(state: State, event: EndpointsUpdated, now_ms: int) -> None:
     """Note a replica's endpoints; a change of the voters may wait for them."""
     replica, endpoints = event.replica, event.endpoints
-    state.beginning.unlocated -= {replica.id}
+    state.discovery.unlocated -= {replica.id}
     founder = state.founders.get(replica.id)
     if state.log.end.offset == 0 and founder is not None and endpoints:
         # The first leader records the endpoints in the log.
@@ -57,12 +57,12 @@ def on_endpoints_updated(state: State, event: EndpointsUpdated, now_ms: int) -> 
     state.locate(replica, endpoints)
     # A log without voters has no endpoints of voters either.
     if isinstance(state.role, Leader) and state.log.assignments.last is not None:
-        state.role.changes.look_soon(now_ms)
+        state.role.changes.check_soon(now_ms)
 
 
 def on_discovery_done(state: State, event: DiscoveryDone, now_ms: int) -> None:
-    state.beginning.has_surveyed = True
-    state.beginning.has_found |= event.found
+    state.discovery.has_surveyed = True
+    state.discovery.has_found |= event.found
 
 
 def sources(state: State) -> tuple[ReplicaId, ...]:
@@ -97,9 +97,9 @@ def source_beside_voters(state: State, turn: int) -> ReplicaId | None:
 def _likely(state: State) -> tuple[ReplicaId, ...]:
     """Return voters, bootstrap servers, and the last leader if our log does not name it."""
     voters, leader = state.voters.others(state.me.id), state.election.leader
-    located = (each for each in voters if each not in state.beginning.unlocated)
+    located = (each for each in voters if each not in state.discovery.unlocated)
     is_named = leader is None or leader == state.me.id or leader in voters
-    return (*located, *state.beginning.bootstrap, *(() if is_named else (leader,)))
+    return (*located, *state.discovery.bootstrap, *(() if is_named else (leader,)))
 
 
 def _others(state: State) -> Sequence[ReplicaId]:

@@ -66,7 +66,7 @@ def _begin(
     found = successor(
         request.to,
         me=state.me.id,
-        others=leader.serving.voters,
+        others=leader.tracker.voters,
         live_since_ms=now_ms - state.timeouts.fetch_timeout_ms,
     )
     if isinstance(found, Refusal):
@@ -89,7 +89,7 @@ def _join(state: State, transfer: Transfer, asker: Asker, request: TransferReque
 
 
 def _reached(leader: Leader, transfer: Transfer) -> Offset:
-    return leader.serving.voters[transfer.successor].log_end or Offset(0)
+    return leader.tracker.voters[transfer.successor].log_end or Offset(0)
 
 
 def _reason(state: State, leader: Leader, transfer: Transfer) -> str:

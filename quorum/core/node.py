@@ -93,14 +93,14 @@ class QuorumNode:
         rng: random.Random,
         now_ms: int,
         records_voters: bool = False,
-        beginning: DiscoveryState | None = None,
+        discovery: DiscoveryState | None = None,
         received: tuple[OffsetAndEpoch, int] | None = None,
         bounds: Bounds | None = None,
     ) -> None:
         """`voters` are the founders: they count as long as the log does not record voters.
 
         With `records_voters` the first leader of an empty log records them (kraft.version 1).
-        `beginning` is the state of discovery, `received` the id of a snapshot that an earlier
+        `discovery` is the state of discovery, `received` the id of a snapshot that an earlier
         process has received in part, and the number of its bytes.
         """
         self.bounds = bounds or Bounds()
@@ -115,7 +115,7 @@ class QuorumNode:
             role=Unattached(None),
             log=log,
             fetching=FetchState(timeouts),
-            beginning=beginning or DiscoveryState(),
+            discovery=discovery or DiscoveryState(),
         )
         state.receiving = None if received is None else SnapshotDownload(*received)
         if log.newest_snapshot is not None:
@@ -205,8 +205,8 @@ class QuorumNode:
                 moments = (
                     led.check_quorum_ms,
                     led.announce_ms,
-                    led.disk_look_ms,
-                    led.serving.deadline_ms,
+                    led.disk_check_ms,
+                    led.tracker.deadline_ms,
                     led.reads[0].deadline_ms if led.reads else None,
                     led.changes.due_ms,
                     None if led.transfer is None else led.transfer.deadline_ms,
@@ -260,7 +260,7 @@ class QuorumNode:
             return ()
         own_vote = state.voters.get(state.me.id) if state.is_voter else None
         own = ReplicaProgress(state.me, own_vote, log_end=self.log_end.offset)
-        known = (own, *state.role.serving.last_fetched_first())
+        known = (own, *state.role.tracker.last_fetched_first())
         return tuple(sorted(known, key=lambda each: (each.voter is None, each.replica)))
 
 
@@ -280,7 +280,7 @@ def _on_request(state: State, event: RequestReceived, now_ms: int) -> None:
     match request:
         case FetchRequest():
             leader.on_fetch(state, asker, request, now_ms)
-            elections.outgrow(state, request.epoch, now_ms)
+            elections.step_down_and_campaign(state, request.epoch, now_ms)
             _resign_if_due(state, now_ms)
         case FetchSnapshotRequest():
             snapshots.on_fetch_snapshot(state, asker, request, now_ms)

@@ -31,14 +31,14 @@ def begin(state: State, token: ReadToken, now_ms: int) -> bool:
     if not isinstance(leader, Leader):
         state.effects.append(AnswerReads((token,), ReadRefusal.NOT_LEADER))
         return False
-    serving = leader.serving
-    if serving.round_sent == serving.round:
+    tracker = leader.tracker
+    if tracker.round_sent == tracker.round:
         # A response sent before this read carried the current round, so its echo proves nothing.
-        serving.round += 1
-    serving.round_awaited = serving.round
-    if not leader.reads or leader.reads[-1].round != serving.round:
+        tracker.round += 1
+    tracker.round_awaited = tracker.round
+    if not leader.reads or leader.reads[-1].round != tracker.round:
         deadline_ms = now_ms + state.timeouts.request_timeout_ms
-        leader.reads.append(ReadGroup(serving.round, deadline_ms))
+        leader.reads.append(ReadGroup(tracker.round, deadline_ms))
     group = leader.reads[-1]
     group.tokens.append(token)
     group.log_end = state.log.end.offset
@@ -48,7 +48,7 @@ def begin(state: State, token: ReadToken, now_ms: int) -> bool:
 
 def echoed(leader: Leader, progress: ReplicaProgress, request: FetchRequest) -> None:
     """Note the round that a voter echoes; ignore a round that was never sent."""
-    if progress.round < request.round <= leader.serving.round_sent:
+    if progress.round < request.round <= leader.tracker.round_sent:
         progress.round = request.round
 
 
@@ -63,7 +63,7 @@ def settle(state: State, leader: Leader) -> None:
     if ready:
         state.effects.append(AnswerReads(tuple(ready), committed))
     if not leader.reads:
-        leader.serving.round_awaited = 0
+        leader.tracker.round_awaited = 0
 
 
 def give_up_due(state: State, leader: Leader, now_ms: int) -> None:
@@ -72,11 +72,11 @@ def give_up_due(state: State, leader: Leader, now_ms: int) -> None:
         tokens = tuple(leader.reads.popleft().tokens)
         state.effects.append(AnswerReads(tokens, ReadRefusal.NOT_PROVED))
     if not leader.reads:
-        leader.serving.round_awaited = 0
+        leader.tracker.round_awaited = 0
 
 
 def _is_proved(state: State, leader: Leader, group: ReadGroup) -> bool:
-    shown = sum(_shows(each, group) for each in leader.serving.voters.values())
+    shown = sum(_shows(each, group) for each in leader.tracker.voters.values())
     # A leader that was removed from the voters leads for a while without counting itself.
     return shown + state.is_voter >= state.voters.majority
 

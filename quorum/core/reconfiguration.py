@@ -79,31 +79,31 @@ class QuorumView:
         return self.located.get(key) or self.located.get(ReplicaKey(key.id)) or ()
 
 
-def next_step(situation: QuorumView) -> VoterAssignment | Wait | None:
+def next_step(view: QuorumView) -> VoterAssignment | Wait | None:
     """Return the next assignment, the reason to wait, or None if nothing is left to change.
 
     Corrections of the current voters come first: directory ids that the founders have presented
     since, and addresses that have changed.
     """
-    assignment = situation.assignment
-    corrected = VoterSet(tuple(_learned(situation, each) for each in assignment.current))
+    assignment = view.assignment
+    corrected = VoterSet(tuple(_learned(view, each) for each in assignment.current))
     if corrected != assignment.current:
         return replace(assignment, current=corrected)
     if assignment.target is None:
         return None
     surplus, missing = difference(assignment.current, assignment.target)
-    lost = _lost(situation, assignment.target)
+    lost = _lost(view, assignment.target)
     if lost is not None:
-        return _checked(situation, assignment.current.without(lost.id))
+        return _checked(view, assignment.current.without(lost.id))
     if not surplus and not missing:
         return VoterAssignment(assignment.current)
-    leaving = _leaving(situation, surplus, missing)
+    leaving = _leaving(view, surplus, missing)
     if leaving is not None:
-        return _checked(situation, assignment.current.without(leaving.id))
-    addition = _addition(situation, missing)
+        return _checked(view, assignment.current.without(leaving.id))
+    addition = _addition(view, missing)
     if isinstance(addition, Wait):
         return addition
-    return _checked(situation, assignment.current.with_(addition))
+    return _checked(view, assignment.current.with_(addition))
 
 
 def difference(
@@ -118,53 +118,53 @@ def difference(
     return surplus, missing
 
 
-def _lost(situation: QuorumView, target: tuple[ReplicaKey, ...]) -> Voter | None:
+def _lost(view: QuorumView, target: tuple[ReplicaKey, ...]) -> Voter | None:
     """Return a dead voter that the target names only by id while a live replica has that id.
 
     The target means the live directory, which can join only after the old one is removed.
     """
-    for voter in situation.assignment.current:
-        if ReplicaKey(voter.id) in target and not situation.is_live(voter):
+    for voter in view.assignment.current:
+        if ReplicaKey(voter.id) in target and not view.is_live(voter):
             wanted = Voter(ReplicaKey(voter.id))
-            if voter.directory_id_is_known and situation.is_live(wanted):
+            if voter.directory_id_is_known and view.is_live(wanted):
                 return voter
     return None
 
 
 def _leaving(
-    situation: QuorumView, surplus: tuple[Voter, ...], missing: tuple[ReplicaKey, ...]
+    view: QuorumView, surplus: tuple[Voter, ...], missing: tuple[ReplicaKey, ...]
 ) -> Voter | None:
     """Return the voter to remove before the next addition, or None: the set grows by one first.
 
     Dead voters go first, then the voter that is furthest behind; the leader itself goes last.
     """
-    current, target = situation.assignment.current, situation.assignment.target
+    current, target = view.assignment.current, view.assignment.target
     assert target is not None
     if not surplus or len(current) == 1:
         return None
     if all(key.id in current for key in missing):
         # Another directory of the same id can join only after the first one is removed.
         blocking = [each for each in surplus if any(key.id == each.id for key in missing)]
-        return min(blocking or surplus, key=lambda each: _order_of_leaving(situation, each))
+        return min(blocking or surplus, key=lambda each: _order_of_leaving(view, each))
     if len(target) < len(current) > len(surplus):
-        return min(surplus, key=lambda each: _order_of_leaving(situation, each))
+        return min(surplus, key=lambda each: _order_of_leaving(view, each))
     return None
 
 
-def _order_of_leaving(situation: QuorumView, voter: Voter) -> tuple[bool, bool, Offset, ReplicaKey]:
-    seen = situation.seen_as(voter)
+def _order_of_leaving(view: QuorumView, voter: Voter) -> tuple[bool, bool, Offset, ReplicaKey]:
+    seen = view.seen_as(voter)
     reached = Offset(0) if seen is None else seen.log_end or Offset(0)
-    return voter.is_(situation.me), situation.is_live(voter), reached, voter.key
+    return voter.is_(view.me), view.is_live(voter), reached, voter.key
 
 
-def _addition(situation: QuorumView, missing: tuple[ReplicaKey, ...]) -> Voter | Wait:
+def _addition(view: QuorumView, missing: tuple[ReplicaKey, ...]) -> Voter | Wait:
     """Return the next voter to add, or the wait of the candidates that are closest to joining."""
-    current = situation.assignment.current
+    current = view.assignment.current
     waits: dict[WaitReason, list[ReplicaId]] = {}
     for key in missing:
         if key.id in current:
             continue
-        found = candidate(situation, Voter(key))
+        found = candidate(view, Voter(key))
         if isinstance(found, Voter):
             return found
         waits.setdefault(found, []).append(key.id)
@@ -173,44 +173,44 @@ def _addition(situation: QuorumView, missing: tuple[ReplicaKey, ...]) -> Voter |
     return Wait(reason, tuple(waits.get(reason, ())))
 
 
-def candidate(situation: QuorumView, wanted: Voter) -> Voter | WaitReason:
+def candidate(view: QuorumView, wanted: Voter) -> Voter | WaitReason:
     """Return `wanted` with its directory and address, or the reason why it cannot vote yet.
 
     It must have reached the high watermark now or within the fetch time-out: then it delays commits
     no longer than any other follower. Now alone would not do: under a steady load the high
     watermark has always moved on before the next fetch acknowledges it.
     """
-    seen = situation.live_as(wanted)
+    seen = view.live_as(wanted)
     if seen is None:
         return WaitReason.NOT_SEEN
-    endpoints = wanted.endpoints or situation.endpoints_of(seen.replica)
+    endpoints = wanted.endpoints or view.endpoints_of(seen.replica)
     if not endpoints:
         return WaitReason.ADDRESS_UNKNOWN
-    level_ms, is_behind = seen.last_caught_up_ms, (seen.log_end or 0) < situation.high_watermark
-    if is_behind and (level_ms is None or level_ms <= situation.live_since_ms):
+    level_ms, is_behind = seen.last_caught_up_ms, (seen.log_end or 0) < view.high_watermark
+    if is_behind and (level_ms is None or level_ms <= view.live_since_ms):
         return WaitReason.CATCHING_UP
     return replace(wanted, key=seen.replica, endpoints=endpoints)
 
 
-def _checked(situation: QuorumView, current: VoterSet) -> VoterAssignment | Wait:
+def _checked(view: QuorumView, current: VoterSet) -> VoterAssignment | Wait:
     """Return the assignment with these voters, or the wait if they lack a live majority."""
-    wait = _lacking(situation, current)
+    wait = _lacking(view, current)
     if wait is not None:
         return wait
-    target = situation.assignment.target
+    target = view.assignment.target
     reached = target is not None and difference(current, target) == ((), ())
     return VoterAssignment(current, None if reached else target)
 
 
-def _lacking(situation: QuorumView, current: VoterSet) -> Wait | None:
+def _lacking(view: QuorumView, current: VoterSet) -> Wait | None:
     """Return the voters that this set lacks for a live majority, or None.
 
     A set is in force from its append, so without a live majority it could not commit its own
     record, nor be undone. A voter that has just died is still live, but not present.
     """
     for reason, counts in (
-        (WaitReason.NO_MAJORITY, situation.is_live),
-        (WaitReason.NOT_HEARD, situation.is_present),
+        (WaitReason.NO_MAJORITY, view.is_live),
+        (WaitReason.NOT_HEARD, view.is_present),
     ):
         missing = tuple(voter.id for voter in current if not counts(voter))
         if len(current) - len(missing) < current.majority:
@@ -218,16 +218,16 @@ def _lacking(situation: QuorumView, current: VoterSet) -> Wait | None:
     return None
 
 
-def _learned(situation: QuorumView, voter: Voter) -> Voter:
+def _learned(view: QuorumView, voter: Voter) -> Voter:
     """Return a current voter with the directory id and endpoints learned since."""
     key = voter.key
     if not voter.directory_id_is_known:
-        seen = situation.live_as(voter)
+        seen = view.live_as(voter)
         key = key if seen is None else seen.replica
     endpoints = voter.endpoints
     if voter.directory_id_is_known:
         # Only the endpoints of this very directory: another one is another replica.
-        endpoints = situation.located.get(key) or endpoints
+        endpoints = view.located.get(key) or endpoints
     return replace(voter, key=key, endpoints=endpoints)
 
 
@@ -253,23 +253,23 @@ Outcome: TypeAlias = VoterAssignment | Wait | Refusal | None
 """The next assignment to record, a wait, a refusal, or None if nothing has to change."""
 
 
-def outcome_of(request: VoterRequest, situation: QuorumView) -> Outcome:
+def outcome_of(request: VoterRequest, view: QuorumView) -> Outcome:
     """Decide `request` while no other change is under way."""
     match request:
         case AlterQuorumRequest(target=target):
-            return _alter(target, situation)
+            return _alter(target, view)
         case AddVoterRequest():
-            return _under_way(situation) or _add(request, situation)
+            return _under_way(view) or _add(request, view)
         case RemoveVoterRequest(voter=key):
-            return _under_way(situation) or _remove(key, situation)
+            return _under_way(view) or _remove(key, view)
         case UpdateVoterRequest():
-            return _update(request, situation)
+            return _update(request, view)
         case _:
             assert_never(request)
 
 
-def _alter(target: tuple[ReplicaKey, ...] | None, situation: QuorumView) -> Outcome:
-    assignment = situation.assignment
+def _alter(target: tuple[ReplicaKey, ...] | None, view: QuorumView) -> Outcome:
+    assignment = view.assignment
     if target is None:
         return None if assignment.target is None else VoterAssignment(assignment.current)
     wrong = _impossible(target)
@@ -304,8 +304,8 @@ def _impossible(target: tuple[ReplicaKey, ...]) -> str | None:
     return None if negative is None else f"{negative} is no id of a voter"
 
 
-def _under_way(situation: QuorumView) -> Refusal | None:
-    target = situation.assignment.target
+def _under_way(view: QuorumView) -> Refusal | None:
+    target = view.assignment.target
     if target is None:
         return None
     return Refusal(
@@ -315,8 +315,8 @@ def _under_way(situation: QuorumView) -> Refusal | None:
     )
 
 
-def _add(request: AddVoterRequest, situation: QuorumView) -> Outcome:
-    current, voter = situation.assignment.current, request.voter
+def _add(request: AddVoterRequest, view: QuorumView) -> Outcome:
+    current, voter = view.assignment.current, request.voter
     known = current.get(voter.id)
     if known is not None:
         return Refusal(
@@ -325,27 +325,27 @@ def _add(request: AddVoterRequest, situation: QuorumView) -> Outcome:
             f"{uuid_to_text(known.key.directory_id)}: remove it first if another directory is to "
             "take its place",
         )
-    found = candidate(situation, voter)
+    found = candidate(view, voter)
     if isinstance(found, WaitReason):
         return Wait(found, (voter.id,))
-    return _checked(situation, current.with_(found))
+    return _checked(view, current.with_(found))
 
 
-def _remove(key: ReplicaKey, situation: QuorumView) -> Outcome:
-    current = situation.assignment.current
+def _remove(key: ReplicaKey, view: QuorumView) -> Outcome:
+    current = view.assignment.current
     if not current.has(key):
         return _no_voter(key, current)
     if len(current) == 1:
         return Refusal(Error.INVALID_REQUEST, f"{key.id} is the only voter: add another one first")
-    return _checked(situation, current.without(key.id))
+    return _checked(view, current.without(key.id))
 
 
 def _no_voter(key: ReplicaKey, current: VoterSet) -> Refusal:
     return Refusal(Error.VOTER_NOT_FOUND, f"{key.text} is no voter; voters are {current.text}")
 
 
-def _update(request: UpdateVoterRequest, situation: QuorumView) -> Outcome:
-    assignment, voter = situation.assignment, request.voter
+def _update(request: UpdateVoterRequest, view: QuorumView) -> Outcome:
+    assignment, voter = view.assignment, request.voter
     if not assignment.current.has(voter.key):
         return _no_voter(voter.key, assignment.current)
     if not voter.endpoints:
@@ -373,8 +373,8 @@ def on_requested(state: State, asker: Asker, request: VoterRequest, now_ms: int)
         leader.changes.requests.append(
             PendingVoterRequest(asker, request, now_ms + request.timeout_ms)
         )
-        leader.changes.roll = None
-        leader.changes.look_soon(now_ms)
+        leader.changes.liveness_round = None
+        leader.changes.check_soon(now_ms)
 
 
 def on_tick(state: State, leader: Leader, now_ms: int) -> None:
@@ -382,13 +382,13 @@ def on_tick(state: State, leader: Leader, now_ms: int) -> None:
     changes = leader.changes
     if changes.due_ms is None or now_ms < changes.due_ms:
         return
-    changes.looked_ms = now_ms
+    changes.checked_ms = now_ms
     while changes.recorded and changes.recorded[0][0] <= (state.high_watermark or 0):
         _, asker = changes.recorded.popleft()
         state.answer_change(asker)
     changes.wait = _hindrance(state, leader)
-    if changes.wait is not None or (changes.roll is not None and now_ms >= changes.roll.until_ms):
-        changes.roll = None
+    if changes.wait is not None or (changes.liveness_round is not None and now_ms >= changes.liveness_round.until_ms):
+        changes.liveness_round = None
     if changes.wait is None and not state.is_voter:
         # The removal of this leader is committed, so the others can go on without it.
         resign(state, leader, Cause.REMOVED, now_ms)
@@ -412,9 +412,9 @@ def _hindrance(state: State, leader: Leader) -> Wait | None:
 
 
 def _take_step(state: State, leader: Leader, now_ms: int) -> None:
-    situation = _situation(state, leader, now_ms)
+    view = _view(state, leader, now_ms)
     for wanted in tuple(leader.changes.requests):
-        outcome = outcome_of(wanted.request, situation)
+        outcome = outcome_of(wanted.request, view)
         if isinstance(outcome, Wait):
             wanted.wait = outcome
             continue
@@ -428,15 +428,15 @@ def _take_step(state: State, leader: Leader, now_ms: int) -> None:
                 _append(state, leader, outcome, now_ms)
                 _answer_when_due(state, leader, wanted)
                 return
-    step = next_step(situation)
+    step = next_step(view)
     if isinstance(step, VoterAssignment):
         _append(state, leader, step, now_ms)
     else:
         leader.changes.wait = step
-        _call_roll(state, leader, now_ms)
+        _begin_liveness_round(state, leader, now_ms)
 
 
-def _call_roll(state: State, leader: Leader, now_ms: int) -> None:
+def _begin_liveness_round(state: State, leader: Leader, now_ms: int) -> None:
     """Begin a liveness round if a step waits only for fresh fetches of its replicas.
 
     Their parked fetches are answered at once. The round ends after a fetch time-out, by which every
@@ -445,11 +445,11 @@ def _call_roll(state: State, leader: Leader, now_ms: int) -> None:
     changes = leader.changes
     waits = [changes.wait, *(each.wait for each in changes.requests)]
     if not any(each is not None and each.reason is WaitReason.NOT_HEARD for each in waits):
-        changes.roll = None
-    elif changes.roll is None:
-        called = _countable(state, changes)
-        changes.roll = LivenessRound(called, now_ms + state.timeouts.fetch_timeout_ms)
-        wake(state, leader, called)
+        changes.liveness_round = None
+    elif changes.liveness_round is None:
+        awaited = _countable(state, changes)
+        changes.liveness_round = LivenessRound(awaited, now_ms + state.timeouts.fetch_timeout_ms)
+        wake(state, leader, awaited)
 
 
 def _countable(state: State, changes: PendingVoterChanges) -> frozenset[ReplicaId]:
@@ -467,7 +467,7 @@ def _append(state: State, leader: Leader, assignment: VoterAssignment, now_ms: i
     state.append(batch)
     take_voters(state, leader, now_ms)
     state.effects.append(AppendAssignment(batch, assignment))
-    leader.changes.wait, leader.changes.roll = Wait(WaitReason.UNCOMMITTED), None
+    leader.changes.wait, leader.changes.liveness_round = Wait(WaitReason.UNCOMMITTED), None
     wake_for_records(state, leader)
 
 
@@ -503,17 +503,17 @@ def _wait_for_more(state: State, leader: Leader, now_ms: int) -> None:
     changes.due_ms = max(now_ms + 1, min(moments))
 
 
-def _situation(state: State, leader: Leader, now_ms: int) -> QuorumView:
+def _view(state: State, leader: Leader, now_ms: int) -> QuorumView:
     assignment = state.log.assignments.last
     assert assignment is not None
     own = ReplicaProgress(state.me, log_end=state.log.end.offset, last_fetch_ms=now_ms)
-    roll = leader.changes.roll
+    round_ = leader.changes.liveness_round
     return QuorumView(
         me=state.me,
         assignment=assignment,
-        replicas=(own, *leader.serving.last_fetched_first()),
+        replicas=(own, *leader.tracker.last_fetched_first()),
         live_since_ms=now_ms - state.timeouts.fetch_timeout_ms,
-        present={state.me.id: state.me} | ({} if roll is None else roll.present),
+        present={state.me.id: state.me} | ({} if round_ is None else round_.present),
         high_watermark=state.high_watermark or Offset(0),
         located=state.located,
     )

@@ -45,7 +45,7 @@ class ReadGroup:
     """Records at or after this offset were appended after the last of the reads arrived."""
 
 
-LOOK_AGAIN_MS: Final = 20
+CHECK_INTERVAL_MS: Final = 20
 """The minimal interval between two checks, caused by fetches, for a step of the voters."""
 
 
@@ -63,7 +63,7 @@ class PendingVoterRequest:
 class LivenessRound:
     """The replicas that have fetched since a step was due; any other replica may be dead."""
 
-    called: frozenset[ReplicaId]
+    awaited: frozenset[ReplicaId]
     until_ms: int
     """The end of the round; a new one follows, because a replica may have died since its fetch."""
     present: dict[ReplicaId, ReplicaKey] = field(default_factory=dict)
@@ -80,12 +80,12 @@ class PendingVoterChanges:
     """The reason to wait, from the last check."""
     is_wanted: bool = False
     """True if a fetch or a commit may make a step possible."""
-    nameless: frozenset[ReplicaId] = frozenset()
+    without_directory: frozenset[ReplicaId] = frozenset()
     """Voters whose directory id is not known yet."""
     due_ms: int | None = None
     """The time of the next check for a step; None if none is due."""
-    looked_ms: int = 0
-    roll: LivenessRound | None = None
+    checked_ms: int = 0
+    liveness_round: LivenessRound | None = None
     """The liveness round of the step that is due; None if no step waits for one."""
 
     @property
@@ -94,7 +94,7 @@ class PendingVoterChanges:
         waits = (self.wait, *(each.wait for each in self.requests))
         return next((each for each in waits if each is not None), None)
 
-    def look_soon(self, now_ms: int) -> None:
+    def check_soon(self, now_ms: int) -> None:
         """Make the next check for a step due now."""
         self.is_wanted = True
         self.due_ms = now_ms
@@ -102,17 +102,17 @@ class PendingVoterChanges:
     def on_fetch(self, replica: ReplicaKey, now_ms: int) -> None:
         """Schedule a check for a step that may have waited for this fetch."""
         if not self.is_wanted:
-            if replica.id not in self.nameless or replica.directory_id == NO_DIRECTORY:
+            if replica.id not in self.without_directory or replica.directory_id == NO_DIRECTORY:
                 return
             self.is_wanted = True
-        roll = self.roll
-        if roll is not None and replica.id in roll.called:
-            is_first = replica.id not in roll.present
-            roll.present[replica.id] = replica
+        round_ = self.liveness_round
+        if round_ is not None and replica.id in round_.awaited:
+            is_first = replica.id not in round_.present
+            round_.present[replica.id] = replica
             if is_first:
                 self.due_ms = now_ms
                 return
-        due_ms = max(now_ms, self.looked_ms + LOOK_AGAIN_MS)
+        due_ms = max(now_ms, self.checked_ms + CHECK_INTERVAL_MS)
         self.due_ms = due_ms if self.due_ms is None else min(self.due_ms, due_ms)
 
     def on_commit(self, now_ms: int) -> None:
@@ -213,7 +213,7 @@ class Leader:
     since_ms: int
     epoch_start: Offset
     """The offset of the LeaderChange record; nothing is committed before a majority has it."""
-    serving: ProgressTracker
+    tracker: ProgressTracker
     check_quorum_ms: int | None
     """The time of the next check that a majority fetches; None if it needs no other voter."""
     announce_ms: int | None
@@ -224,9 +224,9 @@ class Leader:
     reads: deque[ReadGroup] = field(default_factory=deque)
     """The reads that wait for their proof, by ascending round."""
     changes: PendingVoterChanges = field(default_factory=PendingVoterChanges)
-    disk_look_ms: int | None = None
+    disk_check_ms: int | None = None
     """The time of the next check of its own disk; None if there is no other voter."""
-    disk_owes: Offset = Offset(0)
+    disk_checked_end: Offset = Offset(0)
     """The log end offset at the last check."""
     transfer: Transfer | None = None
     """The transfer under way; the leader accepts no proposals meanwhile."""
@@ -254,7 +254,7 @@ Role: TypeAlias = NotLeader | Leader
 
 class Cause(StrEnum):
     HIGHER_EPOCH = "learns of a higher epoch"
-    OUTGROWN = "lost its lead to a higher epoch, and asks for pre-votes at once"
+    STEPPED_DOWN = "lost its lead to a higher epoch, and asks for pre-votes at once"
     VOTE_GRANTED = "grants its vote"
     ELECTION_TIMEOUT = "finds no leader within the election timeout"
     FETCH_TIMEOUT = "gets no answer to its fetches within the fetch timeout"
@@ -277,7 +277,7 @@ TRANSITIONS: Final[Mapping[type[Role], Mapping[Cause, tuple[type[Role], ...]]]] 
     {
         Unattached: {
             Cause.HIGHER_EPOCH: (Unattached,),
-            Cause.OUTGROWN: (Prospective,),
+            Cause.STEPPED_DOWN: (Prospective,),
             Cause.VOTE_GRANTED: (Unattached,),
             Cause.ELECTION_TIMEOUT: (Prospective,),
             Cause.SUCCESSION: (Candidate,),

@@ -34,13 +34,13 @@ def give_up_if_full(state: State, leader: Leader, now_ms: int) -> None:
 
 def on_tick(state: State, leader: Leader, now_ms: int) -> None:
     """Resign if records have waited for the leader's disk since the last check."""
-    if leader.disk_look_ms is None or now_ms < leader.disk_look_ms:
+    if leader.disk_check_ms is None or now_ms < leader.disk_check_ms:
         return
-    if state.log.durable < leader.disk_owes and _is_outdone(state, leader):
+    if state.log.durable < leader.disk_checked_end and _is_outdone(state, leader):
         resign(state, leader, Cause.DISK_BEHIND, now_ms)
         return
-    leader.disk_owes = state.log.end.offset
-    leader.disk_look_ms = now_ms + state.timeouts.fetch_timeout_ms
+    leader.disk_checked_end = state.log.end.offset
+    leader.disk_check_ms = now_ms + state.timeouts.fetch_timeout_ms
 
 
 def holds_back(state: State) -> bool:
@@ -48,7 +48,7 @@ def holds_back(state: State) -> bool:
     return not state.has_room or state.log.durable < state.log.end.offset
 
 
-def wait_for_it(state: State, now_ms: int) -> None:
+def postpone_election(state: State, now_ms: int) -> None:
     """Postpone the election of a node that waits for its own disk."""
     role = state.role
     if isinstance(role, Follower):
@@ -70,5 +70,5 @@ def on_progress(state: State, now_ms: int) -> None:
 
 def _is_outdone(state: State, leader: Leader) -> bool:
     """Return True if another voter has more on disk than this node."""
-    voters = leader.serving.voters.values()
+    voters = leader.tracker.voters.values()
     return any((each.log_end or 0) > state.log.durable for each in voters)

@@ -146,7 +146,7 @@ class State:
     is_voter: bool = field(init=False)
     is_displaced: bool = False
     """True if another directory of this node's id is a voter."""
-    beginning: DiscoveryState = field(default_factory=DiscoveryState)
+    discovery: DiscoveryState = field(default_factory=DiscoveryState)
     high_watermark: Offset | None = None
     located: dict[ReplicaKey, tuple[Endpoint, ...]] = field(default_factory=dict)
     """The latest endpoints of replicas; bounded by LOCATED_MAX."""
@@ -189,7 +189,7 @@ class State:
         self.is_displaced = is_displaced
 
     @property
-    def may_be_needed(self) -> bool:
+    def is_promotable(self) -> bool:
         """True if an election may depend on this node: it is a voter, or may be one for others.
 
         Its removal may be in its own log only. The other voters then use the earlier set: they may
@@ -267,7 +267,7 @@ class State:
     def _dismiss_waiting(self, led: Leader) -> None:
         """Answer every request that waits for a leader that no longer leads."""
         error, epoch, leader = Error.NOT_LEADER_OR_FOLLOWER, self.election.epoch, self.leader
-        for asker in led.serving.dismiss():
+        for asker in led.tracker.dismiss():
             self.answer(asker, FetchResponse(error=error, epoch=epoch, leader=leader))
         for asker in led.changes.dismiss():
             text = "this node does not lead any more; look whether the change was recorded"
@@ -304,7 +304,7 @@ class State:
         if self.election.leader not in (None, leader) or epoch == self.resigned_epoch:
             return  # It has resigned, and the sender does not know that yet.
         if isinstance(self.role, Unattached | Prospective | Candidate):
-            if leader == self.election.leader != by and not self.may_be_needed:
+            if leader == self.election.leader != by and not self.is_promotable:
                 return  # An observer that lost this leader believes only the leader itself.
             self.follow(leader, now_ms)
 
@@ -331,7 +331,7 @@ class State:
 
     def next_election_ms(self, now_ms: int) -> int | None:
         """Return a random time to stand in [t, 2t); None for a node that never stands."""
-        if self.stopping or not self.may_be_needed:
+        if self.stopping or not self.is_promotable:
             return None
         timeout_ms = self.timeouts.election_timeout_ms
         return now_ms + timeout_ms + self.rng.randrange(timeout_ms)

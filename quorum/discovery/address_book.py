@@ -54,7 +54,7 @@ class AddressBook:
     @property
     def replicas(self) -> tuple[ReplicaId, ...]:
         """Everyone whose address is known, by rising id, this node included."""
-        known = {each.id for each in self.gossip.sightings}
+        known = {each.id for each in self.gossip.advertisements}
         recorded = {each.id for each in self.voters() if each.endpoints}
         return tuple(sorted(known | recorded | {*self._hints, *self._configured}))
 
@@ -63,8 +63,8 @@ class AddressBook:
         if replica is None:
             return None
         # Looked up for every answer to a fetch: most often the first source has it.
-        sighting = self.gossip.of(replica)
-        return next(self._addresses(replica), None) if sighting is None else sighting.address
+        advertisement = self.gossip.of(replica)
+        return next(self._addresses(replica), None) if advertisement is None else advertisement.address
 
     def places(self) -> tuple[HostPort, ...]:
         """Every address at which somebody may answer, each once, this node's own left out.
@@ -99,9 +99,9 @@ class AddressBook:
 
     def _addresses(self, replica: ReplicaId) -> Iterator[HostPort]:
         """All of one replica, the best first; an address may come twice."""
-        sighting = self.gossip.of(replica)
-        if sighting is not None:
-            yield sighting.address
+        advertisement = self.gossip.of(replica)
+        if advertisement is not None:
+            yield advertisement.address
         voter = self.voters().get(replica)
         if voter is not None and voter.endpoints:
             yield voter.endpoints[0].host, voter.endpoints[0].port

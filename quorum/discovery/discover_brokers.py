@@ -12,7 +12,7 @@ from typing import Any, Final
 from quorum.core.vocabulary import NO_DIRECTORY, NO_REPLICA, Epoch, ReplicaId
 from quorum.discovery.address_book import HostPort
 from quorum.discovery.gossip import (
-    SIGHTINGS_MAX,
+    ADVERTISEMENTS_MAX,
     Advertisement,
     DiscoverBrokersRequest,
     DiscoverBrokersResponse,
@@ -56,7 +56,7 @@ class DiscoverBrokersService:
         clock: Clock,
         rng: random.Random,
         timeout_ms: int,
-        complaints: RefusalLog,
+        refusal_log: RefusalLog,
     ) -> None:
         self._discovery = discovery
         self._client_id = client_id
@@ -64,7 +64,7 @@ class DiscoverBrokersService:
         self._clock = clock
         self._rng = rng
         self._timeout_ms = timeout_ms
-        self._complaints = complaints
+        self._refusal_log = refusal_log
         self._told: dict[HostPort, str] = {}
 
     async def run(self) -> None:
@@ -87,7 +87,7 @@ class DiscoverBrokersService:
                 request.respond(write_response(answer))
                 return
             message = Refusal(ErrorCode.INCONSISTENT_CLUSTER_ID, answer)
-        self._complaints.refused(request.peer, str(request), str(message))
+        self._refusal_log.refused(request.peer, str(request), str(message))
         request.respond(write_refusal(message, self._discovery.cluster_id))
 
     async def _ask(self, place: HostPort) -> None:
@@ -125,7 +125,7 @@ class DiscoverBrokersService:
                 del self._told[next(iter(self._told))]
 
 
-BROKERS_MAX: Final = 2 * SIGHTINGS_MAX
+BROKERS_MAX: Final = 2 * ADVERTISEMENTS_MAX
 """Of one answer: as many as a node remembers, and as many voters as there may ever be."""
 
 _API: Final = ApiKey.DISCOVER_BROKERS
@@ -135,7 +135,7 @@ _NOBODY: Final = {"replica_id": NO_REPLICA, "boot_timestamp": -1, "host": "", "p
 
 def write_request(request: DiscoverBrokersRequest) -> bytes:
     """The body of the request."""
-    me = request.sighting
+    me = request.advertisement
     values = _NOBODY if me is None else _values(me)
     return codec.request_body(_API, VERSION, cluster_id=request.cluster_id, **values)
 
@@ -144,12 +144,12 @@ def read_request(body: Data) -> DiscoverBrokersRequest | Refusal:
     """The request, or the refusal that its sender is to get; raises `Malformed`."""
     asked = codec.decode_request(_API, VERSION, body)
     if asked.replica_id == NO_REPLICA:
-        return DiscoverBrokersRequest(cluster_id=asked.cluster_id, sighting=None)
-    sighting = _sighting(asked)
-    reason = impossible(sighting)
+        return DiscoverBrokersRequest(cluster_id=asked.cluster_id, advertisement=None)
+    advertisement = _advertisement(asked)
+    reason = impossible(advertisement)
     if reason is not None:
         return Refusal(ErrorCode.INVALID_REQUEST, f"invalid: {reason}")
-    return DiscoverBrokersRequest(cluster_id=asked.cluster_id, sighting=sighting)
+    return DiscoverBrokersRequest(cluster_id=asked.cluster_id, advertisement=advertisement)
 
 
 def write_response(response: DiscoverBrokersResponse) -> bytes:
@@ -189,7 +189,7 @@ def read_response(body: Data) -> DiscoverBrokersResponse | Refusal:
     if len(answer.brokers) > BROKERS_MAX:
         reason = f"{len(answer.brokers)} brokers in one answer, at most {BROKERS_MAX} are read"
         return Refusal(ErrorCode.INVALID_REQUEST, reason)
-    brokers = tuple(_sighting(each) for each in answer.brokers)
+    brokers = tuple(_advertisement(each) for each in answer.brokers)
     wrong = next(filter(None, map(impossible, brokers)), None)
     if wrong is not None:
         return Refusal(ErrorCode.INVALID_REQUEST, f"what it says cannot be: {wrong}")
@@ -203,18 +203,18 @@ def read_response(body: Data) -> DiscoverBrokersResponse | Refusal:
     )
 
 
-def _values(sighting: Advertisement) -> dict[str, Any]:
-    directory_id = sighting.directory_id
+def _values(advertisement: Advertisement) -> dict[str, Any]:
+    directory_id = advertisement.directory_id
     return {
-        "replica_id": sighting.id,
-        "boot_timestamp": sighting.boot_timestamp,
-        "host": sighting.host,
-        "port": sighting.port,
+        "replica_id": advertisement.id,
+        "boot_timestamp": advertisement.boot_timestamp,
+        "host": advertisement.host,
+        "port": advertisement.port,
         "directory_id": None if directory_id == NO_DIRECTORY else directory_id,
     }
 
 
-def _sighting(value: Any) -> Advertisement:
+def _advertisement(value: Any) -> Advertisement:
     return Advertisement(
         id=ReplicaId(value.replica_id),
         boot_timestamp=int(value.boot_timestamp),

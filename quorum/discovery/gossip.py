@@ -16,7 +16,7 @@ from uuid import UUID
 from quorum.core.limits import OBSERVERS_MAX
 from quorum.core.vocabulary import NO_DIRECTORY, Epoch, ReplicaId, ReplicaKey
 
-SIGHTINGS_MAX: Final = OBSERVERS_MAX
+ADVERTISEMENTS_MAX: Final = OBSERVERS_MAX
 """Nodes that a table holds, besides those that are to be kept."""
 
 HOST_CHARACTERS_MAX: Final = 255
@@ -73,10 +73,10 @@ class Advertisement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiscoverBrokersRequest:
-    """A node says where it is, and asks where everyone is; a client (no sighting) only asks."""
+    """A node says where it is, and asks where everyone is; a client (no advertisement) only asks."""
 
     cluster_id: str | None
-    sighting: Advertisement | None
+    advertisement: Advertisement | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,18 +94,18 @@ class DiscoverBrokersResponse:
     """
 
 
-def impossible(sighting: Advertisement) -> str | None:
+def impossible(advertisement: Advertisement) -> str | None:
     """Return the reason why this cannot be true, or None: what comes from outside is asked before
     it is learned."""
-    if sighting.id < 0:
-        return f"node {sighting.id} has no place: ids begin at 0"
-    boot = sighting.boot_timestamp
+    if advertisement.id < 0:
+        return f"node {advertisement.id} has no place: ids begin at 0"
+    boot = advertisement.boot_timestamp
     if not 0 <= boot <= BOOT_TIMESTAMP_MAX:
-        return f"node {sighting.id} has boot timestamp {boot}, not 0 to {BOOT_TIMESTAMP_MAX}"
-    if not 0 < len(sighting.host) <= HOST_CHARACTERS_MAX or not sighting.host.isprintable():
-        return f"node {sighting.id} names no host that there could be"
-    if not 0 < sighting.port <= PORT_MAX:
-        return f"node {sighting.id} names port {sighting.port}, ports are 1 to {PORT_MAX}"
+        return f"node {advertisement.id} has boot timestamp {boot}, not 0 to {BOOT_TIMESTAMP_MAX}"
+    if not 0 < len(advertisement.host) <= HOST_CHARACTERS_MAX or not advertisement.host.isprintable():
+        return f"node {advertisement.id} names no host that there could be"
+    if not 0 < advertisement.port <= PORT_MAX:
+        return f"node {advertisement.id} names port {advertisement.port}, ports are 1 to {PORT_MAX}"
     return None
 
 
@@ -115,22 +115,22 @@ class Gossip:
     Invariant: the boot timestamp of an entry never falls, and nothing comes back that was replaced.
     """
 
-    __slots__ = ("_kept", "_most", "_sightings", "me")
+    __slots__ = ("_kept", "_most", "_advertisements", "me")
 
-    def __init__(self, me: Advertisement | None, *, most: int = SIGHTINGS_MAX) -> None:
+    def __init__(self, me: Advertisement | None, *, most: int = ADVERTISEMENTS_MAX) -> None:
         """`me` is what this node says of itself; None for one that nobody is to find."""
         self.me = me
         self._most = most
         self._kept: frozenset[ReplicaId] = frozenset()
-        self._sightings: dict[ReplicaId, Advertisement] = {} if me is None else {me.id: me}
+        self._advertisements: dict[ReplicaId, Advertisement] = {} if me is None else {me.id: me}
 
     @property
-    def sightings(self) -> tuple[Advertisement, ...]:
+    def advertisements(self) -> tuple[Advertisement, ...]:
         """By rising id: what a node says must not depend on the order in which it heard it."""
-        return tuple(self._sightings[each] for each in sorted(self._sightings))
+        return tuple(self._advertisements[each] for each in sorted(self._advertisements))
 
     def of(self, replica: ReplicaId) -> Advertisement | None:
-        return self._sightings.get(replica)
+        return self._advertisements.get(replica)
 
     def keep(self, replicas: Collection[ReplicaId]) -> None:
         """Never forget these, which vote or are to vote, however many others there are."""
@@ -145,14 +145,14 @@ class Gossip:
         """
         news: dict[ReplicaId, Advertisement] = {}
         for each in heard:
-            known = self._sightings.get(each.id)
+            known = self._advertisements.get(each.id)
             if known is not None and not each.replaces(known):
                 continue
             if self.me is not None and each.id == self.me.id:
                 continue
-            self._sightings[each.id] = news[each.id] = each
+            self._advertisements[each.id] = news[each.id] = each
         self._forget_surplus()
-        return tuple(news[each] for each in sorted(news) if each in self._sightings)
+        return tuple(news[each] for each in sorted(news) if each in self._advertisements)
 
     def contradiction(self, heard: Iterable[Advertisement]) -> Advertisement | None:
         """The rival that claims to be this node with a boot timestamp that is not lower.
@@ -170,18 +170,18 @@ class Gossip:
         ]
         return max(rivals, key=lambda each: each.boot_timestamp, default=None)
 
-    def say_again(self, boot_timestamp: int) -> None:
+    def advertise_again(self, boot_timestamp: int) -> None:
         """Be at the same place, by a later boot timestamp, which has been made durable before."""
         me = self.me
         assert me is not None, "who is nowhere has nothing to say again"
         assert boot_timestamp > me.boot_timestamp, f"{boot_timestamp} is not later than {me}"
-        self.me = self._sightings[me.id] = replace(me, boot_timestamp=boot_timestamp)
+        self.me = self._advertisements[me.id] = replace(me, boot_timestamp=boot_timestamp)
 
     def _forget_surplus(self) -> None:
         kept = self._kept if self.me is None else self._kept | {self.me.id}
-        others = [each for each in self._sightings if each not in kept]
+        others = [each for each in self._advertisements if each not in kept]
         surplus = len(others) - self._most
         if surplus > 0:
-            others.sort(key=lambda each: (self._sightings[each].boot_timestamp, each))
+            others.sort(key=lambda each: (self._advertisements[each].boot_timestamp, each))
             for each in others[:surplus]:
-                del self._sightings[each]
+                del self._advertisements[each]

@@ -31,7 +31,7 @@ LED_BACK_MAX: Final = 32
 name of it. Behind one address there may be several nodes: that of two the other one never answers,
 by chance, is not to happen. Who founds alone and names itself waits for so many rounds."""
 
-SAY_AGAIN_TRIES: Final = 8
+ADVERTISE_AGAIN_TRIES: Final = 8
 """The attempts to tell an address that this node has raised its boot timestamp."""
 
 ROUTINE_MS: Final = 10_000
@@ -39,7 +39,7 @@ ROUTINE_MS_PER_NODE: Final = 20
 """The wait between two rounds of a node that misses nothing, and what every node it knows of adds
 to it: an answer names them all."""
 
-SAY_AGAIN_MS: Final = 10_000
+ADVERTISE_AGAIN_MS: Final = 10_000
 """The minimal interval between two raises of the boot timestamp: two nodes of one id would never
 end."""
 
@@ -55,22 +55,22 @@ class DiscoverySchedule:
         *,
         has_log: bool,
         surveyed: Callable[[bool], None],
-        say_again: Callable[[Advertisement], None],
+        advertise_again: Callable[[Advertisement], None],
         rng: random.Random,
         now_ms: int,
     ) -> None:
         """`has_log` says that the log of `node` was begun before.
 
         `surveyed` is called once when every bootstrap server has been asked, and once if a quorum
-        was found, with whether it was. `say_again` is called if somebody else is taken for this
-        node: it must raise its boot timestamp above that one's, and report back as `said_again`.
+        was found, with whether it was. `advertise_again` is called if somebody else is taken for this
+        node: it must raise its boot timestamp above that one's, and report back as `advertised_again`.
         """
         self._book = book
         self._cluster = cluster
         self._node = node
         self._has_log = has_log
         self._surveyed = surveyed
-        self._say_again = say_again
+        self._advertise_again = advertise_again
         self._rng = rng
         self.deadline_ms = now_ms
         """The time to ask for the next `round`, unless `is_due` says so before."""
@@ -83,7 +83,7 @@ class DiscoverySchedule:
         self._led_back = dict.fromkeys(servers, 0)
         self._has_surveyed = False
         self._has_found = False
-        self._said_again_ms: int | None = None
+        self._advertised_again_ms: int | None = None
         self._is_saying = False
         self._rival: Advertisement | None = None
         """The rival that others take for this node, not answered yet."""
@@ -119,7 +119,7 @@ class DiscoverySchedule:
             wait_ms = self._wait_ms
             self._wait_ms = min(2 * wait_ms, SEARCH_MS_MAX)
         else:
-            wait_ms = ROUTINE_MS + ROUTINE_MS_PER_NODE * len(self._book.gossip.sightings)
+            wait_ms = ROUTINE_MS + ROUTINE_MS_PER_NODE * len(self._book.gossip.advertisements)
             self._wait_ms = SEARCH_MS
         # Up to a fifth more or less, so that nodes that were started together do not ask together.
         self.deadline_ms = now_ms + max(1, round(wait_ms * self._rng.uniform(0.8, 1.2)))
@@ -136,7 +136,7 @@ class DiscoverySchedule:
 
     def request(self) -> DiscoverBrokersRequest:
         """Return the request to send."""
-        return DiscoverBrokersRequest(cluster_id=self._cluster.id, sighting=self._book.gossip.me)
+        return DiscoverBrokersRequest(cluster_id=self._cluster.id, advertisement=self._book.gossip.me)
 
     def asked(self, request: DiscoverBrokersRequest, now_ms: int) -> DiscoverBrokersResponse | str:
         """The answer to somebody who asks, or why it is refused; what it says is learned first.
@@ -146,11 +146,11 @@ class DiscoverySchedule:
         foreign = self._cluster.refusal(request.cluster_id)
         if foreign is not None:
             return foreign
-        if request.sighting is not None and self._cluster.agrees(request.cluster_id):
-            self._learn((request.sighting,), now_ms)
+        if request.advertisement is not None and self._cluster.agrees(request.cluster_id):
+            self._learn((request.advertisement,), now_ms)
         return DiscoverBrokersResponse(
             cluster_id=self._cluster.id,
-            brokers=self._book.gossip.sightings,
+            brokers=self._book.gossip.advertisements,
             leader=self._node.leader,
             epoch=self._node.epoch,
             is_founded=self._has_log or self._node.high_watermark is not None,
@@ -198,16 +198,16 @@ class DiscoverySchedule:
         if tries > 1 and not was_heard:
             self._unconvinced[place] = tries - 1
 
-    def said_again(self, boot_timestamp: int) -> None:
+    def advertised_again(self, boot_timestamp: int) -> None:
         """This is durable, and the timestamp of this boot from now on."""
         gossip = self._book.gossip
-        gossip.say_again(boot_timestamp)
+        gossip.advertise_again(boot_timestamp)
         self._is_saying = False
         self._rival = gossip.contradiction(() if self._rival is None else (self._rival,))
         # Whoever believes another one does not find this node: it is up to this one to go there,
         # and to go again where that was lost. What is under way says what was before.
         self._must_introduce = True
-        self._unconvinced = dict.fromkeys(self._book.places(), SAY_AGAIN_TRIES)
+        self._unconvinced = dict.fromkeys(self._book.places(), ADVERTISE_AGAIN_TRIES)
         self._convincing.clear()
 
     def _is_own(self, response: DiscoverBrokersResponse) -> bool:
@@ -252,11 +252,11 @@ class DiscoverySchedule:
         rival = self._rival
         if rival is None or self._is_saying:
             return
-        if self._said_again_ms is None or now_ms >= self._said_again_ms + SAY_AGAIN_MS:
-            self._rival, self._is_saying, self._said_again_ms = None, True, now_ms
-            self._say_again(rival)
+        if self._advertised_again_ms is None or now_ms >= self._advertised_again_ms + ADVERTISE_AGAIN_MS:
+            self._rival, self._is_saying, self._advertised_again_ms = None, True, now_ms
+            self._advertise_again(rival)
         else:
-            self.deadline_ms = min(self.deadline_ms, self._said_again_ms + SAY_AGAIN_MS)
+            self.deadline_ms = min(self.deadline_ms, self._advertised_again_ms + ADVERTISE_AGAIN_MS)
 
     def _chosen(self, free: list[HostPort], most: int) -> tuple[HostPort, ...]:
         if len(free) <= most:

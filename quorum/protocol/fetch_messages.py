@@ -318,10 +318,10 @@ def write_fetch_response(
     """The parts of the body, `records` as they are among them."""
     top_code = response.error if response.error is Error.INCONSISTENT_CLUSTER_ID else 0
     high_watermark = _NONE if response.high_watermark is None else response.high_watermark
-    standing = LeaderAndEpoch(response.epoch, response.leader, leader_address)
+    current = LeaderAndEpoch(response.epoch, response.leader, leader_address)
     head = _pack_response_head(top_code, response.error, high_watermark, response.log_start)
     has_round = bool(response.round)
-    tail = _response_tail(version, standing, response.diverging, response.snapshot, has_round)
+    tail = _response_tail(version, current, response.diverging, response.snapshot, has_round)
     if has_round:
         tail += _ROUND.pack(response.round)
     if not records:
@@ -329,11 +329,11 @@ def write_fetch_response(
     return head + uvarint(len(records) + 1), records, tail
 
 
-def write_fetch_refusal(version: int, refusal: Refusal, standing: LeaderAndEpoch) -> bytes:
+def write_fetch_refusal(version: int, refusal: Refusal, current: LeaderAndEpoch) -> bytes:
     """An answer that the core was not asked for."""
     top_code = refusal.code if refusal.top_level else 0
     head = _pack_response_head(top_code, refusal.code, _NONE, _NONE)
-    return b"".join((head, _NO_RECORDS, _response_tail(version, standing, None, None, False)))
+    return b"".join((head, _NO_RECORDS, _response_tail(version, current, None, None, False)))
 
 
 def read_fetch_response(version: int, body: Data) -> RaftResponse | Refusal:
@@ -435,7 +435,7 @@ def _pack_response_head(top_code: int, code: int, high_watermark: int, log_start
 @lru_cache(_TAILS_MAX)
 def _response_tail(
     version: int,
-    standing: LeaderAndEpoch,
+    current: LeaderAndEpoch,
     diverging: OffsetAndEpoch | None,
     snapshot: OffsetAndEpoch | None,
     has_round: bool,
@@ -447,8 +447,8 @@ def _response_tail(
         "high_watermark": 0,
         "log_start_offset": 0,
         "current_leader": {
-            "leader_id": NO_REPLICA if standing.leader is None else standing.leader,
-            "leader_epoch": standing.epoch,
+            "leader_id": NO_REPLICA if current.leader is None else current.leader,
+            "leader_epoch": current.epoch,
         },
         "aborted_transactions": None,
         "records": b"",
@@ -461,7 +461,7 @@ def _response_tail(
         version,
         error_code=0,
         responses=[{"topic_id": METADATA_TOPIC_ID, "partitions": [partition]}],
-        node_endpoints=node_endpoints(standing),
+        node_endpoints=node_endpoints(current),
         round=_SOME_ROUND if has_round else 0,
     )
     tail = body[_RESPONSE_HEAD.size + len(_NO_RECORDS) :]

@@ -214,18 +214,18 @@ def write_response(
             "unaligned_records": bytes(records),
         }
     assert len(records) == length, f"{response} carries {len(records)} bytes"
-    standing = LeaderAndEpoch(response.epoch, response.leader, leader_address)
+    current = LeaderAndEpoch(response.epoch, response.leader, leader_address)
     top_code = response.error if response.error is Error.INCONSISTENT_CLUSTER_ID else 0
     api_key = API_KEYS[type(response)]
-    return (_write_answer(api_key, version, standing, top_code, response.error, fields),)
+    return (_write_answer(api_key, version, current, top_code, response.error, fields),)
 
 
-def write_refusal(api_key: int, version: int, refusal: Refusal, standing: LeaderAndEpoch) -> bytes:
+def write_refusal(api_key: int, version: int, refusal: Refusal, current: LeaderAndEpoch) -> bytes:
     """The body of the answer to a request that `read_request` refused."""
     if api_key == ApiKey.FETCH:
-        return write_fetch_refusal(version, refusal, standing)
+        return write_fetch_refusal(version, refusal, current)
     top_code = refusal.code if refusal.top_level else 0
-    return _write_answer(api_key, version, standing, top_code, refusal.code, _NOTHING)
+    return _write_answer(api_key, version, current, top_code, refusal.code, _NOTHING)
 
 
 def read_response(api_key: int, version: int, body: Data) -> RaftResponse | Refusal:
@@ -388,7 +388,7 @@ def _meant_for_another(message: Any, partition: Any, me: ReplicaKey) -> Refusal 
 def _write_answer(
     api_key: int,
     version: int,
-    standing: LeaderAndEpoch,
+    current: LeaderAndEpoch,
     top_code: int,
     code: int,
     fields: Mapping[str, Any],
@@ -396,8 +396,8 @@ def _write_answer(
     """Encode an answer; `fields` are those of its partition that say more than who leads."""
     nesting = _nesting(api_key)
     leader = {
-        "leader_id": NO_REPLICA if standing.leader is None else standing.leader,
-        "leader_epoch": standing.epoch,
+        "leader_id": NO_REPLICA if current.leader is None else current.leader,
+        "leader_epoch": current.epoch,
     }
     partition = {
         nesting.index_answered: METADATA_PARTITION,
@@ -412,7 +412,7 @@ def _write_answer(
         version,
         error_code=top_code,
         topics=[{nesting.topic: METADATA_TOPIC, "partitions": [partition]}],
-        node_endpoints=node_endpoints(standing),
+        node_endpoints=node_endpoints(current),
     )
 
 

@@ -94,12 +94,12 @@ def address_of(leader: ReplicaId | None, response: Any) -> HostPort | None:
     return None
 
 
-def node_endpoints(standing: LeaderAndEpoch) -> tuple[dict[str, Any], ...]:
+def node_endpoints(current: LeaderAndEpoch) -> tuple[dict[str, Any], ...]:
     """The leader's address for a response, in versions that have a place for it (KIP-853)."""
-    if standing.leader is None or standing.leader_address is None:
+    if current.leader is None or current.leader_address is None:
         return ()
-    host, port = standing.leader_address
-    return ({"node_id": standing.leader, "host": host, "port": port},)
+    host, port = current.leader_address
+    return ({"node_id": current.leader, "host": host, "port": port},)
 
 
 def wrong_cluster(cluster_id: str | None, here: LocalNode) -> Refusal | None:

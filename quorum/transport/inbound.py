@@ -105,7 +105,7 @@ class Terms:
     """The settings that a listener gives to each of its connections."""
 
     name: str
-    complaints: RefusalLog
+    refusal_log: RefusalLog
     handler: Handler
     offered: Mapping[int, VersionRange]
     limits: ServerLimits
@@ -169,7 +169,7 @@ class InboundConnection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         if self.is_open and self._splitter.is_in_a_frame:
             reason = "it ended in the middle of a request, which nobody will carry out"
-            self._terms.complaints.cut_off(self.peer, reason)
+            self._terms.refusal_log.cut_off(self.peer, reason)
         self.is_open = False
         self._transport = None
         self._pending.clear()
@@ -199,7 +199,7 @@ class InboundConnection(asyncio.Protocol):
         """Close, and log the reason unless it is known; answers that are ready still leave."""
         if not self.is_open:
             return
-        self._terms.complaints.cut_off(self.peer, reason)
+        self._terms.refusal_log.cut_off(self.peer, reason)
         self._close()
 
     def drain(self) -> None:
@@ -291,7 +291,7 @@ class InboundConnection(asyncio.Protocol):
     def _give_up(self, reason: str) -> None:
         """Log the reason and close at once: waiting for the peer is what went wrong."""
         if self.is_open:
-            self._terms.complaints.cut_off(self.peer, reason)
+            self._terms.refusal_log.cut_off(self.peer, reason)
         self.abort()
 
     def _flush(self) -> None:

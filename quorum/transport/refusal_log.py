@@ -12,7 +12,7 @@ logger = logging.getLogger(__name__)
 
 QUIET_MS: Final = 10_000
 """The time for which the same line is not repeated."""
-COMPLAINTS_MAX: Final = 256
+REASONS_MAX: Final = 256
 """Different complaints within that time; what goes beyond is summed up in one line."""
 
 _OTHERS: Final = ("", "")
@@ -35,7 +35,7 @@ class RefusalLog:
         """A request of `peer`, written host:port, is answered with a refusal for `reason`."""
         self._say(peer, reason, f"{request} {reason}")
 
-    def useless(self, peer: str, reason: str) -> None:
+    def invalid_response(self, peer: str, reason: str) -> None:
         """Log that the answer of `peer` is invalid, and counts as none."""
         self._say(peer, reason, f"an answer of {peer} is not used: {reason}")
 
@@ -55,8 +55,8 @@ class RefusalLog:
         logger.warning("%s: %s%s", self._name, text, more)
 
     def _has_room(self, now_ms: int) -> bool:
-        if len(self._said) >= COMPLAINTS_MAX:
+        if len(self._said) >= REASONS_MAX:
             self._said = {
                 key: said for key, said in self._said.items() if now_ms - said[0] < QUIET_MS
             }
-        return len(self._said) < COMPLAINTS_MAX
+        return len(self._said) < REASONS_MAX

@@ -50,7 +50,7 @@ class Server:
         self._is_closing = False
         self._terms = Terms(
             name=name,
-            complaints=RefusalLog(name, clock_ms),
+            refusal_log=RefusalLog(name, clock_ms),
             handler=handler,
             offered=offered,
             limits=self._limits,

@@ -172,7 +172,7 @@ async def start(
     parts.push_async_callback(router.close)
     apis = ControllerApis(
         service=service,
-        raft_calls=opened.raft_calls,
+        raft_rpc=opened.raft_rpc,
         gossiper=opened.gossiper,
         router=router,
         broker_apis=BrokerApis(controller, opened.cluster, clock=session_clock),

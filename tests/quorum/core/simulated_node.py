@@ -117,7 +117,7 @@ class Host:
         batches_max: int = 100,
         records_voters: bool = False,
         echoes: bool = True,
-        beginning: DiscoveryState | None = None,
+        discovery: DiscoveryState | None = None,
     ) -> None:
         """`echoes` is False for a replica that leaves the rounds of reads out, as Kafka's do."""
         self.me = me
@@ -135,7 +135,7 @@ class Host:
             rng=rng,
             now_ms=now_ms,
             records_voters=records_voters,
-            beginning=beginning,
+            discovery=discovery,
         )
         self._askers: dict[Asker, Packet] = {}
         self._last_asker = 0

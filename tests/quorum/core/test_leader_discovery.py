@@ -37,7 +37,7 @@ ENDPOINTS: Final = (Endpoint("CONTROLLER", "h", 9),)
 PSEUDO: Final = ReplicaId(-2)
 
 
-def node(*voters: int, beginning: DiscoveryState, me: int = 1, log_end: int = 0) -> QuorumNode:
+def node(*voters: int, discovery: DiscoveryState, me: int = 1, log_end: int = 0) -> QuorumNode:
     epochs = [(Epoch(1), Offset(0))] if log_end else []
     return QuorumNode(
         ReplicaKey(ReplicaId(me)),
@@ -48,7 +48,7 @@ def node(*voters: int, beginning: DiscoveryState, me: int = 1, log_end: int = 0)
         rng=random.Random(1),
         now_ms=0,
         records_voters=True,
-        beginning=beginning,
+        discovery=discovery,
     )
 
 
@@ -69,7 +69,7 @@ def located(replica: int) -> EndpointsUpdated:
 
 def test_no_voter_stands_before_it_knows_the_addresses_of_a_majority() -> None:
     """KIP-595, "Bootstrapping" step 6."""
-    replica = node(1, 2, 3, 4, 5, beginning=alone(1, 2, 3, 4, 5))
+    replica = node(1, 2, 3, 4, 5, discovery=alone(1, 2, 3, 4, 5))
     after(replica, Tick(), 0)
     after(replica, located(2), 20_000)
     assert replica.epoch == 0
@@ -81,9 +81,9 @@ def heard(request: Request) -> RequestReceived:
     return RequestReceived(Asker(1), request)
 
 
-def follower_of_2(beginning: DiscoveryState) -> QuorumNode:
+def follower_of_2(discovery: DiscoveryState) -> QuorumNode:
     """Voter 1 follows voter 2 in epoch 1, with an empty log."""
-    replica = node(1, 2, 3, 4, 5, beginning=beginning)
+    replica = node(1, 2, 3, 4, 5, discovery=discovery)
     begin = BeginQuorumEpochRequest(epoch=Epoch(1), leader=ReplicaId(2))
     replica.step(heard(begin), now_ms=0)
     assert replica.leader == 2
@@ -116,7 +116,7 @@ def test_no_candidacy_bypasses_the_check_for_an_existing_quorum(road: Event) -> 
 
 def test_a_voter_that_learns_of_a_quorum_during_its_pre_vote_does_not_stand() -> None:
     """The last step of the road: a voter without pre-votes makes the asker stand at once."""
-    replica = node(1, 2, 3, beginning=DiscoveryState())
+    replica = node(1, 2, 3, discovery=DiscoveryState())
     said = replica.step(Tick(), now_ms=10_000)
     asked = next(each for each in said if isinstance(each, Send) and is_vote(each))
     replica.step(DiscoveryDone(found=True), now_ms=10_001)
@@ -128,7 +128,7 @@ def test_a_voter_that_learns_of_a_quorum_during_its_pre_vote_does_not_stand() ->
 
 def test_a_voter_without_pre_votes_makes_the_asker_stand_at_once() -> None:
     """KIP-996: one of an older release cannot promise its vote, and must not be waited for."""
-    replica = node(1, 2, 3, beginning=DiscoveryState(has_surveyed=True))
+    replica = node(1, 2, 3, discovery=DiscoveryState(has_surveyed=True))
     said = replica.step(Tick(), now_ms=10_000)
     asked = next(each for each in said if isinstance(each, Send) and is_vote(each))
     unknown = VoteResponse(error=Error.UNSUPPORTED_VERSION, epoch=Epoch(0))
@@ -139,7 +139,7 @@ def test_a_voter_without_pre_votes_makes_the_asker_stand_at_once() -> None:
 
 def test_a_voter_that_may_not_stand_again_searches_for_the_leader() -> None:
     """A disk was wiped; its owner stood before it heard of the quorum, which may not know of it."""
-    replica = node(1, 2, 3, beginning=DiscoveryState())
+    replica = node(1, 2, 3, discovery=DiscoveryState())
     for asked in [each for each in replica.step(Tick(), now_ms=10_000) if isinstance(each, Send)]:
         refused = VoteResponse(error=Error.INVALID_VOTER_KEY, epoch=Epoch(0))
         replica.step(ResponseReceived(asked.to, asked.correlation, refused), now_ms=10_001)
@@ -156,12 +156,12 @@ def is_vote(sent: Send) -> bool:
 
 
 def test_a_lone_voter_is_a_majority() -> None:
-    replica = node(1, beginning=alone(1))
+    replica = node(1, discovery=alone(1))
     assert any(isinstance(each, AppendLeaderChange) for each in after(replica, Tick(), 0))
 
 
 def test_a_node_with_bootstrap_servers_asks_them_before_it_founds() -> None:
-    replica = node(1, beginning=DiscoveryState(bootstrap=(PSEUDO,), has_surveyed=False))
+    replica = node(1, discovery=DiscoveryState(bootstrap=(PSEUDO,), has_surveyed=False))
     after(replica, Tick(), 0)
     assert replica.epoch == 0
     after(replica, DiscoveryDone(found=False), 20_000)
@@ -169,22 +169,22 @@ def test_a_node_with_bootstrap_servers_asks_them_before_it_founds() -> None:
 
 
 def test_a_node_that_learns_of_a_quorum_founds_no_second_one() -> None:
-    replica = node(1, beginning=DiscoveryState(bootstrap=(PSEUDO,), has_surveyed=False))
+    replica = node(1, discovery=DiscoveryState(bootstrap=(PSEUDO,), has_surveyed=False))
     after(replica, DiscoveryDone(found=True), 0)
     after(replica, DiscoveryDone(found=False), 20_000)
     assert replica.epoch == 0
 
 
 def test_a_node_with_a_log_needs_no_survey() -> None:
-    beginning = DiscoveryState(bootstrap=(PSEUDO,), has_found=True)
-    replica = node(1, beginning=beginning, log_end=3)
+    discovery = DiscoveryState(bootstrap=(PSEUDO,), has_found=True)
+    replica = node(1, discovery=discovery, log_end=3)
     after(replica, Tick(), 0)
     assert replica.epoch == 2
 
 
 def test_an_observer_that_knows_nobody_asks_the_bootstrap_servers_who_leads() -> None:
     """KIP-595, "Bootstrapping" step 3: a Fetch, whose error names the leader."""
-    replica = node(me=9, beginning=DiscoveryState(bootstrap=(PSEUDO, ReplicaId(-3))))
+    replica = node(me=9, discovery=DiscoveryState(bootstrap=(PSEUDO, ReplicaId(-3))))
     (asked,) = replica.step(Tick(), now_ms=0)
     assert isinstance(asked, Send)
     assert isinstance(asked.request, FetchRequest)
@@ -192,7 +192,7 @@ def test_an_observer_that_knows_nobody_asks_the_bootstrap_servers_who_leads() ->
 
 
 def test_voters_that_are_nowhere_are_not_asked_who_leads() -> None:
-    replica = node(2, 3, me=9, beginning=alone(2, 3))
+    replica = node(2, 3, me=9, discovery=alone(2, 3))
     assert replica.step(Tick(), now_ms=0) == []
     (asked,) = replica.step(located(3), now_ms=1)
     assert isinstance(asked, Send)
@@ -200,7 +200,7 @@ def test_voters_that_are_nowhere_are_not_asked_who_leads() -> None:
 
 
 def test_the_founding_record_says_where_the_founders_are_as_far_as_that_is_known() -> None:
-    replica = node(1, 2, beginning=alone(1, 2))
+    replica = node(1, 2, discovery=alone(1, 2))
     replica.step(located(2), now_ms=0)
     voter = replica.voters.get(ReplicaId(2))
     assert voter is not None

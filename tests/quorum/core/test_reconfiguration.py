@@ -77,7 +77,7 @@ def dead(number: int) -> ReplicaProgress:
     return seen(number, fetched_ms=None)
 
 
-def situation(
+def view(
     current: VoterSet,
     target: tuple[ReplicaKey, ...] | None,
     *others: ReplicaProgress,
@@ -107,7 +107,7 @@ def steps(start: QuorumView) -> Iterator[VoterAssignment]:
 
 
 def test_three_voters_give_way_to_three_others_one_at_a_time() -> None:
-    start = situation(voting(1, 2, 3), by_id(4, 5, 6))
+    start = view(voting(1, 2, 3), by_id(4, 5, 6))
     assert [each.current.sorted() for each in steps(start)] == [
         (1, 2, 3, 4),
         (1, 3, 4),
@@ -130,7 +130,7 @@ def test_consecutive_sets_differ_in_one_voter_and_reach_the_target(
 ) -> None:
     me = data.draw(st.sampled_from(sorted(current)))
     before = voting(*current)
-    start = situation(before, by_id(*target), me=me)
+    start = view(before, by_id(*target), me=me)
     taken = list(steps(start))
     for step in taken:
         assert len(set(before.voters) ^ set(step.current.voters)) <= 1
@@ -153,7 +153,7 @@ def test_a_step_leaves_voters_of_whom_a_majority_fetches(
         seen(each, fetched_ms=JUST_DIED_MS if each in just_now else None)
         for each in sorted(gone - {me})
     )
-    step = next_step(situation(voting(*current), by_id(*target), *silent, me=me))
+    step = next_step(view(voting(*current), by_id(*target), *silent, me=me))
     if isinstance(step, VoterAssignment) and step.current != voting(*current):
         live = set(step.current.sorted()) - (gone - {me})
         assert 2 * len(live) > len(step.current)
@@ -170,7 +170,7 @@ def test_the_steps_to_a_target_do_not_depend_on_the_leader(
         len(step.current)
         for me in current
         if isinstance(
-            step := next_step(situation(voting(*current), by_id(*target), me=me)), VoterAssignment
+            step := next_step(view(voting(*current), by_id(*target), me=me)), VoterAssignment
         )
     }
     assert len(sizes) == 1
@@ -178,7 +178,7 @@ def test_the_steps_to_a_target_do_not_depend_on_the_leader(
 
 def test_dead_voters_are_removed_first_then_the_furthest_behind_and_the_leader_last() -> None:
     def gone(*others: ReplicaProgress, current: tuple[int, ...] = (1, 2, 3, 9)) -> set[int]:
-        step = next_step(situation(voting(*current), by_id(9), *others))
+        step = next_step(view(voting(*current), by_id(9), *others))
         assert isinstance(step, VoterAssignment)
         return set(current) - set(step.current.sorted())
 
@@ -200,48 +200,48 @@ def test_dead_voters_are_removed_first_then_the_furthest_behind_and_the_leader_l
 def test_a_replica_that_cannot_vote_yet_is_waited_for(
     others: tuple[ReplicaProgress, ...], located: tuple[int, ...], why: str
 ) -> None:
-    step = next_step(situation(voting(1, 2, 3), by_id(2, 3, 4), *others, located=located))
+    step = next_step(view(voting(1, 2, 3), by_id(2, 3, 4), *others, located=located))
     assert str(step) == why
 
 
 def test_of_several_missing_voters_the_closest_are_named() -> None:
     behind, gone = seen(4, at=1), dead(5)
-    step = next_step(situation(voting(1, 2, 3), by_id(4, 5), behind, gone))
+    step = next_step(view(voting(1, 2, 3), by_id(4, 5), behind, gone))
     assert step == Wait(WaitReason.CATCHING_UP, (ReplicaId(4),))
 
 
 def test_under_load_a_voter_level_at_its_last_fetch_is_not_waited_for() -> None:
     level = seen(4, at=HIGH_WATERMARK - 3, level_ms=NOW_MS)
-    step = next_step(situation(voting(1, 2, 3), by_id(2, 3, 4), level))
+    step = next_step(view(voting(1, 2, 3), by_id(2, 3, 4), level))
     assert isinstance(step, VoterAssignment)
     assert step.current.sorted() == (1, 2, 3, 4)
 
 
 def test_one_replica_that_is_dead_does_not_hold_up_the_others() -> None:
-    step = next_step(situation(voting(1, 2, 3), by_id(4, 5, 6), dead(4)))
+    step = next_step(view(voting(1, 2, 3), by_id(4, 5, 6), dead(4)))
     assert isinstance(step, VoterAssignment)
     assert step.current.sorted() == (1, 2, 3, 5)
 
 
 def test_a_step_that_could_not_be_committed_is_not_taken() -> None:
     both = dead(2), dead(3)
-    step = next_step(situation(voting(1, 2, 3), by_id(1, 2, 3, 4), *both))
+    step = next_step(view(voting(1, 2, 3), by_id(1, 2, 3, 4), *both))
     assert step == Wait(WaitReason.NO_MAJORITY, (ReplicaId(2), ReplicaId(3)))
 
 
 def test_a_replica_that_has_not_fetched_since_a_step_was_due_does_not_count_for_it() -> None:
     just_died = seen(3, fetched_ms=JUST_DIED_MS)
     request = RemoveVoterRequest(voter=key(2), timeout_ms=1_000)
-    assert outcome_of(request, situation(voting(1, 2, 3), None, just_died)) == Wait(
+    assert outcome_of(request, view(voting(1, 2, 3), None, just_died)) == Wait(
         WaitReason.NOT_HEARD, (ReplicaId(3),)
     )
-    enough = situation(voting(1, 2, 3, 4), None, just_died)
+    enough = view(voting(1, 2, 3, 4), None, just_died)
     assert outcome_of(request, enough) == VoterAssignment(voting(1, 3, 4))
 
 
 def test_a_voter_founded_by_its_id_alone_gets_the_directory_that_it_presents() -> None:
     current = VoterSet((voter(1), *VoterSet.of(2, 3)))
-    step = next_step(situation(current, None, dead(3)))
+    step = next_step(view(current, None, dead(3)))
     assert isinstance(step, VoterAssignment)
     assert [each.key for each in step.current] == [key(1), key(2), *by_id(3)]
 
@@ -249,7 +249,7 @@ def test_a_voter_founded_by_its_id_alone_gets_the_directory_that_it_presents() -
 def test_another_directory_of_one_voter_comes_once_the_first_is_gone() -> None:
     wiped = seen(2, directory=77)
     start = replace(
-        situation(voting(1, 2, 3), (*by_id(1), key(2, 77), *by_id(3)), wiped, dead(2)),
+        view(voting(1, 2, 3), (*by_id(1), key(2, 77), *by_id(3)), wiped, dead(2)),
         located={key(2, 77): listening(2)},
     )
     assert [[each.key for each in step.current] for step in steps(start)] == [
@@ -262,7 +262,7 @@ def test_a_voter_named_by_its_id_alone_is_the_present_directory() -> None:
     """Its disk was lost just before: who was asked for it found the old directory still live."""
     wiped, gone = seen(2, directory=77), dead(2)
     start = replace(
-        situation(voting(1, 2, 3), by_id(1, 2), wiped, gone), located={key(2, 77): listening(2)}
+        view(voting(1, 2, 3), by_id(1, 2), wiped, gone), located={key(2, 77): listening(2)}
     )
     assert [[each.key for each in step.current] for step in steps(start)] == [
         [key(1), key(3)],
@@ -273,20 +273,20 @@ def test_a_voter_named_by_its_id_alone_is_the_present_directory() -> None:
 
 def test_an_old_directory_goes_only_if_others_fetch_and_its_id_alone_was_named() -> None:
     wiped, gone = seen(2, directory=77), dead(2)
-    alone = situation(voting(1, 2, 3), by_id(1, 2), wiped, gone, dead(3))
+    alone = view(voting(1, 2, 3), by_id(1, 2), wiped, gone, dead(3))
     assert next_step(alone) == Wait(WaitReason.NO_MAJORITY, (ReplicaId(3),))
     just_died = seen(3, fetched_ms=JUST_DIED_MS)
-    unsure = situation(voting(1, 2, 3), by_id(1, 2), wiped, gone, just_died)
+    unsure = view(voting(1, 2, 3), by_id(1, 2), wiped, gone, just_died)
     assert next_step(unsure) == Wait(WaitReason.NOT_HEARD, (ReplicaId(3),))
-    named = situation(voting(1, 2, 3), (key(1), key(2)), wiped, gone)
+    named = view(voting(1, 2, 3), (key(1), key(2)), wiped, gone)
     assert next_step(named) == Wait(WaitReason.NO_MAJORITY, (ReplicaId(2),)), "that one is meant"
-    both = situation(voting(1, 2, 3), by_id(1, 2), wiped, seen(2))
+    both = view(voting(1, 2, 3), by_id(1, 2), wiped, seen(2))
     assert next_step(both) == VoterAssignment(voting(1, 2)), "it fetches"
 
 
 def test_a_voter_that_listens_elsewhere_is_written_down_anew() -> None:
     elsewhere = (Endpoint("CONTROLLER", "10.0.0.2", 9_093),)
-    start = replace(situation(voting(1, 2, 3), None), located={key(2): elsewhere})
+    start = replace(view(voting(1, 2, 3), None), located={key(2): elsewhere})
     step = next_step(start)
     assert isinstance(step, VoterAssignment)
     assert [each.endpoints for each in step.current] == [listening(1), elsewhere, listening(3)]
@@ -335,14 +335,14 @@ def alter(*target: int) -> AlterQuorumRequest:
 def test_an_invalid_voter_request_is_refused_with_the_reason(
     request_: VoterRequest, error: Error, text: str
 ) -> None:
-    outcome = outcome_of(request_, situation(voting(1, 2, 3), None))
+    outcome = outcome_of(request_, view(voting(1, 2, 3), None))
     assert isinstance(outcome, Refusal)
     assert outcome.error is error
     assert text in outcome.text
 
 
 def test_the_only_voter_cannot_be_removed_nor_replaced_by_its_own_new_directory() -> None:
-    alone = situation(voting(1), None)
+    alone = view(voting(1), None)
     for request in (
         RemoveVoterRequest(voter=key(1), timeout_ms=1_000),
         AlterQuorumRequest(target=(key(1, 77),), timeout_ms=1_000),
@@ -353,7 +353,7 @@ def test_the_only_voter_cannot_be_removed_nor_replaced_by_its_own_new_directory(
 
 
 def test_one_voter_is_added_or_removed_only_while_no_target_is_under_way() -> None:
-    under_way = situation(voting(1, 2, 3), by_id(4, 5, 6))
+    under_way = view(voting(1, 2, 3), by_id(4, 5, 6))
     for request in (
         AddVoterRequest(voter=voter(7), timeout_ms=1_000),
         RemoveVoterRequest(voter=key(3), timeout_ms=1_000),
@@ -365,7 +365,7 @@ def test_one_voter_is_added_or_removed_only_while_no_target_is_under_way() -> No
 
 def test_a_target_is_recorded_replaced_and_cancelled_at_any_time() -> None:
     voters = voting(1, 2, 3)
-    start, under_way = situation(voters, None), situation(voters, by_id(4, 5, 6))
+    start, under_way = view(voters, None), view(voters, by_id(4, 5, 6))
     assert outcome_of(alter(4, 5, 6), start) == VoterAssignment(voters, by_id(4, 5, 6))
     assert outcome_of(alter(1, 2, 7), under_way) == VoterAssignment(voters, by_id(1, 2, 7))
     assert outcome_of(alter(), under_way) == VoterAssignment(voters)
@@ -378,10 +378,10 @@ def test_a_target_is_recorded_replaced_and_cancelled_at_any_time() -> None:
 def test_an_added_voter_has_its_address_and_has_caught_up() -> None:
     voters = voting(1, 2, 3)
     request = AddVoterRequest(voter=voter(4), timeout_ms=1_000)
-    assert outcome_of(request, situation(voters, None, located=(9,))) == VoterAssignment(
+    assert outcome_of(request, view(voters, None, located=(9,))) == VoterAssignment(
         voting(1, 2, 3, 4)
     )
-    waiting = outcome_of(request, situation(voters, None, seen(4, at=7)))
+    waiting = outcome_of(request, view(voters, None, seen(4, at=7)))
     assert waiting == Wait(WaitReason.CATCHING_UP, (ReplicaId(4),))
 
 

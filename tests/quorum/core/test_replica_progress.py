@@ -39,9 +39,9 @@ def view(log_end: int, high_watermark: int | None = None) -> LogBounds:
 
 @dataclass(slots=True)
 class Bench:
-    """A leader's serving side with everything that it was asked and has answered."""
+    """A leader's tracker with everything that it was asked and has answered."""
 
-    serving: ProgressTracker = field(
+    tracker: ProgressTracker = field(
         default_factory=lambda: ProgressTracker(VoterSet.of(1, 2, 3), LEADER)
     )
     view: LogBounds = field(default_factory=lambda: view(0))
@@ -52,24 +52,24 @@ class Bench:
     def fetch(self, request: FetchRequest) -> Asker:
         asker = Asker(len(self.asked))
         self.asked[asker] = (request, self.now_ms)
-        self._note(self.serving.serve(asker, request, self.view, self.now_ms))
+        self._note(self.tracker.serve(asker, request, self.view, self.now_ms))
         return asker
 
     def append(self, count: int) -> None:
         self.view = self.view._replace(log_end=Offset(self.view.log_end + count))
-        self._note(self.serving.wake_for_records(self.view))
+        self._note(self.tracker.wake_for_records(self.view))
 
     def commit(self) -> None:
         self.view = self.view._replace(high_watermark=self.view.log_end)
-        self._note(self.serving.wake_for_commit(self.view, self.now_ms))
+        self._note(self.tracker.wake_for_commit(self.view, self.now_ms))
 
     def wait(self, ms: int) -> None:
         """Let time pass, and wake as a driver would that only looks at the deadline."""
         until_ms = self.now_ms + ms
-        while self.serving.deadline_ms is not None and self.serving.deadline_ms <= until_ms:
-            assert self.serving.deadline_ms >= self.now_ms
-            self.now_ms = self.serving.deadline_ms
-            self._note(self.serving.wake_due(self.view, self.now_ms))
+        while self.tracker.deadline_ms is not None and self.tracker.deadline_ms <= until_ms:
+            assert self.tracker.deadline_ms >= self.now_ms
+            self.now_ms = self.tracker.deadline_ms
+            self._note(self.tracker.wake_due(self.view, self.now_ms))
         self.now_ms = until_ms
 
     def waiting(self) -> list[FetchRequest]:
@@ -108,9 +108,9 @@ def test_every_fetch_is_answered_once_in_time_and_within_its_limit(
             case _:
                 raise AssertionError(operation)
         check(bench)
-    left = list(bench.serving.dismiss())
+    left = list(bench.tracker.dismiss())
     assert len(left) == len(bench.waiting())
-    assert bench.serving.deadline_ms is None
+    assert bench.tracker.deadline_ms is None
 
 
 def check(bench: Bench) -> None:
@@ -189,8 +189,8 @@ def test_a_replaced_fetch_confirms_no_read() -> None:
     assert bench.answered[second].high_watermark == 1
 
 
-def observers(serving: ProgressTracker) -> list[ReplicaId]:
-    return [each.replica.id for each in serving.last_fetched_first() if each.voter is None]
+def observers(tracker: ProgressTracker) -> list[ReplicaId]:
+    return [each.replica.id for each in tracker.last_fetched_first() if each.voter is None]
 
 
 def test_two_directories_with_one_id_are_two_observers() -> None:
@@ -199,7 +199,7 @@ def test_two_directories_with_one_id_are_two_observers() -> None:
     bench.fetch(fetch(OBSERVER, 0))
     bench.fetch(replace(fetch(OBSERVER, 0), replica=wiped))
     assert bench.answered == {}
-    assert len(observers(bench.serving)) == 2
+    assert len(observers(bench.tracker)) == 2
 
 
 def test_beyond_the_limit_of_parked_fetches_a_fetch_is_answered_at_once() -> None:
@@ -216,23 +216,23 @@ def test_beyond_the_limit_of_parked_fetches_a_fetch_is_answered_at_once() -> Non
 
 
 def test_of_too_many_observers_the_longest_silent_is_forgotten() -> None:
-    serving = ProgressTracker(VoterSet.of(1, 2, 3), LEADER)
+    tracker = ProgressTracker(VoterSet.of(1, 2, 3), LEADER)
     for number in range(OBSERVERS_MAX):
         key = ReplicaKey(ReplicaId(10 + number))
-        serving.progress_of(key).seen(Offset(0), 1_000 + (number + 5) % OBSERVERS_MAX)
-    serving.progress_of(ReplicaKey(ReplicaId(5)))
-    known = set(observers(serving))
+        tracker.progress_of(key).seen(Offset(0), 1_000 + (number + 5) % OBSERVERS_MAX)
+    tracker.progress_of(ReplicaKey(ReplicaId(5)))
+    known = set(observers(tracker))
     assert len(known) == OBSERVERS_MAX
     assert 10 + OBSERVERS_MAX - 5 not in known
     assert 5 in known
 
 
 def test_former_voters_count_as_observers_for_the_limit() -> None:
-    serving = ProgressTracker(VoterSet.of(1, 2, 3), LEADER, Bounds(observers=1))
+    tracker = ProgressTracker(VoterSet.of(1, 2, 3), LEADER, Bounds(observers=1))
     for number, at_ms in ((2, 30), (3, 20), (9, 40)):
-        serving.progress_of(ReplicaKey(ReplicaId(number))).seen(Offset(0), at_ms)
-    serving.take_voters(VoterSet.of(1))
-    assert observers(serving) == [9]
+        tracker.progress_of(ReplicaKey(ReplicaId(number))).seen(Offset(0), at_ms)
+    tracker.take_voters(VoterSet.of(1))
+    assert observers(tracker) == [9]
 
 
 @pytest.mark.parametrize("asked", [1, FETCH_BYTES_MAX, FETCH_BYTES_MAX + 1, 1 << 40])

@@ -76,7 +76,7 @@ class DiscoveryCommands:
     def _start(self, *numbers: str) -> Iterator[str]:
         for number in numbers:
             process = self._network.start(ReplicaId(int(number)))
-            yield str(process.sighting)
+            yield str(process.advertisement)
 
     def _gossip(self, number: str) -> Iterator[str]:
         self._network.gossip(self._network.processes[ReplicaId(int(number))])
@@ -91,7 +91,7 @@ class DiscoveryCommands:
 
     def _known(self, number: str) -> Iterator[str]:
         book = self._network.processes[ReplicaId(int(number))].book
-        yield from map(str, book.gossip.sightings)
+        yield from map(str, book.gossip.advertisements)
 
     def _kill(self, number: str) -> Iterator[str]:
         self._network.kill(ReplicaId(int(number)))

@@ -109,14 +109,14 @@ class Process:
         """The number of the process; an answer reaches only the process that asked."""
         me = ReplicaKey(resident.id, resident.disk.directory_id)
         host, port = resident.address
-        self.sighting = Advertisement(
+        self.advertisement = Advertisement(
             id=me.id,
             boot_timestamp=resident.next_boot(now_ms),
             host=host,
             port=port,
             directory_id=me.directory_id,
         )
-        self.book = AddressBook(Gossip(self.sighting), bootstrap=resident.bootstrap)
+        self.book = AddressBook(Gossip(self.advertisement), bootstrap=resident.bootstrap)
         self.cluster = ClusterIdentity(resident.cluster_id, keep=self._keep, make=lambda: made)
         has_log = bool(resident.disk.records)
         self.host = TownHost(
@@ -128,7 +128,7 @@ class Process:
             now_ms=now_ms,
             timeouts=Timeouts(),
             records_voters=True,
-            beginning=DiscoveryState(
+            discovery=DiscoveryState(
                 unlocated=frozenset(resident.voters) - {me.id},
                 bootstrap=pseudo_ids(len(resident.bootstrap)),
                 has_surveyed=has_log or not resident.bootstrap,
@@ -139,14 +139,14 @@ class Process:
         self.heard: list[Event] = []
         """The events from the gossip for the core, in order."""
         self.book.on_news = self._locate
-        self._locate([self.sighting])
+        self._locate([self.advertisement])
         self.discovery = DiscoverySchedule(
             self.book,
             self.cluster,
             self.host.node,
             has_log=has_log,
             surveyed=lambda found: self.heard.append(DiscoveryDone(found)),
-            say_again=self._say_again,
+            advertise_again=self._advertise_again,
             rng=random.Random(rng.getrandbits(32)),
             now_ms=now_ms,
         )
@@ -185,9 +185,9 @@ class Process:
         for each in news:
             self.heard.append(EndpointsUpdated(each.key, (Endpoint(LISTENER, *each.address),)))
 
-    def _say_again(self, rival: Advertisement) -> None:
+    def _advertise_again(self, rival: Advertisement) -> None:
         self.resident.last_boot = rival.boot_timestamp + 1
-        self.discovery.said_again(self.resident.last_boot)
+        self.discovery.advertised_again(self.resident.last_boot)
 
 
 def log_end_of(process: Process) -> OffsetAndEpoch:

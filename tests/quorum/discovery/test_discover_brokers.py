@@ -22,12 +22,12 @@ OTHER_CLUSTER = "MkU3OEVBNTcwNTJENDM2Qg"
 
 
 async def ask(
-    address: Address, sighting: Advertisement | None, cluster_id: str | None = CLUSTER_ID
+    address: Address, advertisement: Advertisement | None, cluster_id: str | None = CLUSTER_ID
 ) -> DiscoverBrokersResponse | Refusal:
     """One exchange with the node that listens there."""
     sweeper = Sweeper(monotonic_ms)
     channel = Channel(lambda: address, client_id=None, sweeper=sweeper, rng=random.Random(1))
-    request = DiscoverBrokersRequest(cluster_id=cluster_id, sighting=sighting)
+    request = DiscoverBrokersRequest(cluster_id=cluster_id, advertisement=advertisement)
     try:
         reply = await channel.call(
             ApiKey.DISCOVER_BROKERS,

@@ -14,7 +14,7 @@ from tests.support.kio_values import make
 
 CLUSTER: str = "4L6g3nShT-eMCtK--X86sw"
 
-sightings = st.builds(
+advertisements = st.builds(
     Advertisement,
     id=st.integers(0, 2**31 - 1).map(ReplicaId),
     boot_timestamp=st.integers(0, 2**62),
@@ -26,7 +26,7 @@ clusters = st.none() | st.just(CLUSTER)
 
 
 @given(
-    st.builds(DiscoverBrokersRequest, cluster_id=clusters, sighting=st.none() | sightings),
+    st.builds(DiscoverBrokersRequest, cluster_id=clusters, advertisement=st.none() | advertisements),
 )
 def test_a_request_comes_back_as_it_went(request: DiscoverBrokersRequest) -> None:
     assert discover_brokers.read_request(discover_brokers.write_request(request)) == request
@@ -36,7 +36,7 @@ def test_a_request_comes_back_as_it_went(request: DiscoverBrokersRequest) -> Non
     st.builds(
         DiscoverBrokersResponse,
         cluster_id=clusters,
-        brokers=st.lists(sightings, max_size=5).map(tuple),
+        brokers=st.lists(advertisements, max_size=5).map(tuple),
         leader=st.none() | st.integers(0, 9).map(ReplicaId),
         epoch=st.integers(0, 9).map(Epoch),
         is_founded=st.booleans(),

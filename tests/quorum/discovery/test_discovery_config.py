@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from quorum.bootstrap import beginning_of
+from quorum.bootstrap import discovery_state
 from quorum.core.vocabulary import ReplicaId
 from quorum.discovery.address_book import HostPort
 from quorum.persistent_state import QuorumConfig
@@ -30,7 +30,7 @@ def warned(
     )
     caplog.clear()
     with caplog.at_level(logging.WARNING, "quorum"):
-        beginning_of(config, has_log=has_log)
+        discovery_state(config, has_log=has_log)
     return caplog.text
 
 

@@ -22,8 +22,8 @@ from quorum.discovery.schedule import (
     ASKED_AT_ONCE_MAX,
     LED_BACK_MAX,
     ROUTINE_MS,
-    SAY_AGAIN_MS,
-    SAY_AGAIN_TRIES,
+    ADVERTISE_AGAIN_MS,
+    ADVERTISE_AGAIN_TRIES,
     SEARCH_MS,
     SEARCH_MS_MAX,
     SURVEY_TRIES,
@@ -72,7 +72,7 @@ class Node:
             cast(QuorumNode, self.quorum),
             has_log=False,
             surveyed=self.surveys.append,
-            say_again=self.rivals.append,
+            advertise_again=self.rivals.append,
             rng=random.Random(1),
             now_ms=0,
         )
@@ -83,8 +83,8 @@ class Node:
         answer = DiscoverBrokersResponse(cluster_id=cluster_id, brokers=brokers)
         return self.discovery.heard(place, answer, 0)
 
-    def is_asked_by(self, sighting: Advertisement, now_ms: int) -> None:
-        request = DiscoverBrokersRequest(cluster_id=self.cluster_id, sighting=sighting)
+    def is_asked_by(self, advertisement: Advertisement, now_ms: int) -> None:
+        request = DiscoverBrokersRequest(cluster_id=self.cluster_id, advertisement=advertisement)
         assert isinstance(self.discovery.asked(request, now_ms), DiscoverBrokersResponse)
 
 
@@ -152,7 +152,7 @@ def test_a_round_is_bounded_and_bootstrap_servers_come_first() -> None:
 def test_both_sides_of_an_exchange_learn() -> None:
     node = Node(cluster_id="A")
     node.book.learn([at(3, 3)])
-    answer = node.discovery.asked(DiscoverBrokersRequest(cluster_id="A", sighting=at(2, 2)), 0)
+    answer = node.discovery.asked(DiscoverBrokersRequest(cluster_id="A", advertisement=at(2, 2)), 0)
     assert isinstance(answer, DiscoverBrokersResponse)
     assert answer.brokers == (at(1, 1), at(2, 2), at(3, 3))
     assert node.book.address_of(ReplicaId(2)) == ("h", 2)
@@ -160,7 +160,7 @@ def test_both_sides_of_an_exchange_learn() -> None:
 
 def test_a_client_learns_and_teaches_nothing() -> None:
     node = Node(quorum=QuorumState())
-    answer = node.discovery.asked(DiscoverBrokersRequest(cluster_id=None, sighting=None), 0)
+    answer = node.discovery.asked(DiscoverBrokersRequest(cluster_id=None, advertisement=None), 0)
     assert isinstance(answer, DiscoverBrokersResponse)
     assert (answer.leader, answer.epoch, answer.is_founded) == (1, 3, True)
     assert node.book.replicas == (1,)
@@ -169,7 +169,7 @@ def test_a_client_learns_and_teaches_nothing() -> None:
 def test_nothing_is_learned_from_another_cluster() -> None:
     """R13: neither from who asks, nor from who is asked."""
     node = Node(cluster_id="A", bootstrap=(("vip", 9),))
-    refusal = node.discovery.asked(DiscoverBrokersRequest(cluster_id="B", sighting=at(2, 2)), 0)
+    refusal = node.discovery.asked(DiscoverBrokersRequest(cluster_id="B", advertisement=at(2, 2)), 0)
     assert refusal == "the sender is of cluster B, this node of A"
     node.discovery.round(0)
     assert node.hears(("vip", 9), at(3, 3), cluster_id="B") is not None
@@ -261,12 +261,12 @@ def test_a_node_that_is_taken_for_another_repeats_its_address_now_and_then() -> 
     node = Node()
     rival = at(1, 666, boot=7)
     node.is_asked_by(rival, 0)
-    node.discovery.said_again(8)
+    node.discovery.advertised_again(8)
     node.is_asked_by(rival, 1)
     worse = at(1, 667, boot=9)
     node.is_asked_by(worse, 2)
     assert node.rivals == [rival]
-    node.is_asked_by(rival, SAY_AGAIN_MS)
+    node.is_asked_by(rival, ADVERTISE_AGAIN_MS)
     assert node.rivals == [rival, worse]
     assert node.book.gossip.me == at(1, 1, boot=8)
 
@@ -276,10 +276,10 @@ def test_a_node_repeats_its_address_in_time_without_another_contradiction() -> N
     node = Node(cluster_id="A", quorum=QuorumState())
     node.discovery.round(0)
     node.is_asked_by(at(1, 666, boot=7), 1_000)
-    node.discovery.said_again(8)
+    node.discovery.advertised_again(8)
     node.discovery.round(1_000)
     node.is_asked_by(at(1, 667, boot=9), 1_001)
-    due_ms = 1_000 + SAY_AGAIN_MS
+    due_ms = 1_000 + ADVERTISE_AGAIN_MS
     assert node.discovery.deadline_ms <= due_ms
     node.discovery.round(due_ms)
     assert [each.port for each in node.rivals] == [666, 667]
@@ -292,11 +292,11 @@ def test_a_node_that_announces_itself_again_asks_everyone_at_once() -> None:
     assert len(node.discovery.round(0)) == 1
     node.is_asked_by(at(1, 666, boot=7), 1)
     assert not node.discovery.is_due(1)
-    node.discovery.said_again(8)
+    node.discovery.advertised_again(8)
     assert node.discovery.is_due(1)
     assert len(node.discovery.round(1)) == 9, "all but the one that is being asked already"
     assert not node.discovery.is_due(2)
-    assert node.discovery.request().sighting == at(1, 1, boot=8)
+    assert node.discovery.request().advertisement == at(1, 1, boot=8)
 
 
 def test_a_node_that_announces_itself_again_tries_until_it_is_heard() -> None:
@@ -305,11 +305,11 @@ def test_a_node_that_announces_itself_again_tries_until_it_is_heard() -> None:
     node.book.learn([at(2, 2), at(3, 3)])
     early = node.discovery.round(0)
     node.is_asked_by(at(1, 666, boot=7), 1)
-    node.discovery.said_again(8)
+    node.discovery.advertised_again(8)
     nobody = DiscoverBrokersResponse(cluster_id="A", brokers=())
     asked = []
     now_ms = 1
-    for _ in range(SAY_AGAIN_TRIES + 2):
+    for _ in range(ADVERTISE_AGAIN_TRIES + 2):
         places = node.discovery.round(now_ms)
         asked.append(len(places))
         for place in places:
@@ -319,14 +319,14 @@ def test_a_node_that_announces_itself_again_tries_until_it_is_heard() -> None:
             node.discovery.heard(place, nobody, now_ms)
         early = ()
         now_ms = node.discovery.deadline_ms
-    assert asked == [1] + [2] * SAY_AGAIN_TRIES + [1], "in the end as seldom as ever"
+    assert asked == [1] + [2] * ADVERTISE_AGAIN_TRIES + [1], "in the end as seldom as ever"
 
 
 def test_a_node_that_was_told_is_not_told_again() -> None:
     node = Node(cluster_id="A", quorum=QuorumState())
     node.book.learn([at(2, 2), at(3, 3)])
     node.is_asked_by(at(1, 666, boot=7), 1)
-    node.discovery.said_again(8)
+    node.discovery.advertised_again(8)
     nobody = DiscoverBrokersResponse(cluster_id="A", brokers=())
     for place in node.discovery.round(1):
         node.discovery.heard(place, nobody, 2)
@@ -337,9 +337,9 @@ def test_a_node_that_was_told_is_not_told_again() -> None:
 def test_one_thing_is_said_again_at_a_time_however_long_the_disk_takes() -> None:
     node = Node()
     rival = at(1, 666, boot=7)
-    for now_ms in (0, SAY_AGAIN_MS, 2 * SAY_AGAIN_MS):
+    for now_ms in (0, ADVERTISE_AGAIN_MS, 2 * ADVERTISE_AGAIN_MS):
         node.is_asked_by(rival, now_ms)
     assert node.rivals == [rival]
-    node.discovery.said_again(8)
-    node.discovery.round(3 * SAY_AGAIN_MS)
+    node.discovery.advertised_again(8)
+    node.discovery.round(3 * ADVERTISE_AGAIN_MS)
     assert node.rivals == [rival], "it is answered by then"

@@ -22,8 +22,8 @@ def seen(id: int, boot: int, port: int | None = None) -> Advertisement:
     )
 
 
-sightings = st.builds(seen, st.integers(0, NODES - 1), st.integers(0, 20))
-hearsay = st.lists(sightings, max_size=12)
+advertisements = st.builds(seen, st.integers(0, NODES - 1), st.integers(0, 20))
+hearsay = st.lists(advertisements, max_size=12)
 twice = st.builds(seen, st.integers(0, NODES - 1), st.integers(0, 5), port=st.integers(1, 3))
 """Advertisements of nodes that booted repeatedly from the same older copy of their disk."""
 
@@ -33,9 +33,9 @@ def test_an_entry_is_replaced_only_by_a_later_boot(heard: list[list[Advertisemen
     """KIP-595: only cached values of a smaller boot timestamp are replaced."""
     gossip = Gossip(None)
     for each in heard:
-        before = {s.id: s for s in gossip.sightings}
+        before = {s.id: s for s in gossip.advertisements}
         news = gossip.learn(each)
-        after = {s.id: s for s in gossip.sightings}
+        after = {s.id: s for s in gossip.advertisements}
         for id_, old in before.items():
             assert after[id_] == old or after[id_].boot_timestamp > old.boot_timestamp
         assert {s.id for s in news} == {id_ for id_ in after if after[id_] != before.get(id_)}
@@ -48,7 +48,7 @@ def test_the_order_of_hearing_changes_nothing(heard: list[Advertisement], rng: o
     at_once.learn(heard)
     for each in shuffled:
         one_by_one.learn([each])
-    assert at_once.sightings == one_by_one.sightings
+    assert at_once.advertisements == one_by_one.advertisements
 
 
 @given(hearsay, st.integers(0, 4), st.randoms(use_true_random=False))
@@ -60,8 +60,8 @@ def test_the_order_does_not_matter_at_the_limit_either(
     at_once.learn(heard)
     for each in shuffled:
         one_by_one.learn([each])
-    assert len(at_once.sightings) <= most
-    assert at_once.sightings == one_by_one.sightings
+    assert len(at_once.advertisements) <= most
+    assert at_once.advertisements == one_by_one.advertisements
 
 
 class GossipNetwork:
@@ -75,7 +75,7 @@ class GossipNetwork:
         me = self.nodes[asker].me
         assert me is not None
         self.nodes[asked].learn([me])
-        self.nodes[asker].learn(self.nodes[asked].sightings)
+        self.nodes[asker].learn(self.nodes[asked].advertisements)
 
 
 exchanges = st.lists(
@@ -104,34 +104,34 @@ def test_after_exchanges_in_any_order_all_nodes_know_the_same(
     for pair in (*before, *everyone_asks_everyone, *everyone_asks_everyone):
         network.exchange(*pair)
     truth = tuple(seen(id_, boot) for id_, boot in enumerate(boots))
-    assert all(node.sightings == truth for node in network.nodes)
+    assert all(node.advertisements == truth for node in network.nodes)
 
 
 def test_nodes_to_be_kept_are_never_forgotten() -> None:
     gossip = Gossip(seen(9, 1), most=2)
     gossip.keep([ReplicaId(1)])
     gossip.learn([seen(1, 1), seen(2, 5), seen(3, 6), seen(4, 7)])
-    assert [each.id for each in gossip.sightings] == [1, 3, 4, 9]
+    assert [each.id for each in gossip.advertisements] == [1, 3, 4, 9]
     gossip.keep([])
-    assert [each.id for each in gossip.sightings] == [3, 4, 9]
+    assert [each.id for each in gossip.advertisements] == [3, 4, 9]
 
 
 def test_a_node_believes_nobody_about_itself() -> None:
     gossip = Gossip(seen(1, 5))
     assert gossip.learn([seen(1, 9, port=666)]) == ()
-    assert gossip.sightings == (seen(1, 5),)
+    assert gossip.advertisements == (seen(1, 5),)
 
 
 def test_a_contradicted_node_announces_itself_again() -> None:
     """A disk was lost, and the clock has gone back since: the new boot looks like the older one."""
     gossip, other = Gossip(seen(1, 5)), Gossip(seen(2, 1))
     other.learn([seen(1, 9, port=666)])
-    rival = gossip.contradiction(other.sightings)
+    rival = gossip.contradiction(other.advertisements)
     assert rival == seen(1, 9, port=666)
-    gossip.say_again(rival.boot_timestamp + 1)
-    other.learn(gossip.sightings)
+    gossip.advertise_again(rival.boot_timestamp + 1)
+    other.learn(gossip.advertisements)
     assert other.of(ReplicaId(1)) == seen(1, 10, port=10_005)
-    assert gossip.contradiction(other.sightings) is None
+    assert gossip.contradiction(other.advertisements) is None
 
 
 def test_two_addresses_of_one_boot_converge_to_one() -> None:
@@ -143,10 +143,10 @@ def test_two_addresses_of_one_boot_converge_to_one() -> None:
         other = Gossip(seen(3, 1))
         astray.learn([first])
         other.learn([second])
-        astray.learn(other.sightings)
-        other.learn(astray.sightings)
-        assert astray.sightings == other.sightings
-        rival = node.contradiction(other.sightings)
+        astray.learn(other.advertisements)
+        other.learn(astray.advertisements)
+        assert astray.advertisements == other.advertisements
+        rival = node.contradiction(other.advertisements)
         assert (rival is None) == (other.of(ReplicaId(1)) == told)
 
 
@@ -171,8 +171,8 @@ def test_an_echo_of_our_own_word_contradicts_nothing() -> None:
     ],
 )
 def test_an_impossible_entry_is_refused_with_a_reason(wrong: dict[str, object], why: str) -> None:
-    sighting = seen(1, 5)
-    assert impossible(sighting) is None
-    reason = impossible(replace(sighting, **wrong))  # type: ignore[arg-type]
+    advertisement = seen(1, 5)
+    assert impossible(advertisement) is None
+    reason = impossible(replace(advertisement, **wrong))  # type: ignore[arg-type]
     assert reason is not None
     assert why in reason

@@ -26,7 +26,7 @@ async def test_many_reads_share_a_round() -> None:
         await trio.until(lambda: len(found) == 50)
         assert found == [1] * 50
         assert isinstance(leader.node.role, Leader)
-        assert leader.node.role.serving.round <= 2
+        assert leader.node.role.tracker.round <= 2
 
 
 async def test_a_replica_that_does_not_lead_refuses() -> None:

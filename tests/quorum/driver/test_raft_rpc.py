@@ -120,7 +120,7 @@ class Pair:
             ),
             on_request=self.there.hand_in,
             timeout_ms=300,
-            complaints=RefusalLog("quorum", lambda: 0),
+            refusal_log=RefusalLog("quorum", lambda: 0),
         )
 
     def move_to_another_cluster(self) -> None:

@@ -2,7 +2,7 @@ import logging
 
 import pytest
 
-from quorum.transport.refusal_log import COMPLAINTS_MAX, QUIET_MS, RefusalLog
+from quorum.transport.refusal_log import REASONS_MAX, QUIET_MS, RefusalLog
 from tests.quorum.transport.loopback import ManualClock
 
 
@@ -17,17 +17,17 @@ def test_the_same_complaint_of_a_host_is_said_once_in_a_while_and_counted(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     clock = ManualClock()
-    complaints = RefusalLog("kafka", clock)
+    refusal_log = RefusalLog("kafka", clock)
     for port in range(100):
-        complaints.cut_off(f"10.0.0.1:{port}", "Vote v9, served are versions 0 to 1")
+        refusal_log.cut_off(f"10.0.0.1:{port}", "Vote v9, served are versions 0 to 1")
     assert lines(caplog) == [
         "kafka: closed the connection of 10.0.0.1:0: Vote v9, served are versions 0 to 1"
     ]
     clock.ms += QUIET_MS - 1
-    complaints.cut_off("10.0.0.1:7", "Vote v9, served are versions 0 to 1")
+    refusal_log.cut_off("10.0.0.1:7", "Vote v9, served are versions 0 to 1")
     assert lines(caplog) == []
     clock.ms += 1
-    complaints.cut_off("10.0.0.1:8", "Vote v9, served are versions 0 to 1")
+    refusal_log.cut_off("10.0.0.1:8", "Vote v9, served are versions 0 to 1")
     assert lines(caplog) == [
         "kafka: closed the connection of 10.0.0.1:8: Vote v9, served are versions 0 to 1"
         " (100 times more since it was last said)"
@@ -35,9 +35,9 @@ def test_the_same_complaint_of_a_host_is_said_once_in_a_while_and_counted(
 
 
 def test_another_host_and_another_reason_are_said_at_once(caplog: pytest.LogCaptureFixture) -> None:
-    complaints = RefusalLog("kafka", ManualClock())
+    refusal_log = RefusalLog("kafka", ManualClock())
     for peer, reason in [("10.0.0.1:1", "a"), ("10.0.0.2:1", "a"), ("10.0.0.1:1", "b")]:
-        complaints.cut_off(peer, reason)
+        refusal_log.cut_off(peer, reason)
         assert len(lines(caplog)) == 1
 
 
@@ -45,12 +45,12 @@ def test_a_host_with_ever_new_errors_fills_neither_memory_nor_log(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     clock = ManualClock()
-    complaints = RefusalLog("kafka", clock)
-    for n in range(10 * COMPLAINTS_MAX):
-        complaints.cut_off("10.0.0.1:1", f"reason {n}")
+    refusal_log = RefusalLog("kafka", clock)
+    for n in range(10 * REASONS_MAX):
+        refusal_log.cut_off("10.0.0.1:1", f"reason {n}")
     said = lines(caplog)
-    assert len(said) == COMPLAINTS_MAX + 1
+    assert len(said) == REASONS_MAX + 1
     assert said[-1].endswith("so many are refused for so many reasons that not all are said")
     clock.ms += QUIET_MS
-    complaints.cut_off("10.0.0.1:1", "reason 1")
+    refusal_log.cut_off("10.0.0.1:1", "reason 1")
     assert len(lines(caplog)) == 1
