@@ -1,5 +1,5 @@
-"""The quorum: a few nodes that agree, by Raft, on one log.
+"""The quorum: a few nodes that replicate one log by Raft.
 
-`quorum` agrees on a log. `quorum/core` decides; the rest of `quorum` waits, stores and sends.
-It does not know what a partition is: what the records mean is somebody else's affair.
+`quorum/core` decides; the rest of `quorum` waits, stores and sends. The records are opaque bytes
+here: a state machine above gives them their meaning.
 """

@@ -1,8 +1,7 @@
 """The batch accumulator: proposed records in order, and the batches that are appended to the log.
 
-Small proposals are put together into one batch as long as they wait. The core counts records, and
-bytes are counted here: what was proposed is in memory until it is committed, and on our own disk.
-Nothing here decides when, or waits for a disk.
+Small proposals that wait are combined into one batch. The core counts records, the accumulator
+bytes: proposed records stay in memory until they are committed and on this node's disk.
 """
 
 from collections import deque
@@ -26,7 +25,7 @@ from quorum.records.encode import encode, stamp
 
 @dataclass(slots=True)
 class _Proposal:
-    """Records that become one batch, in the order in which they were proposed."""
+    """Records of one batch, in the order in which they were proposed."""
 
     values: list[bytes]
     size_bytes: int
@@ -44,9 +43,9 @@ class BatchAccumulator:
         self.count = 0
         """The number of waiting records."""
         self.durable = Offset(0)
-        """Up to where our own disk has the log, as it has said last."""
+        """The end of the log on this node's disk, from the last report."""
         self._held_bytes = 0
-        """Of what waits, and of what was appended in this epoch and is still held."""
+        """Bytes of waiting records, and of records of this epoch that are still in memory."""
         self._appended: deque[tuple[Offset, int]] = deque()
         """The end offset of each appended batch, and its bytes."""
         self._epoch = Epoch(0)
@@ -64,7 +63,7 @@ class BatchAccumulator:
         if not node.accepts(count, self.count + after):
             return False
         if node.epoch != self._epoch:
-            # What it had appended when it led before may have been replaced since.
+            # Records from an earlier leadership of this node may have been replaced since.
             assert not self._waiting
             self._epoch, self._held_bytes = node.epoch, 0
             self._appended.clear()
@@ -74,7 +73,7 @@ class BatchAccumulator:
         return self._held_bytes < node.bounds.uncommitted_bytes
 
     def add(self, values: Sequence[bytes]) -> None:
-        """Let these be appended, together in one batch."""
+        """Queue these records, to be appended together in one batch."""
         size_bytes = sum(map(len, values))
         last = self._waiting[-1] if self._waiting else None
         if (
@@ -90,7 +89,7 @@ class BatchAccumulator:
         self._held_bytes += size_bytes
 
     def append_proposed(self, batch: Batch) -> None:
-        """Append the next batch of proposed records, which wait no more."""
+        """Append the next batch of proposed records and remove it from the queue."""
         proposal = self._waiting.popleft()
         assert len(proposal.values) == batch.end - batch.base
         self.count -= len(proposal.values)
@@ -98,14 +97,14 @@ class BatchAccumulator:
         self._append(batch, encode(proposal.values, timestamp_ms=self._wall_clock()))
 
     def append_fetched(self, fetched: bytes, batches: tuple[Batch, ...]) -> None:
-        """Append `fetched` as it is; `batches` are its outlines."""
+        """Append `fetched` unchanged; `batches` are its outlines."""
         appended = self._log.append(fetched)
         assert tuple(appended) == batches
         self._size_bytes += len(fetched)
 
     def append_control(self, effect: AppendLeaderChange | AppendAssignment) -> None:
         """Append the control records that the quorum itself writes."""
-        assert not self._waiting, "their offsets were given when they came"
+        assert not self._waiting, "proposed records have their offsets already"
         timestamp_ms, assignment = self._wall_clock(), effect.batch.assignment
         cluster_id = None if assignment is None else self._cluster.id_to_found_with()
         if isinstance(effect, AppendAssignment):
@@ -125,6 +124,6 @@ class BatchAccumulator:
         self._size_bytes += len(encoded)
 
     def take_bytes(self) -> int:
-        """Return the bytes appended since the last call: they have to be committed."""
+        """Return the number of bytes appended since the last call, which have to be committed."""
         size_bytes, self._size_bytes = self._size_bytes, 0
         return size_bytes

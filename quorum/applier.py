@@ -1,11 +1,10 @@
 """The applier: tells the state machine of one replica about commits and changes of leadership.
 
-A leader tells its state machine at once: clients wait for it. A follower tells its own after it has
-sent what the leader waits for; where commits follow each other closely, a voter gathers them for
-some milliseconds, for a hundred records at once cost far less than one a hundred times. A state
-machine that is behind, after a restart or an installed snapshot, gets a stride a turn, and the
-quorum does not wait for it; what rests on it waits here until it has caught up. Nothing is told out
-of order.
+A leader applies commits at once, because clients wait. A follower first sends what the leader waits
+for. If commits follow each other closely, a voter gathers them for some milliseconds: a hundred
+records at once cost far less than one record a hundred times. A state machine that is behind, after
+a restart or an installed snapshot, applies one stride a turn, and the quorum does not wait for it;
+reads and a new leadership wait here until it has caught up. Calls keep the order of the log.
 """
 
 from collections.abc import Callable
@@ -20,24 +19,24 @@ from quorum.core.vocabulary import Epoch, Offset
 from quorum.ports import Clock, Log, StateMachine
 
 PUT_OFF_MAX: Final = 8
-"""Turns for which a commit is put off while there is always something else to do."""
+"""Turns for which a commit is postponed while events keep arriving."""
 
 GATHER_MS: Final = 10
-"""The time for which a follower gathers commits after it applied the last ones. The first after a
-pause is told at once, and so is an observer, for brokers act on what they hear."""
+"""The time for which a follower gathers commits after it applied the last ones. The first commit
+after a pause is applied at once, and so is every commit of an observer: brokers act on it."""
 
 GATHERED_MAX: Final = 256
-"""Records that gather: taking them in must not hold up what the leader waits for."""
+"""Records that gather: applying them must not delay what the leader waits for."""
 
 
 ChangeDone = Callable[[ChangeResponse], None]
 
 ReadDone = Callable[[Offset | ReadRefusal], None]
-"""Called with the offset that a read is good for, or why it is not."""
+"""Called with the offset that the read includes, or the reason to refuse it."""
 
 
 class Applier:
-    """Between one node and those who use it here: its state machine, reads and requested changes.
+    """The state machine of one node, with the reads and requested changes that wait for it.
 
     Each callback of a read or a change is called exactly once.
     """
@@ -62,16 +61,16 @@ class Applier:
         self._reads_delayed: list[AnswerReads] = []
         """The answers to reads that wait until the state machine has caught up."""
         self._put_off = 0
-        # Asked for twice a turn: looked up where it may have changed. At first nobody knows.
+        # Cached, because every turn asks twice. True until the state machine has been asked.
         self._is_behind = True
         self.due: Offset | None = None
-        """The high watermark that the state machine has not been told yet."""
+        """The high watermark that the state machine has not received yet."""
         self._told = Offset(0)
         self._gather_until_ms: int | None = None
 
     @property
     def has_work(self) -> bool:
-        """True if the state machine is to be told something, or to take something in, now."""
+        """True if the state machine has something to apply now."""
         if self.due is None or self._is_behind:
             return self._is_behind
         return self._gather_until_ms is None or self._gather_until_ms <= self._clock()
@@ -82,7 +81,7 @@ class Applier:
         return None if self.due is None else self._gather_until_ms
 
     def on_commit(self, high_watermark: Offset) -> None:
-        """The high watermark has risen: tell it, or let it be due."""
+        """Apply a risen high watermark on a leader; on a follower, note that it is due."""
         is_first, self.due = self.due is None, high_watermark
         if self._node.epoch_start is not None:
             self.tell()
@@ -92,7 +91,7 @@ class Applier:
                 self._gather_until_ms = None
 
     def is_time(self, *, busy: bool) -> bool:
-        """Return True if to `go_on` before this turn does anything else."""
+        """Return True to call `go_on` before the other work of this turn."""
         if not self.has_work:
             return False
         self._gather_until_ms = None
@@ -100,7 +99,7 @@ class Applier:
         return not busy or self._put_off > PUT_OFF_MAX
 
     def go_on(self) -> None:
-        """Tell the state machine what is due, and let it take in a stride of what it lacks."""
+        """Apply what is due, and let a state machine that is behind catch up by one stride."""
         was_behind = self._state_machine.is_behind
         self._put_off = 0
         self.tell()
@@ -109,7 +108,7 @@ class Applier:
         self._release()
 
     def tell(self) -> None:
-        """Tell the state machine what is due; whatever rests on the commit comes after this."""
+        """Report the due commit to the state machine, before any effect that depends on it."""
         if self.due is None:
             return
         high_watermark, self.due = self.due, None
@@ -122,26 +121,26 @@ class Applier:
         self._release()
 
     def on_lead(self, epoch: Epoch) -> None:
-        """Note that the node leads; `_release` tells the state machine once it is ready."""
+        """Note that the node leads; `_release` reports it once the state machine is ready."""
         self._lead_pending = epoch
 
     def on_stop_leading(self, epoch: Epoch) -> None:
-        """The node leads no more."""
+        """Report that the node no longer leads."""
         if self._lead_pending == epoch:
             self._lead_pending = None
             return
         self._state_machine.on_stop_leading(epoch)
-        # What it had decided is undone, and what is committed of that is yet to be taken in.
+        # It undoes its decisions, and then lacks those of them that were committed.
         self._is_behind = self._state_machine.is_behind
 
     def on_control(self, end: Offset) -> None:
-        """The quorum has appended records of its own that end there."""
-        # Who was not told yet that it leads takes them from the log, like all others.
+        """Report that the quorum has appended control records that end at `end`."""
+        # A state machine that does not know yet that it leads reads them from the log.
         if self._lead_pending is None:
             self._state_machine.on_control(end)
 
     def read(self, done: ReadDone) -> ReadIndex | None:
-        """Return the event that requests a read; None if too many wait, and `done` was called."""
+        """Return the event that requests a read, or None after refusing it: too many wait."""
         if len(self._reads) >= self._node.bounds.reads:
             done(ReadRefusal.TOO_MANY)
             return None
@@ -151,14 +150,14 @@ class Applier:
         return ReadIndex(token)
 
     def change(self, request: VoterRequest | TransferRequest, done: ChangeDone) -> ChangeRequested:
-        """Return the event that requests a change; the core bounds how many may wait."""
+        """Return the event that requests a change; the core limits how many may wait."""
         self._last_id += 1
         asker = Asker(self._last_id)
         self._changes[asker] = done
         return ChangeRequested(asker, request)
 
     def answer(self, effect: AnswerReads | AnswerChange) -> None:
-        """Answer requests of this node; a read once the state that it is to show is applied."""
+        """Answer requests of this node; a read waits until the state machine has caught up."""
         if isinstance(effect, AnswerChange):
             self._changes.pop(effect.asker)(effect.response)
         elif not isinstance(effect.outcome, ReadRefusal) and self._state_machine.is_behind:
@@ -169,11 +168,11 @@ class Applier:
                 self._reads.pop(token)(effect.outcome)
 
     def on_installed(self) -> None:
-        """A snapshot has taken the place of the log, and the state machine was given it."""
+        """Note that a snapshot has replaced the log and that the state machine is loading it."""
         self._is_behind = self._state_machine.is_behind
 
     def _release(self) -> None:
-        """Let go on what has waited until the state machine has caught up, if it has."""
+        """Release waiting reads and a new leadership once the state machine has caught up."""
         self._is_behind = self._state_machine.is_behind
         if self._is_behind:
             return
@@ -183,7 +182,7 @@ class Applier:
         start, high_watermark = self._node.epoch_start, self._node.high_watermark
         if self._lead_pending is None or start is None or (high_watermark or 0) <= start:
             return
-        # While it was behind, voters may have been changed by records that are not committed yet.
+        # Meanwhile the leader may have appended changes of the voters that are not committed yet.
         if high_watermark == self._node.log_end.offset:
             epoch, self._lead_pending = self._lead_pending, None
             self._state_machine.on_lead(epoch, high_watermark)

@@ -1,7 +1,7 @@
-"""Open a folder and assemble the replica that runs on it.
+"""Open the folder of a replica and assemble the replica from its parts.
 
-Opening reads and repairs what a crash left (`quorum.log.recovery`), and refuses a folder that is
-another node's. Errors are `StorageError`s that say what to do.
+Opening repairs what a crash left (`quorum.log.recovery`) and refuses a folder of another node.
+Errors are `StorageError`s that say what to do.
 """
 
 import asyncio
@@ -86,13 +86,11 @@ def open_quorum(
     rng: random.Random,
     fs: FileSystem = OS,
 ) -> Opened:
-    """Open the replica whose folder this is, inside a running event loop.
+    """Open the replica of this folder, inside a running event loop.
 
-    `stack` releases its sockets and files, after `Quorum.stop` if it is to end in good order.
-
-    A log that does not begin at 0 goes on from a checkpoint, which the state machine is given
-    before this returns. Raises `StorageError` for a folder that is another's, in use, damaged or
-    not usable.
+    `stack` releases its sockets and files; for an orderly end call `Quorum.stop` before. If the log
+    continues a checkpoint, the state machine gets that before this returns. Raises `StorageError`
+    for a folder that is damaged, in use, not accessible or another node's.
     """
     stored = load_persistent_state(config, rng=rng, wall_clock=wall_clock, fs=fs)
     stack.callback(stored.log.close)
@@ -183,12 +181,12 @@ def open_quorum(
 
 
 def _fork(rng: random.Random) -> random.Random:
-    """Return a random source of its own, seeded from `rng`."""
+    """Return an independent random source, seeded from `rng`."""
     return random.Random(rng.getrandbits(64))
 
 
 def configured_voters(config: QuorumConfig) -> VoterSet:
-    """The voters as long as the log does not name any; their directories are unknown."""
+    """Return the voters for a log that does not record any; their directories are unknown."""
     addresses = dict(config.voters)
     if config.node_id in addresses:
         addresses[config.node_id] = config.place
@@ -206,7 +204,7 @@ def configured_voters(config: QuorumConfig) -> VoterSet:
 def make_node(
     config: QuorumConfig, stored: PersistentState, *, rng: random.Random, now_ms: int
 ) -> QuorumNode:
-    """The node that goes on from there, or begins with the voters that its folder names."""
+    """Return the node for the stored state, or for a new log with the configured voters."""
     founders, level = configured_voters(config), config.kraft_version
     founding = stored.founding
     if founding is not None and founding.voters is not None:
@@ -262,9 +260,9 @@ def discovery_state(config: QuorumConfig, *, has_log: bool) -> DiscoveryState:
     )
     if 2 * len(unlocated) >= len(config.voters) > 0 and not has_log and not config.bootstrap:
         logger.warning(
-            "where voters %s are is not known, and there are no servers to ask: this node founds "
-            "nothing before they have found it; name bootstrap.servers, or write quorum.voters "
-            "as id@host:port",
+            "The addresses of voters %s are unknown, and no bootstrap.servers are configured: this "
+            "node waits until they contact it. Set bootstrap.servers, or write quorum.voters as "
+            "id@host:port",
             ", ".join(map(str, sorted(unlocated))),
         )
     return DiscoveryState(
@@ -283,7 +281,7 @@ def cluster_of(
     rng: random.Random,
     fs: FileSystem = OS,
 ) -> ClusterIdentity:
-    """The cluster's id, kept in `meta.properties` before it is told; `rng` may make one."""
+    """Return the cluster id, which is stored in `meta.properties` first; `rng` may create one."""
 
     def write(learned: str) -> None:
         try:
@@ -296,7 +294,7 @@ def cluster_of(
 
     def keep(learned: str, done: Callable[[], None]) -> None:
         def kept(_: None) -> None:
-            logger.info("this node is of cluster %s", learned)
+            logger.info("This node belongs to cluster %s", learned)
             done()
 
         disk.perform(partial(write, learned), kept)
@@ -320,13 +318,13 @@ def discovery_of(
     clock: Clock,
     rng: random.Random,
 ) -> DiscoverySchedule:
-    """Return the discovery schedule of `replica`, which went on from `stored`."""
+    """Return the discovery schedule of `replica`."""
 
     def advertise_again(rival: Advertisement) -> None:
         boot = rival.boot_timestamp + 1
         logger.warning(
-            "another node is taken for this one, by an earlier boot or because it has the same "
-            "id: %s; from now on this node says where it is with boot timestamp %d",
+            "Other nodes know another address for the id of this node, from a lost folder or from "
+            "a second node with the id: %s; advertising this node with boot timestamp %d",
             rival.text,
             boot,
         )
@@ -340,13 +338,13 @@ def discovery_of(
 
     def survey(found: bool) -> None:
         if found:
-            logger.info("a quorum was found by asking: no other one is founded here")
+            logger.info("A bootstrap server knows a quorum: this node founds no other one")
         replica.heard(DiscoveryDone(found))
 
     book.voters = lambda: replica.node.voters
     book.on_news = locate
     if book.gossip.me is not None:
-        # A voter that has moved and is elected writes down its own new place as well.
+        # A voter that has moved and is elected records its own new address as well.
         locate([book.gossip.me])
     discovery = DiscoverySchedule(
         book,

@@ -1,8 +1,7 @@
-"""The id of the cluster that a node belongs to: configured, remembered, learned, or made by the
-first leader.
+"""The cluster id of a node: configured, stored, learned from others, or made by the first leader.
 
-It is known from the moment it is kept on disk, and never changes after that. Who has another one
-is of another cluster: nothing is learned from it. Nothing here touches a disk.
+The id is known once it is on disk, and never changes after that. A node learns nothing from nodes
+with another id.
 """
 
 from collections.abc import Callable
@@ -13,33 +12,33 @@ from quorum.ports import Log
 from quorum.records.control import cluster_id_in
 
 Keep: TypeAlias = Callable[[str, Callable[[], None]], None]
-"""Keeps an id durably, and calls back when it has."""
+"""Stores an id durably, then calls back."""
 
 
 class ClusterIdentity:
-    """The id of the cluster, as far as it is known by now."""
+    """The id of the cluster, once it is known."""
 
     def __init__(self, cluster_id: str | None, *, keep: Keep, make: Callable[[], str]) -> None:
-        """`make` gives an id for a cluster that is founded by a node which knows of none."""
+        """`make` returns an id for a new cluster, if this node founds it and no id is known."""
         self._id = cluster_id
         self._keep = keep
         self._make = make
         self.on_known: list[Callable[[str], None]] = []
-        """Told once, when the id is known that was not before."""
+        """Called once, when the id becomes known."""
         self._made: str | None = None
         self._learning: str | None = None
         self._has_looked = False
 
     @property
     def id(self) -> str | None:
-        """None until it is known."""
+        """The cluster id; None until it is known."""
         return self._id
 
     def id_to_found_with(self) -> str:
-        """The id that the first record of a log is to carry.
+        """Return the id for the first record of a log.
 
-        One that is made here is the cluster's only when that record is committed: until then it is
-        told to nobody, because another leader may found the cluster instead.
+        An id that is made here counts only once that record is committed: until then it stays
+        private, because another leader may found the cluster instead.
         """
         if self._id is not None:
             return self._id
@@ -48,16 +47,16 @@ class ClusterIdentity:
         return self._made
 
     def learn(self, cluster_id: str) -> None:
-        """This is the cluster, as its log or one of its nodes says; the first word counts."""
+        """Take the id from the log or from another node; the first one counts."""
         if self._id is not None or self._learning is not None:
             return
         self._learning = cluster_id
         self._keep(cluster_id, self._known)
 
     def on_commit(self, log: Log, high_watermark: Offset) -> None:
-        """The log is committed up to there: take the id that its founder wrote down.
+        """Take the id that the founder wrote into the log, once that record is committed.
 
-        In the log it is kept already, by a majority, and so it is known at once.
+        A majority has stored the record, so the id is known at once.
         """
         if self._id is not None or self._has_looked or log.start > 0:
             return
@@ -69,15 +68,14 @@ class ClusterIdentity:
             self._known()
 
     def agrees(self, other: str | None) -> bool:
-        """Return True if a node that names this cluster, or none, knows as much of it as this one.
+        """Return True if both nodes name the same cluster, or both name none.
 
-        Of the places of others only such two tell each other: one that knows of no cluster yet may
-        belong to any.
+        Only such nodes exchange addresses: a node without a cluster id may belong to any cluster.
         """
         return other == (self._id or self._learning)
 
     def refusal(self, other: str | None) -> str | None:
-        """Return the reason why a node of cluster `other` is refused; an unknown id is none."""
+        """Return the reason to refuse a node of cluster `other`, or None; an unknown id passes."""
         if other is None or self._id is None or other == self._id:
             return None
         return f"the sender is of cluster {other}, this node of {self._id}"

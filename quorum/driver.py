@@ -1,9 +1,8 @@
-"""The asyncio shell around a replica: it only waits.
+"""The asyncio shell around a replica, which does all the waiting.
 
-While `Quorum.run` runs, the loop lets the replica (`quorum.replica`) take its turns, and nothing
-else in the process does. What the network, the disk thread and the state machine hand in asks for
-a turn, and so does the next moment that the node has named. A turn is a callback of the loop: a
-task that is woken by a future for each of them costs more than the waking.
+While `Quorum.run` runs, the event loop calls `Replica.turn` after input from the network, the disk
+thread or the state machine, and at the replica's deadline. A turn is a callback of the loop: a task
+that a future wakes for each turn costs more than the wake-up itself.
 """
 
 import asyncio
@@ -23,17 +22,14 @@ from quorum.replica import Replica
 logger = logging.getLogger("quorum")
 
 FAREWELL_SECONDS_MAX: Final = 0.3
-"""The time that a stopping node waits until the others have heard that it resigns."""
+"""The time for which a stopping node waits until the others know that it resigns."""
 
 
 T = TypeVar("T")
 
 
 class Quorum:
-    """One running replica of the quorum, and what its users wait for.
-
-    What needs no waiting is asked of `replica` itself.
-    """
+    """One running replica of the quorum, for callers that wait; `replica` serves all others."""
 
     def __init__(
         self, replica: Replica, *, disk: DiskThread, rpc: Rpc, clock: Clock, wall_clock: Clock
@@ -62,40 +58,39 @@ class Quorum:
 
     @property
     def leaderless_ms(self) -> int:
-        """For how long this node has known no leader; 0 while it knows one."""
+        """The time since this node knew a leader; 0 while it knows one."""
         return 0 if self.leader is not None else self._clock() - self._leaderless_since_ms
 
     @property
     def now_wall_ms(self) -> int:
-        """The time of day, for people and for records; nothing is decided by it."""
+        """The wall-clock time, for people and for records; no decision depends on it."""
         return self._wall_clock()
 
     def to_wall_ms(self, monotonic_ms: int | None) -> int:
-        """The time of day at a moment of the node's own clock; -1 for one that is unknown."""
+        """Convert a time of the node's monotonic clock to wall-clock time; -1 if unknown."""
         if monotonic_ms is None:
             return -1
         return self._wall_clock() - self._clock() + monotonic_ms
 
     async def leader_changed(self, *, within_seconds: float) -> None:
-        """Return when another leader is known, or none any more, or when the time is up."""
+        """Return when the known leader changes, or when the time is up."""
         if self._leader_watch is None or self._leader_watch.done():
             self._leader_watch = asyncio.get_running_loop().create_future()
         await asyncio.wait({self._leader_watch}, timeout=within_seconds)
 
     async def read_index(self) -> Offset | ReadRefusal:
-        """Return the offset that a read of the state machine is now good for, or why it is not.
+        """Return the offset of a linearizable read of the state machine, or a refusal.
 
-        Linearizable: the state machine has applied everything that was answered before the call.
+        The state machine has then applied everything that was answered before the call.
         """
         return await self._outcome(self.replica.read_index)
 
     async def change(self, request: VoterRequest | TransferRequest) -> ChangeResponse:
-        """Ask this node for other voters or another leader.
+        """Change the voters or the leader.
 
-        Returns once the voters are committed or the lead is given up, or with the reason why not:
-        a node that does not lead, or leads no longer, says so. The time-out of a request for
-        voters bounds the wait for what must come before; a leader whose successor does not catch
-        up within the election time-out leads on.
+        Returns once the voters are committed or the lead is given up, or with an error: only the
+        leader carries it out. The time-out of a voter request bounds the wait for its conditions; a
+        leader whose successor does not catch up within the election time-out keeps the lead.
         """
         return await self._outcome(partial(self.replica.change, request))
 
@@ -116,20 +111,20 @@ class Quorum:
             self._waiting.discard(outcome)
 
     def abandon(self, error: Exception) -> None:
-        """Raise `error` for everyone who still waits for an outcome."""
+        """Raise `error` in every call that still waits for an outcome."""
         for each in tuple(self._waiting):
             if not each.done():
                 each.set_exception(error)
 
     def gone(self, replica: ReplicaId) -> None:
-        """The connection to `replica` was closed by the other side, and a new one is refused."""
+        """Report that `replica` closed its connection and refuses a new one."""
         if replica == self.node.leader:
             self.replica.heard(LeaderUnreachable(replica))
 
     # The owner task.
 
     async def run(self) -> None:
-        """Own the replica until `stop`; an error of the disk or of our own logic ends it loudly."""
+        """Own the replica until `stop`; raises an error of the disk or of our own logic."""
         loop = asyncio.get_running_loop()
         self._ended = loop.create_future()
         self._loop = loop
@@ -143,7 +138,7 @@ class Quorum:
             self._rpc.close()
 
     async def stop(self) -> None:
-        """Give the lead away, write out what was appended, and end `run`."""
+        """Resign, write everything appended to disk, and end `run`."""
         if self._stopped:
             return
         self._farewell = asyncio.get_running_loop().create_future()
@@ -154,7 +149,7 @@ class Quorum:
         self.replica.stop()
 
     def wake(self) -> None:
-        """Let the replica take a turn soon."""
+        """Schedule a turn of the replica."""
         if self._loop is not None and not self._is_turn_due:
             self._is_turn_due = True
             self._loop.call_soon(self._take_turn)
@@ -178,7 +173,7 @@ class Quorum:
             self.wake()
 
     def _tell(self) -> None:
-        """Wake those who wait for what the last turn has brought."""
+        """Wake the callers that wait for a result of the last turn."""
         farewell = self._farewell
         if farewell is not None and self.replica.farewell_is_said and not farewell.done():
             farewell.set_result(None)
@@ -191,7 +186,7 @@ class Quorum:
                 self._leader_watch.set_result(None)
 
     def _arm(self, loop: asyncio.AbstractEventLoop, deadline_ms: int | None) -> None:
-        """Let the next deadline wake us. A timer that is early is cheap; re-arming is not."""
+        """Set a timer for the deadline. An early timer is cheap; re-arming is not."""
         if deadline_ms is None:
             return
         if self._timer is not None:

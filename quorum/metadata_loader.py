@@ -25,29 +25,29 @@ class CommittedLog(Protocol):
     """The log as a source of committed records."""
 
     def read_committed(self, start: Offset, max_bytes: int) -> bytes:
-        """Whole batches from `start` up to the high watermark, or up to `max_bytes`."""
+        """Read whole batches from `start` up to the high watermark, or up to `max_bytes`."""
         ...
 
 
 class RecordRun(NamedTuple):
-    """Records that follow each other: either data or control records."""
+    """Consecutive records: either data or control records."""
 
     offset: int
-    """That of the first one."""
+    """The offset of the first record."""
     values: list[bytes]
     """The values of the data records."""
     control: tuple[Record, ...]
     end: int
-    """One more than the offset of the last one."""
+    """The offset after the last record."""
 
 
 def next_records(
     log: CommittedLog, start: Offset, *, records_max: int | None = None
 ) -> Iterator[RecordRun]:
-    """The next committed records from `start` on, of which there are some.
+    """Yield the next committed records from `start` on, at least one.
 
-    It ends where a batch does, so that what was decided together is seen together; with
-    `records_max`, after so many records, and the next one begins there. Raises `CorruptBatch`.
+    They end with a batch, so that records decided together are read together; with `records_max`
+    they end after so many records, and the next call continues there. Raises `CorruptBatch`.
     """
     batches = log.read_committed(start, STRIDE_BYTES)
     assert batches, f"the log has nothing at {start}, which is committed"
@@ -90,7 +90,7 @@ class LoadedImage(Protocol):
     """The offset after the last record that it contains."""
 
     def advance(self, end: int) -> None:
-        """Take note that the log goes on to `end` with records that do not change the image."""
+        """Note that the log continues to `end` with records that do not change the image."""
         ...
 
     def become(self, other: Any) -> None:
@@ -176,8 +176,8 @@ class MetadataLoader(Generic[I]):
         self.is_ready = not self.is_behind and self.end >= self._expected
         was_long, self._is_long = self._is_long, not self.is_ready
         if self._is_long is not was_long:
-            # The program stays, and so does the image: a garbage collection that walks through
-            # them, again and again while so much is new, would be the longest pause of all.
+            # The program and the image live on: garbage collections that walk through them again
+            # and again would be the longest pauses of all.
             gc.freeze()
 
     def _load(self, loading: SnapshotLoad[I]) -> None:
