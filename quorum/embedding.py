@@ -1,8 +1,7 @@
-"""The quorum under a state machine of your own: a library's front door (docs/embedding.md).
+"""The library interface: the quorum under a state machine of your own (docs/embedding.md).
 
-`open_replica` opens a folder, listens for the other replicas, and runs until the block is left.
-Through the `Replica` that it yields, records are proposed, the state is read, and it is seen who
-leads. Nothing here knows what a record means, and nothing is decided here.
+`open_replica` opens a folder, listens for the other replicas, and runs until the block is left. The
+`Replica` that it yields proposes records, proves reads, and names the leader.
 """
 
 import asyncio
@@ -65,7 +64,7 @@ __all__ = [
 RECORD_BYTES_MAX: Final = BATCH_BYTES_MAX // 2
 
 WAITING_MAX: Final = 100_000
-"""Records that were proposed at one replica and are not committed yet."""
+"""Uncommitted records that were proposed at one replica."""
 
 WAITING_BYTES_MAX: Final = 64 * 1024 * 1024
 """The same in bytes; a further record is refused."""
@@ -82,44 +81,42 @@ CHANGE_MS: Final = 10_000
 """The time that a change of voters may take until it is committed."""
 
 CLOSE_MS: Final = 500
-"""The time that the listener gives pending answers to leave when the replica stops."""
-
+"""The time for pending answers to leave when the replica stops."""
 
 APPLIED_AT_ONCE: Final = 1_000
-"""Records that are applied before anyone else has a turn."""
-
+"""Records that are applied in one turn of the event loop."""
 
 START: Final = Offset(0)
 
 
 class Machine(Protocol):
-    """The state machine of an embedder: a value that depends on the committed records alone.
+    """The state machine of an embedder: a value that depends only on the committed records.
 
-    Called in the event loop, one call at a time. `apply` must be deterministic (no clock, no
-    chance, no order of a set): every replica calls it with the same records in the same order.
-    What it raises ends the replica, for the others will come to the same record.
+    Called in the event loop, one call at a time. `apply` must be deterministic (no clock, no random
+    numbers, no set order): every replica calls it with the same records in the same order. An
+    exception ends the replica: the other replicas will reach the same record.
     """
 
     def apply(self, record: bytes) -> Any:
-        """Take in the next committed record; what this returns, its proposer gets."""
+        """Apply the next committed record; the result goes to its proposer."""
         ...
 
     def snapshot(self) -> Iterator[Sequence[bytes]]:
-        """Records from which `load_snapshot` makes the state as it is now, in small groups.
+        """Return records, in small groups, from which `load_snapshot` restores the present state.
 
-        The first group is taken at once, the others one by one between other work; what is applied
-        meanwhile must not show in them.
+        The first group is taken at once, the others one by one between other work. They must not
+        include records applied meanwhile.
         """
         ...
 
     def load_snapshot(self, records: Iterable[bytes]) -> None:
-        """Replace the whole state by what these records say; raises `ValueError` if it cannot."""
+        """Replace the whole state by that of these records; raises `ValueError` if it cannot."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """A record that was proposed here and is not committed yet."""
+    """An uncommitted record that was proposed here."""
 
     offset: Offset
     size_bytes: int
@@ -127,14 +124,14 @@ class Waiting:
 
 
 class MachineApplier:
-    """A `ports.StateMachine` that applies what is committed, on the leader as everywhere else."""
+    """A `ports.StateMachine` that applies records once they are committed, also on the leader."""
 
     def __init__(self, machine: Machine) -> None:
         self._machine = machine
         self.log: CommittedLog | None = None
         """The source of committed records; set before anything is committed."""
         self.waiting: deque[Waiting] = deque()
-        """The records that were proposed here and are not committed yet, in order."""
+        """The uncommitted records that were proposed here, in order."""
         self.waiting_bytes = 0
         """The bytes of these records."""
         self.applied = START
@@ -151,7 +148,7 @@ class MachineApplier:
         return result
 
     def close(self) -> None:
-        """Nothing is proposed here any more; what waits may be committed yet, or never."""
+        """End the proposals here; those that wait get `OutcomeUnknown`."""
         self.epoch = None
         lost, self.waiting = self.waiting, deque()
         self.waiting_bytes = 0
@@ -163,14 +160,14 @@ class MachineApplier:
                     )
                 )
 
-    # What the quorum says (ports.StateMachine).
+    # ports.StateMachine
 
     def snapshot(self) -> StateSnapshot | None:
-        # What is still being applied may have come to the middle of a batch.
+        # Until it has caught up, the last applied record may be in the middle of a batch.
         if self.is_behind or self.applied == START:
             return None
         groups = iter(self._machine.snapshot())
-        # At once: the body of a generator would not begin before it is asked, when more is applied.
+        # At once: a generator's body would only start later, when more records are applied.
         first = next(groups, ())
         close = groups.close if isinstance(groups, Generator) else lambda: None
         return StateSnapshot(self.applied, itertools.chain([first], groups), close)
@@ -201,7 +198,7 @@ class MachineApplier:
         self.epoch = epoch
 
     def on_control(self, end: Offset) -> None:
-        pass  # Applied like all others, when it is committed.
+        pass  # Applied like all other records, once it is committed.
 
     def on_stop_leading(self, epoch: Epoch) -> None:
         self.close()
@@ -211,28 +208,28 @@ class MachineApplier:
         if self.waiting and self.waiting[0].offset == offset:
             done = self.waiting.popleft()
             self.waiting_bytes -= done.size_bytes
-            # Whoever proposed it may have stopped waiting.
+            # The proposer may have stopped waiting.
             if not done.result.done():
                 done.result.set_result(result)
 
 
 class Unavailable(Exception):
-    """It was not done, or not seen to be done. The message says why; ask again, of the leader."""
+    """A call that this replica could not complete. The message says why; repeat it at the leader."""
 
     may_be_done = False
     """True if the record may be applied all the same, now or later."""
 
 
 class NotLeader(Unavailable):
-    """Only the leader can do this; `Replica.leader` says who that is. Nothing was appended."""
+    """Only the leader can do this; see `Replica.leader`. Nothing was appended."""
 
 
 class Overloaded(Unavailable):
-    """Too much waits for its commit already. Nothing was appended."""
+    """Too many records are uncommitted. Nothing was appended."""
 
 
 class VotersRefused(Exception):
-    """These voters cannot be; the message says why, and what could be."""
+    """The requested voters are impossible; the message says why, and what is possible."""
 
 
 class TransferRefused(Exception):
@@ -247,14 +244,14 @@ class OutcomeUnknown(Unavailable):
 
 @dataclass(frozen=True, slots=True)
 class Leader:
-    """The leader and the address of its listener for replicas, as far as this one knows."""
+    """The leader and the address of its listener for replicas, if known."""
 
     id: ReplicaId
     address: Address | None
 
 
 class Replica:
-    """One replica of the quorum that runs; `open_replica` makes it."""
+    """One running replica of the quorum; `open_replica` yields it."""
 
     def __init__(self, opened: Opened, applying: MachineApplier) -> None:
         self._opened = opened
@@ -262,7 +259,7 @@ class Replica:
 
     @property
     def leader(self) -> Leader | None:
-        """The leader, as far as this replica knows; None while there is none."""
+        """The leader that this replica knows; None while it knows none."""
         leader = self._opened.quorum.leader
         if leader is None:
             return None
@@ -271,33 +268,33 @@ class Replica:
 
     @property
     def is_leader(self) -> bool:
-        """True if this replica leads and has applied all that was committed before."""
+        """True if this replica leads and has applied all earlier commits."""
         return self._applying.epoch is not None
 
     @property
     def applied(self) -> Offset:
-        """Everything below this offset of the log has been applied here."""
+        """The offset below which all records have been applied here."""
         return self._applying.applied
 
     @property
     def voters(self) -> tuple[ReplicaId, ...]:
-        """The current voters, as far as this replica knows."""
+        """The current voters in this replica's log."""
         return tuple(each.id for each in self._opened.quorum.node.voters)
 
     async def leader_changed(self, *, within_seconds: float) -> None:
-        """Return when another leader is known, or none any more, or when the time is up."""
+        """Return when the known leader changes, or when the time is up."""
         await self._opened.quorum.leader_changed(within_seconds=within_seconds)
 
     async def propose(self, record: bytes) -> Any:
         """Append `record`; return what `apply` returned for it, once it is committed.
 
-        Committed means on the disks of a majority of the voters. Raises `NotLeader` or
-        `Overloaded` when nothing was appended, `OutcomeUnknown` when that cannot be said, and
+        Committed means on the disks of a majority of the voters. Raises `NotLeader` or `Overloaded`
+        if nothing was appended, `OutcomeUnknown` if the record may or may not be committed, and
         `ValueError` for a record above RECORD_BYTES_MAX.
         """
         if len(record) > RECORD_BYTES_MAX:
             raise ValueError(
-                f"a record of {len(record)} bytes: one may have {RECORD_BYTES_MAX} bytes at most"
+                f"a record of {len(record)} bytes is too large: at most {RECORD_BYTES_MAX} bytes"
             )
         self._check_leads()
         replica, applying = self._opened.quorum.replica, self._applying
@@ -316,11 +313,11 @@ class Replica:
         return await applying.wait_for(offset, len(record))
 
     async def read_barrier(self) -> Offset:
-        """Return when the state machine here has applied all that was answered before the call.
+        """Return once the state machine here has applied everything answered before the call.
 
-        What is then read of it is linearizable, as of the offset that this returns. Only the
-        leader can say so, after a majority has confirmed that it still leads: raises `NotLeader`,
-        `Overloaded`, or `Unavailable` when no majority confirmed it in time.
+        A read of it is then linearizable, as of the returned offset. Only the leader can prove
+        that, by a majority's confirmation that it still leads: raises `NotLeader`, `Overloaded`,
+        or `Unavailable` if no majority confirmed it in time.
         """
         self._check_leads()
         found = await self._opened.quorum.read_index()
@@ -335,21 +332,22 @@ class Replica:
                 return found
 
     async def change_voters(self, target: Collection[ReplicaId] | None) -> None:
-        """Let these replicas be the voters in the end; None gives up a change that is under way.
+        """Set the target voters; None cancels the change that is under way.
 
-        Returns when the wish is committed; then the leader adds and removes one voter at a time,
-        whoever leads meanwhile. A replica is added once it has caught up as an observer. Raises
-        `NotLeader`, `VotersRefused`, or `OutcomeUnknown` when no majority confirmed it in time.
+        Returns once the target is committed. Then the leader, and each leader after it, adds and
+        removes one voter at a time. A replica is added once it has caught up as an observer. Raises
+        `NotLeader`, `VotersRefused`, or `OutcomeUnknown` if no majority confirmed it in time.
         """
         self._check_leads()
         keys = None if target is None else tuple(ReplicaKey(each) for each in sorted(set(target)))
         await self._change(AlterQuorumRequest(target=keys, timeout_ms=CHANGE_MS), VotersRefused)
 
     async def transfer_leadership(self, to: ReplicaId | None = None) -> None:
-        """Let `to` lead, or whichever voter has come furthest; `leader_changed` tells the rest.
+        """Transfer the lead to `to`, by default the most advanced voter.
 
-        Returns when this replica has given up its lead; all that was proposed is committed then.
-        Raises `NotLeader`, and `TransferRefused` where it leads on, or `to` could not lead.
+        Returns once this replica has given up its lead, with every proposal committed;
+        `leader_changed` reports the outcome. Raises `NotLeader`, or `TransferRefused` if this
+        replica keeps the lead.
         """
         self._check_leads()
         await self._change(TransferRequest(to), TransferRefused)
@@ -373,7 +371,7 @@ class Replica:
             return
         leader = self.leader
         if leader is None:
-            raise NotLeader("nobody is known to lead; an election may be under way")
+            raise NotLeader("no leader is known; an election may be under way")
         if leader.id == self._opened.quorum.node.me.id:
             raise NotLeader("this replica has just been elected and is not ready yet")
         raise NotLeader(f"replica {leader.id} leads")
@@ -383,21 +381,21 @@ class Replica:
 async def open_replica(
     config: QuorumConfig, machine: Machine, *, listener: Address | None = None
 ) -> AsyncIterator[Replica]:
-    """Run the replica whose folder `config` names, from entering the block to leaving it.
+    """Run the replica of the folder in `config` for the duration of the block.
 
-    `machine` is new: it is given a snapshot, if there is one, and then every committed record.
-    The replica listens at `listener`, by default at its own address among `config.voters`. Left
-    in good order, a leader gives its lead away first.
+    A new `machine` gets the snapshot, if there is one, and then every committed record. The replica
+    listens at `listener`, by default at its own address among `config.voters`. At the end of the
+    block a leader resigns first.
 
-    Raises `StorageError` for a folder that is another's, in use or damaged, `OSError` if the
-    address cannot be had, and, in the middle of the block, `LogFailure` when the disk fails.
+    Raises `StorageError` for a folder that is damaged, in use or another node's, `OSError` if the
+    address cannot be bound, and `LogFailure`, inside the block, if the disk fails.
     """
     if not __debug__:
         raise RuntimeError("quorum does not run under python -O: its assertions must hold")
     place = listener or config.place
     if place is None:
         raise ValueError(
-            f"replica {config.node_id} is not among the voters: name the `listener` of it"
+            f"replica {config.node_id} is not among the voters: give it a `listener`"
         )
     host, port = place
     applying = MachineApplier(machine)
@@ -424,14 +422,14 @@ async def open_replica(
                 applying.close()
                 opened.quorum.abandon(NotLeader("this replica has ended"))
     except BaseExceptionGroup as group:
-        # The group is of the task beside the block; one error is raised as what it is.
+        # The task group wraps every error; a single one is raised itself.
         if len(group.exceptions) == 1:
             raise group.exceptions[0] from None
         raise
 
 
 def _handle(opened: Opened, request: InboundRequest) -> None:
-    """Handle a request of another replica; there are no others here."""
+    """Handle a request of another replica."""
     if request.api_key == ApiKey.API_VERSIONS:
         decode_request(request.api_key, request.api_version, request.body)
         request.respond(write_offer(request.api_version, OFFERED))

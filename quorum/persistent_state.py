@@ -1,7 +1,7 @@
 """The persistent state of a replica: identity, election, log and snapshots of its folder.
 
-Reading repairs what a crash left (`quorum.log.recovery`), and refuses a folder that is another
-node's or whose parts do not belong to the same past. Nothing here runs.
+Loading repairs what a crash left (`quorum.log.recovery`). It refuses a folder of another node, and
+one whose parts do not belong together.
 """
 
 import logging
@@ -62,15 +62,15 @@ class QuorumConfig:
 
     node_id: ReplicaId
     cluster_id: str | None = None
-    """None takes the one that the folder names, or the others, or makes one as the first leader."""
+    """None takes the id of the folder or of other nodes; else the first leader makes one."""
     folder: Path
     voters: Mapping[ReplicaId, HostPort | None]
-    """The voters of a log that does not name any, with their addresses if known. A node that is not
-    among them observes."""
+    """The voters for a log that does not record any, with their addresses if known. A node that is
+    not among them is an observer."""
     advertised: HostPort | None = None
     """The advertised address of this node; None for that in `voters`, if any."""
     bootstrap: Sequence[HostPort] = ()
-    """Servers to ask first who is where (`bootstrap.servers`); they need not be voters."""
+    """The servers to ask first for the addresses (`bootstrap.servers`); voters or not."""
     timeouts: Timeouts = field(default_factory=Timeouts)
     bounds: Bounds = field(default_factory=Bounds)
     segment_bytes: int = SEGMENT_BYTES_MAX
@@ -78,7 +78,7 @@ class QuorumConfig:
     """The name of the listener of the voters' addresses."""
     snapshots: SnapshotLimits = field(default_factory=SnapshotLimits)
     kraft_version: int = 1
-    """From 1 on, a log that begins here says who votes (KIP-853), and that can be changed."""
+    """From 1 on, a log that begins here records its voters, so they can be changed (KIP-853)."""
 
     @property
     def place(self) -> HostPort | None:
@@ -103,18 +103,18 @@ class PersistentState:
 
     @property
     def has_log(self) -> bool:
-        """True if the log was begun before."""
+        """True if the log has records."""
         return self.view.end.offset > 0
 
     def tell(self, state_machine: StateMachine) -> None:
-        """Give the checkpoint, if there is one, to the state machine. Raises `StorageError`."""
+        """Load the checkpoint, if there is one, into the state machine. Raises `StorageError`."""
         if self.checkpoint is None:
             return
         id_ = self.checkpoint.id
         try:
             state_machine.load_snapshot(self.checkpoint.records(), id_.offset, id_.epoch)
         except ValueError as error:
-            reason = f"a record of it cannot be read: {error}"
+            reason = f"a record in it cannot be read: {error}"
             raise FileDamaged(self.checkpoint.path, reason, _STRANGE_RECORD_REMEDY) from error
 
 
@@ -127,7 +127,7 @@ def load_persistent_state(
 ) -> PersistentState:
     """Load the identity, log and election of this replica, and check that they belong together.
 
-    A new folder gets an identity from `rng`. With `wall_clock` the log keeps the time of every
+    A new folder gets an identity from `rng`. With `wall_clock` the log stores the time of every
     append. Raises `StorageError`.
     """
     folder = config.folder / LOG_FOLDER
@@ -161,14 +161,14 @@ def load_persistent_state(
         )
         if election.epoch < view.end.epoch:
             reason = (
-                f"it is of epoch {election.epoch}, although the log beside it has records of epoch "
-                f"{view.end.epoch}: it is missing, or an older one was put back"
+                f"its epoch is {election.epoch}, but the log beside it has records of epoch "
+                f"{view.end.epoch}: the file is missing, or an older copy was put back"
             )
             raise FileDamaged(elections.path, reason, _LOST_VOTE_REMEDY)
         founding = formatted_for(folder, fs) if view.end.offset == 0 else None
         if founding is not None and founding.voters is not None:
             logger.info(
-                "%s: a log begins with voters %s", founding.path, founding.voters.current.text
+                "%s: a new log with voters %s", founding.path, founding.voters.current.text
             )
     except BaseException:
         log.close()
@@ -188,16 +188,16 @@ def load_persistent_state(
 def _begin(
     log: SegmentedLog, store: FileSnapshotStore, folder: Path, fs: FileSystem
 ) -> Checkpoint | None:
-    """The checkpoint that the state begins with; the log then begins where the oldest one ends."""
+    """Return the checkpoint to start from, and let the log begin at the end of the oldest one."""
     if store.partial is not None and contains(log, store.partial[0]):
-        # Another leader had the records themselves.
+        # The log got the records themselves from another leader.
         store.forget_partial()
     found = basis(folder, log, fs)
     for id_, problem in found.damaged:
         aside = store.set_aside(id_)
         logger.warning(
-            "%s: %s. Nothing is lost: an older one and the log take its place. It is kept as %s; "
-            "look at the disk",
+            "%s: %s. Nothing is lost: an older checkpoint and the log replace it. It is kept as "
+            "%s; check the disk",
             problem.path,
             problem.reason,
             aside.name,
@@ -206,8 +206,8 @@ def _begin(
     if checkpoint is None:
         return None
     if found.is_apart:
-        # A crash came between the two steps of an installation.
-        logger.warning("the log goes on from %s, which had just been received", checkpoint.path)
+        # A crash interrupted the installation between its two steps.
+        logger.warning("The log continues %s, a snapshot just received", checkpoint.path)
         log.begin_anew(checkpoint.id.offset)
         while log.remove_obsolete():
             pass
@@ -222,13 +222,13 @@ def _begin(
 
 
 class _Assigned:
-    """Collects what the log says of the voters, while it is recovered."""
+    """Collects the voter assignments in the log during recovery."""
 
     def __init__(self) -> None:
         self._found: list[tuple[Offset, VoterAssignment]] = []
 
     def take(self, path: Path, batch: StoredBatch) -> None:
-        """Look into one control batch of the segment at `path`; raises `FileDamaged`."""
+        """Read one control batch of the segment at `path`; raises `FileDamaged`."""
         try:
             assignment = assignment_in(batch.data)
         except (BadControlRecord, CorruptBatch, UnsupportedCodec) as error:
@@ -238,7 +238,7 @@ class _Assigned:
             self._found.append((Offset(batch.header.end_offset), assignment))
 
     def since(self, checkpoint: Checkpoint | None, log_end: Offset) -> VoterSetHistory:
-        """Those of a log that ends there, on top of what the checkpoint says before it."""
+        """Return the assignments of the log up to `log_end`, after those of the checkpoint."""
         if checkpoint is None:
             return VoterSetHistory(self._found)
         later = ((end, each) for end, each in self._found if checkpoint.id.offset < end <= log_end)
@@ -250,7 +250,7 @@ _LOST: Final = f"Votes and records are lost with it. Put it back; if it is lost:
 
 
 def check_whole(folder: Path, log_folder: Path, *, fs: FileSystem = OS) -> None:
-    """Refuse a folder that has a log but no name, or has been used but has no log.
+    """Refuse a folder that has a log but no identity, or that was used but has no log.
 
     Raises `FileDamaged`, `FolderUnusable`.
     """
@@ -263,13 +263,13 @@ def check_whole(folder: Path, log_folder: Path, *, fs: FileSystem = OS) -> None:
     if is_used and not has_log_folder:
         raise FileDamaged(
             log_folder,
-            "it is missing, although a node has run in the folder above it",
+            "it is missing, but a node has run in the folder above it",
             _LOST,
         )
     if (is_used or quorum_state.FILE_NAME in kept) and not any(map(_is_a_beginning, kept)):
         raise FileDamaged(
             log_folder / f"*{_SEGMENT_SUFFIX}",
-            "there is no such file, although a node has run here",
+            "there is no such file, but a node has run here",
             _LOST,
         )
     if not is_named and any(
@@ -277,15 +277,15 @@ def check_whole(folder: Path, log_folder: Path, *, fs: FileSystem = OS) -> None:
     ):
         raise FileDamaged(
             identity,
-            f"it is missing, although a log lies in {log_folder}: nobody can know whose it is",
+            f"it is missing, but there is a log in {log_folder}, whose owner is then unknown",
             f"Put it back; if it is lost: {NEW_DIRECTORY}",
         )
 
 
 def begin_log(log_folder: Path, *, fs: FileSystem = OS) -> None:
-    """Let an empty log have its first segment, durably, before anything is promised beside it.
+    """Create the first segment of an empty log, durably, before this node promises anything.
 
-    So a log without any is one that was lost. Raises `FolderUnusable`.
+    So a log without segments is a lost one. Raises `FolderUnusable`.
     """
     with usable(log_folder):
         if any(map(_is_a_beginning, fs.names(log_folder))):
@@ -296,8 +296,8 @@ def begin_log(log_folder: Path, *, fs: FileSystem = OS) -> None:
 
 
 def _is_a_beginning(name: str) -> bool:
-    """Return True if a log may begin with this file: while a snapshot is installed there may be no
-    segment. The checkpoint at offset 0, with which a folder is formatted, holds no log."""
+    """Return True for a segment or a checkpoint: during the installation of a snapshot there may be
+    no segment. The checkpoint at offset 0, which formats a folder, holds no log."""
     id_ = checkpoint_id(name)
     return name.endswith(_SEGMENT_SUFFIX) or (id_ is not None and id_.offset > 0)
 
@@ -307,12 +307,12 @@ _REMEDY: Final = f"The way back: {NEW_DIRECTORY}"
 
 @dataclass(frozen=True, slots=True)
 class Basis:
-    """The checkpoint to begin with, and what was wrong with newer ones."""
+    """The checkpoint to start from, and the errors of damaged newer ones."""
 
     checkpoint: Checkpoint | None
     damaged: tuple[tuple[OffsetAndEpoch, FileDamaged], ...] = ()
     is_apart: bool = False
-    """True if the log beside it does not contain its end: it was being replaced."""
+    """True if the log does not contain its end: the log was being replaced."""
 
 
 def basis(folder: Path, log: SegmentedLog, fs: FileSystem = OS) -> Basis:
@@ -326,20 +326,19 @@ def basis(folder: Path, log: SegmentedLog, fs: FileSystem = OS) -> Basis:
             return Basis(read_checkpoint(path, fs), tuple(damaged), is_apart)
         except FileDamaged as error:
             if is_apart:
-                # The log that it was to replace may be gone in part, and nobody can tell.
+                # The log that it was to replace may be partly removed; that cannot be told.
                 raise
             damaged.append((id_, error))
     if log.start == 0:
         return Basis(None, tuple(damaged))
-    reason = f"the log begins at offset {log.start}, and no checkpoint says what came before"
+    reason = f"the log begins at offset {log.start}, and no checkpoint has the records before it"
     raise FileDamaged(folder, "; ".join([reason, *(str(error) for _, error in damaged)]), _REMEDY)
 
 
 def contains(log: SegmentedLog, id_: OffsetAndEpoch) -> bool:
-    """Return True if the log holds the last record below the id's offset, and it is of the id's
-    epoch.
+    """Return True if the last record below the id's offset is in the log and has the id's epoch.
 
-    What precedes the log's start is not known here, and nothing is held against it.
+    Records before the log start are gone; an offset there counts as contained.
     """
     if id_.offset > log.end.offset:
         return False

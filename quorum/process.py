@@ -74,7 +74,7 @@ def leaves(error: BaseException) -> Iterator[BaseException]:
 
 
 def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """The event loop of uvloop if it is installed (the extra `fast`), else asyncio's own."""
+    """Return uvloop's event loop if it is installed (the extra `fast`), else None for asyncio's."""
     try:
         import uvloop
     except ImportError:

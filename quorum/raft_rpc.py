@@ -1,8 +1,8 @@
-"""The calls between replicas, over the network: `ports.Rpc` on Kafka's protocol.
+"""The calls between replicas over the network: `ports.Rpc` on Kafka's protocol.
 
-Outgoing, a flat message becomes a Kafka request, and its answer becomes a flat message again; the
-records that a fetch brings are checked here, batch by batch, before anyone hears of them.
-Incoming, the same the other way round. Nothing is decided, and nothing is kept but whom to answer.
+An outgoing flat message becomes a Kafka request, and the response a flat message again; incoming
+requests take the opposite way. Fetched records are checked here, batch by batch, before the core
+hears of them.
 """
 
 import logging
@@ -52,13 +52,12 @@ from quorum.transport.refusal_log import RefusalLog
 logger = logging.getLogger("quorum")
 
 ASKERS_MAX: Final = 100_000
-"""Requests of other replicas that wait for an answer; beyond them a connection is closed."""
-
+"""Requests of other replicas that wait for an answer; a further one closes its connection."""
 
 EPOCH_LEAP_MAX: Final = 1 << 24
-"""The largest lead of another replica's epoch over ours that is believed. A voter that stands once
-a second, unheard, takes half a year to get there; and epochs, which have 31 bits, must never be
-used up by one message that is wrong."""
+"""The largest accepted lead of another replica's epoch over ours. An isolated voter that stands
+once a second takes half a year to get there, and one wrong message must not use up the 31 bits of
+an epoch."""
 
 
 class RaftRpc:
@@ -78,7 +77,7 @@ class RaftRpc:
     ) -> None:
         """`node` knows the epoch and the leader; `on_request` takes the requests of others.
 
-        `endpoints` are where this replica listens, for those who are told that it leads.
+        `endpoints` are the listeners of this replica, which it sends to voters when it leads.
         """
         self._here = here
         self._node = node
@@ -93,11 +92,11 @@ class RaftRpc:
         self._closed = False
 
     def know_cluster(self, cluster_id: str) -> None:
-        """The cluster, which was not known, is this one: from here on others are refused."""
+        """Set the cluster id, and refuse other clusters from now on."""
         self._here = replace(self._here, cluster_id=cluster_id)
 
     def asked(self, request: InboundRequest) -> None:
-        """Take a request of another replica; raises `Malformed` for one that cannot be read."""
+        """Take a request of another replica; raises `Malformed` for an unreadable one."""
         api_key, version = request.api_key, request.api_version
         message = read_request(api_key, version, request.body, here=self._here)
         if not isinstance(message, Refusal):
@@ -142,7 +141,7 @@ class RaftRpc:
         )
         timeout_ms = self._timeout_ms
         if isinstance(request, FetchRequest):
-            # The leader may keep it that long by right.
+            # The leader may park it that long.
             timeout_ms += request.max_wait_ms
         self._peers.request(
             to,
@@ -179,12 +178,12 @@ class RaftRpc:
             done(None, b"")
             return
         if response.leader is not None and leader_address is not None:
-            # Whoever asks it from now on has to find it.
+            # Requests to the leader need its address from now on.
             self._addresses.hint(response.leader, leader_address)
         done(response, records)
 
     def _named(self, to: ReplicaId) -> str:
-        """For people: a server to begin with has no id that anybody knows, only a place."""
+        """Name a replica for the log; a bootstrap server has an address but no known id."""
         if to >= 0:
             return f"replica {to}"
         address = self._addresses.address_of(to)
@@ -192,16 +191,16 @@ class RaftRpc:
         return f"the bootstrap server at {Address(*address)}"
 
     def _unbelievable(self, epoch: Epoch) -> Refusal | None:
-        """Return the reason why this epoch is not to be learned, or None."""
+        """Return the refusal of an epoch that is implausibly high, or None."""
         own = self._node.epoch
         if epoch <= own + EPOCH_LEAP_MAX:
             return None
-        reason = f"epoch {epoch} is not to be believed, this node is in {own}"
+        reason = f"epoch {epoch} is implausible, this node is in {own}"
         return Refusal(ErrorCode.INVALID_REQUEST, reason, top_level=False)
 
 
 class _Refused(Exception):
-    """The other replica refused the call as such: another cluster, another topic, ..."""
+    """The other replica refused the whole call, for example as one of another cluster."""
 
 
 def _read(reply: Reply) -> tuple[Response, HostPort | None, bytes]:

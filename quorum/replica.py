@@ -1,15 +1,14 @@
-"""One replica without its waiting: it steps the node and does, in order, as the node says.
+"""One replica without its waiting: it steps the node and performs the effects in order.
 
-What arrives goes into an inbox, and one `turn` takes all of it, so that whatever came in together
-shares one append, one flush and one write per connection. Effects are performed strictly in order;
-only few of them wait for the disk (an election, a truncation, a snapshot), because what follows
-rests on them: until the disk is done, no event is looked at. Records do not wait: the disk flushes
-one group while the next one gathers, and reports back as an event like any other. Where nobody
-waits for what a turn has said, a quick disk may flush and report within the turn.
+Events go into an inbox, and one `turn` takes all of them, so that events that arrive together share
+one append, one flush and one write per connection. A few effects wait for the disk (an election, a
+truncation, a snapshot), because the following ones depend on them; until then no event is taken.
+Records do not wait: the disk flushes one group while the next one gathers, and reports back by an
+event. If a turn has sent nothing, a quick disk may flush and report within it.
 
-Nothing here waits, sleeps, starts a thread or opens a file. Whoever owns a replica calls `turn`
-when it was woken and when `deadline_ms` has come: the asyncio shell (`quorum.driver`) in
-production, an event heap in the simulation.
+The module never waits, sleeps, starts a thread or opens a file. The owner calls `turn` when woken
+and at `deadline_ms`: the asyncio shell (`quorum.driver`) in production, an event heap in the
+simulation.
 """
 
 import logging
@@ -83,14 +82,14 @@ _BEFORE_COMMITS: Final = (*_SILENT, Answer, Send, Warn)  # They rest on no earli
 
 @dataclass(slots=True)
 class Step:
-    """A step whose effects have not all been performed: the disk holds them up."""
+    """A step whose remaining effects wait for the disk."""
 
     event: Event
     remaining: Iterator[Effect]
     awaited: Durable | None = None
-    """The effect that the remaining ones rest on."""
+    """The effect that the remaining ones wait for."""
     is_kept: bool = False
-    """True if the disk has done that."""
+    """True once the disk has performed it."""
     outcome: Any = None
     """The result of the disk's work."""
 
@@ -114,14 +113,14 @@ class Replica:
         store: SnapshotStore,
         snapshot_limits: SnapshotLimits,
     ) -> None:
-        """`wake` is called when there is something for `turn` to do; it must not call it itself.
+        """`wake` is called when `turn` has something to do, and must not call it directly.
 
-        `cluster` is written down beside the voters, and read where it was not known.
+        `cluster` is recorded with the voters, and learned from that record.
         """
         self.node = node
         self.deadline_ms = node.deadline_ms
         """The deadline for the next `turn`; None while only events can wake it."""
-        self.has_room = True  # On the disk of this node, as far as it has tried.
+        self.has_room = True  # False once a write has found this node's disk full.
         self._log = log
         self._elections = elections
         self._disk = disk
@@ -152,7 +151,7 @@ class Replica:
             limits=snapshot_limits,
         )
 
-    # What the state machine above may ask.
+    # For the state machine.
 
     @property
     def next_offset(self) -> Offset:
@@ -176,66 +175,66 @@ class Replica:
         return base
 
     def read_committed(self, start: Offset, max_bytes: int) -> bytes:
-        """Whole batches from `start` up to the high watermark, or up to `max_bytes`."""
+        """Read whole batches from `start` up to the high watermark, or up to `max_bytes`."""
         return self._log.read(start, self.node.high_watermark or Offset(0), max_bytes)
 
     def read_index(self, done: ReadDone) -> None:
-        """Call `done`, later, when a read of the state machine cannot be stale (`core.read_index`).
+        """Call `done`, later, with the offset of a linearizable read (`core.read_index`).
 
-        The state machine has then applied everything below the offset that `done` is called
-        with, and the offset is at least that of every answer given anywhere before this call.
+        The state machine has then applied everything below that offset, which includes every answer
+        given anywhere before this call.
         """
         event = self._applier.read(done)
         if event is not None:
             self._put(event)
 
     def change(self, request: VoterRequest | TransferRequest, done: ChangeDone) -> None:
-        """Ask for other voters or another leader.
+        """Change the voters or the leader.
 
         `done` is called, later, once the voters are committed, the lead is given up, or the
         request is refused.
         """
         self._put(self._applier.change(request, done))
 
-    # What the owner hands in.
+    # For the owner.
 
     def asked(self, asker: Asker, request: Request) -> None:
-        """Another replica asks something of this node."""
+        """Take a request of another replica."""
         self._put(RequestReceived(asker, request))
 
     def heard(self, news: EndpointsUpdated | DiscoveryDone | LeaderUnreachable) -> None:
-        """The gossip knows where a replica listens, or whether there is a quorum."""
+        """Take news of discovery, or of a lost connection to the leader."""
         self._put(news)
 
     def fail(self, failure: BaseException) -> None:
-        """Let the next `turn` raise this: the disk no longer keeps what it is given."""
+        """Let the next `turn` raise this failure of the disk."""
         self._failure = failure
         self._wake()
 
     def room(self, exists: bool) -> None:
-        """There is no room on the disk for what was to be written, or there is again."""
-        self.has_room = exists  # The node may hear of it late: it waits for what finds none.
+        """Report that the disk is full, or has space again."""
+        self.has_room = exists  # The node may hear of it late: it may be waiting for that write.
         self._put(DiskSpaceChanged(exists))
 
     def say_farewell(self) -> None:
-        """Give the lead away, if this node has it; `farewell_is_said` tells when that is over."""
-        # Counted until it has been stepped: other events may lie before it in the inbox.
+        """Resign, if this node leads; `farewell_is_said` becomes True at the end of that."""
+        # Counted until it has been stepped: other events may precede it in the inbox.
         self._farewells += 1
         self._put(Stopping())
 
     @property
     def farewell_is_said(self) -> bool:
-        """True if everyone has heard that this node resigns, or will not hear it any more."""
+        """True if every voter has been told that this node resigns, or cannot be reached."""
         return self._farewells == 0
 
     def stop(self) -> None:
-        """Accept no more proposals: the owner will call `turn` no more."""
+        """Accept no more proposals; the owner no longer calls `turn`."""
         self._stopped = True
         self._wake()
 
     @property
     def has_work(self) -> bool:
-        """True if a `turn` now would do something, whatever the time."""
+        """True if a `turn` has something to do before `deadline_ms`."""
         if self._failure is not None:
             return True
         if self._held_up is not None:
@@ -243,9 +242,9 @@ class Replica:
         return bool(self._inbox or self._accumulator.count or self._applier.has_work)
 
     def turn(self) -> None:
-        """Take everything that has arrived; then ask the disk once for all that was appended.
+        """Take all events; then request one commit of everything appended.
 
-        Raises what `fail` was given and what our own logic raises: the process must then end.
+        Raises the failure passed to `fail` and errors of our own logic: the process must then end.
         """
         if self._failure is not None:
             raise self._failure
@@ -254,7 +253,7 @@ class Replica:
             if not self._held_up.is_kept:
                 return
             self._resume(self._held_up)
-        # Only a step changes the deadline, and there was none since it was looked up.
+        # Only a step changes the deadline, and there was none since the last turn.
         elif self.deadline_ms is not None and self.deadline_ms <= self._clock():
             self._inbox.appendleft(Tick())
         if self._held_up is None and self._applier.is_time(busy=bool(self._inbox)):
@@ -273,7 +272,7 @@ class Replica:
     def _take_all(self) -> None:
         while self._held_up is None:
             if self._accumulator.count:
-                # Before all else: their offsets were given when they came.
+                # Before all events: proposed records have their offsets already.
                 self._step(Proposed(self._accumulator.next_count))
             elif self._inbox:
                 self._step(self._inbox.popleft())
@@ -292,7 +291,7 @@ class Replica:
         self._go_on(Step(event, iter(self.node.step(event, now_ms=self._clock()))))
 
     def _go_on(self, step: Step) -> None:
-        """Perform the effects in order, up to one that the disk has to keep before the next."""
+        """Perform the effects in order, up to one that waits for the disk."""
         for effect in step.remaining:
             if not isinstance(effect, _SILENT):
                 self._is_silent = False
@@ -315,7 +314,7 @@ class Replica:
                 case _:
                     self._perform(effect)
         if isinstance(step.event, ResponseReceived):
-            # What no effect has asked for by now was fetched in vain.
+            # No effect of the step has used these records.
             self._fetched.pop(step.event.correlation, None)
         self._farewells -= isinstance(step.event, Stopping)
 
@@ -336,14 +335,14 @@ class Replica:
         self._go_on(step)
         if isinstance(awaited, InstallSnapshot):
             self._forget_flushes()
-            # Before anything else: until then the node knows another log than there is.
+            # Before any other event: until then the node's log differs from the one on disk.
             event = self._snapshots.installed(awaited, outcome)
             self._applier.on_installed()
             self._step(event)
 
     def _forget_flushes(self) -> None:
-        # The disk works in order, so that every flush asked for before has been reported; and
-        # nothing of the old tail may be taken for durable once the tail has been replaced.
+        # The disk works in order, so every earlier flush has been reported. None of those reports
+        # may count for the records that replace the old tail.
         self._inbox = deque(each for each in self._inbox if not isinstance(each, Flushed))
 
     def _perform(self, effect: Prompt) -> None:

@@ -1,9 +1,8 @@
-"""Snapshots beside a running replica: when one is taken, step by step, and what is kept of them.
+"""Snapshots of a running replica: taken in slices, retained by Kafka's limits, sent and installed.
 
-A snapshot is taken in slices of a millisecond or two, between which everything else has its turn,
-and its bytes go through the disk like all others, a megabyte at a time, so that a commit never
-waits long behind them. What is received from a leader is put together and installed here too. The
-core decides what follows from it; nothing here waits.
+A slice takes a millisecond or two, between turns of the replica. The bytes go to the disk thread a
+megabyte at a time, so that a commit never waits long behind them. Snapshots from a leader are
+assembled and installed here too; the core decides when.
 """
 
 import logging
@@ -37,14 +36,13 @@ T = TypeVar("T")
 logger = logging.getLogger("quorum")
 
 SLICE_PAUSE_MS: Final = 2
-"""Between two slices, of which each is one group of records and takes about a millisecond: no more
-than half the time goes into a snapshot."""
+"""The pause between two slices of about a millisecond: at most half the time goes into a snapshot."""
 WRITE_BYTES: Final = 1024 * 1024
 """The bytes handed to the disk at once."""
 TRY_AGAIN_MS: Final = 1_000
-"""After the state machine could not give one, for instance in a transaction."""
+"""The pause after the state machine had no snapshot to give, for example in a transaction."""
 TRY_AGAIN_AFTER_FAILURE_MS: Final = 60_000
-"""After the disk could not keep one."""
+"""The pause after the disk could not store a snapshot."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,13 +50,13 @@ class SnapshotLimits:
     """The limits that trigger a snapshot, and the retention; names and defaults are Kafka's."""
 
     bytes_between: int = 20 * 1024 * 1024
-    """`metadata.log.max.record.bytes.between.snapshots`: of batches, since the last one."""
+    """`metadata.log.max.record.bytes.between.snapshots`: batches since the last snapshot."""
     interval_ms: int = 3_600_000
-    """`metadata.log.max.snapshot.interval.ms`: if anything was committed since; 0 is never."""
+    """`metadata.log.max.snapshot.interval.ms`: if there were commits since; 0 for never."""
     retention_bytes: int = 100 * 1024 * 1024
-    """`metadata.max.retention.bytes`: of log and snapshots, beyond which the oldest goes."""
+    """`metadata.max.retention.bytes`: log and snapshots; above it the oldest is removed."""
     retention_ms: int = 7 * 24 * 3_600_000
-    """`metadata.max.retention.ms`: a snapshot of older records goes."""
+    """`metadata.max.retention.ms`: a snapshot of older records is removed."""
 
 
 @dataclass(slots=True)
@@ -71,13 +69,13 @@ class _Taking:
     buffer: bytearray
     position: int = 0
     is_complete: bool = False
-    """True if the footer is in the buffer, or beyond."""
+    """True once the footer is in the buffer or written."""
     is_writing: bool = False
-    """True if the disk is at it."""
+    """True while the disk writes a part of it."""
 
 
 class Snapshots:
-    """The snapshots of one replica, owned by whoever owns the replica."""
+    """The snapshots of one replica; it has the owner of the replica."""
 
     def __init__(
         self,
@@ -94,7 +92,7 @@ class Snapshots:
         cluster: ClusterIdentity,
         limits: SnapshotLimits,
     ) -> None:
-        """`put` hands an event to the node, later; `wake` asks for a `turn`."""
+        """`put` queues an event for the node; `wake` requests a `turn`."""
         self._store = store
         self._node = node
         self._log = log
@@ -113,7 +111,7 @@ class Snapshots:
         """The bytes that were appended to the log since the last snapshot."""
         self._dropped: list[OffsetAndEpoch] = []
 
-    # Taking one.
+    # Taking a snapshot.
 
     @property
     def _due_ms(self) -> int | None:
@@ -126,9 +124,7 @@ class Snapshots:
         return max(self._not_before_ms, self._last_ms + self._limits.interval_ms)
 
     def turn(self) -> int | None:
-        """Begin a snapshot if one is due, or go on with the one under way, for one slice.
-
-        Returns the time of the next turn, if nothing happens before.
+        """Begin a snapshot if one is due, or take the next slice; return the time of the next turn.
         """
         for id_ in self._dropped:
             self._remove(partial(self._store.remove, id_))
@@ -185,11 +181,11 @@ class Snapshots:
 
     def _written(self, taking: _Taking, problem: str | None) -> None:
         if self._taking is not taking:
-            return  # It was given up meanwhile.
+            return  # It was abandoned meanwhile.
         if problem is not None:
             self._fail(taking, problem)
         elif taking.is_complete:
-            # What it rests on was asked to be committed before, and the disk works in order.
+            # The log below it is committed by an earlier request, and the disk works in order.
             work = partial(self._store.finish, taking.id)
             self._disk.perform(partial(_attempt, work), partial(self._finished, taking))
         else:
@@ -204,12 +200,12 @@ class Snapshots:
             return
         self._taking = None
         self._store.note(taking.id, taking.position)
-        logger.info("snapshot %s was taken: %d bytes", taking.id, taking.position)
+        logger.info("Snapshot %s taken: %d bytes", taking.id, taking.position)
         self._retain()
         self._put(SnapshotTaken(self._store.snapshots))
 
     def _fail(self, taking: _Taking, problem: str) -> None:
-        logger.warning("snapshot %s could not be written: %s", taking.id, problem)
+        logger.warning("Snapshot %s could not be written: %s", taking.id, problem)
         self._give_up()
         self._not_before_ms = self._clock() + TRY_AGAIN_AFTER_FAILURE_MS
 
@@ -221,7 +217,7 @@ class Snapshots:
             work = partial(self._store.abandon, taking.id)
             self._disk.perform(partial(_attempt, work), _warn_of_rest)
 
-    # Keeping them.
+    # Retention.
 
     @property
     def _newest_end(self) -> Offset:
@@ -229,7 +225,7 @@ class Snapshots:
         return kept[-1].id.offset if kept else Offset(0)
 
     def _retain(self) -> None:
-        """Let the oldest go as long as there is too much, or they are too old."""
+        """Drop the oldest snapshots that exceed the retention."""
         kept = list(self._store.snapshots)
         while len(kept) > KEPT_MIN and self._is_too_much(kept):
             self._drop(kept.pop(0).id)
@@ -243,30 +239,30 @@ class Snapshots:
         return self._wall_clock() - written_ms > self._limits.retention_ms
 
     def _drop(self, id_: OffsetAndEpoch) -> None:
-        # The node may still give it to somebody, until it has heard that it is not kept.
+        # Removed in the next turn: until then the node may still send it to a follower.
         self._store.forget(id_)
         self._dropped.append(id_)
 
     def advance(self, start: Offset) -> None:
-        """Let the log begin at `start`, as the core says; its files go one by one."""
+        """Advance the log start, and remove obsolete segments one by one."""
         self._log.advance_start(start)
         self._remove(self._log.remove_obsolete)
 
     def _remove(self, some: Callable[[], bool]) -> None:
-        """Let the disk call `some`, which removes a part of something, until nothing is left."""
+        """Let the disk call `some`, which removes a part of a file, until nothing is left."""
         self._disk.perform(partial(_attempt, some), partial(self._removed, some))
 
     def _removed(self, some: Callable[[], bool], there_is_more: bool | str) -> None:
         if isinstance(there_is_more, str):
             _warn_of_rest(there_is_more)
         elif there_is_more:
-            # Each part anew: a commit that came meanwhile goes before the next one.
+            # A new request for each part, so that commits come in between.
             self._remove(some)
 
-    # Giving and taking them.
+    # Sending and installing.
 
     def part_for(self, response: FetchSnapshotResponse) -> bytes:
-        """Return the bytes of the snapshot for a response to FetchSnapshot."""
+        """Return the snapshot bytes for a response to FetchSnapshot."""
         if not response.length:
             return b""
         part = self._store.read(response.snapshot, response.position, response.length)
@@ -291,7 +287,7 @@ class Snapshots:
         return received
 
     def installed(self, effect: InstallSnapshot, outcome: ReceivedSnapshot | str) -> Event:
-        """Let the state machine have what was installed; the node is to hear of it at once."""
+        """Load the installed snapshot into the state machine; return the event for the node."""
         if isinstance(outcome, str):
             return SnapshotRefused(effect.snapshot, outcome)
         for each in self._store.snapshots:
@@ -299,18 +295,18 @@ class Snapshots:
         self._remove(self._log.remove_obsolete)
         self._store.note(outcome.id, outcome.size_bytes)
         self.bytes_since, self._last_ms = 0, self._clock()
-        logger.info("snapshot %s is installed: %d bytes", outcome.id, outcome.size_bytes)
+        logger.info("Snapshot %s installed: %d bytes", outcome.id, outcome.size_bytes)
         try:
             self._state_machine.load_snapshot(
                 outcome.records(), outcome.id.offset, outcome.id.epoch
             )
         except ValueError as error:
-            raise LogFailure(f"snapshot {outcome.id}: a record cannot be read: {error}") from error
+            raise LogFailure(f"snapshot {outcome.id} has an unreadable record: {error}") from error
         return SnapshotInstalled(Snapshot(outcome.id, outcome.size_bytes), outcome.voters)
 
 
 def earliest(one: int | None, other: int | None) -> int | None:
-    """The earlier of two moments; None is never."""
+    """Return the earlier of two times; None stands for never."""
     if one is None or other is None:
         return other if one is None else one
     return min(one, other)
@@ -326,4 +322,4 @@ def _attempt(work: Callable[[], T]) -> T | str:
 
 def _warn_of_rest(problem: str | None) -> None:
     if problem is not None:
-        logger.warning("a snapshot that is no longer needed stays: %s", problem)
+        logger.warning("An obsolete snapshot could not be removed: %s", problem)

@@ -176,7 +176,7 @@ async def test_a_node_without_the_checkpoint_that_its_log_needs_does_not_start(
     sources = [old(tmp_path, n, log=log, start=479, checkpoints=checkpoints) for n in (2, 3)]
     adopt(tmp_path / "new", *sources)
     (tmp_path / "new" / "controller-2" / "data" / LOG_FOLDER / CHECKPOINT).unlink()
-    with pytest.raises(FileDamaged, match="the log begins at offset 479, and no checkpoint says"):
+    with pytest.raises(FileDamaged, match="the log begins at offset 479, and no checkpoint has"):
         async with started(tmp_path / "new", (2, 3)):
             pass
 

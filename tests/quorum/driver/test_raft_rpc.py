@@ -276,7 +276,7 @@ async def test_an_epoch_out_of_all_proportion_is_not_believed(
         assert answer is not None
         assert (answer.error, answer.epoch) == (Error.INVALID_REQUEST, 4)
         assert pair.there.requests == []
-        assert "epoch 2147483647 is not to be believed, this node is in 4" in caplog.text
+        assert "epoch 2147483647 is implausible, this node is in 4" in caplog.text
 
 
 async def test_an_answer_with_such_an_epoch_is_not_believed_either() -> None:

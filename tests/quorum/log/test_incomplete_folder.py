@@ -44,7 +44,7 @@ def test_a_used_folder_whose_records_were_removed_is_refused(tmp_path: Path, gon
     for each in (folder / LOG_FOLDER).glob(gone):
         each.unlink()
     before = sorted((folder / LOG_FOLDER).iterdir())
-    with pytest.raises(FileDamaged, match="there is no such file, although a node has run") as it:
+    with pytest.raises(FileDamaged, match="there is no such file, but a node has run") as it:
         start(folder)
     assert WAY_BACK in str(it.value)
     assert sorted((folder / LOG_FOLDER).iterdir()) == before

@@ -74,7 +74,7 @@ def test_damage_to_one_that_was_being_installed_is_refused(tmp_path: Path) -> No
 
 def test_a_log_without_what_came_before_it_is_refused(tmp_path: Path) -> None:
     log = a_log(tmp_path, 3, 3, start=5)
-    with pytest.raises(FileDamaged, match="begins at offset 5, and no checkpoint says what came"):
+    with pytest.raises(FileDamaged, match="begins at offset 5, and no checkpoint has the records"):
         basis(tmp_path, log)
     written(FileSnapshotStore(tmp_path), id_(6, 3), parts(b"a", epoch=3)[0])
     with pytest.raises(FileDamaged, match=r"came before; .*3\.checkpoint: it has no footer"):
