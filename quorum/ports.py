@@ -26,19 +26,19 @@ Done = Callable[[Response | None, bytes], None]
 
 
 class LogFailure(Exception):
-    """The disk did not keep what it was given, or does not give it back: the process must end.
+    """The disk failed to store or return data: the process must end.
 
-    Nothing is tried again: after a failed fsync nobody knows which pages are still to come.
+    There is no retry: after a failed fsync nobody knows which pages are still unwritten.
     """
 
 
 class DiskFull(LogFailure):
-    """There is no room for what was to be written. Nothing that was kept is lost, and the same may
-    be asked again: once there is room it succeeds."""
+    """The disk has no room for a write. Nothing stored is lost, and the write may be repeated: it
+    succeeds once there is room."""
 
 
 class OffsetOutOfRange(ValueError):
-    """Someone asked for an offset outside [log start, log end]."""
+    """A requested offset is outside [log start, log end]."""
 
     def __init__(self, asked: Offset, start: Offset, end: Offset) -> None:
         super().__init__(f"offset {asked} is outside the log, which is [{start}, {end}]")
@@ -68,153 +68,150 @@ class Log(Protocol):
 
     @property
     def epochs(self) -> Sequence[tuple[Epoch, Offset]]:
-        """Each epoch that has records here, with the offset of its first one, rising.
+        """Each epoch with records, in ascending order, with the offset of its first record.
 
         If the log was cut at its start, the first offset is the log start.
         """
         ...
 
     def bytes_from(self, offset: Offset) -> int:
-        """About how many bytes the batches from `offset` on take; all of them if it is before."""
+        """Estimate the bytes of the batches from `offset` on; of all if it precedes the log."""
         ...
 
     def append(self, batches: bytes | bytearray | memoryview) -> Sequence[Batch]:
         """Append whole batches that begin at the log end offset; return their outlines.
 
-        At once visible to `read`, but on disk only after `commit`. The bytes are kept as they
-        are and must not change afterwards; the caller has checked their CRCs, and that the
+        They are visible to `read` at once, but on disk only after `commit`. The bytes are kept, not
+        copied, and must not change afterwards. The caller has checked their CRCs, and that the
         epochs do not fall.
         """
         ...
 
     def read(self, start: Offset, end: Offset, max_bytes: int) -> bytes:
-        """Whole batches from the one that holds `start` to the last that ends at or below `end`.
+        """Read whole batches: from the one that holds `start` to the last one that ends by `end`.
 
-        At most `max_bytes`, but at least one batch where there is one (KIP-74); empty when
-        there is none, or none that ends at or below `end`. Raises `OffsetOutOfRange` when `start`
-        is outside [log start, log end]; an `end` beyond the log end means the log end. The bytes
-        are as they were appended; what an old disk returns is not checked anew.
+        At most `max_bytes`, but at least one batch if there is one (KIP-74). Raises
+        `OffsetOutOfRange` if `start` is outside [log start, log end]; an `end` beyond the log end
+        means the log end. The bytes are as appended; their checksums are not verified again.
         """
         ...
 
     def truncate_to(self, end: Offset) -> None:
-        """Forget every batch that reaches beyond `end`; durable when it returns.
+        """Remove every batch that reaches beyond `end`; durable on return.
 
-        Must not overlap a `commit` in another thread. `end` lies at a batch's boundary, in
-        [log start, log end]. What lies below it and was not committed is still not.
+        Must not overlap a `commit` in another thread. `end` is a batch boundary in [log start, log
+        end]. Uncommitted batches below it stay uncommitted.
         """
         ...
 
     def advance_start(self, start: Offset) -> None:
-        """Hold nothing below `start` any more, which lies at a batch's boundary in the log.
+        """Advance the log start to `start`, a batch boundary in the log.
 
-        Called by the owner, once a snapshot that ends there is durable. Nothing is waited for, and
-        nothing is written: a restarted process may find some of what was below.
+        Called by the owner once a snapshot that ends there is durable. It writes nothing: a
+        restarted process may find records below it again.
         """
         ...
 
     def remove_obsolete(self) -> bool:
-        """Remove some of what lies below the log start, durably; whether there is more.
+        """Remove a part of what lies below the log start, durably; return True if there is more.
 
-        To be called from the thread that commits, and again: no call takes long.
+        Called repeatedly, in the thread that commits: no call takes long.
         """
         ...
 
     def begin_anew(self, start: Offset) -> None:
-        """Forget every batch and begin at `start`; durable when it returns. Then `remove_obsolete`.
+        """Replace the log by an empty one at `start`, durably. Then `remove_obsolete` is due.
 
-        For a replica that was given a snapshot that ends there. Must not overlap a `commit`, and
-        the owner neither reads nor appends meanwhile. A process that dies within it leaves the
-        front of the old log, or an empty one: whoever opens a log that ends before the newest
-        snapshot asks for this again.
+        For a replica with a new snapshot that ends there. Must not overlap a `commit`, and the
+        owner neither reads nor appends meanwhile. A crash leaves the front of the old log, or an
+        empty log: if the log ends before the newest snapshot, the next start repeats the call.
         """
         ...
 
     def commit(self, *, sync: bool = True) -> OffsetAndEpoch:
         """Write everything appended so far, and return the end offset that has been written.
 
-        With `sync` it has survived any loss of power when this returns. An error of the disk is
-        raised as `LogFailure`; the log is then unusable, and the process must end. After `DiskFull`
-        alone it is as usable as before, and what could not be written waits for the next commit.
+        With `sync` it survives a power failure on return. Raises `LogFailure` for an error of the
+        disk: the log is then unusable, and the process must end. After `DiskFull` the log stays
+        usable, and the next commit writes the rest.
         """
         ...
 
     def close(self) -> None:
-        """Write what is left and release the files."""
+        """Write everything appended and release the files."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class ReceivedSnapshot:
-    """A snapshot that the leader has sent, whole and durable."""
+    """A complete and durable snapshot from the leader."""
 
     id: OffsetAndEpoch
     size_bytes: int
     voters: VoterAssignment | None
-    """The voters at its end; None if the log does not name any."""
+    """The voters at its end; None if the log does not record any."""
     records: Callable[[], Iterable[bytes]]
-    """The records for the state machine; `ValueError` if they cannot be read back."""
+    """Returns the records for the state machine; raises `ValueError` if they are unreadable."""
 
 
 class SnapshotStore(Protocol):
     """The snapshots of one replica's log, named by their id (KIP-630): the offset at which they
     end, exclusive, and the epoch of the last record before that.
 
-    What is marked so waits for the disk and is called through `Disk`; the rest is its owner's.
+    Methods marked "Disk" block and run in the disk thread; the owner calls the others.
     """
 
     partial: tuple[OffsetAndEpoch, int] | None
-    """The snapshot that an earlier process had received in part, and its bytes so far."""
+    """The snapshot that an earlier process received in part, and the number of its bytes."""
 
     @property
     def snapshots(self) -> tuple[Snapshot, ...]:
-        """Those that are whole and durable, the oldest first."""
+        """The complete and durable snapshots, the oldest first."""
         ...
 
     def read(self, id_: OffsetAndEpoch, position: int, max_bytes: int) -> bytes:
-        """At most this much of a snapshot that is here, from there on, as it is on disk."""
+        """Read at most `max_bytes` of a stored snapshot from `position` on."""
         ...
 
     def note(self, id_: OffsetAndEpoch, size_bytes: int) -> None:
-        """`finish` or `install` has returned: it is one of `ids` from here on."""
+        """Add the snapshot to `snapshots`: `finish` or `install` has returned."""
         ...
 
     def forget(self, id_: OffsetAndEpoch) -> None:
-        """It is none of `ids` any more; `remove` follows."""
+        """Take the snapshot out of `snapshots`; `remove` follows."""
         ...
 
     def write(self, id_: OffsetAndEpoch, data: bytes | bytearray, position: int) -> None:
-        """Disk: the next bytes of one that is written here; `OSError` if they cannot be kept.
+        """Disk: write the next bytes of a snapshot made here; raises `OSError`.
 
-        `LogFailure` if they could not be synced, here and where names change: a snapshot can be
-        done without for a while, a disk that fails to sync cannot be trusted any more.
+        Raises `LogFailure` if a sync fails, here and where names change: a replica can do without a
+        snapshot for a while, but not trust a disk that fails to sync.
         """
         ...
 
     def finish(self, id_: OffsetAndEpoch) -> None:
-        """Disk: all of it has been written. It is whole and durable on return, or `OSError`."""
+        """Disk: publish a completely written snapshot, durably; raises `OSError`."""
         ...
 
     def abandon(self, id_: OffsetAndEpoch) -> None:
-        """Disk: it will not be finished."""
+        """Disk: remove a snapshot that will not be finished."""
         ...
 
     def receive(self, id_: OffsetAndEpoch, data: bytes, position: int) -> None:
-        """Disk: the next bytes of one that the leader sends; position 0 begins it anew."""
+        """Disk: store the next bytes of a snapshot from the leader; position 0 starts again."""
         ...
 
     def install(self, id_: OffsetAndEpoch, *, is_mixed: bool) -> ReceivedSnapshot | str:
-        """Disk: all of it has been received. It is whole and durable on return, or nothing of it
-        is left, and what is returned is what was wrong with it.
+        """Disk: publish a completely received snapshot, durably, or remove it and return the error.
 
         `is_mixed` says that its parts may come from more than one replica.
         """
         ...
 
     def remove(self, id_: OffsetAndEpoch) -> bool:
-        """Disk: take it away for good, or a part of it; whether there is more of it.
+        """Disk: remove a part of a snapshot; return True if there is more of it.
 
-        A large file takes its time: to be called again, so that commits come between.
+        Called repeatedly, so that commits come between the parts of a large file.
         """
         ...
 
@@ -227,128 +224,128 @@ class ElectionStore(Protocol):
         ...
 
     def write(self, election: ElectionState) -> None:
-        """Replace what is stored, whole or not at all; survives power loss on return.
+        """Replace the stored value atomically; the new one survives a power failure on return.
 
-        An error of the disk is raised as `LogFailure`; `DiskFull` leaves what was stored.
+        Raises `LogFailure` for an error of the disk; `DiskFull` leaves the old value.
         """
         ...
 
 
 class Disk(Protocol):
-    """Does what may block, one piece after the other, in the order in which it was asked.
+    """Performs blocking work, one piece after the other, in the order of the calls.
 
-    Reports come later, never from inside the call that asked, and in the same order. What fails
-    is not reported as done but handed to the owner once, as `Replica.fail`; after a `LogFailure`
-    nothing more is performed. Want of room (`DiskFull`, or an `OSError` that means it) is no
-    failure: the piece of work is tried again, in its place, until there is room, and the owner is
-    told when that begins and ends, as `Replica.room`.
+    Reports come later, never from inside the call, and in the same order. A failure goes to the
+    owner once, as `Replica.fail`, in place of the report; after a `LogFailure` no further work is
+    performed. A full disk (`DiskFull`, or an `OSError` that means it) is no failure: the work is
+    repeated, in its place, until there is room, and the owner hears when that begins and ends, as
+    `Replica.room`.
     """
 
     def request_commit(
         self, log: Log, done: Callable[[OffsetAndEpoch], None], *, at_once: bool = False
     ) -> None:
-        """Commit what `log` holds by the time of the commit, and call `done` with its end.
+        """Commit everything in `log` at the time of the commit, and call `done` with its end.
 
-        Requests that come while one waits may share its commit, and its report. `at_once` says that
-        nothing has to leave before: the disk may then do it, and report, before this returns.
+        Requests may share a commit, and its report, until it begins. `at_once` says that no message
+        has to leave first: the disk may then commit, and report, before this returns.
         """
         ...
 
     def perform(self, work: Callable[[], T], done: Callable[[T], None]) -> None:
-        """Run `work` once, and call `done` with what it returned."""
+        """Run `work` once, and call `done` with its result."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class StateSnapshot:
-    """The state that all records below `end` give, as records that give it too."""
+    """The state after all records below `end`, as records that restore it."""
 
     end: Offset
     """The end of a batch in the log; everything below it is committed."""
     groups: Iterator[Sequence[bytes]]
-    """Each is made when it is asked for, in a millisecond or two; an empty one is only a pause."""
+    """Groups of records, each made on demand in a millisecond or two; an empty one is a pause."""
     close: Callable[[], None]
-    """Called once no more groups are wanted, whether or not all have been taken."""
+    """Called once, after the last group or earlier."""
 
 
 class StateMachine(Protocol):
     """The state machine that the quorum replicates; called by the owner task only."""
 
     def snapshot(self) -> StateSnapshot | None:
-        """The state as of the last `on_commit`, or a little earlier; None if it is not to be had.
+        """Return the state as of the last `on_commit`, or a little earlier; None if unavailable.
 
-        What is committed later, and what is not committed yet, must not show in it, although its
-        groups are taken between other calls. There is one at a time. It is not to be had where no
-        record has been taken in, or in the middle of a transaction (KIP-868).
+        Its groups are taken between other calls and must not include later or uncommitted records.
+        There is one snapshot at a time. None is available before the first record, or in the middle
+        of a transaction (KIP-868).
         """
         ...
 
     def load_snapshot(self, records: Iterable[bytes], end: Offset, epoch: Epoch) -> None:
-        """Be what these records say, and nothing else: the state below `end`, which is committed.
+        """Replace the state by that of these records: the committed state below `end`.
 
-        Called before anything else where the log does not begin at 0, and again whenever the
-        leader no longer has the records that this node would need next; never with a lower `end`
-        than before. `epoch` is that of the last record before `end`. What takes longer than a few
-        milliseconds is left to `catch_up`. What is wrong with a record is raised as `ValueError`,
-        or there as `LogFailure`.
+        Called before any other method if the log does not begin at 0, and again when the leader no
+        longer has the records that this node needs next; `end` never falls. `epoch` is that of the
+        last record before `end`. Work of more than a few milliseconds is left to `catch_up`. An
+        invalid record raises `ValueError`, or `LogFailure` in `catch_up`.
         """
         ...
 
     def on_commit(self, high_watermark: Offset) -> None:
-        """Everything below `high_watermark` is decided for ever. Never called with less.
+        """Apply the records below `high_watermark`, which is committed and never falls.
 
-        What takes longer than a few milliseconds to take in is left to `catch_up`.
+        Work of more than a few milliseconds is left to `catch_up`.
         """
         ...
 
     @property
     def is_behind(self) -> bool:
-        """True if something is committed, or was given as a snapshot, and is not taken in yet."""
+        """True while committed records, or a snapshot, are not applied yet."""
         ...
 
     def catch_up(self) -> None:
-        """Take in some of it, for a few milliseconds; called again and again while `is_behind`.
+        """Apply some of them, for a few milliseconds; called repeatedly while `is_behind`.
 
-        Meanwhile the quorum goes on, and everything else here may be called, but for `on_lead`.
+        Between the calls the quorum goes on and may call every other method except `on_lead`.
         """
         ...
 
     def on_lead(self, epoch: Epoch, start: Offset) -> None:
-        """This node leads `epoch` and every record below `start` is committed: it may propose.
+        """Begin to propose: this node leads `epoch`.
 
-        It has also been taken in: a state machine that is behind is told later.
+        Every record below `start` is committed and applied: for a state machine that is behind, the
+        call comes later.
         """
         ...
 
     def on_control(self, end: Offset) -> None:
-        """The quorum has appended records of its own, while this node may propose.
+        """Note that the quorum has appended control records, while this node may propose.
 
-        What is proposed next begins at `end`; what was proposed before lies below these records.
+        The next proposal begins at `end`; earlier ones lie below these records.
         """
         ...
 
     def on_stop_leading(self, epoch: Epoch) -> None:
-        """The lead is lost; what was proposed and is not committed may or may not survive.
+        """Stop proposing: the lead is lost, and uncommitted records may or may not survive.
 
-        Nothing more is said of such records: what the log loses was never committed.
+        No call reports the fate of those records: they count once `on_commit` passes them.
         """
         ...
 
 
 class Rpc(Protocol):
-    """Requests and answers between replicas; the bytes of records travel beside the messages."""
+    """Requests and responses between replicas; record bytes travel beside the messages."""
 
     def send(self, to: ReplicaId, request: Request, done: Done) -> None:
-        """Send, and call `done` exactly once, later: with the answer and the records it carries,
-        checked and whole, or with None when there will be no answer."""
+        """Send, and call `done` exactly once, later: with the response and its records, complete
+        and checked, or with None if there will be no response."""
         ...
 
     def answer(self, asker: Asker, response: Response, records: bytes) -> None:
-        """Answer a request that was handed in; one whose connection is gone is dropped."""
+        """Answer a received request; the answer is dropped if the connection is gone."""
         ...
 
     def close(self) -> None:
-        """Give up what is under way, without calling `done` any more."""
+        """Abandon the requests under way; `done` is not called any more."""
         ...
 
 

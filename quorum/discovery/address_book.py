@@ -1,9 +1,8 @@
-"""The address book of a node: where each replica is to be asked, by all that is known.
+"""The address book of a node: the address of each replica, from all sources.
 
-Four sources, the better first: what the replicas say of themselves (gossip), what the log says of
-the voters, where others said the leader is, and the configuration. Servers to begin with have no
-ids of their own: they stand in the book under pseudo ids, -2, -3 and so on, until whoever answers
-there has said who it is. Nothing here asks anybody.
+The sources, the best first: advertisements of the replicas (gossip), the voters in the log, leader
+addresses in responses of other nodes, and the configuration. Bootstrap servers have pseudo ids
+(-2, -3, ...) until the node that answers there has named itself.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,21 +15,21 @@ from quorum.discovery.gossip import Advertisement, Gossip
 HostPort = tuple[str, int]
 
 FIRST_PSEUDO_ID: Final = -2
-"""-1 is no replica; a pseudo id is never sent to anybody, it only finds an address here."""
+"""-1 is no replica. Pseudo ids are never sent; they only find an address here."""
 
 HINTS_MAX: Final = 64
-"""Leaders of whom others have said where they are; beyond it the oldest is forgotten."""
+"""Leader addresses from other nodes; beyond it the oldest is forgotten."""
 
 BOOTSTRAP_SERVERS_MAX: Final = 64
 
 
 def pseudo_ids(count: int) -> tuple[ReplicaId, ...]:
-    """The ids under which so many bootstrap servers are found."""
+    """Return the pseudo ids of this many bootstrap servers."""
     return tuple(ReplicaId(FIRST_PSEUDO_ID - place) for place in range(count))
 
 
 class AddressBook:
-    """`ports.PeerAddresses`, of all that a node knows. Addresses may change at any time."""
+    """A `ports.PeerAddresses` over all sources. Addresses may change at any time."""
 
     def __init__(
         self,
@@ -42,34 +41,34 @@ class AddressBook:
         assert len(bootstrap) <= BOOTSTRAP_SERVERS_MAX
         self.gossip = gossip
         self.on_news: Callable[[Sequence[Advertisement]], None] = lambda _: None
-        """Told of every place that was not known before."""
+        """Called with new advertisements."""
         self.voters: Callable[[], VoterSet] = VoterSet
-        """The current voters, as the log names them."""
+        """Returns the current voters in the log."""
         self._configured = dict(configured or {})
         self._kept = VoterSet()
         self._hints: dict[ReplicaId, HostPort] = {}
         self.bootstrap = dict(zip(pseudo_ids(len(bootstrap)), bootstrap, strict=True))
-        """The bootstrap servers by pseudo id, in the order they were given in."""
+        """The bootstrap servers by pseudo id, in the configured order."""
 
     @property
     def replicas(self) -> tuple[ReplicaId, ...]:
-        """Everyone whose address is known, by rising id, this node included."""
+        """The replicas with a known address, by ascending id, this node included."""
         known = {each.id for each in self.gossip.advertisements}
         recorded = {each.id for each in self.voters() if each.endpoints}
         return tuple(sorted(known | recorded | {*self._hints, *self._configured}))
 
     def address_of(self, replica: ReplicaId | None) -> HostPort | None:
-        """Host and port, or None while unknown, and for no replica."""
+        """Return the best address; None while unknown, and for no replica."""
         if replica is None:
             return None
-        # Looked up for every answer to a fetch: most often the first source has it.
+        # Every answer to a fetch looks it up; mostly the first source has it.
         advertisement = self.gossip.of(replica)
         return next(self._addresses(replica), None) if advertisement is None else advertisement.address
 
     def places(self) -> tuple[HostPort, ...]:
-        """Every address at which somebody may answer, each once, this node's own left out.
+        """Return every known address once, except this node's own.
 
-        Not only the best address of each replica: of two that disagree, either may be the old one.
+        A replica may have several: of two that differ, either may be out of date.
         """
         me = self.gossip.me
         replicas = [each for each in self.replicas if me is None or each != me.id]
@@ -81,7 +80,7 @@ class AddressBook:
         return tuple(found)
 
     def learn(self, heard: Sequence[Advertisement]) -> None:
-        """Take in where others say that they are."""
+        """Learn advertisements of other nodes."""
         voters = self.voters()
         if voters is not self._kept:
             self._kept = voters
@@ -91,14 +90,14 @@ class AddressBook:
             self.on_news(news)
 
     def hint(self, leader: ReplicaId, address: HostPort) -> None:
-        """Somebody who named the leader has said where it is (KIP-853)."""
+        """Note the leader's address from another node's response (KIP-853)."""
         self._hints.pop(leader, None)
         self._hints[leader] = address
         if len(self._hints) > HINTS_MAX:
             del self._hints[next(iter(self._hints))]
 
     def _addresses(self, replica: ReplicaId) -> Iterator[HostPort]:
-        """All of one replica, the best first; an address may come twice."""
+        """Yield the addresses of one replica, the best first; an address may repeat."""
         advertisement = self.gossip.of(replica)
         if advertisement is not None:
             yield advertisement.address

@@ -1,7 +1,7 @@
-"""DiscoverBrokers (20000, KIP-595): the messages on the wire, and the exchanges that carry them.
+"""DiscoverBrokers (20000, KIP-595): the messages on the wire, and the requests that carry them.
 
-Each exchange has a connection of its own, which ends with it: most places are asked once in a
-while, and some are gone. Nothing is decided here.
+Each request has its own connection and closes it: most addresses are asked rarely, and some are
+gone. `DiscoverySchedule` decides whom to ask.
 """
 
 import asyncio
@@ -37,15 +37,14 @@ logger = logging.getLogger("quorum")
 
 VERSION: Final = 0
 NAP_SECONDS_MAX: Final = 1.0
-"""The longest sleep: a node that has lost its leader begins its search this soon."""
-
+"""The longest sleep: a node that has lost its leader starts to search within it."""
 
 TOLD_MAX: Final = 256
-"""Places of which it is remembered what was last said of them in the log."""
+"""Addresses whose last log message is remembered, so that it is not repeated."""
 
 
 class DiscoverBrokersService:
-    """Asks until cancelled, and answers at any time."""
+    """Sends DiscoverBrokers requests until cancelled, and answers those of others."""
 
     def __init__(
         self,
@@ -68,7 +67,7 @@ class DiscoverBrokersService:
         self._told: dict[HostPort, str] = {}
 
     async def run(self) -> None:
-        """Keep asking where everyone is."""
+        """Send the scheduled requests until cancelled."""
         discovery = self._discovery
         async with asyncio.TaskGroup() as asking:
             while True:
@@ -79,7 +78,7 @@ class DiscoverBrokersService:
                 await asyncio.sleep(min(max(wait_seconds, 0.0), NAP_SECONDS_MAX))
 
     def asked(self, request: InboundRequest) -> None:
-        """Answer a node or a client that asks; raises `Malformed` for what cannot be read."""
+        """Answer a node or a client; raises `Malformed` for an unreadable request."""
         message = read_request(request.body)
         if not isinstance(message, Refusal):
             answer = self._discovery.asked(message, self._clock())
@@ -108,17 +107,17 @@ class DiscoverBrokersService:
         else:
             if isinstance(response, Refusal):
                 self._discovery.failed(place)
-                self._tell(place, f"it refuses to tell: {response.reason}")
+                self._tell(place, f"refused: {response.reason}")
             else:
                 foreign = self._discovery.heard(place, response, self._clock())
-                self._tell(place, f"nothing is learned from it: {foreign}" if foreign else "")
+                self._tell(place, f"the response is ignored: {foreign}" if foreign else "")
         finally:
             await channel.close()
 
     def _tell(self, place: HostPort, what: str) -> None:
-        """Into the log, when it is another thing than the last time; "" is that all is well."""
+        """Log a message unless it repeats the last one of this address; "" stands for success."""
         if self._told.pop(place, "") != what and what:
-            logger.warning("asked %s where everyone is: %s", Address(*place), what)
+            logger.warning("Discovery at %s failed: %s", Address(*place), what)
         if what:
             self._told[place] = what
             if len(self._told) > TOLD_MAX:
@@ -126,22 +125,22 @@ class DiscoverBrokersService:
 
 
 BROKERS_MAX: Final = 2 * ADVERTISEMENTS_MAX
-"""Of one answer: as many as a node remembers, and as many voters as there may ever be."""
+"""Brokers in one response: twice as many as a node remembers, with room for all voters."""
 
 _API: Final = ApiKey.DISCOVER_BROKERS
 _NOBODY: Final = {"replica_id": NO_REPLICA, "boot_timestamp": -1, "host": "", "port": -1}
-"""The fields of a client, which only asks."""
+"""The fields of a client, which advertises no address."""
 
 
 def write_request(request: DiscoverBrokersRequest) -> bytes:
-    """The body of the request."""
+    """Encode the request."""
     me = request.advertisement
     values = _NOBODY if me is None else _values(me)
     return codec.request_body(_API, VERSION, cluster_id=request.cluster_id, **values)
 
 
 def read_request(body: Data) -> DiscoverBrokersRequest | Refusal:
-    """The request, or the refusal that its sender is to get; raises `Malformed`."""
+    """Decode a request, or return the refusal for its sender; raises `Malformed`."""
     asked = codec.decode_request(_API, VERSION, body)
     if asked.replica_id == NO_REPLICA:
         return DiscoverBrokersRequest(cluster_id=asked.cluster_id, advertisement=None)
@@ -153,7 +152,7 @@ def read_request(body: Data) -> DiscoverBrokersRequest | Refusal:
 
 
 def write_response(response: DiscoverBrokersResponse) -> bytes:
-    """The body of an answer that teaches."""
+    """Encode a response."""
     return codec.response_body(
         _API,
         VERSION,
@@ -168,7 +167,7 @@ def write_response(response: DiscoverBrokersResponse) -> bytes:
 
 
 def write_refusal(refusal: Refusal, cluster_id: str | None) -> bytes:
-    """The body of an answer that teaches nothing but why."""
+    """Encode a response with an error."""
     return codec.response_body(
         _API,
         VERSION,
@@ -180,7 +179,7 @@ def write_refusal(refusal: Refusal, cluster_id: str | None) -> bytes:
 
 
 def read_response(body: Data) -> DiscoverBrokersResponse | Refusal:
-    """Return the answer of the other node, or the reason not to believe it; raises `Malformed`."""
+    """Decode a response, or return the reason to ignore it; raises `Malformed`."""
     answer = codec.decode_response(_API, VERSION, body)
     if answer.error_code.value != 0:
         said = f": {answer.error_message}" if answer.error_message else ""
@@ -192,7 +191,7 @@ def read_response(body: Data) -> DiscoverBrokersResponse | Refusal:
     brokers = tuple(_advertisement(each) for each in answer.brokers)
     wrong = next(filter(None, map(impossible, brokers)), None)
     if wrong is not None:
-        return Refusal(ErrorCode.INVALID_REQUEST, f"what it says cannot be: {wrong}")
+        return Refusal(ErrorCode.INVALID_REQUEST, f"invalid response: {wrong}")
     return DiscoverBrokersResponse(
         cluster_id=answer.cluster_id or None,
         brokers=brokers,

@@ -1,11 +1,11 @@
-"""Gossip: the addresses of all nodes, as each node knows them and tells the others.
+"""Gossip: the addresses of all nodes, as each node knows them and passes them on.
 
-DiscoverBrokers (KIP-595) is gossip. Who asks says where it is itself, who answers says where
-everyone is that it has heard of, and both learn. An entry is replaced only by one of a later boot
-of the same node, so what a node knows only grows newer. Of two that name the same boot, which an
-older copy of a disk can bring about, one is the same for everybody: so everyone who hears of
-everyone in the end knows the same, in whatever order it happened, and the node itself hears of it
-if that is wrong. Nothing here sends, waits or tells time.
+DiscoverBrokers (KIP-595) is gossip. The request carries the address of its sender, the response all
+addresses that the other node knows, and both sides learn. Only the advertisement of a later boot
+replaces one of the same node, so knowledge never gets older. Two advertisements with the same boot
+timestamp, which an old copy of a disk can cause, are ordered by a rule that all nodes share. So all
+nodes converge to the same addresses, in any order of messages, and a node that finds a wrong one
+for itself advertises again. The module is pure: it does not send, wait or read a clock.
 """
 
 from collections.abc import Collection, Iterable
@@ -17,22 +17,22 @@ from quorum.core.limits import OBSERVERS_MAX
 from quorum.core.vocabulary import NO_DIRECTORY, Epoch, ReplicaId, ReplicaKey
 
 ADVERTISEMENTS_MAX: Final = OBSERVERS_MAX
-"""Nodes that a table holds, besides those that are to be kept."""
+"""Nodes in the table, without the voters."""
 
 HOST_CHARACTERS_MAX: Final = 255
-"""Of the name of a host (RFC 1035)."""
+"""Characters of a host name (RFC 1035)."""
 
 PORT_MAX: Final = 65_535
 BOOT_TIMESTAMP_MAX: Final = 2**62
-"""As milliseconds far beyond any clock; half of what the wire can carry is left for later boots."""
+"""As milliseconds far beyond any clock; leaves half of the 63 bits for later boots."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Advertisement:
     """The address that a node advertises, with the timestamp of its boot.
 
-    The boot timestamp counts boots in the main, and tells the time besides: each boot of a node
-    has a larger one than all before, whatever its clock says.
+    The boot timestamp is the time of the boot, but always above that of the boot before, even if
+    the clock was put back.
     """
 
     id: ReplicaId
@@ -47,7 +47,7 @@ class Advertisement:
 
     @property
     def text(self) -> str:
-        """As operators read it."""
+        """The form for operators."""
         return f"{self.key.text} {self._where}"
 
     @property
@@ -64,16 +64,16 @@ class Advertisement:
         return self.host, self.port
 
     def replaces(self, known: "Advertisement") -> bool:
-        """Return True if this is to be believed where `known`, of the same node, was until now."""
+        """Return True if this advertisement is newer than `known`, of the same node."""
         if self.boot_timestamp != known.boot_timestamp:
             return self.boot_timestamp > known.boot_timestamp
-        # Which of the two does not matter, as long as all take the same one.
+        # Either would do, as long as all nodes take the same one.
         return (self.directory_id, self.address) > (known.directory_id, known.address)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiscoverBrokersRequest:
-    """A node says where it is, and asks where everyone is; a client (no advertisement) only asks."""
+    """A node advertises its address and asks for all others; a client (None) only asks."""
 
     cluster_id: str | None
     advertisement: Advertisement | None
@@ -81,29 +81,27 @@ class DiscoverBrokersRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiscoverBrokersResponse:
-    """Everyone that the answering node has heard of, and how it stands in the quorum."""
+    """The addresses that the answering node knows, and its status in the quorum."""
 
     cluster_id: str | None
     brokers: tuple[Advertisement, ...]
     leader: ReplicaId | None = None
     epoch: Epoch = Epoch(0)
     is_founded: bool = False
-    """True if its log has been begun: somebody has led this quorum already."""
+    """True if its log has records: the quorum has had a leader."""
     answerer: ReplicaId | None = None
-    """The id of the answering node, whose address is among `brokers`; None if it advertises none.
-    """
+    """The answering node, whose address is among `brokers`; None if it advertises none."""
 
 
 def impossible(advertisement: Advertisement) -> str | None:
-    """Return the reason why this cannot be true, or None: what comes from outside is asked before
-    it is learned."""
+    """Return the reason why an advertisement from outside is invalid, or None."""
     if advertisement.id < 0:
-        return f"node {advertisement.id} has no place: ids begin at 0"
+        return f"node {advertisement.id} is no node: ids begin at 0"
     boot = advertisement.boot_timestamp
     if not 0 <= boot <= BOOT_TIMESTAMP_MAX:
         return f"node {advertisement.id} has boot timestamp {boot}, not 0 to {BOOT_TIMESTAMP_MAX}"
     if not 0 < len(advertisement.host) <= HOST_CHARACTERS_MAX or not advertisement.host.isprintable():
-        return f"node {advertisement.id} names no host that there could be"
+        return f"node {advertisement.id} names an invalid host"
     if not 0 < advertisement.port <= PORT_MAX:
         return f"node {advertisement.id} names port {advertisement.port}, ports are 1 to {PORT_MAX}"
     return None
@@ -112,13 +110,13 @@ def impossible(advertisement: Advertisement) -> str | None:
 class Gossip:
     """The addresses of all nodes, as one node knows them.
 
-    Invariant: the boot timestamp of an entry never falls, and nothing comes back that was replaced.
+    Invariant: the boot timestamp of an entry never falls, so a replaced address never returns.
     """
 
     __slots__ = ("_kept", "_most", "_advertisements", "me")
 
     def __init__(self, me: Advertisement | None, *, most: int = ADVERTISEMENTS_MAX) -> None:
-        """`me` is what this node says of itself; None for one that nobody is to find."""
+        """`me` is this node's advertisement; None for a node that advertises no address."""
         self.me = me
         self._most = most
         self._kept: frozenset[ReplicaId] = frozenset()
@@ -126,22 +124,22 @@ class Gossip:
 
     @property
     def advertisements(self) -> tuple[Advertisement, ...]:
-        """By rising id: what a node says must not depend on the order in which it heard it."""
+        """All advertisements by ascending id, independent of the order in which they came."""
         return tuple(self._advertisements[each] for each in sorted(self._advertisements))
 
     def of(self, replica: ReplicaId) -> Advertisement | None:
         return self._advertisements.get(replica)
 
     def keep(self, replicas: Collection[ReplicaId]) -> None:
-        """Never forget these, which vote or are to vote, however many others there are."""
+        """Never forget these replicas, the current and expected voters."""
         self._kept = frozenset(replicas)
         self._forget_surplus()
 
     def learn(self, heard: Iterable[Advertisement]) -> tuple[Advertisement, ...]:
-        """Take in what another node says; return what of it is news, by rising id.
+        """Learn advertisements from another node; return the new ones, by ascending id.
 
-        Of itself a node believes nobody. Beyond the bound, those that were booted longest ago are
-        forgotten, which leaves the same ones whatever the order in which they were heard of.
+        A node believes no other about itself. Beyond the bound it forgets the nodes with the oldest
+        boots, so the rest does not depend on the order in which they came.
         """
         news: dict[ReplicaId, Advertisement] = {}
         for each in heard:
@@ -155,10 +153,10 @@ class Gossip:
         return tuple(news[each] for each in sorted(news) if each in self._advertisements)
 
     def contradiction(self, heard: Iterable[Advertisement]) -> Advertisement | None:
-        """The rival that claims to be this node with a boot timestamp that is not lower.
+        """Return another advertisement for this node's id whose boot timestamp is not lower.
 
-        It is an earlier boot of ours whose folder is lost, or a second node with our id. Either
-        way this node has to say again where it is, with a boot timestamp above that one.
+        It is from an earlier boot whose folder is lost, or from a second node with this id. This
+        node has to advertise again with a boot timestamp above that one.
         """
         me = self.me
         if me is None:
@@ -171,9 +169,9 @@ class Gossip:
         return max(rivals, key=lambda each: each.boot_timestamp, default=None)
 
     def advertise_again(self, boot_timestamp: int) -> None:
-        """Be at the same place, by a later boot timestamp, which has been made durable before."""
+        """Advertise the same address with a later boot timestamp, which is durable already."""
         me = self.me
-        assert me is not None, "who is nowhere has nothing to say again"
+        assert me is not None, "this node advertises no address"
         assert boot_timestamp > me.boot_timestamp, f"{boot_timestamp} is not later than {me}"
         self.me = self._advertisements[me.id] = replace(me, boot_timestamp=boot_timestamp)
 

@@ -1,10 +1,9 @@
-"""The schedule of DiscoverBrokers requests: whom to ask next, and what the answers change
-(KIP-595).
+"""The schedule of DiscoverBrokers requests: whom to ask next, and what responses change (KIP-595).
 
-At its start a node asks its bootstrap servers and everyone it knows of, and again, after growing
-waits, until it knows of a leader and where every voter is; from then on it asks somebody now and
-then. It needs no leader for that, nor a majority. Nothing here sends or waits: `round` says whom
-to ask, and whoever asks reports back.
+At its start a node asks its bootstrap servers and all known addresses, with growing pauses, until
+it knows a leader and the address of every voter. After that it asks one node now and then. This
+needs neither a leader nor a majority. `round` returns the addresses to ask, and the caller reports
+each outcome.
 """
 
 import random
@@ -17,35 +16,35 @@ from quorum.discovery.address_book import AddressBook, HostPort
 from quorum.discovery.gossip import Advertisement, DiscoverBrokersRequest, DiscoverBrokersResponse
 
 ASKED_AT_ONCE_MAX: Final = 16
-"""Places asked in one round; where there are more, chance decides."""
+"""Addresses asked in one round; of more, a random choice."""
 
 SEARCH_MS: Final = 100
 SEARCH_MS_MAX: Final = 2_000
-"""The wait between two rounds of a node that searches; it doubles."""
+"""The pause between two rounds of a search; it doubles."""
 
 SURVEY_TRIES: Final = 3
-"""The failed attempts after which a bootstrap server counts as knowing of no quorum."""
+"""The failed attempts after which a bootstrap server counts as not knowing a quorum."""
 
 LED_BACK_MAX: Final = 32
-"""The number of times that a bootstrap server turns out to be this node before it counts as another
-name of it. Behind one address there may be several nodes: that of two the other one never answers,
-by chance, is not to happen. Who founds alone and names itself waits for so many rounds."""
+"""The responses of a bootstrap server from this node itself after which it counts as this node.
+Several nodes may share one address, and chance must not hide the other ones. A node that founds
+alone and lists itself waits for so many rounds."""
 
 ADVERTISE_AGAIN_TRIES: Final = 8
-"""The attempts to tell an address that this node has raised its boot timestamp."""
+"""The attempts to send a raised boot timestamp to an address."""
 
 ROUTINE_MS: Final = 10_000
 ROUTINE_MS_PER_NODE: Final = 20
-"""The wait between two rounds of a node that misses nothing, and what every node it knows of adds
-to it: an answer names them all."""
+"""The pause between two rounds without a search, and its increase for each known node: a response
+lists them all."""
 
 ADVERTISE_AGAIN_MS: Final = 10_000
-"""The minimal interval between two raises of the boot timestamp: two nodes of one id would never
-end."""
+"""The minimal interval between two raises of the boot timestamp: two nodes with one id would raise
+theirs without end."""
 
 
 class DiscoverySchedule:
-    """One node's part in the gossip; times are monotonic milliseconds."""
+    """The gossip of one node; times are monotonic milliseconds."""
 
     def __init__(
         self,
@@ -59,11 +58,11 @@ class DiscoverySchedule:
         rng: random.Random,
         now_ms: int,
     ) -> None:
-        """`has_log` says that the log of `node` was begun before.
+        """`has_log` is True if the log of `node` has records.
 
-        `surveyed` is called once when every bootstrap server has been asked, and once if a quorum
-        was found, with whether it was. `advertise_again` is called if somebody else is taken for this
-        node: it must raise its boot timestamp above that one's, and report back as `advertised_again`.
+        `surveyed` is called with True once a quorum is found, or with False once every bootstrap
+        server has been asked in vain. `advertise_again` is called with another advertisement for
+        this node's id: it must raise the boot timestamp above that one and call `advertised_again`.
         """
         self._book = book
         self._cluster = cluster
@@ -73,7 +72,7 @@ class DiscoverySchedule:
         self._advertise_again = advertise_again
         self._rng = rng
         self.deadline_ms = now_ms
-        """The time to ask for the next `round`, unless `is_due` says so before."""
+        """The time of the next `round`, unless `is_due` returns True before."""
         self._wait_ms = SEARCH_MS
         self._searched = True
         self._must_introduce = False
@@ -86,22 +85,22 @@ class DiscoverySchedule:
         self._advertised_again_ms: int | None = None
         self._is_saying = False
         self._rival: Advertisement | None = None
-        """The rival that others take for this node, not answered yet."""
+        """Another advertisement for this node's id that needs a later one."""
         self._unconvinced: dict[HostPort, int] = {}
-        """The addresses that may still believe a rival, with the remaining attempts."""
+        """The addresses that may still hold a rival, with the remaining attempts."""
         self._convincing: set[HostPort] = set()
-        """Those of them that are being asked with the current timestamp."""
+        """Those of them that are being sent the current timestamp."""
 
     @property
     def is_searching(self) -> bool:
-        """True if this node misses something that others may know."""
+        """True while the leader or the address of a voter is unknown."""
         book = self._book
         return self._node.leader is None or any(
             book.address_of(each.id) is None for each in book.voters()
         )
 
     def is_due(self, now_ms: int) -> bool:
-        """Return True if to ask now: it is time, or something is missing that was not before."""
+        """Return True if a `round` is due: by its time, or because a search has to begin."""
         if self._must_introduce and self._cluster.id is not None:
             return True
         return now_ms >= self.deadline_ms or (self.is_searching and not self._searched)
@@ -121,7 +120,7 @@ class DiscoverySchedule:
         else:
             wait_ms = ROUTINE_MS + ROUTINE_MS_PER_NODE * len(self._book.gossip.advertisements)
             self._wait_ms = SEARCH_MS
-        # Up to a fifth more or less, so that nodes that were started together do not ask together.
+        # A fifth of jitter, so that nodes started together do not ask together.
         self.deadline_ms = now_ms + max(1, round(wait_ms * self._rng.uniform(0.8, 1.2)))
         free = [each for each in places if each not in self._asking]
         chosen = self._chosen(free, ASKED_AT_ONCE_MAX if searching else 1)
@@ -139,9 +138,9 @@ class DiscoverySchedule:
         return DiscoverBrokersRequest(cluster_id=self._cluster.id, advertisement=self._book.gossip.me)
 
     def asked(self, request: DiscoverBrokersRequest, now_ms: int) -> DiscoverBrokersResponse | str:
-        """The answer to somebody who asks, or why it is refused; what it says is learned first.
+        """Learn the sender's advertisement and return the response, or the reason to refuse it.
 
-        No cluster is learned from who asks: whom a node is to join, it asks itself.
+        No cluster id is learned from a request: a node asks the cluster that it is to join.
         """
         foreign = self._cluster.refusal(request.cluster_id)
         if foreign is not None:
@@ -158,7 +157,7 @@ class DiscoverySchedule:
         )
 
     def heard(self, place: HostPort, response: DiscoverBrokersResponse, now_ms: int) -> str | None:
-        """Take in an answer; return why nothing is learned from it, if so."""
+        """Learn from a response; return the reason if it is ignored."""
         self._asking.discard(place)
         self._has_told(place, was_heard=True)
         if self._is_own(response):
@@ -171,7 +170,7 @@ class DiscoverySchedule:
             return foreign
         if response.cluster_id is not None and self._cluster.id is None:
             self._cluster.learn(response.cluster_id)
-            # Only now will others believe where this node says that it is.
+            # From now on other nodes accept this node's advertisement.
             self._must_introduce = True
         if self._cluster.agrees(response.cluster_id):
             self._learn(response.brokers, now_ms)
@@ -182,7 +181,7 @@ class DiscoverySchedule:
         return None
 
     def failed(self, place: HostPort) -> None:
-        """It gave no answer that could be used."""
+        """Note a request without a usable response."""
         self._asking.discard(place)
         self._has_told(place, was_heard=False)
         if place in self._unsurveyed:
@@ -192,27 +191,26 @@ class DiscoverySchedule:
         self._survey_if_done()
 
     def _has_told(self, place: HostPort, *, was_heard: bool) -> None:
-        """Somebody has been asked, and so told where this node is, or perhaps not."""
+        """Note that this address has, or may have, received this node's advertisement."""
         tries = self._unconvinced.pop(place, 0) if place in self._convincing else 0
         self._convincing.discard(place)
         if tries > 1 and not was_heard:
             self._unconvinced[place] = tries - 1
 
     def advertised_again(self, boot_timestamp: int) -> None:
-        """This is durable, and the timestamp of this boot from now on."""
+        """Advertise with this boot timestamp, which is durable now."""
         gossip = self._book.gossip
         gossip.advertise_again(boot_timestamp)
         self._is_saying = False
         self._rival = gossip.contradiction(() if self._rival is None else (self._rival,))
-        # Whoever believes another one does not find this node: it is up to this one to go there,
-        # and to go again where that was lost. What is under way says what was before.
+        # Nodes that hold the rival cannot find this one, so it must reach them, repeatedly if
+        # requests get lost. Requests under way carry the old timestamp.
         self._must_introduce = True
         self._unconvinced = dict.fromkeys(self._book.places(), ADVERTISE_AGAIN_TRIES)
         self._convincing.clear()
 
     def _is_own(self, response: DiscoverBrokersResponse) -> bool:
-        """Return True if this node answered itself. Another one of the same id is elsewhere, or has
-        another directory."""
+        """Return True if this node answered itself: same id, directory and address."""
         me = self._book.gossip.me
         return (
             me is not None
@@ -221,12 +219,12 @@ class DiscoverySchedule:
         )
 
     def _led_back_by(self, place: HostPort) -> None:
-        """From itself a node learns nothing, least of all that there is no quorum."""
+        """Note that an address leads to this node; that does not show that there is no quorum."""
         if place in self._unsurveyed:
             self._led_back[place] += 1
             if self._led_back[place] == LED_BACK_MAX:
                 del self._unsurveyed[place]
-            # It costs nobody anything, and somebody else may answer the next time.
+            # Asking again is cheap, and another node may answer the next time.
             self._wait_ms = SEARCH_MS
         self._survey_if_done()
 
@@ -243,11 +241,10 @@ class DiscoverySchedule:
         self._book.learn(heard)
 
     def _answer_rival(self, now_ms: int) -> None:
-        """Say again where this node is, if another one is taken for it; or see to it in time.
+        """Advertise again if there is a rival, now or once the minimal interval is over.
 
-        Who has to wait does not wait to hear of it again: it may be one node of many that is
-        wrong, and the next time that one is asked is by chance. And one thing is said at a time:
-        a disk may take longer for it than until the next one is due.
+        The rival is remembered meanwhile: perhaps only one node holds it, and that is asked again
+        only by chance. There is one raise at a time, because the disk may be slow.
         """
         rival = self._rival
         if rival is None or self._is_saying:

@@ -1,6 +1,6 @@
-"""Kafka frames over TCP: who listens, who asks, and how much may wait in between.
+"""Kafka frames over TCP: listeners, client channels, and their limits.
 
-Nothing here knows what a request means. Requests are pipelined: an endpoint reads all that has
-arrived, and all that it has to say in one turn of the event loop leaves in one write. There is
-neither a task nor a timer for each request.
+Request bodies are opaque here. Requests are pipelined: an endpoint reads all bytes that have
+arrived, and sends everything from one turn of the event loop in one write. A request has neither a
+task nor a timer of its own.
 """

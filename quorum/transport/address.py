@@ -1,4 +1,4 @@
-"""Host and port as people write them; no name is looked up here."""
+"""Addresses: parse and format host and port, and connect to the first one that accepts."""
 
 import asyncio
 import ipaddress
@@ -14,7 +14,7 @@ _BRACKETED: Final = re.compile(r"\[([^\[\]]*)\](?::(.*))?")
 
 
 class BadAddress(ValueError):
-    """A text that names no address; the message says what is wrong with it."""
+    """An invalid address; the message says what is wrong with it."""
 
 
 class Address(NamedTuple):
@@ -28,10 +28,7 @@ class Address(NamedTuple):
 
 
 def parse_address(text: str) -> Address:
-    """The address in `host:port`, where an IPv6 host stands in brackets: `[::1]:9092`.
-
-    Raises `BadAddress`.
-    """
+    """Parse `host:port`, with an IPv6 host in brackets: `[::1]:9092`. Raises `BadAddress`."""
     stripped = text.strip()
     bracketed = _BRACKETED.fullmatch(stripped)
     if bracketed is not None:
@@ -51,7 +48,7 @@ def parse_address(text: str) -> Address:
 
 
 def parse_addresses(text: str) -> tuple[Address, ...]:
-    """The addresses of a list `host:port,host:port`; raises `BadAddress`, also if one repeats."""
+    """Parse a list `host:port,host:port`; raises `BadAddress`, also if an address repeats."""
     found = tuple(map(parse_address, text.split(",")))
     for place, address in enumerate(found):
         if address in found[:place]:
@@ -60,7 +57,7 @@ def parse_addresses(text: str) -> tuple[Address, ...]:
 
 
 def peer_name(peername: object) -> str:
-    """The name of a socket's peer in log lines."""
+    """Name a socket's peer for the log."""
     match peername:
         case (str(host), int(port), *_):
             return str(Address(host, port))
@@ -73,7 +70,7 @@ REFUSALS: Final = (ConnectionRefusedError, ConnectionResetError)
 
 
 LookUp = Callable[[str], Awaitable[Sequence[str]]]
-"""The addresses of a host, at least one; raises `OSError`, or `ValueError` for no name at all."""
+"""Returns at least one address of a host; raises `OSError`, or `ValueError` for a bad name."""
 
 
 async def addresses_of(host: str) -> Sequence[str]:
@@ -91,8 +88,8 @@ async def dial(
 ) -> None:
     """Connect `make()` to the first address of the host that accepts.
 
-    Raises one of `REFUSALS` if all of them refuse, else the error of another one; `OverflowError`
-    or `ValueError` for impossible ports and hosts. An event loop's own trial may hide the errors.
+    Raises one of `REFUSALS` if all of them refuse, else another address's error; `OverflowError` or
+    `ValueError` for impossible ports and hosts. The event loop's own attempts may hide the errors.
     """
     loop = asyncio.get_running_loop()
     failures: list[OSError] = []
@@ -109,5 +106,5 @@ async def dial(
 def in_words(error: Exception) -> str:
     """Return the system's error text, for any event loop."""
     number = error.errno if isinstance(error, OSError) else None
-    # The resolver's own errors have numbers below zero, and words of their own.
+    # The resolver's errors have negative numbers and their own texts.
     return os.strerror(number) if number is not None and number > 0 else str(error)

@@ -1,6 +1,7 @@
-"""Buffers: frames are sliced and written to a socket with as few copies as pay off.
+"""Buffers: slice frames and write them to a socket with few copies.
 
-Small buffers are copied and joined, for a copy costs less than what it saves; large ones never are.
+Small buffers are copied and joined, which is cheaper than separate writes; large ones never are.
+Channels and listeners share the module.
 """
 
 import asyncio
@@ -20,7 +21,7 @@ def body_of(frame: bytes, start: int) -> Data:
 
 
 def parts_of(body: Data | Sequence[Data]) -> Sequence[Data]:
-    """A body as its parts, of which a plain one has one."""
+    """Return the parts of a body."""
     return (body,) if isinstance(body, bytes | memoryview) else body
 
 

@@ -1,8 +1,8 @@
-"""Requests to one address: connects when there is something to send, and fails what gets no answer.
+"""A channel: requests to one address, over a connection that is made on demand.
 
-Every request ends exactly once, with its answer or with a reason. Nothing is sent twice: whether
-to ask again is the caller's decision. A failed attempt to connect delays the next one, doubling
-each time (KIP-580); a connection that has served is replaced without delay.
+Every request ends exactly once, with its response or a failure. The channel never repeats one: that
+is the caller's decision. A failed attempt to connect delays the next one, doubling each time
+(KIP-580); a connection that has served is replaced without delay.
 """
 
 import asyncio
@@ -28,17 +28,16 @@ logger = logging.getLogger(__name__)
 AddressLookup = Callable[[], tuple[str, int] | None]
 """Return the current address, or None while it is unknown."""
 
-
 _CLOSED: Final = frozenset({Cause.CLOSED, Cause.REFUSED})
 _GONE_AT: Final = 2
 """The number of consecutive connections that the peer must close, reset or refuse."""
 
 
 class Channel:
-    """At most one connection at a time to where `address` says, asked anew at each connection.
+    """At most one connection at a time to `address`, which is looked up for each connection.
 
-    Answers come in the order of the requests: one that the other side keeps waiting, such as a
-    long poll, holds up the answers to all that follow it. Use another channel for those.
+    Responses come in the order of the requests: one that the other side delays, such as a long
+    poll, delays all that follow it. Use another channel for those.
     """
 
     def __init__(
@@ -70,7 +69,7 @@ class Channel:
         self._attempts: dict[ClientConnection, asyncio.Task[None]] = {}
         self._failed_attempts = 0
         self._no_connection: Failure | None = None
-        """The reason why the last attempt to make one failed, until one succeeds."""
+        """The failure of the last attempt to connect; None after a success."""
         self._retry_ms = 0
         self._swept_ms: int | None = None
         self._is_closed = False
@@ -87,11 +86,11 @@ class Channel:
     ) -> None:
         """Send a request; `on_done` gets its outcome, once, and never from inside this call.
 
-        `body` is written for `version`; or, without one, it is a function that writes the body for
-        the highest version that both sides speak. If that is below `lowest`, the request ends as
-        `NOT_SERVED`. After `timeout_ms` it ends as `TIMED_OUT`, and its connection is dropped.
+        `body` is encoded for `version`; without one, it is a function that encodes the body for the
+        highest common version. If that is below `lowest`, the request ends as `NOT_SERVED`. After
+        `timeout_ms` it ends as `TIMED_OUT`, and its connection is dropped.
         """
-        assert version is not None or callable(body), "for which version is this body?"
+        assert version is not None or callable(body), "an encoded body needs its version"
         now_ms = self._sweeper.now_ms()
         exchange = Exchange(
             api_key,
@@ -122,11 +121,11 @@ class Channel:
         timeout_ms: int,
         version: int | None = None,
     ) -> Reply:
-        """As `request`, for those who can wait; raises `RequestFailed`."""
+        """Send a request, as `request` does, and await the reply; raises `RequestFailed`."""
         answer: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
 
         def on_done(outcome: Outcome) -> None:
-            # Whoever called may have stopped waiting.
+            # The caller may have been cancelled.
             if not answer.done():
                 answer.set_result(outcome)
 
@@ -137,23 +136,23 @@ class Channel:
         raise RequestFailed(api_key, outcome)
 
     def look_up_again(self) -> None:
-        """Leave the connection soon if the address has changed: another process answers there."""
-        # The caller may be handling an answer of this very connection.
+        """Close the connection soon if the address has changed: another process answers there."""
+        # The caller may be handling a response from this very connection.
         asyncio.get_running_loop().call_soon(self.leave_old_address)
 
     def leave_old_address(self) -> None:
-        """Leave the connection if the address has changed; the next attempt is not delayed."""
+        """Close the connection if the address has changed; the next attempt is not delayed."""
         if self._connected_to is None or self._address() == self._connected_to:
             return
         if self._connection is not None:
-            self._drop(Cause.SHUT, "another address is known by now")
+            self._drop(Cause.SHUT, "another address is known now")
         self._connected_to = None
         self._failed_attempts = self._retry_ms = 0
         if self._waiting:
             self._connect_when_due(self._sweeper.now_ms())
 
     async def close(self) -> None:
-        """Fail what is under way, and return when every socket is closed."""
+        """Fail the requests under way, and return when every socket is closed."""
         self._is_closed = True
         self._sweeper.forget(self)
         self._drop(Cause.SHUT, "closed")
@@ -164,13 +163,13 @@ class Channel:
         self._deliver()
 
     def sweep(self, now_ms: int) -> int | None:
-        """Time out what is due, and connect again if it is time; called by the sweeper."""
+        """Time out requests, and reconnect when the back-off is over; called by the sweeper."""
         self._swept_ms = None
         connection = self._connection
         in_flight: Sequence[Exchange] = () if connection is None else tuple(connection.in_flight)
         expired = {e for e in (*in_flight, *self._waiting) if e.deadline_ms <= now_ms}
         for exchange in expired:
-            # What waited for a connection was not sent; why there is none says more than how long.
+            # A request that waited for a connection fails with the reason why there is none.
             failure = self._no_connection if connection is None else None
             timed_out = f"no answer within {exchange.timeout_ms} ms"
             self._end_later(exchange, failure or Failure(Cause.TIMED_OUT, timed_out))
@@ -184,7 +183,7 @@ class Channel:
         self._swept_ms = self._next_sweep_ms()
         return self._swept_ms
 
-    # What its connections report.
+    # Reports of its connections.
 
     def on_ready(self, connection: ClientConnection) -> None:
         waiting, self._waiting = self._waiting, deque()
@@ -210,10 +209,10 @@ class Channel:
         if self._closed_in_a_row >= _GONE_AT:
             self._on_gone()
         elif self._closed_in_a_row == 1 and connection.has_replied and was_asked:
-            # Whoever waits for an answer wants to know now whether there is still somebody.
+            # A request was pending: find out at once whether the process is gone.
             self._connect_when_due(self._sweeper.now_ms())
 
-    # Inside.
+    # Internal.
 
     def _refusal(self) -> Failure | None:
         if self._is_closed:
@@ -244,7 +243,7 @@ class Channel:
             reason = f"a frame of {size} bytes, at most {self._limits.frame_bytes_max} are allowed"
             self._end_later(exchange, Failure(Cause.UNSENDABLE, reason))
         elif connection.unsent_bytes + size > self._limits.outgoing_bytes_max:
-            reason = f"{connection.unsent_bytes} bytes have not left yet"
+            reason = f"{connection.unsent_bytes} bytes are unsent"
             self._end_later(exchange, Failure(Cause.OVERLOADED, reason))
         else:
             connection.send(exchange, version, parts)
@@ -284,7 +283,7 @@ class Channel:
         except REFUSALS as error:
             self.on_lost(connection, Cause.REFUSED, f"{address}: {in_words(error)}")
         except (OSError, OverflowError, ValueError) as error:
-            # The last two are how hosts and ports are refused that cannot exist.
+            # The last two are raised for impossible hosts and ports.
             self.on_lost(connection, Cause.UNREACHABLE, f"{address}: {in_words(error)}")
 
     def _attempt_ended(self, connection: ClientConnection) -> None:
@@ -294,7 +293,7 @@ class Channel:
             attempt.result()
 
     def _drop(self, cause: Cause, reason: str, expired: Collection[Exchange] = ()) -> None:
-        """End the connection, or the attempt, and all that waits for it, `expired` aside."""
+        """End the connection, or the attempt, and its requests, except the `expired` ones."""
         connection, self._connection = self._connection, None
         under_way = [*self._waiting]
         self._waiting.clear()
@@ -313,7 +312,7 @@ class Channel:
         self._failed_attempts += 1
         doubled_ms = self._limits.retry_backoff_ms << min(self._failed_attempts - 1, 30)
         backoff_ms = min(doubled_ms, self._limits.retry_backoff_ms_max)
-        # Up to a fifth more or less, so that nodes that lost the same peer do not return at once.
+        # A fifth of jitter, so that nodes that lost the same peer do not return at once.
         self._retry_ms = now_ms + max(1, round(backoff_ms * self._rng.uniform(0.8, 1.2)))
 
     def _end_later(self, exchange: Exchange, failure: Failure) -> None:
@@ -322,7 +321,7 @@ class Channel:
         self._undelivered.append((exchange, failure))
 
     def _deliver(self) -> None:
-        """Tell each caller in turn. One that raises must not take the others' outcomes along."""
+        """Deliver outcomes in order; a callback that raises does not stop the others."""
         try:
             while self._undelivered:
                 exchange, outcome = self._undelivered.popleft()

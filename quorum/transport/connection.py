@@ -1,7 +1,7 @@
-"""One connection to another node: it asks which versions are served there, then pipelines.
+"""One connection to another node: it negotiates API versions, then pipelines requests.
 
-Answers come in the order of the requests, as Kafka promises; one that does not fit the first
-pending request ends the connection. The channel retries, and queues what waits for a connection.
+Responses come in the order of the requests, as Kafka guarantees; one that does not match the first
+pending request ends the connection. The channel reconnects, and queues requests meanwhile.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ OnDone = Callable[[Outcome], None]
 BodyWriter = Callable[[int], Data | Sequence[Data]]
 
 _GREETING_VERSION: Final = 3
-"""The first flexible ApiVersions; whoever does not know it says which one to use (KIP-511)."""
+"""The first flexible ApiVersions; a node without it answers with its highest one (KIP-511)."""
 
 _SOFTWARE_NAME: Final = "metaquorum"
 _SOFTWARE_VERSION: Final = "unknown"
@@ -46,20 +46,20 @@ class Owner(Protocol):
     """The owner of a connection, which gets its reports."""
 
     def on_ready(self, connection: "ClientConnection") -> None:
-        """The other side has said what it serves."""
+        """Note that the API versions of the other side are known."""
         ...
 
     def on_replies(self, replies: Sequence[tuple[Exchange, Reply]]) -> None:
-        """These answers came together, in the order of their requests."""
+        """Take replies that came together, in the order of their requests."""
         ...
 
     def on_lost(self, connection: "ClientConnection", cause: Cause, reason: str) -> None:
-        """The connection has ended, though not because of `drop`."""
+        """Note that the connection has ended, except by `drop`."""
         ...
 
 
 class ClientConnection(asyncio.Protocol):
-    """A connection that pipelines requests; no bytes of the peer raise an error into the loop."""
+    """A connection that pipelines requests; no bytes from the peer raise an error in the loop."""
 
     def __init__(self, owner: Owner, *, client_id: str | None, frame_bytes_max: int) -> None:
         self._owner = owner
@@ -80,7 +80,7 @@ class ClientConnection(asyncio.Protocol):
         """The API versions that the peer serves; None until it has answered."""
         self.has_replied = False
         self.gone: asyncio.Future[None] = self._loop.create_future()
-        """Done when the socket is closed; also when there never was one."""
+        """Done when the socket is closed, or never opened."""
 
     @property
     def unsent_bytes(self) -> int:
@@ -90,10 +90,10 @@ class ClientConnection(asyncio.Protocol):
         return self._out_bytes + self._transport.get_write_buffer_size()
 
     def send(self, exchange: Exchange, version: int, parts: Sequence[Data]) -> None:
-        """Send the request; it leaves together with others of the same turn of the loop."""
+        """Send the request, in one write with others of the same turn of the loop."""
         exchange.version = version
         exchange.correlation_id = self._write(exchange.api_key, version, parts)
-        # What was sent is not needed to read the answer.
+        # The response can be read without it.
         exchange.body = b""
         self.in_flight.append(exchange)
 
@@ -104,11 +104,11 @@ class ClientConnection(asyncio.Protocol):
             self._transport.abort()
 
     def attempt_ended(self, *, was_cancelled: bool) -> None:
-        """The attempt to connect is over; a cancelled one may never report that it closed."""
+        """Note the end of the attempt to connect; a cancelled one may never report its close."""
         if was_cancelled or self._transport is None:
             self._set_gone()
 
-    # What the event loop calls.
+    # asyncio.Protocol
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         # Not every loop's transports are subclasses of asyncio's.
@@ -137,10 +137,10 @@ class ClientConnection(asyncio.Protocol):
             self._is_dropped = True
             self._owner.on_lost(self, Cause.CLOSED, "end of stream" if exc is None else str(exc))
 
-    # Inside.
+    # Internal.
 
     def _take_frames(self, replies: list[tuple[Exchange, Reply]]) -> str | None:
-        """Add what the frames that are whole answer; return why they cannot be read, or None."""
+        """Add the replies in complete frames; return the reason if one is unreadable, or None."""
         try:
             while (frame := self._splitter.take()) is not None:
                 if self.offered is None:
@@ -153,7 +153,7 @@ class ClientConnection(asyncio.Protocol):
 
     def _read_reply(self, frame: bytes) -> tuple[Exchange, Reply]:
         if not self.in_flight:
-            raise Malformed(-1, 0, "an answer that nobody has asked for")
+            raise Malformed(-1, 0, "a response without a request")
         exchange = self.in_flight[0]
         api_key, version = exchange.api_key, exchange.version
         assert version is not None
@@ -167,7 +167,7 @@ class ClientConnection(asyncio.Protocol):
         self._greeting = version, self._write(ApiKey.API_VERSIONS, version, (body,))
 
     def _read_greeting(self, frame: bytes) -> None:
-        assert self._greeting is not None, "an answer before the socket was made"
+        assert self._greeting is not None, "a response before the connection was made"
         version, expected = self._greeting
         _check_correlation(frame, ApiKey.API_VERSIONS, version, expected)
         start = headers.response_body_start(frame, ApiKey.API_VERSIONS, version)
@@ -176,10 +176,10 @@ class ClientConnection(asyncio.Protocol):
             self.offered = offer
             self._owner.on_ready(self)
             return
-        # Only ever downwards, so that two sides cannot keep each other busy.
+        # Only downwards, so that the negotiation ends.
         lower = api_versions.negotiate(VersionRange(0, max(0, version - 1)), offer)
         if version == 0 or lower is None:
-            reason = f"the other side serves versions {offer}, and not v{version}"
+            reason = f"the other side serves versions {offer}, not v{version}"
             raise Malformed(ApiKey.API_VERSIONS, version, reason)
         self._greet(lower)
 
@@ -219,5 +219,5 @@ class ClientConnection(asyncio.Protocol):
 def _check_correlation(frame: bytes, api_key: int, version: int, expected: int) -> None:
     correlation_id = headers.read_correlation_id(frame, api_key, version)
     if correlation_id != expected:
-        reason = f"an answer to request {correlation_id}, expected is one to {expected}"
+        reason = f"a response to request {correlation_id}, expected one to {expected}"
         raise Malformed(api_key, version, reason)

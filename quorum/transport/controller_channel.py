@@ -21,11 +21,11 @@ from quorum.transport.sweeper import Sweeper
 
 CONTROLLER_BACKOFF_MS: Final = 100
 CONTROLLER_BACKOFF_MS_MAX: Final = 1_000
-"""Between two tries to reach the active controller; doubles from the first to the second."""
+"""The pause between two attempts to reach the active controller, doubling up to the maximum."""
 CONTROLLER_TIMEOUT_MS: Final = 5_000
-"""How long one request to a controller may stay without an answer."""
+"""The time for one request to a controller."""
 LEADER_CHECK_MS: Final = 100
-"""How often a waiting request checks that its controller still leads."""
+"""The interval at which a waiting request checks that its controller still leads."""
 
 
 class NoActiveController(Exception):

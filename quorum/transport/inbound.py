@@ -1,7 +1,7 @@
-"""One connection of a listener: requests in, answers out in the order of the requests.
+"""One connection of a listener: requests in, responses out in the order of the requests.
 
-It reads no body and knows no API. It reads only as fast as the peer takes its answers: with too
-many requests unanswered, or too many bytes unread, the peer is left waiting.
+Bodies are opaque here. With too many requests unanswered, or too many response bytes unread by the
+peer, the connection stops reading from it.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ logger = logging.getLogger(__name__)
 class InboundRequest:
     """A request that must be answered once, now or later.
 
-    `peer` and `connection_id` say whose it is; ids are never used twice by one server.
+    `peer` and `connection_id` identify its connection; a server never reuses an id.
     """
 
     _connection: "InboundConnection"
@@ -44,7 +44,7 @@ class InboundRequest:
     client_id: str | None
     body: Data
     answer_parts: Sequence[Data] | None = None
-    """The framed answer, once there is one; the connection sends it when its turn has come."""
+    """The framed response, once there is one; the connection sends it in its turn."""
     answer_bytes: int = 0
 
     def __str__(self) -> str:
@@ -64,23 +64,23 @@ class InboundRequest:
         return not self._connection.is_open
 
     def respond(self, body: Data | Sequence[Data]) -> None:
-        """Answer with this body, from anywhere in the loop's thread and exactly once.
+        """Answer with this body, exactly once, anywhere in the loop's thread.
 
-        It leaves when the requests before it on the connection have been answered. If the
-        connection is gone, so is the answer.
+        The response leaves after those to earlier requests of the connection; it is dropped if the
+        connection is gone.
         """
         flexible = header_flexibility(self.api_key, self.api_version).response
         self.answer(body, flexible=flexible)
 
     def respond_nothing(self) -> None:
-        """Let it pass without an answer, as a Produce with acks=0 asks for; exactly once."""
+        """Complete the request without a response, for a Produce with acks=0; exactly once."""
         assert self.answer_parts is None, f"{self} was answered twice"
         self.answer_parts = ()
         self.body = b""
         self._connection.answered(self)
 
     def reject(self, reason: str) -> None:
-        """Close the connection, because what its peer sent cannot be answered."""
+        """Close the connection: the request cannot be answered."""
         self._connection.close_because(reason)
 
     def answer(self, body: Data | Sequence[Data], *, flexible: bool) -> None:
@@ -91,13 +91,13 @@ class InboundRequest:
         header = write_framed_response_header(self.correlation_id, size, flexible=flexible)
         self.answer_parts = (header, *parts)
         self.answer_bytes = len(header) + size
-        # The body has been read by whoever answers; an answer that waits need not keep it.
+        # The handler has read the body; a waiting response need not keep it.
         self.body = b""
         self._connection.answered(self)
 
 
 Handler = Callable[[InboundRequest], None]
-"""Takes a request and sees to it that it is answered. It must not block."""
+"""Takes a request, to answer it now or later. It must not block."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,12 +110,12 @@ class Terms:
     offered: Mapping[int, VersionRange]
     limits: ServerLimits
     admit: Callable[["InboundConnection"], str | None]
-    """Takes a new connection; returns why it is turned away, or None."""
+    """Takes a new connection; returns the reason to refuse it, or None."""
     release: Callable[["InboundConnection"], None]
 
 
 class InboundConnection(asyncio.Protocol):
-    """One accepted connection. Whatever the peer sends, nothing is raised into the loop."""
+    """One accepted connection; no bytes from the peer raise an error in the loop."""
 
     def __init__(self, terms: Terms, connection_id: int) -> None:
         self._terms = terms
@@ -139,7 +139,7 @@ class InboundConnection(asyncio.Protocol):
         self._stalled_ms: int | None = None
         self._unread_bytes = 0
 
-    # What the event loop calls.
+    # asyncio.Protocol
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         # Not every loop's transports are subclasses of asyncio's.
@@ -168,7 +168,7 @@ class InboundConnection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         if self.is_open and self._splitter.is_in_a_frame:
-            reason = "it ended in the middle of a request, which nobody will carry out"
+            reason = "it ended in the middle of a request, which is dropped"
             self._terms.refusal_log.cut_off(self.peer, reason)
         self.is_open = False
         self._transport = None
@@ -176,10 +176,10 @@ class InboundConnection(asyncio.Protocol):
         self._out.clear()
         self._terms.release(self)
 
-    # What the requests and the listener call.
+    # For requests and the listener.
 
     def answered(self, request: InboundRequest) -> None:
-        """`request` has its answer; send it and those that waited for it, if its turn has come."""
+        """Send the response to `request`, and those that waited for it, if its turn has come."""
         if not self.is_open or not self._has_room():
             return
         pending = self._pending
@@ -196,27 +196,27 @@ class InboundConnection(asyncio.Protocol):
             self._loop.call_soon(self._flush)
 
     def close_because(self, reason: str) -> None:
-        """Close, and log the reason unless it is known; answers that are ready still leave."""
+        """Log the reason and close; ready responses still leave."""
         if not self.is_open:
             return
         self._terms.refusal_log.cut_off(self.peer, reason)
         self._close()
 
     def drain(self) -> None:
-        """Read no more, and close once every request has been answered."""
+        """Stop reading, and close once every request has been answered."""
         self._is_draining = True
         self._mind_reading()
         if not self._pending and self.is_open:
             self._close()
 
     def abort(self) -> None:
-        """Close at once, whatever is under way."""
+        """Close at once and drop the requests under way."""
         self.is_open = False
         if self._transport is not None:
             self._transport.abort()
 
     def sweep(self, now_ms: int) -> None:
-        """Close the connection if it has been idle, or unread, for too long."""
+        """Close the connection if it is idle, or the peer does not read, for too long."""
         if self._transport is None:
             return
         if self._was_active or self._pending or self._active_ms is None:
@@ -225,13 +225,13 @@ class InboundConnection(asyncio.Protocol):
         if self._has_stalled(self._transport.get_write_buffer_size(), now_ms):
             self._give_up(f"{self._unread_bytes} bytes unread for {self._limits.stall_ms} ms")
         elif self.is_open and now_ms - self._active_ms >= self._limits.idle_ms:
-            logger.info("%s: closed the idle connection of %s", self._terms.name, self.peer)
+            logger.info("%s: closed an idle connection from %s", self._terms.name, self.peer)
             self._close()
 
-    # Inside.
+    # Internal.
 
     def _pump(self) -> None:
-        """Hand on the requests that have come, as many as may be under way."""
+        """Dispatch the received requests, up to the limit of requests under way."""
         while self.is_open and self._may_take():
             try:
                 frame = self._splitter.take()
@@ -262,7 +262,7 @@ class InboundConnection(asyncio.Protocol):
         except Malformed as malformed:
             self.close_because(str(malformed))
         except Exception:
-            logger.exception("%s: failed at %s, closed the connection", self._terms.name, request)
+            logger.exception("%s: %s failed; closing the connection", self._terms.name, request)
             self._close()
 
     def _refuse(
@@ -271,15 +271,14 @@ class InboundConnection(asyncio.Protocol):
         if api_key == ApiKey.API_VERSIONS and served is not None:
             request = InboundRequest(self, api_key, version, correlation_id, None, b"")
             self._pending.append(request)
-            # The header of its version may be unknown; the plain one fits (KIP-511).
+            # The response header of its version may be unknown; KIP-511 asks for the plain one.
             request.answer(write_unsupported(self._terms.offered), flexible=False)
             return
-        known = "which is not served here" if served is None else f"served are versions {served}"
+        known = "not served here" if served is None else f"served are versions {served}"
         self.close_because(f"{api_name(api_key)} v{version}, {known}")
 
     def _has_room(self) -> bool:
-        """Close the connection and return False if too many bytes of answers wait, for the socket
-        or for an earlier answer."""
+        """Return True unless too many response bytes wait; else close the connection."""
         assert self._transport is not None
         unread_bytes = self._held_bytes + self._out_bytes
         unread_bytes += self._transport.get_write_buffer_size()
@@ -289,7 +288,7 @@ class InboundConnection(asyncio.Protocol):
         return False
 
     def _give_up(self, reason: str) -> None:
-        """Log the reason and close at once: waiting for the peer is what went wrong."""
+        """Log the reason and close at once, without waiting for a peer that does not read."""
         if self.is_open:
             self._terms.refusal_log.cut_off(self.peer, reason)
         self.abort()
@@ -311,7 +310,7 @@ class InboundConnection(asyncio.Protocol):
         write_out(transport, out, size)
 
     def _may_take(self) -> bool:
-        """Return True if another request may be handed on."""
+        """Return True if another request may be dispatched."""
         return (
             not self._is_draining
             and not self._is_unread
@@ -320,7 +319,7 @@ class InboundConnection(asyncio.Protocol):
         )
 
     def _mind_reading(self) -> None:
-        """Read from the peer exactly when more requests could be handed on."""
+        """Pause or resume reading, so that it matches `_may_take`."""
         if self._transport is None or not self.is_open:
             return
         must_pause = not self._may_take()
@@ -333,7 +332,7 @@ class InboundConnection(asyncio.Protocol):
             self._transport.resume_reading()
 
     def _has_stalled(self, unread_bytes: int, now_ms: int) -> bool:
-        # One that is closing waits for its last bytes to be read.
+        # A closing connection waits for the peer to read the last bytes.
         is_waiting = self._is_unread or not self.is_open
         if not is_waiting or unread_bytes < self._unread_bytes:
             self._stalled_ms = None
@@ -343,7 +342,7 @@ class InboundConnection(asyncio.Protocol):
         return self._stalled_ms is not None and now_ms - self._stalled_ms >= self._limits.stall_ms
 
     def _close(self) -> None:
-        """Send what is ready, then close; requests under way are dropped."""
+        """Send the ready responses, then close; requests under way are dropped."""
         transport = self._transport
         if transport is None or not self.is_open:
             return

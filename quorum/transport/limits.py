@@ -1,4 +1,4 @@
-"""Every bound of the transport with its unit; the bounds of the quorum itself are in its core."""
+"""The limits of listeners and channels; those of the quorum are in `quorum.core.limits`."""
 
 from dataclasses import dataclass
 
@@ -7,21 +7,21 @@ from quorum.core.limits import FRAME_BYTES_MAX, require_positive
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerLimits:
-    """The limits of one listener, in all and for each connection."""
+    """The limits of one listener and of each of its connections."""
 
     connections_max: int = 4_096
     """Connections of one listener; a further one is closed at once."""
 
     frame_bytes_max: int = FRAME_BYTES_MAX
     requests_in_flight_max: int = 512
-    """Requests of one connection without an answer; at this number it is read no further."""
+    """Unanswered requests of one connection; at this number reading pauses."""
 
     outgoing_bytes_pause: int = 1024 * 1024
-    """Bytes waiting for a peer to read them, above which nothing more is read from it."""
+    """Response bytes that wait for the peer to read them, above which reading pauses."""
 
     outgoing_bytes_max: int = 64 * 1024 * 1024
-    """Bytes waiting for a peer above which a further answer closes the connection. One answer
-    alone may be larger: what is asked for is sent."""
+    """Response bytes that wait for the peer, above which a further response closes the connection.
+    A single response may be larger."""
 
     stall_ms: int = 30_000
     """The longest time that a peer may leave more than `outgoing_bytes_pause` unread."""
@@ -44,13 +44,13 @@ class ChannelLimits:
 
     frame_bytes_max: int = FRAME_BYTES_MAX
     requests_in_flight_max: int = 1_024
-    """Requests without an answer, sent or not; a further one fails."""
+    """Unanswered requests, sent or not; a further one fails."""
 
     outgoing_bytes_max: int = 32 * 1024 * 1024
-    """Bytes of requests that have not left; a request beyond them fails."""
+    """Unsent bytes of requests; a request beyond them fails."""
 
     retry_backoff_ms: int = 20
-    """Wait before a connection is tried again, doubled by each failure in a row (KIP-580)."""
+    """The pause after a failed attempt to connect; doubles with each further failure (KIP-580)."""
 
     retry_backoff_ms_max: int = 1_000
 

@@ -11,22 +11,21 @@ from quorum.protocol.shape import Data
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """The body of the answer, in the version that the request was sent with."""
+    """The body of the response, in the version of the request."""
 
     api_key: int
     version: int
     body: Data
 
     def decode(self) -> Any:
-        """kio's value of the body; raises `Malformed`."""
+        """Decode the body with kio; raises `Malformed`."""
         return decode_response(self.api_key, self.version, self.body)
 
 
 class Cause(Enum):
-    """The cause of a failed request: of itself, or of the connection that it was sent on.
+    """The cause of a failed request, in the request itself or in its connection.
 
-    A refused or closed connection hints that the other process is gone; a silent one says nothing
-    of it.
+    A refused or closed connection hints that the other process is gone; a silent one does not.
     """
 
     NO_ADDRESS = "no address is known"
@@ -37,12 +36,11 @@ class Cause(Enum):
     GARBLED = "the other side does not speak our protocol"
     SHUT = "this side has closed the channel"
     TIMED_OUT = "the request timed out"
-    """Its connection is dropped for it (KIP-595), and the requests in flight there end as
-    `SILENT`."""
+    """The connection is dropped too (KIP-595), and its other requests end as `SILENT`."""
     OVERLOADED = "too much under way"
     NOT_SERVED = "no common version"
     UNSENDABLE = "cannot be sent"
-    """A further attempt on the same connection fails too."""
+    """Another attempt on the same connection would fail too."""
 
 
 NOT_SENT: Final = frozenset(
@@ -55,7 +53,7 @@ NOT_SENT: Final = frozenset(
         Cause.UNSENDABLE,
     }
 )
-"""The causes that prove that the other side has not seen the request."""
+"""The causes that prove that the other side has not received the request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +71,7 @@ Outcome: TypeAlias = Reply | Failure
 
 
 class RequestFailed(Exception):
-    """A call got no answer; `failure` says why."""
+    """A call without a response; `failure` has the reason."""
 
     def __init__(self, api_key: int, failure: Failure) -> None:
         super().__init__(f"{api_name(api_key)}: {failure}")

@@ -1,8 +1,7 @@
-"""The channels of a node to other nodes of its kind: the replicas of the quorum, controllers that
-forward requests to the active one, and brokers that copy from a leader.
+"""The channels of a node to its peers: replicas, other controllers, or leaders of partitions.
 
-Answers leave in the order of the requests, and a leader may park a fetch for half a second. So each
-node gets two connections: one for fetches and snapshots, one for everything else.
+Responses leave in the order of the requests, and a leader may park a fetch for half a second. So
+each node gets two connections: one for fetches and snapshots, one for all other requests.
 """
 
 import asyncio
@@ -47,7 +46,7 @@ class Peers:
         limits: ChannelLimits | None = None,
         on_gone: Callable[[ReplicaId], None] | None = None,
     ) -> None:
-        """`on_gone` hears of replicas that were asked for records and seem to be gone."""
+        """`on_gone` is called with a fetched-from replica whose process seems to be gone."""
         self._on_gone = on_gone
         self._addresses = addresses
         self._client_id = client_id
@@ -66,13 +65,13 @@ class Peers:
         timeout_ms: int,
         lowest: int = 0,
     ) -> None:
-        """Ask `replica`; see `Channel.request`."""
+        """Send a request to `replica`; see `Channel.request`."""
         lane = Lane.FETCH if api_key in _FETCHES else Lane.CONTROL
         channel = self.channel(replica, lane)
         channel.request(api_key, body, on_done, timeout_ms=timeout_ms, lowest=lowest)
 
     def channel(self, replica: ReplicaId, lane: Lane) -> Channel:
-        """The channel to `replica` for this lane."""
+        """Return the channel to `replica` for this lane."""
         known = self._channels.get((replica, lane))
         if known is not None:
             return known
@@ -91,14 +90,14 @@ class Peers:
         return channel
 
     def look_up_again(self, replica: ReplicaId) -> None:
-        """Connect to another address of `replica`, if one is known: who answers is not it."""
+        """Reconnect if another address of `replica` is known: another node answers at this one."""
         for lane in Lane:
             channel = self._channels.get((replica, lane))
             if channel is not None:
                 channel.look_up_again()
 
     async def close(self) -> None:
-        """Fail what is under way and close every channel."""
+        """Fail the requests under way and close every channel."""
         channels = tuple(self._channels.values())
         self._channels.clear()
         await asyncio.gather(*(channel.close() for channel in channels))

@@ -13,31 +13,31 @@ logger = logging.getLogger(__name__)
 QUIET_MS: Final = 10_000
 """The time for which the same line is not repeated."""
 REASONS_MAX: Final = 256
-"""Different complaints within that time; what goes beyond is summed up in one line."""
+"""Different lines within that time; further ones share one line."""
 
 _OTHERS: Final = ("", "")
 
 
 class RefusalLog:
-    """The complaints of one listener; `clock_ms` gives monotonic milliseconds."""
+    """The refusals of one listener; `clock_ms` returns monotonic milliseconds."""
 
     def __init__(self, name: str, clock_ms: Callable[[], int]) -> None:
         self._name = name
         self._clock_ms = clock_ms
-        # When each was last logged, and how often it has been held back since.
+        # The time of each line, and the number of repetitions since.
         self._said: dict[tuple[str, str], tuple[int, int]] = {}
 
     def cut_off(self, peer: str, reason: str) -> None:
-        """The connection of `peer`, written host:port, is closed because of `reason`."""
-        self._say(peer, reason, f"closed the connection of {peer}: {reason}")
+        """Log that the connection from `peer`, as host:port, is closed for `reason`."""
+        self._say(peer, reason, f"closed the connection from {peer}: {reason}")
 
     def refused(self, peer: str, request: str, reason: str) -> None:
-        """A request of `peer`, written host:port, is answered with a refusal for `reason`."""
+        """Log that a request from `peer`, as host:port, is refused for `reason`."""
         self._say(peer, reason, f"{request} {reason}")
 
     def invalid_response(self, peer: str, reason: str) -> None:
-        """Log that the answer of `peer` is invalid, and counts as none."""
-        self._say(peer, reason, f"an answer of {peer} is not used: {reason}")
+        """Log an invalid response from `peer`, which is ignored."""
+        self._say(peer, reason, f"ignored an invalid response from {peer}: {reason}")
 
     def _say(self, peer: str, reason: str, text: str) -> None:
         now_ms = self._clock_ms()
@@ -49,9 +49,9 @@ class RefusalLog:
             self._said[key] = (said_ms, held_back + 1)
             return
         self._said[key] = (now_ms, 0)
-        more = f" ({held_back} times more since it was last said)" if held_back else ""
+        more = f" (repeated {held_back} times since the last line)" if held_back else ""
         if key == _OTHERS:
-            text += "; so many are refused for so many reasons that not all are said"
+            text += "; too many different refusals to log them all"
         logger.warning("%s: %s%s", self._name, text, more)
 
     def _has_room(self, now_ms: int) -> bool:

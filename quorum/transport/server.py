@@ -1,4 +1,4 @@
-"""A listener: it accepts connections up to its limit, sweeps them, and closes in good order."""
+"""A listener: accepts connections up to its limit, closes idle ones, and shuts down gracefully."""
 
 import asyncio
 import itertools
@@ -12,24 +12,24 @@ from quorum.transport.refusal_log import RefusalLog
 from quorum.transport.sweeper import Sweeper
 
 _BACKLOG: Final = 512
-"""Connections the kernel keeps for us while we do something else."""
+"""Connections that the kernel queues until they are accepted."""
 
 _SWEEP_MS_MAX: Final = 5_000
 _TURNS_OF_AN_ACCEPTED: Final = 3
-"""Turns of the loop until a connection that it has just accepted has come here, to be refused."""
+"""Turns of the loop until a connection that was just accepted gets here, to be refused."""
 CLOSE_MS: Final = 1_000
-"""The default time that `close` gives pending answers to leave."""
+"""The default time for pending responses to leave in `close`."""
 
 
 class Server:
     """Serves the requests of `offered` APIs and versions on one or more addresses.
 
-    Each request goes to `handler`, ApiVersions like the others. What is not offered never gets
-    there: an ApiVersions request that is too new is answered with the versions it may have, and
-    any other closes its connection with a line in the log, as Kafka does. A handler that raises
-    loses the connection of its request, and the cause is logged.
+    Each offered request goes to `handler`, ApiVersions included. An ApiVersions request that is too
+    new is answered with the offered versions; any other request that is not offered is logged and
+    closes its connection, as in Kafka. If the handler raises, the error is logged and the
+    connection closed.
 
-    `name` stands in the log lines; `clock_ms` gives monotonic milliseconds.
+    `name` is part of the log lines; `clock_ms` returns monotonic milliseconds.
     """
 
     def __init__(
@@ -64,9 +64,9 @@ class Server:
         return len(self._connections)
 
     async def listen(self, host: str | None, port: int) -> int:
-        """Accept connections at this address, None for all of the machine's; return the port.
+        """Accept connections at this address; return the port. None stands for all addresses.
 
-        Port 0 takes a free one. Raises `OSError` if the address cannot be had.
+        Port 0 takes a free one. Raises `OSError` if the address cannot be bound.
         """
         loop = asyncio.get_running_loop()
         listener = await loop.create_server(
@@ -77,9 +77,9 @@ class Server:
         return bound
 
     async def close(self, *, within_ms: int = CLOSE_MS) -> None:
-        """Accept and read no more, let answers under way leave, and close every connection.
+        """Stop accepting and reading, let pending responses leave, and close every connection.
 
-        What has not left `within_ms` is dropped.
+        Responses that have not left `within_ms` are dropped.
         """
         self._is_closing = True
         for connection in tuple(self._connections):
@@ -99,16 +99,16 @@ class Server:
         self._sweeper.close()
 
     def sweep(self, now_ms: int) -> int | None:
-        """Close what has been idle or unread for too long; return when to look again."""
+        """Close connections that are idle or stalled; return the time of the next sweep."""
         for connection in tuple(self._connections):
             connection.sweep(now_ms)
         return now_ms + self._sweep_ms() if self._connections else None
 
     async def _accept_no_more(self) -> None:
-        """Let what was accepted in this turn of the loop get its transport, while nothing follows.
+        """Stop accepting, and let connections accepted in this turn of the loop get a transport.
 
-        A transport that begins when its listener has closed fails, and leaves its socket open
-        without a word (CPython 3.11, `Server._attach`).
+        Otherwise a transport that starts after its listener has closed fails silently and leaves
+        its socket open (CPython 3.11, `Server._attach`).
         """
         loop = asyncio.get_running_loop()
         for listener in self._listeners:
@@ -126,7 +126,7 @@ class Server:
 
     def _admit(self, connection: InboundConnection) -> str | None:
         open_before = len(self._connections)
-        # One that is turned away is counted until it has closed, so that `close` waits for it.
+        # A refused connection counts until it has closed, so that `close` waits for it.
         self._connections.add(connection)
         if self._is_closing:
             return "this listener is closing"
@@ -141,6 +141,6 @@ class Server:
             self._gone.set_result(None)
 
     def _sweep_ms(self) -> int:
-        # Often enough that nothing outlives its limit by more than a quarter.
+        # Often enough that no connection outlives its limit by more than a quarter.
         shortest_ms = min(self._limits.stall_ms, self._limits.idle_ms)
         return max(1, min(shortest_ms // 4, _SWEEP_MS_MAX))

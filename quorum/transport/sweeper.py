@@ -1,4 +1,4 @@
-"""One timer for all deadlines of a process; it knows neither requests nor connections.
+"""One timer for all deadlines of a process.
 
 A timer per request costs more than the request. An object names its next deadline; at that time its
 `sweep` handles all that are due and names the next one, late by at most `GRANULARITY_MS`.
@@ -13,7 +13,7 @@ GRANULARITY_MS: Final = 20
 
 class Sweepable(Protocol):
     def sweep(self, now_ms: int) -> int | None:
-        """Deal with every deadline up to `now_ms`; return the next one, or None."""
+        """Handle every deadline up to `now_ms`; return the next one, or None."""
         ...
 
 
@@ -41,15 +41,15 @@ class Sweeper:
         self._arm(deadline_ms)
 
     def forget(self, sweepable: Sweepable) -> None:
-        """Sweep it no more; it need not be watched."""
+        """Stop sweeping `sweepable`, watched or not."""
         self._deadlines.pop(sweepable, None)
 
     def sweep(self) -> None:
-        """Deal with all that is due. The timer calls it; calling it at other times is harmless."""
+        """Handle everything due. The timer calls it; extra calls are harmless."""
         now_ms = self._clock_ms()
         due = [each for each, deadline_ms in self._deadlines.items() if deadline_ms <= now_ms]
         for sweepable in due:
-            # One that is due may forget another.
+            # The sweep of one object may forget another.
             if self._deadlines.pop(sweepable, None) is None:
                 continue
             next_ms = sweepable.sweep(now_ms)
@@ -60,14 +60,14 @@ class Sweeper:
             self._arm(min(self._deadlines.values()))
 
     def close(self) -> None:
-        """Sweep nothing any more."""
+        """Forget every object and stop the timer."""
         self._deadlines.clear()
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
     def _arm(self, deadline_ms: int) -> None:
-        # Up to the next multiple: deadlines that lie close together share one wake-up.
+        # Rounded up, so that deadlines close together share one wake-up.
         at_ms = -(-deadline_ms // GRANULARITY_MS) * GRANULARITY_MS
         if self._timer is not None:
             if self._timer_ms <= at_ms:

@@ -125,7 +125,7 @@ async def test_a_bootstrap_server_that_is_none_is_named_and_the_others_are_asked
         await nodes.start(4, bootstrap_servers=f"{wrong},{nodes.address(0)}")
         quorum = await nodes.until(lambda: nodes.quorum(0), have_fetched(0, 4))
         assert [each.id for each in quorum.observers] == [4]
-        said = f"asked {wrong} where everyone is: DiscoverBrokers: nobody accepts connections there"
+        said = f"Discovery at {wrong} failed: DiscoverBrokers: nobody accepts connections there"
         await nodes.until_said(4, said)
 
 

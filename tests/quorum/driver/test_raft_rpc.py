@@ -221,7 +221,7 @@ async def test_corrupt_records_count_as_no_answer(
         response = FetchResponse(epoch=Epoch(4), leader=ASKED)
         arrived = await pair.ask_and_answer(FETCH, response, bytes(records))
         assert arrived == (None, b"")
-        assert "an answer of replica 2 is not used: the batch at byte 0" in caplog.text
+        assert "ignored an invalid response from replica 2: the batch at byte 0" in caplog.text
         # The connection is sound, and so is the next answer.
         assert await pair.ask_and_answer(FETCH, response) == (response, b"")
 
@@ -237,11 +237,11 @@ async def test_a_replica_of_another_cluster_is_refused_by_name_and_never_heard(
             pair.ask(question)
             assert await pair.there.refusal(place) == (None, b"")
         assert f"the sender is of cluster {CLUSTER}, this node of {ELSEWHERE}" in caplog.text
-        assert "an answer of replica 2 is not used: refused: INCONSISTENT" in caplog.text
+        assert "ignored an invalid response from replica 2: refused: INCONSISTENT" in caplog.text
         # A server without an id is named by its place.
         pair.ask(FETCH, ReplicaId(FIRST_PSEUDO_ID))
         assert await pair.there.refusal(2) == (None, b"")
-        assert "an answer of the bootstrap server at quorum.example:9093 is not used" in caplog.text
+        assert "ignored an invalid response from the bootstrap server at quorum.example:9093" in caplog.text
 
 
 async def test_a_vote_asked_of_another_replica_than_it_reaches_is_refused() -> None:

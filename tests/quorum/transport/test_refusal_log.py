@@ -21,7 +21,7 @@ def test_the_same_complaint_of_a_host_is_said_once_in_a_while_and_counted(
     for port in range(100):
         refusal_log.cut_off(f"10.0.0.1:{port}", "Vote v9, served are versions 0 to 1")
     assert lines(caplog) == [
-        "kafka: closed the connection of 10.0.0.1:0: Vote v9, served are versions 0 to 1"
+        "kafka: closed the connection from 10.0.0.1:0: Vote v9, served are versions 0 to 1"
     ]
     clock.ms += QUIET_MS - 1
     refusal_log.cut_off("10.0.0.1:7", "Vote v9, served are versions 0 to 1")
@@ -29,8 +29,8 @@ def test_the_same_complaint_of_a_host_is_said_once_in_a_while_and_counted(
     clock.ms += 1
     refusal_log.cut_off("10.0.0.1:8", "Vote v9, served are versions 0 to 1")
     assert lines(caplog) == [
-        "kafka: closed the connection of 10.0.0.1:8: Vote v9, served are versions 0 to 1"
-        " (100 times more since it was last said)"
+        "kafka: closed the connection from 10.0.0.1:8: Vote v9, served are versions 0 to 1"
+        " (repeated 100 times since the last line)"
     ]
 
 
@@ -50,7 +50,7 @@ def test_a_host_with_ever_new_errors_fills_neither_memory_nor_log(
         refusal_log.cut_off("10.0.0.1:1", f"reason {n}")
     said = lines(caplog)
     assert len(said) == REASONS_MAX + 1
-    assert said[-1].endswith("so many are refused for so many reasons that not all are said")
+    assert said[-1].endswith("too many different refusals to log them all")
     clock.ms += QUIET_MS
     refusal_log.cut_off("10.0.0.1:1", "reason 1")
     assert len(lines(caplog)) == 1

@@ -137,8 +137,8 @@ BAD_STREAMS = [
     (framed(b"short"), "api -1 v0: a request of 5 bytes has no header"),
     (framed(b"\x00\x34\x00\x01" + bytes(4)), "Vote v1: the header ends before the client id"),
     (framed(b"\x00\x34\x00\x09" + bytes(6)), "Vote v9, served are versions 0 to 1"),
-    (framed(b"\x00\x03\x00\x09" + bytes(6)), "Metadata v9, which is not served here"),
-    (framed(b"\x75\x2f\x00\x00" + bytes(6)), "api 29999 v0, which is not served here"),
+    (framed(b"\x00\x03\x00\x09" + bytes(6)), "Metadata v9, not served here"),
+    (framed(b"\x75\x2f\x00\x00" + bytes(6)), "api 29999 v0, not served here"),
 ]
 
 
@@ -154,7 +154,7 @@ def test_a_stream_that_cannot_be_read_is_closed_with_one_line(
             assert await peer.take_frame() == answer_to(1, b"good")[4:]
             await peer.lost
             assert our_warnings(caplog) == [
-                f"listener: closed the connection of {peer.name}: {reason}"
+                f"listener: closed the connection from {peer.name}: {reason}"
             ]
             await is_served(port)
 
@@ -175,8 +175,8 @@ def test_a_peer_that_leaves_in_the_middle_of_a_frame_leaves_one_line_behind(
                 await is_served(port)
             handler.parked[0].respond(b"to nobody")
             assert our_warnings(caplog) == [
-                f"listener: closed the connection of {peer.name}: "
-                "it ended in the middle of a request, which nobody will carry out"
+                f"listener: closed the connection from {peer.name}: "
+                "it ended in the middle of a request, which is dropped"
             ]
 
     run(test())
@@ -212,7 +212,7 @@ def test_a_handler_that_raises_loses_its_connection_and_no_other(
             await peer.lost
             (record,) = our_records(caplog)
             assert record.getMessage() == (
-                f"listener: failed at Vote v1 of {peer.name}, closed the connection"
+                f"listener: Vote v1 of {peer.name} failed; closing the connection"
             )
             assert record.exc_info is not None
             assert "the cause" in str(record.exc_info[1])
@@ -239,7 +239,7 @@ def test_a_body_that_the_handler_cannot_read_is_the_fault_of_the_peer(
             await is_served(port)
             assert peer.lost.done(), "before somebody else was answered"
             assert our_warnings(caplog) == [
-                f"listener: closed the connection of {peer.name}: Vote v1: no such topic"
+                f"listener: closed the connection from {peer.name}: Vote v1: no such topic"
             ]
             assert our_records(caplog)[0].exc_info is None
 
@@ -255,7 +255,7 @@ def test_a_request_may_be_rejected_later(run: Run, caplog: pytest.LogCaptureFixt
             handler.parked[0].reject("no reason")
             await peer.lost
             assert our_warnings(caplog) == [
-                f"listener: closed the connection of {peer.name}: no reason"
+                f"listener: closed the connection from {peer.name}: no reason"
             ]
 
     run(test())
