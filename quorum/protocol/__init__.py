@@ -1,6 +1,6 @@
-"""The Kafka protocol as bytes: framing, headers, bodies, and the quorum's flat messages in it.
+"""The Kafka protocol as bytes: framing, headers, bodies, and the quorum's flat messages.
 
-Nothing here opens a socket, waits or decides. Bytes come in and values go out, or the reason why
-not (`BadFrame`, `Malformed`); what a peer sends never raises anything else. The message schemas
-are kio's; they are imported when first used, so that a command line starts without them.
+Pure functions from bytes to values and back. Bytes from a peer raise only `BadFrame`, `Malformed`
+and `UnsupportedVersion`. The message schemas are kio's; they are imported when first used, so that
+a command line starts without them.
 """

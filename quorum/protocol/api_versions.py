@@ -1,7 +1,4 @@
-"""ApiVersions: what a node offers, what another one offers, and the version to meet at.
-
-It holds no table of its own: whoever owns a listener knows what is served there.
-"""
+"""ApiVersions: encode the offer of a listener, decode that of another node, negotiate a version."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -15,14 +12,14 @@ from quorum.protocol.errors import Malformed
 from quorum.protocol.shape import Data
 
 _ZERO_LEVELS_FROM: Final = 4
-"""Older clients cannot read a feature whose lowest level is 0 (KAFKA-17492)."""
+"""Older versions cannot express a feature whose lowest level is 0 (KAFKA-17492)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Features:
-    """The features of a cluster (KIP-584): the levels we support, and those in force.
+    """The features of a cluster (KIP-584): the supported levels, and those in force.
 
-    `finalized_epoch` is the offset of the metadata that `finalized` was read at, -1 if unknown.
+    `finalized_epoch` is the metadata offset of `finalized`, -1 if unknown.
     """
 
     supported: Mapping[str, VersionRange] = field(default_factory=lambda: MappingProxyType({}))
@@ -33,7 +30,7 @@ class Features:
 def write_offer(
     version: int, offered: Mapping[int, VersionRange], features: Features | None = None
 ) -> bytes:
-    """The body of an ApiVersions response of `version`, with keys in order."""
+    """Encode an ApiVersions response of `version`, with keys in order."""
     values: dict[str, object] = {} if features is None else _feature_fields(version, features)
     return response_body(
         ApiKey.API_VERSIONS, version, error_code=0, api_keys=_api_keys(offered), **values
@@ -41,9 +38,9 @@ def write_offer(
 
 
 def write_unsupported(offered: Mapping[int, VersionRange]) -> bytes:
-    """The body for an ApiVersions request that is too new: v0, with the versions it may have.
+    """Encode the response to an ApiVersions request that is too new: v0, with the known versions.
 
-    Every client can read v0, and learns from it which version to ask with (KIP-511).
+    Every client can read v0, and repeats the request in a version that it lists (KIP-511).
     """
     own: dict[int, VersionRange] = {ApiKey.API_VERSIONS: offered[ApiKey.API_VERSIONS]}
     refusal = ErrorCode.UNSUPPORTED_VERSION
@@ -59,7 +56,7 @@ def read_offer(version: int, body: Data) -> Mapping[int, VersionRange] | Version
     try:
         response = decode_response(ApiKey.API_VERSIONS, version, body)
     except Malformed:
-        # One that does not know our version answers in v0 (KIP-511).
+        # A node that does not know our version answers in v0 (KIP-511).
         if version == 0:
             raise
         response = decode_response(ApiKey.API_VERSIONS, 0, body)
@@ -77,7 +74,7 @@ def read_offer(version: int, body: Data) -> Mapping[int, VersionRange] | Version
 
 
 def negotiate(ours: VersionRange | None, theirs: VersionRange | None) -> int | None:
-    """The highest version that both ranges hold, or None if there is none."""
+    """Return the highest common version, or None."""
     if ours is None or theirs is None:
         return None
     highest = min(ours.highest, theirs.highest)
@@ -85,7 +82,7 @@ def negotiate(ours: VersionRange | None, theirs: VersionRange | None) -> int | N
 
 
 def write_request(version: int, software_name: str, software_version: str) -> bytes:
-    """The body of an ApiVersions request; the names are letters, digits, dots and dashes."""
+    """Encode an ApiVersions request; the names consist of letters, digits, dots and dashes."""
     return request_body(
         ApiKey.API_VERSIONS,
         version,
@@ -109,7 +106,7 @@ def _feature_fields(version: int, features: Features) -> dict[str, object]:
             if of.lowest > 0 or version >= _ZERO_LEVELS_FROM
         ],
         "finalized_features_epoch": features.finalized_epoch,
-        # Level 0 means that the feature is not in force, and is said by leaving it out.
+        # A feature at level 0 is not in force, and is left out.
         "finalized_features": [
             {"name": name, "max_version_level": level, "min_version_level": level}
             for name, level in sorted(features.finalized.items())

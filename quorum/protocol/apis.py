@@ -1,4 +1,4 @@
-"""The APIs that we can read and write: key, name, versions. A listener offers some of them."""
+"""The known APIs: key, name, versions. A listener offers some of them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -27,8 +27,8 @@ class VersionRange:
 
 
 class ApiKey(IntEnum):
-    """The requests that we know, Kafka's and from 20000 on our own: the number, and the lowest and
-    the highest version that we speak, by default 0."""
+    """The APIs, Kafka's and from 20000 on our own, with the lowest and highest version that we
+    speak, by default 0."""
 
     spoken: VersionRange
 
@@ -101,7 +101,7 @@ class UnsupportedVersion(Exception):
 
 
 def api_name(api_key: int) -> str:
-    """The name of the API, or its number if we do not know it."""
+    """Return the name of the API, or its number if it is unknown."""
     try:
         return str(ApiKey(api_key))
     except ValueError:
@@ -109,4 +109,4 @@ def api_name(api_key: int) -> str:
 
 
 OWN_TAG: Final = 10_000
-"""The tag of our field in Kafka's messages."""
+"""The tag of our field in Kafka's messages, out of the way of tags that Kafka may add."""

@@ -1,7 +1,7 @@
-"""Bodies of requests and responses to and from kio's classes; the meaning of a field is not here.
+"""Encode and decode the bodies of requests and responses, as values of kio's classes.
 
-Encoding trusts its caller: what cannot be written is a fault of ours and raises what kio raises.
-Decoding trusts nobody: whatever is wrong with the bytes comes out as `Malformed`.
+Encoding trusts its caller: an invalid value is our bug and raises kio's error. Decoding trusts
+nothing: any error in the bytes raises `Malformed`.
 """
 
 from collections.abc import Callable, Mapping
@@ -27,10 +27,10 @@ T = TypeVar("T")
 
 
 def build(schema: type[Any], values: Mapping[str, Any]) -> Any:
-    """A kio value from plain ones: numbers for error codes, mappings for structures.
+    """Build a kio value from plain ones: numbers for error codes, mappings for structures.
 
-    Values without a field in this version of the schema are left out. Give only those that Kafka's
-    schema calls ignorable: without them the message must mean the same.
+    Values without a field in this version of the schema are left out. So a field that some versions
+    lack must be ignorable in Kafka's schema.
     """
     return _builder(schema)(values)  # type: ignore[arg-type]  # classes are hashable
 
@@ -51,7 +51,7 @@ def _builder(schema: type[Any]) -> Callable[[Mapping[str, Any]], Any]:
 
 
 def _converter(field: Field[Any]) -> Callable[[Any], Any] | None:
-    """The conversion of a plain value to one of this field; None if it needs none."""
+    """Return the conversion of a plain value for this field; None if it needs none."""
     inner, is_array, _ = shape.type_of(field)
     if field.metadata.get("kafka_type") == "error_code":
         return error_code
@@ -63,7 +63,7 @@ def _converter(field: Field[Any]) -> Callable[[Any], Any] | None:
 
 @cache
 def error_code(code: int) -> "ErrorCode":
-    """kio's name of one of Kafka's error codes."""
+    """Return kio's member for a Kafka error code."""
     from kio.schema.errors import ErrorCode
 
     return ErrorCode(code)
@@ -71,7 +71,7 @@ def error_code(code: int) -> "ErrorCode":
 
 @cache
 def request_schema(api_key: int, version: int) -> "type[RequestPayload]":
-    """The class of the request; raises `UnsupportedVersion` for those not spoken."""
+    """Return the class of the request; raises `UnsupportedVersion`."""
     if version not in SPOKEN.get(api_key, ()):
         raise UnsupportedVersion(api_key, version)
     from quorum.protocol.private import request_class
@@ -81,7 +81,7 @@ def request_schema(api_key: int, version: int) -> "type[RequestPayload]":
 
 @cache
 def response_schema(api_key: int, version: int) -> "type[ResponsePayload]":
-    """The class of the response; raises `UnsupportedVersion` for those not spoken."""
+    """Return the class of the response; raises `UnsupportedVersion`."""
     if version not in SPOKEN.get(api_key, ()):
         raise UnsupportedVersion(api_key, version)
     from quorum.protocol.private import response_class
@@ -90,7 +90,7 @@ def response_schema(api_key: int, version: int) -> "type[ResponsePayload]":
 
 
 class HeaderFlexibility(NamedTuple):
-    """True if the headers of a request and of its answer end with tagged fields (KIP-482)."""
+    """True if the header of a request, and of its response, ends with tagged fields (KIP-482)."""
 
     request: bool
     response: bool
@@ -98,11 +98,10 @@ class HeaderFlexibility(NamedTuple):
 
 @cache
 def header_flexibility(api_key: int, version: int) -> HeaderFlexibility:
-    """Return the header versions of this API version; raises `UnsupportedVersion` for those not
-    spoken.
+    """Return the header forms of this API version; raises `UnsupportedVersion`.
 
-    The answer to ApiVersions has the plain header at every version (KIP-511): its asker does
-    not know yet what we speak.
+    The response to ApiVersions has the plain header at every version (KIP-511), because its
+    receiver does not know our versions yet.
     """
     request = request_schema(api_key, version).__header_schema__
     response = response_schema(api_key, version).__header_schema__
@@ -110,34 +109,32 @@ def header_flexibility(api_key: int, version: int) -> HeaderFlexibility:
 
 
 def request_body(api_key: int, version: int, **values: Any) -> bytes:
-    """The bytes of the request that `build` makes of `values`."""
+    """Build a request from `values`, as `build` does, and encode it."""
     return _write(build(request_schema(api_key, version), values))
 
 
 def response_body(api_key: int, version: int, **values: Any) -> bytes:
-    """The bytes of the response that `build` makes of `values`; it throttles nobody."""
+    """Build a response from `values`, as `build` does, and encode it, without a throttle time."""
     return _write(build(response_schema(api_key, version), {"throttle_time": _ZERO, **values}))
 
 
 def encode_request_body(api_key: int, version: int, payload: "RequestPayload") -> bytes:
-    """The bytes of `payload`, which is a value of exactly this API and version."""
+    """Encode `payload`, a value of exactly this API and version."""
     assert type(payload) is request_schema(api_key, version), f"{payload} for v{version}"
     return _write(payload)
 
 
 def encode_response_body(api_key: int, version: int, payload: "ResponsePayload") -> bytes:
-    """The bytes of `payload`, which is a value of exactly this API and version."""
+    """Encode `payload`, a value of exactly this API and version."""
     assert type(payload) is response_schema(api_key, version), f"{payload} for v{version}"
     return _write(payload)
 
 
 def decode_request(api_key: int, version: int, data: Data) -> Any:
-    """The value that fills `data` to its last byte; raises `Malformed`.
+    """Decode a request that fills `data`; raises `Malformed` or `UnsupportedVersion`.
 
-    Behind a Metadata request more bytes may follow, and are passed over: librdkafka (2.16) sends
-    three when it asks for all topics, because it writes the null array in four bytes, not in one,
-    and Kafka's brokers never look behind a request.
-    Raises `UnsupportedVersion` for an API or version that is not spoken.
+    Extra bytes after a Metadata request are ignored, as by Kafka's brokers: librdkafka (2.16) sends
+    three if it asks for all topics, because it writes the null array in four bytes, not in one.
     """
     schema = request_schema(api_key, version)
     decoder = _decoder(schema, passes_rest=api_key == ApiKey.METADATA)
@@ -145,28 +142,25 @@ def decode_request(api_key: int, version: int, data: Data) -> Any:
 
 
 def decode_response(api_key: int, version: int, data: Data) -> Any:
-    """The value that fills `data` to its last byte; raises `Malformed`.
-
-    Raises `UnsupportedVersion` for an API or version that is not spoken.
-    """
+    """Decode a response that fills `data`; raises `Malformed` or `UnsupportedVersion`."""
     return _read(_decoder(response_schema(api_key, version)), api_key, version, data)
 
 
 def decode_part(schema: type[T], data: Data, api_key: int, version: int) -> T:
-    """A value of `schema` that a field of this API carries as bytes; raises `Malformed`."""
+    """Decode a value of `schema` inside a field of this API; raises `Malformed`."""
     decoder = _decoder(schema)  # type: ignore[arg-type]  # classes are hashable
     value: T = _read(decoder, api_key, version, data)
     return value
 
 
 def encode_part(schema: type[Any], **values: Any) -> bytes:
-    """The bytes of the value of `schema` that `build` makes of `values`."""
+    """Build a value of `schema` from `values`, as `build` does, and encode it."""
     return _write(build(schema, values))
 
 
 class _Decoder(NamedTuple):
     check: Callable[[Data], Data]
-    """Of the bytes that came, those to read: without tagged fields that nobody knows."""
+    """Returns the bytes to read, without unknown tagged fields."""
     read: Callable[[Data, int], tuple[Any, int]]
 
 
@@ -182,8 +176,8 @@ def _read(decoder: _Decoder, api_key: int, version: int, data: Data) -> Any:
         known = decoder.check(data)
         value, size = decoder.read(known, 0)
     except Exception as error:
-        # What conversions of the reader raise (KeyError, UnicodeError, OverflowError, …) is
-        # documented nowhere; each of them means that these bytes are no such message.
+        # The reader's conversions raise undocumented errors (KeyError, UnicodeError,
+        # OverflowError, ...); each means that the bytes are not such a message.
         raise Malformed(api_key, version, str(error) or type(error).__name__) from error
     assert size == len(known), f"walked {len(known)} bytes, read {size}"
     return value

@@ -1,8 +1,8 @@
-"""The extension of a Kafka message: one tagged field of ours, in msgpack, behind Kafka's fields.
+"""The extension of a Kafka message: one tagged field of ours, in msgpack, after Kafka's fields.
 
-Our clients and nodes extend some requests (`quorum.protocol.private`), and an answer is
-extended only if its request was. Kafka's nodes and tools skip the field, and its brokers pass it
-on. It is read like any other field, and written behind a message that is written already.
+Our clients and nodes extend some requests (`quorum.protocol.private`), and a response only if its
+request was extended. Kafka's nodes and tools skip the field, and its brokers pass it on. It is read
+like any other field, and appended to an encoded message.
 """
 
 from dataclasses import fields
@@ -25,7 +25,7 @@ class Consistency(IntEnum):
     STALE = 0
     """Any node may answer from what it knows."""
     LINEARIZABLE = 1
-    """Everything that was answered before is in it."""
+    """The answer includes everything that was answered before."""
 
 
 class Extension(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -42,30 +42,30 @@ class Extension(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @classmethod
     def with_details(cls, details: Any, *, as_of: int | None = None) -> "Extension":
-        """The extension that carries this value."""
+        """Return an extension with this value."""
         return cls(details=msgspec.msgpack.encode(details), as_of=as_of)
 
 
 def with_extension(schema: type[Any], body: bytes, extension: Extension) -> bytes:
-    """The message `body` with the extension, if this version of it has room for one."""
+    """Append the extension to the encoded message, if its version can have one."""
     tags = [field.metadata["tag"] for field in fields(schema) if field.name == "extension"]
     if not tags:
         return body
     assert body.endswith(_NO_TAGS), f"{schema} has other tagged fields beside the extension"
     value = msgspec.msgpack.encode(extension)
-    # The field is a compact array of bytes: its size and one more stand before it.
+    # The field is a compact byte array, which its size plus one precedes.
     value = uvarint(len(value) + 1) + value
     return b"".join((body[:-1], b"\x01", uvarint(tags[0]), uvarint(len(value)), value))
 
 
 def extension_of(message: Any) -> Extension | None:
-    """The extension of a decoded message, if it has one; raises `Malformed`."""
+    """Return the extension of a decoded message, or None; raises `Malformed`."""
     encoded: bytes = getattr(message, "extension", b"")
     return _decode(message, encoded, Extension) if encoded else None
 
 
 def details_of(message: Any, kind: type[T]) -> T | None:
-    """The details in the extension of a decoded message, if it has any; raises `Malformed`."""
+    """Return the details in the extension of a decoded message, or None; raises `Malformed`."""
     extension = extension_of(message)
     if extension is None or not extension.details:
         return None

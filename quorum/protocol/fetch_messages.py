@@ -28,6 +28,7 @@ from quorum.core.vocabulary import (
     ReplicaId,
     ReplicaKey,
 )
+from quorum.ports import HostPort
 from quorum.protocol import codec
 from quorum.protocol.apis import OWN_TAG, ApiKey
 from quorum.protocol.errors import ErrorCode, error_name
@@ -36,7 +37,6 @@ from quorum.protocol.raft_types import (
     METADATA_PARTITION,
     METADATA_TOPIC_ID,
     NOT_ONE_PARTITION,
-    HostPort,
     LeaderAndEpoch,
     LocalNode,
     RaftResponse,
@@ -79,7 +79,7 @@ T = TypeVar("T")
 
 
 class _TailReader(Generic[T]):
-    """Reads tails of one kind of message, and keeps what the latest of them mean."""
+    """Decodes tails of one kind of message, and caches the latest results."""
 
     def __init__(self, read: Callable[[int, bytes], tuple[T, int]]) -> None:
         """`read` decodes a tail of some version and its round, or raises `Malformed`."""
@@ -88,7 +88,7 @@ class _TailReader(Generic[T]):
         self._read_before_kept = lru_cache(_TAILS_MAX)(self._read_before)
 
     def read(self, version: int, tail: bytes) -> tuple[T, int]:
-        """Return the meaning of the tail, and its round of reads; 0 for none."""
+        """Return the decoded tail and its read round; 0 for none."""
         is_usual = len(tail) <= _TAIL_BYTES_MAX
         round_at = len(tail) - _ROUND.size
         mark_at = round_at - len(_ROUND_MARK)
@@ -102,7 +102,7 @@ class _TailReader(Generic[T]):
         return read(version, tail)
 
     def _read_before(self, version: int, before: bytes) -> T | None:
-        """Return the meaning of a tail before a round; None if it is no round but by chance."""
+        """Decode a tail without its round; None if its last bytes only look like a round."""
         try:
             found, round_ = self._read(version, before + _ROUND.pack(_SOME_ROUND))
         except Malformed:
@@ -111,7 +111,7 @@ class _TailReader(Generic[T]):
 
 
 _Sender: TypeAlias = tuple[str | None, ReplicaKey]
-"""The tail of a request: the cluster and the replica that it comes from."""
+"""The tail of a request: the cluster and the replica of its sender."""
 
 
 class _Asked(NamedTuple):
@@ -130,7 +130,7 @@ class _Asked(NamedTuple):
 
 
 def write_fetch_request(request: FetchRequest, version: int, *, cluster_id: str | None) -> bytes:
-    """Version 16 and below say nothing of the replica's directory."""
+    """Encode a fetch request; versions up to 16 lack the replica's directory."""
     if version < _REPLICA_STATE_FROM:
         return _encode_request(replace(request, round=0), version, cluster_id)
     head = _REQUEST_HEAD.pack(
@@ -154,7 +154,7 @@ def write_fetch_request(request: FetchRequest, version: int, *, cluster_id: str 
 
 
 def read_fetch_request(version: int, body: Data, here: LocalNode) -> FetchRequest | Refusal:
-    """The flat request, or why it is refused; raises `Malformed`."""
+    """Decode a fetch request, or return the reason to refuse it; raises `Malformed`."""
     asked = _read_usual(version, body) or _read_any(version, body)
     if isinstance(asked, Refusal):
         return asked
@@ -163,7 +163,7 @@ def read_fetch_request(version: int, body: Data, here: LocalNode) -> FetchReques
         epoch=Epoch(asked.epoch),
         log_end=OffsetAndEpoch(Epoch(asked.last_epoch), Offset(asked.offset)),
         max_wait_ms=asked.max_wait_ms,
-        # Kafka's replicas give no bound for the partition (0); more would not fit in a frame.
+        # Kafka's replicas set no limit for the partition (0); the frame limits it.
         max_bytes=min(
             asked.max_bytes, asked.partition_max_bytes or asked.max_bytes, FETCH_BYTES_MAX
         ),
@@ -204,7 +204,7 @@ def _read_any(version: int, body: Data) -> _Asked | Refusal:
 
 
 def _read_request_tail(version: int, tail: bytes) -> tuple[_Sender, int]:
-    # Where all numbers of the head are zero the tail means the same; kio reads it once.
+    # The tail does not depend on the numbers in the head, so kio reads it behind zeros, once.
     head = _REQUEST_HEAD.pack(0, 0, 0, 0, 0, 0, _ONE, _TOPIC_ID, _ONE, 0, 0, 0, 0, 0, 0)
     request = codec.decode_request(ApiKey.FETCH, version, head + tail)
     return _sender_of(request), request.round
@@ -227,20 +227,20 @@ def _refusal(asked: _Asked, here: LocalNode) -> Refusal | None:
     if wrong is not None:
         return wrong
     if asked.topic_id != _TOPIC_ID:
-        reason = f"topic {asked.topic_id.hex() or 0} was asked for, here is only the metadata log"
+        reason = f"topic {asked.topic_id.hex() or 0} is unknown; this quorum has one metadata log"
         return Refusal(ErrorCode.UNKNOWN_TOPIC_ID, reason)
     if asked.partition != METADATA_PARTITION:
-        reason = f"partition {asked.partition} was asked for, the metadata log has only 0"
+        reason = f"partition {asked.partition} is unknown; the metadata log has partition 0"
         return Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, reason)
     invalid = _impossible(asked)
     return None if invalid is None else Refusal.of_invalid(invalid)
 
 
 def _impossible(asked: _Asked) -> str | None:
-    """Return the number that cannot be true, or None."""
+    """Return the invalid number, or None."""
     replica = asked.sender[1]
     if replica.id < 0:
-        return f"replica {replica.id}: who fetches the metadata log says who it is"
+        return f"replica {replica.id}: a fetch of the metadata log needs a replica id"
     if asked.max_wait_ms < 0 or asked.max_bytes < 0 or asked.partition_max_bytes < 0:
         return (
             f"wait of {asked.max_wait_ms} ms for at most {asked.max_bytes} bytes, "
@@ -268,7 +268,7 @@ def _encode_request(request: FetchRequest, version: int, cluster_id: str | None)
         ApiKey.FETCH,
         version,
         cluster_id=cluster_id,
-        # Up to version 14 the first of the two, and then the second.
+        # Up to version 14 the first field, and then the second.
         replica_id=request.replica.id,
         replica_state={"replica_id": request.replica.id},
         max_wait=timedelta(milliseconds=request.max_wait_ms),
@@ -284,7 +284,7 @@ def _encode_request(request: FetchRequest, version: int, cluster_id: str | None)
 def _request_tail(
     version: int, replica: ReplicaKey, cluster_id: str | None, has_round: bool
 ) -> bytes:
-    """All that follows the head, as kio writes it; with a round, up to its eight bytes."""
+    """Encode everything after the head with kio; with a round, up to its eight bytes."""
     log_end = OffsetAndEpoch(Epoch(0), Offset(0))
     any_request = FetchRequest(
         replica=replica,
@@ -315,7 +315,7 @@ def write_fetch_response(
     records: Data,
     leader_address: HostPort | None,
 ) -> Sequence[Data]:
-    """The parts of the body, `records` as they are among them."""
+    """Encode a fetch response in parts; `records` are one of them, unchanged."""
     top_code = response.error if response.error is Error.INCONSISTENT_CLUSTER_ID else 0
     high_watermark = _NONE if response.high_watermark is None else response.high_watermark
     current = LeaderAndEpoch(response.epoch, response.leader, leader_address)
@@ -330,14 +330,14 @@ def write_fetch_response(
 
 
 def write_fetch_refusal(version: int, refusal: Refusal, current: LeaderAndEpoch) -> bytes:
-    """An answer that the core was not asked for."""
+    """Encode the response to a request that `read_fetch_request` refused."""
     top_code = refusal.code if refusal.top_level else 0
     head = _pack_response_head(top_code, refusal.code, _NONE, _NONE)
     return b"".join((head, _NO_RECORDS, _response_tail(version, current, None, None, False)))
 
 
 def read_fetch_response(version: int, body: Data) -> RaftResponse | Refusal:
-    """The flat answer and its records, or why the request was refused; raises `Malformed`."""
+    """Decode a fetch response, or return its refusal; raises `Malformed`."""
     if len(body) < _RESPONSE_HEAD.size:
         return _refused_whole(version, body)
     head = _RESPONSE_HEAD.unpack_from(body)
@@ -382,7 +382,7 @@ def _records_and_tail(version: int, body: Data) -> tuple[Data, _Known, int]:
 
 def _read_response_tail(version: int, tail: bytes) -> tuple[_Known, int]:
     head = _pack_response_head(0, 0, 0, 0)
-    # The tail means the same behind any head; kio reads it once.
+    # The tail does not depend on the head; kio reads it once.
     response = codec.decode_response(ApiKey.FETCH, version, b"".join((head, _NO_RECORDS, tail)))
     partition = response.responses[0].partitions[0]
     leader_id = partition.current_leader.leader_id
@@ -407,7 +407,7 @@ def _log_end(value: Any) -> OffsetAndEpoch | None:
 
 
 def _refused_whole(version: int, body: Data) -> Refusal:
-    """An answer without the one partition that was asked for says why."""
+    """Return the refusal in a response without the requested partition."""
     response = codec.decode_response(ApiKey.FETCH, version, body)
     if response.error_code == 0:
         raise Malformed(ApiKey.FETCH, version, "neither an error nor exactly one partition")
@@ -440,7 +440,7 @@ def _response_tail(
     snapshot: OffsetAndEpoch | None,
     has_round: bool,
 ) -> bytes:
-    """All that follows the records, as kio writes it; with a round, up to its eight bytes."""
+    """Encode everything after the records with kio; with a round, up to its eight bytes."""
     partition: dict[str, object] = {
         "partition_index": METADATA_PARTITION,
         "error_code": 0,

@@ -1,7 +1,7 @@
-"""Length-prefixed frames out of a byte stream; it never looks inside a frame.
+"""Split a byte stream into length-prefixed frames, whose content is opaque here.
 
-Each frame is cut once from the bytes that came. One that arrives in pieces waits as those pieces
-and is joined once, when its last byte is there.
+Each frame is sliced once from the received bytes. A frame that arrives in pieces is joined once,
+after its last byte.
 """
 
 from struct import Struct
@@ -16,10 +16,10 @@ LENGTH_BYTES: Final = _LENGTH.size
 
 
 class FrameSplitter:
-    """Takes bytes as they come and gives whole frames, without their length prefix.
+    """Takes received bytes and returns complete frames, without their length prefix.
 
-    Holds what was fed and not yet taken; the frame in the making is at most `frame_bytes_max`
-    bytes long, and no more than what has come of it is kept.
+    It holds the bytes not taken yet. An incomplete frame has at most `frame_bytes_max` bytes, and
+    takes no more memory than its received part.
     """
 
     __slots__ = ("_at", "_data", "_frame_bytes_max", "_missing_bytes", "_parts", "_whole")
@@ -28,14 +28,14 @@ class FrameSplitter:
         self._frame_bytes_max = frame_bytes_max
         self._data = b""
         self._at = 0
-        # One frame that came in several pieces: those so far, the bytes still to come, the result.
+        # A frame in several pieces: those so far, the number of missing bytes, the joined frame.
         self._parts: list[bytes] = []
         self._missing_bytes = 0
         self._whole: bytes | None = None
 
     @property
     def is_in_a_frame(self) -> bool:
-        """True if the next frame has begun to come, and is not whole."""
+        """True if the next frame is incomplete, but not empty."""
         if self._missing_bytes or self._whole is not None:
             return self._whole is None
         come = len(self._data) - self._at
@@ -45,7 +45,7 @@ class FrameSplitter:
         return come < LENGTH_BYTES + int(length)
 
     def feed(self, data: bytes) -> None:
-        """Add what the stream brought."""
+        """Add received bytes."""
         if self._missing_bytes:
             self._fill(data)
         elif self._at < len(self._data):
@@ -56,10 +56,9 @@ class FrameSplitter:
             self._at = 0
 
     def take(self) -> bytes | None:
-        """The next whole frame, or None until more bytes come; raises `BadFrame`.
+        """Return the next complete frame, or None until more bytes come; raises `BadFrame`.
 
-        After `BadFrame` there is no telling where the next frame begins: each further call
-        raises it again.
+        After `BadFrame` the start of the next frame is unknown: each further call raises it again.
         """
         if self._whole is not None:
             whole, self._whole = self._whole, None
@@ -95,5 +94,5 @@ class FrameSplitter:
 
 def _unacceptable(length: int, frame_bytes_max: int) -> str:
     if length < 0:
-        return f"frame of {length} bytes, a length is never negative"
+        return f"frame with the negative length {length}"
     return f"frame of {length} bytes, at most {frame_bytes_max} are allowed"

@@ -1,7 +1,7 @@
-"""Request and response headers by hand, for they are on every message; bodies are not read here.
+"""Request and response headers, encoded by hand because every message has one.
 
-A request header is api key, version, correlation id and client id, and ends with tagged fields
-where the version is flexible (KIP-482). The client id keeps its old form at every version.
+A request header is api key, version, correlation id and client id, and ends with tagged fields if
+the version is flexible (KIP-482). The client id has its old form in every version.
 """
 
 import struct
@@ -25,7 +25,7 @@ _NO_API: Final = -1
 
 
 def read_request_prefix(frame: bytes) -> tuple[int, int, int]:
-    """Api key, version and correlation id, which open every request; raises `Malformed`."""
+    """Decode api key, version and correlation id of a request; raises `Malformed`."""
     try:
         return _REQUEST.unpack_from(frame)
     except struct.error:
@@ -34,10 +34,10 @@ def read_request_prefix(frame: bytes) -> tuple[int, int, int]:
 
 
 def read_request_header(frame: bytes, api_key: int, version: int) -> tuple[str | None, int]:
-    """The client id that follows the prefix, and where the body begins.
+    """Return the client id after the prefix, and the position of the body.
 
-    Raises `UnsupportedVersion` for an API or version that is not spoken, because nobody can say
-    where its header ends, and `Malformed` for a header that the frame does not hold.
+    Raises `UnsupportedVersion` for an unknown API or version, where the end of the header is
+    unknown too, and `Malformed` for an incomplete header.
     """
     flexible = header_flexibility(api_key, version).request
     try:
@@ -55,7 +55,7 @@ def read_request_header(frame: bytes, api_key: int, version: int) -> tuple[str |
 
 
 def read_correlation_id(frame: bytes, api_key: int, version: int) -> int:
-    """The correlation id of a response; raises `Malformed`."""
+    """Decode the correlation id of a response; raises `Malformed`."""
     if len(frame) < _CORRELATION.size:
         raise Malformed(api_key, version, f"a response of {len(frame)} bytes has no header")
     correlation_id: int = _CORRELATION.unpack_from(frame)[0]
@@ -72,7 +72,7 @@ def response_body_start(frame: bytes, api_key: int, version: int) -> int:
 def write_request_header(
     api_key: int, version: int, correlation_id: int, client_id: str | None
 ) -> bytes:
-    """The header of a request, without the frame's length."""
+    """Encode the header of a request, without the frame's length."""
     prefix = _REQUEST.pack(api_key, version, correlation_id)
     return prefix + request_header_tail(api_key, version, client_id)
 
@@ -80,7 +80,7 @@ def write_request_header(
 def write_framed_request_prefix(
     api_key: int, version: int, correlation_id: int, following_bytes: int
 ) -> bytes:
-    """The frame's length and the prefix of a request, with `following_bytes` after them."""
+    """Encode the frame's length and the prefix of a request, before `following_bytes`."""
     return _FRAMED_REQUEST.pack(_REQUEST.size + following_bytes, api_key, version, correlation_id)
 
 
@@ -93,14 +93,15 @@ def request_header_tail(api_key: int, version: int, client_id: str | None) -> by
 
 
 def write_framed_response_header(correlation_id: int, body_bytes: int, *, flexible: bool) -> bytes:
-    """The frame's length and the header of a response whose body has `body_bytes` bytes."""
+    """Encode the frame's length and the header of a response with a body of `body_bytes`."""
     if flexible:
         return _FRAMED_FLEXIBLE_RESPONSE.pack(5 + body_bytes, correlation_id, 0)
     return _FRAMED_RESPONSE.pack(4 + body_bytes, correlation_id)
 
 
 def _skip_tags(frame: bytes, at: int, api_key: int, version: int) -> int:
-    """Past the tagged fields at `at`: Kafka has none in headers, and unknown ones are allowed."""
+    """Return the position after the tagged fields at `at`; Kafka has none, unknown ones may come.
+    """
     if frame[at : at + 1] == b"\x00":
         return at + 1
     try:

@@ -1,6 +1,6 @@
-"""The messages that Kafka does not have: those of our own APIs, and Kafka's with an extension.
+"""The message classes that kio lacks: those of our own APIs, and Kafka's with an extension.
 
-They are classes of kio's kind. Our APIs are DiscoverBrokers (20000) and AlterQuorum (20001) of
+They have the form of kio's classes. Our APIs are DiscoverBrokers (20000) and AlterQuorum (20001) of
 KIP-595, and Capability (20010), which carries every capability that Kafka has no API for.
 """
 
@@ -46,15 +46,15 @@ class _Structure(_Request):
 
 
 def _of(kafka_type: str, *, tag: int | None = None) -> Mapping[str, Any]:
-    """The metadata of a field of this type of Kafka's, which has a tag if it is a tagged one."""
+    """Return the metadata of a field of this Kafka type, with its tag if it is a tagged field."""
     return {"kafka_type": kafka_type} if tag is None else {"kafka_type": kafka_type, "tag": tag}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiscoverBrokersRequest(_Request):
-    """The plain fields are those of KIP-595, in its order; what it lacks is in tagged fields.
+    """The plain fields of KIP-595, in its order, and ours as tagged fields.
 
-    An asker of id -1 is a client, whose other fields say nothing.
+    A sender of id -1 is a client; its other fields are ignored.
     """
 
     __api_key__: ClassVar = i16(20_000)
@@ -167,7 +167,7 @@ _EXTENDED: Final = frozenset({3, 32, 45, 46, 48, 55, 58, 60, 63, 81})
 
 @cache
 def request_class(api_key: int, version: int) -> Schema:
-    """The class of a request, ours or kio's."""
+    """Return the class of a request, ours or kio's."""
     if api_key in _OWN:
         return _OWN[api_key][0]
     return _extended(api_key, load_request_schema(api_key, version))
@@ -175,14 +175,14 @@ def request_class(api_key: int, version: int) -> Schema:
 
 @cache
 def response_class(api_key: int, version: int) -> Schema:
-    """The class of a response, ours or kio's."""
+    """Return the class of a response, ours or kio's."""
     if api_key in _OWN:
         return _OWN[api_key][1]
     return _extended(api_key, load_response_schema(api_key, version))
 
 
 def _extended(api_key: int, schema: Schema) -> Schema:
-    """`schema` with the field of ours that it may have."""
+    """Return `schema` with our extra field, if it has one."""
     added: tuple[str, Any, Any]
     if api_key in _EXTENDED:
         added = ("extension", bytes, field(metadata=_of("bytes", tag=OWN_TAG), default=b""))

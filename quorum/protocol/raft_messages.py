@@ -37,6 +37,7 @@ from quorum.core.vocabulary import (
     ReplicaKey,
 )
 from quorum.core.voter_set import Endpoint, is_meant
+from quorum.ports import HostPort
 from quorum.protocol import codec
 from quorum.protocol.apis import ApiKey, UnsupportedVersion, VersionRange
 from quorum.protocol.errors import ErrorCode, error_name
@@ -52,7 +53,6 @@ from quorum.protocol.raft_types import (
     METADATA_PARTITION,
     METADATA_TOPIC,
     NOT_ONE_PARTITION,
-    HostPort,
     LeaderAndEpoch,
     LocalNode,
     RaftResponse,
@@ -83,14 +83,14 @@ API_KEYS: Final[Mapping[type[Request] | type[Response], ApiKey]] = MappingProxyT
 VERSIONS: Final[Mapping[int, VersionRange]] = MappingProxyType(
     {
         **{api_key: api_key.spoken for api_key in API_KEYS.values()},
-        # By topic id (KIP-516): a metadata log is not asked for by name.
+        # By topic id (KIP-516): the metadata log is not fetched by name.
         ApiKey.FETCH: VersionRange(13, 17),
     }
 )
-"""The versions in which these calls are understood: what a listener of a quorum can offer."""
+"""The supported versions of these calls, for the offer of a quorum's listener."""
 
 PRE_VOTE_FROM: Final = 2
-"""The version of Vote that has room for a pre-vote (KIP-996)."""
+"""The first version of Vote with a pre-vote (KIP-996)."""
 
 _NOTHING: Final[Mapping[str, Any]] = MappingProxyType(
     {
@@ -101,7 +101,7 @@ _NOTHING: Final[Mapping[str, Any]] = MappingProxyType(
         "unaligned_records": b"",
     }
 )
-"""The fields of an answer that grants and carries nothing, of every API."""
+"""The fields of a response without a result, of every API."""
 
 
 class _Nesting(NamedTuple):
@@ -117,7 +117,7 @@ _SNAPSHOT: Final = _Nesting("name", "partition", "index")
 
 
 def lowest_version(request: Request) -> int:
-    """The first version that can say `request`; a replica that serves none so high is not asked."""
+    """Return the first version that can express `request`."""
     if isinstance(request, VoteRequest) and request.pre_vote:
         return PRE_VOTE_FROM
     return VERSIONS[API_KEYS[type(request)]].lowest
@@ -131,11 +131,11 @@ def write_request(
     cluster_id: str | None,
     endpoints: Sequence[Endpoint] = (),
 ) -> bytes:
-    """The body of `request` for the replica `to`, whose directory may be unknown.
+    """Encode `request` for the replica `to`, whose directory may be unknown.
 
-    `endpoints` are where the sender listens, for messages in which a leader says so (KIP-853).
-    Fields that `version` lacks are left out, but a pre-vote needs its version. Raises
-    `UnsupportedVersion` outside `VERSIONS`.
+    `endpoints` are the sender's listeners, for the announcement of a leader (KIP-853). Fields that
+    `version` lacks are left out, but a pre-vote needs its version. Raises `UnsupportedVersion`
+    outside `VERSIONS`.
     """
     api_key = API_KEYS[type(request)]
     _require(api_key, version)
@@ -157,10 +157,10 @@ def write_request(
 
 
 def read_request(api_key: int, version: int, body: Data, *, here: LocalNode) -> Request | Refusal:
-    """The flat request, or the refusal that its sender is to get; raises `Malformed`.
+    """Decode a request, or return the refusal for its sender; raises `Malformed`.
 
-    Refused are requests of another cluster, for another topic or partition, for another voter,
-    or with numbers that cannot be true. Raises `UnsupportedVersion` outside `VERSIONS`.
+    Refused are requests of another cluster, for another topic, partition or voter, or with invalid
+    numbers. Raises `UnsupportedVersion` outside `VERSIONS`.
     """
     _require(api_key, version)
     if api_key == ApiKey.FETCH:
@@ -175,7 +175,7 @@ def read_request(api_key: int, version: int, body: Data, *, here: LocalNode) -> 
     (partition,) = topic.partitions
     name, index = getattr(topic, nesting.topic), getattr(partition, nesting.index_asked)
     if name != METADATA_TOPIC or index != METADATA_PARTITION:
-        reason = f"{name}-{index} was asked for, here is only {METADATA_TOPIC}-{METADATA_PARTITION}"
+        reason = f"{name}-{index} is unknown; the log is {METADATA_TOPIC}-{METADATA_PARTITION}"
         is_whole = nesting is _ELECTION
         return Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, reason, top_level=is_whole)
     refusal = _meant_for_another(message, partition, here.replica)
@@ -192,10 +192,10 @@ def write_response(
     records: Data = b"",
     leader_address: HostPort | None = None,
 ) -> Sequence[Data]:
-    """The parts of the body, for a request that came with `version`.
+    """Encode a response, in parts, to a request of `version`.
 
-    `records` belong to the answer of a fetch, of records or of a snapshot; `leader_address` is
-    where the leader that `response` names listens, for askers that know only its id.
+    `records` are the bytes for a fetch of records or of a snapshot; `leader_address` is that of the
+    leader in `response`, for replicas that know only its id.
     """
     if isinstance(response, FetchResponse):
         return write_fetch_response(
@@ -221,7 +221,7 @@ def write_response(
 
 
 def write_refusal(api_key: int, version: int, refusal: Refusal, current: LeaderAndEpoch) -> bytes:
-    """The body of the answer to a request that `read_request` refused."""
+    """Encode the response to a request that `read_request` refused."""
     if api_key == ApiKey.FETCH:
         return write_fetch_refusal(version, refusal, current)
     top_code = refusal.code if refusal.top_level else 0
@@ -229,10 +229,10 @@ def write_refusal(api_key: int, version: int, refusal: Refusal, current: LeaderA
 
 
 def read_response(api_key: int, version: int, body: Data) -> RaftResponse | Refusal:
-    """The flat answer and what came beside it, or why there is none; raises `Malformed`.
+    """Decode a response and its attachments, or return its refusal; raises `Malformed`.
 
-    A refusal is an error for which the core has no word. The records of a fetch are unchecked,
-    and `FetchResponse.batches` is for whoever checks them to fill in.
+    A refusal is an error that the core does not know. The records of a fetch are unchecked; the
+    caller checks them and sets `FetchResponse.batches`.
     """
     if api_key == ApiKey.FETCH:
         return read_fetch_response(version, body)
@@ -275,7 +275,7 @@ def _nesting(api_key: int) -> _Nesting:
 
 
 def _request_fields(request: Request) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The fields of the message, and those of its partition; versions may lack some."""
+    """Return the fields of the message and those of its partition; versions may lack some."""
     match request:
         case VoteRequest():
             return {}, {
@@ -290,7 +290,7 @@ def _request_fields(request: Request) -> tuple[dict[str, Any], dict[str, Any]]:
             return {}, {"leader_id": request.leader, "leader_epoch": request.epoch}
         case EndQuorumEpochRequest():
             successors = request.preferred_successors
-            # By id alone: the directory of each is not known here.
+            # By id alone: their directories are not known here.
             candidates = [{"candidate_id": i, "candidate_directory_id": None} for i in successors]
             return {}, {
                 "leader_id": request.leader,
@@ -315,7 +315,7 @@ def _snapshot_id(id_: OffsetAndEpoch) -> dict[str, Any]:
 
 
 def _flat_request(api_key: int, message: Any, partition: Any) -> Request | str:
-    """The flat request, or the numbers in it that cannot be true."""
+    """Return the flat request, or its invalid numbers."""
     directory_id = getattr(partition, "replica_directory_id", None) or NO_DIRECTORY
     if api_key == ApiKey.VOTE:
         return _vote(partition, directory_id)
@@ -342,7 +342,7 @@ def _vote(partition: Any, directory_id: Any) -> VoteRequest | str:
     if partition.last_offset < 0 or partition.last_offset_epoch < 0:
         return f"log end {partition.last_offset}@{partition.last_offset_epoch}"
     pre_vote = getattr(partition, "pre_vote", False)
-    # Who only asks whether it would win is still in the epoch that its log may end with.
+    # In a pre-vote the candidate has not raised its epoch, so its log may end in it.
     if partition.last_offset_epoch >= partition.replica_epoch + pre_vote:
         return (
             f"epoch {partition.replica_epoch} of the candidate must be above "
@@ -371,10 +371,10 @@ def _fetch_snapshot(message: Any, partition: Any, directory_id: Any) -> FetchSna
 
 
 def _meant_for_another(message: Any, partition: Any, me: ReplicaKey) -> Refusal | None:
-    """Return the reason why a request addressed to another voter is refused, or None (KIP-853).
+    """Return the refusal of a request addressed to another voter, or None (KIP-853).
 
-    Another replica may answer at an address where its namesake once was: without this check
-    its vote would be counted as the other's.
+    Another replica of the same id may have taken over the address: without this check its vote
+    would count as the voter's.
     """
     directory_id = getattr(partition, "voter_directory_id", None) or NO_DIRECTORY
     meant = ReplicaKey(getattr(message, "voter_id", NO_REPLICA), directory_id)
@@ -393,7 +393,7 @@ def _write_answer(
     code: int,
     fields: Mapping[str, Any],
 ) -> bytes:
-    """Encode an answer; `fields` are those of its partition that say more than who leads."""
+    """Encode a response; `fields` are those of its partition besides error, leader and epoch."""
     nesting = _nesting(api_key)
     leader = {
         "leader_id": NO_REPLICA if current.leader is None else current.leader,
@@ -402,7 +402,7 @@ def _write_answer(
     partition = {
         nesting.index_answered: METADATA_PARTITION,
         "error_code": code,
-        # In the answers of elections they are fields of the partition, in others a structure.
+        # Election responses have them as fields of the partition, the others as a structure.
         **leader,
         "current_leader": leader,
         **fields,

@@ -1,15 +1,16 @@
-"""The parts of a raft message on the wire that the flat messages do not have.
+"""The parts of a Raft message on the wire that the flat messages lack.
 
-Kafka nests each of them in one topic and one partition. The metadata log is the only log of the
-quorum, so anything but its topic and partition 0 is a mistake of the sender.
+Kafka nests each message in one topic and one partition. The metadata log is the only log of the
+quorum: any other topic or partition is refused.
 """
 
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 from uuid import UUID
 
 from quorum.core.messages import Error, Response
 from quorum.core.vocabulary import Epoch, ReplicaId, ReplicaKey
+from quorum.ports import HostPort
 from quorum.protocol.errors import ErrorCode
 from quorum.protocol.shape import Data
 
@@ -17,15 +18,13 @@ METADATA_TOPIC: Final = "__cluster_metadata"
 METADATA_TOPIC_ID: Final = UUID(int=1)
 METADATA_PARTITION: Final = 0
 
-HostPort: TypeAlias = tuple[str, int]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalNode:
-    """The node that reads a request: the cluster and the replica that it may be meant for.
+    """The node that reads a request: its cluster and its replica key.
 
-    `cluster_id` is None as long as the node has not learned it; then only those who know of none
-    either are answered.
+    `cluster_id` is None until the node has learned it; until then it answers only nodes without a
+    cluster id.
     """
 
     cluster_id: str | None
@@ -48,7 +47,7 @@ class Refusal:
 
     @classmethod
     def of_invalid(cls, what: str) -> "Refusal":
-        """The refusal of a partition whose numbers cannot be true."""
+        """Return the refusal of a partition with invalid numbers."""
         return cls(ErrorCode.INVALID_REQUEST, f"invalid: {what}", top_level=False)
 
 
@@ -59,9 +58,9 @@ NOT_ONE_PARTITION: Final = Refusal(
 
 @dataclass(frozen=True, slots=True)
 class LeaderAndEpoch:
-    """The epoch of the node that answers and the leader it knows, which every answer names.
+    """The epoch of the answering node and the leader that it knows, for every response.
 
-    `leader_address` is where that leader listens, for an asker that does not know (KIP-853).
+    `leader_address` is the leader's listener, for a replica that does not know it (KIP-853).
     """
 
     epoch: Epoch
@@ -71,9 +70,9 @@ class LeaderAndEpoch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RaftResponse:
-    """A flat response and what came beside it.
+    """A flat response and its attachments.
 
-    `records` are the bytes of an answered fetch, of records or of a snapshot, unchecked.
+    `records` are the unchecked bytes for a fetch of records or of a snapshot.
     """
 
     response: Response
@@ -82,12 +81,12 @@ class RaftResponse:
 
 
 def flat_error(code: int) -> Error | None:
-    """The core's word for Kafka's error code, or None if it has none."""
+    """Return the core's error for a Kafka error code, or None if it has none."""
     return _FLAT.get(code)
 
 
 def address_of(leader: ReplicaId | None, response: Any) -> HostPort | None:
-    """Return the leader's address, if a response of kio's names it (KIP-853)."""
+    """Return the leader's address in a kio response, or None (KIP-853)."""
     for endpoint in getattr(response, "node_endpoints", ()):
         if endpoint.node_id == leader:
             return endpoint.host, int(endpoint.port)
@@ -95,7 +94,8 @@ def address_of(leader: ReplicaId | None, response: Any) -> HostPort | None:
 
 
 def node_endpoints(current: LeaderAndEpoch) -> tuple[dict[str, Any], ...]:
-    """The leader's address for a response, in versions that have a place for it (KIP-853)."""
+    """Return the leader's address as the field of a response, in versions that have it (KIP-853).
+    """
     if current.leader is None or current.leader_address is None:
         return ()
     host, port = current.leader_address
@@ -103,12 +103,11 @@ def node_endpoints(current: LeaderAndEpoch) -> tuple[dict[str, Any], ...]:
 
 
 def wrong_cluster(cluster_id: str | None, here: LocalNode) -> Refusal | None:
-    """Return the reason why a request of a node in `cluster_id` is refused, or None; no id is no
-    reason."""
+    """Return the refusal of a request of a node in `cluster_id`, or None; an unknown id passes."""
     if cluster_id is None or cluster_id == here.cluster_id:
         return None
-    # One that knows of no cluster may turn out to be of another: what it would answer, its epoch
-    # and its leader, is not for the sender.
+    # A node without a cluster id may turn out to belong to another cluster: the sender must not
+    # learn its epoch and its leader.
     known = "knows of none yet" if here.cluster_id is None else f"of {here.cluster_id}"
     reason = f"the sender is of cluster {cluster_id}, this node {known}"
     return Refusal(ErrorCode.INCONSISTENT_CLUSTER_ID, reason)

@@ -1,7 +1,7 @@
-"""Refuse a request: the response that has one error wherever its schema has a place for an error.
+"""Refuse a request: build the response with one error in every error field of its schema.
 
-Some requests are about several things, and their response has a result for each of them. The other
-fields of a response are empty, or have the default of the schema.
+If a request names several items, the response has a result for each of them. Other fields are
+empty, or have the default of the schema.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -14,10 +14,11 @@ from quorum.protocol import codec, shape
 from quorum.protocol.apis import ApiKey
 
 MESSAGE_CHARACTERS_MAX: Final = 1_000
-"""Of an error message: it may quote the request, and old versions have 16 bits for its length."""
+"""Characters of an error message, which may quote the request; old versions have 16 bits for its
+length."""
 
 _EMPTY: Final[Mapping[str, Any]] = MappingProxyType({"bool": False, "bytes": b"", "string": ""})
-"""The empty value of a type; of a number it is -1."""
+"""The empty value of a type; -1 for a number."""
 
 
 def bounded(message: str) -> str:
@@ -47,7 +48,7 @@ def build_refusal(
 def _complete(
     schema: type[Any], given: Mapping[str, Any], everywhere: Mapping[str, Any]
 ) -> Mapping[str, Any]:
-    """Return the fields of a value: those given or given everywhere, the others empty."""
+    """Return the fields of a value: those given, here or `everywhere`, and the others empty."""
     found = {**everywhere, **given}
     for field in fields(schema):
         inner, is_array, is_optional = shape.type_of(field)
@@ -66,7 +67,7 @@ def _complete(
 
 
 class _Results(NamedTuple):
-    """The results in a response: their field, and from the request what each is about."""
+    """The results in a response: their field, and the items of the request."""
 
     name: str
     items: Callable[[Any], Iterable[Mapping[str, Any]]]

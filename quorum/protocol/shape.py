@@ -1,4 +1,4 @@
-"""The shape of a message: check that its lengths fit the bytes that came. No values are built.
+"""The shape of a message: check its lengths against the received bytes, without building values.
 
 kio's native reader allocates memory for as many items as an array claims, so thirty hostile bytes
 can end the process. Every message from the network is checked here before kio reads it.
@@ -89,11 +89,11 @@ class _Lenient(bytes):
 
 
 def checker(schema: type[Any], *, passes_rest: bool = False) -> Callable[[Data], Data]:
-    """A check that raises `ValueError` unless its argument has the shape of a `schema` message.
+    """Return a check that raises `ValueError` unless its argument is shaped like `schema`.
 
-    It returns what is to be read: the argument, or a copy without tagged fields that `schema` does
-    not know. Bytes behind the message are a fault, unless `passes_rest`: then they are left out.
-    Made from the fields of kio's class, or one like it; to be made once and kept.
+    The check returns the bytes to read: the argument, or a copy without unknown tagged fields. Extra
+    bytes at the end are an error, or left out with `passes_rest`. Building a check takes long, so
+    the caller caches it.
     """
     walk = _walk(schema)
 
@@ -120,7 +120,7 @@ def _walk_all(walk: Step, data: Data, *, passes_rest: bool) -> Data:
 
 
 def _walk(schema: type[Any]) -> Step:
-    """The steps through one structure: plain fields in order, then the tagged ones."""
+    """Return the step through one structure: plain fields in order, then the tagged ones."""
     flexible: bool = schema.__flexible__
     plain = [f for f in fields(schema) if "tag" not in f.metadata]
     steps = _joined([_field_step(f, flexible) for f in plain])
@@ -131,7 +131,7 @@ def _walk(schema: type[Any]) -> Step:
 
 
 def _joined(steps: Sequence[int | Step]) -> list[Step]:
-    """`steps` with neighbours of fixed size made one; an int is a size."""
+    """Join neighbouring steps of fixed size, which are given as ints."""
     joined: list[Step] = []
     fixed_bytes = 0
     for step in steps:
@@ -156,7 +156,7 @@ def _field_step(field: Field[Any], flexible: bool) -> int | Step:
 
 
 def _tagged_step(field: Field[Any]) -> Step:
-    # A tagged field that is there has a value: its absence is what stands for null.
+    # A tagged field is absent if it is null.
     inner, is_array, is_optional = type_of(field)
     step = _item_step(field, inner, flexible=True)
     if is_array:
@@ -165,7 +165,7 @@ def _tagged_step(field: Field[Any]) -> Step:
 
 
 def type_of(field: Field[Any]) -> tuple[Any, bool, bool]:
-    """The type inside `field`, whether it is an array, and whether it may be null."""
+    """Return the type inside `field`, and True or False for an array and for nullable."""
     optional = NoneType in get_args(field.type)
     outer = next(t for t in get_args(field.type) if t is not NoneType) if optional else field.type
     if get_origin(outer) is not tuple:
@@ -205,7 +205,7 @@ def _compact_bytes(data: Data, at: int, end: int) -> int:
 
 
 def _legacy(length: Struct) -> Step:
-    """A string or bytes behind a length of fixed size, -1 for null."""
+    """Return the step past a string or bytes after a length of fixed size, -1 for null."""
 
     def step(data: Data, at: int, end: int) -> int:
         start = at + length.size
@@ -225,7 +225,7 @@ def _legacy(length: Struct) -> Step:
 def _array(item: int | Step, flexible: bool, is_optional: bool) -> Step:
     read_count: CountReader = _compact_count if flexible else _legacy_count
     if not is_optional:
-        # kio's reader would give null for it all the same.
+        # kio's reader would accept null.
         read_count = _never_null(read_count)
     if isinstance(item, int):
         item_bytes = item
@@ -276,7 +276,7 @@ def _legacy_count(data: Data, at: int, end: int) -> tuple[int, int]:
 
 
 def _optional(step: int | Step) -> Step:
-    """A structure that may be null: one byte says so, -1 for null (KIP-893)."""
+    """Return the step past a nullable structure, after one byte that is -1 for null (KIP-893)."""
     assert not isinstance(step, int)
     inner = step
 
@@ -295,7 +295,7 @@ def _optional(step: int | Step) -> Step:
 
 
 def _tags(known: Mapping[int, Step]) -> Step:
-    """The step past tagged fields; unknown ones are noted if the data is lenient."""
+    """Return the step past tagged fields; it notes unknown ones if the data is lenient."""
 
     def tags(data: Data, at: int, end: int) -> int:
         if at < end and not data[at]:

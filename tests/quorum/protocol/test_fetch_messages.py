@@ -227,9 +227,9 @@ def test_an_answer_is_bounded_by_all_that_bounds_it(changes: dict[str, int], exp
     ("changes", "code", "top_level", "reason"),
     [
         ({"cluster_id": "other"}, ErrorCode.INCONSISTENT_CLUSTER_ID, True, "of cluster other"),
-        ({"topic_id": UUID(int=2)}, ErrorCode.UNKNOWN_TOPIC_ID, True, "02 was asked for"),
-        ({"topic_id": None}, ErrorCode.UNKNOWN_TOPIC_ID, True, "0 was asked for"),
-        ({"partition": 1}, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, True, "partition 1 was asked for"),
+        ({"topic_id": UUID(int=2)}, ErrorCode.UNKNOWN_TOPIC_ID, True, "02 is unknown"),
+        ({"topic_id": None}, ErrorCode.UNKNOWN_TOPIC_ID, True, "0 is unknown"),
+        ({"partition": 1}, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, True, "partition 1 is unknown"),
         ({"times": (0, 1)}, ErrorCode.INVALID_REQUEST, True, "exactly one topic"),
         ({"times": (2, 1)}, ErrorCode.INVALID_REQUEST, True, "exactly one topic"),
         ({"times": (1, 0)}, ErrorCode.INVALID_REQUEST, True, "exactly one topic"),

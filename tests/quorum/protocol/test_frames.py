@@ -65,7 +65,7 @@ def test_the_frames_before_a_bad_one_are_still_given() -> None:
     splitter.feed(framed(b"good") + struct.pack(">i", -5) + b"rest")
     assert splitter.take() == b"good"
     for _ in range(2):
-        with pytest.raises(BadFrame, match="-5 bytes, a length is never negative"):
+        with pytest.raises(BadFrame, match="negative length -5"):
             splitter.take()
 
 

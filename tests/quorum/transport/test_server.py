@@ -131,7 +131,7 @@ def test_requests_that_want_no_answer_make_room_for_others_too(run: Run) -> None
 
 
 BAD_STREAMS = [
-    (struct.pack(">i", -1), "frame of -1 bytes, a length is never negative"),
+    (struct.pack(">i", -1), "frame with the negative length -1"),
     (struct.pack(">i", 2_000), "frame of 2000 bytes, at most 1000 are allowed"),
     (b"GET / HTTP/1.1\r\n\r\n", "frame of 1195725856 bytes, at most 1000 are allowed"),
     (framed(b"short"), "api -1 v0: a request of 5 bytes has no header"),
