@@ -13,17 +13,20 @@ from msgspec.structs import asdict
 from controller.quorum_controller import QuorumController
 from quorum.driver import Quorum
 from quorum.protocol.apis import ApiKey
-from quorum.transport.controller_channel import NoActiveController, NodeToControllerChannelManager
+from quorum.transport.controller_channel import (
+    Backoff,
+    NoActiveController,
+    NodeToControllerChannelManager,
+)
 from statemachine.commands import RegisterController
 from statemachine.vocabulary import LEVEL_CONTROLLER_REGISTRATION
 
 logger = logging.getLogger("controller")
 
-BACKOFF_MS: Final = 100
 BACKOFF_MS_MAX: Final = 5_000
-CHECK_MS: Final = 5_000
+CHECK_SECONDS: Final = 5.0
 """Interval between two checks of a registered controller."""
-_NOT_YET: Final = "has not registered this controller yet, and is asked again"
+_NOT_YET: Final = "has not registered this controller; retrying"
 
 
 class ControllerRegistrationManager:
@@ -43,20 +46,20 @@ class ControllerRegistrationManager:
 
     async def run(self) -> None:
         """Keep this controller registered until cancelled."""
-        backoff_ms = BACKOFF_MS
+        backoff = Backoff(BACKOFF_MS_MAX)
         while True:
             if self._is_done():
-                backoff_ms = BACKOFF_MS
-                await self._quorum.leader_changed(within_seconds=CHECK_MS / 1_000)
+                backoff.reset()
+                await self._quorum.leader_changed(within_seconds=CHECK_SECONDS)
                 continue
-            # Before the log is read up to its founding, nobody can say whether it is needed.
+            # Until the image has a level, it is unknown whether the cluster has registrations.
             is_founded = self._controller.image.level >= LEVEL_CONTROLLER_REGISTRATION
-            asks = is_founded and self._quorum.leader is not None
-            if asks:
+            if is_founded and self._quorum.leader is not None:
                 await self._ask()
-            # What is granted is in the image a moment later.
-            await self._quorum.leader_changed(within_seconds=backoff_ms / 1_000)
-            backoff_ms = min(2 * backoff_ms, BACKOFF_MS_MAX) if asks else BACKOFF_MS
+            else:
+                backoff.reset()
+            # After a success the image has the registration a moment later.
+            await self._quorum.leader_changed(within_seconds=backoff.next_seconds())
 
     def _is_done(self) -> bool:
         known = self._controller.image.controllers.get(self._registration.controller_id)

@@ -285,7 +285,7 @@ class Service:
         return ReplicaInfo(
             id=progress.replica.id,
             directory_id=progress.replica.directory_id,
-            log_end_offset=-1 if progress.log_end is None else progress.log_end,
+            log_end_offset=UNKNOWN if progress.log_end is None else progress.log_end,
             last_fetch_ms=now_ms if is_leader else to_wall_ms(progress.last_fetch_ms),
             last_caught_up_ms=now_ms if is_leader else to_wall_ms(progress.last_caught_up_ms),
         )

@@ -98,18 +98,8 @@ def open_quorum(
     node = make_node(config, stored, rng=_fork(rng), now_ms=clock())
     addresses = address_book(config, stored.key, wall_ms=wall_clock(), fs=fs)
     sweeper = Sweeper(clock)
-    peers = Peers(
-        addresses,
-        client_id=f"replica-{config.node_id}",
-        sweeper=sweeper,
-        rng=_fork(rng),
-        limits=ChannelLimits(
-            retry_backoff_ms=config.timeouts.retry_backoff_ms,
-            retry_backoff_ms_max=config.timeouts.retry_backoff_ms_max,
-        ),
-        on_gone=lambda each: quorum.gone(each),
-    )
-    calls = RaftRpc(
+    peers = _peers(config, addresses, sweeper, _fork(rng), on_gone=lambda each: quorum.gone(each))
+    rpc = RaftRpc(
         LocalNode(cluster_id=stored.elections.cluster_id, replica=stored.key),
         node,
         peers,
@@ -131,13 +121,13 @@ def open_quorum(
     cluster = cluster_of(
         stored.elections, config.node_id, folder=config.folder, disk=disk, rng=rng, fs=fs
     )
-    cluster.on_known.append(calls.know_cluster)
+    cluster.on_known.append(rpc.know_cluster)
     replica = Replica(
         node,
         log=stored.log,
         elections=stored.elections,
         disk=disk,
-        rpc=calls,
+        rpc=rpc,
         state_machine=state_machine,
         clock=clock,
         wall_clock=wall_clock,
@@ -146,7 +136,7 @@ def open_quorum(
         store=stored.store,
         snapshot_limits=config.snapshots,
     )
-    quorum = Quorum(replica, disk=disk, rpc=calls, clock=clock, wall_clock=wall_clock)
+    quorum = Quorum(replica, disk=disk, rpc=rpc, clock=clock, wall_clock=wall_clock)
     discovery = discovery_of(
         config,
         stored,
@@ -158,25 +148,55 @@ def open_quorum(
         clock=clock,
         rng=rng,
     )
-    gossiper = DiscoverBrokersService(
-        discovery,
-        client_id=f"replica-{config.node_id}",
-        sweeper=sweeper,
-        clock=clock,
-        rng=_fork(rng),
-        timeout_ms=config.timeouts.request_timeout_ms,
-        refusal_log=RefusalLog("gossip", clock),
-    )
     return Opened(
         quorum=quorum,
-        raft_rpc=calls,
-        gossiper=gossiper,
+        raft_rpc=rpc,
+        gossiper=_gossiper(config, discovery, sweeper, clock, _fork(rng)),
         addresses=addresses,
         cluster=cluster,
         directory_id=stored.key.directory_id,
         disk=disk,
         log=stored.log,
         sweeper=sweeper,
+    )
+
+
+def _peers(
+    config: QuorumConfig,
+    addresses: AddressBook,
+    sweeper: Sweeper,
+    rng: random.Random,
+    *,
+    on_gone: Callable[[ReplicaId], None],
+) -> Peers:
+    return Peers(
+        addresses,
+        client_id=f"replica-{config.node_id}",
+        sweeper=sweeper,
+        rng=rng,
+        limits=ChannelLimits(
+            retry_backoff_ms=config.timeouts.retry_backoff_ms,
+            retry_backoff_ms_max=config.timeouts.retry_backoff_ms_max,
+        ),
+        on_gone=on_gone,
+    )
+
+
+def _gossiper(
+    config: QuorumConfig,
+    discovery: DiscoverySchedule,
+    sweeper: Sweeper,
+    clock: Clock,
+    rng: random.Random,
+) -> DiscoverBrokersService:
+    return DiscoverBrokersService(
+        discovery,
+        client_id=f"replica-{config.node_id}",
+        sweeper=sweeper,
+        clock=clock,
+        rng=rng,
+        timeout_ms=config.timeouts.request_timeout_ms,
+        refusal_log=RefusalLog("gossip", clock),
     )
 
 

@@ -38,8 +38,8 @@ from quorum.log.segment import Segment
 from quorum.log.segment_reader import StoredBatch
 from quorum.log.segmented_log import SegmentedLog
 from quorum.log.snapshot_store import FileSnapshotStore
-from quorum.ports import Clock, StateMachine
-from quorum.protocol.raft_types import METADATA_PARTITION, METADATA_TOPIC, HostPort
+from quorum.ports import Clock, HostPort, StateMachine
+from quorum.protocol.raft_types import METADATA_PARTITION, METADATA_TOPIC
 from quorum.records.batch import CorruptBatch
 from quorum.records.control import BadControlRecord, assignment_in
 from quorum.records.decode import UnsupportedCodec

@@ -6,7 +6,7 @@ implementation passes: files in production, memory in tests and simulation.
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import Protocol, TypeAlias, TypeVar
 
 from quorum.core.events import Asker
 from quorum.core.messages import Batch, Request, Response
@@ -21,6 +21,9 @@ from quorum.core.vocabulary import (
 from quorum.core.voter_set import VoterAssignment
 
 T = TypeVar("T")
+
+HostPort: TypeAlias = tuple[str, int]
+"""The address of a listener."""
 
 Done = Callable[[Response | None, bytes], None]
 
@@ -350,10 +353,10 @@ class Rpc(Protocol):
 
 
 class PeerAddresses(Protocol):
-    """The addresses of the replicas; looked up at every connection, for they may change."""
+    """The addresses of the replicas; looked up at every connection, because they may change."""
 
-    def address_of(self, replica: ReplicaId) -> tuple[str, int] | None:
-        """Host and port, or None while unknown."""
+    def address_of(self, replica: ReplicaId) -> HostPort | None:
+        """Return the address, or None while it is unknown."""
         ...
 
 

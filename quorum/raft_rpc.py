@@ -27,7 +27,7 @@ from quorum.core.node import QuorumNode
 from quorum.core.vocabulary import Epoch, ReplicaId, ReplicaKey
 from quorum.core.voter_set import Endpoint
 from quorum.discovery.address_book import AddressBook
-from quorum.ports import Done
+from quorum.ports import Done, HostPort
 from quorum.protocol.errors import ErrorCode
 from quorum.protocol.errors import Malformed
 from quorum.protocol.raft_messages import (
@@ -39,7 +39,7 @@ from quorum.protocol.raft_messages import (
     write_request,
     write_response,
 )
-from quorum.protocol.raft_types import HostPort, LeaderAndEpoch, LocalNode, Refusal
+from quorum.protocol.raft_types import LeaderAndEpoch, LocalNode, Refusal
 from quorum.records.batch import CorruptBatch, check
 from quorum.records.control import BadControlRecord, assignment_in
 from quorum.records.decode import UnsupportedCodec

@@ -13,7 +13,7 @@ from admin.client.log_sizes import bytes_at, copied, copies_of
 from admin.faults import Refused
 from admin.model import PartitionId
 from controller.apis.request import KafkaRequest
-from controller.apis.router import NoActiveController, Router
+from controller.apis.router import ControllerUnreachable, Router
 from controller.service import NotActive, Service
 from quorum.protocol.apis import ApiKey
 from quorum.protocol.codec import build, decode_response, encode_request_body, request_schema
@@ -62,7 +62,7 @@ class Gateway:
             response = await self._router.answer(
                 self._wrapped(request, stale=stale or request.LOCAL)
             )
-        except NoActiveController as error:
+        except ControllerUnreachable as error:
             is_lost = error.error == ErrorCode.REQUEST_TIMED_OUT and not request.only_reads()
             reason = f"{error}; an earlier attempt may have succeeded" if is_lost else str(error)
             leader = self._service.quorum.leader

@@ -23,7 +23,7 @@ from chaos.violation import Violation
 from quorum.bootstrap import address_book, cluster_of, discovery_of
 from quorum.cluster_id import ClusterIdentity
 from quorum.core.vocabulary import Epoch, ReplicaId, ReplicaKey
-from quorum.discovery.address_book import HostPort
+from quorum.ports import HostPort
 from quorum.discovery.gossip import Advertisement, DiscoverBrokersRequest, DiscoverBrokersResponse
 from quorum.persistent_state import PersistentState
 from quorum.ports import Disk

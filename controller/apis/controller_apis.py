@@ -22,7 +22,7 @@ from controller.apis.request import (
     encode,
     refuse,
 )
-from controller.apis.router import NoActiveController, Router
+from controller.apis.router import ControllerUnreachable, Router
 from controller.service import NotActive, Service
 from quorum.discovery.discover_brokers import DiscoverBrokersService
 from quorum.protocol.api_versions import Features, write_offer
@@ -144,7 +144,7 @@ class ControllerApis:
             return await self._router.answer_here(request)
         try:
             return await self._router.answer(request)
-        except NoActiveController as error:
+        except ControllerUnreachable as error:
             return refuse(request, error.error, str(error))
 
     def _ended(self, inbound: InboundRequest, task: "asyncio.Task[None]") -> None:

@@ -54,8 +54,8 @@ class NotAnswered(Exception):
         self.refusal = refusal
 
 
-class NoActiveController(Exception):
-    """No controller answered in time; `error` is the code that says so.
+class ControllerUnreachable(Exception):
+    """No active controller answered in time; `error` is the code for the client.
 
     With REQUEST_TIMED_OUT the request may take effect all the same.
     """
@@ -83,7 +83,7 @@ class Router:
     async def answer(self, request: KafkaRequest) -> Any:
         """Return the response, or its bytes if another node gave it.
 
-        Raises `NoActiveController`.
+        Raises `ControllerUnreachable`.
         """
         api = APIS[request.api_key]
         loop = asyncio.get_running_loop()
@@ -103,13 +103,13 @@ class Router:
                 if not_answered.refusal is not None:
                     if error == ErrorCode.NOT_CONTROLLER:
                         error = not_answered.refusal
-                    raise NoActiveController(error, reason) from None
+                    raise ControllerUnreachable(error, reason) from None
             left_seconds = max(0.0, deadline - loop.time())
             await self._quorum.leader_changed(within_seconds=min(RETRY_SECONDS, left_seconds))
             if loop.time() >= deadline:
                 # No further attempt: nobody would hear its outcome.
                 message = f"this node could not reach the active controller in time: {reason}"
-                raise NoActiveController(error, message)
+                raise ControllerUnreachable(error, message)
 
     async def _try_here(self, request: KafkaRequest) -> Any:
         """Return this node's response; raises `NotAnswered`."""

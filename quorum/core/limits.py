@@ -37,6 +37,7 @@ FAILOVER_WAIT_MS_MAX: Final = 100
 time for which it gives way to another voter that asks first."""
 
 SEGMENT_BYTES_MAX: Final = 1024 * 1024 * 1024
+PORT_MAX: Final = 65_535
 
 # A batch, and an answer full of records, must fit in a frame with room for their headers.
 assert BATCH_BYTES_MAX + 64 * 1024 <= FRAME_BYTES_MAX

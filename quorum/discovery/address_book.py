@@ -11,8 +11,8 @@ from typing import Final
 from quorum.core.vocabulary import ReplicaId
 from quorum.core.voter_set import VoterSet
 from quorum.discovery.gossip import Advertisement, Gossip
+from quorum.ports import HostPort
 
-HostPort = tuple[str, int]
 
 FIRST_PSEUDO_ID: Final = -2
 """-1 is no replica. Pseudo ids are never sent; they only find an address here."""

@@ -10,7 +10,7 @@ import random
 from typing import Any, Final
 
 from quorum.core.vocabulary import NO_DIRECTORY, NO_REPLICA, Epoch, ReplicaId
-from quorum.discovery.address_book import HostPort
+
 from quorum.discovery.gossip import (
     ADVERTISEMENTS_MAX,
     Advertisement,
@@ -19,7 +19,7 @@ from quorum.discovery.gossip import (
     impossible,
 )
 from quorum.discovery.schedule import DiscoverySchedule
-from quorum.ports import Clock
+from quorum.ports import Clock, HostPort
 from quorum.protocol import codec
 from quorum.protocol.apis import ApiKey
 from quorum.protocol.errors import ErrorCode, error_name

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 from uuid import UUID
 
-from quorum.core.limits import OBSERVERS_MAX
+from quorum.core.limits import OBSERVERS_MAX, PORT_MAX
 from quorum.core.vocabulary import NO_DIRECTORY, Epoch, ReplicaId, ReplicaKey
 
 ADVERTISEMENTS_MAX: Final = OBSERVERS_MAX
@@ -22,7 +22,6 @@ ADVERTISEMENTS_MAX: Final = OBSERVERS_MAX
 HOST_CHARACTERS_MAX: Final = 255
 """Characters of a host name (RFC 1035)."""
 
-PORT_MAX: Final = 65_535
 BOOT_TIMESTAMP_MAX: Final = 2**62
 """As milliseconds far beyond any clock; leaves half of the 63 bits for later boots."""
 

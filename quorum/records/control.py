@@ -42,7 +42,8 @@ _KEY: Final = Struct(">hh")
 _KEY_VERSION: Final = 0
 _CHECKSUM: Final = Struct(">I")
 
-VOTERS_MAX: Final = 10_000
+RECORDED_VOTERS_MAX: Final = 10_000
+"""Voters that a record is read with; `quorum.core.limits.VOTERS_MAX` limits a request."""
 ENDPOINTS_MAX: Final = 100
 
 _UUID_BYTES: Final = 16
@@ -160,11 +161,11 @@ _VOTER: Final = _structure(
     endpoints=_array(_structure(name=_STRING, host=_STRING, port=_number("H")), ENDPOINTS_MAX),
     kRaftVersionFeature=_structure(minSupportedVersion=_I16, maxSupportedVersion=_I16),
 )
-_TARGET_VOTERS: Final = _array(_untagged(**_VOTER_KEY), VOTERS_MAX)
+_TARGET_VOTERS: Final = _array(_untagged(**_VOTER_KEY), RECORDED_VOTERS_MAX)
 
 
 def _leader_change(**voter: _Form) -> _Form:
-    voters = _array(_structure(**voter), VOTERS_MAX)
+    voters = _array(_structure(**voter), RECORDED_VOTERS_MAX)
     return _untagged(leaderId=_I32, voters=voters, grantingVoters=voters)
 
 
@@ -174,7 +175,7 @@ _SCHEMAS: Final[Mapping[int, tuple[_Form, ...]]] = MappingProxyType(
         ControlType.SNAPSHOT_HEADER: (_untagged(lastContainedLogTimestamp=_number("q")),),
         ControlType.SNAPSHOT_FOOTER: (_untagged(),),
         ControlType.KRAFT_VERSION: (_untagged(kRaftVersion=_I16),),
-        ControlType.KRAFT_VOTERS: (_untagged(voters=_array(_VOTER, VOTERS_MAX)),),
+        ControlType.KRAFT_VOTERS: (_untagged(voters=_array(_VOTER, RECORDED_VOTERS_MAX)),),
     }
 )
 """The versions of each control record, without the version field."""

@@ -8,7 +8,8 @@ import socket
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, NamedTuple
 
-_PORT_MAX: Final = 65_535
+from quorum.core.limits import PORT_MAX
+
 
 _BRACKETED: Final = re.compile(r"\[([^\[\]]*)\](?::(.*))?")
 
@@ -42,8 +43,8 @@ def parse_address(text: str) -> Address:
         raise BadAddress(f"{text!r}: a host is missing or has characters that no host has")
     if port is None:
         raise BadAddress(f"{text!r}: a port is missing, as in {stripped}:9092")
-    if not (port.isascii() and port.isdigit() and 1 <= int(port) <= _PORT_MAX):
-        raise BadAddress(f"{text!r}: a port is a number from 1 to {_PORT_MAX}, not {port!r}")
+    if not (port.isascii() and port.isdigit() and 1 <= int(port) <= PORT_MAX):
+        raise BadAddress(f"{text!r}: a port is a number from 1 to {PORT_MAX}, not {port!r}")
     return Address(host, int(port))
 
 

@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Sequence
 from typing import Final
 
+from quorum.ports import HostPort
 from quorum.protocol.api_versions import negotiate
 from quorum.protocol.apis import SPOKEN, ApiKey, VersionRange, api_name
 from quorum.protocol.headers import write_request_header
@@ -25,7 +26,7 @@ from quorum.transport.sweeper import Sweeper
 
 logger = logging.getLogger(__name__)
 
-AddressLookup = Callable[[], tuple[str, int] | None]
+AddressLookup = Callable[[], HostPort | None]
 """Return the current address, or None while it is unknown."""
 
 _CLOSED: Final = frozenset({Cause.CLOSED, Cause.REFUSED})
@@ -61,7 +62,7 @@ class Channel:
         self._rng = rng
         self._limits = limits or ChannelLimits()
         self._connection: ClientConnection | None = None
-        self._connected_to: tuple[str, int] | None = None
+        self._connected_to: HostPort | None = None
         """The address of the connection, or of the last attempt."""
         self._waiting: deque[Exchange] = deque()
         self._undelivered: deque[tuple[Exchange, Outcome]] = deque()

@@ -8,6 +8,7 @@ import asyncio
 import random
 from typing import Any, Final
 
+from quorum.ports import HostPort
 from quorum.protocol import codec
 from quorum.protocol.apis import ApiKey
 from quorum.protocol.envelope import reason_of
@@ -33,22 +34,27 @@ class NoActiveController(Exception):
 
 
 class Backoff:
-    """A backoff that doubles from 100 ms to a second until `reset`."""
+    """A backoff that doubles from 100 ms to a maximum until `reset`."""
 
-    __slots__ = ("_next_ms",)
+    __slots__ = ("_max_ms", "_next_ms")
 
-    def __init__(self) -> None:
+    def __init__(self, max_ms: int = CONTROLLER_BACKOFF_MS_MAX) -> None:
+        self._max_ms = max_ms
         self._next_ms = CONTROLLER_BACKOFF_MS
 
     def reset(self) -> None:
         """Start over after a success."""
         self._next_ms = CONTROLLER_BACKOFF_MS
 
-    async def wait(self) -> None:
-        """Wait before the next try, so that the quorum can elect a leader."""
+    def next_seconds(self) -> float:
+        """Return the pause before the next attempt, and double the one after it."""
         delay_ms = self._next_ms
-        self._next_ms = min(2 * delay_ms, CONTROLLER_BACKOFF_MS_MAX)
-        await asyncio.sleep(delay_ms / 1_000)
+        self._next_ms = min(2 * delay_ms, self._max_ms)
+        return delay_ms / 1_000
+
+    async def wait(self) -> None:
+        """Wait before the next attempt, so that the quorum can elect a leader."""
+        await asyncio.sleep(self.next_seconds())
 
 
 class NodeToControllerChannelManager:
@@ -68,7 +74,7 @@ class NodeToControllerChannelManager:
     ) -> None:
         self._leader_address = leader_address
         self._sweeper = sweeper
-        self._address: tuple[str, int] | None = None
+        self._address: HostPort | None = None
         """The last known address."""
         self._channel = Channel(
             lambda: self._address, client_id=client_id, sweeper=sweeper, rng=rng

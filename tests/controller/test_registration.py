@@ -130,7 +130,7 @@ async def test_while_nobody_answers_it_is_said_once_and_tried_again(
             await until_known([leader], incarnations([leader, other]))
     (line,) = told(caplog)
     assert line.startswith(
-        f"node {leader.node_id} has not registered this controller yet, and is asked again: "
+        f"node {leader.node_id} has not registered this controller; retrying: "
     )
 
 

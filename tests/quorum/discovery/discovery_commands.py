@@ -18,7 +18,7 @@ import random
 from collections.abc import Callable, Iterator
 
 from quorum.core.vocabulary import ReplicaId
-from quorum.discovery.address_book import HostPort
+from quorum.ports import HostPort
 from tests.quorum.core.transcript_notation import listed, written
 from tests.quorum.discovery.simulated_discovery import Resident
 from tests.quorum.discovery.simulated_network import SimulatedNetwork

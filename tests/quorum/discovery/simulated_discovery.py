@@ -16,7 +16,8 @@ from quorum.core.limits import Timeouts
 from quorum.core.state import DiscoveryState
 from quorum.core.vocabulary import Epoch, Offset, OffsetAndEpoch, ReplicaId, ReplicaKey
 from quorum.core.voter_set import Endpoint, Voter, VoterAssignment, VoterSet
-from quorum.discovery.address_book import AddressBook, HostPort, pseudo_ids
+from quorum.discovery.address_book import AddressBook, pseudo_ids
+from quorum.ports import HostPort
 from quorum.discovery.gossip import Advertisement, Gossip
 from quorum.discovery.schedule import DiscoverySchedule
 from quorum.records.control import LeaderChange, encode_leader_change

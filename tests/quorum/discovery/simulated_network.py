@@ -14,7 +14,7 @@ from quorum.core.effects import Commit, Effect
 from quorum.core.events import Event, RequestTimedOut, ResponseReceived, Tick
 from quorum.core.messages import FetchRequest
 from quorum.core.vocabulary import ReplicaId
-from quorum.discovery.address_book import HostPort
+from quorum.ports import HostPort
 from tests.quorum.core.simulated_node import Packet
 from tests.quorum.discovery.simulated_discovery import Process, Resident
 

@@ -7,7 +7,7 @@ import pytest
 
 from quorum.bootstrap import discovery_state
 from quorum.core.vocabulary import ReplicaId
-from quorum.discovery.address_book import HostPort
+from quorum.ports import HostPort
 from quorum.persistent_state import QuorumConfig
 
 ME = ReplicaId(1)

@@ -11,7 +11,8 @@ from quorum.cluster_id import ClusterIdentity
 from quorum.core.node import QuorumNode
 from quorum.core.vocabulary import Epoch, Offset, ReplicaId
 from quorum.core.voter_set import VoterSet
-from quorum.discovery.address_book import AddressBook, HostPort
+from quorum.discovery.address_book import AddressBook
+from quorum.ports import HostPort
 from quorum.discovery.gossip import (
     Advertisement,
     DiscoverBrokersRequest,

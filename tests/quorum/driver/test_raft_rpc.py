@@ -33,7 +33,8 @@ from quorum.protocol import headers
 from quorum.protocol.api_versions import write_offer
 from quorum.protocol.apis import ApiKey, VersionRange
 from quorum.protocol.raft_messages import VERSIONS, write_request
-from quorum.protocol.raft_types import HostPort, LeaderAndEpoch, LocalNode
+from quorum.ports import HostPort
+from quorum.protocol.raft_types import LeaderAndEpoch, LocalNode
 from quorum.raft_rpc import EPOCH_LEAP_MAX, RaftRpc
 from quorum.records.batch import outlines
 from quorum.transport.channel import Channel
