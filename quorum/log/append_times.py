@@ -1,20 +1,19 @@
 """Append times: an index beside each segment with the wall-clock time of each append.
 
-From the indexes of several replicas one can tell afterwards how far each was behind, even of nodes
-that are gone. The file has the name of its segment and the suffix `.appendtime`. All numbers are
-big-endian:
+The indexes of several replicas show afterwards how far each was behind, even for nodes that are
+gone. The file has the name of its segment and the suffix `.appendtime`. All numbers are big-endian:
 
     header   8 bytes    "MQAT", version (16 bits, now 1), 16 bits of zero
     entry   24 bytes    time (64 bits), end offset (64), epoch (32), crc (32)
     entry   ...
 
-The records from the end offset of the entry before (the first offset of the segment, where there
-is none) up to this one, exclusive, were appended at this time: milliseconds of this machine's wall
-clock, which may go backwards. Appends of one commit that have the time and the epoch in common
-share an entry. Time -1, epoch -1 says that nobody knows: the disk was full, or power was lost
-before the index reached it. The crc is the CRC-32C of the 20 bytes before it.
+An entry has the time at which the records from the previous entry's end offset (for the first
+entry, the first offset of the segment) up to its own, exclusive, were appended: milliseconds of
+this machine's wall clock, which may go backwards. Appends of one commit with the same time and
+epoch share an entry. Time -1, epoch -1 stands for unknown: the disk was full, or a power failure
+came before the index was written. The crc is the CRC-32C of the 20 bytes before it.
 
-Nothing rests on these files, and nothing else is lost with one. Nothing here writes.
+The index is optional: no promise depends on it.
 """
 
 import logging
@@ -67,7 +66,7 @@ class AppendTime(NamedTuple):
     end: Offset
     epoch: Epoch | None
     time_ms: int | None
-    """Wall clock; None, and no epoch either, where it was not kept."""
+    """Wall-clock time; None, as the epoch, if unknown."""
 
 
 def index_of(segment: Path) -> Path:
@@ -81,14 +80,14 @@ def encode_header() -> bytes:
 
 
 def is_begun(header: bytes) -> bool:
-    """Return True if these first bytes have reached the disk; a crash may have left only some of
-    them, and zeros in the place of the others."""
+    """Return True if the header has reached the disk; a crash may have left only a part of it, and
+    zeros in place of the rest."""
     whole = encode_header()
     return header == whole or not whole.startswith(header.rstrip(b"\0"))
 
 
 def check_header(path: Path, header: bytes) -> None:
-    """Raises `FileDamaged` where these are not the first bytes of an index that we know."""
+    """Raise `FileDamaged` unless this is the header of an index of the known version."""
     if len(header) < HEADER_BYTES or header[:4] != MAGIC:
         raise FileDamaged(path, "not an index of append times", _FOREIGN_REMEDY)
     _, version, _ = _HEADER.unpack(header)
@@ -98,13 +97,13 @@ def check_header(path: Path, header: bytes) -> None:
 
 
 def encode_entry(time_ms: int, end: int, epoch: int) -> bytes:
-    """Encode one entry; time and epoch are `UNKNOWN` where they were not kept."""
+    """Encode one entry; time and epoch are `UNKNOWN` if they were not stored."""
     facts = _FACTS.pack(time_ms, end, epoch)
     return facts + _CRC.pack(crc32c(facts))
 
 
 def decode_entry(entry: bytes) -> tuple[int, int, int] | None:
-    """Time, end and epoch; None where these bytes are no whole and sound entry."""
+    """Return time, end and epoch; None for an incomplete or damaged entry."""
     if len(entry) != ENTRY_BYTES:
         return None
     facts, (crc,) = entry[: _FACTS.size], _CRC.unpack_from(entry, _FACTS.size)
@@ -117,9 +116,8 @@ def decode_entry(entry: bytes) -> tuple[int, int, int] | None:
 def append_times(path: Path, fs: FileSystem = OS) -> Iterator[AppendTime]:
     """Yield the entries of one index in order, even while it is being written.
 
-    Raises `FileDamaged` where it is not an index that we know, `FolderUnusable` where it cannot be
-    read. The times of a damaged entry are unknown, and so are those of the entry after it, which
-    begins where the damaged one ends.
+    Raises `FileDamaged` for another kind of file, `FolderUnusable` if it cannot be read. The time
+    of a damaged entry is unknown, and so is that of the next entry, which begins at its end.
     """
     base = segment_base(path.name, SUFFIX)
     assert base is not None, f"{path} does not have the name of an index of append times"
@@ -142,7 +140,7 @@ def append_times(path: Path, fs: FileSystem = OS) -> Iterator[AppendTime]:
 
 
 def _entries(fd: int, fs: FileSystem) -> Iterator[tuple[int, int, int] | None]:
-    """Each entry of the file; None for one that is not sound."""
+    """Yield each entry of the file; None for a damaged one."""
     position = HEADER_BYTES
     while data := read_up_to(fd, _READ_BYTES, position, fs):
         for at in range(0, len(data), ENTRY_BYTES):
@@ -158,7 +156,7 @@ _TIME_AND_EPOCH: Final = attrgetter("time_ms", "epoch")
 
 
 class AppendTimeWriter:
-    """The indexes of one log; it holds the newest one open. No method raises `OSError`."""
+    """Writes the indexes of one log and holds the newest one open. No method raises `OSError`."""
 
     def __init__(self, fs: FileSystem, folder: Path) -> None:
         self._fs = fs
@@ -170,7 +168,7 @@ class AppendTimeWriter:
         self._complained = False
 
     def begin(self, segments: Sequence[Segment], end: Offset) -> None:
-        """Make what is there fit a log that was recovered and ends at `end`."""
+        """Adapt the existing indexes to a recovered log that ends at `end`."""
         bases = {segment.base for segment in segments}
         with self._optional(segments[-1]):
             for name in self._fs.names(self._folder):
@@ -180,11 +178,11 @@ class AppendTimeWriter:
             if self._fs.exists(index_of(segments[-1].path)):
                 has_cut = self._go_to(segments[-1], end)
                 if has_cut or end == segments[-1].base:
-                    # What it spoke of is gone, and others are about to come in its place.
+                    # Its records are gone, and others are about to replace them.
                     self._fs.fdatasync(self._fd)
 
     def write(self, writes: Iterable[Write]) -> None:
-        """Note these batches, which have been written to the log."""
+        """Add entries for these batches, which have been written to the log."""
         for segment, run in groupby(writes, key=_SEGMENT):
             batches = list(run)
             try:
@@ -199,7 +197,7 @@ class AppendTimeWriter:
                 self._end = batches[-1].end
 
     def truncate(self, segment: Segment, end: Offset, later: Sequence[Segment]) -> None:
-        """Forget what reaches beyond `end`, which lies in this segment, durably."""
+        """Remove entries beyond `end`, which lies in this segment, durably."""
         with self._optional(segment):
             self.remove(later)
             path = index_of(segment.path)
@@ -208,19 +206,19 @@ class AppendTimeWriter:
                 try:
                     self._go_to(segment, end)
                 except FileDamaged:
-                    # What cannot be cut must not come back: the damage may be gone with the power,
-                    # and what it hides would speak of records that were replaced.
+                    # A power failure may undo the damage; then old entries would describe the
+                    # records that replaced theirs.
                     remove_files((path,), self._fs)
                     raise
                 self._fs.fdatasync(self._fd)
 
     def remove(self, segments: Sequence[Segment]) -> None:
-        """Remove what belongs to segments that are about to go, the last of them first."""
+        """Remove the indexes of segments that are about to be removed, the last one first."""
         for segment in reversed(segments):
             path = index_of(segment.path)
             with self._optional(segment):
                 if segment is self._segment:
-                    # Not synced: that could fail, and keep what follows from being cut.
+                    # Not synced: that could fail, and stop the truncation.
                     self._let_go()
                 if self._fs.exists(path):
                     self._fs.remove(path)
@@ -230,7 +228,7 @@ class AppendTimeWriter:
         try:
             self._close()
         except OSError as error:
-            logger.warning("the append times in %s may be incomplete: %s", self._folder, error)
+            logger.warning("The append times in %s may be incomplete: %s", self._folder, error)
 
     def _close(self) -> None:
         if self._fd == _CLOSED:
@@ -245,8 +243,8 @@ class AppendTimeWriter:
         self._fs.close(fd)
 
     def _go_to(self, segment: Segment, end: Offset) -> bool:
-        """Open the index of this segment and cut what reaches beyond `end`; return True if
-        something did."""
+        """Open the index of this segment and remove entries beyond `end`; return True if there
+        were any."""
         if segment is self._segment:
             return False
         self._close()
@@ -301,17 +299,17 @@ class AppendTimeWriter:
 
     @contextmanager
     def _optional(self, segment: Segment) -> Iterator[None]:
-        """Go on without the index if the block fails."""
+        """Continue without the index if the block fails."""
         try:
             yield
         except (OSError, FileDamaged) as error:
             self._do_without(segment, error)
 
     def _do_without(self, segment: Segment, error: OSError | FileDamaged) -> None:
-        """Go on without the index; say so once, until it can be written again."""
+        """Continue without the index; log that once, until it can be written again."""
         self.close()
         if not self._complained:
             self._complained = True
             why = str(error) if isinstance(error, FileDamaged) else error.strerror or str(error)
             path = index_of(segment.path)
-            logger.warning("append times are not kept in %s: %s", path, why)
+            logger.warning("Append times cannot be stored in %s: %s", path, why)

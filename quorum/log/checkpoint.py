@@ -1,9 +1,8 @@
-"""Checkpoints: what a log said before it was cut at its start, in Kafka's file (KIP-630).
+"""Read checkpoints: snapshots of the records before the log start, in Kafka's file (KIP-630).
 
-The file is called after the offset at which it ends, exclusive, and the epoch of the record before
-that. It opens with a SnapshotHeader and closes with a SnapshotFooter; the data between them has
-offsets of its own, from 0, which are unrelated to those of the log. A file without its footer was
-never finished, and is never used. Nothing here writes one: `snapshot_store` does.
+The file is named by its end offset, exclusive, and the epoch of the record before that. It opens
+with a SnapshotHeader and closes with a SnapshotFooter; the data between them has its own offsets,
+from 0. A file without a footer was never finished, and is never used. `snapshot_store` writes them.
 """
 
 import re
@@ -44,21 +43,21 @@ _REMEDY: Final = "Put a whole copy of it back, from a backup or another controll
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checkpoint:
-    """A checkpoint file that has been read once and found whole."""
+    """A complete and valid checkpoint file."""
 
     path: Path
     id: OffsetAndEpoch
-    """The end offset of what it contains, and the epoch of the last record before it."""
+    """The end offset, and the epoch of the last record before it."""
     last_timestamp_ms: int
     kraft_version: int
     voters: VoterAssignment | None
-    """The voters at `id`; None if the log does not name any."""
+    """The voters at `id`; None if the log does not record any."""
     has_checksum: bool
-    """True if its footer vouches for all of it, as ours do and Kafka's do not."""
+    """True if its footer has a checksum of the file, as ours do and Kafka's do not."""
     fs: FileSystem = field(default=OS, repr=False, compare=False)
 
     def records(self) -> Iterator[bytes]:
-        """The values of the data records, in order, read from the file anew."""
+        """Read the values of the data records from the file, in order."""
         return chain.from_iterable(self._values())
 
     def _values(self) -> Iterator[list[bytes]]:
@@ -69,15 +68,15 @@ class Checkpoint:
 
 
 def checkpoint_id(name: str) -> OffsetAndEpoch | None:
-    """The id in the name of a checkpoint file; None if it is another kind of file."""
+    """Return the id in the name of a checkpoint file; None for another kind of file."""
     match = _NAME.fullmatch(name)
     return None if match is None else OffsetAndEpoch(Epoch(int(match[2])), Offset(int(match[1])))
 
 
 def formatted_for(folder: Path, fs: FileSystem = OS) -> Checkpoint | None:
-    """The checkpoint at offset 0 that Kafka's `kafka-storage format` writes, with the first voters.
+    """Return the checkpoint at offset 0 with the first voters, from Kafka's `kafka-storage format`.
 
-    None where it has named nobody. Raises as `read_checkpoint` does.
+    None if there is none. Raises the errors of `read_checkpoint`.
     """
     path = folder / checkpoint_name(OffsetAndEpoch(Epoch(0), Offset(0)))
     with usable(folder):
@@ -87,10 +86,9 @@ def formatted_for(folder: Path, fs: FileSystem = OS) -> Checkpoint | None:
 
 
 def checkpoints(folder: Path, fs: FileSystem = OS) -> list[tuple[OffsetAndEpoch, Path]]:
-    """The checkpoint files in `folder`, the newest first; the files themselves are not read.
+    """List the checkpoint files in `folder`, the newest first, without reading them.
 
-    The one at offset 0, with which Kafka formats a folder, precedes every record, and is left out:
-    `formatted_for` reads it.
+    The one at offset 0, with which Kafka formats a folder, is left out: `formatted_for` reads it.
     """
     with usable(folder):
         names = fs.names(folder)
@@ -99,17 +97,17 @@ def checkpoints(folder: Path, fs: FileSystem = OS) -> list[tuple[OffsetAndEpoch,
 
 
 def checkpoint_name(id_: OffsetAndEpoch) -> str:
-    """The file name of this checkpoint."""
+    """Return the file name of a checkpoint."""
     return f"{id_.offset:020}-{id_.epoch:010}.checkpoint"
 
 
 def read_checkpoint(
     path: Path, fs: FileSystem = OS, *, id_: OffsetAndEpoch | None = None
 ) -> Checkpoint:
-    """The checkpoint in this file. Raises `FileDamaged` unless it is whole, `FormatUnknown` where
-    it is newer than this program, `FolderUnusable`.
+    """Read and check a checkpoint. Raises `FileDamaged`, `FormatUnknown` for a newer format, and
+    `FolderUnusable`.
 
-    `id_` is given for a file that does not have its name yet.
+    `id_` is given for a file that does not have its final name yet.
     """
     id_ = id_ or checkpoint_id(path.name)
     assert id_ is not None, f"{path} does not have the name of a checkpoint"
@@ -117,7 +115,7 @@ def read_checkpoint(
         with usable(path):
             checkpoint = _read(path, id_, fs)
         if not checkpoint.has_checksum:
-            # Whoever wrote ours vouches for every record, and wrote them as we read them.
+            # The checksum of our files covers every record; others are decoded once to check them.
             deque(checkpoint.records(), maxlen=0)
     except CorruptBatch as error:
         raise FileDamaged(
@@ -131,10 +129,9 @@ def read_checkpoint(
 
 
 def _read(path: Path, id_: OffsetAndEpoch, fs: FileSystem) -> Checkpoint:
-    """The checkpoint in this file, without a look into its data records.
+    """Read a checkpoint without decoding its data records.
 
-    Raises `FileDamaged`, `CorruptBatch` or `BadControlRecord` unless it has all that belongs to one
-    and nothing else.
+    Raises `FileDamaged`, `CorruptBatch` or `BadControlRecord` if a part is missing or misplaced.
     """
     said: dict[int, Any] = {}
     checksum = 0
@@ -175,7 +172,7 @@ _DECODERS: Final[Mapping[int, Callable[[bytes | None], Any]]] = MappingProxyType
 
 
 def _take_control(batch: StoredBatch, said: dict[int, Any], checksum: int) -> None:
-    """Add the values of control records to `said`; `checksum` is that of all before the batch."""
+    """Add the values of control records to `said`; `checksum` covers everything before the batch."""
     for record in decode(batch.data):
         if ControlType.SNAPSHOT_FOOTER in said:
             raise CorruptBatch(batch.position, _BEHIND)

@@ -1,10 +1,9 @@
-"""The one thread that writes: the event loop does not wait for a disk that takes its time.
+"""The disk thread: performs blocking work in order, so that the event loop never waits for a disk.
 
-It performs, one after the other and in order, what it is asked to. Commits are grouped: while one
-is in flight at most one more like it is queued, and every request that comes meanwhile is part of
-that one. Where the disk is quick (`DiskLatency`) and the thread has nothing to do, the
-loop makes a commit of a few records itself, once what was sent before has left. A disk that is full
-is only slow: what finds no room is tried again until it does. Nothing here knows what is written.
+Commits are grouped: while one is under way at most one more is queued, and every request that comes
+meanwhile joins that one. If the disk is quick (`DiskLatency`) and the thread is idle, the loop makes
+small commits itself, after sending the pending messages. On a full disk, work is repeated until
+there is room.
 """
 
 import asyncio
@@ -25,26 +24,26 @@ T = TypeVar("T")
 Done: TypeAlias = Callable[[OffsetAndEpoch], None]
 
 _Commit: TypeAlias = tuple[Log, Done]
-"""A log to commit, and the callable that is told its end."""
+"""A log to commit, and the callback for its end."""
 
 logger = logging.getLogger("quorum")
 
 RETRY_SECONDS: Final = 0.5
-"""Between two tries to write what there was no room for."""
+"""The pause between two attempts to write to a full disk."""
 
 _TRIES_PER_COMPLAINT: Final = 120
 
 QUICK_SECONDS: Final = 0.000_5
-"""A commit that takes longer, on the average, is not waited for. Timed by the wall: on a machine
-with more to do than it has cores the thread has it, which the system gives a share of its own."""
+"""The loop makes commits whose mean latency is below this, in wall-clock time: on an overloaded
+machine the thread makes them, which gets its own share of the processor."""
 
 COUNTED_SECONDS_MAX: Final = 4 * QUICK_SECONDS
-"""The most that one commit counts for: a single slow one, on a machine that is busy otherwise, says
-nothing about the disk; two within a few commits do."""
+"""The limit for one sample: a single slow commit, on a busy machine, does not make the disk slow;
+two within a few commits do."""
 
 FEW_RECORDS: Final = 8
-"""The thread makes larger commits, unless the loop has nothing to send first: where so many records
-come at a time there are more on the way, which the loop takes in while the disk works."""
+"""The thread makes larger commits, unless the loop has nothing to send first: with so many records
+at a time more are coming, which the loop processes while the disk works."""
 
 FIRST_TRY_AFTER: Final = 2
 """Commits by the thread before the first one is tried in the loop."""
@@ -52,13 +51,13 @@ FIRST_TRY_AFTER: Final = 2
 TRY_AFTER: Final = 16
 
 TRY_AFTER_MAX: Final = 1_024
-"""Commits by the thread before one is tried in the loop again; doubled while the disk is slow."""
+"""Commits by the thread before the loop tries one again; doubles while the disk is slow."""
 
 _SHARE_OF_LAST: Final = 1 / 8
 
 
 class DiskLatency:
-    """The latency of commits in the loop; a disk counts as slow until it has been tried."""
+    """The mean latency of commits in the loop; an untried disk counts as slow."""
 
     __slots__ = ("_is_quick", "_mean_seconds", "_try_after", "_until_try")
 
@@ -69,14 +68,14 @@ class DiskLatency:
         self._until_try = FIRST_TRY_AFTER
 
     def may_wait(self) -> bool:
-        """Return True to make the next commit in the loop; then report how long it `took`."""
+        """Return True to make the next commit in the loop; `took` then reports its duration."""
         if self._is_quick:
             return True
         self._until_try -= 1
         return self._until_try <= 0
 
     def took(self, seconds: float) -> None:
-        """Note how long a commit in the loop took."""
+        """Note the duration of a commit in the loop."""
         if self._is_quick:
             counted = min(seconds, COUNTED_SECONDS_MAX)
             self._mean_seconds += (counted - self._mean_seconds) * _SHARE_OF_LAST
@@ -91,13 +90,12 @@ class DiskLatency:
 
 
 class DiskThread:
-    """A `quorum.ports.Disk` with a thread of its own; the loop's thread owns it.
+    """A `quorum.ports.Disk` with its own thread.
 
-    The loop's thread alone calls the methods and gets the reports. The first error is handed to
-    `on_failure`, in the loop. After a `LogFailure` the disk cannot be trusted any more: nothing is
-    performed or reported, and `drain` raises it. The owner ends the process.
-    `on_room` is told, in the loop, False when there is no room on the disk, and True when there is
-    again. With a `pace`, commits of a quick disk are made in the loop.
+    Only the loop's thread calls the methods and gets the reports. The first error goes to
+    `on_failure`. After a `LogFailure` the disk cannot be trusted: no work is performed or reported,
+    `drain` raises it, and the owner ends the process. `on_room` gets False when the disk is full,
+    and True when it has space again. With a `pace`, the loop makes the commits of a quick disk.
     """
 
     def __init__(
@@ -115,7 +113,7 @@ class DiskThread:
         self._retry_seconds = retry_seconds
         self._closing = Event()
         self._room = True
-        """True if what was tried last had room; written by the thread, read by the loop."""
+        """False while the disk is full; written by the thread, read by the loop."""
         self._drains: set[asyncio.Future[None]] = set()
         self._failure: LogFailure | None = None
         self._has_failed = False
@@ -123,22 +121,22 @@ class DiskThread:
         self._work: SimpleQueue[Callable[[], object] | None] = SimpleQueue()
         self._worker = Thread(target=self._serve, name="disk", daemon=True)
         self._queued: set[_Commit] = set()
-        """The commits that the thread has not begun: it takes one out before it begins."""
+        """The commits that the thread has not begun; it removes one before it begins."""
         self._pace = pace
         self._here: list[_Commit] = []
-        """The commits that the loop is to make, soon."""
+        """The commits that the loop makes soon."""
         self._ends: dict[Log, Offset] = {}
-        """Up to where each log was to be committed the last time."""
-        # Each of the two is counted up by one thread alone.
+        """The end of each log at its last commit request."""
+        # Only one thread increments each of the two.
         self._asked = 0
         self._ended = 0
         self._worker.start()
 
     def request_commit(self, log: Log, done: Done, *, at_once: bool = False) -> None:
-        """Commit what `log` holds by now, and then call `done`, in the loop, with its end.
+        """Commit the present content of `log`, then call `done`, in the loop, with its end.
 
-        Equal requests share a commit and its report, as long as that has not begun. With `at_once`
-        a quick disk commits, and `done` is called, before this returns.
+        Equal requests share a commit and its report until it begins. With `at_once` a quick disk
+        commits, and calls `done`, before this returns.
         """
         commit = (log, done)
         if commit in self._here:
@@ -150,17 +148,17 @@ class DiskThread:
         if at_once:
             self._commit_here(commit, self._pace)
         else:
-            # What the others are to be told, so that they write too, leaves first.
+            # The messages to other replicas leave first, so that they write at the same time.
             self._loop.call_soon(self._commit_here, commit, self._pace)
 
     def perform(self, work: Callable[[], T], done: Callable[[T], None]) -> None:
-        """Run `work` in the thread, after all that was asked for before; then call `done`, in the
-        loop, with what it returned. What it raises goes to `on_failure`."""
+        """Run `work` in the thread, after all earlier work; then call `done`, in the loop, with its
+        result. An exception goes to `on_failure`."""
         self._put(partial(self._perform, work, done))
 
     async def drain(self) -> None:
-        """Return once all that was asked for before is done, and has been reported; or when there
-        is no room for it. Raises `LogFailure` if nothing is written any more."""
+        """Return once all earlier work is done and reported, or the disk is full. Raises
+        `LogFailure` after one."""
         assert self._worker.is_alive(), "drained after `close`"
         if not self._room:
             return
@@ -174,7 +172,7 @@ class DiskThread:
         self._refuse_after_failure()
 
     def close(self) -> None:
-        """Finish what is queued, as far as there is room, and end the thread; blocks meanwhile.
+        """Finish the queued work, unless the disk is full, and end the thread; blocks meanwhile.
         `drain` first."""
         self._hand_on()
         self._closing.set()
@@ -187,7 +185,7 @@ class DiskThread:
         self._work.put(work)
 
     def _hand_on(self) -> None:
-        """Let the thread make the commits that the loop has not made yet: they come first."""
+        """Move the commits that the loop has not made yet to the thread: they come first."""
         here, self._here = self._here, []
         for commit in here:
             self._queue_commit(commit)
@@ -200,7 +198,7 @@ class DiskThread:
     def _serve(self) -> None:
         while (work := self._work.get()) is not None:
             work()
-            # The loop has its report by now, before that of anything that comes later.
+            # The loop has its report by now, before those of later work.
             self._ended += 1
 
     def _may_commit_here(self, log: Log, pace: DiskLatency, *, at_once: bool) -> bool:
@@ -233,7 +231,7 @@ class DiskThread:
         self._perform(log.commit, done)
 
     def _perform(self, work: Callable[[], T], done: Callable[[T], None]) -> None:
-        """Do it, as often as it takes until there is room or the thread is to end."""
+        """Perform `work`, repeatedly until there is room or the thread ends."""
         tries = 0
         while True:
             try:
@@ -245,23 +243,23 @@ class DiskThread:
                     self._hand_over(failure)
                     return
                 if tries % _TRIES_PER_COMPLAINT == 0:
-                    logger.warning("%s. It is tried again until there is room", failure)
+                    logger.warning("%s. Retrying until there is room", failure)
                 tries += 1
                 self._tell_room(False)
                 if self._closing.wait(self._retry_seconds):
                     return
         if tries:
-            logger.info("there is room on the disk again, and nothing was lost")
+            logger.info("The disk has space again; nothing was lost")
             self._tell_room(True)
         self._loop.call_soon_threadsafe(done, result)
 
     def _refuse_after_failure(self) -> None:
         if self._failure is not None:
-            raise LogFailure(f"nothing is written after: {self._failure}") from self._failure
+            raise LogFailure(f"no writes after a failure: {self._failure}") from self._failure
 
     def _remembering_failure(self, work: Callable[[], T]) -> T:
         self._refuse_after_failure()
-        # Remembered before the next piece of work begins, which a callback could not promise.
+        # Stored before the next piece of work begins; a callback in the loop may come later.
         try:
             return work()
         except DiskFull:

@@ -13,8 +13,8 @@ NEW_DIRECTORY: Final = (
     "move this node's whole folder away, `meta.properties` with it, and start again: the node then "
     "joins as a new directory"
 )
-"""The way back of a node whose votes or records are lost. Without its log alone it would be taken
-for the voter that it was, and might vote twice or deny what it had acknowledged."""
+"""The remedy for lost votes or records. If only the log were removed, the node would still count as
+the same voter, and might vote twice or lack records that it has acknowledged."""
 
 
 class StorageError(Exception):
@@ -22,14 +22,14 @@ class StorageError(Exception):
 
 
 class FolderUnusable(StorageError):
-    """The operating system does not let us do what we need to do in a folder."""
+    """The operating system denies an operation in a folder."""
 
     def __init__(self, path: Path, problem: str) -> None:
         super().__init__(f"{path}: {problem}")
 
 
 class FolderInUse(StorageError):
-    """Another process has the folder."""
+    """Another process uses the folder."""
 
     def __init__(self, lock_file: Path) -> None:
         super().__init__(
@@ -69,7 +69,7 @@ class FormatUnknown(StorageError):
 
 
 class LogDamaged(StorageError):
-    """A log is broken where a crash cannot have broken it: records that were promised are gone."""
+    """A log is damaged where no crash can have done it: acknowledged records are lost."""
 
     def __init__(self, file: Path, position: int, offset: Offset, reason: str) -> None:
         super().__init__(

@@ -1,7 +1,7 @@
-"""The file system port, the real one, and operations on files: nothing else here touches a file.
+"""The file system port, its implementation, and file operations, for all of `quorum.log`.
 
 The port is thin because the disk thread spends its time in `pwrite` and `fdatasync`. The chaos
-simulation puts a disk in place of the real one that knows what a loss of power would leave.
+simulation replaces it by a disk that knows what a power failure would leave.
 """
 
 import errno
@@ -19,14 +19,13 @@ from quorum.ports import DiskFull, LogFailure
 class FileSystem(Protocol):
     """Files as POSIX has them; each implementation passes tests/contracts/test_filesystem_contract.
 
-    Every call raises `OSError` with the number that Linux gives. Nothing written, cut or renamed
-    survives a loss of power before it is synced: data and length with the file, names with the
-    folder they are in.
+    Every call raises `OSError` with Linux's error number. A change survives a power failure only
+    once it is synced: data and length with the file, names with their folder.
     """
 
     def open(self, path: Path, flags: int, /) -> int:
-        """Return a descriptor; `flags` are those of `os.open`. Only its owner may write a file that
-        this creates, and no child process inherits the descriptor."""
+        """Return a descriptor; `flags` are those of `os.open`. Only the owner may write to a new
+        file, and no child process inherits the descriptor."""
         ...
 
     def close(self, fd: int, /) -> None:
@@ -34,34 +33,34 @@ class FileSystem(Protocol):
         ...
 
     def pread(self, fd: int, size_bytes: int, position: int, /) -> bytes:
-        """At most this many bytes from here; none at or behind the end."""
+        """Read at most `size_bytes` at `position`; empty at or after the end of the file."""
         ...
 
     def pwrite(self, fd: int, data: bytes | bytearray | memoryview, position: int, /) -> int:
-        """Write here and return the bytes written, which may be fewer; zeros fill a gap."""
+        """Write at `position`; return the number of bytes written. Zeros fill a gap."""
         ...
 
     def ftruncate(self, fd: int, size_bytes: int, /) -> None:
-        """Set the length of the file; zeros fill what is new."""
+        """Set the length of the file; zeros fill the new part."""
         ...
 
     def fsync(self, fd: int, /) -> None:
-        """Return once the file, or the names in the folder, survive a loss of power."""
+        """Return once the file, or the names in the folder, survive a power failure."""
         ...
 
     def fdatasync(self, fd: int, /) -> None:
-        """As `fsync`, except for the times of the file, which nothing here reads."""
+        """Sync a file as `fsync` does, except for its times."""
         ...
 
     def lock(self, fd: int, /) -> None:
-        """Keep others from locking this file until the descriptor is closed.
+        """Lock this file until the descriptor is closed.
 
-        Raises `BlockingIOError` where another descriptor has done so.
+        Raises `BlockingIOError` if another descriptor holds the lock.
         """
         ...
 
     def size(self, file: int | Path, /) -> int:
-        """The length of a file in bytes."""
+        """Return the length of a file in bytes."""
         ...
 
     def exists(self, path: Path, /) -> bool:
@@ -73,15 +72,15 @@ class FileSystem(Protocol):
         ...
 
     def names(self, folder: Path, /) -> list[str]:
-        """The names in a folder, in no order."""
+        """Return the names in a folder, in no order."""
         ...
 
     def make_folder(self, path: Path, /) -> None:
-        """A new folder in one that exists."""
+        """Create a folder in an existing one."""
         ...
 
     def rename(self, path: Path, new: Path, /) -> None:
-        """Rename the file to `new`, in the same folder, in place of any file of that name."""
+        """Rename the file to `new`, in the same folder; replaces a file of that name."""
         ...
 
     def remove(self, path: Path, /) -> None:
@@ -90,7 +89,7 @@ class FileSystem(Protocol):
 
 
 class _OperatingSystem:
-    """The real one. Where it is called often it is the system call itself."""
+    """The real file system; frequent methods are the system calls themselves."""
 
     close = staticmethod(os.close)
     pread = staticmethod(os.pread)
@@ -130,18 +129,18 @@ class _OperatingSystem:
 OS: Final[FileSystem] = _OperatingSystem()
 
 FREED_BYTES: Final = 64 * 1024 * 1024
-"""Freed by one step of the removal of a large file: a commit may wait behind it."""
+"""Bytes freed by one step of the removal of a large file: a commit may wait behind it."""
 
 LOCK_NAME: Final = ".lock"
 TEMPORARY_SUFFIX: Final = ".tmp"
 REMOVED_SUFFIX: Final = ".deleted"
-"""Kafka's suffix for files that are being removed; the next start removes what is left of them."""
+"""Kafka's suffix for files that are being removed; the next start removes the rest."""
 _FOLDER_WANTED: Final = "A node needs a folder that it can make, read and write"
 
 
 @contextmanager
 def opened(path: Path, flags: int, fs: FileSystem = OS) -> Iterator[int]:
-    """A file descriptor for as long as the block lasts."""
+    """Open a file for the duration of the block."""
     fd = fs.open(path, flags)
     try:
         yield fd
@@ -151,7 +150,7 @@ def opened(path: Path, flags: int, fs: FileSystem = OS) -> Iterator[int]:
 
 @contextmanager
 def usable(path: Path) -> Iterator[None]:
-    """While a node starts: turn an `OSError` of the block into `FolderUnusable`."""
+    """Turn an `OSError` of the block into `FolderUnusable`, while a node starts."""
     try:
         yield
     except OSError as error:
@@ -162,8 +161,7 @@ def usable(path: Path) -> Iterator[None]:
 
 @contextmanager
 def writable(path: Path) -> Iterator[None]:
-    """While a node runs: turn an `OSError` of the block into `DiskFull`, if there is no room, or
-    `LogFailure`."""
+    """Turn an `OSError` of the block into `DiskFull` or `LogFailure`, while a node runs."""
     try:
         yield
     except OSError as error:
@@ -172,14 +170,14 @@ def writable(path: Path) -> Iterator[None]:
 
 
 def sync_folder(folder: Path, fs: FileSystem = OS) -> None:
-    """Make the names in `folder` durable: a new file is lost with its name."""
+    """Make the names in `folder` durable: without its name a new file is lost."""
     with opened(folder, os.O_RDONLY | os.O_DIRECTORY, fs) as fd:
         sync_file(fd, fs)
 
 
 def sync_file(fd: int, fs: FileSystem = OS) -> None:
-    """Make a file or the names of a folder durable. No error of this means "no room": what could
-    not be written when it was synced is lost, and trying again would not bring it back."""
+    """Make a file or the names of a folder durable. Its errors never count as a full disk: data
+    that could not be synced is lost, and a retry would not write it."""
     try:
         fs.fsync(fd)
     except OSError as error:
@@ -191,17 +189,17 @@ class SyncFailed(OSError):
 
 
 def failed_sync(error: OSError) -> SyncFailed:
-    """The `SyncFailed` for an error that a sync has raised."""
+    """Return the `SyncFailed` for an error of a sync."""
     return SyncFailed(errno.EIO, f"it could not be synced: {error.strerror or error}")
 
 
 def is_full(error: OSError) -> bool:
-    """Return True if a write, a new name or the like failed for lack of room alone."""
+    """Return True if an operation failed only because the disk is full."""
     return error.errno in (errno.ENOSPC, errno.EDQUOT)
 
 
 def read_up_to(fd: int, size: int, position: int, fs: FileSystem = OS) -> bytes:
-    """`size` bytes at `position`, or fewer where the file ends first."""
+    """Read `size` bytes at `position`, or fewer if the file ends first."""
     data = fs.pread(fd, size, position)
     while len(data) < size:
         more = fs.pread(fd, size - len(data), position + len(data))
@@ -212,7 +210,7 @@ def read_up_to(fd: int, size: int, position: int, fs: FileSystem = OS) -> bytes:
 
 
 def read_file(path: Path, fs: FileSystem = OS) -> bytes | None:
-    """All that is in a small file; None if there is no such file."""
+    """Read a small file; None if there is no such file."""
     try:
         with opened(path, os.O_RDONLY, fs) as fd:
             return read_up_to(fd, fs.size(fd), 0, fs)
@@ -223,7 +221,7 @@ def read_file(path: Path, fs: FileSystem = OS) -> bytes | None:
 def write_all(
     fd: int, data: bytes | bytearray | memoryview, position: int, fs: FileSystem = OS
 ) -> None:
-    """Write all of `data` at `position`; the operating system may take it in several parts."""
+    """Write all of `data` at `position`, in several calls if necessary."""
     written = fs.pwrite(fd, data, position)
     while written < len(data):
         with memoryview(data) as view:
@@ -231,7 +229,7 @@ def write_all(
 
 
 def replace_file(path: Path, data: bytes, fs: FileSystem = OS) -> None:
-    """Replace the content of `path` by `data`, whole or not at all; durable on return."""
+    """Replace the content of `path` by `data`, atomically and durably."""
     temporary = path.with_name(path.name + TEMPORARY_SUFFIX)
     with opened(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, fs) as fd:
         write_all(fd, data, 0, fs)
@@ -243,8 +241,7 @@ def replace_file(path: Path, data: bytes, fs: FileSystem = OS) -> None:
 def cut_files(path: Path, size_bytes: int, later: Sequence[Path], fs: FileSystem = OS) -> None:
     """Shorten `path` and remove the files `later` that follow it, the last one first, durably.
 
-    Whenever this is interrupted, what is left is the front of what there was: each name is
-    durably gone before the next file is touched.
+    An interruption leaves a prefix: each name is durably gone before the next file is touched.
     """
     remove_files(reversed(later), fs)
     with opened(path, os.O_WRONLY, fs) as fd:
@@ -253,7 +250,7 @@ def cut_files(path: Path, size_bytes: int, later: Sequence[Path], fs: FileSystem
 
 
 def remove_files(paths: Iterable[Path], fs: FileSystem = OS) -> None:
-    """Remove these files one after the other: each is durably gone before the next one goes."""
+    """Remove these files one by one, each durably before the next."""
     for each in paths:
         with suppress(FileNotFoundError):
             fs.remove(each)
@@ -261,13 +258,13 @@ def remove_files(paths: Iterable[Path], fs: FileSystem = OS) -> None:
 
 
 def renamed_for_removal(path: Path) -> Path:
-    """The name of a large file while it is being removed."""
+    """Return the name of a large file while it is being removed."""
     return path.with_name(f"{path.name}{REMOVED_SUFFIX}")
 
 
 def take_name_away(path: Path, fs: FileSystem = OS) -> bool:
-    """Remove the name of a file, durably and at once. Return True if its bytes are left for
-    `remove_some`: those of a large file are, if there is room for another name."""
+    """Remove the name of a file, durably and at once. Return True if bytes are left for
+    `remove_some`, as for a large file if there is room for another name."""
     if fs.exists(path) and fs.size(path) > FREED_BYTES:
         try:
             fs.rename(path, renamed_for_removal(path))
@@ -284,8 +281,7 @@ def take_name_away(path: Path, fs: FileSystem = OS) -> bool:
 def remove_some(path: Path, fs: FileSystem = OS) -> bool:
     """Remove a part of a file, so that no call takes long; return True if there is more of it.
 
-    Until all of it is removed it has another name: what a loss of power leaves of it, or brings
-    back, is not taken for the file.
+    The rest has another name meanwhile: after a power failure it is not taken for the file.
     """
     removed = renamed_for_removal(path)
     if not fs.exists(removed):
@@ -299,7 +295,7 @@ def remove_some(path: Path, fs: FileSystem = OS) -> bool:
 
 
 def make_folder(folder: Path, fs: FileSystem = OS) -> None:
-    """Create `folder` if it is not there, durably. Its parent must exist."""
+    """Create `folder` durably, unless it exists. Its parent must exist."""
     if fs.is_folder(folder):
         return
     fs.make_folder(folder)
@@ -307,13 +303,13 @@ def make_folder(folder: Path, fs: FileSystem = OS) -> None:
 
 
 class FolderLock:
-    """One process per folder: holds an flock on the file `.lock` in it, as Kafka does.
+    """An flock on the file `.lock` in a folder, for one process per folder, as in Kafka.
 
-    The lock ends with the process, however that ends; the file stays and means nothing.
+    The lock ends with the process; the file stays and has no meaning.
     """
 
     def __init__(self, folder: Path, fs: FileSystem = OS) -> None:
-        """Take the lock, or raise `FolderInUse`; `FolderUnusable` if there can be no such file."""
+        """Take the lock; raises `FolderInUse`, or `FolderUnusable` if the file cannot be made."""
         path = folder / LOCK_NAME
         with usable(path):
             fd = fs.open(path, os.O_RDWR | os.O_CREAT)

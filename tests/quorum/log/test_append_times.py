@@ -316,7 +316,7 @@ def test_a_foreign_index_is_refused_by_name_left_alone_and_done_without(
         place.commit(1, at_ms=2_000)
     assert place.disk.content(FIRST) == data
     assert len(caplog.messages) == 1
-    assert f"append times are not kept in {FIRST}: {FIRST}: {reason}" in caplog.messages[0]
+    assert f"Append times cannot be stored in {FIRST}: {FIRST}: {reason}" in caplog.messages[0]
 
 
 def test_an_index_that_was_unreadable_at_a_truncation_reports_no_time_of_replaced_records() -> None:

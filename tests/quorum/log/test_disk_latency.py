@@ -170,7 +170,7 @@ async def test_a_failed_commit_in_the_loop_is_the_end_as_well(owner: Owner) -> N
     owner.disk.request_commit(log, owner.told.append)
     await asyncio.sleep(0)
     owner.disk.request_commit(log, owner.told.append)
-    with pytest.raises(LogFailure, match="nothing is written after: no such device"):
+    with pytest.raises(LogFailure, match="no writes after a failure: no such device"):
         await owner.disk.drain()
     assert [str(each) for each in owner.told] == ["no such device"]
     assert log.in_loop == [True]

@@ -130,7 +130,7 @@ async def test_a_failed_commit_is_reported_once_and_nothing_is_written_after_it(
     owner.disk.request_commit(log, owner.told)
     owner.disk.request_commit(other, owner.told)
     log.gate.release(2)
-    with pytest.raises(LogFailure, match="nothing is written after: no space left"):
+    with pytest.raises(LogFailure, match="no writes after a failure: no space left"):
         await owner.disk.drain()
     owner.disk.request_commit(other, owner.told)
     with pytest.raises(LogFailure):
@@ -173,7 +173,7 @@ async def test_work_that_fails_is_handed_over_and_never_reported_as_done(owner: 
     results: list[object] = []
     owner.disk.perform(fail, results.append)
     owner.disk.perform(list, results.append)
-    with pytest.raises(LogFailure, match="nothing is written after: the vote was not kept"):
+    with pytest.raises(LogFailure, match="no writes after a failure: the vote was not kept"):
         await owner.disk.drain()
     assert results == []
     assert [str(failure) for failure in owner.failures] == ["the vote was not kept"]

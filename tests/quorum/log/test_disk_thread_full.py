@@ -73,9 +73,9 @@ async def test_an_operation_without_room_is_done_in_order_once_there_is_room(
     assert scene.told == ["full", "room", 1, "vote"] or scene.told == ["full", "room", 2, "vote"]
     assert scene.elections.read() == ElectionState(Epoch(7))
     assert caplog.messages == [
-        "the log in /log cannot be written: no room is left on its disk. It is tried again until "
+        "the log in /log cannot be written: no room is left on its disk. Retrying until "
         "there is room",
-        "there is room on the disk again, and nothing was lost",
+        "The disk has space again; nothing was lost",
     ]
 
 
