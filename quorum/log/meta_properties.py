@@ -1,9 +1,9 @@
 """The identity of a folder: Kafka's file `meta.properties`, version 1 (KIP-631, KIP-858).
 
-It names the node, the cluster and the directory. A node that finds another's name in its folder
-does not start: two nodes with one log would be two votes with one memory. Beside it a file of our
-own, `boot-timestamp`, is raised at each boot, even if the clock was put back: by it the other nodes
-know the latest addresses that a node has announced (KIP-595, DiscoverBrokers).
+It names the node, the cluster and the directory. A node refuses a folder of another node: two nodes
+with one log would vote twice. Our own file beside it, `boot-timestamp`, rises with each boot, even
+if the clock was put back: other nodes compare it to find the latest advertisement of a node
+(KIP-595, DiscoverBrokers).
 """
 
 import random
@@ -50,13 +50,13 @@ _CONTROL: Final = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetaProperties:
-    """The identity of a folder; the cluster is None until the node has learned of one."""
+    """The identity of a folder; the cluster id is None until the node has learned it."""
 
     node_id: ReplicaId
     directory_id: UUID
     cluster_id: str | None
     others: tuple[tuple[str, str], ...] = ()
-    """Properties that someone else put there; they are kept."""
+    """Properties of other programs, which are preserved."""
 
 
 def load_or_create(
@@ -77,11 +77,11 @@ def load_or_create(
     with usable(folder):
         make_folder(folder, fs)
         found = _read(path, fs)
-        # A process that died between renaming and syncing left a name that power loss undoes.
+        # A crash between rename and sync leaves a name that a power failure would undo.
         sync_folder(folder, fs)
         if found is None:
-            # The same goes for the folder, which the process may have just made.
-            with suppress(PermissionError):  # It has not made it where it has no access.
+            # The same holds for the folder, if this process has just made it.
+            with suppress(PermissionError):  # Without access it has not made the folder.
                 sync_folder(folder.parent, fs)
     fresh = MetaProperties(node_id=node_id, directory_id=NO_DIRECTORY, cluster_id=cluster_id)
     meta = fresh if found is None else _parsed(path, found)
@@ -102,10 +102,10 @@ def load_or_create(
 def look(
     folder: Path, *, needs_directory: bool = True, fs: FileSystem = OS
 ) -> MetaProperties | None:
-    """Return the identity in `folder`, or None without a file. Nothing is written.
+    """Return the identity in `folder`, or None without a file; writes nothing.
 
-    Raises `FileDamaged` and `FolderUnusable`. A file that names no directory, as Kafka before 3.7
-    wrote it, is damaged as well, unless the caller needs none: then it is `NO_DIRECTORY`.
+    Raises `FileDamaged` and `FolderUnusable`. A file without a directory id, from Kafka before 3.7,
+    counts as damaged, or unless `needs_directory` as `NO_DIRECTORY`.
     """
     path = folder / FILE_NAME
     with usable(path):
@@ -119,7 +119,7 @@ def look(
 
 
 def _parsed(path: Path, found: Mapping[str, str]) -> MetaProperties:
-    """The identity that these properties say; without a directory it is `NO_DIRECTORY`."""
+    """Return the identity in these properties; without a directory id it is `NO_DIRECTORY`."""
     others = dict(found)
     version = others.pop("version", None)
     if version != _VERSION:
@@ -150,12 +150,12 @@ def _directory_id(path: Path, text: str) -> UUID:
 
 
 def _read(path: Path, fs: FileSystem) -> Mapping[str, str] | None:
-    """The properties in the file, or None if there is no file. Raises `OSError`, `FileDamaged`."""
+    """Read the properties; None if there is no file. Raises `OSError`, `FileDamaged`."""
     content = read_file(path, fs)
     if content is None:
         return None
     found: dict[str, str] = {}
-    lines = content.decode("latin-1").splitlines()  # As Java's Properties has it.
+    lines = content.decode("latin-1").splitlines()  # As in Java's Properties.
     for number, line in enumerate(lines, start=1):
         line = line.strip()
         if not line or line[0] in "#!":
@@ -206,7 +206,7 @@ _RESERVED_BELOW: Final = 100
 
 
 def uuid_from_text(text: str) -> UUID:
-    """The uuid that Kafka shows as `text`; raises `ValueError`."""
+    """Parse a uuid in Kafka's text form; raises `ValueError`."""
     if len(text) != TEXT_LENGTH:
         raise ValueError(f"{text!r} has {len(text)} characters, a uuid has {TEXT_LENGTH}")
     try:
@@ -219,27 +219,26 @@ def uuid_from_text(text: str) -> UUID:
 
 
 def is_reserved(uuid: UUID) -> bool:
-    """Return True if no directory may have this id. Kafka compares the lower half as a signed
-    number."""
+    """Return True if no directory may have this id; Kafka compares the lower half with a sign."""
     upper, lower = divmod(uuid.int, 1 << _HALF_BITS)
     signed = lower - (1 << _HALF_BITS) if lower >> (_HALF_BITS - 1) else lower
     return upper == 0 and signed < _RESERVED_BELOW
 
 
 def new_directory_id(rng: random.Random) -> UUID:
-    """A directory id that no other directory has: a random uuid, version 4."""
+    """Return a new directory id: a random uuid, version 4."""
     while True:
         uuid = UUID(int=rng.getrandbits(128), version=4)
-        # A dash in front looks like an option to the tools of the command line.
+        # Command-line tools would take a leading dash for an option.
         if not is_reserved(uuid) and not uuid_to_text(uuid).startswith("-"):
             return uuid
 
 
 def next_boot(folder: Path, wall_ms: int, *, fs: FileSystem = OS) -> int:
-    """The timestamp of the boot that begins now, kept durably before it is returned.
+    """Return the timestamp of this boot, after storing it durably.
 
-    It is the time, or one more than the timestamp of the boot before if that is not earlier.
-    `folder` exists. Raises `FileDamaged`, `FolderUnusable`.
+    It is the time, or one more than the last timestamp if that is not earlier. `folder` exists.
+    Raises `FileDamaged`, `FolderUnusable`.
     """
     path = folder / BOOT_FILE_NAME
     with usable(path):
@@ -249,17 +248,14 @@ def next_boot(folder: Path, wall_ms: int, *, fs: FileSystem = OS) -> int:
 
 
 def raise_boot(folder: Path, boot: int, *, fs: FileSystem = OS) -> None:
-    """Replace the timestamp of this boot by `boot`, which is higher.
-
-    Raises `LogFailure`, `DiskFull` for want of room.
-    """
+    """Raise the timestamp of this boot to `boot`. Raises `LogFailure` or `DiskFull`."""
     path = folder / BOOT_FILE_NAME
     with writable(path):
         replace_file(path, _written_boot(boot), fs)
 
 
 def _last_boot(path: Path, fs: FileSystem) -> int:
-    """The timestamp of the boot before, or -1; raises `OSError`, `FileDamaged`."""
+    """Return the timestamp of the last boot, or -1; raises `OSError`, `FileDamaged`."""
     content = read_file(path, fs)
     if content is None:
         return -1

@@ -1,8 +1,8 @@
 """The durable election state in Kafka's file `quorum-state`.
 
-One line of JSON, replaced whole. Version 1, as a Kafka controller with kraft.version 1 writes it;
-version 0 is read as well. `clusterId`, a field of version 0, is added to ours once the cluster is
-known: Kafka looks only for the fields that it knows, and reads such a file.
+One line of JSON, replaced atomically. Written in version 1, as by a Kafka controller with
+kraft.version 1; version 0 is read as well. Ours also has `clusterId`, a field of version 0, once
+the cluster is known: Kafka ignores it.
 """
 
 from pathlib import Path
@@ -60,9 +60,9 @@ class _Version(msgspec.Struct):
 
 
 class QuorumStateFile:
-    """A `quorum.ports.ElectionStore`. It is used by one thread at a time.
+    """A `quorum.ports.ElectionStore`, for one thread at a time.
 
-    `cluster_id` is None until it is known, and set as soon as it is.
+    `cluster_id` is None until the owner learns and sets it.
     """
 
     def __init__(self, folder: Path, *, cluster_id: str | None = None, fs: FileSystem = OS) -> None:
@@ -79,7 +79,7 @@ class QuorumStateFile:
             content = read_file(self.path, self._fs)
             if content is None:
                 return ElectionState()
-            # A process that died between renaming and syncing left a name that power loss undoes.
+            # A crash between rename and sync leaves a name that a power failure would undo.
             sync_folder(self.path.parent, self._fs)
         try:
             version = msgspec.json.decode(content, type=_Version).data_version
@@ -103,7 +103,7 @@ class QuorumStateFile:
         )
 
     def write(self, election: ElectionState) -> None:
-        """Replace what is stored, durably. Raises `LogFailure`, `DiskFull` for want of room."""
+        """Replace the stored value, durably. Raises `LogFailure` or `DiskFull`."""
         voted_for = election.voted_for or ReplicaKey(NO_REPLICA, NO_DIRECTORY)
         state = _State(
             cluster_id=self.cluster_id or "",

@@ -1,9 +1,9 @@
-"""Recovery of a log: what is believed, what is cut, what is refused.
+"""Recovery of a log: which batches are kept, cut off, or refused as damaged.
 
-Checked are the name of every segment, that it continues the one before, and the header of each
-batch: magic, length, count, offset, epoch. In the last segment that holds batches, or in all with
-`check_all`, also the checksum of each batch. A segment is synced before the next one is created, so
-a crash can only have hurt the last.
+Recovery checks the name of every segment, that it continues the one before, and the header of each
+batch: magic, length, count, offset, epoch. In the last segment with batches, or in all with
+`check_all`, it checks the checksum of each batch too. A segment is synced before the next one is
+created, so a crash can only have damaged the last.
 
 Batches are written in groups, and a group is synced before the next is written. A crash can leave
 only the last group incomplete: some of its sectors were written, in any order, the others read as
@@ -14,9 +14,9 @@ zeros or lie behind the end of the file. None of it was ever acknowledged.
 
 So the first bad batch of the last segment is one of these:
 
-- nothing sound behind it, and no more bytes than one write can have: a torn tail, cut;
-- sound batches behind it, but all within one group, and a sector of the bad one is missing: a
-  torn group, cut, as drawn above;
+- no sound batch after it, and no more bytes than one write can have: a torn tail, cut off;
+- sound batches after it, but all within one group, and a sector of the bad one is missing: a torn
+  group, cut off, as drawn above;
 - anything else is damage to acknowledged records, and refused. Cutting would drop them.
 
 A torn write of the newest batch and later damage to it by a faulty disk look alike. In the second
@@ -25,9 +25,9 @@ case the other replicas still have the batch.
 A log that is not `synced` (a partition's, which relies on its other replicas) is cut at the first
 bad batch, and the report says so.
 
-An earlier process may have died before it could sync, or because a sync failed; after a failed sync
-the operating system may show bytes that never reached the disk. So the end of the last segment is
-written again, its length is set again, and it and the folder are synced before recovery returns.
+An earlier process may have died before a sync, or because a sync failed; after a failed sync the
+operating system may show bytes that never reached the disk. So recovery writes the end of the last
+segment again, sets its length again, and syncs it and the folder.
 """
 
 import os
@@ -54,7 +54,7 @@ from quorum.log.segment_reader import ScannedFile, StoredBatch, next_sound_batch
 from quorum.records.batch import CONTROL_BIT, HEADER_BYTES, MAGIC, CorruptBatch, header_at
 
 SECTOR_BYTES: Final = 512
-"""The least that a disk writes whole, or not at all."""
+"""The smallest unit that a disk writes atomically."""
 
 _OPENING_BYTES: Final = 12
 """The base offset and the length of a batch; a length is never 0."""
@@ -82,7 +82,7 @@ class Cut:
 
 @dataclass(frozen=True, slots=True)
 class Recovered:
-    """A log as recovery hands it over; without segments the folder held none."""
+    """The result of recovery; without segments the folder held none."""
 
     segments: list[Segment]
     extent: Extent
@@ -97,19 +97,18 @@ def recover(
     check_all: bool,
     on_control: OnControl | None = None,
 ) -> Recovered:
-    """Bring the log in `folder` into a state that can be gone on from.
+    """Recover the log in `folder`, so that it can be appended to.
 
-    `on_control` is given each control batch in order, with the file it is in; what it raises ends
-    the opening.
-    Raises `LogDamaged`, having changed nothing, where records that were promised are broken or
-    missing, and `FolderUnusable` where the operating system stands in the way.
+    `on_control` gets each control batch in order, with its file; an exception of it passes on.
+    Raises `LogDamaged`, without any change, if acknowledged records are damaged or missing, and
+    `FolderUnusable` for an error of the operating system.
     """
     segments = _find_segments(fs, folder)
     if not segments:
         _clear(fs, folder)
         return Recovered([], Extent(Offset(0)), None)
     with usable(folder):
-        # A crash may have left the newest segment empty: then the one before counts.
+        # A crash may have left the newest segment empty: then the last batch is in the one before.
         filled = [at for at, segment in enumerate(segments) if fs.size(segment.path)]
         crc_from = 0 if check_all or not filled else filled[-1]
         extent = Extent(segments[0].base)
@@ -124,7 +123,7 @@ def recover(
 
 
 def _clear(fs: FileSystem, folder: Path) -> None:
-    """Remove what is left of segments that were being removed."""
+    """Remove the rest of segments that were being removed."""
     with usable(folder):
         for name in fs.names(folder):
             is_removed = name.endswith(REMOVED_SUFFIX)
@@ -133,10 +132,9 @@ def _clear(fs: FileSystem, folder: Path) -> None:
 
 
 def _write_again(fd: int, fs: FileSystem) -> None:
-    """Write what a sync may have failed to keep: only so does the next sync try it again.
+    """Write the end of the file again, so that the next sync includes it after a failed one.
 
-    The same bytes go to the same place, and the length stays what it is, so that whatever becomes
-    of this, nothing is lost.
+    The same bytes go to the same position, and the length stays, so an interruption loses nothing.
     """
     size_bytes = fs.size(fd)
     start = max(0, size_bytes - TORN_BYTES_MAX)
@@ -198,7 +196,7 @@ class _Recovery:
         return f"it begins at offset {segment.base}, the segment before ends at {end}: {what}"
 
     def _take(self, segment: Segment, file: ScannedFile, *, crc: bool) -> None:
-        """Go through one segment; `CorruptBatch` at the first thing wrong with it."""
+        """Read one segment; raises `CorruptBatch` at its first error."""
         end, last = self._extent.end, None
         epoch = end.epoch if self._extent.epochs else None
         try:
@@ -212,17 +210,16 @@ class _Recovery:
                     data = bytes(file.at(at, header.size_bytes))
                     self._on_control(segment.path, StoredBatch(at, header, data))
         finally:
-            # Of an epoch it matters where it begins, and of all of them where the last one ends.
+            # The extent needs the start of each epoch, and the end of the last batch.
             if last is not None:
                 self._extent.append(last.outline)
 
     def _why_cut(
         self, segment: Segment, file: ScannedFile, bad: CorruptBatch, *, is_last: bool
     ) -> str:
-        """Return the reason why the log may be cut at the bad batch; raises `LogDamaged` if it may
-        not.
+        """Return the reason to cut the log at the bad batch; raises `LogDamaged` if it must not be.
 
-        Raises `FormatUnknown` where a batch of another format begins: no crash leaves that.
+        Raises `FormatUnknown` for a batch of another format: no crash leaves that.
         """
         magic = foreign_magic(file, bad.position)
         if magic is not None:
@@ -252,7 +249,7 @@ class _Recovery:
         return LogDamaged(segment.path, position, self._extent.end.offset, reason)
 
     def _cut(self, index: int, position: int, reason: str) -> Recovered:
-        """Let the log end at `position` of this segment, on disk as well."""
+        """Cut the log at `position` of this segment, on disk as well."""
         segment, later = self._segments[index], self._segments[index + 1 :]
         paths = [segment.path, *(each.path for each in later)]
         gone = sum(self._fs.size(path) for path in paths) - position
@@ -268,10 +265,10 @@ class _Recovery:
 
 
 def foreign_magic(file: ScannedFile, position: int) -> int | None:
-    """The format of the batch at `position`, if another one begins there and not noise.
+    """Return the unknown format of a real batch at `position`; None for noise.
 
-    A loss of power leaves zeros or what was written, never another number; a bit that turned over
-    does, but then the batch is as long as it says, and sound or not a batch of ours follows.
+    A power failure leaves zeros or written bytes, never another format number. A flipped bit may,
+    but then a batch of our format follows at its end.
     """
     opening = file.at(position, HEADER_BYTES)
     if len(opening) < HEADER_BYTES:
@@ -286,20 +283,18 @@ def foreign_magic(file: ScannedFile, position: int) -> int | None:
 
 
 def misses_a_sector(file: ScannedFile, position: int, sound: int, base: Offset) -> bool:
-    """Return True if a sector between the bad batch at `position` and the next sound one was not
-    written.
+    """Return True if an unwritten sector lies between the bad batch and the next sound one.
 
-    Such a sector reads as zeros. The one in which the bad batch begins may hold the end of the
-    group before, which was synced; of it, all that follows `position` is missing, so that nothing
-    sound begins there but with zeros: a batch that does was written to a wrong place. Zeros tell
-    something only where `base`, with which the batch begins, or its length is not zero.
+    Such a sector reads as zeros. The sector in which the bad batch begins may hold the end of the
+    group before, which was synced; if it is missing, everything from `position` on is zero. That
+    proves something only if the batch would begin with other bytes: its `base` or its length.
     """
     boundary = (position // SECTOR_BYTES + 1) * SECTOR_BYTES
     first = bytes(file.at(position, boundary - position))
     opening = base.to_bytes(8, "big") + b"\xff" * (_OPENING_BYTES - 8)
     if not any(first) and any(opening[: len(first)]):
         return True
-    # The last one may reach into the sound batch, whose base offset begins with zeros of its own.
+    # The last sector may reach into the sound batch, whose base offset begins with zeros.
     return any(
         not any(file.at(sector, SECTOR_BYTES)) for sector in range(boundary, sound, SECTOR_BYTES)
     )

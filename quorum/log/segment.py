@@ -1,8 +1,8 @@
 """The outline of a log in memory: its segments, its extent, and the newest batches.
 
-Kafka's layout: a segment is a file called after its first offset, in 20 digits, and holds whole
-batches one behind the other. Its index is in memory only and sparse: one entry for some 4 KiB, the
-rest is found by stepping from header to header. Nothing here touches a file.
+Kafka's layout: a segment is a file named by its first offset, in 20 digits, with consecutive whole
+batches. Its index is sparse and only in memory: one entry for about 4 KiB; a reader steps from
+header to header in between. The module touches no file.
 """
 
 from array import array
@@ -19,22 +19,22 @@ from quorum.records.batch import Header
 Bytes: TypeAlias = bytes | bytearray
 
 INDEX_INTERVAL_BYTES: Final = 4 * 1024
-"""Between two batches whose position in their segment is remembered."""
+"""The distance between two index entries."""
 
 TAIL_BYTES_MAX: Final = 32 * 1024 * 1024
-"""Batches at the end of a log that stay in memory after they were written."""
+"""Bytes of batches at the end of a log that stay in memory after they were written."""
 
 GROUP_BYTES_MAX: Final = 1024 * 1024
 """The bytes written between two fdatasyncs: several batches up to this, or one larger batch."""
 
 TORN_BYTES_MAX: Final = FRAME_BYTES_MAX
-"""More than a loss of power can leave half-written: no batch that arrived in a frame is larger."""
+"""More than a power failure can leave half-written: no batch that arrived in a frame is larger."""
 
 SCAN_BYTES: Final = 1024 * 1024
-"""Read at once while a whole segment is scanned."""
+"""Bytes of one read during the scan of a segment."""
 
 WALK_BYTES: Final = 8 * 1024
-"""Read at once while the headers between two index entries are stepped through."""
+"""Bytes of one read while stepping through the headers between two index entries."""
 
 # A group of several batches, or of a single large one, is no more than what may be torn.
 assert max(GROUP_BYTES_MAX, BATCH_BYTES_MAX) < TORN_BYTES_MAX
@@ -53,7 +53,7 @@ class IndexEntry(NamedTuple):
 
 
 class Segment:
-    """One file of the log, as far as it has been appended to: it may not be written yet."""
+    """One file of the log with all appended batches, written or not."""
 
     __slots__ = (
         "_offsets",
@@ -76,7 +76,7 @@ class Segment:
         self._times_ms = array("q")  # The largest timestamp before the entry.
 
     def append(self, header: Header) -> int:
-        """Take in the next batch and return its position."""
+        """Add the next batch and return its position."""
         position = self.size_bytes
         if not self._positions or position - self._positions[-1] >= INDEX_INTERVAL_BYTES:
             self._offsets.append(header.base_offset)
@@ -87,7 +87,7 @@ class Segment:
         return position
 
     def truncate(self, size_bytes: int) -> None:
-        """Forget what lies at or behind this position, the boundary of a batch."""
+        """Remove the batches from this position on, a batch boundary."""
         kept = bisect_left(self._positions, size_bytes)
         del self._offsets[kept:]
         del self._positions[kept:]
@@ -95,17 +95,17 @@ class Segment:
         self.size_bytes = size_bytes
 
     def mark_at_or_before(self, offset: Offset) -> IndexEntry:
-        """The last mark that is not behind `offset`; the segment is not empty and holds it."""
+        """Return the last index entry at or before `offset`, which is in the segment."""
         return self._mark(bisect_right(self._offsets, offset) - 1)
 
     def mark_within(self, start: IndexEntry, end: Offset, max_bytes: int) -> IndexEntry:
-        """The last mark up to which everything from `start` on is below `end` and fits."""
+        """Return the last index entry within `max_bytes` of `start` and at or before `end`."""
         by_offset = bisect_right(self._offsets, end) - 1
         by_size = bisect_right(self._positions, start.position + max_bytes) - 1
         return max(start, self._mark(min(by_offset, by_size)))
 
     def mark_before_time(self, timestamp_ms: int) -> IndexEntry:
-        """A mark before which every timestamp is below this one; the segment is not empty."""
+        """Return an index entry before which every timestamp is below this one."""
         return self._mark(max(0, bisect_left(self._times_ms, timestamp_ms) - 1))
 
     def _mark(self, index: int) -> IndexEntry:
@@ -113,17 +113,16 @@ class Segment:
 
 
 def segment_base(name: str, suffix: str = ".log") -> Offset | None:
-    """The first offset of the segment that has a file of this name; None if the name is not one of
-    20 digits and `suffix`."""
+    """Return the first offset in a file name of 20 digits and `suffix`; None for other names."""
     digits = name[:_BASE_DIGITS]
     return Offset(int(digits)) if name[_BASE_DIGITS:] == suffix and digits.isdecimal() else None
 
 
 class Extent:
-    """The outline of a log, kept in step with its batches by whoever keeps those.
+    """The outline of a log; the owner updates it with every batch.
 
-    Invariant: `end.epoch` is the last of `epochs`, or if there is none that of the last batch
-    that was dropped at the start, 0 if there was none; epochs and offsets rise.
+    Invariant: `end.epoch` is the last of `epochs`; without any, that of the last batch dropped at
+    the start, or 0. Epochs and offsets rise.
     """
 
     __slots__ = ("_epoch_before", "end", "epochs", "start")
@@ -135,7 +134,7 @@ class Extent:
         self.epochs: list[tuple[Epoch, Offset]] = []
 
     def assert_continued_by(self, batches: Iterable[Batch]) -> None:
-        """Nothing of a run of batches is taken in unless all of it can be."""
+        """Assert that these batches continue the log, before any of them is appended."""
         end, epoch = self.end.offset, self.end.epoch
         for batch in batches:
             assert batch.base == end, f"{batch} does not begin at offset {end}"
@@ -144,20 +143,20 @@ class Extent:
             end, epoch = batch.end, batch.epoch
 
     def append(self, batch: Batch) -> None:
-        """Take in a batch for which `assert_continued_by` holds."""
+        """Add a batch that passed `assert_continued_by`."""
         if not self.epochs or self.epochs[-1][0] != batch.epoch:
             self.epochs.append((batch.epoch, batch.base))
         self.end = OffsetAndEpoch(batch.epoch, batch.end)
 
     def truncate(self, end: Offset) -> None:
-        """Let the log end at `end`, which is the boundary of a batch."""
+        """Cut the log at `end`, a batch boundary."""
         assert self.start <= end <= self.end.offset
         while self.epochs and self.epochs[-1][1] >= end:
             self.epochs.pop()
         self.end = OffsetAndEpoch(self.epochs[-1][0] if self.epochs else self._epoch_before, end)
 
     def advance(self, start: Offset) -> None:
-        """Let the log begin at `start`, which is the boundary of a batch."""
+        """Advance the log start to `start`, a batch boundary."""
         assert self.start <= start <= self.end.offset
         while self.epochs and self.epochs[0][1] < start:
             epoch, _ = self.epochs.pop(0)
@@ -169,9 +168,7 @@ class Extent:
 
 
 class Tail:
-    """The newest batches of a log, whole and without a gap, from `start` to `end`.
-
-    They are found by offset and cut by size without a look at the bytes.
+    """The newest batches of a log, from `start` to `end` without a gap, sliced by offset and size.
     """
 
     __slots__ = ("_bases", "_batches", "_sizes_before", "end")
@@ -180,7 +177,7 @@ class Tail:
         self.end = start
         self._bases: list[Offset] = []
         self._batches: list[Bytes] = []
-        # One longer than the others: differences of its items are sizes of runs of batches.
+        # Prefix sums, one longer than the others: differences are the sizes of runs of batches.
         self._sizes_before: list[int] = [0]
 
     @property
@@ -203,9 +200,9 @@ class Tail:
     def slice(
         self, start: Offset, end: Offset, max_bytes: int, *, at_least_one: bool
     ) -> list[Bytes]:
-        """From the batch that holds `start` to the last that ends at or below `end`.
+        """Return the batches from the one that holds `start` to the last one that ends by `end`.
 
-        Together at most `max_bytes`, or with `at_least_one` a single batch that is larger.
+        Together at most `max_bytes`, or with `at_least_one` a single larger batch.
         """
         assert self.start <= start < end <= self.end
         first = bisect_right(self._bases, start) - 1
@@ -218,10 +215,7 @@ class Tail:
         return self._batches[first : min(by_offset, max(by_size, first + at_least_one))]
 
     def truncate(self, end: Offset) -> None:
-        """Forget the batches from `end` on, the boundary of a batch; all, if that is before them.
-
-        The run then ends at `end` in either case.
-        """
+        """Remove the batches from `end` on, a batch boundary, which may precede all of them."""
         kept = bisect_left(self._bases, end)
         del self._bases[kept:]
         del self._batches[kept:]
@@ -229,7 +223,7 @@ class Tail:
         self.end = end
 
     def shrink(self, size_bytes: int, below: Offset) -> None:
-        """Forget the oldest batches until `size_bytes` are left, but none from `below` on."""
+        """Remove the oldest batches until `size_bytes` are left, but none from `below` on."""
         surplus = self._sizes_before[-1] - size_bytes
         gone = min(bisect_left(self._sizes_before, surplus), bisect_left(self._bases, below))
         del self._bases[:gone]

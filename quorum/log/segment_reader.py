@@ -1,8 +1,7 @@
-"""Reading batches back from a segment's file, by offset.
+"""Read batches from a segment's file, by offset.
 
-Each call opens the file, reads and closes it: a log holds no descriptor for what it only reads.
-Whoever calls asks for written batches only. The owner's disk is trusted to return what it was
-given as far as headers tell; what they contradict is a `LogFailure`.
+Each call opens the file, reads and closes it: a log holds no descriptors for reading. The caller
+reads written batches only. A header that contradicts that is a `LogFailure` of the disk.
 """
 
 import os
@@ -48,7 +47,7 @@ class ScannedFile:
         self._origin = 0
 
     def at(self, position: int, length: int) -> memoryview:
-        """`length` bytes at `position`, or fewer where the file ends first."""
+        """Return `length` bytes at `position`, or fewer if the file ends first."""
         start = position - self._origin
         if start < 0 or start + length > len(self._window):
             size = max(length, min(SCAN_BYTES, self.size_bytes - position))
@@ -59,7 +58,7 @@ class ScannedFile:
 
 @contextmanager
 def _reading(path: Path, fs: FileSystem) -> Iterator[int]:
-    """A descriptor to read from; whatever goes wrong meanwhile is a `LogFailure`."""
+    """Open a file for reading; turn errors of the block into `LogFailure`."""
     try:
         with opened(path, os.O_RDONLY, fs) as fd:
             yield fd
@@ -70,7 +69,7 @@ def _reading(path: Path, fs: FileSystem) -> Iterator[int]:
 
 
 def _walk(fs: FileSystem, fd: int, position: int) -> Iterator[tuple[int, Header]]:
-    """Position and header of each batch from `position` on; it ends only by an error."""
+    """Yield position and header of each batch from `position` on, until an error."""
     window, origin = b"", position
     while True:
         if position + HEADER_BYTES > origin + len(window):
@@ -84,7 +83,7 @@ def _walk(fs: FileSystem, fd: int, position: int) -> Iterator[tuple[int, Header]
 
 
 def position_of(fs: FileSystem, path: Path, offset: Offset, mark: IndexEntry) -> int:
-    """The position of the batch that begins at `offset`, at or behind `mark`."""
+    """Return the position of the batch that begins at `offset`, at or after `mark`."""
     with _reading(path, fs) as fd:
         position, header = _find(fs, fd, offset, mark)
     assert header.base_offset == offset, f"{offset} is not the boundary of a batch"
@@ -102,11 +101,11 @@ def read_batches(
     within: IndexEntry,
     at_least_one: bool,
 ) -> tuple[bytes, Offset]:
-    """Batches from the one that holds `start` to the last that ends at or below `end`, and the
-    offset where they end.
+    """Read the batches from the one that holds `start` to the last one that ends by `end`; return
+    them and their end offset.
 
-    At most `max_bytes`, or with `at_least_one` a single batch that is larger. `before` is a mark
-    at or before `start`; what lies between it and `within` is known to be below `end`, and to fit.
+    At most `max_bytes`, or with `at_least_one` a single larger batch. `before` is an index entry at
+    or before `start`; the batches from it to `within` end by `end` and fit.
     """
     with _reading(path, fs) as fd:
         position, header = _find(fs, fd, start, before)
@@ -121,7 +120,7 @@ def read_batches(
 
 
 def _find(fs: FileSystem, fd: int, offset: Offset, mark: IndexEntry) -> tuple[int, Header]:
-    """The batch that holds `offset`."""
+    """Return position and header of the batch that holds `offset`."""
     for position, header in _walk(fs, fd, mark.position):
         if header.end_offset > offset:
             return position, header
@@ -129,7 +128,7 @@ def _find(fs: FileSystem, fd: int, offset: Offset, mark: IndexEntry) -> tuple[in
 
 
 def _last_before(fs: FileSystem, fd: int, mark: IndexEntry, end: Offset, limit: int) -> IndexEntry:
-    """The end of the last batch that ends at or below `end`, and at or before `limit`."""
+    """Return the end of the last batch that ends by offset `end` and position `limit`."""
     if mark.offset >= end:
         return mark
     for position, header in _walk(fs, fd, mark.position):
@@ -142,7 +141,7 @@ def _last_before(fs: FileSystem, fd: int, mark: IndexEntry, end: Offset, limit: 
 
 
 class StoredBatch(NamedTuple):
-    """A batch of a file, whole and sound."""
+    """A complete and valid batch of a file."""
 
     position: int
     header: Header
@@ -152,10 +151,10 @@ class StoredBatch(NamedTuple):
 def batches_of(
     path: Path, *, base: int | None = None, fs: FileSystem = OS
 ) -> Iterator[StoredBatch]:
-    """The batches of the file, in order; the first begins at offset `base` where that is given.
+    """Yield the batches of the file, in order; the first begins at offset `base`, if given.
 
-    Raises `CorruptBatch` at the first that is not whole, sound and in its place, `OSError` where
-    the file cannot be read.
+    Raises `CorruptBatch` at the first invalid or misplaced batch, `OSError` if the file cannot be
+    read.
     """
     with opened(path, os.O_RDONLY, fs) as fd:
         file = ScannedFile(fd, fs)
@@ -169,10 +168,10 @@ def batches_of(
 def scan(
     file: ScannedFile, *, base: int, epoch_min: int, crc: bool
 ) -> Iterator[tuple[int, Header]]:
-    """Position and header of each batch of the file, which is to begin at offset `base`.
+    """Yield position and header of each batch of the file, which must begin at offset `base`.
 
-    Raises `CorruptBatch` at the first that is not whole, sound and in its place; checksums are
-    computed only with `crc`, for that is what makes the whole file be read.
+    Raises `CorruptBatch` at the first invalid or misplaced batch. Checksums are verified only with
+    `crc`, because that reads the whole file.
     """
     position = 0
     while position < file.size_bytes:
@@ -200,10 +199,10 @@ def scan(
 def next_sound_batch(
     file: ScannedFile, position: int, *, base_min: int, epoch_min: int
 ) -> int | None:
-    """The position of the first whole and sound batch at or behind `position`, or None.
+    """Return the position of the first valid batch at or after `position`, or None.
 
-    Looked for byte by byte, for damage may have changed a length. The checksum makes a false
-    find as good as impossible; the other fields rule out nearly everything before it is computed.
+    The search goes byte by byte, because damage may have changed a length. The checksum excludes
+    false matches; the other fields exclude nearly all of them before it is computed.
     """
     while position + HEADER_BYTES <= file.size_bytes:
         window = bytes(file.at(position, min(SCAN_BYTES, file.size_bytes - position)))
@@ -240,10 +239,10 @@ def _header(file: ScannedFile, position: int) -> Header:
 def first_record_from(
     log: Log, start: Offset, end: Offset, timestamp_ms: int
 ) -> tuple[Offset, int] | None:
-    """The first record in [start, end) that is not older than `timestamp_ms`: its offset and time.
+    """Return offset and time of the first record in [start, end) not older than `timestamp_ms`.
 
-    Headers say which batches to look into. Where the records of one cannot be decompressed, its
-    first record stands for it: whoever begins there misses nothing.
+    Only batches whose header allows it are decoded. If one cannot be decompressed, its first record
+    is returned: a reader that begins there misses nothing.
     """
     while start < end:
         data = log.read(start, end, _READ_BYTES)

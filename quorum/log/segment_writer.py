@@ -1,8 +1,8 @@
-"""The half of a log that writes, used by one thread at a time: files, groups and their fsyncs.
+"""The writer of a log, for one thread at a time: files, groups of batches and their fsyncs.
 
-It knows nothing of offsets. Its rule is what recovery rests on: batches are written in groups,
-one after the other, and with `sync` a group is on disk before the next one is begun; a file is
-on disk, whole, before the next one is created, with or without `sync`.
+Recovery relies on its order: batches are written in groups, and with `sync` a group is on disk
+before the next one begins; a complete file is on disk before the next one is created, with or
+without `sync`.
 """
 
 import os
@@ -38,7 +38,7 @@ class Write(NamedTuple):
 
 
 class SegmentWriter:
-    """Holds one descriptor, that of the newest segment, from the first write on."""
+    """Writes segments; it holds the newest one open from the first write on."""
 
     def __init__(self, fs: FileSystem) -> None:
         self._fs = fs
@@ -53,11 +53,11 @@ class SegmentWriter:
         self._found = newest
 
     def write(self, writes: Sequence[Write], *, sync: bool) -> int:
-        """Write these consecutive batches and return the number for which there was room; with
-        `sync`, all that was ever written is then on disk.
+        """Write these consecutive batches; return the number for which there was room. With `sync`,
+        everything written before is then on disk too.
 
-        Batches without room leave nothing behind. Raises `OSError`; the files are then in an
-        unknown state.
+        Batches without room leave no bytes behind. After an `OSError` the state of the files is
+        unknown.
         """
         done = 0
         for group in _groups(writes) if len(writes) != 1 else (writes,):
@@ -90,9 +90,9 @@ class SegmentWriter:
         return True
 
     def _take_back(self, path: Path, position: int) -> None:
-        """Leave nothing of a group that did not fit: the log may go on with other batches."""
+        """Remove the bytes of a group that did not fit: other batches may follow instead."""
         if self._path is None:
-            return  # There is not even a file.
+            return  # The file was not created.
         if position == 0 and self._name_unsynced:
             self.close()
             self._unsynced = self._name_unsynced = False
@@ -120,7 +120,7 @@ class SegmentWriter:
             self._found = path
 
     def close(self) -> None:
-        """Let go of the file; what is not synced stays with the operating system."""
+        """Close the file, without a sync."""
         if self._path is not None:
             self._fs.close(self._fd)
             self._path, self._fd = None, -1
@@ -159,7 +159,7 @@ class SegmentWriter:
 
 
 def _groups(writes: Sequence[Write]) -> Iterator[list[Write]]:
-    """Runs of writes to one segment, of at most `GROUP_BYTES_MAX` or a single larger one."""
+    """Yield runs of writes to one segment, of at most `GROUP_BYTES_MAX` or a single larger one."""
     group: list[Write] = []
     size_bytes = 0
     for write in writes:

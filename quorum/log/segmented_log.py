@@ -1,15 +1,14 @@
 """A log on disk: Kafka record batches in Kafka's files, rolled at a size, the newest in memory.
 
-It never decides what is committed and never looks into a record. One class serves two uses: the
-quorum's log, which a writer thread commits, and the partitions of a broker, which commits inline.
+One class serves two uses: the quorum's log, which a writer thread commits, and the partitions of a
+broker, which commits inline. Records are opaque, and others decide what is committed.
 
-Two threads meet here. The owner appends and reads; the writer thread commits. What they share is
-the list of batches that wait to be written, together with the end that they lead up to: the two
-change under one lock, so that a commit takes a list and an end that belong together, and an append
-falls wholly into this commit or wholly into the next. The lock is never held while a disk is
-waited for. The rest needs none: files and descriptors belong to the writer; the index and the
-tail to the owner, save for a truncation, which changes them under the same lock; and `_written`
-only grows between truncations, so that an old value of it merely keeps a batch in memory longer.
+Two threads use a log: the owner appends and reads, the writer thread commits. They share the list
+of batches to write, and the end offset of that list. Both change under one lock, so that a commit
+takes a list with its end, and an append is part of exactly one commit. The lock is never held
+during I/O. All other state needs no lock: files and descriptors belong to the writer; index and
+tail belong to the owner, except for a truncation, which changes them under the lock; and `_written`
+only grows between truncations, so an old value only keeps a batch in memory longer.
 """
 
 from bisect import bisect_right
@@ -33,7 +32,7 @@ from quorum.records.batch import LENGTH_END, MAGIC, Buffer, Header, header_at, h
 
 
 class _Plan(NamedTuple):
-    """A stretch of one segment that has been written, and where the index says to look."""
+    """A written part of one segment, and the index entries for reading it."""
 
     path: Path
     end: Offset
@@ -59,11 +58,11 @@ class SegmentedLog:
     ) -> None:
         """Open the log in `folder`, which is created if its parent exists, and recover it.
 
-        `synced` says that records here are promised to survive a loss of power; what it and
-        `check_all` mean for an opening stands in `quorum.log.recovery`. A broker that locks the
-        folder above its many partitions opens each without `lock`. `on_control` is given every
-        control batch that is found. With `wall_clock` (ms) the time of every append is kept beside
-        the segments. Raises `FolderInUse`, `FolderUnusable` or `LogDamaged`.
+        `synced` says that acknowledged records must survive a power failure; see
+        `quorum.log.recovery` for its effect, and that of `check_all`, on recovery. A broker locks
+        the folder above its partitions and opens each without `lock`. `on_control` gets every
+        control batch. With `wall_clock` (ms) the time of every append is stored beside the
+        segments. Raises `FolderInUse`, `FolderUnusable` or `LogDamaged`.
         """
         assert segment_bytes_max > 0
         assert tail_bytes_max >= 0
@@ -121,7 +120,7 @@ class SegmentedLog:
 
     @property
     def epochs(self) -> Sequence[tuple[Epoch, Offset]]:
-        """Each epoch that has records here, with the offset of its first one, rising."""
+        """Each epoch with records, in ascending order, with the offset of its first record."""
         return tuple(self._extent.epochs)
 
     @property
@@ -130,7 +129,7 @@ class SegmentedLog:
         return sum(segment.size_bytes for segment in self._segments)
 
     def bytes_from(self, offset: Offset) -> int:
-        """About how many bytes the batches from `offset` on take; see the port."""
+        """Estimate the bytes of the batches from `offset` on; see the port."""
         if offset <= self.start:
             return self.size_bytes
         if offset >= self.end.offset:
@@ -161,7 +160,7 @@ class SegmentedLog:
             for (_, header), outline, batch in zip(found, outlines, parts, strict=True):
                 self._append_one(header, outline, batch, now_ms)
             if self._tail.size_bytes > self._tail_bytes_max:
-                # In strides, so that many appends share the cost of moving the rest up.
+                # In strides, so that many appends share the cost of moving the rest.
                 self._tail.shrink(self._tail_bytes_max * 3 // 4, below=self._written)
         return outlines
 
@@ -178,7 +177,7 @@ class SegmentedLog:
         self._extent.append(outline)
 
     def read(self, start: Offset, end: Offset, max_bytes: int) -> bytes:
-        """Whole batches in [start, end); see the port."""
+        """Read whole batches in [start, end); see the port."""
         log_end = self._extent.end.offset
         if not self.start <= start <= log_end:
             raise OffsetOutOfRange(start, self.start, log_end)
@@ -208,7 +207,7 @@ class SegmentedLog:
     def _plan_or_tail(
         self, start: Offset, end: Offset, max_bytes: int, parts: list[Bytes]
     ) -> _Plan | None:
-        """The plan for reading on from disk; None once the rest came from memory, in `parts`."""
+        """Return the plan of the next read from disk; None once memory had the rest, in `parts`."""
         with self._lock:
             if start >= self._tail.start:
                 parts += self._tail.slice(start, end, max_bytes, at_least_one=not parts)
@@ -223,11 +222,11 @@ class SegmentedLog:
             return _Plan(segment.path, end, before, segment.mark_within(before, end, max_bytes))
 
     def _segment_of(self, offset: Offset) -> int:
-        """The index of the segment that holds `offset`."""
+        """Return the index of the segment that holds `offset`."""
         return bisect_right(self._segments, offset, key=lambda segment: segment.base) - 1
 
     def offset_for_timestamp(self, timestamp_ms: int) -> tuple[Offset, int] | None:
-        """The first record that is not older than this: its offset and time; None if all are."""
+        """Return offset and time of the first record not older than this; None if all are."""
         ends = [*(segment.base for segment in self._segments[1:]), self._extent.end.offset]
         for segment, end in zip(self._segments, ends, strict=True):
             if segment.size_bytes == 0 or segment.max_timestamp_ms < timestamp_ms:
@@ -256,7 +255,7 @@ class SegmentedLog:
         return end
 
     def _wait_for_room(self, writes: list[Write], done: int) -> NoReturn:
-        """There was room for so many; the others wait for the next commit."""
+        """Requeue the batches without room for the next commit, and raise `DiskFull`."""
         with self._lock:
             self._pending[:0] = writes[done:]
         self._written = writes[done].base
@@ -265,7 +264,7 @@ class SegmentedLog:
         raise DiskFull(f"the log in {self.folder} cannot be written: no room is left on its disk")
 
     def truncate_to(self, end: Offset) -> None:
-        """Forget every batch that reaches beyond `end`, durably; see the port."""
+        """Remove every batch that reaches beyond `end`, durably; see the port."""
         self._refuse_after_failure()
         assert self.start <= end <= self.end.offset
         if end == self.end.offset:
@@ -287,19 +286,19 @@ class SegmentedLog:
             self._written = end
 
     def advance_start(self, start: Offset) -> None:
-        """Hold nothing below `start` any more; see the port. Only whole segments go."""
+        """Advance the log start; see the port. Only whole segments are removed."""
         with self._lock:
             self._extent.advance(start)
-            # What waits to be written is not on disk yet, whoever else has it.
+            # Keep the segments of batches that still wait to be written.
             gone = self._segment_of(min(start, self._written))
             self._obsolete += self._segments[:gone]
             del self._segments[:gone]
 
     def remove_obsolete(self) -> bool:
-        """Remove what lies below the log start, durably, a stretch at a time; see the port."""
+        """Remove a part of what lies below the log start, durably; see the port."""
         self._refuse_after_failure()
         if self._obsolete:
-            # The oldest one first: what a crash leaves has no gap.
+            # The oldest one first, so that a crash leaves no gap.
             with self._failing_for_good("cut at its start"):
                 if self._times is not None:
                     self._times.remove(self._obsolete[:1])
@@ -309,7 +308,7 @@ class SegmentedLog:
         return bool(self._obsolete)
 
     def begin_anew(self, start: Offset) -> None:
-        """Forget every batch and begin at `start`, durably; see the port."""
+        """Replace the log by an empty one at `start`, durably; see the port."""
         self._refuse_after_failure()
         with self._lock:
             old = [*self._obsolete, *self._segments]
@@ -324,7 +323,7 @@ class SegmentedLog:
         self._written = start
 
     def _place_of(self, end: Offset) -> tuple[Segment, int]:
-        """The segment and the position of the batch that begins at `end`."""
+        """Return segment and position of the batch that begins at `end`."""
         for write in self._pending:
             if write.base == end:
                 return write.segment, write.position
@@ -347,14 +346,14 @@ class SegmentedLog:
         return self._failure
 
     def _refuse_after_failure(self) -> None:
-        # What a failed fsync did not write may be marked clean: the next one succeeds, and lies.
+        # A failed fsync may mark unwritten pages clean: the next one would succeed wrongly.
         if self._failure is not None:
             raise LogFailure(str(self._failure)) from self._failure
 
     def close(self) -> None:
-        """Write what is left, durably, and release the files; a second call changes nothing.
+        """Write everything appended, durably, and release the files; a second call does nothing.
 
-        What there is no room for was promised to nobody, and is dropped.
+        On a full disk the rest is dropped: it was never acknowledged.
         """
         if self._closed:
             return

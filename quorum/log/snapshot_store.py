@@ -1,11 +1,10 @@
 """The snapshots of one replica's log as files beside it: written, received, read, removed.
 
-A snapshot becomes visible by a rename, when all of it is on disk, and is never changed after that.
-Until then it has another name, by which Kafka's controllers too know that it was never finished:
-a restart discards one that was being written, and continues one that was being received from the
-leader. A large one that is removed gets another name first, Kafka's too, and is then shortened step
-by step: freeing a gigabyte at once would hold up commits. Which snapshots are taken and kept is
-decided elsewhere.
+A rename publishes a snapshot once all of it is on disk; it never changes after that. Until then it
+has another suffix, which Kafka's controllers also ignore: a restart discards a snapshot that was
+being written, and continues one that was being received from the leader. A large snapshot that is
+removed is renamed first, with Kafka's suffix, and then shortened step by step: freeing a gigabyte
+at once would delay commits. `quorum.snapshotting` decides which snapshots to take and keep.
 """
 
 import os
@@ -41,7 +40,7 @@ _DAMAGED: Final = ".damaged"
 
 @contextmanager
 def _trusting(path: Path) -> Iterator[None]:
-    """Turn a failed sync into `LogFailure`: other errors cost a snapshot, this one the disk."""
+    """Turn a failed sync into `LogFailure`; other errors only cost the snapshot."""
     try:
         yield
     except SyncFailed as error:
@@ -52,7 +51,7 @@ class FileSnapshotStore:
     """A `quorum.ports.SnapshotStore` of files."""
 
     def __init__(self, folder: Path, fs: FileSystem = OS) -> None:
-        """Look through the folder, and clear away what can never be used. `FolderUnusable`."""
+        """List the snapshots and remove unfinished files. Raises `FolderUnusable`."""
         self._folder = folder
         self._fs = fs
         with usable(folder):
@@ -61,11 +60,11 @@ class FileSnapshotStore:
 
     @property
     def snapshots(self) -> tuple[Snapshot, ...]:
-        """Those that are whole and durable, the oldest first."""
+        """The complete and durable snapshots, the oldest first."""
         return tuple(Snapshot(id_, self._sizes[id_]) for id_ in sorted(self._sizes))
 
     def read(self, id_: OffsetAndEpoch, position: int, max_bytes: int) -> bytes:
-        """Bytes of a snapshot that is here; see the port."""
+        """Read bytes of a stored snapshot; see the port."""
         path = self._path(id_)
         try:
             with opened(path, os.O_RDONLY, self._fs) as fd:
@@ -74,11 +73,11 @@ class FileSnapshotStore:
             raise LogFailure(f"{path} cannot be read: {error.strerror or error}") from error
 
     def note(self, id_: OffsetAndEpoch, size_bytes: int) -> None:
-        """Note a snapshot that is whole and durable now."""
+        """Add a complete and durable snapshot."""
         self._sizes[id_] = size_bytes
 
     def forget(self, id_: OffsetAndEpoch) -> None:
-        """Forget a snapshot that is about to be removed."""
+        """Take out a snapshot that is about to be removed."""
         del self._sizes[id_]
 
     def set_aside(self, id_: OffsetAndEpoch) -> Path:
@@ -98,7 +97,7 @@ class FileSnapshotStore:
         with usable(self._folder):
             self._remove_received()
 
-    # In the disk's thread.
+    # In the disk thread.
 
     def write(self, id_: OffsetAndEpoch, data: bytes | bytearray, position: int) -> None:
         """Write the next bytes of a snapshot that is made here; they are on disk on return."""
@@ -136,7 +135,7 @@ class FileSnapshotStore:
                 return error.reason
             if is_mixed and not checkpoint.has_checksum:
                 self._remove_received()
-                return "it came in parts, and nothing in it says that they belong together"
+                return "it came in parts of several replicas, and has no checksum"
             with opened(path, os.O_RDONLY, self._fs) as fd:
                 sync_file(fd, self._fs)
                 size_bytes = self._fs.size(fd)
@@ -169,7 +168,7 @@ class FileSnapshotStore:
                 self._fs.remove(self._folder / name)
 
     def _clear(self) -> tuple[OffsetAndEpoch, int] | None:
-        """Remove what was being written or removed; the latest that was being received stays."""
+        """Remove unfinished files, except the latest one that was being received."""
         found: list[tuple[OffsetAndEpoch, int]] = []
         for name in self._fs.names(self._folder):
             path = self._folder / name

@@ -188,7 +188,7 @@ def test_kafkas_snapshots_have_no_checksum_and_must_come_from_one_leader(tmp_pat
     stamp(footer, Offset(1), Epoch(3))
     received(store, id_(40), bytes(header), bytes(footer))
     problem = store.install(id_(40), is_mixed=True)
-    assert problem == "it came in parts, and nothing in it says that they belong together"
+    assert problem == "it came in parts of several replicas, and has no checksum"
     received(store, id_(40), bytes(header), bytes(footer))
     assert isinstance(store.install(id_(40), is_mixed=False), ReceivedSnapshot)
 
