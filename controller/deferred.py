@@ -1,9 +1,8 @@
-"""Deferred answers of the active controller: each waits until what it rests on is committed.
+"""Deferred answers of the active controller: each waits for the commit of the records it depends on.
 
-An answer rests on its own records or, without records, on everything that the image contained when
-it was given.
+An answer depends on its own records or, without records, on everything in the image at that time.
 
-A linearizable query waits as well until the quorum has proved that this node still leads
+A linearizable query also waits until the quorum has proved that this node still leads
 (`quorum.core.read_index`), and so does a command without records if its client needs that. Requests
 of brokers do not: brokers repeat them.
 """
@@ -25,7 +24,7 @@ _Waiting: TypeAlias = tuple[Offset, Any, Callable[[Any], None]]
 
 
 class DeferredEventQueue:
-    """Answers in order of the offsets that they wait for."""
+    """The waiting answers, in order of the offsets that they wait for."""
 
     def __init__(self, loader: MetadataLoader[Image]) -> None:
         """`loader` has the image and its committed end."""
@@ -38,7 +37,7 @@ class DeferredEventQueue:
         return len(self._waiting) >= WAITING_ANSWERS_MAX
 
     def settle(self, answer: Any, done: Callable[[Any], None]) -> None:
-        """Give the answer once everything that the image contains now is committed."""
+        """Give the answer once everything in the present image is committed."""
         image_end = self._loader.image.end_offset
         if image_end <= self._loader.end:
             done(answer)

@@ -1,7 +1,7 @@
 """The event queue of one controller: work in order, in slices of about two milliseconds.
 
-The image must not change during a decision, so decisions follow each other in order. A long one is
-interrupted; the quorum, the network and the disk have their turns, and it goes on after them.
+The image must not change during a decision, so decisions follow each other in order. A long one
+pauses between slices for the quorum, the network and the disk.
 """
 
 from collections import deque
@@ -11,13 +11,13 @@ from typing import Final, NamedTuple, TypeAlias
 from statemachine.slices import Slices
 
 SLICE_US: Final = 2_000
-"""Work in one turn, by its own estimate."""
+"""The work in one turn, by its own estimate."""
 
 WAITING_PIECES_MAX: Final = 10_000
 """Pieces of work that wait for their turn; the queue takes no further one."""
 
 Later: TypeAlias = Callable[[Callable[[], None]], object]
-"""Schedules one call after everything that is due now."""
+"""Schedules a call after everything that is due now."""
 
 
 class _Piece(NamedTuple):
@@ -62,7 +62,7 @@ class ControllerEventQueue:
         self._pieces.insert(1, _Piece(work, lost))
 
     def lose(self) -> None:
-        """Drop all work and tell everyone, in order."""
+        """Drop all work and call `lost` of each piece, in order."""
         pieces, self._pieces = self._pieces, deque()
         for piece in pieces:
             piece.work.close()
@@ -81,7 +81,7 @@ class ControllerEventQueue:
                 self._later(self._on_turn)
 
     def _take(self, left_us: int) -> int:
-        """Work on the first piece, and return the time that is left of this turn.
+        """Work on the first piece, and return the remaining time of this turn.
 
         Without `later` work costs no time.
         """

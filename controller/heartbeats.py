@@ -1,7 +1,6 @@
 """Heartbeats of brokers on the active controller: last contact, metadata offset, copies.
 
-They end with the leadership: a new active controller grants every broker a full session, since it
-cannot know the last contact before. Every method takes the time.
+They are lost with the leadership: a new active controller grants every broker a full session.
 """
 
 from msgspec.structs import replace
@@ -29,7 +28,7 @@ class BrokerHeartbeatManager:
         self._heard_ms: dict[BrokerId, int] = dict.fromkeys(image.brokers, now_ms)
         self._offsets: dict[BrokerId, int] = {}
         self.copies = Copies()
-        """Their copies under way, and how fast they are."""
+        """The copies under way on brokers, and their rates."""
 
     def touch(self, broker_id: BrokerId, now_ms: int, metadata_offset: int = NEVER_HEARD) -> None:
         """Note a registration, or a heartbeat with its metadata offset."""

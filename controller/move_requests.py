@@ -27,10 +27,10 @@ assert _FINGERPRINT_BYTES <= FINGERPRINT_BYTES_MAX
 
 
 class MoveOptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The extension of AlterPartitionReassignments: what our clients say of a move."""
+    """The extension of AlterPartitionReassignments: our clients' options of a move."""
 
     command: AlterReassignments
-    """Without its partitions, which are those of Kafka's request, unless it is a dry run."""
+    """Its partitions are those of Kafka's request, except in a dry run."""
     key: str = ""
     """The idempotency key."""
 
@@ -68,9 +68,9 @@ class OngoingReassignment(
         "step_count": "steps",
     },
 ):
-    """A partition under reassignment (KIP-455); fields that the node does not say are absent.
+    """A partition under reassignment (KIP-455); fields that the node does not report are absent.
 
-    Our controllers say the progress of the first ones in a list, Kafka's only the replicas.
+    Our controllers report the progress of the first partitions of a list, Kafka's only replicas.
     """
 
     topic: str
@@ -84,7 +84,8 @@ class OngoingReassignment(
     step_count: int | UnsetType = UNSET
     state: str | UnsetType = UNSET
     reason: (
-        Annotated[str | None, Meta(description="What keeps it, as a word for programs")] | UnsetType
+        Annotated[str | None, Meta(description="Reason to wait, as a word for programs")]
+        | UnsetType
     ) = UNSET
     detail: str | UnsetType | None = UNSET
     reason_brokers: Replicas | UnsetType = UNSET

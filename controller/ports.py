@@ -13,9 +13,9 @@ from quorum.core.vocabulary import Offset
 
 
 class RaftClient(Protocol):
-    """One replica of the quorum, as the state machine sees it.
+    """One replica of the quorum, for its state machine.
 
-    `quorum.replica.Replica` in production; the simulation puts its own checks before it.
+    `quorum.replica.Replica` in production; the simulation adds checks.
     """
 
     @property
@@ -25,7 +25,7 @@ class RaftClient(Protocol):
 
     @property
     def has_room(self) -> bool:
-        """False once a write of this node has found its disk full."""
+        """False while this node's disk is full."""
         ...
 
     def accepts(self, count: int, *, after: int = 0) -> bool:
@@ -45,7 +45,7 @@ class RaftClient(Protocol):
         ...
 
     def read_index(self, done: ReadDone) -> None:
-        """Call `done` later with the offset for a linearizable read, or the reason why not."""
+        """Call `done` later with the offset for a linearizable read, or a refusal."""
         ...
 
     def heard(self, news: EndpointsUpdated) -> None:
@@ -59,15 +59,15 @@ class Unavailable(StrEnum):
     """
 
     NOT_ACTIVE = "this node is not the active controller"
-    NOT_READY = "this node has just started and has not read yet all that is committed"
-    LEAD_LOST = "this node ceased to be the active controller; whether it was done is unknown"
-    HANDING_OVER = "the lead is being handed over to another controller; ask again in a moment"
-    OVERLOADED = "the controller has too much uncommitted work; ask again later"
+    NOT_READY = "this node has just started and is still reading committed records"
+    LEAD_LOST = "this node is no longer the active controller; the outcome is unknown"
+    HANDING_OVER = "the lead is being transferred to another controller; retry in a moment"
+    OVERLOADED = "the controller has too much uncommitted work; retry later"
     DISK_FULL = "the disk of the active controller is full, and no other could take over yet"
     NOT_PROVED = (
         "no majority of the controllers confirmed in time that this node is still the active one"
     )
-    TOO_LARGE = "it takes more, or larger, records than one request may; ask for less at once"
+    TOO_LARGE = "it needs more, or larger, records than one request may; split the request"
 
     @property
     def may_be_done(self) -> bool:
@@ -82,4 +82,4 @@ UNPROVED: Final = MappingProxyType(
         ReadRefusal.NOT_PROVED: Unavailable.NOT_PROVED,
     }
 )
-"""The reasons for a query, by the refusals of the quorum."""
+"""The reason for a refused query, by the refusal of the quorum."""

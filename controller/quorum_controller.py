@@ -226,7 +226,7 @@ class QuorumController:
     def _execute(self, pending: PendingCommand) -> Slices[Answer | Unavailable]:
         """Return the answer once the records are appended, or the reason to refuse the command."""
         count = records_asked(self.image, pending.command)
-        # Seconds of work must not be done, and everybody kept waiting, for nothing.
+        # Check for room first: the decision takes seconds, while other requests wait.
         if count >= BULK_RECORDS and not self._quorum.accepts(1, after=count - 1):
             return self._reason_to_refuse()
         decision, batches = yield from self._decide(pending.command)
@@ -251,7 +251,7 @@ class QuorumController:
         decision = yield from deciding(image, command, now_ms=now_ms, scheduler=self._scheduler)
         batches = yield from batching(decision.records, level)
         if image.end_offset != end and isinstance(command, RegisterBroker):
-            # The quorum has put something into the log, and the epoch would not be the offset.
+            # A control record has moved the offset, which is to be the broker epoch.
             decision = decide(image, command, now_ms=now_ms, scheduler=self._scheduler)
             batches = whole(batching(decision.records, level))
         return decision, batches
@@ -308,7 +308,7 @@ class QuorumController:
         self, read: Callable[[Image], T], done: ReadCallback[T], *, stale: bool
     ) -> Slices[None]:
         self._defer_result(read(self.image), done, stale=stale)
-        # It may have taken its time.
+        # The read may have taken long.
         yield SLICE_US
 
     def _read_in_slices(
@@ -337,7 +337,7 @@ class QuorumController:
             self._deferred.prove(found, tell, self._quorum)
 
     def reported_copies(self) -> CopyLookup:
-        """Return the brokers' reports of their copies; only the active controller gets them."""
+        """Return a lookup of the brokers' copy reports; empty unless this node is active."""
         return no_report if self.heartbeats is None else self.heartbeats.copies.at(self._clock())
 
     def sweep(self) -> int:
@@ -345,7 +345,7 @@ class QuorumController:
 
         Returns when to check again, in ms.
         """
-        # Who becomes active, and who is unfenced meanwhile, begins with a full session.
+        # A standby needs no sweep: sessions begin in full once it becomes active.
         if self.heartbeats is None:
             return self._session_timeout_ms
         now_ms = self._clock()
@@ -381,26 +381,26 @@ class QuorumController:
         idle_ms = self._clock() - self._appender.last_ms
         if idle_ms < interval_ms:
             return interval_ms - idle_ms
-        # What waits for its commit moves the log by itself, and a NoOp behind it would only wait.
+        # Uncommitted records advance the log by themselves, and a NoOp would wait behind them.
         is_still = self._event_queue.is_idle and self.image.end_offset <= self.committed
         if is_still and self._quorum.accepts(1):
             no_op = Batch((NoOp(),), [encode(NoOp(), self.image.level)])
             whole(self._appender.append(self._quorum, [no_op]))
         return interval_ms
 
-    # What the quorum says (ports.StateMachine).
+    # ports.StateMachine
 
     def snapshot(self) -> StateSnapshot | None:
-        # While a log is replayed: one when that is done is worth more than many on the way.
+        # During replay a snapshot would soon be outdated.
         can_be_had = self.is_ready and not self._appender.is_halfway
         found = begin(self.image, self.committed) if can_be_had else None
         return None if found is None else StateSnapshot(Offset(found.end), found, found.close)
 
     def load_snapshot(self, records: Iterable[bytes], end: Offset, epoch: Epoch) -> None:
-        assert not self.is_active, "who leads has the whole log"
+        assert not self.is_active, "a leader has the whole log"
         self._loader.load(records, end)
         self._is_loaded = True
-        logger.info("the image begins with the checkpoint at offset %d of epoch %d", end, epoch)
+        logger.info("Loading the checkpoint at offset %d of epoch %d", end, epoch)
 
     def on_commit(self, high_watermark: Offset) -> None:
         if self._is_loaded:
@@ -424,23 +424,23 @@ class QuorumController:
 
     def catch_up(self) -> None:
         if self._is_reading:
-            # It ends soon, and this is called again until then.
+            # The query ends soon, and the quorum calls again.
             return
         was_ready = self.is_ready
         self._loader.go_on(self._quorum)
         if self.is_ready and not was_ready:
-            logger.info("the image has all that is committed, up to offset %d", self.committed)
+            logger.info("Replay complete up to offset %d", self.committed)
         self._deferred.leave()
 
     def on_lead(self, epoch: Epoch, start: Offset) -> None:
         assert self.image.end_offset == start == self.committed
-        logger.info("active controller in epoch %d", epoch)
+        logger.info("This node is the active controller in epoch %d", epoch)
         self.image.begin_undo_log(start)
         self.active_epoch = epoch
         self.heartbeats = BrokerHeartbeatManager(
             self.image, self._clock(), self._session_timeout_ms
         )
-        # It also puts an end to a transaction that the leader before this one had begun.
+        # It also aborts a transaction that the previous leader had begun.
         if not self.image.level or self.image.transaction is not None:
             founding = FoundCluster(
                 metadata_version=self._metadata_version,
@@ -456,21 +456,21 @@ class QuorumController:
     def locate(self, registered: RegisterController | Registered) -> None:
         """Tell the quorum the endpoints of a controller, in case it becomes a voter.
 
-        Our controllers advertise themselves, and that goes first; Kafka's only register.
+        Our controllers also advertise themselves, which has precedence; Kafka's only register.
         """
         endpoints = tuple(Endpoint(e.name, e.host, e.port) for e in registered.endpoints)
         replica = ReplicaKey(ReplicaId(registered.controller_id))
         self._quorum.heard(EndpointsUpdated(replica, endpoints))
 
     def on_control(self, end: Offset) -> None:
-        assert self.is_active, "the quorum appends records of its own once it leads"
+        assert self.is_active, "only a leader appends control records"
         self._appender.advanced(end)
 
     def on_stop_leading(self, epoch: Epoch) -> None:
         if not self.is_active:
             return
         assert self.active_epoch == epoch
-        logger.info("no longer the active controller of epoch %d", epoch)
+        logger.info("This node is no longer the active controller of epoch %d", epoch)
         self.active_epoch = None
         self.heartbeats = None
         self._appender.lose()

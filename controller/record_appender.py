@@ -1,8 +1,8 @@
 """Append the records of a decision to the log and replay them into the image, in slices.
 
-Several batches form a transaction (KIP-868): none counts if the lead is lost in between, and
-Kafka's brokers show nothing of it before it has ended. Until the last one is replayed, nothing is
-decided or read, and news of later offsets wait.
+Several batches form a transaction (KIP-868): it is aborted if the lead is lost in between, and
+Kafka's brokers apply it only at its end. Until the last batch is replayed, decisions, reads and
+later commits wait.
 """
 
 from collections.abc import Mapping, Sequence
@@ -54,15 +54,15 @@ REPLAYED_US: Final = 6
 REMOVED_US: Final = 500
 """Cost of replaying the removal of a topic with a thousand partitions."""
 _REFUSED_US: Final = 1_000_000
-"""More than any slice: nothing can be done before others have had their turn."""
+"""More than any slice: the append waits for the next turn."""
 _AT_ONCE: Final = 16
-"""Records that are replayed between two pauses."""
+"""Records replayed between two pauses."""
 TOGETHER_US: Final = 2
 """Cost of replaying one of many new partitions."""
 ISR_REPLAYED_US: Final = 2
 """Cost of replaying one of many ISRs."""
 _TOGETHER: Final = 128
-"""New partitions that are replayed between two pauses."""
+"""New partitions replayed between two pauses."""
 
 TRANSACTION_RECORDS_MAX: Final = 120_000
 """Records of one decision."""
@@ -75,7 +75,7 @@ _ENCODED_US: Final = 3
 """Cost of encoding one record."""
 _ENCODED_AT_ONCE: Final = 16
 _WRITTEN_TOGETHER_US: Final = 1
-"""The same of one that changes an ISR alone, as many others do."""
+"""Cost of encoding one of many records that change only an ISR."""
 _PUT_TOGETHER_US: Final = 1_000
 """Cost of assembling a large batch."""
 
@@ -214,7 +214,7 @@ class RecordAppender:
         while batches:
             batch = batches.pop()
             while not quorum.accepts(len(batch.values)):
-                # The lead is being handed over, or the disk is full: it is lost, or goes on.
+                # The lead is being transferred, or the disk is full: retry until the lead is lost.
                 yield _REFUSED_US
             self._take_end()
             base = quorum.propose(batch.values)
@@ -271,7 +271,7 @@ class RecordAppender:
             self._end = Offset(0)
 
     def committed(self, high_watermark: Offset) -> None:
-        """Note that everything below is committed; an append under way hears of it at its end."""
+        """Note that everything below is committed; an append under way applies that at its end."""
         self._high_watermark = high_watermark
         told = high_watermark if self._start is None else min(self._start, high_watermark)
         self._loader.image.committed(told)
@@ -279,7 +279,7 @@ class RecordAppender:
         self._deferred.leave()
 
     def advanced(self, end: Offset) -> None:
-        """Note that the log goes on to `end` with control records."""
+        """Note that the log continues to `end` with control records."""
         if self.is_halfway:
             self._end = end
         else:
@@ -296,5 +296,6 @@ class RecordAppender:
 
 
 def _says_partitions(batch: Batch) -> bool:
-    """Return True if most records change partitions; a transaction has others at its ends."""
+    """Return True if a record from the middle is a new partition; a transaction begins with others.
+    """
     return isinstance(batch.records[len(batch.records) // 2], Partition)

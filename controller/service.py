@@ -3,7 +3,7 @@
 A method answers on the active controller and raises `NotActive` on any other node; `Router` decides
 who answers then. A command that is too large raises `RequestRefused` (POLICY_VIOLATION). A query is
 never stale unless the client allows it: then any node answers from what it has. Every answer about
-state has the offset that it is as of.
+state has its offset.
 """
 
 import asyncio
@@ -272,7 +272,7 @@ class Service:
         return NotActive(reason, self.quorum.leader, self.controller.progress)
 
     def _unheard(self, voter: Voter) -> ReplicaInfo:
-        """Describe a voter on a node that does not lead: from the log, unless it is this node."""
+        """Describe a voter on a node that does not lead, from the log or as this node."""
         me = self.quorum.node
         key, log_end = voter.key, UNKNOWN
         if voter.id == me.me.id:

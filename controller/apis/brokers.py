@@ -45,7 +45,7 @@ logger = logging.getLogger("controller")
 BROKERS_REMEMBERED_MAX: Final = 1_024
 """Brokers whose last refusal is remembered; beyond it the oldest is forgotten, and logged again."""
 
-_NOT_DONE: Final = "the active controller did not do it; ask again"
+_NOT_DONE: Final = "the active controller did not carry it out; retry"
 _ZERO: Final = UUID(int=0)
 _ERRORS: Final = {
     Unavailable.NOT_ACTIVE: ErrorCode.NOT_CONTROLLER,
@@ -62,7 +62,7 @@ _ERRORS: Final = {
 _NOT_DONE_FIELDS: Final = {
     ApiKey.ALLOCATE_PRODUCER_IDS: {"producer_id_start": -1, "producer_id_len": 0}
 }
-"""Fields of a response to a command that was not done, where they are not simply empty."""
+"""Fields of a response to a refused command that are not simply empty."""
 
 Submission: TypeAlias = tuple[Command, Callable[[Any], Mapping[str, Any]]]
 """The command of a request, and a function from its outcome to the fields of the response."""
@@ -141,7 +141,7 @@ class BrokerApis:
             self._refusals.popitem(last=False)
 
     def heartbeat(self, message: Any) -> Submission:
-        """Take note that a broker lives, of the state that it wants and of its copies (KIP-631)."""
+        """Note a broker's heartbeat, the state that it wants and its copies (KIP-631)."""
         reports = details_of(message, CopyReports) or ()
         command = BrokerHeartbeat(
             broker_id=message.broker_id,

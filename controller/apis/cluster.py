@@ -28,9 +28,9 @@ CONTROLLERS: Final = 2
 
 
 async def metadata(request: KafkaRequest, service: Service) -> Any:
-    """Brokers, controllers and topics.
+    """List brokers, controllers and topics.
 
-    A node that has just started knows the controllers, and of no topic whether it is there.
+    A node that has just started knows the controllers, but not whether a topic exists.
     """
 
     def read(image: Image | None) -> Any:
@@ -51,7 +51,7 @@ async def metadata(request: KafkaRequest, service: Service) -> Any:
 
 
 async def describe_cluster(request: KafkaRequest, service: Service) -> Any:
-    """The controllers for an endpoint type of 2 (KIP-919), else the brokers."""
+    """List the controllers for an endpoint type of 2 (KIP-919), else the brokers."""
     endpoint_type = getattr(request.message, "endpoint_type", BROKERS)
     if endpoint_type not in (BROKERS, CONTROLLERS):
         message = f"endpoint type {endpoint_type} is neither 1 (brokers) nor 2 (controllers)"

@@ -107,7 +107,7 @@ FAILED_FOR_ALL = "The update failed for all features since the following feature
 
 
 async def update_features(request: KafkaRequest, service: Service) -> Any:
-    """All of the updates, or none and why."""
+    """Carry out all of the updates, or none."""
     updates = tuple(
         FeatureUpdate(
             name=each.feature, level=each.max_version_level, upgrade=_upgrade_type(request, each)

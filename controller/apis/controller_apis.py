@@ -84,11 +84,11 @@ class ControllerApis:
         }
 
     def handle(self, inbound: InboundRequest) -> None:
-        """See to it that the request is answered; raises `Malformed` for an unreadable one."""
+        """Answer the request now or later; raises `Malformed` for an unreadable one."""
         self._handlers.get(inbound.api_key, self._start)(inbound)
 
     async def close(self) -> None:
-        """Give up the requests that still wait for an active controller."""
+        """Cancel the requests that still wait for an active controller."""
         tasks = tuple(self._tasks)
         for task in tasks:
             task.cancel()
@@ -151,16 +151,16 @@ class ControllerApis:
         self._tasks.discard(task)
         error = None if task.cancelled() else task.exception()
         if error is not None:
-            # Without an answer, all later ones of the connection would wait for ever.
-            logger.error("failed to answer %s", inbound, exc_info=error)
-            inbound.reject("its answer could not be given; see the log")
+            # Without a response, all later ones of the connection would wait for ever.
+            logger.error("Failed to answer %s", inbound, exc_info=error)
+            inbound.reject("internal error; see the log")
 
 
 def _request_in(message: Any) -> KafkaRequest:
     """Decode the request in an envelope; raises `Unreadable`."""
     forwarded: Forwarded = unwrap(message)
     if forwarded.api_key not in APIS:
-        words = f"it takes no api {forwarded.api_key} version {forwarded.version} from other nodes"
+        words = f"api {forwarded.api_key} version {forwarded.version} cannot be forwarded here"
         raise Unreadable(ErrorCode.UNSUPPORTED_VERSION, words)
     try:
         return decode(

@@ -80,7 +80,7 @@ UNSAID_TIMEOUT_MS: Final = 2_000
 controller.quorum.request.timeout.ms: the client hears the reason and may repeat it."""
 
 _SHARE_OF_TIME: Final = 9 / 10
-"""Of the time that the asker gives, what the leader may use up: its answer has to get there."""
+"""The part of the client's timeout used by the leader: its answer has to reach the client."""
 
 
 async def alter_quorum(request: KafkaRequest, service: Service) -> Any:

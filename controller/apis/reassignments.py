@@ -66,9 +66,9 @@ PARTITIONS_SHOWN_MAX: Final = 200
 """Partitions of a list with their progress. Each holds up the controller's loop: by 50 µs, or on a
 busy machine, if it waits behind limits, by 280 µs."""
 _LISTED_US: Final = 10
-"""To list one."""
+"""Cost of listing one partition."""
 _PROGRESS_US: Final = 100
-"""To list one with its progress."""
+"""Cost of listing one with its progress."""
 
 
 async def alter_reassignments(request: KafkaRequest, service: Service) -> Any:
@@ -82,7 +82,7 @@ async def alter_reassignments(request: KafkaRequest, service: Service) -> Any:
     options = details or MoveOptions(command=AlterReassignments(reassignments=()))
     wrong = options.contradiction
     if wrong is None and message.topics and options.command.dry_run:
-        wrong = "it is to be tried, or to be done, not both"
+        wrong = "a dry run takes its partitions in the options, not in the request"
     if wrong is not None:
         return refuse(request, ErrorCode.INVALID_REQUEST, wrong)
     parts = sum(len(topic.partitions) for topic in message.topics)
@@ -103,7 +103,7 @@ async def alter_reassignments(request: KafkaRequest, service: Service) -> Any:
 
 
 def _altered(answer: ReassignmentsAltered) -> Extension:
-    """Our clients get this in place of Kafka's results."""
+    """Return the results for our clients, in place of Kafka's."""
     partitions = [replace(each, message=bounded(each.message)) for each in answer.partitions]
     return Extension.with_details(replace(answer, partitions=tuple(partitions)))
 
@@ -139,7 +139,7 @@ async def list_reassignments(request: KafkaRequest, service: Service) -> Any:
 def _listed(
     request: KafkaRequest, found: AsOf[tuple[OngoingReassignment, ...]]
 ) -> bytes | Extended:
-    """Our clients get the list as it is, in place of Kafka's."""
+    """Encode the list: for our clients in the extension, else in Kafka's form."""
     if request.extension is not None:
         empty = request.respond(**error_fields(0, "", topics=()))
         return Extended(empty, Extension.with_details(found.value, as_of=found.offset))

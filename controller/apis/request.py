@@ -23,14 +23,14 @@ from statemachine.commands import Result
 from statemachine.errors import Error
 
 LONG_BODY_BYTES: Final = 32 * 1024
-"""Of a request: some thousand partitions, a few milliseconds to decode."""
+"""A longer request body is decoded in a thread: some thousand partitions, a few milliseconds."""
 LONG_PARTS: Final = 500
 """Partitions in a request or a response: a few milliseconds to build and encode."""
 
 DEFAULT_TIMEOUT_MS: Final = 15_000
 TIMEOUT_MS_MAX: Final = 60_000
 _SHARE_OF_TIME: Final = 0.95
-"""Of the client's timeout, the part used here: an error has to reach the client in time."""
+"""The part of the client's timeout used here: an error has to reach the client in time."""
 
 T = TypeVar("T")
 
@@ -47,7 +47,7 @@ class KafkaRequest:
     body: Data = b""
     """The bytes of the message, as they came."""
     extension: Extension | None = None
-    """Only our own clients send one."""
+    """The extension, which only our clients send."""
     envelope_id: int | None = None
     """The correlation id inside the envelope that the request came in, if it did."""
     has_key: bool = False
@@ -74,7 +74,7 @@ class KafkaRequest:
 
     @property
     def timeout_ms(self) -> int:
-        """Time to try to answer."""
+        """The time for all attempts to answer."""
         asked_ms = self.asked_ms
         if asked_ms is None:
             return DEFAULT_TIMEOUT_MS
@@ -88,7 +88,7 @@ class KafkaRequest:
 
 @dataclass(frozen=True, slots=True)
 class Extended:
-    """A response, or its bytes, with an extension for clients of ours."""
+    """A response, or its bytes, with an extension for our clients."""
 
     value: Any
     extension: Extension
@@ -142,7 +142,7 @@ def encode(request: KafkaRequest, payload: Any) -> bytes:
 
 
 def encode_body(request: KafkaRequest, payload: Any) -> bytes:
-    """Encode the response, of which what is bytes already stays as it is."""
+    """Encode the response, unless it is encoded already."""
     if isinstance(payload, AsOf):
         payload = Extended(payload.value, Extension(as_of=payload.offset))
     if isinstance(payload, Extended):
@@ -158,5 +158,5 @@ def encode_body(request: KafkaRequest, payload: Any) -> bytes:
 
 
 async def offload(work: Callable[[], T], parts: int) -> T:
-    """Do `work` on so many parts, in a thread if they are many."""
+    """Do `work` on `parts` items, in a thread if they are many."""
     return work() if parts < LONG_PARTS else await asyncio.to_thread(work)

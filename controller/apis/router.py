@@ -31,18 +31,18 @@ logger = logging.getLogger("kafka")
 RETRY_SECONDS: Final = 0.05
 """Time that a request waits for another leader before the next attempt."""
 FAREWELL_SECONDS: Final = 2.0
-"""Time that a node which lost the lead has left to answer: after a transfer it names the leader."""
+"""The time for a response after the lead was lost: after a transfer it names the new leader."""
 LEADERLESS_MS_MAX: Final = 3_000
-"""An election may take this long and is worth waiting for; after it, a client that asks about the
-quorum itself hears that nobody leads."""
+"""The longest time to wait for an election; after it, a client that asks about the quorum itself
+is told that there is no leader."""
 
 _NOT_ENVELOPED: Final = frozenset({ErrorCode.UNSUPPORTED_VERSION, ErrorCode.INVALID_REQUEST})
-"""Refusals of an envelope by a controller of Kafka's, or of another release of ours, that does not
-take this request from other nodes. A repetition would change nothing."""
+"""Refusals of an envelope by a controller, Kafka's or of another release of ours, that does not
+accept this request in one. A retry is useless."""
 
 
 class NotAnswered(Exception):
-    """One attempt brought no response of the active controller.
+    """One attempt ended without a response from the active controller.
 
     `may_be_done` is False if it never received the request; `refusal` is the error to answer with
     at once, where a further attempt on this node would be useless.
@@ -98,7 +98,7 @@ class Router:
                 reason = str(not_answered)
                 logger.debug("%s was not answered: %s", request.api_key, reason)
                 if not_answered.may_be_done:
-                    # From now on nobody can say for certain that it was not carried out.
+                    # From now on it is uncertain whether the request was carried out.
                     error = ErrorCode.REQUEST_TIMED_OUT
                 if not_answered.refusal is not None:
                     if error == ErrorCode.NOT_CONTROLLER:
@@ -107,7 +107,7 @@ class Router:
             left_seconds = max(0.0, deadline - loop.time())
             await self._quorum.leader_changed(within_seconds=min(RETRY_SECONDS, left_seconds))
             if loop.time() >= deadline:
-                # No further attempt: nobody would hear its outcome.
+                # No further attempt: the client no longer waits.
                 message = f"this node could not reach the active controller in time: {reason}"
                 raise ControllerUnreachable(error, message)
 
@@ -132,7 +132,7 @@ class Router:
             return refuse(request, refused.code, refused.words)
         except Exception:
             # One request must not end the node; the log has the cause.
-            logger.exception("failed to answer %s v%d", request.api_key, request.version)
+            logger.exception("Failed to answer %s v%d", request.api_key, request.version)
             message = "the controller failed; see its log"
             return refuse(request, ErrorCode.UNKNOWN_SERVER_ERROR, message)
 
@@ -157,8 +157,8 @@ class Router:
         )
         body = envelope.wrap(forwarded, host=envelope.LOOPBACK, timeout_ms=request.timeout_ms)
         try:
-            # A channel that runs out of time drops its connection, with the requests of others. So
-            # it has more time than any of them, and a request that gives up just goes away.
+            # A time-out in the channel drops its connection, with all other requests. So the
+            # channel gets more time than any request, and a request that gives up is abandoned.
             async with asyncio.timeout_at(deadline):
                 reply = await self._reply(
                     leader,
@@ -183,7 +183,7 @@ class Router:
         reason = f"node {self._quorum.node.me.id} knows no leader, epoch {self._quorum.node.epoch}"
         is_for_long = False
         if not self._quorum.replica.has_room:
-            # It cannot store what it hears.
+            # It cannot store a new epoch.
             reason += ", and will know none before there is room on its disk: ask another node"
             is_for_long = True
         elif api.asks_who_leads or getattr(request.message, "asks_who_leads", False):
@@ -223,9 +223,9 @@ def _response_in(leader: ReplicaId, forwarded: Forwarded, reply: Reply) -> bytes
     if error in _NOT_ENVELOPED:
         why = f" ({reason.text})" if reason and error == ErrorCode.INVALID_REQUEST else ""
         raise NotAnswered(
-            f"node {leader} is the active controller, and takes no {api_name(forwarded.api_key)} "
-            f"version {forwarded.version} from other nodes{why}: ask it directly, or when another "
-            "one leads",
+            f"node {leader} is the active controller, and accepts no forwarded "
+            f"{api_name(forwarded.api_key)} version {forwarded.version}{why}: ask it directly, or "
+            "once another node leads",
             may_be_done=False,
             refusal=ErrorCode.UNSUPPORTED_VERSION,
         )

@@ -1,8 +1,7 @@
-"""The header of a record batch, and the checks that a batch must pass before it is believed.
+"""The header of a record batch, and the checks of a batch from disk or network.
 
-Kafka documentation, "Record Batch". Of its 61 bytes the base offset, the length and the epoch
-lie outside the checksum, so whoever appends a batch stamps it in place without a recompute.
-Nothing here looks into the records.
+Kafka documentation, "Record Batch". Of its 61 bytes the base offset, the length and the epoch lie
+outside the checksum, so an appended batch is stamped in place without a new checksum.
 """
 
 from collections.abc import Callable, Iterator
@@ -23,7 +22,7 @@ MAGIC: Final = 2
 HEADER: Final = Struct(">qiibIhiqqqhii")
 HEADER_BYTES: Final = HEADER.size
 LENGTH_END: Final = 12
-"""The header's length counts what follows it: everything but these first bytes."""
+"""The length in the header counts the bytes after it, that is, after these first ones."""
 CRC_START: Final = 21
 """The checksum covers everything from the attributes on."""
 
@@ -34,7 +33,7 @@ _LOG_APPEND_TIME_BIT: Final = 0x08
 _TRANSACTIONAL_BIT: Final = 0x10
 CONTROL_BIT: Final = 0x20
 NOT_PLAIN_BITS: Final = _CODEC_BITS | _LOG_APPEND_TIME_BIT
-"""Attributes that tell how the records of a batch are to be read."""
+"""Attributes that change how the records of a batch are read."""
 
 assert HEADER_BYTES == 61
 
@@ -53,7 +52,7 @@ class Codec(IntEnum):
 
 
 class CorruptBatch(ValueError):
-    """The bytes at `position` are not a whole and sound batch that belongs there."""
+    """The bytes at `position` are not a complete and valid batch for this place."""
 
     def __init__(self, position: int, reason: str) -> None:
         super().__init__(f"the batch at byte {position} is corrupt: {reason}")
@@ -80,17 +79,17 @@ class Header(NamedTuple):
 
     @property
     def size_bytes(self) -> int:
-        """The whole batch, header included."""
+        """The size of the batch, header included."""
         return self.length + LENGTH_END
 
     @property
     def end_offset(self) -> int:
-        """One more than the offset of the last record."""
+        """The offset after the last record."""
         return self.base_offset + self.last_offset_delta + 1
 
     @property
     def is_control(self) -> bool:
-        """True if the records are control records, which are no data."""
+        """True if the records are control records, not data."""
         return self.attributes & CONTROL_BIT != 0
 
     @property
@@ -105,7 +104,7 @@ class Header(NamedTuple):
 
     @property
     def codec(self) -> int:
-        """A `Codec`, or a number that Kafka has not given a meaning yet."""
+        """A `Codec`, or an unknown number."""
         return self.attributes & _CODEC_BITS
 
     @property
@@ -116,22 +115,21 @@ class Header(NamedTuple):
 
 
 def header_at(buffer: Buffer, position: int = 0) -> Header:
-    """The header at `position`; only its presence is checked, nothing that it says.
+    """Decode the header at `position` without checking its fields.
 
-    Raises `CorruptBatch` when fewer than 61 bytes are there.
+    Raises `CorruptBatch` if there are fewer than 61 bytes.
     """
     if position < 0 or len(buffer) - position < HEADER_BYTES:
         present = max(0, len(buffer) - position)
         raise CorruptBatch(position, f"only {present} of the {HEADER_BYTES} bytes of its header")
-    # As `Header(*...)`, in half the time: every batch that is appended or read comes by here.
+    # As `Header(*...)`, in half the time: called for every batch that is appended or read.
     return tuple.__new__(Header, HEADER.unpack_from(buffer, position))
 
 
 def headers(buffer: Buffer) -> Iterator[tuple[int, Header]]:
-    """Position and header of each batch of `buffer`, which holds whole batches and nothing else.
+    """Yield position and header of each batch of `buffer`, which holds only whole batches.
 
-    Only what is needed to step from one to the next is checked: raises `CorruptBatch` where a
-    length is impossible or reaches beyond the buffer.
+    Only the lengths are checked: raises `CorruptBatch` if one is impossible or exceeds the buffer.
     """
     position, end = 0, len(buffer)
     while position < end:
@@ -142,7 +140,7 @@ def headers(buffer: Buffer) -> Iterator[tuple[int, Header]]:
 
 
 def outlines(buffer: Buffer) -> list[Batch]:
-    """The outlines of the whole batches that `buffer` holds; checks and errors as `headers`."""
+    """Return the outlines of the batches in `buffer`; checks and errors are those of `headers`."""
     return [header.outline for _, header in headers(buffer)]
 
 
@@ -161,10 +159,10 @@ def check_length(header: Header, position: int, end: int) -> None:
 def check_header(
     header: Header, position: int, *, expected_base: int | None, epoch_min: int | None
 ) -> None:
-    """Raise `CorruptBatch` unless the batch belongs behind what precedes it.
+    """Raise `CorruptBatch` unless the batch continues the one before it.
 
-    Its base offset is `expected_base`, its epoch not below `epoch_min`, and it holds as many
-    records as offsets: nothing that we read was ever compacted.
+    Its base offset is `expected_base`, its epoch not below `epoch_min`, and it has one record for
+    each offset: none of the logs read here is compacted.
     """
     if header.record_count < 1 or header.last_offset_delta != header.record_count - 1:
         raise CorruptBatch(
@@ -194,13 +192,12 @@ def check(
     *,
     assignment_in: Callable[[Buffer], VoterAssignment | None] | None = None,
 ) -> list[Batch]:
-    """The outlines of the batches in `buffer`, each of them verified.
+    """Verify the batches in `buffer` and return their outlines.
 
-    What a control batch says of the voters is what `assignment_in` finds in it, if that is given.
-
-    Magic, length, checksum, count of records; every batch begins where the one before it ends,
-    the first at `expected_base` when that is given; epochs do not fall. Raises `CorruptBatch`,
-    also for a partial batch at the end: cut at `whole_bytes` first where one may be.
+    Checked are magic, length, checksum and record count; every batch begins where the one before it
+    ends, the first at `expected_base`, if given; epochs do not fall. `assignment_in` reads the voter
+    assignment in a control batch. Raises `CorruptBatch`, also for a partial batch at the end: cut
+    that off with `whole_bytes` first.
     """
     found: list[Batch] = []
     next_base: int | None = expected_base
@@ -219,11 +216,11 @@ def check(
 
 
 def whole_bytes(buffer: Buffer) -> int:
-    """Return the bytes of the whole batches at the front of `buffer`; nothing is verified.
+    """Return the number of bytes of the whole batches in `buffer`, without verifying them.
 
-    A broker cuts the records of a Fetch answer at the size that was asked for, so the last batch
-    may be partial; the first is whole whatever its size (KIP-74). 0 of a non-empty buffer is
-    therefore the sender's fault. Raises `CorruptBatch` where a length is impossible.
+    A broker cuts a Fetch response at the requested size, so the last batch may be partial; the
+    first is always whole (KIP-74), so 0 of a non-empty buffer is an error of the sender. Raises
+    `CorruptBatch` for an impossible length.
     """
     position = 0
     while position + LENGTH_END <= len(buffer):

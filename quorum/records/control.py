@@ -1,13 +1,13 @@
-"""Control records: those that the replicas of a log write for each other, between the data.
+"""Control records: the records of the quorum itself, between those of the state machine.
 
-LeaderChange opens an epoch (KIP-595). KRaftVersion and Voters say who votes (KIP-853): a log that
-names its voters begins with both, behind the first LeaderChange. SnapshotHeader and SnapshotFooter
-open and close a snapshot (KIP-630); one without a footer was never finished. The schema of each is
-stated once, and read and written by it, byte for byte as Kafka does.
+LeaderChange opens an epoch (KIP-595). KRaftVersion and Voters record the voters (KIP-853): a log
+that records them begins with both, after the first LeaderChange. SnapshotHeader and SnapshotFooter
+open and close a snapshot (KIP-630). Each has one schema here, for reading and writing, byte for
+byte as in Kafka.
 
 Tagged fields (KIP-482), which Kafka's readers skip, carry what Kafka's records lack: the target
-voters and cluster id of KIP-595's VoterAssignment, and a snapshot's checksum, which exposes one
-assembled from parts of two leaders.
+voters and cluster id of KIP-595's VoterAssignment, and a snapshot's checksum, which exposes a
+snapshot assembled from parts of two leaders.
 """
 
 import base64
@@ -31,12 +31,12 @@ from quorum.records.encode import encode
 from quorum.records.varint import read_tags, read_uvarint, uvarint
 
 KRAFT_VERSION: Final = 1
-"""The level of kraft.version at which the log says who votes."""
+"""The level of kraft.version at which the log records its voters."""
 
 TARGET_VOTERS_TAG: Final = 10_000
 CLUSTER_ID_TAG: Final = 10_001
 CHECKSUM_TAG: Final = 10_000
-"""Our own tags are from 10000 up, out of the way of those that Kafka may add."""
+"""Our tags begin at 10000, out of the way of tags that Kafka may add."""
 
 _KEY: Final = Struct(">hh")
 _KEY_VERSION: Final = 0
@@ -70,14 +70,14 @@ class BadControlRecord(ValueError):
 
 
 class UnknownVersion(BadControlRecord):
-    """The record has a version that this program does not know; it need not be damaged."""
+    """A record has an unknown version, perhaps from a newer program."""
 
 
 class _Form(NamedTuple):
     """The form of a value in bytes."""
 
     read: Callable[[bytes, int], tuple[Any, int]]
-    """Reads a value at a position; returns it and the position behind it."""
+    """Reads a value at a position; returns it and the position after it."""
     write: Callable[[Any], bytes]
 
 
@@ -182,20 +182,20 @@ _SCHEMAS: Final[Mapping[int, tuple[_Form, ...]]] = MappingProxyType(
 
 
 def control_record_name(type_id: int) -> str | None:
-    """Kafka's name of a control record; None for a type that a metadata log does not hold."""
+    """Return Kafka's name of a control record; None for a type that no metadata log has."""
     if type_id not in _SCHEMAS:
         return None
     return ControlType(type_id).name.title().replace("_", "").replace("Kraft", "KRaft")
 
 
 def control_fields(type_: int, value: bytes | None) -> dict[str, Any]:
-    """The fields of a control record of a known type as Kafka's dump tool names them, `version`
-    first; raises `BadControlRecord`."""
+    """Decode a control record of a known type; the fields have the names of Kafka's dump tool,
+    `version` first. Raises `BadControlRecord`."""
     return _read_value(type_, value)[0]
 
 
 def _read_value(type_: int, value: bytes | None) -> tuple[dict[str, Any], dict[int, bytes]]:
-    """The fields, and the tagged fields by their tags; raises `BadControlRecord`."""
+    """Return the fields, and the tagged fields by tag; raises `BadControlRecord`."""
     name, data = str(ControlType(type_)), value or b""
     versions = _SCHEMAS[type_]
     try:
@@ -217,7 +217,7 @@ def _read_value(type_: int, value: bytes | None) -> tuple[dict[str, Any], dict[i
 def _write_value(
     type_: ControlType, fields: Mapping[str, Any], tags: Mapping[int, bytes] = MappingProxyType({})
 ) -> bytes:
-    """The value of a control record in version 0."""
+    """Encode the value of a control record in version 0."""
     parts = [_I16.write(0), _SCHEMAS[type_][0].write(fields), uvarint(len(tags))]
     for tag, value in tags.items():
         parts += (uvarint(tag), uvarint(len(value)), value)
@@ -225,15 +225,15 @@ def _write_value(
 
 
 def control_key(type_: ControlType) -> bytes:
-    """The key of a control record of this type."""
+    """Encode the key of a control record of this type."""
     return _KEY.pack(_KEY_VERSION, type_)
 
 
 def control_type(key: bytes | None) -> int:
-    """The type that a control record's key gives: a `ControlType`, or a number unknown here.
+    """Return the type in a control record's key: a `ControlType`, or an unknown number.
 
-    Raises `BadControlRecord` when it is no such key. A later version may have grown: what
-    follows the type is not looked at.
+    Raises `BadControlRecord` for another kind of key. Bytes after the type, as in a later version,
+    are ignored.
     """
     if key is None or len(key) < _KEY.size:
         length = "no key" if key is None else f"a key of {len(key)} bytes"
@@ -243,13 +243,13 @@ def control_type(key: bytes | None) -> int:
 
 
 def control_name(key: bytes | None) -> str:
-    """Return the name of a control record with this key; errors as `control_type`."""
+    """Return the name of a control record with this key; raises as `control_type` does."""
     known = control_type(key)
     return str(known) if isinstance(known, ControlType) else f"control type {known}"
 
 
 def compact_json(value: Any) -> str:
-    """JSON without spaces; ids as Kafka's 22 characters, bytes in base64."""
+    """Encode JSON without spaces; ids have Kafka's 22 characters, bytes are in base64."""
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False, default=_as_text)
 
 
@@ -265,7 +265,7 @@ def _as_text(value: object) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaderChange:
-    """The first record of an epoch: who leads, of which voters, and who of them voted for it."""
+    """The first record of an epoch: the leader, the voters, and those that voted for it."""
 
     leader: ReplicaId
     voters: tuple[ReplicaId, ...]
@@ -276,7 +276,7 @@ class LeaderChange:
         return f"leader change: {self.leader} leads [{voters}] by the votes of [{granting}]"
 
     def encode(self) -> bytes:
-        """The value of the record: Kafka's LeaderChangeMessage, version 0."""
+        """Encode the value of the record: Kafka's LeaderChangeMessage, version 0."""
         fields = {
             "leaderId": self.leader,
             "voters": [{"voterId": each} for each in self.voters],
@@ -286,7 +286,7 @@ class LeaderChange:
 
     @classmethod
     def decode(cls, value: bytes | None) -> "LeaderChange":
-        """From the value of a record, versions 0 and 1; raises `BadControlRecord`.
+        """Decode the value of a record, versions 0 and 1; raises `BadControlRecord`.
 
         Version 1 adds directory ids, which Kafka leaves at zero.
         """
@@ -299,12 +299,12 @@ class LeaderChange:
 
 
 def decode_kraft_version(value: bytes | None) -> int:
-    """The level that a KRaftVersion record puts in force; raises `BadControlRecord`."""
+    """Decode the level in a KRaftVersion record; raises `BadControlRecord`."""
     return int(control_fields(ControlType.KRAFT_VERSION, value)["kRaftVersion"])
 
 
 def encode_voters(assignment: VoterAssignment, cluster_id: str | None) -> bytes:
-    """The value of a Voters record."""
+    """Encode the value of a Voters record."""
     tags = {}
     if assignment.target is not None:
         tags[TARGET_VOTERS_TAG] = _TARGET_VOTERS.write([_key_fields(k) for k in assignment.target])
@@ -390,7 +390,7 @@ def assignment_in(batch: Buffer) -> VoterAssignment | None:
 
 
 def cluster_id_in(batch: Buffer) -> str | None:
-    """The cluster id that one batch names beside the voters; errors as `assignment_in`."""
+    """Return the cluster id beside the voters in a batch; raises as `assignment_in` does."""
     for record in decode(batch):
         if record.control and control_type(record.key) == ControlType.KRAFT_VOTERS:
             return _decode_voters(record.value)[1]
@@ -398,25 +398,25 @@ def cluster_id_in(batch: Buffer) -> str | None:
 
 
 def encode_snapshot_header(last_timestamp_ms: int) -> bytes:
-    """The value of a SnapshotHeader; the time is that of the last record which it contains."""
+    """Encode a SnapshotHeader with the time of the last record in the snapshot."""
     fields = {"lastContainedLogTimestamp": last_timestamp_ms}
     return _write_value(ControlType.SNAPSHOT_HEADER, fields)
 
 
 def decode_snapshot_header(value: bytes | None) -> int:
-    """The time of the last record that the snapshot contains; raises `BadControlRecord`."""
+    """Decode the time of the last record in the snapshot; raises `BadControlRecord`."""
     fields = control_fields(ControlType.SNAPSHOT_HEADER, value)
     return int(fields["lastContainedLogTimestamp"])
 
 
 def encode_snapshot_footer(checksum: int) -> bytes:
-    """The value of a SnapshotFooter; `checksum` is the CRC-32C of everything before its batch."""
+    """Encode a SnapshotFooter; `checksum` is the CRC-32C of everything before its batch."""
     tags = {CHECKSUM_TAG: _CHECKSUM.pack(checksum)}
     return _write_value(ControlType.SNAPSHOT_FOOTER, {}, tags)
 
 
 def decode_snapshot_footer(value: bytes | None) -> int | None:
-    """The checksum that a SnapshotFooter names, None for Kafka's; raises `BadControlRecord`."""
+    """Decode the checksum in a SnapshotFooter; None in Kafka's. Raises `BadControlRecord`."""
     _, tags = _read_value(ControlType.SNAPSHOT_FOOTER, value)
     content = tags.get(CHECKSUM_TAG, b"")
     return _CHECKSUM.unpack(content)[0] if len(content) == _CHECKSUM.size else None
@@ -429,7 +429,7 @@ def encode_control(
     base_offset: Offset = Offset(0),
     epoch: Epoch = Epoch(0),
 ) -> bytearray:
-    """A batch of control records, each given by its type and value."""
+    """Encode a batch of control records, each given by its type and value."""
     return encode(
         [value for _, value in records],
         timestamp_ms=timestamp_ms,
@@ -446,8 +446,8 @@ def encode_leader_change(
     *,
     timestamp_ms: int,
 ) -> bytearray:
-    """The batch that opens an epoch, ready to be stamped: the LeaderChange record, and the voters
-    of a log that names them from here on."""
+    """Encode the batch that opens an epoch: the LeaderChange record and, for a log that begins to
+    record its voters, those."""
     records = [(ControlType.LEADER_CHANGE, change.encode()), *_voting(founders, cluster_id)]
     return encode_control(records, timestamp_ms=timestamp_ms)
 
@@ -455,7 +455,7 @@ def encode_leader_change(
 def encode_assignment(
     assignment: VoterAssignment, cluster_id: str | None, *, timestamp_ms: int
 ) -> bytearray:
-    """A batch of one Voters record, ready to be stamped."""
+    """Encode a batch of one Voters record."""
     value = encode_voters(assignment, cluster_id)
     return encode_control([(ControlType.KRAFT_VOTERS, value)], timestamp_ms=timestamp_ms)
 
@@ -463,7 +463,7 @@ def encode_assignment(
 def _voting(
     voters: VoterAssignment | None, cluster_id: str | None
 ) -> tuple[tuple[ControlType, bytes], ...]:
-    """The two records with which a log or a snapshot begins to name its voters, if it does."""
+    """Return the two records at the start of a log or snapshot that records its voters."""
     if voters is None:
         return ()
     level = _write_value(ControlType.KRAFT_VERSION, {"kRaftVersion": KRAFT_VERSION})
@@ -474,29 +474,29 @@ def _voting(
 
 
 class SnapshotBatches:
-    """Makes the batches of one snapshot: `opening`, any number of times `data`, `closing`."""
+    """Encodes the batches of one snapshot: `opening`, any number of `data`, `closing`."""
 
     def __init__(self, epoch: Epoch, last_timestamp_ms: int) -> None:
-        """`epoch` is that of the last record that is contained, the time is that record's."""
+        """`epoch` and `last_timestamp_ms` are those of the last record in the snapshot."""
         self._epoch = epoch
         self._timestamp_ms = last_timestamp_ms
         self._next = Offset(0)
         self._checksum = 0
 
     def opening(self, voters: VoterAssignment | None, cluster_id: str | None) -> bytearray:
-        """The header, and who votes where the log says so."""
+        """Encode the header and the recorded voters."""
         header = encode_snapshot_header(self._timestamp_ms)
         return self._control([(ControlType.SNAPSHOT_HEADER, header), *_voting(voters, cluster_id)])
 
     def data(self, values: Sequence[bytes]) -> bytearray:
-        """These records, of which there is at least one."""
+        """Encode these records, at least one."""
         batch = encode(
             values, timestamp_ms=self._timestamp_ms, base_offset=self._next, epoch=self._epoch
         )
         return self._added(batch, len(values))
 
     def closing(self) -> bytearray:
-        """The footer: without it a snapshot was never finished."""
+        """Encode the footer, which completes the snapshot."""
         footer = encode_snapshot_footer(self._checksum)
         return self._control([(ControlType.SNAPSHOT_FOOTER, footer)])
 

@@ -1,7 +1,7 @@
 """The decoder of record batches: the records of uncompressed and gzip batches.
 
-It trusts nothing: what does not decode is a `CorruptBatch`, never an error of Python's. Checksums
-are the business of `quorum.records.batch.check`, where the bytes enter the process.
+It trusts nothing: any decoding error is a `CorruptBatch`. `quorum.records.batch.check` verifies the
+checksums, where the bytes enter the process.
 """
 
 import zlib
@@ -32,20 +32,20 @@ _PLAIN_OPENINGS: Final = [
     b"\x00\x00" + varint(place) + varint(-1) for place in range(BATCH_RECORDS_MAX)
 ]
 _PLACES_SHORT: Final = 64
-"""Places below this take one byte, those above it two."""
+"""Offset deltas below this take one byte, those above it two."""
 _PLACES_ALIKE: Final = 8_192
-"""Records behind this place in a batch are looked at one by one."""
+"""Records from this offset delta on are decoded one by one."""
 _TWO_BYTES_MAX: Final = 0x3FFF
 """Lengths up to this, signs included, take one byte or two; records with longer ones are few."""
 _ALIKE_MIN: Final = 8
-"""Records of one size that are looked at together."""
+"""The fewest records of one size that are decoded together."""
 _HEADS_REMEMBERED_MAX: Final = 16
-"""Forms of the heads of as many records: half a megabyte each."""
+"""Cached forms of record heads: half a megabyte each."""
 _GZIP: Final = 16 + zlib.MAX_WBITS
 
 
 class UnsupportedCodec(ValueError):
-    """The records of the batch at `position` are compressed in a way that is not read here."""
+    """The batch at `position` has an unsupported compression."""
 
     def __init__(self, position: int, codec: int) -> None:
         name = str(Codec(codec)) if codec in set(Codec) else f"codec {codec}"
@@ -56,7 +56,7 @@ class UnsupportedCodec(ValueError):
 
 
 class Record(NamedTuple):
-    """One record with its place in the log; a value of None is a tombstone."""
+    """One record with its offset; a value of None is a tombstone."""
 
     offset: int
     timestamp_ms: int
@@ -67,10 +67,9 @@ class Record(NamedTuple):
 
 
 def decode(buffer: Buffer) -> Iterator[Record]:
-    """The records of the whole batches in `buffer`, in order.
+    """Yield the records of the whole batches in `buffer`, in order.
 
-    Raises `CorruptBatch` where the bytes are not records, `UnsupportedCodec` where they are
-    compressed with anything but gzip.
+    Raises `CorruptBatch` for invalid records, `UnsupportedCodec` for a compression other than gzip.
     """
     view = memoryview(buffer)
     for position, header in headers(buffer):
@@ -79,10 +78,11 @@ def decode(buffer: Buffer) -> Iterator[Record]:
 
 
 def plain_values(buffer: Buffer, header: Header, position: int = 0) -> list[bytes] | None:
-    """The values of a batch whose records are all as a controller writes them; None of any other.
+    """Return the values of a batch whose records are all plain, as a controller writes them.
 
-    Such records have no key, no own time and no headers, and are not compressed: `decode` gives the
-    same, several times slower. None too for unsound records. The batch is whole, at `position`.
+    Plain records have no key, no time of their own and no headers, and are not compressed. None for
+    other or invalid records. `decode` gives the same values, several times slower. The batch at
+    `position` is whole.
     """
     if header.attributes & NOT_PLAIN_BITS:
         return None
@@ -110,7 +110,7 @@ def _values_in_place(data: bytes, count: int) -> list[bytes] | None:
         if length > 0x7F:
             if data[at] > 0x7F:
                 length, at = read_uvarint(data, at - 1)
-            else:  # As that would have it: two bytes are all that most of them take.
+            else:  # The same inline, because most lengths take two bytes.
                 length = length & 0x7F | data[at] << 7
                 at += 1
         if not data.startswith(opening, at):
@@ -125,11 +125,11 @@ def _values_in_place(data: bytes, count: int) -> list[bytes] | None:
             else:
                 size = size & 0x7F | data[at] << 7
                 at += 1
-        # An odd one is negative; the last byte says that there are no headers.
+        # An odd number is negative; the last byte is the count of headers, 0.
         if (length | size) & 1 or at + (size >> 1) + 1 != end or data[end - 1]:
             return None
         values.append(data[at : end - 1])
-        # Most follow others of their size.
+        # Most records have the size of the one before.
         record_bytes = end - begin
         ahead = end + (_ALIKE_MIN - 1) * record_bytes
         is_short = length <= _TWO_BYTES_MAX
@@ -145,9 +145,9 @@ def _values_in_place(data: bytes, count: int) -> list[bytes] | None:
 
 
 def _alike(data: bytes, first: int, head: bytes, record_bytes: int, places: range) -> int:
-    """Count the records from `first` on that are plain and as large as the one before, with `head`.
+    """Count the plain records from `first` on that have the size of the one before, with `head`.
 
-    They have the places `places`; those whose places take more bytes than the first are left out.
+    `places` are their offset deltas; deltas that take more bytes than the first are left out.
     """
     is_short = places.start < _PLACES_SHORT
     stop = min(places.stop, _PLACES_SHORT if is_short else _PLACES_ALIKE)
@@ -157,14 +157,14 @@ def _alike(data: bytes, first: int, head: bytes, record_bytes: int, places: rang
     begin = places.start - (0 if is_short else _PLACES_SHORT)
     length, size = head[: 1 if head[0] < 0x80 else 2], head[-1 if head[-2] < 0x80 else -2 :]
     columns = _columns(length, size, is_short=is_short)
-    # Where the places begin to take a byte more, a record of the same size is another one.
+    # If the offset deltas now take a byte more, a record of the same size has another head.
     alike = most if len(columns) == len(head) else 0
     for at, column in enumerate(columns, first):
         found = data[at : first + alike * record_bytes : record_bytes]
         expected = column[begin : begin + alike]
         if found != expected:
             alike = _same(found, expected)
-    # That there are no headers stands at the end of each.
+    # The last byte of each is its count of headers, 0.
     ends = data[first + record_bytes - 1 : first + alike * record_bytes : record_bytes]
     return alike - len(ends.lstrip(b"\0"))
 
@@ -177,8 +177,8 @@ def _same(some: bytes, others: bytes) -> int:
 
 @lru_cache(maxsize=_HEADS_REMEMBERED_MAX)
 def _columns(length: bytes, size: bytes, *, is_short: bool) -> list[bytes]:
-    """The first bytes of plain records of this length and value size, for offset deltas of one
-    byte, or two: the first byte of all of them, then the second, and so on."""
+    """Return the first bytes of plain records of this length and value size, for offset deltas of
+    one byte, or two, by columns: the first byte of all, then the second, and so on."""
     places = slice(_PLACES_SHORT) if is_short else slice(_PLACES_SHORT, _PLACES_ALIKE)
     heads = [length + opening + size for opening in _PLAIN_OPENINGS[places]]
     joined, width = b"".join(heads), len(heads[0])
@@ -198,7 +198,7 @@ def _expanded(body: memoryview, header: Header, position: int) -> bytes:
 def _gunzipped(body: memoryview, position: int) -> bytes:
     out = bytearray()
     rest = bytes(body)
-    while rest:  # A gzip file may be several, one behind the other (RFC 1952).
+    while rest:  # A gzip file may have several members (RFC 1952).
         inflate = zlib.decompressobj(_GZIP)
         try:
             out += inflate.decompress(rest, DECOMPRESSED_BYTES_MAX + 1 - len(out))
@@ -215,7 +215,7 @@ def _gunzipped(body: memoryview, position: int) -> bytes:
 
 
 def _records(data: bytes, header: Header, position: int) -> Iterator[Record]:
-    """The records of one batch, `data` being what follows its header, uncompressed."""
+    """Yield the records of one batch from `data`, the uncompressed bytes after its header."""
     control = header.is_control
     append_time_ms = header.max_timestamp_ms if header.is_log_append_time else None
     plain = None if append_time_ms is not None else _plain_values(data, header.record_count)
@@ -238,7 +238,7 @@ def _records(data: bytes, header: Header, position: int) -> Iterator[Record]:
 
 
 def _plain_records(values: list[bytes], header: Header) -> Iterator[Record]:
-    """The records of a batch whose values are all that there is to them."""
+    """Return the records of a batch of plain values."""
     fields = zip(
         count(header.base_offset),
         repeat(header.base_timestamp_ms),
@@ -254,8 +254,8 @@ def _plain_records(values: list[bytes], header: Header) -> Iterator[Record]:
 def _fields(
     data: bytes, at: int
 ) -> tuple[int, int, bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...], int]:
-    """The fields of the record at `at` (time and place as deltas, key, value, headers), and the
-    position behind it; `ValueError` or `IndexError` if it is broken."""
+    """Decode the record at `at`: time and offset deltas, key, value, headers, and the position
+    after it. Raises `ValueError` or `IndexError`."""
     length, at = read_varint(data, at)
     end = at + length
     if length < 0 or end > len(data):

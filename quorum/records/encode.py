@@ -1,6 +1,6 @@
 """The encoder of record batches: many plain records of the quorum, or those of a producing client.
 
-Nothing here compresses, and no batch is split: the caller limits the size of a batch.
+Batches are not compressed or split: the caller limits their size.
 """
 
 from collections.abc import Sequence
@@ -32,7 +32,7 @@ _CRC_POSITION: Final = 17
 # headers. Everything in it but the value depends on two small numbers, its place and its size,
 # so the bytes are looked up and the whole batch is one join.
 _SIZES_REMEMBERED: Final = 1_024
-"""Of values, from 0 on. What is larger is rare, and worth the work that it takes."""
+"""Sizes of values with cached pieces, from 0 on; larger ones are rare and computed."""
 _ONE_BYTE_PLACES: Final = 64
 _TWO_BYTE_PLACES: Final = 8_192
 
@@ -48,7 +48,7 @@ def _record_length(value_bytes: int, place_bytes: int) -> int:
 
 
 class _Openings(dict[int, bytes]):
-    """The first bytes of records with offset deltas of so many bytes, by the sizes of their values.
+    """The first bytes of records by the sizes of their values, for one length of offset delta.
 
     The first byte is the count of headers of the record before: it saves a piece per record.
     """
@@ -62,7 +62,7 @@ class _Openings(dict[int, bytes]):
 
 
 class _Sizes(dict[int, bytes]):
-    """Sizes of values as they are written."""
+    """Encoded sizes of values."""
 
     def __missing__(self, size: int) -> bytes:
         return varint(size)
@@ -74,7 +74,7 @@ _SIZES: Final = _Sizes((size, varint(size)) for size in range(_SIZES_REMEMBERED)
 
 
 class ClientRecord(NamedTuple):
-    """One record as a client has it. A value of None is a tombstone."""
+    """One record of a client; a value of None is a tombstone."""
 
     timestamp_ms: int
     key: bytes | None
@@ -90,10 +90,9 @@ def encode(
     epoch: Epoch = Epoch(0),
     control_keys: Sequence[bytes] | None = None,
 ) -> bytearray:
-    """One batch as Kafka's controller writes it: one time for all records, no headers.
+    """Encode one batch as Kafka's controller does: one time for all records, no keys or headers.
 
-    The records have no keys; with `control_keys`, one for each value, they are control records.
-    `values` is never empty, for a batch without records has no offset.
+    With `control_keys`, one for each value, they are control records. `values` is not empty.
     """
     assert values
     if control_keys is None and len(values) <= BATCH_RECORDS_MAX:
@@ -122,10 +121,10 @@ def encode_client(
     producer_epoch: int = -1,
     base_sequence: int = -1,
 ) -> bytearray:
-    """One batch as a client sends it in Produce: offsets from 0, the epoch left to the leader.
+    """Encode one batch for Produce: offsets from 0, the epoch left to the leader.
 
-    An idempotent producer names its id, epoch and the sequence number of the first record
-    (KIP-98). `records` is never empty.
+    An idempotent producer gives its id, epoch and the sequence number of the first record (KIP-98).
+    `records` is not empty.
     """
     assert records
     base_ms = records[0].timestamp_ms
@@ -146,7 +145,7 @@ def encode_client(
 
 
 def stamp(batch: bytearray, base_offset: Offset, epoch: Epoch) -> None:
-    """Give one whole batch its place in a log, in place; its checksum stays right."""
+    """Set base offset and epoch of a batch, in place; its checksum stays valid."""
     assert len(batch) >= HEADER_BYTES
     _BASE_OFFSET.pack_into(batch, 0, base_offset)
     _EPOCH.pack_into(batch, _EPOCH_POSITION, epoch)
@@ -165,7 +164,7 @@ def _seal(
     producer_epoch: int = -1,
     base_sequence: int = -1,
 ) -> None:
-    """Write the header into the first 61 bytes of `batch`, which holds its records already."""
+    """Write the header into the first 61 bytes of `batch`, which has its records already."""
     HEADER.pack_into(
         batch,
         0,
@@ -189,7 +188,7 @@ def _seal(
 
 
 def _plain(values: Sequence[bytes]) -> bytearray:
-    """The batch of `values`, its header still empty; the pieces are looked up and joined."""
+    """Join cached pieces to a batch of `values` with an empty header."""
     sizes = list(map(len, values))
     openings = chain(
         map(_OPENINGS[0].__getitem__, sizes[:_ONE_BYTE_PLACES]),

@@ -1,7 +1,7 @@
 """Kafka's variable-length integers: base 128, lowest seven bits first, signs by zigzag.
 
-Pure functions over bytes. A number that does not end, or is too long, is a `ValueError`. Lengths,
-counts and tags (KIP-482) are unsigned and have at most 32 bits, signed numbers at most 64.
+An incomplete or too long number raises `ValueError`. Lengths, counts and tags (KIP-482) are
+unsigned and have at most 32 bits, signed numbers at most 64.
 """
 
 from typing import Final
@@ -12,12 +12,12 @@ _SIGNED_BYTES_MAX: Final = 10
 
 
 def zigzag(number: int) -> int:
-    """Small numbers of either sign as small numbers without one: 0, -1, 1, -2 are 0, 1, 2, 3."""
+    """Map small signed numbers to small unsigned ones: 0, -1, 1, -2 become 0, 1, 2, 3."""
     return number << 1 if number >= 0 else ~(number << 1)
 
 
 def uvarint(number: int) -> bytes:
-    """`number`, which is not negative, in as few bytes as it needs."""
+    """Encode a number that is not negative, in as few bytes as possible."""
     assert number >= 0
     if number < 0x80:
         return bytes((number,))
@@ -30,12 +30,12 @@ def uvarint(number: int) -> bytes:
 
 
 def varint(number: int) -> bytes:
-    """`number`, of either sign, in as few bytes as it needs."""
+    """Encode a signed number in as few bytes as possible."""
     return uvarint(zigzag(number))
 
 
 def read_uvarint(data: bytes | memoryview, position: int) -> tuple[int, int]:
-    """The number at `position`, and the position behind it; raises `ValueError`."""
+    """Return the number at `position` and the position after it; raises `ValueError`."""
     try:
         value = data[position]
         if value < 0x80:  # Nearly all are this short.
@@ -49,10 +49,10 @@ def read_uvarint(data: bytes | memoryview, position: int) -> tuple[int, int]:
 
 
 def read_varint(data: bytes | memoryview, position: int) -> tuple[int, int]:
-    """The signed number at `position`, and the position behind it; raises `ValueError`."""
+    """Return the signed number at `position` and the position after it; raises `ValueError`."""
     try:
         value = data[position]
-        if value < 0x80:  # As above, and two bytes are all that most of the others take.
+        if value < 0x80:  # As above; most of the others take two bytes.
             return value >> 1 ^ -(value & 1), position + 1
         high = data[position + 1]
         if high < 0x80:
@@ -75,8 +75,8 @@ def _read_long(data: bytes | memoryview, position: int, bytes_max: int) -> tuple
 
 
 def read_tags(data: bytes | memoryview, position: int) -> tuple[list[tuple[int, int, int]], int]:
-    """The section of tagged fields at `position`: tag, start and end of each, and where the section
-    ends; raises `ValueError` where it ends beyond the data."""
+    """Read the section of tagged fields at `position`: tag, start and end of each, and the end of
+    the section. Raises `ValueError` if it exceeds the data."""
     tags = []
     count, position = read_uvarint(data, position)
     for _ in range(count):

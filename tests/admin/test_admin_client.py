@@ -201,7 +201,7 @@ async def test_a_change_that_its_leader_has_given_up_is_not_done() -> None:
     voter = ReplicaKey(ReplicaId(2), DIRECTORY)
     for message, may_be_done, said in (
         ("not done in time: 3: they do not fetch", False, "it was not done within 1000 ms ("),
-        ("this node ceased to be", True, "Whether it was done, or still will be, is unknown"),
+        ("this node is no longer", True, "Whether it was done, or still will be, is unknown"),
     ):
         node = ScriptedNode({ApiKey.REMOVE_RAFT_VOTER: removed(message)})
         async with listening(node) as (address,), client(address, timeout_ms=1_000) as admin:

@@ -179,7 +179,7 @@ async def test_a_node_that_has_heard_of_nothing_says_so(tmp_path: Path) -> None:
     ):
         answer = await http.get("/v1/reassignments?stale=true")
         assert answer.status == 503
-        assert "has not read yet all that is committed" in answer.body["detail"]
+        assert "is still reading committed records" in answer.body["detail"]
         found = await http.get("/v1/quorum?stale=true")
         assert found.body["leader_id"] == -1
 

@@ -230,7 +230,7 @@ async def it_leads(cluster: Mixed, first: int, second: int) -> None:
     await cluster.until_has_all(NEW, first)
     await cluster.nodes.until_said(NEW, "is installed")
     async with cluster.client(first) as client:
-        with pytest.raises(Refused, match="takes no AlterQuorum") as refused:
+        with pytest.raises(Refused, match="accepts no forwarded AlterQuorum") as refused:
             await client.alter_voters([ReplicaKey(ReplicaId(each)) for each in (1, 2, 3)])
         assert refused.value.code == UNSUPPORTED_VERSION
     described = await cluster.kafkas_command(KAFKAS, "describe", "--status")

@@ -151,6 +151,6 @@ async def test_an_answer_that_cannot_be_given_closes_the_connection_and_is_expla
         await asyncio.wait({peer.lost}, timeout=PATIENCE_SECONDS)
         assert peer.received == b""
         (failed,) = (each for each in caplog.records if each.levelno == logging.ERROR)
-        assert "failed to answer DescribeCluster v1" in failed.message
+        assert "Failed to answer DescribeCluster v1" in failed.message
         assert failed.exc_info is not None
         assert not node.running.done()

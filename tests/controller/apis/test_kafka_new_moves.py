@@ -135,7 +135,7 @@ async def test_a_dry_run_changes_nothing_and_reports_the_steps(tmp_path: Path) -
         ({"key": "x" * 256}, "a key has 1 to 255 characters, not 256"),
         ({"key": "a\n"}, "other characters than printable ASCII"),
         ({"name": "x" * 256}, "the name of a move has at most 255 characters, not 256"),
-        ({"tried": True}, "it is to be tried, or to be done, not both"),
+        ({"tried": True}, "a dry run takes its partitions in the options, not in the request"),
         ({"priority": "high"}, "$.command.priority"),
     ],
 )
