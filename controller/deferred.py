@@ -1,4 +1,4 @@
-"""Deferred answers of the active controller: each waits for the commit of the records it depends on.
+"""Deferred answers of the active controller: each waits for the commit of its records.
 
 An answer depends on its own records or, without records, on everything in the image at that time.
 

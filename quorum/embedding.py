@@ -214,7 +214,7 @@ class MachineApplier:
 
 
 class Unavailable(Exception):
-    """A call that this replica could not complete. The message says why; repeat it at the leader."""
+    """A call that this replica could not complete; the message says why. Repeat it at the leader."""
 
     may_be_done = False
     """True if the record may be applied all the same, now or later."""

@@ -36,7 +36,7 @@ T = TypeVar("T")
 logger = logging.getLogger("quorum")
 
 SLICE_PAUSE_MS: Final = 2
-"""The pause between two slices of about a millisecond: at most half the time goes into a snapshot."""
+"""The pause between two slices of about a millisecond: a snapshot takes at most half the time."""
 WRITE_BYTES: Final = 1024 * 1024
 """The bytes handed to the disk at once."""
 TRY_AGAIN_MS: Final = 1_000

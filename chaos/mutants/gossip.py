@@ -65,7 +65,7 @@ GOSSIP: Final = (
     Mutant(
         name="a node founds a cluster without a search for an existing one",
         module="quorum.core.leader_discovery",
-        old="if state.log.end.offset == 0 and (not beginning.has_surveyed or beginning.has_found):",
+        old="if state.log.end.offset == 0 and (not discovery.has_surveyed or discovery.has_found):",
         new="if False:",
         caught_by=("R1",),
         directed=(
@@ -77,8 +77,8 @@ GOSSIP: Final = (
     Mutant(
         name="a node founds a cluster although it knows of one",
         module="quorum.core.leader_discovery",
-        old="(not beginning.has_surveyed or beginning.has_found)",
-        new="not beginning.has_surveyed",
+        old="(not discovery.has_surveyed or discovery.has_found)",
+        new="not discovery.has_surveyed",
         caught_by=("R1",),
         directed=(
             "tests/quorum/core/test_leader_discovery.py::test_a_node_that_learns_of_a_quorum_founds_no_second_one"

@@ -130,7 +130,10 @@ VOTERS: Final = (
     Mutant(
         name="a fetch before the request counts as one after it",
         module="quorum.core.reconfiguration",
-        old="        leader.changes.liveness_round = None\n        leader.changes.check_soon(now_ms)\n",
+        old=(
+            "        leader.changes.liveness_round = None\n"
+            "        leader.changes.check_soon(now_ms)\n"
+        ),
         new="        leader.changes.check_soon(now_ms)\n",
         caught_by=("R28",),
         directed="quorum_voters_just_died",
@@ -139,7 +142,10 @@ VOTERS: Final = (
     Mutant(
         name="a fetch for one voter set counts for the next one",
         module="quorum.core.reconfiguration",
-        old="    leader.changes.wait, leader.changes.liveness_round = Wait(WaitReason.UNCOMMITTED), None\n",
+        old=(
+            "    leader.changes.wait, leader.changes.liveness_round = "
+            "Wait(WaitReason.UNCOMMITTED), None\n"
+        ),
         new="    leader.changes.wait = Wait(WaitReason.UNCOMMITTED)\n",
         caught_by=("R28",),
         directed="quorum_voters_roll_each_step",

@@ -387,7 +387,8 @@ def on_tick(state: State, leader: Leader, now_ms: int) -> None:
         _, asker = changes.recorded.popleft()
         state.answer_change(asker)
     changes.wait = _hindrance(state, leader)
-    if changes.wait is not None or (changes.liveness_round is not None and now_ms >= changes.liveness_round.until_ms):
+    round_ = changes.liveness_round
+    if changes.wait is not None or (round_ is not None and now_ms >= round_.until_ms):
         changes.liveness_round = None
     if changes.wait is None and not state.is_voter:
         # The removal of this leader is committed, so the others can go on without it.

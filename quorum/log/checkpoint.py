@@ -172,7 +172,7 @@ _DECODERS: Final[Mapping[int, Callable[[bytes | None], Any]]] = MappingProxyType
 
 
 def _take_control(batch: StoredBatch, said: dict[int, Any], checksum: int) -> None:
-    """Add the values of control records to `said`; `checksum` covers everything before the batch."""
+    """Add the values of control records to `said`; `checksum` covers all bytes before the batch."""
     for record in decode(batch.data):
         if ControlType.SNAPSHOT_FOOTER in said:
             raise CorruptBatch(batch.position, _BEHIND)

@@ -1,7 +1,7 @@
 """The disk thread: performs blocking work in order, so that the event loop never waits for a disk.
 
 Commits are grouped: while one is under way at most one more is queued, and every request that comes
-meanwhile joins that one. If the disk is quick (`DiskLatency`) and the thread is idle, the loop makes
+meanwhile joins that one. If the disk is quick (`DiskLatency`) and the thread idle, the loop makes
 small commits itself, after sending the pending messages. On a full disk, work is repeated until
 there is room.
 """

@@ -91,9 +91,9 @@ class _Lenient(bytes):
 def checker(schema: type[Any], *, passes_rest: bool = False) -> Callable[[Data], Data]:
     """Return a check that raises `ValueError` unless its argument is shaped like `schema`.
 
-    The check returns the bytes to read: the argument, or a copy without unknown tagged fields. Extra
-    bytes at the end are an error, or left out with `passes_rest`. Building a check takes long, so
-    the caller caches it.
+    The check returns the bytes to read: the argument, or a copy without unknown tagged fields.
+    Extra bytes at the end are an error, or left out with `passes_rest`. Building a check takes
+    long, so the caller caches it.
     """
     walk = _walk(schema)
 

@@ -195,9 +195,9 @@ def check(
     """Verify the batches in `buffer` and return their outlines.
 
     Checked are magic, length, checksum and record count; every batch begins where the one before it
-    ends, the first at `expected_base`, if given; epochs do not fall. `assignment_in` reads the voter
-    assignment in a control batch. Raises `CorruptBatch`, also for a partial batch at the end: cut
-    that off with `whole_bytes` first.
+    ends, the first at `expected_base`, if given; epochs do not fall. `assignment_in` reads the
+    voter assignment in a control batch. Raises `CorruptBatch`, also for a partial batch at the end:
+    cut that off with `whole_bytes` first.
     """
     found: list[Batch] = []
     next_base: int | None = expected_base

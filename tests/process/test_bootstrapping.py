@@ -44,8 +44,8 @@ async def test_one_node_founds_a_cluster_and_others_join_it_by_starting(tmp_path
         made = nodes.cluster_id(0)
         assert made is not None
         uuid_from_text(made)
-        await nodes.until_said(4, f"this node is of cluster {made}")
-        await nodes.until_said(5, f"this node is of cluster {made}")
+        await nodes.until_said(4, f"This node belongs to cluster {made}")
+        await nodes.until_said(5, f"This node belongs to cluster {made}")
 
         def all_there(found: KnownNodes) -> bool:
             return {each.replica_id: each.address for each in found.brokers} == {
@@ -140,7 +140,7 @@ async def test_a_founder_that_lost_its_folder_founds_no_second_cluster(tmp_path:
         await nodes.kill(0)
         nodes.data(0).rename(tmp_path / "lost")
         await nodes.start(0, quorum_voters="0", bootstrap_servers=str(nodes.address(4)))
-        await nodes.until_said(0, "no other one is founded here")
+        await nodes.until_said(0, "this node founds no other one")
         found = await nodes.until(
             lambda: nodes.whereabouts(0), lambda found: found.cluster_id is not None
         )

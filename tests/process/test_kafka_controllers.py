@@ -228,7 +228,7 @@ async def it_leads(cluster: Mixed, first: int, second: int) -> None:
     await cluster.until_has_all(second, second)
     await cluster.nodes.start(NEW, bootstrap_servers=str(cluster.nodes.address(first)))
     await cluster.until_has_all(NEW, first)
-    await cluster.nodes.until_said(NEW, "is installed")
+    await cluster.nodes.until_said(NEW, " installed: ")
     async with cluster.client(first) as client:
         with pytest.raises(Refused, match="accepts no forwarded AlterQuorum") as refused:
             await client.alter_voters([ReplicaKey(ReplicaId(each)) for each in (1, 2, 3)])

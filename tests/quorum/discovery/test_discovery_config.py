@@ -36,9 +36,9 @@ def warned(
 
 def test_founders_that_nobody_can_look_for_are_named(caplog: pytest.LogCaptureFixture) -> None:
     text = warned(caplog, {1: None, 2: None, 3: None})
-    assert "where voters 2, 3 are is not known" in text
-    assert "name bootstrap.servers, or write quorum.voters as id@host:port" in text
-    assert "where voters 2 are" in warned(caplog, {1: None, 2: None})
+    assert "The addresses of voters 2, 3 are unknown" in text
+    assert "Set bootstrap.servers, or write quorum.voters as id@host:port" in text
+    assert "The addresses of voters 2 are" in warned(caplog, {1: None, 2: None})
 
 
 def test_nothing_is_said_where_a_majority_can_be_found(caplog: pytest.LogCaptureFixture) -> None:
