@@ -16,8 +16,8 @@ from bench import frames
 from bench.faults import RunFailed
 from quorum.protocol import codec
 from quorum.protocol.apis import ApiKey
-from quorum.protocol.frames import FrameSplitter
 from quorum.protocol.errors import Malformed
+from quorum.protocol.frames import FrameSplitter
 from quorum.transport.address import Address
 
 ANSWER_SECONDS_MAX: Final = 120.0

@@ -18,8 +18,8 @@ from bench.faults import RunFailed
 from bench.one_connection import OneConnection
 from quorum.protocol import codec
 from quorum.protocol.apis import ApiKey
-from quorum.protocol.frames import FrameSplitter
 from quorum.protocol.errors import Malformed
+from quorum.protocol.frames import FrameSplitter
 
 VERSION: Final = 3
 _API: Final = ApiKey.ALTER_PARTITION

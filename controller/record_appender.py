@@ -296,6 +296,5 @@ class RecordAppender:
 
 
 def _says_partitions(batch: Batch) -> bool:
-    """Return True if a record from the middle is a new partition; a transaction begins with others.
-    """
+    """Return True if a record from the middle is a partition; a transaction begins with others."""
     return isinstance(batch.records[len(batch.records) // 2], Partition)

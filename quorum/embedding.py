@@ -214,7 +214,7 @@ class MachineApplier:
 
 
 class Unavailable(Exception):
-    """A call that this replica could not complete; the message says why. Repeat it at the leader."""
+    """A call that this replica could not complete. The message says why; retry at the leader."""
 
     may_be_done = False
     """True if the record may be applied all the same, now or later."""
@@ -394,9 +394,7 @@ async def open_replica(
         raise RuntimeError("quorum does not run under python -O: its assertions must hold")
     place = listener or config.place
     if place is None:
-        raise ValueError(
-            f"replica {config.node_id} is not among the voters: give it a `listener`"
-        )
+        raise ValueError(f"replica {config.node_id} is not among the voters: give it a `listener`")
     host, port = place
     applying = MachineApplier(machine)
     rng = random.SystemRandom()

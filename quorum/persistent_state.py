@@ -167,9 +167,7 @@ def load_persistent_state(
             raise FileDamaged(elections.path, reason, _LOST_VOTE_REMEDY)
         founding = formatted_for(folder, fs) if view.end.offset == 0 else None
         if founding is not None and founding.voters is not None:
-            logger.info(
-                "%s: a new log with voters %s", founding.path, founding.voters.current.text
-            )
+            logger.info("%s: a new log with voters %s", founding.path, founding.voters.current.text)
     except BaseException:
         log.close()
         raise

@@ -28,8 +28,7 @@ from quorum.core.vocabulary import Epoch, ReplicaId, ReplicaKey
 from quorum.core.voter_set import Endpoint
 from quorum.discovery.address_book import AddressBook
 from quorum.ports import Done, HostPort
-from quorum.protocol.errors import ErrorCode
-from quorum.protocol.errors import Malformed
+from quorum.protocol.errors import ErrorCode, Malformed
 from quorum.protocol.raft_messages import (
     API_KEYS,
     lowest_version,

@@ -124,8 +124,7 @@ class Snapshots:
         return max(self._not_before_ms, self._last_ms + self._limits.interval_ms)
 
     def turn(self) -> int | None:
-        """Begin a snapshot if one is due, or take the next slice; return the time of the next turn.
-        """
+        """Begin a snapshot if due, or take the next slice; return the time of the next turn."""
         for id_ in self._dropped:
             self._remove(partial(self._store.remove, id_))
         self._dropped.clear()

@@ -15,8 +15,8 @@ from admin.faults import Incompatible
 from quorum.clocks import monotonic_ms
 from quorum.protocol.apis import ApiKey
 from quorum.protocol.codec import build, encode_request_body, request_schema
-from quorum.protocol.extension import Extension, details_of, extension_of, with_extension
 from quorum.protocol.errors import Malformed
+from quorum.protocol.extension import Extension, details_of, extension_of, with_extension
 from quorum.transport.address import Address
 from quorum.transport.channel import Channel
 from quorum.transport.outcomes import NOT_SENT, Cause, Failure, RequestFailed

@@ -24,8 +24,7 @@ from quorum.protocol.envelope import (
     unwrap_response,
     wrap,
 )
-from quorum.protocol.errors import ErrorCode
-from quorum.protocol.errors import Malformed
+from quorum.protocol.errors import ErrorCode, Malformed
 from quorum.protocol.refusals import build_refusal
 from quorum.transport.address import BadAddress, parse_address
 from quorum.transport.controller_channel import (

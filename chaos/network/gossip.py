@@ -23,10 +23,9 @@ from chaos.violation import Violation
 from quorum.bootstrap import address_book, cluster_of, discovery_of
 from quorum.cluster_id import ClusterIdentity
 from quorum.core.vocabulary import Epoch, ReplicaId, ReplicaKey
-from quorum.ports import HostPort
 from quorum.discovery.gossip import Advertisement, DiscoverBrokersRequest, DiscoverBrokersResponse
 from quorum.persistent_state import PersistentState
-from quorum.ports import Disk
+from quorum.ports import Disk, HostPort
 from quorum.replica import Replica
 
 FOREIGN_CLUSTER_ID: Final = "BBBBBBBBQBCBBBBBBBBBBQ"
@@ -157,7 +156,9 @@ class AddressDirectory:
         if self.processes:
             process = self.processes[self._rng.choice(sorted(self.processes))]
             advertisement = _foreign(self._rng.choice(self._everyone))
-            request = DiscoverBrokersRequest(cluster_id=FOREIGN_CLUSTER_ID, advertisement=advertisement)
+            request = DiscoverBrokersRequest(
+                cluster_id=FOREIGN_CLUSTER_ID, advertisement=advertisement
+            )
             process.enter(partial(self._refuse, process, request))
 
     def finds_everyone(self) -> bool:

@@ -29,9 +29,8 @@ from quorum.protocol.api_versions import Features, write_offer
 from quorum.protocol.apis import SPOKEN, ApiKey, VersionRange
 from quorum.protocol.codec import decode_request
 from quorum.protocol.envelope import Forwarded, Reason, Unreadable, unwrap, write_refusal
-from quorum.protocol.errors import ErrorCode
+from quorum.protocol.errors import ErrorCode, Malformed
 from quorum.protocol.extension import Extension, extension_of
-from quorum.protocol.errors import Malformed
 from quorum.protocol.raft_messages import VERSIONS
 from quorum.raft_rpc import RaftRpc
 from quorum.transport.inbound import InboundRequest

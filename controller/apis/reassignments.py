@@ -26,9 +26,8 @@ from controller.move_requests import (
     with_idempotency_key,
 )
 from controller.service import AsOf, Service
-from quorum.protocol.errors import ErrorCode
+from quorum.protocol.errors import ErrorCode, Malformed
 from quorum.protocol.extension import Extension, details_of
-from quorum.protocol.errors import Malformed
 from quorum.protocol.refusals import bounded, error_fields
 from quorum.records.varint import uvarint
 from statemachine.commands import (

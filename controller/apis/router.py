@@ -20,8 +20,7 @@ from quorum.ports import Clock
 from quorum.protocol import envelope
 from quorum.protocol.apis import ApiKey, api_name
 from quorum.protocol.envelope import Forwarded, Reason
-from quorum.protocol.errors import ErrorCode, RequestRefused
-from quorum.protocol.errors import Malformed
+from quorum.protocol.errors import ErrorCode, Malformed, RequestRefused
 from quorum.transport.outcomes import NOT_SENT, Reply, RequestFailed
 from quorum.transport.peers import Lane, Peers
 from quorum.transport.sweeper import Sweeper

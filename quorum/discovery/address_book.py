@@ -13,7 +13,6 @@ from quorum.core.voter_set import VoterSet
 from quorum.discovery.gossip import Advertisement, Gossip
 from quorum.ports import HostPort
 
-
 FIRST_PSEUDO_ID: Final = -2
 """-1 is no replica. Pseudo ids are never sent; they only find an address here."""
 
@@ -63,7 +62,9 @@ class AddressBook:
             return None
         # Every answer to a fetch looks it up; mostly the first source has it.
         advertisement = self.gossip.of(replica)
-        return next(self._addresses(replica), None) if advertisement is None else advertisement.address
+        return (
+            next(self._addresses(replica), None) if advertisement is None else advertisement.address
+        )
 
     def places(self) -> tuple[HostPort, ...]:
         """Return every known address once, except this node's own.

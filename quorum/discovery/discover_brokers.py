@@ -10,7 +10,6 @@ import random
 from typing import Any, Final
 
 from quorum.core.vocabulary import NO_DIRECTORY, NO_REPLICA, Epoch, ReplicaId
-
 from quorum.discovery.gossip import (
     ADVERTISEMENTS_MAX,
     Advertisement,
@@ -22,8 +21,7 @@ from quorum.discovery.schedule import DiscoverySchedule
 from quorum.ports import Clock, HostPort
 from quorum.protocol import codec
 from quorum.protocol.apis import ApiKey
-from quorum.protocol.errors import ErrorCode, error_name
-from quorum.protocol.errors import Malformed
+from quorum.protocol.errors import ErrorCode, Malformed, error_name
 from quorum.protocol.raft_types import Refusal
 from quorum.protocol.shape import Data
 from quorum.transport.address import Address

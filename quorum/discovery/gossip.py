@@ -99,7 +99,10 @@ def impossible(advertisement: Advertisement) -> str | None:
     boot = advertisement.boot_timestamp
     if not 0 <= boot <= BOOT_TIMESTAMP_MAX:
         return f"node {advertisement.id} has boot timestamp {boot}, not 0 to {BOOT_TIMESTAMP_MAX}"
-    if not 0 < len(advertisement.host) <= HOST_CHARACTERS_MAX or not advertisement.host.isprintable():
+    if (
+        not 0 < len(advertisement.host) <= HOST_CHARACTERS_MAX
+        or not advertisement.host.isprintable()
+    ):
         return f"node {advertisement.id} names an invalid host"
     if not 0 < advertisement.port <= PORT_MAX:
         return f"node {advertisement.id} names port {advertisement.port}, ports are 1 to {PORT_MAX}"
@@ -112,7 +115,7 @@ class Gossip:
     Invariant: the boot timestamp of an entry never falls, so a replaced address never returns.
     """
 
-    __slots__ = ("_kept", "_most", "_advertisements", "me")
+    __slots__ = ("_advertisements", "_kept", "_most", "me")
 
     def __init__(self, me: Advertisement | None, *, most: int = ADVERTISEMENTS_MAX) -> None:
         """`me` is this node's advertisement; None for a node that advertises no address."""

@@ -136,7 +136,9 @@ class DiscoverySchedule:
 
     def request(self) -> DiscoverBrokersRequest:
         """Return the request to send."""
-        return DiscoverBrokersRequest(cluster_id=self._cluster.id, advertisement=self._book.gossip.me)
+        return DiscoverBrokersRequest(
+            cluster_id=self._cluster.id, advertisement=self._book.gossip.me
+        )
 
     def asked(self, request: DiscoverBrokersRequest, now_ms: int) -> DiscoverBrokersResponse | str:
         """Learn the sender's advertisement and return the response, or the reason to refuse it.
@@ -250,7 +252,10 @@ class DiscoverySchedule:
         rival = self._rival
         if rival is None or self._is_saying:
             return
-        if self._advertised_again_ms is None or now_ms >= self._advertised_again_ms + ADVERTISE_AGAIN_MS:
+        if (
+            self._advertised_again_ms is None
+            or now_ms >= self._advertised_again_ms + ADVERTISE_AGAIN_MS
+        ):
             self._rival, self._is_saying, self._advertised_again_ms = None, True, now_ms
             self._advertise_again(rival)
         else:

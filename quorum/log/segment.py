@@ -168,8 +168,7 @@ class Extent:
 
 
 class Tail:
-    """The newest batches of a log, from `start` to `end` without a gap, sliced by offset and size.
-    """
+    """The newest batches of a log, without a gap, sliced by offset and size."""
 
     __slots__ = ("_bases", "_batches", "_sizes_before", "end")
 

@@ -7,8 +7,7 @@ from typing import Final
 
 from quorum.protocol.apis import ApiKey, VersionRange
 from quorum.protocol.codec import decode_response, request_body, response_body
-from quorum.protocol.errors import ErrorCode, error_name
-from quorum.protocol.errors import Malformed
+from quorum.protocol.errors import ErrorCode, Malformed, error_name
 from quorum.protocol.shape import Data
 
 _ZERO_LEVELS_FROM: Final = 4

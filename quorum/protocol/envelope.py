@@ -21,7 +21,7 @@ from quorum.protocol.codec import (
     response_body,
     response_schema,
 )
-from quorum.protocol.errors import ErrorCode
+from quorum.protocol.errors import ErrorCode, Malformed
 from quorum.protocol.extension import Extension, details_of, with_extension
 from quorum.protocol.headers import (
     read_correlation_id,
@@ -31,7 +31,6 @@ from quorum.protocol.headers import (
     write_framed_response_header,
     write_request_header,
 )
-from quorum.protocol.errors import Malformed
 
 VERSION: Final = 0
 REASON_BYTES_MAX: Final = 4_096

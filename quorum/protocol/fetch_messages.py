@@ -31,8 +31,7 @@ from quorum.core.vocabulary import (
 from quorum.ports import HostPort
 from quorum.protocol import codec
 from quorum.protocol.apis import OWN_TAG, ApiKey
-from quorum.protocol.errors import ErrorCode, error_name
-from quorum.protocol.errors import Malformed
+from quorum.protocol.errors import ErrorCode, Malformed, error_name
 from quorum.protocol.raft_types import (
     METADATA_PARTITION,
     METADATA_TOPIC_ID,

@@ -100,8 +100,7 @@ def write_framed_response_header(correlation_id: int, body_bytes: int, *, flexib
 
 
 def _skip_tags(frame: bytes, at: int, api_key: int, version: int) -> int:
-    """Return the position after the tagged fields at `at`; Kafka has none, unknown ones may come.
-    """
+    """Return the position after the tagged fields at `at`, which are unknown: Kafka has none."""
     if frame[at : at + 1] == b"\x00":
         return at + 1
     try:

@@ -40,7 +40,7 @@ from quorum.core.voter_set import Endpoint, is_meant
 from quorum.ports import HostPort
 from quorum.protocol import codec
 from quorum.protocol.apis import ApiKey, UnsupportedVersion, VersionRange
-from quorum.protocol.errors import ErrorCode, error_name
+from quorum.protocol.errors import ErrorCode, Malformed, error_name
 from quorum.protocol.fetch_messages import (
     read_fetch_request,
     read_fetch_response,
@@ -48,7 +48,6 @@ from quorum.protocol.fetch_messages import (
     write_fetch_request,
     write_fetch_response,
 )
-from quorum.protocol.errors import Malformed
 from quorum.protocol.raft_types import (
     METADATA_PARTITION,
     METADATA_TOPIC,

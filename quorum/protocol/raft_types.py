@@ -94,8 +94,7 @@ def address_of(leader: ReplicaId | None, response: Any) -> HostPort | None:
 
 
 def node_endpoints(current: LeaderAndEpoch) -> tuple[dict[str, Any], ...]:
-    """Return the leader's address as the field of a response, in versions that have it (KIP-853).
-    """
+    """Return the leader's address as a response field, in versions that have it (KIP-853)."""
     if current.leader is None or current.leader_address is None:
         return ()
     host, port = current.leader_address

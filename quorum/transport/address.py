@@ -10,7 +10,6 @@ from typing import Final, NamedTuple
 
 from quorum.core.limits import PORT_MAX
 
-
 _BRACKETED: Final = re.compile(r"\[([^\[\]]*)\](?::(.*))?")
 
 

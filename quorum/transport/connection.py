@@ -12,8 +12,8 @@ from typing import Final, Protocol, cast
 
 from quorum.protocol import api_versions, headers
 from quorum.protocol.apis import ApiKey, VersionRange
-from quorum.protocol.frames import FrameSplitter
 from quorum.protocol.errors import BadFrame, Malformed
+from quorum.protocol.frames import FrameSplitter
 from quorum.protocol.shape import Data
 from quorum.transport.buffers import body_of, write_out
 from quorum.transport.outcomes import Cause, Outcome, Reply

@@ -12,8 +12,7 @@ from quorum.ports import HostPort
 from quorum.protocol import codec
 from quorum.protocol.apis import ApiKey
 from quorum.protocol.envelope import reason_of
-from quorum.protocol.errors import ErrorCode
-from quorum.protocol.errors import Malformed
+from quorum.protocol.errors import ErrorCode, Malformed
 from quorum.protocol.shape import Data
 from quorum.transport.channel import AddressLookup, Channel
 from quorum.transport.connection import BodyWriter

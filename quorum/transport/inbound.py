@@ -14,13 +14,13 @@ from typing import cast
 from quorum.protocol.api_versions import write_unsupported
 from quorum.protocol.apis import ApiKey, VersionRange, api_name
 from quorum.protocol.codec import header_flexibility
+from quorum.protocol.errors import BadFrame, Malformed
 from quorum.protocol.frames import FrameSplitter
 from quorum.protocol.headers import (
     read_request_header,
     read_request_prefix,
     write_framed_response_header,
 )
-from quorum.protocol.errors import BadFrame, Malformed
 from quorum.protocol.shape import Data
 from quorum.transport.address import peer_name
 from quorum.transport.buffers import body_of, parts_of, write_out

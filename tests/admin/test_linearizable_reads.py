@@ -16,13 +16,13 @@ from quorum.core.effects import ReadRefusal
 from quorum.core.vocabulary import Offset
 from quorum.protocol import codec
 from quorum.protocol.apis import ApiKey
+from quorum.protocol.errors import Malformed
 from quorum.protocol.extension import (
     Consistency,
     Extension,
     extension_of,
     with_extension,
 )
-from quorum.protocol.errors import Malformed
 from tests.admin.http.test_http_api import http_door
 from tests.controller.apis.samples import describe_quorum, metadata
 from tests.controller.controller_commands import asked, heartbeat, join, looked, move, topic

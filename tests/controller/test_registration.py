@@ -129,9 +129,7 @@ async def test_while_nobody_answers_it_is_said_once_and_tried_again(
             book.hint(ReplicaId(leader.node_id), leader.address)
             await until_known([leader], incarnations([leader, other]))
     (line,) = told(caplog)
-    assert line.startswith(
-        f"node {leader.node_id} has not registered this controller; retrying: "
-    )
+    assert line.startswith(f"node {leader.node_id} has not registered this controller; retrying: ")
 
 
 def told(caplog: pytest.LogCaptureFixture) -> list[str]:

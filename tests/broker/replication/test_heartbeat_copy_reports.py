@@ -7,8 +7,8 @@ import pytest
 
 from quorum.protocol import codec
 from quorum.protocol.apis import ApiKey
-from quorum.protocol.extension import Extension, details_of, with_extension
 from quorum.protocol.errors import Malformed
+from quorum.protocol.extension import Extension, details_of, with_extension
 from statemachine.limits import COPY_REPORTS_MAX
 from statemachine.reassignment.copies import CopyReport, CopyReports
 

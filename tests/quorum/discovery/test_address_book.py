@@ -3,8 +3,8 @@ from collections.abc import Sequence
 from quorum.core.vocabulary import ReplicaId, ReplicaKey
 from quorum.core.voter_set import Endpoint, Voter, VoterSet
 from quorum.discovery.address_book import HINTS_MAX, AddressBook
-from quorum.ports import HostPort
 from quorum.discovery.gossip import Advertisement, Gossip
+from quorum.ports import HostPort
 
 ONE, TWO, THREE = (ReplicaId(each) for each in (1, 2, 3))
 

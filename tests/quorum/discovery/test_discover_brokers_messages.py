@@ -26,7 +26,9 @@ clusters = st.none() | st.just(CLUSTER)
 
 
 @given(
-    st.builds(DiscoverBrokersRequest, cluster_id=clusters, advertisement=st.none() | advertisements),
+    st.builds(
+        DiscoverBrokersRequest, cluster_id=clusters, advertisement=st.none() | advertisements
+    ),
 )
 def test_a_request_comes_back_as_it_went(request: DiscoverBrokersRequest) -> None:
     assert discover_brokers.read_request(discover_brokers.write_request(request)) == request
@@ -60,7 +62,7 @@ def test_a_refusal_is_read_with_its_reason() -> None:
     [
         ({"replica_id": -2}, "ids begin at 0"),
         ({"boot_timestamp": -1}, "boot timestamp -1"),
-        ({"host": ""}, "no host"),
+        ({"host": ""}, "an invalid host"),
         ({"port": 70_000}, "ports are 1 to 65535"),
     ],
 )

@@ -7,8 +7,8 @@ import pytest
 
 from quorum.bootstrap import discovery_state
 from quorum.core.vocabulary import ReplicaId
-from quorum.ports import HostPort
 from quorum.persistent_state import QuorumConfig
+from quorum.ports import HostPort
 
 ME = ReplicaId(1)
 SERVER: HostPort = ("127.0.0.1", 9093)

@@ -12,7 +12,6 @@ from quorum.core.node import QuorumNode
 from quorum.core.vocabulary import Epoch, Offset, ReplicaId
 from quorum.core.voter_set import VoterSet
 from quorum.discovery.address_book import AddressBook
-from quorum.ports import HostPort
 from quorum.discovery.gossip import (
     Advertisement,
     DiscoverBrokersRequest,
@@ -20,16 +19,17 @@ from quorum.discovery.gossip import (
     Gossip,
 )
 from quorum.discovery.schedule import (
+    ADVERTISE_AGAIN_MS,
+    ADVERTISE_AGAIN_TRIES,
     ASKED_AT_ONCE_MAX,
     LED_BACK_MAX,
     ROUTINE_MS,
-    ADVERTISE_AGAIN_MS,
-    ADVERTISE_AGAIN_TRIES,
     SEARCH_MS,
     SEARCH_MS_MAX,
     SURVEY_TRIES,
     DiscoverySchedule,
 )
+from quorum.ports import HostPort
 
 
 @dataclass(kw_only=True)
@@ -170,7 +170,9 @@ def test_a_client_learns_and_teaches_nothing() -> None:
 def test_nothing_is_learned_from_another_cluster() -> None:
     """R13: neither from who asks, nor from who is asked."""
     node = Node(cluster_id="A", bootstrap=(("vip", 9),))
-    refusal = node.discovery.asked(DiscoverBrokersRequest(cluster_id="B", advertisement=at(2, 2)), 0)
+    refusal = node.discovery.asked(
+        DiscoverBrokersRequest(cluster_id="B", advertisement=at(2, 2)), 0
+    )
     assert refusal == "the sender is of cluster B, this node of A"
     node.discovery.round(0)
     assert node.hears(("vip", 9), at(3, 3), cluster_id="B") is not None

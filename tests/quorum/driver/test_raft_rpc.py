@@ -29,11 +29,11 @@ from quorum.core.messages import (
 from quorum.core.vocabulary import Epoch, Offset, OffsetAndEpoch, ReplicaId, ReplicaKey
 from quorum.discovery.address_book import FIRST_PSEUDO_ID, AddressBook
 from quorum.discovery.gossip import Gossip
+from quorum.ports import HostPort
 from quorum.protocol import headers
 from quorum.protocol.api_versions import write_offer
 from quorum.protocol.apis import ApiKey, VersionRange
 from quorum.protocol.raft_messages import VERSIONS, write_request
-from quorum.ports import HostPort
 from quorum.protocol.raft_types import LeaderAndEpoch, LocalNode
 from quorum.raft_rpc import EPOCH_LEAP_MAX, RaftRpc
 from quorum.records.batch import outlines
@@ -242,7 +242,10 @@ async def test_a_replica_of_another_cluster_is_refused_by_name_and_never_heard(
         # A server without an id is named by its place.
         pair.ask(FETCH, ReplicaId(FIRST_PSEUDO_ID))
         assert await pair.there.refusal(2) == (None, b"")
-        assert "ignored an invalid response from the bootstrap server at quorum.example:9093" in caplog.text
+        assert (
+            "ignored an invalid response from the bootstrap server at quorum.example:9093"
+            in caplog.text
+        )
 
 
 async def test_a_vote_asked_of_another_replica_than_it_reaches_is_refused() -> None:

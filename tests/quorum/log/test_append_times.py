@@ -357,7 +357,7 @@ def test_an_index_that_cannot_be_written_stops_nothing_and_is_gone_on_with_later
         place.log.truncate_to(Offset(5))
         place.log.truncate_to(Offset(4))
         place.commit(1, at_ms=2_100, epoch=2)
-    assert all("append times" in message for message in caplog.messages)
+    assert all("ppend times " in message for message in caplog.messages)
     place.disk.watch = None
     place.commit(1, at_ms=3_000, epoch=2)
     assert place.found[-1] == (5, 6, 2, 3_000)

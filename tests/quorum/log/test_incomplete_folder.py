@@ -61,7 +61,9 @@ def test_a_log_without_meta_properties_is_refused(
     folder = tmp_path / "data"
     start(folder)
     (folder / "meta.properties").unlink()
-    with pytest.raises(FileDamaged, match=r"meta\.properties: it is missing, but there is a log") as it:
+    with pytest.raises(
+        FileDamaged, match=r"meta\.properties: it is missing, but there is a log"
+    ) as it:
         start(folder)
     assert WAY_BACK in str(it.value)
     assert not (folder / "meta.properties").exists()

@@ -77,7 +77,7 @@ def test_a_log_without_what_came_before_it_is_refused(tmp_path: Path) -> None:
     with pytest.raises(FileDamaged, match="begins at offset 5, and no checkpoint has the records"):
         basis(tmp_path, log)
     written(FileSnapshotStore(tmp_path), id_(6, 3), parts(b"a", epoch=3)[0])
-    with pytest.raises(FileDamaged, match=r"came before; .*3\.checkpoint: it has no footer"):
+    with pytest.raises(FileDamaged, match=r"records before it; .*3\.checkpoint: it has no footer"):
         basis(tmp_path, log)
     (tmp_path / checkpoint_name(id_(6, 3))).unlink()
     written(FileSnapshotStore(tmp_path), id_(5, 2), *parts(b"a", epoch=2))

@@ -16,8 +16,7 @@ from quorum.core.vocabulary import Epoch, Offset, OffsetAndEpoch, ReplicaId, Rep
 from quorum.core.voter_set import Endpoint
 from quorum.protocol import codec
 from quorum.protocol.apis import ApiKey, UnsupportedVersion
-from quorum.protocol.errors import ErrorCode
-from quorum.protocol.errors import Malformed
+from quorum.protocol.errors import ErrorCode, Malformed
 from quorum.protocol.raft_messages import (
     VERSIONS,
     lowest_version,
@@ -254,7 +253,7 @@ def test_only_the_one_partition_of_the_metadata_log_can_be_meant(
     for changes in ({"topic_name": "orders"}, {"partition_index": 1}):
         refusal = refused(api_key, version, nest(api_key, version, **changes))
         assert (refusal.code, refusal.top_level) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, True)
-        assert "here is only __cluster_metadata-0" in refusal.reason
+        assert "the log is __cluster_metadata-0" in refusal.reason
     for times in ((0, 1), (2, 1), (1, 0), (1, 2)):
         refusal = refused(api_key, version, nest(api_key, version, times=times))
         assert (refusal.code, refusal.top_level) == (ErrorCode.INVALID_REQUEST, True)

@@ -12,8 +12,7 @@ from quorum.core.messages import Error, FetchRequest, FetchResponse
 from quorum.core.vocabulary import Epoch, Offset, OffsetAndEpoch, ReplicaId, ReplicaKey
 from quorum.protocol import codec
 from quorum.protocol.apis import ApiKey
-from quorum.protocol.errors import ErrorCode
-from quorum.protocol.errors import Malformed
+from quorum.protocol.errors import ErrorCode, Malformed
 from quorum.protocol.raft_messages import (
     read_request,
     read_response,

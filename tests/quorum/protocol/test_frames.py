@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quorum.protocol.frames import FrameSplitter
 from quorum.protocol.errors import BadFrame
+from quorum.protocol.frames import FrameSplitter
 
 
 def framed(frame: bytes) -> bytes:

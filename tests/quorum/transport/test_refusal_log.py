@@ -2,7 +2,7 @@ import logging
 
 import pytest
 
-from quorum.transport.refusal_log import REASONS_MAX, QUIET_MS, RefusalLog
+from quorum.transport.refusal_log import QUIET_MS, REASONS_MAX, RefusalLog
 from tests.quorum.transport.loopback import ManualClock
 
 

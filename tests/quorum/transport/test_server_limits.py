@@ -83,7 +83,9 @@ def test_a_peer_that_leaves_too_much_unread_is_closed(
                 request.respond(bytes(1_000_000))
             assert handler.parked[0].is_gone
             (line,) = our_warnings(caplog)
-            assert line.startswith(f"listener: closed the connection from {peer.name}: 4000036 bytes")
+            assert line.startswith(
+                f"listener: closed the connection from {peer.name}: 4000036 bytes"
+            )
             peer.transport.resume_reading()
             await peer.lost
 
