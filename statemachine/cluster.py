@@ -41,7 +41,7 @@ from statemachine.limits import (
     PRODUCER_ID_MAX,
     PRODUCER_IDS_PER_BLOCK,
 )
-from statemachine.partitions.elr import clear_all_elr
+from statemachine.partitions.change_builder import clear_all_elr
 from statemachine.partitions.isr import stale_broker
 from statemachine.pending_decision import PendingDecision
 from statemachine.records import kafka_records

@@ -18,8 +18,8 @@ from statemachine.configs.resources import conflict, definition, resource_refusa
 from statemachine.errors import Error, Refusal
 from statemachine.image.partition_table import Topic
 from statemachine.limits import PARTITIONS_FREED_BY_CONFIGS_MAX
-from statemachine.partitions.change_builder import change_partition
-from statemachine.partitions.elr import affected_partitions, clear_elr
+from statemachine.partitions.change_builder import change_partition, clear_elr
+from statemachine.partitions.elr import affected_partitions
 from statemachine.partitions.leader_election import Election
 from statemachine.pending_decision import PendingDecision
 from statemachine.reassignment import throttle

@@ -1,25 +1,28 @@
-"""Partition changes: every change of a partition that the controller decides is built here.
+"""Partition changes: every partition that the controller creates or changes is built here.
 
 Whatever asked for the change (an ISR, a reassignment, a broker that went or came), the same rules
 follow: a reassignment that is complete completes, a leader that may not lead is replaced, the
-epochs go up. `_record` asserts the invariants of the partition, and `isr_alone` does for changes of
-an ISR without side effects, many of which are recorded together.
+epochs go up. `_assert_invariants` checks every outcome once: in `_record`, or in `isr_alone` for
+changes of an ISR without side effects, many of which are recorded together.
 """
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from operator import attrgetter
 from typing import Final, NamedTuple
+from uuid import UUID
 
 from msgspec.structs import replace
+from pyroaring import BitMap
 
-from statemachine.configs.effective import min_isr
+from statemachine.configs.effective import DEFAULTS, min_isr
 from statemachine.errors import Refusal
 from statemachine.image.partition_table import Topic
-from statemachine.partitions.elr import last_known_leader, led_by, with_elr
+from statemachine.partitions.elr import affected_partitions, last_known_leader, led_by, with_elr
 from statemachine.partitions.leader_election import Election, elect
 from statemachine.partitions.registration import (
     PartitionRegistration,
     check_invariants,
+    created,
     difference,
     directory_of,
     loses_any,
@@ -27,9 +30,18 @@ from statemachine.partitions.registration import (
 from statemachine.pending_decision import PendingDecision
 from statemachine.reassignment.completion import completed, completes
 from statemachine.reassignment.settings import completion_rule, limits
-from statemachine.records.kafka_records import PartitionChange
+from statemachine.records.kafka_records import ClearElr, Partition, PartitionChange
 from statemachine.slices import CHANGED_US, REPEATED_US
-from statemachine.vocabulary import NO_MOVE, RECOVERING, BrokerId, MoveId, Replicas
+from statemachine.vocabulary import (
+    NO_LEADER,
+    NO_MOVE,
+    RECOVERING,
+    TOPIC_RESOURCE,
+    BrokerId,
+    MoveId,
+    Replicas,
+    Resource,
+)
 
 
 def change_partition(
@@ -112,8 +124,59 @@ def isr_alone(
     if isr is before.isr:
         return before
     after = replace(before, isr=isr, partition_epoch=before.partition_epoch + 1)
-    _assert_invariants(pending, topic, before, after)
+    _assert_invariants(pending, topic.name, before, after)
     return after
+
+
+def new_partition(
+    pending: PendingDecision, topic_id: UUID, number: int, replicas: Replicas
+) -> Partition:
+    """Return the record of a new partition; at least one of its replicas is live."""
+    isr = tuple([replica for replica in replicas if pending.live(replica)])
+    record = Partition(
+        partition_id=number,
+        topic_id=topic_id,
+        replicas=replicas,
+        isr=isr,
+        leader=isr[0],
+        leader_epoch=0,
+        partition_epoch=0,
+        directories=pending.directories(None, replicas),
+    )
+    _assert_invariants(pending, str(topic_id), None, created(record))
+    return record
+
+
+def clear_all_elr(pending: PendingDecision) -> None:
+    """Clear the ELR of every partition, if any has one."""
+    if any(pending.image.index.elr_of.values()):
+        clear_elr(pending, [DEFAULTS])
+
+
+def clear_elr(pending: PendingDecision, resources: Sequence[Resource]) -> None:
+    """Clear the ELR of the partitions that the configurations of these resources apply to.
+
+    A partition with an empty ISR keeps its ELR: a second record restores it.
+    """
+    for kind, name in resources:
+        topic_name = name if kind == TOPIC_RESOURCE else ""
+        pending.records.append(ClearElr(topic_name=topic_name))
+    leaderless = pending.image.index.leader_of.get(NO_LEADER, BitMap())
+    for topic, number in affected_partitions(pending.image, resources, leaderless):
+        before = pending.partition(topic, number)
+        assert before is not None
+        if not before.isr and (before.elr or before.last_known_elr):
+            cleared = replace(
+                before, elr=(), last_known_elr=(), partition_epoch=before.partition_epoch + 1
+            )
+            kept = replace(before, partition_epoch=cleared.partition_epoch + 1)
+            record = PartitionChange(
+                partition_id=number,
+                topic_id=topic.topic_id,
+                elr=kept.elr,
+                last_known_elr=kept.last_known_elr,
+            )
+            _record(pending, topic, number, cleared, kept, record, kept.stage.move)
 
 
 def _record(
@@ -128,7 +191,7 @@ def _record(
     is_copy: bool = False,
 ) -> PartitionRegistration:
     """Add the change to the decision, for the move that has asked for it, and return `after`."""
-    _assert_invariants(pending, topic, before, after, is_copy)
+    _assert_invariants(pending, topic.name, before, after, is_copy)
     pending.put_partition(topic, number, before, after, asked_by)
     pending.records.append(record)
     return after
@@ -136,14 +199,14 @@ def _record(
 
 def _assert_invariants(
     pending: PendingDecision,
-    topic: Topic,
-    before: PartitionRegistration,
+    topic_name: str,
+    before: PartitionRegistration | None,
     after: PartitionRegistration,
     is_copy: bool = False,
 ) -> None:
-    needed = min_isr(pending, topic.name, after) if after.elr else 0
+    needed = min_isr(pending, topic_name, after) if after.elr else 0
     broken = check_invariants(after, min_isr=needed, before=before, is_copy=is_copy)
-    assert broken is None, f"topic {topic.name}: {broken}"
+    assert broken is None, f"topic {topic_name}: {broken}"
 
 
 def is_complete(pending: PendingDecision, topic: Topic, desired: PartitionRegistration) -> bool:

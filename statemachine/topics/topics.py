@@ -34,7 +34,7 @@ from statemachine.limits import (
     PARTITION_NUMBER_MAX,
     TOPIC_NAME_CHARACTERS_MAX,
 )
-from statemachine.partitions.registration import check_invariants, created
+from statemachine.partitions.change_builder import new_partition
 from statemachine.pending_decision import PendingDecision
 from statemachine.reassignment.target import assignment_refusal
 from statemachine.records import kafka_records
@@ -98,11 +98,12 @@ class _NewPartitions:
     ) -> Slices[None]:
         """Record the partitions; each has at least one live replica."""
         self.left -= len(assignment)
-        alike: dict[Replicas, kafka_records.Partition] = {}
+        by_replicas: dict[Replicas, kafka_records.Partition] = {}
         for number, replicas in enumerate(assignment, start=first):
-            known = alike.get(replicas)
+            known = by_replicas.get(replicas)
             if known is None:
-                known = alike[replicas] = _new_partition(self.pending, topic_id, number, replicas)
+                known = new_partition(self.pending, topic_id, number, replicas)
+                by_replicas[replicas] = known
             self.pending.records.append(replace(known, partition_id=number))
             yield PASSED_US
 
@@ -316,25 +317,6 @@ def replicas_refusal(pending: PendingDecision, number: int, replicas: Replicas) 
             f"{where}every broker of {replicas} is fenced or shutting down",
         )
     return None
-
-
-def _new_partition(
-    pending: PendingDecision, topic_id: UUID, number: int, replicas: Replicas
-) -> kafka_records.Partition:
-    isr = tuple([replica for replica in replicas if pending.live(replica)])
-    record = kafka_records.Partition(
-        partition_id=number,
-        topic_id=topic_id,
-        replicas=replicas,
-        isr=isr,
-        leader=isr[0],
-        leader_epoch=0,
-        partition_epoch=0,
-        directories=pending.directories(None, replicas),
-    )
-    wrong = check_invariants(created(record))
-    assert wrong is None, f"new partition {number}: {wrong}"
-    return record
 
 
 def delete_topics(pending: PendingDecision, command: DeleteTopics) -> Slices[TopicsDeleted]:
