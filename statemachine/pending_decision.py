@@ -78,8 +78,13 @@ class PendingDecision:
         """The pause of all moves after the records so far, or None."""
         self.has_waiting = False
 
+    def take_records(self) -> list[kafka_records.Record]:
+        """Return the records so far and begin anew, for what the caller records before them."""
+        records, self.records = self.records, []
+        return records
+
     def partition(self, topic: Topic, number: int) -> PartitionRegistration | None:
-        """The partition as the records so far leave it."""
+        """Return the partition after the records so far, or None."""
         known = self._partitions
         if known and 0 <= number < len(topic.keys):
             partition = known.get(topic.keys[number])

@@ -55,8 +55,6 @@ class MoveBuilder:
         self.under_way = NO_MOVE
         """A running move that already has the targets of the request."""
         self._pending = pending
-        self._first = len(pending.records)
-        """The place of the first change among the records."""
         self._joined = 0
         self._planned: dict[int, _Planned] = {}
         """By key, in the order of the first occurrence in the request."""
@@ -112,9 +110,9 @@ class MoveBuilder:
         pending.put_move(begun(record))
         pending.left.setdefault(self.move_id, [])
         yield len(planned) * PASSED_US
+        changes = pending.take_records()
+        pending.records += [record, *parts]
         # The throttle precedes the first added replica, because copying begins at once.
-        changes = pending.records[self._first :]
-        pending.records[self._first :] = [record, *parts]
         numbers = [(topic, each.number) for topic, each in planned]
         yield from throttle.begin(pending, self.move_id, numbers)
         pending.records += changes
