@@ -6,6 +6,7 @@ so they must be appended there as one batch.
 """
 
 from collections.abc import Callable, Generator, Mapping
+from functools import partial
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -82,12 +83,6 @@ def _answer(pending: PendingDecision, command: Command) -> Slices[Any]:
     return answer
 
 
-def _carry_out_once(
-    pending: PendingDecision, command: commands.IdempotentCommand
-) -> Slices[Answer]:
-    return idempotency.carry_out_once(pending, command, _answer)
-
-
 def _advance_moves(
     pending: PendingDecision, _command: AdvanceMoves
 ) -> Slices[commands.MovesAdvanced]:
@@ -110,7 +105,9 @@ RULES: Final[Mapping[type, Callable[[PendingDecision, Any], Slices[Answer] | Ans
             commands.CancelMoves: move_commands.cancel_moves,
             commands.PauseMoves: move_commands.pause_moves,
             commands.AlterMove: move_commands.alter_move,
-            commands.IdempotentCommand: _carry_out_once,
+            commands.IdempotentCommand: partial(
+                idempotency.carry_out_once, carry_out=_answer
+            ),
             commands.ForgetMoves: retention.forget_moves,
             commands.AdvanceMoves: _advance_moves,
             commands.BrokerHeartbeat: lifecycle.heartbeat,

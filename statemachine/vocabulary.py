@@ -90,7 +90,10 @@ CLUSTER_DEFAULT: Final = ""
 """Resource name of the configuration that all brokers share."""
 
 LEVEL_NO_OP: Final = 5
+LEVEL_STOPPING_BROKERS: Final = 7
+LEVEL_ZK_MIGRATION: Final = 8
 LEVEL_CONTROLLER_REGISTRATION: Final = 15
 LEVEL_DIRECTORIES: Final = 17
 LEVEL_KRAFT_VERSION: Final = 21
-"""Levels of `metadata.version` from which on something may be written."""
+LEVEL_ELR: Final = 23
+"""The lowest levels of `metadata.version` at which these may be written to the log."""

@@ -1,9 +1,9 @@
-"""IncrementalAlterConfigs and AlterConfigs: each resource stands alone, and is changed or refused.
+"""IncrementalAlterConfigs and AlterConfigs: each resource is changed or refused by itself.
 
-What a change allows happens in the same batch: a partition without a leader gets one once unclean
-elections are allowed, and a move that only waited for fewer replicas in sync, or for another rule
-of when it is complete, completes. What is too much for one decision follows (`leftovers`).
-Kafka's controller holds such elections at intervals of its own, and its moves do not wait for that.
+The effects of a change are in the same batch: a partition without a leader gets one once unclean
+elections are allowed, and a reassignment that only waited for a lower min ISR or another completion
+rule completes. The backlog of the scheduler has those beyond the limit of one
+decision. Kafka's controller holds such elections at intervals, and has no such moves.
 """
 
 from collections import Counter
@@ -20,7 +20,7 @@ from statemachine.image.partition_table import Topic
 from statemachine.limits import PARTITIONS_FREED_BY_CONFIGS_MAX
 from statemachine.partitions.change_builder import change_partition, clear_elr
 from statemachine.partitions.elr import affected_partitions
-from statemachine.partitions.leader_election import Election
+from statemachine.partitions.leader_election import election_for
 from statemachine.pending_decision import PendingDecision
 from statemachine.reassignment import throttle
 from statemachine.reassignment.settings import COMPLETION_RULE
@@ -28,7 +28,7 @@ from statemachine.records import kafka_records
 from statemachine.vocabulary import BROKER_RESOURCE, NO_LEADER, Resource
 
 _Values: TypeAlias = Mapping[str, str | None]
-"""What becomes of configurations, by name; None is "removed"."""
+"""The values of configurations after a change, by name; None is "removed"."""
 
 _OPERATIONS: Final = {each.value: each for each in commands.ConfigOperation}
 _AMENDING: Final = (commands.ConfigOperation.APPEND.value, commands.ConfigOperation.SUBTRACT.value)
@@ -37,9 +37,8 @@ _AMENDING: Final = (commands.ConfigOperation.APPEND.value, commands.ConfigOperat
 def alter_configs(
     pending: PendingDecision, command: commands.IncrementalAlterConfigs
 ) -> commands.ConfigsAltered:
-    """Change the configurations of each resource, or say why not (KIP-339)."""
+    """Change the configurations of each resource, or refuse them (KIP-339)."""
     counts = Counter((each.resource_type, each.resource_name) for each in command.changes)
-    before = len(pending.records)
     answers: dict[Resource, commands.ConfigAltered] = {}
     for change in command.changes:
         kind, name = resource = change.resource_type, change.resource_name
@@ -53,7 +52,7 @@ def alter_configs(
         answers[resource] = commands.ConfigAltered.from_refusal(
             refusal, resource_type=kind, resource_name=name
         )
-    _take_effect(pending, pending.records[before:])
+    _take_effect(pending)
     return commands.ConfigsAltered(resources=tuple(answers.values()))
 
 
@@ -73,10 +72,11 @@ def _set(
             refusal = value_refusal(pending.image, resource, name, value)
             if refusal is not None:
                 return refusal
-    wished = {**current, **values}
-    after = {name: value for name, value in wished.items() if value is not None}
-    touched = MIN_ISR in values
-    refusal = conflict(resource, current, after, touched=touched, has_elr=pending.has_elr)
+    after = {name: value for name, value in {**current, **values}.items() if value is not None}
+    sets_min_isr = MIN_ISR in values
+    refusal = conflict(
+        resource, current, after, sets_min_isr=sets_min_isr, has_elr=pending.has_elr
+    )
     if refusal is None:
         _tell_moves(pending, resource, change, values)
         if resource[0] != BROKER_RESOURCE:
@@ -89,7 +89,7 @@ def _set(
 def _tell_moves(
     pending: PendingDecision, resource: Resource, change: commands.ConfigChange, values: _Values
 ) -> None:
-    """Leave configurations that a user sets to him; adding to a list leaves it with its moves."""
+    """Leave what a user sets to the user; a list that a user only amends stays with its moves."""
     held = {
         name: owned.previous
         for name in values
@@ -109,11 +109,11 @@ def _tell_moves(
             throttle.leave_to_user(pending, (resource, name))
 
 
-# --- what becomes of the values of one resource --------------------------------------------------
+# --- the values of one resource after a change ---------------------------------------------------
 
 
 def _values(change: commands.ConfigChange, current: Mapping[str, str]) -> _Values | Refusal:
-    """Return what becomes of the values that are set, unchanged ones among it."""
+    """Return the values after the change, including unchanged ones, or the reason to refuse it."""
     counts = Counter(op.name for op in change.ops)
     repeated = [name for name, count in counts.items() if count > 1]
     if repeated:
@@ -152,7 +152,7 @@ def _op_refusal(kind: int, op: commands.ConfigOp) -> Refusal | None:
 
 
 def _after(kind: int, current: str | None, op: commands.ConfigOp) -> str | None:
-    """The value once the operation, which nothing is wrong with, is done."""
+    """Return the value after this valid operation."""
     if op.operation == commands.ConfigOperation.DELETE:
         return None
     assert op.value is not None
@@ -167,11 +167,11 @@ def _after(kind: int, current: str | None, op: commands.ConfigOp) -> str | None:
     return ",".join(part for part in there if part not in named)
 
 
-# --- what a change allows ------------------------------------------------------------------------
+# --- the effects of a change ---------------------------------------------------------------------
 
 
-def _take_effect(pending: PendingDecision, changed: Sequence[kafka_records.Record]) -> None:
-    configs = [record for record in changed if isinstance(record, kafka_records.Config)]
+def _take_effect(pending: PendingDecision) -> None:
+    configs = [each for each in pending.records if isinstance(each, kafka_records.Config)]
     freed = islice(
         _freed(
             pending,
@@ -183,8 +183,7 @@ def _take_effect(pending: PendingDecision, changed: Sequence[kafka_records.Recor
     for topic, number in list(freed):
         partition = pending.partition(topic, number)
         assert partition is not None
-        unclean = unclean_election_allowed(pending, topic.name)
-        election = Election.UNCLEAN if unclean else Election.ONLINE
+        election = election_for(pending, topic)
         change_partition(pending, topic, number, partition, election=election)
     if pending.has_elr:
         clear_elr(pending, _resources(configs, MIN_ISR))
@@ -197,7 +196,7 @@ def _resources(changed: Iterable[kafka_records.Config], name: str) -> list[Resou
 def _freed(
     pending: PendingDecision, unclean: Sequence[Resource], completing: Sequence[Resource]
 ) -> Iterator[tuple[Topic, int]]:
-    """The partitions that may do now what they could not before."""
+    """Yield the partitions that the changes may allow to elect a leader or to complete a step."""
     index = pending.image.index
     leaderless = index.leader_of.get(NO_LEADER)
     if leaderless is not None:

@@ -27,6 +27,7 @@ from statemachine.configs.definitions import (
 )
 from statemachine.configs.topic_configs import BROKER_SYNONYMS, DAY_MS, TOPIC_CONFIGS
 from statemachine.reassignment.settings import CLUSTER_CONFIGS, OF_REASSIGNMENTS
+from statemachine.reassignment.throttle import FOLLOWER_RATE, LEADER_RATE
 from statemachine.vocabulary import CLUSTER_DEFAULT
 
 _ANY_OR_NONE: Final = ("flush.ms", "retention.ms", "segment.jitter.ms", "segment.ms")
@@ -43,8 +44,8 @@ _OF_TOPICS: Final = tuple(
 _THROTTLES: Final = tuple(
     long(name, LONG_MAX, f"Bytes a second that {what} at most.", 0)
     for name, what in (
-        ("follower.replication.throttled.rate", "throttled followers fetch"),
-        ("leader.replication.throttled.rate", "leaders serve to throttled followers"),
+        (FOLLOWER_RATE, "throttled followers fetch"),
+        (LEADER_RATE, "leaders serve to throttled followers"),
         (
             "replica.alter.log.dirs.io.max.bytes.per.second",
             "are copied between the log directories of one broker",

@@ -115,18 +115,18 @@ def conflict(
     before: Mapping[str, str],
     after: Mapping[str, str],
     *,
-    touched: bool,
+    sets_min_isr: bool,
     has_elr: bool,
 ) -> Refusal | None:
     """Return the reason why `after` may not follow `before` although each value is valid, or None.
 
-    `touched` says that min.insync.replicas is among what is asked for, changed by it or not.
+    `sets_min_isr`: the request names min.insync.replicas, even if its value stays the same.
     """
     kind, name = resource
     if kind == TOPIC_RESOURCE:
         reason = topic_conflict(before, after)
         return None if reason is None else Refusal(Error.INVALID_CONFIG, reason)
-    if kind != BROKER_RESOURCE or not touched or not has_elr:
+    if kind != BROKER_RESOURCE or not sets_min_isr or not has_elr:
         return None
     if name != CLUSTER_DEFAULT:
         return Refusal(

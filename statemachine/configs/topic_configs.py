@@ -26,6 +26,7 @@ from statemachine.configs.definitions import (
     throttled_replicas,
 )
 from statemachine.configs.effective import MIN_ISR, UNCLEAN_ELECTION
+from statemachine.reassignment.throttle import FOLLOWER_REPLICAS, LEADER_REPLICAS
 
 LEVEL_KAFKA_4: Final = 22
 """The level of metadata.version from which on every broker is of Kafka 4.0 or later."""
@@ -82,12 +83,12 @@ TOPIC_CONFIGS: Final = table(
     long("flush.messages", LONG_MAX, "After how many records the log is forced to disk.", 1),
     long("flush.ms", LONG_MAX, "After how long the log is forced to disk.", 0),
     throttled_replicas(
-        "follower.replication.throttled.replicas",
+        FOLLOWER_REPLICAS,
         "The replicas whose fetching is throttled, as partition:broker pairs, or * for all.",
     ),
     integer("index.interval.bytes", 4_096, "Bytes of records between two index entries.", 0),
     throttled_replicas(
-        "leader.replication.throttled.replicas",
+        LEADER_REPLICAS,
         "The replicas whose leader serves them throttled, as partition:broker pairs, or *.",
     ),
     long(

@@ -1,8 +1,7 @@
-"""The features of a cluster (KIP-584, KIP-1022): names, levels, defaults, and what needs what.
+"""The features of a cluster (KIP-584, KIP-1022): names, levels, defaults and dependencies.
 
-The table is data; the functions read it. It decides nothing about a cluster, and changes nothing.
-Levels, defaults and dependencies are those of `Feature` and `MetadataVersion` of Kafka 4.2; of
-`metadata.version` only the levels are listed that a cluster of ours may have.
+The levels, defaults and dependencies are those of `Feature` and `MetadataVersion` of Kafka 4.2.
+Of `metadata.version` only the supported levels are listed.
 """
 
 from collections.abc import Mapping
@@ -13,13 +12,15 @@ from msgspec import Struct
 
 from statemachine.limits import METADATA_VERSION_MAX, METADATA_VERSION_MIN
 from statemachine.records import kafka_records
-from statemachine.vocabulary import METADATA_VERSION
+from statemachine.vocabulary import (
+    LEVEL_CONTROLLER_REGISTRATION,
+    LEVEL_DIRECTORIES,
+    LEVEL_ELR,
+    METADATA_VERSION,
+)
 
 ELR_VERSION: Final = "eligible.leader.replicas.version"
 KRAFT_VERSION: Final = "kraft.version"
-
-LEVEL_ELR: Final = 23
-"""The level of metadata.version from which on records can carry an ELR (KIP-966)."""
 
 RELEASES: Final[Mapping[int, str]] = MappingProxyType(
     {
@@ -42,25 +43,27 @@ RELEASES: Final[Mapping[int, str]] = MappingProxyType(
 )
 """Kafka's name of each level of metadata.version."""
 
-RECORDS_CHANGED_AT: Final = frozenset({15, 17, LEVEL_ELR})
-"""Levels whose records an older level cannot hold; going below one loses what they say."""
+RECORDS_CHANGED_AT: Final = frozenset(
+    {LEVEL_CONTROLLER_REGISTRATION, LEVEL_DIRECTORIES, LEVEL_ELR}
+)
+"""Levels with records that an older level cannot hold: a downgrade below one loses data."""
 
 assert set(RELEASES) == set(range(METADATA_VERSION_MIN, METADATA_VERSION_MAX + 1))
 
 
 class Feature(Struct, frozen=True, gc=False):
-    """One feature: which levels there are, and what goes with them."""
+    """A feature with its levels, default levels and dependencies."""
 
     name: str
     lowest: int
     highest: int
     founded_at: tuple[tuple[int, int], ...] = ()
-    """From which level of metadata.version on a new cluster has which level of it, rising."""
+    """Pairs in rising order: a level of metadata.version, and the default level from there on."""
     needs: tuple[tuple[int, str, int], ...] = ()
-    """From this level on it needs that feature at that level."""
+    """Triples: from this level on, it needs the named feature at the given level."""
 
     def default(self, metadata_version: int) -> int:
-        """The level that a cluster gets which is founded at this level of metadata.version."""
+        """Return the level in a new cluster with this level of metadata.version."""
         level = 0
         for since, given in self.founded_at:
             if metadata_version >= since:
@@ -81,7 +84,7 @@ FEATURES: Final[Mapping[str, Feature]] = MappingProxyType(
                 needs=((1, METADATA_VERSION, LEVEL_ELR),),
             ),
             Feature("group.version", 0, 1, founded_at=((22, 1),)),
-            # Not of the log's records: the quorum's own control records tell its level (KIP-853).
+            # Its level is in control records of the quorum, not in metadata records (KIP-853).
             Feature(KRAFT_VERSION, 0, 1),
             Feature("share.version", 0, 1, founded_at=((28, 1),)),
             Feature("streams.version", 0, 1, founded_at=((29, 1),)),
@@ -89,7 +92,7 @@ FEATURES: Final[Mapping[str, Feature]] = MappingProxyType(
         )
     }
 )
-"""Every feature that this code can read and write, by name."""
+"""The supported features, by name."""
 
 RANGES: Final[tuple[kafka_records.FeatureRange, ...]] = tuple(
     kafka_records.FeatureRange(
@@ -97,14 +100,14 @@ RANGES: Final[tuple[kafka_records.FeatureRange, ...]] = tuple(
     )
     for feature in FEATURES.values()
 )
-"""What a controller of ours says that it supports when it registers."""
+"""The supported levels that a controller registers with."""
 
 RECORDED: Final = tuple(sorted(FEATURES.keys() - {METADATA_VERSION, KRAFT_VERSION}))
 """The features besides metadata.version whose levels are FeatureLevel records, in order."""
 
 
 def default_levels(metadata_version: int) -> dict[str, int]:
-    """The levels that Kafka's format tool sets at this metadata.version."""
+    """Return the levels that Kafka's format tool sets at this metadata.version."""
     return {name: FEATURES[name].default(metadata_version) for name in RECORDED}
 
 
@@ -123,7 +126,7 @@ def range_refusal(who: str, lowest: int, highest: int, level: int) -> str | None
     """Return the reason why `who`, which supports this range, cannot have the feature at `level`,
     or None.
 
-    Level 0 is "not in force", which everyone can do. In the words of Kafka's `QuorumFeatures`.
+    Level 0 is "not in force", which every node supports. The texts are Kafka's (`QuorumFeatures`).
     """
     if lowest <= level <= highest:
         return None
@@ -139,15 +142,15 @@ def elr_in_force(levels: Mapping[str, int]) -> bool:
 
 
 def release_name(level: int) -> str:
-    """Kafka's name of a level of metadata.version, or the number where it has none that we know."""
+    """Return Kafka's name of a level of metadata.version, or the number if it has no known name."""
     return RELEASES.get(level, str(level))
 
 
 def level_of_release(text: str) -> int:
-    """The level of metadata.version that is written as a number, `3.9-IV0`, `3.9` or `3.9.1`.
+    """Parse a level of metadata.version: a number, `3.9-IV0`, `3.9` or `3.9.1`.
 
     A release without -IV means its last level, as for Kafka's `--release-version`. Raises
-    ValueError that says what would be right.
+    ValueError with the valid forms.
     """
     if text.isascii() and text.isdecimal() and len(text) < 6 and int(text) in RELEASES:
         return int(text)

@@ -14,7 +14,6 @@ from uuid import UUID
 
 from msgspec.structs import asdict
 
-from statemachine.features.features import LEVEL_ELR
 from statemachine.image.bulk_replay import load_values
 from statemachine.image.image import Image, QuotaHolder
 from statemachine.image.partition_table import Topic
@@ -23,7 +22,13 @@ from statemachine.partitions.registration import PartitionRegistration
 from statemachine.reassignment.move import move_records, owned_records
 from statemachine.records import kafka_records, own_records
 from statemachine.records.codec import encode, partition_version
-from statemachine.vocabulary import LEVEL_DIRECTORIES, METADATA_VERSION, Resource
+from statemachine.vocabulary import (
+    LEVEL_DIRECTORIES,
+    LEVEL_ELR,
+    LEVEL_STOPPING_BROKERS,
+    METADATA_VERSION,
+    Resource,
+)
 
 GROUP_RECORDS_MAX: Final = 256
 """Records that are written before anyone else gets a turn: about a millisecond."""
@@ -36,9 +41,6 @@ LOADED_AT_ONCE: Final = 2_000
 
 UNCOMMITTED_RECORDS_MAX: Final = 10_000
 """Uncommitted records that are searched when a snapshot begins: a few milliseconds."""
-
-LEVEL_STOPPING_BROKERS: Final = 7
-"""From here on a registration can say that its broker is stopping; no level of ours is lower."""
 
 NOBODY: Final = -1
 """Which broker a block of producer ids was for is forgotten, as in Kafka's snapshots."""

@@ -3,8 +3,7 @@
 from collections.abc import Callable
 from enum import Enum
 
-from statemachine.configs.effective import unclean_election_allowed
-from statemachine.image.image import Image
+from statemachine.configs.effective import HoldsConfigs, unclean_election_allowed
 from statemachine.image.partition_table import Topic
 from statemachine.partitions.registration import PartitionRegistration
 from statemachine.pending_decision import PendingDecision
@@ -22,11 +21,11 @@ class Election(Enum):
 def elect(
     partition: PartitionRegistration, live: Callable[[BrokerId], bool], election: Election
 ) -> tuple[BrokerId, bool]:
-    """The leader that the partition should have, or NO_LEADER; and whether the election is unclean.
+    """Return the leader or NO_LEADER, and whether the election is unclean.
 
-    Candidates come in the order of the replicas aimed at, then of the replicas: a leader that is
-    about to be removed would have to go again. Where nobody is in sync or eligible and it is known
-    who led last, that one leads again, though it may have lost something (KIP-966).
+    Replicas that stay after the step under way come first: a leader that is about to be removed
+    would be replaced again. If no replica is in sync or eligible, the last known leader leads
+    again, although it may have lost records (KIP-966).
     """
     eligible = partition.isr or partition.elr
     if election is Election.PREFERRED and partition.replicas[0] in eligible:
@@ -62,7 +61,7 @@ def _least_loss(partition: PartitionRegistration, candidates: list[BrokerId]) ->
 def isr_without(
     pending: PendingDecision, partition: PartitionRegistration, leaving: Replicas
 ) -> Replicas:
-    """The ISR without these replicas; the last one stays where no ELR remembers it better."""
+    """Return the ISR without these replicas; its last member stays unless there is an ELR."""
     isr = tuple(replica for replica in partition.isr if replica not in leaving)
     if isr or not partition.isr or pending.has_elr:
         return isr
@@ -71,6 +70,6 @@ def isr_without(
     return (last,)
 
 
-def election_for(image: Image, topic: Topic) -> Election:
-    """return UNCLEAN if the configurations of the topic allow it, otherwise ONLINE."""
-    return Election.UNCLEAN if unclean_election_allowed(image, topic.name) else Election.ONLINE
+def election_for(holder: HoldsConfigs, topic: Topic) -> Election:
+    """Return UNCLEAN if the configurations of the topic allow it, otherwise ONLINE."""
+    return Election.UNCLEAN if unclean_election_allowed(holder, topic.name) else Election.ONLINE

@@ -18,6 +18,7 @@ from statemachine.image.partition_table import Topic
 from statemachine.partitions.registration import PartitionRegistration
 from statemachine.reassignment.completion import completes, missing, needed, staying_in_sync
 from statemachine.reassignment.copies import CopyLookup, no_report, partition_copies
+from statemachine.reassignment.scheduler.advance import Budget
 from statemachine.reassignment.scheduler.queue import is_under_min_isr
 from statemachine.reassignment.settings import CompletionRule, Limits, completion_rule, limits
 from statemachine.reassignment.step import Blocked, Reason, Step, next_step, steps_left
@@ -170,14 +171,14 @@ def _absent(image: Image, brokers: Replicas, otherwise: Reason) -> Iterator[Why]
 
 def _full(image: Image, found: Step, in_force: Limits) -> Iterator[Why]:
     """Yield the limits that leave no budget for the step."""
-    index = image.index
-    if len(index.stepping) >= in_force.parallel_partitions:
+    index, budget = image.index, Budget(image.index, in_force)
+    if not budget.has_slot:
         detail = f"partitions with a step under way: {len(index.stepping)}"
         yield Why(reason=Reason.LIMIT_PARTITIONS, detail=detail)
-    if found.moves_leader and index.leader_moves >= in_force.leader_movements:
+    if found.moves_leader and not budget.has_leaders:
         detail = f"steps under way that move a leader: {index.leader_moves}"
         yield Why(reason=Reason.LIMIT_LEADER_MOVEMENTS, detail=detail)
-    if index.adding_total + len(found.adding) > in_force.replica_movements:
+    if not budget.has_adding(found):
         detail = f"replicas that are being added: {index.adding_total}, it would add "
         yield Why(reason=Reason.LIMIT_REPLICA_MOVEMENTS, detail=f"{detail}{len(found.adding)}")
 

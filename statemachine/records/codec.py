@@ -28,7 +28,13 @@ from statemachine.records.primitives import (
     schema_of,
     uvarint,
 )
-from statemachine.vocabulary import Directories
+from statemachine.vocabulary import (
+    LEVEL_DIRECTORIES,
+    LEVEL_ELR,
+    LEVEL_STOPPING_BROKERS,
+    LEVEL_ZK_MIGRATION,
+    Directories,
+)
 
 OWN_RECORDS: Final[dict[int, type[Struct]]] = {
     shape.TAG: shape for shape in get_args(own_records.OurRecord)
@@ -146,7 +152,8 @@ def _version(record: kafka_records.Record, level: int) -> int:
     """Return the version to write at this level of metadata.version."""
     match record:
         case kafka_records.RegisterBroker():
-            return 3 if level >= 17 else 2 if level >= 8 else 1 if level >= 7 else 0
+            levels = (LEVEL_STOPPING_BROKERS, LEVEL_ZK_MIGRATION, LEVEL_DIRECTORIES)
+            return sum(level >= each for each in levels)
         case kafka_records.BrokerRegistrationChange():
             return 2 if record.log_dirs else 1 if record.in_controlled_shutdown else 0
         case _:
@@ -154,8 +161,8 @@ def _version(record: kafka_records.Record, level: int) -> int:
 
 
 def partition_version(level: int) -> int:
-    """The version of Partition and PartitionChange: 1 has directories, 2 the ELR."""
-    return 2 if level >= 23 else 1 if level >= 17 else 0
+    """Return the version of Partition and PartitionChange: 1 has directories, 2 the ELR."""
+    return 2 if level >= LEVEL_ELR else 1 if level >= LEVEL_DIRECTORIES else 0
 
 
 def _encode_own(record: own_records.OurRecord) -> bytes:

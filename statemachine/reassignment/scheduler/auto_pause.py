@@ -6,7 +6,7 @@ on, and first: the pause reserves the brokers' capacity for them. No pause stops
 
 from pyroaring import BitMap
 
-from statemachine.configs.effective import configured_min_isr
+from statemachine.configs.effective import min_isr
 from statemachine.image.partition_table import Topic
 from statemachine.partitions.registration import PartitionRegistration
 from statemachine.pending_decision import PendingDecision
@@ -47,7 +47,7 @@ def _cause(pending: PendingDecision, queue: ReassignmentQueue, move_id: MoveId) 
     if not positions:
         return None
     topic, number, partition = partition_at(pending, queue, positions[0])
-    needed = min(configured_min_isr(pending, topic.name), len(partition.aimed))
+    needed = min_isr(pending, topic.name, partition)
     return f"{topic.name}-{number} has {len(partition.isr)} in sync, and min ISR is {needed}"
 
 
