@@ -3,7 +3,6 @@
 It yields about once for each partition, with the cost since the last yield in microseconds. The
 caller adds the costs up and stops when a turn is used up. Costs are constants, so that the same
 work stops at the same places each time. What the work reads must not change meanwhile.
-
 """
 
 from collections.abc import Generator

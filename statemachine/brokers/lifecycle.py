@@ -3,7 +3,6 @@
 KIP-631. A broker epoch is the offset of the record that registered the incarnation, so it is unique
 and rises. A broker that may not lead leaves every ISR in the same list of records. Where it is the
 last member and there is no ELR, it stays in the ISR and the partition has no leader.
-
 """
 
 from itertools import islice

@@ -2,7 +2,6 @@
 
 This module holds the type of a definition and the checks that definitions are made of, and names no
 configuration.
-
 """
 
 import re

@@ -2,7 +2,6 @@
 
 Values in the log are not judged: a value that does not parse counts as not set. `configs.resources`
 says which values may be set.
-
 """
 
 from collections.abc import Mapping

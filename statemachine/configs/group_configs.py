@@ -2,7 +2,6 @@
 
 Names, types, defaults and bounds are those of `GroupConfig` and `ClientMetricsConfigs` of Kafka
 4.2. Where a Kafka controller reads a bound from its own `group.*` settings, it is their default.
-
 """
 
 import re

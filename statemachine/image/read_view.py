@@ -3,7 +3,6 @@
 Nothing is copied in advance, for an image can hold 2,000,000 partitions: the image hands in each
 value that it overwrites, and a reader takes that value instead of the present one. Entries come in
 the order of the image's own tables, so that all nodes list the same log alike.
-
 """
 
 from collections.abc import Iterable, Iterator, Mapping

@@ -5,7 +5,6 @@ committed. An entry holds the offset of the record and the call that undoes its 
 
 An entry is one tuple, because there may be a hundred thousand of them and the garbage collector
 visits every object. Committed entries are dropped in portions for the same reason.
-
 """
 
 from collections import deque

@@ -2,7 +2,6 @@
 
 The partitions that still belong to it are in `PartitionIndex.of_move`. `Owned` is a configuration
 that running moves have set, with the users' earlier value.
-
 """
 
 from collections.abc import Iterator

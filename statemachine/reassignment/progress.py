@@ -2,7 +2,6 @@
 
 Except for copy reports it follows from the image, so that all controllers agree. The first reason
 that applies is given, in the order of `Reason`.
-
 """
 
 from collections.abc import Iterator

@@ -2,7 +2,6 @@
 
 The active controller issues the command from time to time, and records name what is forgotten:
 replay never reads a clock.
-
 """
 
 from collections.abc import Iterator

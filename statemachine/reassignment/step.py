@@ -1,7 +1,6 @@
 """The next step of a partition towards its final replicas (KIP-435), or the reason to wait.
 
 The values of `Reason` are shown and stored: add new ones, and never change one.
-
 """
 
 from collections.abc import Callable, Mapping

@@ -3,7 +3,6 @@
 Seed 4: a partition first grows to the union of its replicas and the target, catches up, and then
 shrinks to the target in one change (`completion`). A change that needs no new replica may complete
 at once. A cancel restores the earlier replicas.
-
 """
 
 from collections import Counter

@@ -2,7 +2,6 @@
 
 A row is a fixed-size block of bytes: the number of replicas, the leader's place, the epochs, the
 places of the ISR, the replicas, and the numbers of their directories.
-
 """
 
 from array import array

@@ -4,7 +4,6 @@ An *item* chooses some of the brokers eligible for it, within bounds for each ra
 *free* for it (it has them already); any other is a move. The *load* of a broker is the number of
 items that chose it plus its fixed load. Items *hop* along the cheapest paths from brokers with too
 much load to brokers with too little, until the loads are as even as possible.
-
 """
 
 from collections import deque

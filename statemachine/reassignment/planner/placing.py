@@ -1,7 +1,6 @@
 """Placement of planned replicas: rack quotas, and the items of a plan.
 
 Each rack gets as even a share of a partition's replicas as the racks allow.
-
 """
 
 from collections.abc import Generator, Mapping, Sequence

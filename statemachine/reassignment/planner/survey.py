@@ -2,7 +2,6 @@
 
 A planner reads many partitions piece by piece and yields in between. The state may change
 meanwhile: the request that submits the plan is decided on the state of that time.
-
 """
 
 from collections.abc import Collection, Sequence
