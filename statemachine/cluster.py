@@ -1,9 +1,9 @@
 """Commands about the cluster as a whole: its founding, features, controllers and producer ids.
 
 UpdateFeatures (api 57, KIP-584) changes all features of a request or none. A level must be
-supported by this code, by every registered broker, fenced or not, and by every controller that
-votes. The order of the checks and the messages are those of Kafka's `FeatureControlManager`.
-metadata.version never goes below a level whose records an older level could not hold.
+supported by this controller, by every registered broker, fenced or not, and by every voter. The
+order of the checks and the messages are those of Kafka's `FeatureControlManager`. metadata.version
+never goes below a level whose records an older level cannot hold.
 """
 
 from collections.abc import Mapping
@@ -55,7 +55,7 @@ BOOTSTRAP = "Bootstrap records"
 
 
 def found_cluster(pending: PendingDecision, command: FoundCluster) -> Done:
-    """Put the features in force, if none is. A founding that broke off begins anew."""
+    """Put the features in force, unless some are. An interrupted founding is repeated."""
     levels = founding_levels(command)
     if isinstance(levels, str):
         return Done(error=Error.UNSUPPORTED_VERSION, message=levels)
@@ -77,7 +77,7 @@ def found_cluster(pending: PendingDecision, command: FoundCluster) -> Done:
 
 
 def founding_levels(command: FoundCluster) -> dict[str, int] | str:
-    """The level of each feature, metadata.version before the others; or why they cannot be."""
+    """Return the level of each feature, metadata.version first, or the reason to refuse them."""
     level = command.metadata_version
     if not METADATA_VERSION_MIN <= level <= METADATA_VERSION_MAX:
         return (
@@ -87,7 +87,7 @@ def founding_levels(command: FoundCluster) -> dict[str, int] | str:
     levels = {METADATA_VERSION: level, **default_levels(level)}
     for name, asked in command.features:
         if name not in RECORDED:
-            return f"{name} is no feature to found a cluster with; {', '.join(RECORDED)} are"
+            return f"{name} cannot be set at the founding; {', '.join(RECORDED)} can"
         lowest, highest = FEATURES[name].lowest, FEATURES[name].highest
         if not lowest <= asked <= highest:
             return f"{name} {asked} is not supported, {lowest} to {highest} are"
@@ -100,7 +100,7 @@ def founding_levels(command: FoundCluster) -> dict[str, int] | str:
 
 
 def update_features(pending: PendingDecision, command: UpdateFeatures) -> Done:
-    """Change the levels of all features, or return the reason for the first that cannot change."""
+    """Change the levels of all features, or refuse the first one that cannot change."""
     proposed = dict(pending.image.features)
     proposed |= {update.name: update.level for update in command.updates}
     if len({update.name for update in command.updates}) != len(command.updates):
@@ -115,7 +115,7 @@ def update_features(pending: PendingDecision, command: UpdateFeatures) -> Done:
             return Done(error=Error.INVALID_UPDATE_VERSION, message=reason)
         if update.level != current:
             changes.append(kafka_records.FeatureLevel(name=update.name, level=update.level))
-    # What needs a level of metadata.version stands behind it in the log.
+    # metadata.version precedes the features that depend on it.
     changes.sort(key=lambda change: change.name != METADATA_VERSION)
     for change in changes:
         if change.name == ELR_VERSION:
@@ -127,9 +127,9 @@ def update_features(pending: PendingDecision, command: UpdateFeatures) -> Done:
 
 
 def _make_elr_safe(pending: PendingDecision, default_min_isr: int) -> None:
-    """Record what must precede ELR: one min ISR for all brokers, none for single ones.
+    """Record what must precede ELR: a min ISR for all brokers, and none for single ones.
 
-    A controller counts with the min ISR of the log; a broker must not count with another (KIP-966).
+    Controllers and brokers must use the same min ISR, that of the log (KIP-966).
     """
     if MIN_ISR not in pending.image.configs.get(DEFAULTS, {}):
         pending.set_configs(DEFAULTS, {MIN_ISR: str(default_min_isr)})
@@ -184,7 +184,7 @@ def _direction_refusal(update: FeatureUpdate, current: int) -> str | None:
 
 
 def _support_refusal(image: Image, command: UpdateFeatures, update: FeatureUpdate) -> str | None:
-    """Return the first node that does not support the level or has not said so, or None."""
+    """Return the refusal for the first node that is not known to support the level, or None."""
     name, level = update.name, update.level
     local = f"Local controller {command.controller_id}"
     reason = _unsupported(local, RANGES, name, level)
@@ -236,7 +236,7 @@ def _metadata_version_refusal(update: FeatureUpdate, current: int) -> str | None
 
 
 def register_controller(pending: PendingDecision, command: RegisterController) -> Done:
-    """Record where a controller is, unless the log says so already (KIP-919)."""
+    """Record the registration of a controller, unless the log has it already (KIP-919)."""
     if pending.level < LEVEL_CONTROLLER_REGISTRATION:
         return Done(
             error=Error.UNSUPPORTED_VERSION,
@@ -264,7 +264,7 @@ def allocate_producer_ids(
     first = pending.image.next_producer_id
     if first > PRODUCER_ID_MAX - PRODUCER_IDS_PER_BLOCK:
         return ProducerIdsAllocated(
-            error=Error.UNKNOWN_SERVER_ERROR, message="all producer ids have been given out"
+            error=Error.UNKNOWN_SERVER_ERROR, message="all producer ids are allocated"
         )
     pending.records.append(
         kafka_records.ProducerIds(

@@ -1,8 +1,8 @@
 """Commands and answers of the state machine. Values only.
 
-A command is a request as it came: it may be wrong in every way that its types allow. An answer
-leaves only after the records of its decision are committed. Each part of a command has its own
-result, and a refused part leaves no trace.
+A command is an unchecked request: it may be wrong in every way that its types allow. An answer
+is sent only after the records of its decision are committed. Each part of a command has its own
+result, and a refused part has no effect.
 """
 
 from collections.abc import Mapping, Sequence
@@ -240,7 +240,7 @@ class RollBackMove(KeyedCommand, frozen=True, kw_only=True, gc=False):
 
 
 class PauseMoves(KeyedCommand, frozen=True, kw_only=True, gc=False):
-    """Begin no further steps of these moves, or go on with them; None is all, later ones too."""
+    """Pause or resume these moves; None is all moves, including later ones."""
 
     moves: tuple[MoveId, ...] | None
     who: str = ""
@@ -276,7 +276,7 @@ class MovesAdvanced(Answer, frozen=True, kw_only=True, gc=False):
 
 
 class ForgetMoves(Command, frozen=True, kw_only=True, gc=False):
-    """Forget old moves and keys, and unregister brokers that were to go once they are empty.
+    """Forget old moves and keys, and unregister empty brokers that are leaving.
 
     The active controller issues it.
     """
@@ -315,7 +315,7 @@ class RegisterBroker(Command, frozen=True, kw_only=True, gc=False):
 
 
 class BrokerHeartbeat(Command, frozen=True, kw_only=True, gc=False):
-    """A broker is alive, and asks for its next state (api 63, KIP-631)."""
+    """Report that a broker is alive, and request its next state (api 63, KIP-631)."""
 
     broker_id: BrokerId
     broker_epoch: int
@@ -326,11 +326,11 @@ class BrokerHeartbeat(Command, frozen=True, kw_only=True, gc=False):
     offline_log_dirs: Directories = ()
     """Its log directories that have failed (KIP-858)."""
     lowest_live_offset: int | None = None
-    """The lowest such offset among live brokers, from `Sessions`; None if none is live."""
+    """The lowest such offset among live brokers; None if none is live."""
 
 
 class FenceBrokers(Command, frozen=True, kw_only=True, gc=False):
-    """The sessions of these brokers have expired (`Sessions.expired`)."""
+    """Fence brokers whose sessions have expired."""
 
     broker_ids: tuple[BrokerId, ...]
 
@@ -344,26 +344,26 @@ class UnregisterBroker(Command, frozen=True, kw_only=True, gc=False):
 
 
 class CordonBrokers(Command, frozen=True, kw_only=True, gc=False):
-    """Place no new replicas on these brokers, or end that. What they have stays."""
+    """Place no new replicas on these brokers, or end that. Existing replicas stay."""
 
     broker_ids: tuple[BrokerId, ...]
     cordoned: bool
     unregister: bool = False
-    """With a cordon: unregister each once it has no replicas and is fenced. The end of the cordon
-    ends that too."""
+    """With a cordon: unregister each broker once it has no replicas and is fenced. The end of the
+    cordon cancels that too."""
 
 
 class BrokerRegistered(Result, frozen=True, kw_only=True, gc=False):
-    """The epoch of this incarnation."""
+    """The result of a registration: the broker epoch of the incarnation."""
 
     broker_epoch: int = -1
 
 
 class HeartbeatAnswered(Result, frozen=True, kw_only=True, gc=False):
-    """The state of the broker from here on."""
+    """The state of the broker after its heartbeat."""
 
     caught_up: bool = False
-    """It has applied its own registration."""
+    """Whether it has applied its own registration."""
     fenced: bool = True
     should_shut_down: bool = False
 
@@ -391,7 +391,7 @@ class FoundCluster(Command, frozen=True, kw_only=True, gc=False):
 
     metadata_version: int
     features: tuple[tuple[str, int], ...] = ()
-    """Levels of other features that differ from the defaults of that level."""
+    """Levels of other features, if not the defaults of that level."""
     default_min_isr: int = 1
     """`min.insync.replicas` of the cluster, which the ELR needs in the log (KIP-966)."""
 
@@ -444,7 +444,7 @@ class ConfigChange(Struct, frozen=True, kw_only=True, gc=False):
     resource_name: str
     ops: tuple[ConfigOp, ...]
     is_whole: bool = False
-    """Whether what is not named is removed, as by AlterConfigs, or stays."""
+    """True for AlterConfigs, which removes configurations that it does not name."""
 
 
 class IncrementalAlterConfigs(Command, frozen=True, kw_only=True, gc=False):
@@ -468,7 +468,7 @@ class ConfigsAltered(Answer, frozen=True, kw_only=True, gc=False):
 
 
 class DirectoryAssignment(Struct, frozen=True, kw_only=True, gc=False):
-    """The sender's replica of this partition is in this directory."""
+    """The directory of the sender's replica of one partition."""
 
     directory_id: UUID
     topic_id: UUID
@@ -476,7 +476,7 @@ class DirectoryAssignment(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class AssignReplicasToDirs(Command, frozen=True, kw_only=True, gc=False):
-    """A broker has put replicas into log directories (api 73, KIP-858)."""
+    """Report the log directories of a broker's replicas (api 73, KIP-858)."""
 
     broker_id: BrokerId
     broker_epoch: int
@@ -495,9 +495,9 @@ class UpgradeType(Enum):
     UNKNOWN = 0
     UPGRADE = 1
     SAFE_DOWNGRADE = 2
-    """Only where no metadata can be lost."""
+    """Only if no metadata can be lost."""
     UNSAFE_DOWNGRADE = 3
-    """Also where metadata can be lost."""
+    """Even if metadata can be lost."""
 
     @classmethod
     def _missing_(cls, value: object) -> "UpgradeType":
@@ -518,17 +518,17 @@ class UpdateFeatures(Command, frozen=True, kw_only=True, gc=False):
     updates: tuple[FeatureUpdate, ...]
     validate_only: bool = False
     controller_id: int
-    """The active controller, whose code decides."""
+    """The active controller, which decides."""
     voters: tuple[int, ...]
     """The controllers that must support the levels."""
     kraft_version: int = 0
     """The level of kraft.version, which is in no metadata record."""
     default_min_isr: int = 1
-    """`min.insync.replicas` of the cluster where no record says it, for KIP-966."""
+    """`min.insync.replicas` of the cluster if no record sets it, for KIP-966."""
 
 
 class QuotaOp(Struct, frozen=True, kw_only=True, gc=False):
-    """One quota to set, or to remove; the value then says nothing."""
+    """One quota to set, or to remove; a removal ignores the value."""
 
     key: str
     value: float = 0.0
@@ -536,7 +536,7 @@ class QuotaOp(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class QuotaChange(Struct, frozen=True, kw_only=True, gc=False):
-    """The quotas of one entity to change; what is not named stays."""
+    """The quotas of one entity to change; others stay."""
 
     entity: tuple[QuotaEntity, ...]
     ops: tuple[QuotaOp, ...]
@@ -648,7 +648,7 @@ class TopicsDeleted(Answer, frozen=True, kw_only=True, gc=False):
 
 
 def is_dry_run(command: Command) -> bool:
-    """Return True if the command is only to be tried: the records of its decision are dropped."""
+    """Return True if the command is only a check: the records of its decision are dropped."""
     return getattr(command, "dry_run", False) or getattr(command, "validate_only", False)
 
 
@@ -658,8 +658,8 @@ class Decision(Struct, frozen=True, gc=False):
     records: Sequence[kafka_records.Record]
     answer: Answer
     is_complete: bool = True
-    """False if the work is too much for one decision: the same command, decided again after these
-    records, does the rest, and the last answer counts.
+    """False if the work is too much for one decision: the same command must be decided again after
+    these records, and the last answer counts.
     """
     decided: Mapping[int, PartitionRegistration] = {}
-    """The partitions that the records change once, as they are afterwards; for `replay_decided`."""
+    """The partitions that the records change once, with their new values; for `replay_decided`."""

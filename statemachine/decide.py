@@ -1,8 +1,8 @@
 """Decide commands: the records to append, and the answer once they are committed.
 
-`decide` reads the image and changes nothing; `replay` applies its records. Every command gets an
-answer: a fault in it becomes an error. Records are decided for the offset at which the image ends,
-so they must be appended there as one batch.
+`decide` reads the image and changes nothing in it; `replay` applies the records. Every command gets
+an answer: a fault in it becomes an error. Records are decided for the end offset of the image, and
+must be appended there as one batch.
 """
 
 from collections.abc import Callable, Generator, Mapping
@@ -31,8 +31,8 @@ def decide(
 ) -> Decision:
     """Return the decision on `command`. Changes neither the image nor the command.
 
-    `now_ms` is the wall clock in milliseconds since 1970, for times that are only shown or compared
-    with each other; 0 if unknown.
+    `now_ms` is the wall clock in milliseconds since 1970, for times that are only displayed or
+    compared with each other; 0 if unknown. `scheduler` keeps its queue between decisions.
     """
     return whole(deciding(image, command, now_ms=now_ms, scheduler=scheduler))
 

@@ -1,6 +1,6 @@
 """Errors of commands: Kafka's error codes, and a refusal with its reason.
 
-An error is a value that is answered. It is never raised.
+An error is a value in an answer, and is never raised.
 """
 
 from collections.abc import Collection
@@ -12,7 +12,7 @@ from msgspec import Struct
 
 
 class Error(Enum):
-    """An error of the Kafka protocol that a command can earn."""
+    """The errors of the Kafka protocol that a command can have."""
 
     code: int
     meaning: str
@@ -48,7 +48,7 @@ class Error(Enum):
     INVALID_REGISTRATION = 119, "the registration contradicts itself or another broker's"
 
     def __new__(cls, code: int, meaning: str) -> "Error":
-        """The code is the value, by which an error is found and kept."""
+        """Make the code the value, by which an error is looked up and stored."""
         error = object.__new__(cls)
         error._value_ = code
         error.code = code
@@ -64,11 +64,11 @@ class Refusal(Struct, frozen=True, gc=False):
 
 
 _LISTED_MAX: Final = 20
-"""Ids that a message names one by one: a request may name as many as a frame holds."""
+"""Ids that a message lists; a request may have as many as fit into a frame."""
 
 
 def listed(ids: Collection[int]) -> str:
-    """Return the ids as a message names them."""
+    """Return the ids as text for a message."""
     words = [str(each) for each in islice(ids, _LISTED_MAX)]
     if len(ids) > _LISTED_MAX:
         words.append(f"and {len(ids) - _LISTED_MAX:,} more")

@@ -4,7 +4,7 @@ from typing import Final
 
 METADATA_VERSION_MIN: Final = 15
 METADATA_VERSION_MAX: Final = 29
-"""Levels of metadata.version that a cluster may be founded at: 3.7-IV0 to 4.2."""
+"""The supported levels of metadata.version: 3.7-IV0 to 4.2."""
 
 BROKER_SESSION_TIMEOUT_MS: Final = 9_000
 """Kafka's default of `broker.session.timeout.ms`."""
@@ -15,129 +15,122 @@ NO_OP_INTERVAL_MS: Final = 500
 TOPIC_NAME_CHARACTERS_MAX: Final = 249
 
 PARTITION_NUMBER_MAX: Final = 999_999
-"""The highest partition of a topic that is replayed: a list is kept up to it."""
+"""The highest partition number that is replayed: the partition table has a slot for each number."""
 
 CREATED_PARTITIONS_MAX: Final = 100_000
-"""Partitions that one request may create in all: about a second's work, for which everyone waits
-who asks for something else.
-"""
+"""Partitions that one request may create in total: about a second of work."""
 
 CONFIG_NAME_CHARACTERS_MAX: Final = 1_000
 CONFIG_VALUE_BYTES_MAX: Final = 32_767
-"""Of the value of one configuration, in UTF-8: old versions have 16 bits for its length."""
+"""In UTF-8; old protocol versions have a length of 16 bits."""
 
 PARTITIONS_FREED_BY_CONFIGS_MAX: Final = 1_000
-"""Partitions that one change of configurations may give a leader, or complete the move of; the rest
-follows by itself, as many at a time.
+"""Partitions for which one decision elects a leader or completes a step after a change of
+configurations; the backlog has the others.
 """
 
-LEFT_OVER_LOOKED_AT_MAX: Final = 5_000
-"""Partitions that one decision looks at for that: some 20 ms."""
+BACKLOG_SCANNED_MAX: Final = 5_000
+"""Partitions of the backlog that one decision scans: about 20 ms."""
 
 QUOTA_NAME_BYTES_MAX: Final = 32_767
-"""Of the name of a user, client or host that has a quota, in UTF-8."""
+"""The length in UTF-8 of the name of a user, client or host with a quota."""
 
 MOVE_PART_PARTITIONS_MAX: Final = 1_000
-"""Partitions whose plan is in one record: some 30 kB."""
+"""Planned partitions in one record: about 30 kB."""
 
 REFUSED_SHOWN_MAX: Final = 1_000
-"""Partitions that are refused with their reasons in one answer; of the others only the number."""
+"""Refused partitions that one answer lists with their reasons; the others are counted."""
 
 PLANNED_STEPS_SHOWN_MAX: Final = 200
-"""Partitions that a dry run lists the steps of: each takes some 50 µs, a large one 0.3 ms."""
+"""Partitions whose steps a dry run lists: each takes about 50 µs, a large one 0.3 ms."""
 
 ENDED_MOVES_MAX: Final = 1_000
 ENDED_MOVES_KEPT_MS: Final = 7 * 24 * 3_600_000
-"""How many moves are listed after their end, and how long."""
+"""The number of ended moves that are listed, and for how long."""
 
 KEYS_MAX: Final = 100_000
 KEYS_KEPT_MS: Final = 24 * 3_600_000
-"""How many answers are remembered for requests that may be asked again, and how long."""
+"""The number of answers that are stored by idempotency key, and for how long."""
 
 KEY_CHARACTERS_MAX: Final = 255
 FINGERPRINT_BYTES_MAX: Final = 64
 KEYED_PARTS_MAX: Final = 5_000
-"""Partitions in an answer that is remembered, with their reasons: less than 2 MB at worst."""
+"""Refused partitions in a stored answer, with their reasons: at most 2 MB."""
 
 STEPS_BEGUN_MAX: Final = 500
-"""Steps of reassignments that one decision begins; what is left follows by itself."""
+"""Reassignment steps that one decision begins; later decisions begin the others."""
 
-TURNS_LOOKED_AT_MAX: Final = 64
-"""Partitions of those that wait in the same group that are looked at in vain in one decision."""
+WAITING_TRIED_MAX: Final = 64
+"""Waiting partitions of one priority group that one decision tries in vain."""
 
 PASSED_OVER_MAX: Final = 1_000
-"""How often others go before a partition that fits no limit; then nobody begins until it does."""
+"""How often others pass a partition that does not fit the budget; then all wait for it."""
 
 THROTTLE_BYTES_PER_S_MAX: Final = 2**63 - 1
 
 THROTTLES_RELEASED_MAX: Final = 1_000
-"""Configurations that one decision gives up for moves that need them no more; the rest follows by
-itself, as many at a time.
-"""
+"""Configurations of ended moves that one decision releases; later decisions release the others."""
 
 THROTTLES_RELEASED_US_MAX: Final = 50_000
-"""Of work that it does for that at most; where lists are long it gives up fewer."""
+"""The work that one decision does for it; with long lists it releases fewer."""
 
 LEAVING_PARTITIONS_MAX: Final = 20_000
-"""Partitions that one decision takes a broker that is gone out of: less than half a second."""
+"""ISRs that a decision removes a fenced broker from: less than half a second."""
 
 DISTRUSTED_PARTITIONS_MAX: Final = 5_000
-"""The same where the broker is registered by the same decision. All of it is one batch: an epoch is
-the offset of its record, which nothing may be put before afterwards.
+"""The same for a decision that also registers the broker. All of it is one batch: the broker epoch
+is the offset of the registration record.
 """
 
 PLANNED_PARTITIONS_MAX: Final = 200_000
 """Partitions of one plan. A plan for 100,000 on 1,000 brokers takes ten seconds of processor time,
-in pieces of a few milliseconds.
+in slices of a few milliseconds.
 """
 
 COPY_REPORT_KEPT_MS: Final = 10_000
-"""How long what a broker says of a copy is taken for true; it says so again every two seconds."""
+"""How long a copy report is valid; brokers send one every two seconds."""
 
 COPY_REPORTS_MAX: Final = 1_000
 """Replicas in one report of a broker."""
 
 COPY_REPORTS_PER_BROKER_MAX: Final = 10_000
-"""Replicas of one broker of which is kept what it has said last: some 2 MB."""
+"""Replicas of one broker whose last reports are kept: about 2 MB."""
 
 COPY_FALLS_BEHIND_MS: Final = 30_000
-"""A copy of which more is left than there was all this time falls behind: several times as long as
-the window over which brokers measure, and as the bites take that a tight throttle lets through."""
+"""A copy falls behind if its bytes left have been above their minimum for so long. That is several
+times the window in which brokers measure, and the interval between reads under a low throttle."""
 
 COPIES_LOOKED_AT_MAX: Final = 1_000
-"""Partitions that are looked at for one answer to tell what moves have left to copy: a few
-milliseconds."""
+"""Partitions that one answer scans for the bytes left to copy: a few milliseconds."""
 
 STOPPING_PARTITIONS_MAX: Final = 50_000
-"""Partitions that are looked at to tell whether brokers may stop: about 0.1 s, in
-slices. A controller that is not active, which a stale look asks, takes in nothing new meanwhile.
+"""Partitions that a check whether brokers may stop scans: about 0.1 s, in slices. A controller that
+is not active and answers a stale read replays nothing meanwhile.
 """
 
 HELD_PARTITIONS_NAMED_MAX: Final = 3
-"""Partitions that are named of those that a broker still has; the others are counted."""
+"""Partitions of a broker that an error message names; the others are counted."""
 
-HURT_PARTITIONS_SHOWN_MAX: Final = 1_000
-"""Partitions that are named of those that say no; the others are counted."""
+UNSAFE_PARTITIONS_SHOWN_MAX: Final = 1_000
+"""Unsafe partitions that an answer lists; the others are counted."""
 
 PRODUCER_IDS_PER_BLOCK: Final = 1_000
 PRODUCER_ID_MAX: Final = 2**63 - 1
 
 PARTITIONS_REMEMBERED_MAX: Final = 1 << 13
-"""Partitions that are rows and were asked for last, remembered as values: some 4 MB; forgotten all
-at once when there are more.
-"""
+"""Decoded rows in the cache of the partition tables: about 4 MB; a full cache is emptied."""
 
 DIRECTORIES_NUMBERED_MAX: Final = 1 << 16
-"""Log directories that rows can name, which takes two bytes; partitions in others are no rows."""
+"""Log directories that rows can name, with two bytes each; partitions in others are not rows."""
 
 UUIDS_REMEMBERED_MAX: Final = 1 << 16
-"""Topic and directory ids remembered while records are read."""
+"""Topic and directory ids in the cache of the record decoder."""
 
 CHANGES_REMEMBERED_MAX: Final = 1 << 14
-"""What changes of partitions say, remembered while records are read: a few hundred bytes each."""
+"""Contents of partition records in the caches of the codec: a few hundred bytes each."""
 
 RESERVED_DIRECTORY_IDS: Final = 100
-"""Directory ids below it, as signed 64-bit numbers with an upper half of zero, mean something
+"""Directory ids with an upper half of zero and a signed lower half below this are reserved
 (KIP-858).
 """
 

@@ -1,7 +1,7 @@
 """The pending decision: an image with the records that a command has decided so far.
 
-The parts of a command are decided one after the other, and a later one sees what the earlier ones
-did. The image stays as it is.
+The parts of a command are decided one after the other, and a later part sees the effects of the
+earlier ones. The image does not change.
 """
 
 from collections import ChainMap
@@ -12,7 +12,7 @@ from uuid import UUID
 from statemachine.features.features import elr_in_force
 from statemachine.image.image import Image
 from statemachine.image.partition_table import Topic
-from statemachine.partitions.registration import PartitionRegistration, directory_of, left
+from statemachine.partitions.registration import PartitionRegistration, departure, directory_of
 from statemachine.reassignment.move import NO_OWNER, Move, Owned, OwnedKey, changed, owned_after
 from statemachine.reassignment.scheduler.state import Scheduler
 from statemachine.records import kafka_records, own_records
@@ -31,7 +31,7 @@ from statemachine.vocabulary import (
     Resource,
 )
 
-# As numbers: this is asked for every change of an ISR, and UUIDs compare themselves in Python.
+# As numbers for speed: UUIDs are compared in Python, and every change of an ISR does this.
 _ANYWHERE: Final = (DIRECTORY_MIGRATING.int, DIRECTORY_UNASSIGNED.int)
 _LOST: Final = DIRECTORY_LOST.int
 
@@ -50,19 +50,19 @@ class PendingDecision:
         """The configurations after the records so far."""
         self.records: list[kafka_records.Record] = []
         self.isr_changes: IsrChanges | None = None
-        """All that the command changes, where that is ISRs alone, and many; nothing follows."""
+        """All changes of the command, if it changes many ISRs and nothing follows from them."""
         self.registered: kafka_records.RegisterBroker | None = None
-        """The new incarnation of a broker that the records so far register, if they do."""
+        """The new incarnation of a broker that the records so far register, or None."""
         self.is_complete = True
-        """Whether nothing is left for the same command, decided once more, to do."""
+        """False if the same command must be decided again to do the rest."""
         self.deleted: set[UUID] = set()
         """The topics that the records so far delete."""
         self.moves: Mapping[MoveId, Move] = image.moves
         """The moves after the records so far."""
         self.joined: dict[MoveId, int] = {}
-        """How many partitions belong to each move that did not before."""
+        """The number of partitions that have joined each move."""
         self.left: dict[MoveId, list[MoveOutcome]] = {}
-        """How partitions have left each move that they belonged to, or that has begun."""
+        """The outcomes of the partitions that have left each move; a new move has an entry."""
         self.key, self.fingerprint = "", b""
         """The idempotency key of the request, if it has one."""
         self._configs: dict[Resource, dict[str, str]] = {}
@@ -100,9 +100,9 @@ class PendingDecision:
         after: PartitionRegistration,
         asked_by: MoveId,
     ) -> None:
-        """The records so far leave the partition like this; it was `before`.
+        """Note that the records so far change the partition from `before` to `after`.
 
-        `asked_by` is the move that has asked for it, or any that it was in before.
+        `asked_by` is the move that requested the change, otherwise the partition's own move.
         """
         key = topic.keys[number]
         if key in self._partitions:
@@ -115,17 +115,17 @@ class PendingDecision:
 
     @property
     def decided(self) -> Mapping[int, PartitionRegistration]:
-        """The partitions that the records so far change once, as they leave them, by their keys."""
+        """The partitions that the records so far change once, with their last values, by key."""
         if not self._again:
             return self._partitions
         return {key: each for key, each in self._partitions.items() if key not in self._again}
 
     def changed_partitions(self) -> Iterator[tuple[Topic, int, PartitionRegistration]]:
-        """All that the records so far change, in the order in which they were changed first."""
+        """Yield the partitions that the records so far change, in the order of the first change."""
         at = self.image.index.at
         for key, partition in self._partitions.items():
             found = at(key)
-            assert found is not None, f"{partition} is changed before it exists"
+            assert found is not None, f"{partition} is changed but does not exist"
             yield (*found, partition)
 
     def has_changed(self, topic: Topic, number: int) -> bool:
@@ -133,14 +133,14 @@ class PendingDecision:
         return topic.keys[number] in self._partitions
 
     def delete_topic(self, topic: Topic) -> None:
-        """The records so far delete the topic."""
+        """Note that the records so far delete the topic."""
         self.deleted.add(topic.topic_id)
-        for _, partition in topic.partitions.others():
+        for _, partition in topic.partitions.unpacked():
             if partition.stage.move != NO_MOVE:
                 self._note_move(partition, None, NO_MOVE)
 
     def put_move(self, move: Move) -> None:
-        """The records so far leave the move like this."""
+        """Note the move after the records so far."""
         self._moves[move.id] = move
         seen: ChainMap[MoveId, Move] = ChainMap(self._moves, self.image.moves)
         self.moves = seen
@@ -155,11 +155,11 @@ class PendingDecision:
         return self._owned.get(key) or self.image.owned.get(key, NO_OWNER)
 
     def owned_keys(self) -> list[OwnedKey]:
-        """The configurations that moves have set, or have just given up, in order."""
+        """Return the configurations that moves own or have just released, in order."""
         return sorted(self._owned.keys() | self.image.owned.keys())
 
     def own(self, record: own_records.ConfigOwned) -> None:
-        """Record that a move has set a configuration, or that this is over."""
+        """Record that a move takes or releases a configuration."""
         key = ((record.resource_type, record.resource_name), record.name)
         self._owned[key] = owned_after(self.owned(key), record)
         self.records.append(record)
@@ -167,7 +167,7 @@ class PendingDecision:
     def _note_move(
         self, before: PartitionRegistration, after: PartitionRegistration | None, asked_by: MoveId
     ) -> None:
-        outcome = left(before, after, asked_by)
+        outcome = departure(before, after, asked_by)
         if outcome is not None:
             self.left.setdefault(before.stage.move, []).append(outcome)
         if after is not None and after.stage.move not in (before.stage.move, NO_MOVE):
@@ -181,9 +181,9 @@ class PendingDecision:
         self.records.append(record)
 
     def check_epoch(self) -> None:
-        """Assert that a broker epoch is the offset of its record (KIP-631): so it is unique.
+        """Assert that the epoch of a new incarnation is the offset of its record (KIP-631).
 
-        To be asked last: whatever is put before the record shifts it.
+        This is the last check of a decision: a record inserted before it would shift it.
         """
         record = self.registered
         if record is None:
@@ -202,7 +202,7 @@ class PendingDecision:
         return broker is not None and broker.live
 
     def returned_brokers(self) -> list[BrokerId]:
-        """The brokers that are live by this command and were not."""
+        """Return the brokers that become live with this command."""
         return [
             broker_id
             for broker_id, live in self._live.items()
@@ -210,11 +210,11 @@ class PendingDecision:
         ]
 
     def set_live(self, broker_id: BrokerId, live: bool) -> None:
-        """This command makes the broker live, or ends that."""
+        """Note whether the broker is live after this command."""
         self._live[broker_id] = live
 
     def log_dirs(self, broker_id: BrokerId) -> Directories:
-        """The log directories of the broker that are online; none where they are not known."""
+        """Return the online log directories of the broker; none if they are not known."""
         known = self._log_dirs.get(broker_id)
         if known is not None:
             return known
@@ -222,14 +222,14 @@ class PendingDecision:
         return () if broker is None else broker.log_dirs
 
     def set_log_dirs(self, broker_id: BrokerId, online: Directories) -> None:
-        """This command leaves the broker these log directories."""
+        """Note the online log directories of the broker after this command."""
         self._log_dirs[broker_id] = online
 
     def is_online(self, broker_id: BrokerId, directory_id: UUID) -> bool:
-        """Return True unless the broker has reported the replica's directory as failed or unknown.
+        """Return True unless the replica's directory is lost or not among the broker's directories.
 
-        A broker whose directories are not known has not spoken of them since their level is in
-        force: it would have stopped if it had none.
+        A broker whose directories are not known has not reported any since their level is in
+        force. It has at least one, or it would have stopped.
         """
         if directory_id.int in _ANYWHERE:
             return True
@@ -248,7 +248,7 @@ class PendingDecision:
         return may_lead
 
     def set_configs(self, resource: Resource, changes: Mapping[str, str | None]) -> None:
-        """Record these configurations of the resource; no value means that one is removed."""
+        """Record these configurations of the resource; None removes one."""
         kind, name = resource
         after = dict(self.configs.get(resource, {}))
         for key, value in changes.items():
@@ -264,9 +264,9 @@ class PendingDecision:
         self.configs = seen
 
     def directories(self, before: PartitionRegistration | None, replicas: Replicas) -> Directories:
-        """The directories to record for `replicas`: those known stay, the others are as registered.
+        """Return the directories of `replicas`: known ones stay, new ones are as registered.
 
-        Empty below the level that knows directories (KIP-858).
+        The result is empty below the level of directories (KIP-858).
         """
         if self.level < LEVEL_DIRECTORIES:
             return ()

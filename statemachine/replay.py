@@ -1,4 +1,4 @@
-"""Replay: apply one record to an image. A committed record is never refused nor judged."""
+"""Replay: apply one record to an image. A committed record is never refused or checked."""
 
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from statemachine.image.image import Image, quota_holder
 from statemachine.image.partition_table import Topic
 from statemachine.limits import PARTITION_NUMBER_MAX
-from statemachine.partitions.registration import PartitionRegistration, created, left, merged
+from statemachine.partitions.registration import PartitionRegistration, created, departure, merged
 from statemachine.reassignment.move import NO_OWNER, begun, changed, owned_after
 from statemachine.reassignment.throttle import LISTS
 from statemachine.records import kafka_records, own_records
@@ -61,7 +61,7 @@ def _owned(image: Image, record: own_records.ConfigOwned, _offset: int) -> None:
 
 
 def forget_owned(image: Image, resource: Resource) -> None:
-    """The topic is gone, and with it what moves have set of it."""
+    """Remove the ownership of the configurations of a deleted topic."""
     for name in LISTS:
         if (resource, name) in image.owned:
             image.set_owned((resource, name), None)
@@ -73,8 +73,8 @@ _Replay: TypeAlias = Callable[[Image, Any, int], None]
 def replay(image: Image, record: kafka_records.Record, offset: int) -> None:
     """Change `image` by the record at `offset` of the log.
 
-    Offsets only rise. Records of a snapshot are replayed at the last offset that it contains, as
-    Kafka does: they have no offsets of their own.
+    Offsets only rise. The records of a snapshot have no offsets of their own: all are replayed at
+    the last offset that it contains, as in Kafka.
     """
     assert offset + 1 >= image.end_offset, (
         f"offset {offset} was replayed, {image.end_offset} is next"
@@ -90,9 +90,9 @@ def replay_decided(
     offset: int,
     decided: Mapping[int, PartitionRegistration],
 ) -> None:
-    """As `replay` of each, the first one at `offset`, where they were decided on this very image.
+    """Replay the records of a decision on this image, the first one at `offset`.
 
-    What they make of partitions, `decided`, is taken over, and not made once more.
+    The partitions in `decided` are taken over instead of computed again from the records.
     """
     topic_id, topic = None, None
     for record in decision:
@@ -116,10 +116,10 @@ def _take_over(
     record: kafka_records.PartitionChange,
     decided: Mapping[int, PartitionRegistration],
 ) -> bool:
-    """Let the partition be what was decided; whether this is the record that makes it that.
+    """Take over the decided partition; return False if this record is not its only change.
 
-    One that changes twice has to be changed twice, and ClearElr changes partitions as well: the
-    epoch tells of it, for each change adds one.
+    A decision may change a partition twice, and ClearElr changes partitions too. Every change
+    raises the partition epoch by one, which shows that.
     """
     number = record.partition_id
     before = topic.partition(number)
@@ -130,7 +130,7 @@ def _take_over(
         return False
     image.set_partition(topic, number, after, before)
     if after.stage is not before.stage:
-        note_left(image, before, after, record.move or NO_MOVE)
+        note_departure(image, before, after, record.move or NO_MOVE)
     return True
 
 
@@ -143,23 +143,23 @@ def _partition_change(image: Image, record: kafka_records.PartitionChange, _offs
 def change_partition(
     image: Image, topic: Topic, number: int, change: kafka_records.PartitionChange
 ) -> None:
-    """Apply a change to this partition, whichever one the record names."""
+    """Apply a change to this partition; the partition that the record names does not matter."""
     before = topic.partition(number)
     if before is None:
         return
     after = merged(before, change)
     image.set_partition(topic, number, after, before)
-    note_left(image, before, after, change.move or NO_MOVE)
+    note_departure(image, before, after, change.move or NO_MOVE)
 
 
-def note_left(
+def note_departure(
     image: Image,
     before: PartitionRegistration,
     after: PartitionRegistration | None,
     asked_by: MoveId = NO_MOVE,
 ) -> None:
-    """Count the partition where it has left its move with this change, and is not complete."""
-    outcome = left(before, after, asked_by)
+    """Count the partition in its move if it has left the move incomplete with this change."""
+    outcome = departure(before, after, asked_by)
     if outcome is None or outcome is MoveOutcome.COMPLETED:
         return
     move = image.moves.get(before.stage.move)
@@ -175,7 +175,7 @@ def _partition(image: Image, record: kafka_records.Partition, _offset: int) -> N
     after = created(record)
     image.set_partition(topic, record.partition_id, after)
     if before is not None:
-        note_left(image, before, after)
+        note_departure(image, before, after)
 
 
 def _topic(image: Image, record: kafka_records.Topic, _offset: int) -> None:
@@ -187,10 +187,10 @@ def _remove_topic(image: Image, record: kafka_records.RemoveTopic, _offset: int)
     topic = image.topics.get(record.topic_id)
     if topic is None:
         return
-    others = topic.partitions.others()
+    others = topic.partitions.unpacked()
     image.remove_topic(topic)
     for _, partition in others:
-        note_left(image, partition, None)
+        note_departure(image, partition, None)
     resource = (TOPIC_RESOURCE, topic.name)
     if resource in image.configs:
         image.set_configs(resource, {})
@@ -201,7 +201,7 @@ def _clear_elr(image: Image, record: kafka_records.ClearElr, _offset: int) -> No
     for topic in list(image.topics.values()):
         if record.topic_name not in ("", topic.name):
             continue
-        for number, partition in topic.partitions.others():
+        for number, partition in topic.partitions.unpacked():
             if partition.elr or partition.last_known_elr:
                 cleared = kafka_records.PartitionChange(
                     partition_id=number, topic_id=topic.topic_id, elr=(), last_known_elr=()
@@ -281,7 +281,7 @@ def _config(image: Image, record: kafka_records.Config, _offset: int) -> None:
 
 
 def _begin(image: Image, _record: kafka_records.BeginTransaction, offset: int) -> None:
-    # A second one inside the first adds nothing: both end at the same place.
+    # A second begin within a transaction adds nothing: both end together.
     if image.transaction is None:
         image.begin_transaction(offset)
 
@@ -317,7 +317,7 @@ _FACT_KEYS: Final[Mapping[type, tuple[str, ...]]] = MappingProxyType(
         kafka_records.ZkMigrationState: ("zk migration",),
     }
 )
-"""Records that are only kept: the kind, and the fields by which a later one replaces them."""
+"""Records that are only kept: their kind, and the fields that are their key."""
 
 _REMOVALS: Final = frozenset(
     {
@@ -337,7 +337,7 @@ def _fact(image: Image, record: Any, _offset: int) -> None:
 def _nothing(
     _image: Image, _record: kafka_records.NoOp | kafka_records.Unknown, _offset: int
 ) -> None:
-    """Changes nothing but the offset."""
+    """Change nothing but the offset."""
 
 
 REPLAY: Final[Mapping[type, _Replay]] = MappingProxyType(
@@ -384,4 +384,4 @@ REPLAY: Final[Mapping[type, _Replay]] = MappingProxyType(
         kafka_records.Unknown: _nothing,
     }
 )
-"""What each record does; a test keeps it complete."""
+"""The function that replays each record; a test keeps it complete."""

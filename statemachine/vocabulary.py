@@ -1,11 +1,10 @@
-"""The words of the state machine, each defined once. Values only, never behaviour.
+"""The terms of the state machine and their values.
 
-A *replica* is one copy of a partition and is named by the broker that holds it. The *ISR* are the
-replicas that have everything acknowledged. A *leader epoch* numbers the leaderships of one
-partition, a *partition epoch* the changes made to it, a *broker epoch* the incarnations of one
-broker. *min ISR* is how many replicas `min.insync.replicas` asks for, never more than the partition
-is meant to have. A *move* is what an operator asked for, of any number of partitions; a *step* is
-one growing, catching up and completing of one of them.
+A *replica* is one copy of a partition, named by its broker. The *ISR* are the replicas that have
+all acknowledged records. A *leader epoch* numbers the leaderships of one partition, a *partition
+epoch* its changes, a *broker epoch* the incarnations of one broker. *min ISR* is
+`min.insync.replicas`, but at most the final number of replicas. A *move* is one request for the
+reassignment of any number of partitions; a *step* adds and removes replicas of one of them.
 """
 
 from enum import IntEnum
@@ -25,14 +24,14 @@ NO_EPOCH: Final = -1
 
 RECOVERED: Final = 0
 RECOVERING: Final = 1
-"""Leader recovery state after an unclean election, until the leader says otherwise (KIP-704)."""
+"""Leader recovery state from an unclean election until the leader reports the end (KIP-704)."""
 
 DIRECTORY_MIGRATING: Final = UUID(int=0)
-"""The replica has a directory, but the broker has not yet said which (KIP-858)."""
+"""The replica has a directory that its broker has not reported yet (KIP-858)."""
 DIRECTORY_UNASSIGNED: Final = UUID(int=1)
-"""The broker, which has several directories, is to choose one (KIP-858)."""
+"""The broker has several directories and chooses one (KIP-858)."""
 DIRECTORY_LOST: Final = UUID(int=2)
-"""The replica is in a directory that is offline, and its broker cannot say in which (KIP-858)."""
+"""The replica is in an offline directory that its broker cannot name (KIP-858)."""
 
 NO_MOVE: Final[MoveId] = 0
 """The move of a partition that belongs to none. Ids are 1, 2, 3, ..."""
@@ -60,7 +59,7 @@ class MoveOutcome(IntEnum):
     COMPLETED = 0
     CANCELLED = 1
     SUPERSEDED = 2
-    """Another move took the partition over, or a controller that knows no moves did."""
+    """Another move took the partition over, or a controller without moves changed it."""
     GONE = 3
     """Its topic was deleted."""
 
@@ -69,15 +68,15 @@ class Ownership(IntEnum):
     """The owner of a configuration that a move has needed."""
 
     RELEASED = 0
-    """The move has given it up; users have what they had set."""
+    """The move has released it, and the users' value is restored."""
     OWNED = 1
     """The move has set it."""
     LEFT_TO_USER = 2
-    """A user has set it since, or removed it: the move runs without."""
+    """A user has set or removed it since, and the move goes on without it."""
 
 
 METADATA_VERSION: Final = "metadata.version"
-"""The feature whose level says which record versions may be written."""
+"""The feature whose level determines which record versions may be written."""
 
 TOPIC_RESOURCE: Final = 2
 BROKER_RESOURCE: Final = 4
@@ -85,9 +84,9 @@ BROKER_LOGGER_RESOURCE: Final = 8
 CLIENT_METRICS_RESOURCE: Final = 16
 GROUP_RESOURCE: Final = 32
 Resource: TypeAlias = tuple[int, str]
-"""What has configurations: its type and its name."""
+"""A resource that has configurations: its type and its name."""
 CLUSTER_DEFAULT: Final = ""
-"""Resource name of the configuration that all brokers share."""
+"""The resource name of the configurations that all brokers share."""
 
 LEVEL_NO_OP: Final = 5
 LEVEL_STOPPING_BROKERS: Final = 7

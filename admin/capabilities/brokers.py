@@ -18,7 +18,7 @@ from admin.capabilities.schema import (
     unless_refused,
 )
 from statemachine.brokers.safety import Safety as Judgement
-from statemachine.brokers.safety import UnsafePartition, judging
+from statemachine.brokers.safety import UnsafePartition, check_safety
 from statemachine.commands import BrokersCordoned, Done, UnregisterBroker
 from statemachine.commands import CordonBrokers as CordonCommand
 from statemachine.errors import Error, Refusal
@@ -244,7 +244,7 @@ def _judged(image: Image, broker_ids: Sequence[int]) -> Slices[Judgement | Refus
     for broker_id in broker_ids:
         if broker_id not in image.brokers:
             return _unknown(broker_id)
-    return (yield from judging(image, broker_ids))
+    return (yield from check_safety(image, broker_ids))
 
 
 def _unknown(broker_id: int) -> Refusal:

@@ -53,12 +53,12 @@ from statemachine.reassignment.planner.placing import Assignment
 from statemachine.reassignment.planner.plans import Unplanned
 from statemachine.reassignment.planner.plans import drain as drained
 from statemachine.reassignment.planner.survey import (
-    Ground,
+    ClusterSurvey,
     Held,
     Stay,
     drained_keys,
     drains,
-    ground,
+    survey,
     held_keys,
     nowhere,
 )
@@ -107,14 +107,14 @@ class DecommissionBrokers(NewMove[PlanResult], PlanRequest, frozen=True, kw_only
         if unknown:
             raise refused(Error.BROKER_ID_NOT_REGISTERED, not_registered(unknown))
         before, wanted = await begun_before(context, moves_of(begun))
-        seen = (await service.read(ground)).value
+        seen = (await service.read(survey)).value
         cordoned: list[int] = []
         if not (self.dry_run or pieces.is_over):
             marked = seen.leaving if self.unregister else seen.cordoned
             fresh = [each for each in brokers if each in seen.racks and each not in marked]
             done = await _cordon(context, fresh, cordoned=True, unregister=self.unregister)
             cordoned = [each for each in done if each not in seen.cordoned]
-            seen = (await service.read(ground)).value
+            seen = (await service.read(survey)).value
         rows = await held_now(service, held_keys, brokers)
         free = {(row.topic, row.partition): row.replicas for row in rows if row.stay is Stay.FREE}
         plan: Assignment | Unplanned = {}
@@ -169,7 +169,7 @@ class RecommissionBrokers(PlanRequest, frozen=True, kw_only=True):
         service, brokers = context.service, self.broker_ids
         pieces = Pieces(context, self, self.key, MovesCancelled)
         answers = await pieces.done_before(CancelMoves())
-        seen = (await service.read(ground)).value
+        seen = (await service.read(survey)).value
         if pieces.is_over:
             back = [each for each in brokers if each in seen.racks and each not in seen.cordoned]
             return _undrained(answers, (), _drain_progress(seen, brokers, (), back), repeated=True)
@@ -177,7 +177,7 @@ class RecommissionBrokers(PlanRequest, frozen=True, kw_only=True):
         if not self.dry_run:
             known = [each for each in brokers if each in seen.racks]
             cordoned = await _cordon(context, known, cordoned=False)
-            seen = (await service.read(ground)).value
+            seen = (await service.read(survey)).value
         rows = [
             row
             for row in await held_now(service, drained_keys, brokers)
@@ -231,16 +231,16 @@ async def _cordon(
     return [each.broker_id for each in answer.brokers if each.error is Error.NONE]
 
 
-async def _forget(context: Context, brokers: Sequence[int], seen: Ground) -> Ground:
+async def _forget(context: Context, brokers: Sequence[int], seen: ClusterSurvey) -> ClusterSurvey:
     """Unregister the fenced brokers; return the state of the brokers after that."""
     for each in brokers:
         if each in seen.fenced:
             await context.service.carry_out(UnregisterBroker(broker_id=each), Done, who=context.who)
-    return (await context.service.read(ground)).value
+    return (await context.service.read(survey)).value
 
 
 def _drain_progress(
-    seen: Ground, brokers: Sequence[int], rows: Sequence[Held], cordoned: Sequence[int]
+    seen: ClusterSurvey, brokers: Sequence[int], rows: Sequence[Held], cordoned: Sequence[int]
 ) -> DrainProgress:
     return DrainProgress(
         held=len(rows),

@@ -25,7 +25,7 @@ from statemachine.errors import Error
 from statemachine.limits import PLANNED_PARTITIONS_MAX
 from statemachine.reassignment.planner.placing import Racks
 from statemachine.reassignment.planner.plans import Unplanned, generate, with_factor
-from statemachine.reassignment.planner.survey import Ground, NoTopic, ground, topics_piece
+from statemachine.reassignment.planner.survey import ClusterSurvey, NoTopic, survey, topics_piece
 from statemachine.vocabulary import Replicas
 
 FACTOR_MAX: Final = 32_767
@@ -56,7 +56,7 @@ class GeneratePlan(PlanRequest, frozen=True, kw_only=True):
 
     async def carry_out(self, context: Context) -> PlanResult:
         service = context.service
-        seen = (await service.read(ground)).value
+        seen = (await service.read(survey)).value
         onto = _onto(seen, self.brokers)
         racks = _racks(seen, onto, rack_aware=self.rack_aware)
         current, moving = await _read_topics(service, self.topics)
@@ -90,7 +90,7 @@ class ChangeReplicationFactor(NewMove[PlanResult], PlanRequest, frozen=True, kw_
 
     async def carry_out(self, context: Context) -> PlanResult:
         service = context.service
-        seen = (await service.read(ground)).value
+        seen = (await service.read(survey)).value
         racks: Racks = seen.racks if self.rack_aware else dict.fromkeys(seen.racks)
         pieces = Pieces(context, self, self.key, MoveStarted)
         begun = await pieces.done_before(BeginMove(reassignments=()))
@@ -128,7 +128,7 @@ def _contradiction(topics: Sequence[str] | None, brokers: Sequence[int] | None) 
     return twice(brokers or ())
 
 
-def _onto(seen: Ground, brokers: Sequence[int] | None) -> Sequence[int]:
+def _onto(seen: ClusterSurvey, brokers: Sequence[int] | None) -> Sequence[int]:
     """The brokers that may get replicas: those named, or else all that take them."""
     if brokers is None:
         return seen.takers
@@ -148,7 +148,7 @@ def _onto(seen: Ground, brokers: Sequence[int] | None) -> Sequence[int]:
     return brokers
 
 
-def _racks(seen: Ground, onto: Sequence[int], *, rack_aware: bool) -> Racks:
+def _racks(seen: ClusterSurvey, onto: Sequence[int], *, rack_aware: bool) -> Racks:
     if not rack_aware:
         return dict.fromkeys(onto)
     racks = {each: seen.racks[each] for each in onto}

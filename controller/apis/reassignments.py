@@ -52,7 +52,7 @@ from statemachine.image.partition_table import Topic
 from statemachine.partitions.registration import PartitionRegistration
 from statemachine.reassignment.copies import CopyLookup, no_report, partition_copies
 from statemachine.reassignment.move_queries import reassigned
-from statemachine.reassignment.progress import position
+from statemachine.reassignment.progress import progress_of
 from statemachine.slices import Slices, whole
 
 MoveCommand: TypeAlias = BeginMove | PauseMoves | CancelMoves | RollBackMove | AlterMove
@@ -291,7 +291,7 @@ def described(
     image: Image, topic: Topic, number: int, partition: PartitionRegistration, report_of: CopyLookup
 ) -> OngoingReassignment:
     """Describe a partition under reassignment with its progress."""
-    where = position(image, topic, number, report_of)
+    where = progress_of(image, topic, number, report_of)
     assert where is not None, f"{topic.name}-{number} is listed, and does not move"
     copies = partition_copies(topic.topic_id, number, partition, report_of)
     return _ongoing(

@@ -1,7 +1,7 @@
 """Log directories of replicas, and the loss of a directory (KIP-858).
 
-A replica in a directory that is offline can neither lead nor be in sync, though its broker lives.
-Who tells is the broker: where it has put a replica, and which of its directories have failed.
+A replica in an offline directory can neither lead nor be in sync, even if its broker is alive. The
+broker reports the directories of its replicas, and the directories that have failed.
 """
 
 from collections.abc import Collection
@@ -33,7 +33,7 @@ from statemachine.vocabulary import LEVEL_DIRECTORIES, BrokerId, Directories
 def assign_replicas_to_dirs(
     pending: PendingDecision, command: AssignReplicasToDirs
 ) -> Slices[ReplicasAssigned]:
-    """Record where the broker has put its replicas, each on its own."""
+    """Record the directories of the broker's replicas, each independently."""
     if pending.level < LEVEL_DIRECTORIES:
         return ReplicasAssigned(
             error=Error.UNSUPPORTED_VERSION,
@@ -86,10 +86,9 @@ def _with_directory(
 def lose_directories(
     pending: PendingDecision, broker: kafka_records.RegisterBroker, offline: Collection[UUID]
 ) -> Slices[bool]:
-    """Take a broker out of what it held in directories that have failed; whether it has others.
+    """Remove a broker from the ISRs of its replicas in failed directories.
 
-    With none left there is nothing to take note of: a broker without a directory holds nothing,
-    and is to be fenced.
+    Return False if it has no other directory: nothing is recorded, and it must be fenced.
     """
     if not offline or pending.level < LEVEL_DIRECTORIES:
         return True

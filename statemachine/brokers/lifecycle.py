@@ -1,8 +1,8 @@
 """Broker lifecycle: registration, heartbeats, fencing, shutdown, cordons, unregistration.
 
 KIP-631. A broker epoch is the offset of the record that registered the incarnation, so it is unique
-and rises. A broker that may not lead leaves every ISR in the same list of records. Where it is the
-last member and there is no ELR, it stays in the ISR and the partition has no leader.
+and rises. A broker that may not lead leaves every ISR in the same decision. If it is the last
+member and there is no ELR, it stays in the ISR and the partition has no leader.
 """
 
 from itertools import islice
@@ -52,16 +52,16 @@ from statemachine.vocabulary import (
 )
 
 _amendable: Final = attrgetter("endpoints", "features", "rack", "log_dirs")
-"""The part of a registration that the same incarnation may say anew."""
+"""The part of a registration that the same incarnation may change."""
 
 
 def register_broker(pending: PendingDecision, command: RegisterBroker) -> Slices[BrokerRegistered]:
-    """Register an incarnation, fenced; the same one amends what it said and keeps its epoch."""
+    """Register an incarnation, fenced; the same incarnation keeps its epoch and its state."""
     refusal = _registration_refusal(pending, command)
     if refusal is not None:
         return BrokerRegistered.from_refusal(refusal)
     before = pending.image.brokers.get(command.broker_id)
-    # The registration of the same incarnation, which only amends what it said.
+    # The registration of the same incarnation, if there is one.
     known = before
     if before is not None and before.incarnation_id != command.incarnation_id:
         known = None
@@ -80,7 +80,7 @@ def register_broker(pending: PendingDecision, command: RegisterBroker) -> Slices
         in_controlled_shutdown=known is not None and known.stopping_at is not None,
         log_dirs=command.log_dirs if pending.level >= LEVEL_DIRECTORIES else (),
     )
-    # Recorded last: by then it has left every ISR and ELR that it may no longer be in.
+    # Recorded last, after it has left every ISR and ELR that it may no longer be in.
     if pending.is_complete and (known is None or _amendable(known) != _amendable(record)):
         pending.register(record)
     return BrokerRegistered(broker_epoch=record.broker_epoch)
@@ -133,16 +133,15 @@ def _is_reserved(directory: UUID) -> bool:
 
 
 def _feature_refusal(image: Image, command: RegisterBroker) -> Refusal | None:
-    """Return the feature of the cluster that the broker does not support, or None (KIP-584,
-    KIP-1022).
+    """Return the refusal for a feature that the broker does not support, or None (KIP-584).
 
-    It is held to what it names and to what is in force: what it does not name, it has not.
+    The features that it names and those in force count; it does not support any other (KIP-1022).
     """
     supported = {feature.name: feature for feature in command.features}
     if METADATA_VERSION not in supported:
         return Refusal(
             Error.INVALID_REGISTRATION,
-            f"broker {command.broker_id} does not say which levels of metadata.version it supports",
+            f"broker {command.broker_id} does not name the levels of metadata.version it supports",
         )
     levels = {**dict.fromkeys(supported, 0), **image.features}
     levels[KRAFT_VERSION] = command.kraft_version
@@ -159,7 +158,7 @@ def _feature_refusal(image: Image, command: RegisterBroker) -> Refusal | None:
 
 
 def heartbeat(pending: PendingDecision, command: BrokerHeartbeat) -> Slices[HeartbeatAnswered]:
-    """Take note that a broker lives, and let it come or go as it wishes once it may."""
+    """Answer a heartbeat: unfence, fence or stop the broker if it wants that and may."""
     stale = stale_broker(pending, command.broker_id, command.broker_epoch)
     if stale is not None:
         return HeartbeatAnswered.from_refusal(stale)
@@ -197,22 +196,22 @@ def _may_go(image: Image, broker: kafka_records.RegisterBroker, command: BrokerH
         return command.want_fence or (command.want_shut_down and not leads)
     if image.index.count(image.index.leader_of, broker.broker_id):
         return False
-    # The record that says "stopping" follows those that move its partitions away:
-    # who has seen it has seen them.
+    # The record that begins its shutdown follows those that move its partitions away:
+    # a broker that has applied it has applied them.
     slowest = command.lowest_live_offset
     return slowest is None or slowest >= broker.stopping_at
 
 
 def _stop(pending: PendingDecision, broker: kafka_records.RegisterBroker) -> Slices[None]:
-    """The broker is stopping, whether it says so for the first time or still leads something."""
-    # It lives, and would be in sync again before the next part had its turn.
+    """Begin or continue the controlled shutdown of the broker."""
+    # All at once: it is alive, and would join ISRs again before a second decision.
     yield from _leave(pending, (broker.broker_id,), at_once=True)
     if broker.stopping_at is None:
         _amend(pending, broker, in_controlled_shutdown=_BEGIN)
 
 
 def fence_brokers(pending: PendingDecision, command: FenceBrokers) -> Slices[BrokersFenced]:
-    """Fence the brokers whose sessions have expired, all in one go."""
+    """Fence the brokers whose sessions have expired, all in one decision."""
     brokers = pending.image.brokers
     fenced = tuple(
         sorted({b for b in command.broker_ids if b in brokers and not brokers[b].fenced})
@@ -222,7 +221,7 @@ def fence_brokers(pending: PendingDecision, command: FenceBrokers) -> Slices[Bro
 
 
 def unregister_broker(pending: PendingDecision, command: UnregisterBroker) -> Slices[Done]:
-    """Forget a broker. Replicas that it has stay assigned to it until they are reassigned."""
+    """Unregister a broker. Its replicas stay assigned to it until they are reassigned."""
     broker = pending.image.brokers.get(command.broker_id)
     if broker is None:
         return Done.from_refusal(unregistered(command.broker_id))
@@ -248,7 +247,7 @@ def _fence(pending: PendingDecision, broker_ids: Replicas) -> Slices[None]:
 
 _BEGIN: Final = 1
 _END: Final = -1
-"""A field of a BrokerRegistrationChange says that a state begins or ends; 0 is "unchanged"."""
+"""The values of a BrokerRegistrationChange for the begin and end of a state; 0 is "unchanged"."""
 
 
 def _amend(pending: PendingDecision, broker: kafka_records.RegisterBroker, **fields: Any) -> None:
@@ -260,7 +259,7 @@ def _amend(pending: PendingDecision, broker: kafka_records.RegisterBroker, **fie
 
 
 def _unfence(pending: PendingDecision, broker: kafka_records.RegisterBroker) -> Slices[None]:
-    """Unfence the broker, and let it lead the partitions that had no leader without it."""
+    """Unfence the broker, and elect leaders for partitions that had none without it."""
     index = pending.image.index
     _amend(pending, broker, fenced=_END)
     pending.set_live(broker.broker_id, broker.stopping_at is None)
@@ -284,7 +283,7 @@ def _lead_the_leaderless(pending: PendingDecision, held: BitMap) -> Slices[None]
 
 
 def _leave(pending: PendingDecision, leaving: Replicas, *, at_once: bool = False) -> Slices[None]:
-    """Take the brokers out of every ISR and from every leadership, in one change a partition."""
+    """Remove the brokers from every ISR and leadership, with one change for each partition."""
     index = pending.image.index
     for broker_id in leaving:
         pending.set_live(broker_id, False)
@@ -297,10 +296,9 @@ def _leave(pending: PendingDecision, leaving: Replicas, *, at_once: bool = False
 
 
 def _distrust(pending: PendingDecision, broker_id: BrokerId) -> Slices[None]:
-    """The broker may have lost what it had: it is neither in sync nor eligible (KIP-966).
+    """Remove a broker that may have lost records from ISR and ELR (KIP-966).
 
-    Without the feature the last member of an ISR stays; who was eligible before it was switched off
-    is so no more.
+    Without the feature it stays in the ISR, and only leaves an ELR from before the switch.
     """
     index = pending.image.index
     pending.set_live(broker_id, False)
@@ -321,13 +319,14 @@ def _distrust(pending: PendingDecision, broker_id: BrokerId) -> Slices[None]:
 
 
 def takers(image: Image) -> list[kafka_records.RegisterBroker]:
-    """The brokers that new replicas may be placed on."""
+    """Return the brokers that new replicas may be placed on."""
     return [broker for broker in image.brokers.values() if broker.live and not broker.cordoned]
 
 
 def cordon_refusal(image: Image, newcomers: Replicas, *, where: str = "") -> Refusal | None:
-    """Return the reason why one of these brokers may not get a new replica, or None; `where` begins
-    the sentence.
+    """Return the reason why one of these brokers may not get a replica, or None.
+
+    `where` is a prefix of the message.
     """
     for broker_id in newcomers:
         broker = image.brokers.get(broker_id)
@@ -341,7 +340,7 @@ def cordon_refusal(image: Image, newcomers: Replicas, *, where: str = "") -> Ref
 
 
 def cordon_brokers(pending: PendingDecision, command: CordonBrokers) -> BrokersCordoned:
-    """Cordon the brokers or end their cordon, each on its own; no change is no error."""
+    """Cordon the brokers or end their cordons, each independently."""
     word = _BEGIN if command.cordoned else _END
     for broker_id in dict.fromkeys(command.broker_ids):
         broker = pending.image.brokers.get(broker_id)

@@ -1,8 +1,7 @@
 """Safe to stop: the partitions that lose something if brokers stop.
 
-A partition is hurt if it would have no leader, or fewer in sync than min ISR, and if one of the
-brokers is in sync for it now: stopping the others changes nothing. What comes back later, or could
-be elected uncleanly, does not count.
+A partition is unsafe if one of the brokers is in its ISR, and it would have no leader or an ISR
+smaller than min ISR. Brokers that return later and unclean elections do not count.
 """
 
 from collections.abc import Collection
@@ -15,7 +14,7 @@ from statemachine.configs.effective import min_isr
 from statemachine.errors import Error, Refusal
 from statemachine.image.image import Image
 from statemachine.image.partition_index import in_order
-from statemachine.limits import HURT_PARTITIONS_SHOWN_MAX, STOPPING_PARTITIONS_MAX
+from statemachine.limits import UNSAFE_PARTITIONS_SHOWN_MAX, STOPPING_PARTITIONS_MAX
 from statemachine.slices import LOOKED_AT_US, Slices
 from statemachine.vocabulary import BrokerId, Replicas
 
@@ -33,25 +32,25 @@ class UnsafePartition(Struct, frozen=True, kw_only=True, gc=False):
     topic: str
     partition: int
     harm: Harm
-    in_sync: Annotated[Replicas, Meta(description="Who would be in sync and alive")]
+    in_sync: Annotated[Replicas, Meta(description="Replicas that would be in sync and alive")]
     min_isr: int
 
 
 class Safety(Struct, frozen=True, kw_only=True):
-    """The partitions that are affected if the brokers stop together."""
+    """The unsafe partitions if the brokers stop together."""
 
     hurt: tuple[UnsafePartition, ...]
-    """Some of them, in order of topic and number."""
+    """The first unsafe partitions, in order of topic and number."""
     hurt_count: int
     """The brokers may stop if this is 0."""
     looked_at: int
-    """Partitions that any of the brokers is in sync for."""
+    """The number of partitions that any of the brokers is in sync for."""
 
 
-def judging(image: Image, broker_ids: Collection[BrokerId]) -> Slices[Safety | Refusal]:
-    """Return the partitions that are affected if all of these brokers stop now, or why not.
+def check_safety(image: Image, broker_ids: Collection[BrokerId]) -> Slices[Safety | Refusal]:
+    """Return the unsafe partitions if all of these brokers stop now, or a refusal.
 
-    Unknown brokers affect none. `image` must not change until the last slice.
+    Unknown brokers have no effect. `image` must not change until the last slice.
     """
     index = image.index
     stopping = frozenset(broker_ids)
@@ -60,7 +59,7 @@ def judging(image: Image, broker_ids: Collection[BrokerId]) -> Slices[Safety | R
         return Refusal(
             Error.INVALID_REQUEST,
             f"the brokers are in sync for {len(keys)} partitions, and at most"
-            f" {STOPPING_PARTITIONS_MAX} are looked at in one go; ask for fewer brokers at a time",
+            f" {STOPPING_PARTITIONS_MAX} can be checked at once; ask for fewer brokers at a time",
         )
     live = {broker.broker_id for broker in image.brokers.values() if broker.live} - stopping
     shown = []
@@ -73,7 +72,7 @@ def judging(image: Image, broker_ids: Collection[BrokerId]) -> Slices[Safety | R
         needed = min_isr(image, topic.name, partition)
         if len(left) < needed:
             count += 1
-            if count <= HURT_PARTITIONS_SHOWN_MAX:
+            if count <= UNSAFE_PARTITIONS_SHOWN_MAX:
                 shown.append(
                     UnsafePartition(
                         topic=topic.name,

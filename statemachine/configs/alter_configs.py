@@ -146,7 +146,7 @@ def _op_refusal(kind: int, op: commands.ConfigOp) -> Refusal | None:
         if known_as is None or known_as.type is not ConfigType.LIST:
             return Refusal(
                 Error.INVALID_CONFIG,
-                f"{operation.name} needs a list, and {op.name} is none: use SET",
+                f"{operation.name} needs a list, and {op.name} is not a list: use SET",
             )
     return None
 

@@ -18,7 +18,7 @@ from statemachine.image.image import Image
 from statemachine.vocabulary import BROKER_RESOURCE, CLUSTER_DEFAULT, Resource
 
 MESSAGE_CHARACTERS_MAX: Final = 1_000
-"""Of an error message: it may quote the request, and old versions have 16 bits for its length."""
+"""The length of an error message, which may quote the request; old versions have 16 bits for it."""
 
 
 def configs_response(
@@ -52,7 +52,7 @@ def _configs_of(
 
 
 def _entry(request: Any, entry: ConfigEntry) -> Mapping[str, Any]:
-    # Version 3 is the first that can ask for it, and that has a place for it.
+    # Version 3 is the first with documentation.
     documented = getattr(request, "include_documentation", False)
     synonyms = entry.synonyms if request.include_synonyms else ()
     return {

@@ -1,7 +1,6 @@
 """Definitions of configurations: name, type and valid values.
 
-This module holds the type of a definition and the checks that definitions are made of, and names no
-configuration.
+This module has the type of a definition and its checks, and no configuration itself.
 """
 
 import re
@@ -24,7 +23,7 @@ _THROTTLED_REPLICA: Final = re.compile(r"[0-9]+:[0-9]+")
 
 
 class ConfigType(IntEnum):
-    """Kafka's numbers of the types, as DescribeConfigs tells them (KIP-569)."""
+    """The types in DescribeConfigs, with Kafka's numbers (KIP-569)."""
 
     UNKNOWN = 0
     BOOLEAN = 1
@@ -47,7 +46,7 @@ class Definition(Struct, frozen=True, gc=False):
     """The value in force if none is set; None is "no value"."""
     documentation: str
     expected: str = "any text"
-    """What a valid value is, in words."""
+    """The valid values in words."""
     is_valid: Callable[[str], object] | None = None
     """The check of a value without the blanks around it; None if any text is valid."""
 
@@ -59,18 +58,18 @@ class Definition(Struct, frozen=True, gc=False):
 
 
 def table(*definitions: Definition) -> Mapping[str, Definition]:
-    """The definitions by name."""
+    """Return the definitions by name."""
     by_name = {each.name: each for each in definitions}
     assert len(by_name) == len(definitions), "two configurations have the same name"
     return MappingProxyType(by_name)
 
 
 def parts(value: str) -> list[str]:
-    """The elements of the value of a list, with neither the blanks around them nor empty ones."""
+    """Return the elements of a list value, without surrounding blanks and without empty ones."""
     return [part for part in _COMMA.split(value.strip()) if part]
 
 
-# One function for each type: name, default, what it is for, and bounds where there are any.
+# One function for each type; it takes the name, the default, a description, and bounds.
 
 
 def integer(

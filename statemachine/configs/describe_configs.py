@@ -1,6 +1,6 @@
 """DescribeConfigs for controllers and brokers (api 32): the values of a resource and their sources.
 
-It reads and hands out only frozen values. The value of what is sensitive is never among them.
+Sensitive values are never returned.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -46,7 +46,7 @@ class Source(IntEnum):
 
 
 class Synonym(Struct, frozen=True, gc=False):
-    """One place that says what the value is; the first one counts."""
+    """A value from one source; the first synonym of a configuration is in force."""
 
     name: str
     value: str | None
@@ -58,7 +58,7 @@ class ConfigEntry(Struct, frozen=True, kw_only=True, gc=False):
 
     name: str
     value: str | None
-    """None also stands for what is sensitive."""
+    """None if it is not set, or sensitive."""
     source: Source
     is_read_only: bool
     is_sensitive: bool
@@ -68,10 +68,10 @@ class ConfigEntry(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class BrokerFile(Struct, frozen=True, gc=False):
-    """The broker that answers, and what it has read from its own file."""
+    """The broker that answers, and the settings in its own file."""
 
     broker: str = CLUSTER_DEFAULT
-    """Its id; nothing, if no broker answers."""
+    """Its id; empty if a controller answers."""
     settings: Mapping[str, str] = MappingProxyType({})
 
 
@@ -81,10 +81,10 @@ NO_BROKER: Final = BrokerFile()
 def describe_configs(
     image: Image, resource: Resource, answering: BrokerFile = NO_BROKER
 ) -> tuple[ConfigEntry, ...] | Refusal:
-    """The configurations of a resource in order of name, or why there are none.
+    """Return the configurations of a resource in order of name, or a refusal.
 
-    Of topics and groups all that there are, with defaults. Of brokers what the log has, and of the
-    broker that answers its own file too: what others have in theirs, nobody else knows.
+    Topics and groups have all configurations, with defaults. Brokers have those in the log, and the
+    broker that answers also those in its own file.
     """
     refusal = resource_refusal(image, resource)
     if refusal is not None:
@@ -159,7 +159,7 @@ def _of_others(kind: int, own: Mapping[str, str]) -> _Said:
 def _entry(kind: int, name: str, synonyms: Sequence[Synonym]) -> ConfigEntry:
     known = definition(kind, name)
     static = kind == BROKER_RESOURCE and name in STATIC_BROKER_CONFIGS
-    # What is not Kafka's and stands in the file of the broker that answers, that broker knows.
+    # The broker that answers knows settings in its file that are not Kafka's.
     of_ours = synonyms[0].source is Source.FILE and known is None and not static
     sensitive = is_sensitive(kind, name) and not of_ours
     shown = tuple(

@@ -1,7 +1,7 @@
 """The configurations that the state machine itself uses.
 
-Values in the log are not judged: a value that does not parse counts as not set. `configs.resources`
-says which values may be set.
+Values in the log are not validated: a value that does not parse counts as not set.
+`configs.resources` has the values that may be set.
 """
 
 from collections.abc import Mapping
@@ -34,14 +34,12 @@ class HoldsConfigs(Protocol):
 
 
 def min_isr(holder: HoldsConfigs, topic_name: str, partition: PartitionRegistration) -> int:
-    """Return the minimum size of the ISR: never more than the replicas that the partition is to
-    have.
-    """
+    """Return the min ISR of the partition: at most its number of replicas after the step."""
     return min(configured_min_isr(holder, topic_name), len(partition.aimed))
 
 
 def configured_min_isr(holder: HoldsConfigs, topic_name: str) -> int:
-    """`min.insync.replicas` of the topic, else of the cluster, else 1."""
+    """Return `min.insync.replicas` of the topic, else of the cluster, else 1."""
     for resource in ((TOPIC_RESOURCE, topic_name), DEFAULTS):
         configs = holder.configs.get(resource)
         value = None if configs is None else configs.get(MIN_ISR)
@@ -53,12 +51,12 @@ def configured_min_isr(holder: HoldsConfigs, topic_name: str) -> int:
 
 @lru_cache(_VALUES_REMEMBERED_MAX)
 def _minimum(value: str) -> int | None:
-    """The number of replicas that the value says, 1 at least; None where it says none."""
+    """Return the value as a number, at least 1; None if it does not parse."""
     return max(int(value), 1) if WHOLE_NUMBER.fullmatch(value.strip()) else None
 
 
 def unclean_election_allowed(holder: HoldsConfigs, topic_name: str) -> bool:
-    """`unclean.leader.election.enable` of the topic, else of the cluster, else false."""
+    """Return `unclean.leader.election.enable` of the topic, else of the cluster, else False."""
     for resource in ((TOPIC_RESOURCE, topic_name), DEFAULTS):
         value = holder.configs.get(resource, {}).get(UNCLEAN_ELECTION)
         if value is not None:

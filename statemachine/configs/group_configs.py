@@ -85,7 +85,7 @@ GROUP_CONFIGS: Final = table(
 )
 """Every configuration that a group may have."""
 
-# A session always outlasts a heartbeat: no check of the two together is needed.
+# Any session timeout exceeds any heartbeat interval, so no check of the two is needed.
 assert HEARTBEAT_MS[1] < SESSION_MS[0]
 
 
@@ -148,8 +148,8 @@ def _match_refusal(value: str) -> Refusal | None:
 def pattern_fault(pattern: str) -> str | None:
     """Return the fault of a regular expression as far as a simple check sees it, or None.
 
-    A broker compiles it in Java's dialect, which nobody else can judge in full. Here it is seen
-    whether brackets are closed and whether everything that repeats has something to repeat.
+    A broker compiles it in Java's dialect. This checks only that brackets are closed and that
+    every repetition has something to repeat.
     """
     groups, sets, may_repeat, escaped = 0, 0, False, False
     for at, character in enumerate(pattern):

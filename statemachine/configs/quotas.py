@@ -1,8 +1,8 @@
-"""AlterClientQuotas and DescribeClientQuotas: how much users, clients and hosts may do (KIP-546).
+"""AlterClientQuotas and DescribeClientQuotas: the quotas of users, clients and hosts (KIP-546).
 
-A quota belongs to an entity: a user, a client id, both together, or a host; no name stands for all
-that have no quota of their own. Checks and errors are those of `ClientQuotaControlManager` and
-`ClientQuotasImage` of Kafka 4.2. Names of hosts are not looked up here: nothing is asked of anyone.
+A quota belongs to an entity: a user, a client id, both together, or a host. An entity without a
+name is the default for those without a quota. Checks and errors are those of Kafka 4.2
+(`ClientQuotaControlManager`, `ClientQuotasImage`), but host names are not resolved.
 """
 
 import math
@@ -35,14 +35,14 @@ IP: Final = "ip"
 TYPES: Final = (USER, CLIENT_ID, IP)
 
 WHOLE_TOLERANCE: Final = 1e-6
-"""How far a rate that must be whole may be off."""
+"""The tolerance for rates that must be whole numbers."""
 
 _HOST: Final = re.compile(r"[0-9A-Za-z_]([0-9A-Za-z_-]*[0-9A-Za-z_])?(\.[0-9A-Za-z_-]+)*\.?")
 _IPV6: Final = re.compile(r"[0-9A-Fa-f:]{2,39}(:[0-9.]{7,15})?(%[0-9A-Za-z]+)?")
 
 
 _Rates: TypeAlias = Mapping[str, int | None]
-"""The highest value of each quota, which is whole then; None if there is no limit."""
+"""The highest value of each quota; without one (None) it need not be a whole number."""
 
 _OF_CLIENTS: Final[_Rates] = MappingProxyType(
     {
@@ -61,7 +61,7 @@ _OF_HOSTS: Final[_Rates] = MappingProxyType({"connection_creation_rate": INT_MAX
 def alter_client_quotas(
     pending: PendingDecision, command: AlterClientQuotas
 ) -> ClientQuotasAltered:
-    """Change the quotas of each entity, all of its changes or none."""
+    """Change the quotas of each entity, or refuse all of its changes."""
     counts = Counter(quota_holder(change.entity) for change in command.changes)
     answers: dict[QuotaHolder, QuotaAltered] = {}
     for change in command.changes:
@@ -99,7 +99,7 @@ def _alter(
 
 
 def described(holder: QuotaHolder) -> str:
-    """The entity in words."""
+    """Return the entity as text."""
     return ", ".join(
         f"the default {part.type}" if part.name is None else f"{part.type} {part.name}"
         for part in holder
@@ -144,7 +144,7 @@ def _ops_fault(holder: QuotaHolder, ops: Sequence[QuotaOp]) -> str | None:
 
 def _value_fault(rates: _Rates, op: QuotaOp) -> str | None:
     if op.key not in rates:
-        return f"{op.key!r} is no quota of this entity, which may have {', '.join(rates)}"
+        return f"{op.key!r} is not a quota of this entity, which may have {', '.join(rates)}"
     if not math.isfinite(op.value) or op.value <= 0:
         return f"Quota {op.key} must be greater than 0"
     highest = rates[op.key]
@@ -181,7 +181,7 @@ class QuotaFilter(Struct, frozen=True, kw_only=True, gc=False):
 def describe_quotas(
     image: Image, filters: Sequence[QuotaFilter], *, strict: bool
 ) -> Mapping[QuotaHolder, Mapping[str, float]] | Refusal:
-    """The quotas of the entities that pass every filter, and with `strict` have no other parts."""
+    """Return the quotas of entities that pass all filters; `strict`: they have no other parts."""
     refusal = _filters_refusal(filters)
     if refusal is not None:
         return refusal

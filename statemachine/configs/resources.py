@@ -1,7 +1,6 @@
-"""Resources that have configurations: the values each may have, and those that are secret.
+"""Resources that have configurations: their valid values, and those that are sensitive.
 
-One place for all resources; what is particular to one stands in its own module. The error codes
-are those that Kafka answers for that resource. Nothing here changes anything.
+The details of each kind of resource are in its own module. The error codes are Kafka's.
 """
 
 import re
@@ -48,7 +47,7 @@ KINDS: Final[Mapping[int, str]] = MappingProxyType(
         GROUP_RESOURCE: "group",
     }
 )
-"""What has configurations in the log, by Kafka's number of the kind."""
+"""The kinds of resources that have configurations in the log, by Kafka's numbers."""
 
 _BROKER_ID: Final = re.compile(r"0|[1-9][0-9]{0,9}")
 
@@ -59,7 +58,7 @@ def resource_refusal(image: Image, resource: Resource) -> Refusal | None:
     if kind == BROKER_LOGGER_RESOURCE:
         return Refusal(
             Error.INVALID_REQUEST,
-            "the levels of loggers are not kept by controllers: ask the broker itself",
+            "controllers do not have the log levels of brokers: send the request to the broker",
         )
     if kind not in KINDS:
         known = ", ".join(f"{number} ({what})" for number, what in KINDS.items())
@@ -118,7 +117,7 @@ def conflict(
     sets_min_isr: bool,
     has_elr: bool,
 ) -> Refusal | None:
-    """Return the reason why `after` may not follow `before` although each value is valid, or None.
+    """Return the reason to refuse `after` in place of `before`, with valid values, or None.
 
     `sets_min_isr`: the request names min.insync.replicas, even if its value stays the same.
     """
@@ -171,11 +170,11 @@ _TABLES: Final[Mapping[int, Mapping[str, Definition]]] = MappingProxyType(
 
 
 HIDDEN: Final = "[hidden]"
-"""Stands for a value that is there."""
+"""Replaces a sensitive value."""
 
 
 def without_secrets(command: IncrementalAlterConfigs) -> IncrementalAlterConfigs:
-    """The same command with every sensitive value replaced."""
+    """Return the command with every sensitive value replaced."""
     changes = tuple(
         replace(
             change,

@@ -1,7 +1,7 @@
-"""The configurations that a topic may have, and which of them do not go together.
+"""The configurations of topics, and conflicts between them.
 
-Names, types, defaults and bounds are those of `LogConfig` of Kafka 4.2, and of 3.9 where a cluster
-is below the level of 4.0. Values that are stored already are not judged, only what is asked for.
+Names, types, defaults and bounds are those of `LogConfig` of Kafka 4.2, and of 3.9 for a cluster
+below the level of 4.0. Only requested values are validated, not stored ones.
 """
 
 from collections.abc import Iterable, Mapping
@@ -171,7 +171,7 @@ GONE_WITH_KAFKA_4: Final = frozenset(
         "message.timestamp.difference.max.ms",
     }
 )
-"""What brokers of Kafka 4.0 do not know any more (KIP-724)."""
+"""Configurations that Kafka 4.0 has removed (KIP-724)."""
 
 BROKER_SYNONYMS: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -207,7 +207,7 @@ BROKER_SYNONYMS: Final[Mapping[str, str]] = MappingProxyType(
         UNCLEAN_ELECTION: UNCLEAN_ELECTION,
     }
 )
-"""The configuration of brokers that counts where a topic has none (`ServerTopicConfigSynonyms`)."""
+"""The broker configuration that applies if a topic has none (`ServerTopicConfigSynonyms`)."""
 
 assert BROKER_SYNONYMS.keys() <= TOPIC_CONFIGS.keys()
 
@@ -221,7 +221,7 @@ def topic_value_refusal(name: str, value: str, level: int) -> str | None:
     if reason is not None or level < LEVEL_KAFKA_4:
         return reason
     if name in GONE_WITH_KAFKA_4:
-        return f"{name} is not a configuration of topics any more since Kafka 4.0"
+        return f"{name} is not a topic configuration any more: Kafka 4.0 has removed it"
     if name == "segment.bytes" and int(value) < SEGMENT_BYTES_MIN_KAFKA_4:
         return (
             f"Invalid value {value} for configuration {name}: it must be a whole number from"
@@ -233,8 +233,8 @@ def topic_value_refusal(name: str, value: str, level: int) -> str | None:
 def topic_conflict(before: Mapping[str, str], after: Mapping[str, str]) -> str | None:
     """Return a conflict between configurations of a topic, or None.
 
-    `before` and `after` are what the topic has of its own. Where it has nothing, or what is stored
-    does not parse, the default counts.
+    `before` and `after` are the topic's own configurations. If a value is not set or does not
+    parse, the default counts.
     """
     lag_min, lag_max = (
         _whole(after, "min.compaction.lag.ms"),

@@ -1,7 +1,7 @@
 """Bitmap builder: collect keys by broker, and add them to the bitmaps together.
 
 Adding hundreds of keys at once takes as long as adding a few single ones. Keys are in no bitmap
-until `settle`; the caller sees to it that nobody reads the bitmaps before.
+until `settle`, and the caller must not read the bitmaps before.
 """
 
 from array import array
@@ -16,28 +16,28 @@ from statemachine.records.row_codec import Rows
 from statemachine.vocabulary import BrokerId
 
 Part = dict[BrokerId, BitMap]
-"""The keys of the partitions that each broker plays one part for."""
+"""The keys of the partitions for which each broker has one role."""
 
 SETTLED_AT_ONCE: Final = 50_000
-"""Keys that are put into bitmaps before anyone else gets a turn: a few milliseconds."""
+"""Keys that one slice of work puts into bitmaps: a few milliseconds."""
 
 SORTED_AT_ONCE: Final = 65_536
-"""Keys that are sorted at once: a few milliseconds."""
+"""Keys that are sorted together: a few milliseconds."""
 
 _FEW: Final = 16
-"""So many keys are put into a bitmap one by one as fast."""
+"""Up to so many keys, adding one by one is as fast."""
 _FEW_TO_SORT: Final = 8_192
-"""So many are sorted one by one as fast, where there are many brokers."""
+"""Up to so many keys, sorting one by one is as fast if there are many brokers."""
 
 _LOWER: Final = 0 if array("H", (1,)).tobytes()[0] else 1
 _UPPER: Final = 1 - _LOWER
-"""The places of the halves of a number in memory."""
+"""The positions of the two halves of a number in memory."""
 
 _Keys: TypeAlias = "array[int]"
 
 
 class BitmapBuilder:
-    """The keys of added rows, by the parts that brokers play for them."""
+    """The keys of added rows, by the roles that brokers have for them."""
 
     __slots__ = (
         "_begin",
@@ -60,15 +60,15 @@ class BitmapBuilder:
         self._leaders = _Sorting(leader_of)
         self._is_empty = True
         self._rows: Rows | None = None
-        """The rows gathered last, from `_begin` to `_end`; more of them may follow."""
+        """The last added rows, from `_begin` to `_end`; more of them may follow."""
         self._begin = self._end = 0
         self._keys = array("I")
-        """The keys of these."""
+        """The keys of `_rows`."""
 
     def gather(self, rows: Rows, places: slice, keys: _Keys) -> None:
-        """Add the partitions at these places of the rows, which have these keys.
+        """Add the partitions at these positions of the rows, which have these keys.
 
-        The rows of many topics, one behind the other, are passed on together.
+        Consecutive rows are collected over many topics and then added together.
         """
         self._is_empty = False
         if rows is not self._rows or places.start != self._end:
@@ -78,7 +78,7 @@ class BitmapBuilder:
         self._keys += keys
 
     def _pass_on(self) -> None:
-        """Give the rows gathered last to the parts that they belong to."""
+        """Add the last rows to the roles that they belong to."""
         rows, keys, places = self._rows, self._keys, slice(self._begin, self._end)
         self._rows, self._keys = None, array("I")
         if rows is None:
@@ -99,16 +99,16 @@ class BitmapBuilder:
         """Add some keys to the bitmaps within a few milliseconds; return True if none is left."""
         if not self._is_empty:
             self._pass_on()
-            room = SETTLED_AT_ONCE
+            budget = SETTLED_AT_ONCE
             for sorting in (self._led, self._in_sync, self._held, self._isr, self._leaders):
-                if room > 0:
-                    room = sorting.settle(room)
-            self._is_empty = room > 0
+                if budget > 0:
+                    budget = sorting.settle(budget)
+            self._is_empty = budget > 0
         return self._is_empty
 
 
 class _Sorting:
-    """Keys for the same parts, by broker."""
+    """Keys for the same roles, by broker."""
 
     __slots__ = ("_brokers", "_by_broker", "_keys", "_parts")
 
@@ -117,34 +117,34 @@ class _Sorting:
         self._by_broker: defaultdict[BrokerId, _Keys] = defaultdict(_no_keys)
         self._brokers = array("i")
         self._keys = _no_keys()
-        """Keys that are not sorted yet, one for each of `_brokers`."""
+        """Unsorted keys, one for each of `_brokers`."""
 
     def gather(self, brokers: "array[int]", keys: _Keys) -> None:
-        """Gather a key for each broker."""
+        """Add a key for each broker."""
         self._brokers += brokers
         self._keys += keys
         if len(self._keys) >= SORTED_AT_ONCE:
             self._sort()
 
-    def settle(self, room: int) -> int:
-        """Settle about as many as there is room for, and return how much room is left."""
-        room -= self._sort()
+    def settle(self, budget: int) -> int:
+        """Put about `budget` keys into bitmaps, and return the rest of the budget."""
+        budget -= self._sort()
         by_broker, parts = self._by_broker, self._parts
-        while by_broker and room > 0:
+        while by_broker and budget > 0:
             broker_id, keys = by_broker.popitem()
             _put(parts, broker_id, keys)
-            room -= len(keys) * len(parts)
-        return room
+            budget -= len(keys) * len(parts)
+        return budget
 
     def _sort(self) -> int:
-        """Sort the keys that wait by broker; return how many there were."""
+        """Sort the unsorted keys by broker; return how many there were."""
         brokers, keys, by_broker = self._brokers, self._keys, self._by_broker
         self._brokers, self._keys = array("i"), _no_keys()
         if len(keys) <= _FEW_TO_SORT:
             for broker_id, key in zip(brokers, keys, strict=True):
                 by_broker[broker_id].append(key)
             return len(keys)
-        # A bitmap sorts in a quarter of the time: of numbers whose upper half is the broker.
+        # A bitmap sorts four times as fast; the upper half of each number is the broker.
         halves = array("I", bytes(2 * keys.itemsize * len(keys)))
         halves[_LOWER::2], halves[_UPPER::2] = keys, array("I", brokers.tobytes())
         found = BitMap64(array("Q", halves.tobytes())).to_array()

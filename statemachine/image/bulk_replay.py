@@ -1,8 +1,7 @@
 """Bulk replay: apply many committed records at once, with the same result as one by one.
 
-Most records are alike. Those of ordinary partitions become rows together, without a value for any.
-ISR changes of one topic that follow each other change its rows together. Everything else is
-replayed one by one, in its place.
+Records of ordinary partitions become rows together, without a value for each. Consecutive ISR
+changes of one topic change its rows together. All other records are replayed one by one, in order.
 """
 
 from collections import Counter
@@ -17,15 +16,15 @@ from statemachine.records import kafka_records, own_records
 from statemachine.records.codec import CHANGE_FRAMES, PARTITION_FRAMES, change_of, decode, number_of
 from statemachine.records.isr_changes import IsrChanges, IsrsOfTopic, decode_isrs, raw_topic_of
 from statemachine.records.primitives import uuid_of
-from statemachine.records.row_codec import WIDTH_MAX, Numbers, Rows, rows_of
+from statemachine.records.row_codec import WIDTH_MAX, DirectoryNumbers, Rows, rows_of
 from statemachine.records.shapes import SameShapeRecords, shape_of
 from statemachine.replay import change_partition, replay
 
 _ALIKE_MIN: Final = 8
-"""Partitions of one shape that are read together; of fewer each is as fast by itself."""
+"""Fewer partitions of one shape are as fast one by one."""
 
 _SAMPLED: Final = 16
-"""Every so many values are looked at before it is worth while to look for partitions."""
+"""One value of so many is sampled in a search for partition records."""
 
 _APART: Final = frozenset(
     {
@@ -43,9 +42,9 @@ _APART: Final = frozenset(
 
 
 def replay_values(image: Image, values: Sequence[bytes], offset: int) -> None:
-    """Change `image` by the records that these values say, the first of which is at `offset`.
+    """Change `image` by these encoded records, the first of which is at `offset`.
 
-    Raises `MalformedRecord`; what precedes such a record may have been replayed or not.
+    Raises `MalformedRecord`; records before the malformed one may have been replayed or not.
     """
     _replay(image, values, offset, 1)
     image.index.settle()
@@ -53,15 +52,15 @@ def replay_values(image: Image, values: Sequence[bytes], offset: int) -> None:
 
 
 def load_values(image: Image, values: Sequence[bytes], offset: int) -> None:
-    """As `replay_values`, for records of a snapshot, each of which counts as at `offset`.
+    """Replay records of a snapshot, all of them at `offset`.
 
-    The image does not end anywhere else for that, and its index is not settled.
+    The end offset of the image stays, and its index is not settled.
     """
     _replay(image, values, offset, 0)
 
 
 def replay_isrs(image: Image, changes: IsrsOfTopic, offset: int) -> None:
-    """As `replay` of each of the records, the first one at `offset`, on a settled image."""
+    """Replay these ISR changes, the first one at `offset`; the index is settled."""
     if not _change_isrs(image, changes, offset):
         for at, record in enumerate(IsrChanges([changes]), offset):
             replay(image, record, at)
@@ -69,14 +68,14 @@ def replay_isrs(image: Image, changes: IsrsOfTopic, offset: int) -> None:
 
 
 def _replay(image: Image, values: Sequence[bytes], offset: int, step: int) -> None:
-    """The offsets of two records that follow each other are `step` apart."""
+    """Replay the values; consecutive records are `step` offsets apart."""
     if not any(map(_says_partition, values[::_SAMPLED])):
         _replay_changes(image, values, offset, step)
         return
     stretches = _stretches(map(len, values))
-    found, strangers = _rows_by_size(values, stretches, image.common.directories)
-    if strangers:
-        sizes = [0 if at in strangers else len(value) for at, value in enumerate(values)]
+    found, mismatches = _rows_by_size(values, stretches, image.common.directories)
+    if mismatches:
+        sizes = [0 if at in mismatches else len(value) for at, value in enumerate(values)]
         stretches = _stretches(sizes)
     taken = dict.fromkeys(found, 0)
     for size, at, end in stretches:
@@ -90,7 +89,7 @@ def _replay(image: Image, values: Sequence[bytes], offset: int, step: int) -> No
 
 
 class _Stretch(NamedTuple):
-    """Values of one size that follow each other."""
+    """Consecutive values of one size."""
 
     size: int
     begin: int
@@ -99,8 +98,8 @@ class _Stretch(NamedTuple):
 
 def _stretches(sizes: Iterable[int]) -> list[_Stretch]:
     found, at = [], 0
-    for size, alike in groupby(sizes):
-        end = at + len(list(alike))
+    for size, same in groupby(sizes):
+        end = at + len(list(same))
         found.append(_Stretch(size, at, end))
         at = end
     return found
@@ -111,11 +110,11 @@ def _says_partition(value: bytes) -> bool:
 
 
 def _rows_by_size(
-    values: Sequence[bytes], stretches: list[_Stretch], directories: Numbers
+    values: Sequence[bytes], stretches: list[_Stretch], directories: DirectoryNumbers
 ) -> tuple[dict[int, Rows], set[int]]:
-    """Rows of the values that say ordinary partitions of one shape, by the size of such a value.
+    """Return rows of the ordinary partitions by the size of their values, one shape for each size.
 
-    Also the places of the values that are as long, and say something else.
+    Also return the positions of values with such a size and another content.
     """
     places: dict[int, list[_Stretch]] = {}
     for stretch in stretches:
@@ -130,14 +129,14 @@ def _rows_by_size(
         shape = None if sample is None else shape_of(sample, WIDTH_MAX)
         if shape is None:
             continue
-        alike = SameShapeRecords(shape, members)
-        strangers = alike.strangers()
-        if strangers:
+        records = SameShapeRecords(shape, members)
+        mismatches = records.mismatches()
+        if mismatches:
             at = list(chain.from_iterable([range(each.begin, each.end) for each in same]))
-            others.update([at[stranger] for stranger in strangers])
-            members = [each for place, each in enumerate(members) if place not in strangers]
-            alike = SameShapeRecords(shape, members)
-        rows = rows_of(alike, directories)
+            others.update([at[mismatch] for mismatch in mismatches])
+            members = [each for place, each in enumerate(members) if place not in mismatches]
+            records = SameShapeRecords(shape, members)
+        rows = rows_of(records, directories)
         if rows is not None:
             found[size] = rows
     return found, others
@@ -146,7 +145,7 @@ def _rows_by_size(
 def _add(
     image: Image, values: Sequence[bytes], rows: Rows, first: int, offset: int, step: int
 ) -> None:
-    """Take in the partitions that these values say; they are in `rows` from `first` on."""
+    """Add the partitions of these values, which are in `rows` from `first` on."""
     at, end = first, first + len(values)
     while at < end:
         until = rows.end_of_topic(at, end)
@@ -167,7 +166,7 @@ def _follow(topic: Topic, rows: Rows, begin: int, end: int) -> bool:
 
 
 def _replay_changes(image: Image, values: Sequence[bytes], offset: int, step: int) -> None:
-    """Replay consecutive ISR changes of one topic together, and all others in their place."""
+    """Replay consecutive ISR changes of one topic together, and all other records one by one."""
     if len(values) < _ALIKE_MIN:
         _replay_others(image, values, offset, step)
         return
@@ -201,7 +200,7 @@ def _change_isrs(image: Image, changes: IsrsOfTopic, offset: int) -> bool:
 
 
 def _replay_others(image: Image, values: Sequence[bytes], offset: int, step: int) -> None:
-    """Replay each by itself; equal content of partition changes is decoded once."""
+    """Replay each value by itself; equal content of partition changes is decoded once."""
     raw_id, topic = b"", None
     for at, value in zip(count(offset, step), values, strict=False):
         if value.startswith(CHANGE_FRAMES):
@@ -218,15 +217,15 @@ def _replay_others(image: Image, values: Sequence[bytes], offset: int, step: int
             if not _is_apart(image, record):
                 image.index.settle()
             replay(image, record, at)
-            # A topic may have come or gone.
+            # The record may have created or deleted a topic.
             raw_id = b""
 
 
 def _is_apart(image: Image, record: kafka_records.Record) -> bool:
     """Return True if the record changes no partition, so that the index may be settled later.
 
-    What a snapshot holds besides ordinary partitions is such, and would have to wait otherwise, in
-    one go, until all of them are in their bitmaps.
+    A snapshot has such records among its partitions, and settling the index for each one of them
+    would be one long pause.
     """
     if not isinstance(record, kafka_records.Partition):
         return type(record) in _APART

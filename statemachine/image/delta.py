@@ -1,6 +1,6 @@
 """The changes of an image since they were last taken, for brokers and for the scheduler.
 
-The image writes a delta, its follower reads and empties it.
+The image writes a delta; its reader takes the changes and empties it.
 """
 
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ class MetadataDelta(Struct, gc=False):
     """The keys of everything that changed, in the order of the first change."""
 
     partitions: dict[tuple[UUID, int], None] = {}
-    """Created, changed or, when their topic is among `deleted` too, gone."""
+    """Created, changed or, if their topic is among `deleted`, deleted partitions."""
     deleted: dict[UUID, Topic] = {}
     """The deleted topics, with their last partitions."""
     brokers: dict[BrokerId, None] = {}
@@ -43,21 +43,21 @@ class SchedulerDelta:
     def __init__(self) -> None:
         self.clear(is_kept=False)
         self.is_lost = False
-        """Whether the scheduler has to begin anew: the image was rewound or replaced."""
+        """Whether the scheduler must rebuild its queue: the image was rewound or replaced."""
         self.has_eligibility = False
         """Whether configurations changed that may complete moves or elect leaders."""
 
     def clear(self, *, is_kept: bool) -> None:
-        """Forget all changes. Without a queue none is kept from here on."""
+        """Remove all changes; `is_kept`: collect further ones, for a queue."""
         self._is_kept = is_kept
         self.partitions: dict[int, None] = {}
-        """Keys, in the index, of partitions that are being reassigned, or were."""
+        """Index keys of partitions that are or were being reassigned."""
         self.brokers: dict[BrokerId, None] = {}
         """Brokers whose registration changed."""
         self.moves: dict[MoveId, None] = {}
         """Moves whose priority changed."""
         self.has_limits = False
-        """Whether configurations changed that every partition of the queue depends on."""
+        """Whether configurations changed that affect every partition in the queue."""
 
     def lose(self) -> None:
         """Note that the changes do not lead to the present image."""

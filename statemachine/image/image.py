@@ -1,8 +1,8 @@
 """The image: the state of the cluster after a prefix of the metadata log.
 
-Only `replay` calls the methods that change it (`put`, `set_...`, `add_topic`, `remove_topic` and
-those of transactions); all others read. It is changed in place and not copied, because it holds up
-to 2,000,000 partitions and a record changes one. The values in it are frozen.
+Only `replay` calls the methods that change it (`put`, `set_...`, `add_...`, `change_isrs`,
+`remove_topic` and those of transactions). It is changed in place and not copied, because it holds
+up to 2,000,000 partitions and a record changes one. The values in it are frozen.
 """
 
 from collections.abc import Callable, Iterable
@@ -62,11 +62,11 @@ class Image:
         self.configs: dict[Resource, dict[str, str]] = {}
         self.features: dict[str, int] = {}
         self.quotas: dict[QuotaHolder, dict[str, float]] = {}
-        """Client quotas by entity; entities without any are left out (KIP-546)."""
+        """Client quotas by entity, without entities that have none (KIP-546)."""
         self.facts: dict[tuple[Any, ...], kafka_records.Record] = {}
-        """Records that mean nothing here and must outlive the log: access, credentials."""
+        """Records that are only kept for snapshots: access control entries, credentials."""
         self.moves: dict[MoveId, Move] = {}
-        """Those that run, and those that have ended and are not forgotten yet."""
+        """The running moves, and the ended ones until they are forgotten."""
         self.keys: dict[str, own_records.Remembered] = {}
         """The stored answers to requests with an idempotency key."""
         self.owned: dict[OwnedKey, Owned] = {}
@@ -113,33 +113,33 @@ class Image:
         topic_id = self.topic_ids.get(name)
         return None if topic_id is None else self.topics.get(topic_id)
 
-    # What the owner of an image asks of it.
+    # Methods for the owner of an image.
 
     def begin_undo_log(self, offset: int) -> None:
         """Begin to keep undo entries; everything below `offset` is committed.
 
-        For the active controller, before it replays anything that is not committed.
+        The active controller calls it before it replays uncommitted records.
         """
-        assert offset >= self.end_offset, "what was replayed without an undo log cannot be undone"
+        assert offset >= self.end_offset, "records replayed without an undo log cannot be undone"
         self._keeps_undo = True
         if self._undo_log is None:
             self._undo_log = UndoLog(offset)
 
     def committed(self, offset: int) -> None:
-        """All below `offset` is committed and will never be undone."""
+        """Drop the undo entries below `offset`, which is committed."""
         log = self._undo_log
-        assert log is not None, "an image without an undo log only replays what is committed"
+        assert log is not None, "an image without an undo log only replays committed records"
         # A transaction can still be aborted after its records are committed.
         below = offset if self.transaction is None else min(offset, self.transaction.begun_at)
         log.forget_below(below)
 
     def rewind(self, offset: int) -> None:
-        """Undo everything at and after `offset`; the image is as it was when it ended there."""
+        """Restore the image that ended at `offset`: undo everything from there on."""
         if offset >= self.end_offset:
             return
         log = self._undo_log
-        assert log is not None, "an image without an undo log only replays what is committed"
-        assert offset >= log.start, f"what is before {log.start} is committed"
+        assert log is not None, "an image without an undo log only replays committed records"
+        assert offset >= log.start, f"records below {log.start} are committed"
         entries = list(log.take_since(offset))
         self._undo_log = None
         for _, undo, *arguments in entries:
@@ -149,56 +149,55 @@ class Image:
         self.index.lose_delta()
 
     def end_undo_log(self) -> None:
-        """Keep nothing to undo any more: only committed records will be replayed from here on."""
+        """Drop the undo log: only committed records are replayed from here on."""
         self._keeps_undo = False
         self.index.lose_delta()
         if self.transaction is None:
             self._undo_log = None
 
     def advance(self, end_offset: int) -> None:
-        """The log goes on to `end_offset` with records that are not metadata (control records)."""
-        assert end_offset >= self.end_offset, "a log is cut by rewind"
+        """Move the end to `end_offset`, past control records, which are not metadata."""
+        assert end_offset >= self.end_offset, "only `rewind` moves the end back"
         self.end_offset = end_offset
 
     def begin_read_view(self, end: int) -> ReadView:
-        """Begin a view of the image as it was at `end`, which `end_read_view` ends.
+        """Begin a view of the image as it was at `end`; `end_read_view` ends it.
 
-        Nothing below `end` will be undone. What has been replayed since can be: it is left out.
+        Records below `end` are committed. The view leaves out later, uncommitted ones.
         """
-        assert self._read_view is None, "one past is kept at a time"
-        past = ReadView({name: getattr(self, name) for name in TABLES}, self.transaction, end)
+        assert self._read_view is None, "an image has one read view at a time"
+        view = ReadView({name: getattr(self, name) for name in TABLES}, self.transaction, end)
         if self._undo_log is None:
-            assert end == self.end_offset, "what was replayed without an undo log is committed"
+            assert end == self.end_offset, "without an undo log, a view begins at the end"
         else:
             assert self._undo_log.start <= end <= self.end_offset
-            # The newest first, so that what was overwritten first has the last word.
+            # The newest first: the value that was overwritten first is kept.
             for _, undo, *arguments in self._undo_log.since(end):
-                self._restore(past, undo, arguments)
-            past.restored()
-        self._read_view = past
-        return past
+                self._restore(view, undo, arguments)
+            view.restored()
+        self._read_view = view
+        return view
 
-    def end_read_view(self, past: ReadView) -> None:
-        """Nobody reads it any more; a second call changes nothing."""
-        if self._read_view is past:
+    def end_read_view(self, view: ReadView) -> None:
+        """End the view; a second call changes nothing."""
+        if self._read_view is view:
             self._read_view = None
 
     def become(self, other: "Image") -> None:
         """Take the content of `other`, which has just been loaded and has no other owner.
 
-        For whoever watches, all that was and all that is counts as touched. A past goes on being
-        read from what there was.
+        The delta gets everything in both images. A read view continues with the old content.
         """
         if self._delta is not None:
-            self._touch_all(self._delta, other)
+            self._add_all(self._delta, other)
         delta = self.index.delta
         for name in _LOADED:
             setattr(self, name, getattr(other, name))
         self.index.delta = delta
         self.index.lose_delta()
 
-    def _touch_all(self, delta: MetadataDelta, other: "Image") -> None:
-        """Add everything in either image: `other` takes the place of this one."""
+    def _add_all(self, delta: MetadataDelta, other: "Image") -> None:
+        """Add everything in this image and in `other`, which replaces it."""
         for image in (self, other):
             for topic in image.topics.values():
                 delta.add_topic(topic)
@@ -214,22 +213,22 @@ class Image:
 
     def drain(self) -> MetadataDelta:
         """Return the changes since the last call."""
-        assert self._delta is not None, "nobody watches this image"
-        touched, self._delta = self._delta, MetadataDelta()
-        return touched
+        assert self._delta is not None, "`watch` was not called"
+        delta, self._delta = self._delta, MetadataDelta()
+        return delta
 
-    # What replay does, each with its own undoing.
+    # Methods for replay; each notes in the undo log how to undo its change.
 
     def at(self, offset: int) -> None:
-        """The record at `offset` is being replayed."""
+        """Note that the record at `offset` is being replayed."""
         if self._undo_log is not None:
             self._undo_log.offset = offset
 
     def put(self, table: dict[Any, Any], key: Any, value: Any) -> None:
         """Set an entry of one of the image's tables; None removes it."""
         before = table.get(key)
-        if self._read_view is not None and (past := self._read_view.table(table)) is not None:
-            past.keep(key, before)
+        if self._read_view is not None and (view := self._read_view.table(table)) is not None:
+            view.keep(key, before)
         if value is None:
             table.pop(key, None)
         else:
@@ -238,7 +237,7 @@ class Image:
             self._undo_log.note(Image.put, table, key, before)
 
     def set_owned(self, key: OwnedKey, owned: Owned | None) -> None:
-        """These moves have set the configuration; None is "none"."""
+        """Set the owners of a configuration; None removes them."""
         for sign, moves in ((-1, self.owned.get(key)), (1, owned)):
             for move_id in () if moves is None else moves.moves:
                 count = self.owners.get(move_id, 0) + sign
@@ -285,19 +284,19 @@ class Image:
     def change_isrs(
         self, topic: Topic, changes: IsrsOfTopic, offset: int, counts: Iterable[int] = ONCE
     ) -> bool:
-        """Give partitions, each named once, these ISRs by records from `offset` on.
+        """Set the ISRs of partitions, each named once, by records from `offset` on.
 
-        `counts` has the number of changes of each, which raise its partition epoch.
-        Returns False, and changes nothing, if one of them must be a value.
+        `counts` are the numbers of their changes, which raise the partition epochs. Return False,
+        and change nothing, if one of the partitions is not a row.
         """
-        columns, numbers = topic.partitions, changes.numbers
+        table, numbers = topic.partitions, changes.numbers
         if self._read_view is not None:
             self._read_view.partitions.keep_rows(topic, numbers)
-        rows = [] if self._undo_log is None else list(map(columns.row, numbers))
-        became = columns.change_isrs(numbers, changes.isrs, counts)
-        if became is None:
+        rows = [] if self._undo_log is None else list(map(table.row, numbers))
+        updated = table.change_isrs(numbers, changes.isrs, counts)
+        if updated is None:
             return False
-        for before, after, _, some in became:
+        for before, after, _, some in updated:
             self.index.change_isrs([topic.keys[number] for number in some], before, after)
         if self._undo_log is not None:
             offsets = range(offset, offset + len(numbers))
@@ -307,12 +306,12 @@ class Image:
         return True
 
     def add_topic(self, topic: Topic) -> None:
-        """The topic exists, with the partitions that it has."""
+        """Add the topic with its partitions."""
         self.put(self.topics, topic.topic_id, topic)
         self.put(self.topic_ids, topic.name, topic.topic_id)
 
     def remove_topic(self, topic: Topic) -> None:
-        """The topic and its partitions are gone."""
+        """Remove the topic and its partitions."""
         self.index.remove(topic)
         if self._undo_log is not None:
             self._undo_log.note(Image._revive, topic)
@@ -360,7 +359,7 @@ class Image:
             self._undo_log = None
 
     def abort_transaction(self) -> None:
-        """Undo the changes since the transaction began. The undoing is itself a change."""
+        """Undo the changes since the transaction began; this can be undone, like any change."""
         assert self._undo_log is not None
         assert self.transaction is not None
         self.index.lose_delta()
@@ -375,22 +374,22 @@ class Image:
         if self._delta is not None:
             self._delta.partitions[(topic.topic_id, number)] = None
 
-    def _restore(self, past: ReadView, undo: Callable[..., None], arguments: list[Any]) -> None:
+    def _restore(self, view: ReadView, undo: Callable[..., None], arguments: list[Any]) -> None:
         """Note in the view the value before the change that this call undoes."""
         if undo in (Image.set_partition, Image._set_row):
-            past.partitions.restore(*arguments)
+            view.partitions.restore(*arguments)
         elif undo is Image.put:
             live, key, before = arguments
-            if (table := past.table(live)) is not None:
+            if (table := view.table(live)) is not None:
                 table.restore(key, before)
         elif undo is Image._set_transaction:
-            (past.transaction,) = arguments
+            (view.transaction,) = arguments
         else:
-            # A topic that is gone has its partitions still.
+            # A deleted topic still has its partitions.
             assert undo is Image._revive, undo
 
     def _set_row(self, topic: Topic, number: int, row: bytes) -> None:
-        self.set_partition(topic, number, topic.partitions.said_by(row))
+        self.set_partition(topic, number, topic.partitions.decode_row(row))
 
     def _revive(self, topic: Topic) -> None:
         self.index.revive(topic)

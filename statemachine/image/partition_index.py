@@ -1,10 +1,8 @@
 """The partition index: the partitions that a broker holds, leads or is in sync for, without a scan.
 
-Each partition has a key: a small number, given when it is created and given again when it is gone,
-so that the keys of 2,000,000 partitions stay dense and a bitmap of them small. Which key a
-partition has depends on the history of the process; nothing that is decided may, so partitions are
-handed out in the order of topic name and number. The index knows partitions and brokers by number
-only and decides nothing.
+Each partition has a key: a small number that is reused after the partition is deleted, so that the
+keys of 2,000,000 partitions stay dense and their bitmaps small. Keys depend on the history of the
+process. Decisions must not, so partitions are returned in the order of topic name and number.
 """
 
 from array import array
@@ -24,7 +22,7 @@ from statemachine.vocabulary import NO_LEADER, NO_MOVE, BrokerId, MoveId, Replic
 
 
 class PartitionIndex:
-    """Keys of partitions, and per broker the bitmap of keys for each part that it plays."""
+    """Keys of partitions, and for each broker the bitmaps of keys by its roles."""
 
     def __init__(self) -> None:
         self._topics: list[Topic | None] = []
@@ -34,22 +32,22 @@ class PartitionIndex:
         self.isr_of: Part = {}
         self.elr_of: Part = {}
         self.leader_of: Part = {}
-        """Includes NO_LEADER: the partitions that nobody leads."""
-        self._gathering = BitmapBuilder(self.replicas_of, self.isr_of, self.leader_of)
+        """Includes NO_LEADER: the partitions without a leader."""
+        self._bitmap_builder = BitmapBuilder(self.replicas_of, self.isr_of, self.leader_of)
         self.moving = BitMap()
         """The partitions with a reassignment under way."""
         self.stepping = BitMap()
-        """Those of them that are adding or removing replicas."""
+        """Those of `moving` that are adding or removing replicas."""
         self.waiting = BitMap()
-        """The others of them."""
+        """The rest of `moving`: they wait for their next step."""
         self.adding_total = 0
-        """How many replicas are being added, over all partitions."""
+        """The number of replicas that are being added, over all partitions."""
         self.leader_moves = 0
-        """How many of the steps under way give their partition another leader."""
+        """The number of steps under way that move a leader."""
         self.of_move: dict[MoveId, BitMap] = {}
         """The partitions that belong to each move that has any."""
         self.delta: SchedulerDelta | None = None
-        """The changes that the scheduler of an active controller follows."""
+        """The changes for the scheduler of an active controller, which reads and clears them."""
 
     def lose_delta(self) -> None:
         """Tell the scheduler that the image was rewound or replaced."""
@@ -57,7 +55,7 @@ class PartitionIndex:
             self.delta.lose()
 
     def give_key(self, topic: Topic, number: int) -> int:
-        """A key for a partition that is about to exist."""
+        """Return a key for a partition that is about to be created."""
         if self._free:
             key = self._free.pop()
             self._topics[key] = topic
@@ -68,7 +66,7 @@ class PartitionIndex:
         return len(self._topics) - 1
 
     def add_rows(self, topic: Topic, rows: Rows, places: slice) -> None:
-        """The topic has these partitions more; the bitmaps know of them once it is settled."""
+        """Add partitions to the topic; `settle` adds them to the bitmaps."""
         numbers = rows.numbers[places]
         if not self._free:
             first = len(self._topics)
@@ -81,26 +79,26 @@ class PartitionIndex:
         block = rows.rows[places.start * size : places.stop * size]
         topic.partitions.append_rows(block, rows.form, len(numbers))
         topic.keys += keys
-        self._gathering.gather(rows, places, keys)
+        self._bitmap_builder.gather(rows, places, keys)
 
     def settle(self) -> None:
         """Add the keys of all added rows to the bitmaps."""
-        while not self._gathering.settle():
+        while not self._bitmap_builder.settle():
             pass
 
     def settle_some(self) -> bool:
         """Settle for a few milliseconds; return True if nothing is left."""
-        return self._gathering.settle()
+        return self._bitmap_builder.settle()
 
     def take_key(self, key: int) -> None:
-        """The partition with this key is gone."""
+        """Release the key of a deleted partition."""
         self._topics[key] = None
         self._free.append(key)
 
     def update(
         self, key: int, before: PartitionRegistration | None, after: PartitionRegistration | None
     ) -> None:
-        """The partition with this key was `before` and is `after`; None is "does not exist"."""
+        """Update the bitmaps after a change of a partition; None is "does not exist"."""
         was, now = before or _ABSENT, after or _ABSENT
         if now.replicas is not was.replicas:
             _move(self.replicas_of, key, was.replicas, now.replicas)
@@ -112,17 +110,17 @@ class PartitionIndex:
             # NO_LEADER is indexed like a leader, but only of partitions that exist.
             led_by = () if before is None else (was.leader,)
             _move(self.leader_of, key, led_by, () if after is None else (now.leader,))
-        # `moving` of both, without the calls: most changes are of partitions that do not move.
+        # The property `moving` inline: most changes are of partitions that do not move.
         moved = was.target or was.adding or was.removing
         if moved or now.target or now.adding or now.removing:
             self._note_move(key, was, now)
 
     def remove(self, topic: Topic) -> None:
-        """The topic is gone with all its partitions; it goes on having them for itself."""
-        for number, partition in topic.partitions.others():
+        """Remove a deleted topic, which keeps its partitions for an undo."""
+        for number, partition in topic.partitions.unpacked():
             self.update(topic.keys[number], partition, None)
         keys = BitMap([key for key in topic.keys if key != NO_KEY])
-        # What is no row is in none of the bitmaps any more, and none that is has an ELR.
+        # Only rows are left in the bitmaps, and a row has no ELR.
         for broker_id in (NO_LEADER, *topic.partitions.broker_ids()):
             for part in (self.replicas_of, self.isr_of, self.leader_of):
                 bitmap = part.get(broker_id)
@@ -132,13 +130,13 @@ class PartitionIndex:
             self.take_key(key)
 
     def revive(self, topic: Topic) -> None:
-        """The topic is there again, with the partitions that it had."""
+        """Add a deleted topic again, with the partitions that it had."""
         for number, partition in topic.existing():
             key = topic.keys[number] = self.give_key(topic, number)
             self.update(key, None, partition)
 
     def change_isrs(self, keys: list[int], before: Replicas, after: Replicas) -> None:
-        """The ISR of these partitions has changed alike, and nothing else."""
+        """Update the bitmaps after the same change of ISR of all these partitions."""
         many = BitMap(keys)
         for broker_id in before:
             if broker_id not in after:
@@ -174,35 +172,35 @@ class PartitionIndex:
             keys.add(key)
 
     def count(self, part: Part, broker_id: BrokerId) -> int:
-        """Return the number of partitions for which the broker plays this part."""
+        """Return the number of partitions for which the broker has this role."""
         bitmap = part.get(broker_id)
         return 0 if bitmap is None else len(bitmap)
 
     def of_any(self, part: Part, broker_ids: Replicas) -> BitMap:
-        """The partitions that any of these brokers plays this part for."""
+        """Return the partitions for which any of these brokers has this role."""
         return BitMap.union(BitMap(), *[part[b] for b in broker_ids if b in part])
 
     def keys_of_move(self, move_id: MoveId) -> BitMap:
-        """The partitions that belong to the move."""
+        """Return the partitions that belong to the move."""
         return self.of_move.get(move_id, BitMap())
 
     def at(self, key: int) -> tuple[Topic, int] | None:
-        """The topic and the number of the partition with this key, or None if there is none."""
+        """Return topic and number of the partition with this key, or None if there is none."""
         topic = self._topics[key]
         return None if topic is None else (topic, self._numbers[key])
 
     def topics(self, keys: BitMap) -> set[Topic]:
-        """The topics that partitions with these keys are of."""
+        """Return the topics of the partitions with these keys."""
         found = {self._topics[key] for key in keys}
         assert None not in found, "a key is in a bitmap, but no partition has it"
         return found  # type: ignore[return-value]
 
     def numbers(self, keys: BitMap) -> list[int]:
-        """The numbers of the partitions with these keys, of one topic, in order."""
+        """Return the numbers of partitions of one topic with these keys, in order."""
         return sorted([self._numbers[key] for key in keys])
 
     def partitions(self, keys: BitMap) -> list[tuple[Topic, int]]:
-        """The partitions with these keys, in the order of topic name and number."""
+        """Return the partitions with these keys, in the order of topic name and number."""
         topics, numbers = self._topics, self._numbers
         by_topic: dict[Topic | None, list[int]] = {}
         for key in keys:
@@ -228,7 +226,7 @@ _name = attrgetter("name")
 _ABSENT: Final = PartitionRegistration(
     replicas=(), isr=(), leader=NO_LEADER, leader_epoch=0, partition_epoch=0
 )
-"""A partition that does not exist."""
+"""Stands for a partition that does not exist."""
 
 
 class _Moving(NamedTuple):
@@ -278,7 +276,7 @@ def _move(
 
 
 def in_order(index: PartitionIndex, keys: BitMap) -> Iterator[tuple[Topic, int]]:
-    """The partitions with these keys; `index` must not change until all have been taken."""
+    """Yield the partitions with these keys; `index` must not change until the end."""
     for topic in sorted(index.topics(keys), key=_name):
         for number in index.numbers(BitMap(topic.keys) & keys):
             yield topic, number

@@ -1,11 +1,10 @@
 """The partition table of a topic: most partitions as packed rows of bytes.
 
 A partition as a value takes half a kilobyte, and a cluster may have 2,000,000 of them. Nearly all
-are ordinary: none is moving, nobody is eligible to lead who is not in sync, and whoever leads has
-recovered. Such a one is a row here, in one block of bytes for the topic, and is made into a
-`PartitionRegistration` for whoever asks. Those that were asked for last are remembered, for who
-decides about a partition soon replays what was decided. All others are kept as they are. Nobody
-outside can tell the two apart.
+are ordinary: not being reassigned, without an ELR, and with a recovered leader. An ordinary
+partition is a row in one block of bytes for the topic, and is decoded when it is read. The table
+caches the values that were read last, since a change that is decided is soon replayed. All other
+partitions are kept as values. Callers cannot tell the two apart.
 """
 
 from array import array
@@ -18,14 +17,14 @@ from statemachine.limits import PARTITIONS_REMEMBERED_MAX
 from statemachine.partitions.registration import NO_STAGE, PartitionRegistration
 from statemachine.records.row_codec import (
     FIRST_REPLICA,
-    FORMS,
+    ROW_FORMATS,
     WIDTH_MAX,
     DoesNotFit,
     Fields,
-    Form,
-    Numbers,
+    RowFormat,
+    DirectoryNumbers,
     Split,
-    form_of,
+    format_of,
     place_of,
     widened,
 )
@@ -33,7 +32,7 @@ from statemachine.records.shapes import encode_ordinary
 from statemachine.vocabulary import NO_LEADER, RECOVERED, BrokerId, Directories, Replicas
 
 NO_KEY: Final = 0xFFFFFFFF
-"""The key of a number that no partition has."""
+"""The key in place of a missing partition."""
 
 ONCE: Final[Iterable[int]] = repeat(1)
 """One change of each partition."""
@@ -42,12 +41,12 @@ _NO_REPLICAS: Final = (0,) * WIDTH_MAX
 
 
 class UpdatedRows(NamedTuple):
-    """Rows whose ISR was the same, and is the same again."""
+    """Rows that had the same ISR before a change, and have the same one after it."""
 
     before: Replicas
     after: Replicas
     places: bytes
-    """Those of the members of `after`."""
+    """The positions of the members of `after` among the replicas."""
     numbers: list[int]
 
 
@@ -57,13 +56,13 @@ class SharedState:
     __slots__ = ("_holders", "_left", "directories")
 
     def __init__(self) -> None:
-        self.directories = Numbers()
+        self.directories = DirectoryNumbers()
         """The numbers of log directories in rows."""
         self._holders: list[PartitionTable] = []
         self._left = PARTITIONS_REMEMBERED_MAX
 
-    def remembering(self, columns: "PartitionTable", *, is_first: bool) -> None:
-        """These columns are about to remember a partition more; the first one of theirs."""
+    def count_decoded(self, table: "PartitionTable", *, is_first: bool) -> None:
+        """Count one more value in the cache of a table; drop all values if there are too many."""
         self._left -= 1
         if self._left < 0:
             for holder in self._holders:
@@ -71,23 +70,23 @@ class SharedState:
             self._holders.clear()
             self._left, is_first = PARTITIONS_REMEMBERED_MAX - 1, True
         if is_first:
-            self._holders.append(columns)
+            self._holders.append(table)
 
 
 class PartitionTable:
-    """The partitions of a topic by number, with a place for each number below its length."""
+    """The partitions of a topic by number, with a slot for each number below its length."""
 
-    __slots__ = ("_count", "_form", "_made", "_others", "_rows", "common")
+    __slots__ = ("_count", "_form", "_decoded", "_unpacked", "_rows", "common")
 
     def __init__(self, common: SharedState) -> None:
         self.common = common
         self._count = 0
-        self._form = FORMS[1]
+        self._form = ROW_FORMATS[1]
         self._rows = bytearray()
-        self._others: dict[int, PartitionRegistration] = {}
-        """Those that are no rows."""
-        self._made: dict[int, PartitionRegistration] = {}
-        """Some of those that are, as values."""
+        self._unpacked: dict[int, PartitionRegistration] = {}
+        """The partitions that are not rows."""
+        self._decoded: dict[int, PartitionRegistration] = {}
+        """The cache of decoded rows."""
 
     def __len__(self) -> int:
         return self._count
@@ -99,8 +98,8 @@ class PartitionTable:
             number += 1
 
     def get(self, number: int) -> PartitionRegistration | None:
-        """The partition of this number, or None; it is remembered."""
-        made = self._made.get(number)
+        """Return the partition with this number, or None; cache its decoded row."""
+        made = self._decoded.get(number)
         if made is not None:
             return made
         if not 0 <= number < self._count:
@@ -108,51 +107,51 @@ class PartitionTable:
         form = self._form
         fields = form.whole.unpack_from(self._rows, number * form.size)
         if not fields[0]:
-            return self._others.get(number)
+            return self._unpacked.get(number)
         partition = self._value(form, fields)
-        self.common.remembering(self, is_first=not self._made)
-        self._made[number] = partition
+        self.common.count_decoded(self, is_first=not self._decoded)
+        self._decoded[number] = partition
         return partition
 
     def peek(self, number: int) -> PartitionRegistration | None:
-        """As `get`, without remembering the value: for scans."""
+        """Like `get`, without caching the value: for scans."""
         if number >= self._count:
             return None
         form = self._form
         fields = form.whole.unpack_from(self._rows, number * form.size)
-        return self._value(form, fields) if fields[0] else self._others.get(number)
+        return self._value(form, fields) if fields[0] else self._unpacked.get(number)
 
     def put(self, number: int, after: PartitionRegistration | None) -> None:
-        """The partition of this number, for which there is a place, is this."""
-        assert 0 <= number < self._count, f"there is no place for a partition {number}"
-        before = self._made.get(number)
+        """Set the partition with this number, which has a slot; None removes it."""
+        assert 0 <= number < self._count, f"there is no slot for partition {number}"
+        before = self._decoded.get(number)
         if after is not None and _is_ordinary(after) and self._becomes_row(number, before, after):
             if before is None:
-                self.common.remembering(self, is_first=not self._made)
-                self._others.pop(number, None)
-            self._made[number] = after
+                self.common.count_decoded(self, is_first=not self._decoded)
+                self._unpacked.pop(number, None)
+            self._decoded[number] = after
             return
-        self._made.pop(number, None)
+        self._decoded.pop(number, None)
         self._rows[number * self._form.size] = 0
         if after is None:
-            self._others.pop(number, None)
+            self._unpacked.pop(number, None)
         else:
-            self._others[number] = after
+            self._unpacked[number] = after
 
     def forget(self) -> None:
-        """Remember nothing."""
-        self._made = {}
+        """Empty the cache."""
+        self._decoded = {}
 
     def make_room(self, count: int) -> None:
-        """Extend the table to at least so many places."""
+        """Extend the table to at least `count` slots."""
         if count > self._count:
             self._rows += bytes((count - self._count) * self._form.size)
             self._count = count
 
     def trim(self) -> None:
-        """Remove the places behind the last partition."""
+        """Remove the slots after the last partition."""
         size, count = self._form.size, self._count
-        while count and not self._rows[(count - 1) * size] and count - 1 not in self._others:
+        while count and not self._rows[(count - 1) * size] and count - 1 not in self._unpacked:
             count -= 1
         self._count = count
         del self._rows[count * size :]
@@ -162,28 +161,28 @@ class PartitionTable:
         other = PartitionTable(self.common)
         other._count, other._form = self._count, self._form
         other._rows = bytearray(self._rows)
-        other._others = dict(self._others)
+        other._unpacked = dict(self._unpacked)
         return other
 
     def others(self) -> list[tuple[int, PartitionRegistration]]:
-        """Number and value of those that are not ordinary, in the order of their numbers.
+        """Return number and value of each partition that is not a row, in order of number.
 
-        Whatever is being moved is among them, and whatever has an ELR.
+        Partitions under reassignment and partitions with an ELR are among them.
         """
-        return sorted(self._others.items())
+        return sorted(self._unpacked.items())
 
-    # Access without making a value.
+    # Access to rows without decoding a value.
 
     def broker_ids(self) -> set[BrokerId]:
-        """All that have a replica of a row; there may be more."""
+        """Return a superset of the brokers that have replicas of rows."""
         form, found = self._form, set[BrokerId]()
         end = FIRST_REPLICA + form.width
         for fields in form.whole.iter_unpack(self._rows):
             found.update(fields[FIRST_REPLICA:end])
         return found
 
-    def append_rows(self, rows: bytearray, form: Form, count: int) -> None:
-        """So many partitions more, which are these rows."""
+    def append_rows(self, rows: bytearray, form: RowFormat, count: int) -> None:
+        """Append `count` partitions as rows of this format."""
         if not self._count:
             self._form = form
         elif form.width > self._form.width:
@@ -194,9 +193,9 @@ class PartitionTable:
         self._count += count
 
     def splits(self, numbers: Sequence[int]) -> list[Split] | None:
-        """The rows of these partitions in parts; None where there is no place for one of them.
+        """Return the rows of these partitions in parts; None if one of them has no slot.
 
-        What is no row has a first part that begins with 0, and the others say nothing.
+        For a partition that is not a row the first part begins with 0, and the rest is undefined.
         """
         if not numbers or min(numbers) < 0 or max(numbers) >= self._count:
             return None
@@ -206,10 +205,10 @@ class PartitionTable:
     def change_isrs(
         self, numbers: Sequence[int], isrs: Sequence[Replicas], counts: Iterable[int] = ONCE
     ) -> list[UpdatedRows] | None:
-        """Give rows, each named once, these ISRs by so many changes of each.
+        """Set the ISRs of rows, each named once, which have changed `counts` times.
 
-        Returns None, and changes nothing, if one is no row or would be none. Of a thousand rows
-        most are like others, but for their epochs.
+        Return None and change nothing if one cannot be a row. Most of a thousand rows differ from
+        others only in their epochs.
         """
         splits = self.splits(numbers)
         if splits is None:
@@ -221,14 +220,14 @@ class PartitionTable:
                 numbers, isrs, counts, splits, strict=False
             ):
                 key = head, tail, isr
-                became = known.get(key)
-                if became is None:
-                    became = self._became(number, isr)
-                    if became is None:
+                updated = known.get(key)
+                if updated is None:
+                    updated = self._updated(number, isr)
+                    if updated is None:
                         return None
-                    known[key] = became
-                became.numbers.append(number)
-                packed.append(pack(epoch + count, became.places))
+                    known[key] = updated
+                updated.numbers.append(number)
+                packed.append(pack(epoch + count, updated.places))
         except DoesNotFit:
             return None
         rows, size, first = self._rows, self._form.size, self._form.isr_at(0)
@@ -236,11 +235,11 @@ class PartitionTable:
         for number, each in zip(numbers, packed, strict=True):
             row_at = number * size
             rows[row_at + first : row_at + end] = each
-            self._made.pop(number, None)
+            self._decoded.pop(number, None)
         return list(known.values())
 
-    def _became(self, number: int, isr: Replicas) -> UpdatedRows | None:
-        """Return the ISR of the row before and after, or None if it is no row before or after."""
+    def _updated(self, number: int, isr: Replicas) -> UpdatedRows | None:
+        """Return the ISR before and after; None if the partition is not a row, or stays none."""
         form = self._form
         fields = form.whole.unpack_from(self._rows, number * form.size)
         replicas = form.replicas_of(fields)
@@ -250,16 +249,16 @@ class PartitionTable:
         return UpdatedRows(form.isr_of(fields, replicas), isr, places, [])
 
     def row(self, number: int) -> bytes | None:
-        """A copy of the row, or None if the partition has none."""
+        """Return a copy of the row, or None if the partition has none."""
         if not 0 <= number < self._count:
             return None
         size = self._form.size
         row = bytes(self._rows[number * size : (number + 1) * size])
         return row if row[0] else None
 
-    def said_by(self, row: bytes) -> PartitionRegistration:
-        """Decode a row that this table has, or had."""
-        form = form_of(row)
+    def decode_row(self, row: bytes) -> PartitionRegistration:
+        """Decode a present or earlier row of this table."""
+        form = format_of(row)
         return self._value(form, form.whole.unpack(row))
 
     def encoded(
@@ -267,10 +266,10 @@ class PartitionTable:
     ) -> bytes | None:
         """Encode the row as a Partition record; None if there is none or `version` cannot.
 
-        `topic_id` is that of the topic; `row` is given where it is what the columns had once.
+        `topic_id` is the topic's; `row` is an earlier row to encode instead of the present one.
         """
         if row is not None:
-            form = form_of(row)
+            form = format_of(row)
             fields = form.whole.unpack(row)
         elif number < self._count:
             form = self._form
@@ -292,8 +291,8 @@ class PartitionTable:
             b"".join([raw[each] for each in form.numbers_of(fields)]),
         )
 
-    def _value(self, form: Form, fields: Fields) -> PartitionRegistration:
-        """Decode the fields of a row. Repeats methods of `Form` inline for speed."""
+    def _value(self, form: RowFormat, fields: Fields) -> PartitionRegistration:
+        """Decode the fields of a row. It repeats methods of `RowFormat` inline for speed."""
         count = fields[0]
         replicas = fields[FIRST_REPLICA : FIRST_REPLICA + count]
         directories: Directories = ()
@@ -313,16 +312,16 @@ class PartitionTable:
     def _becomes_row(
         self, number: int, before: PartitionRegistration | None, after: PartitionRegistration
     ) -> bool:
-        """Write the partition into its row if it fits; otherwise return False, and the row is void.
+        """Write the partition into its row; return False and leave the row void if it does not fit.
 
-        `before` is what the row says, if that is known.
+        `before` is the value of the row, if it is cached.
         """
         replicas, isr, directories = after.replicas, after.isr, after.directories
         count = len(replicas)
         if not 0 < count <= WIDTH_MAX or (directories and len(directories) != count):
             return False
         if count > self._form.width:
-            self._widen(FORMS[count])
+            self._widen(ROW_FORMATS[count])
         form = self._form
         places = form.in_order[count] if isr is replicas else form.places(replicas, isr)
         leader = 0 if after.leader == replicas[0] else place_of(after.leader, replicas)
@@ -339,7 +338,7 @@ class PartitionTable:
                 after.partition_epoch,
                 places,
             )
-            # What is taken over from the value before is the same tuple.
+            # An unchanged field is the same tuple as before.
             if (
                 before is not None
                 and before.replicas is replicas
@@ -348,7 +347,7 @@ class PartitionTable:
                 return True
             return self._place(number * form.size, replicas, directories)
         except DoesNotFit:
-            # An id or an epoch that no record can say, as only a log of faults would count up to.
+            # An id or epoch outside the range of records, which only a faulty log can contain.
             return False
 
     def _place(self, row_at: int, replicas: Replicas, directories: Directories) -> bool:
@@ -362,13 +361,13 @@ class PartitionTable:
         form.tail.pack_into(self._rows, row_at + form.replicas_at, *replicas, *numbers)
         return True
 
-    def _widen(self, form: Form) -> None:
+    def _widen(self, form: RowFormat) -> None:
         self._rows = widened(self._rows, self._count, self._form, form)
         self._form = form
 
 
 class Topic:
-    """A topic with its partitions in the order of their numbers; None where one is missing."""
+    """A topic with its partitions in the order of their numbers."""
 
     __slots__ = ("keys", "name", "partitions", "topic_id")
 
@@ -379,17 +378,17 @@ class Topic:
         self.keys = array("I")
 
     def partition(self, number: int) -> PartitionRegistration | None:
-        """The partition of this number, or None."""
+        """Return the partition with this number, or None."""
         return self.partitions.get(number)
 
     def existing(self) -> Iterator[tuple[int, PartitionRegistration]]:
-        """Number and value of each partition that exists."""
+        """Yield number and value of each partition that exists."""
         for number, partition in enumerate(self.partitions):
             if partition is not None:
                 yield number, partition
 
     def numbers(self) -> list[int]:
-        """The numbers of the partitions that exist."""
+        """Return the numbers of the partitions that exist."""
         return [number for number, key in enumerate(self.keys) if key != NO_KEY]
 
     def make_room(self, number: int) -> None:
@@ -398,7 +397,7 @@ class Topic:
         self.keys.extend(repeat(NO_KEY, len(self.partitions) - len(self.keys)))
 
     def trim(self) -> None:
-        """Remove the places behind the last partition."""
+        """Remove the slots after the last partition."""
         self.partitions.trim()
         del self.keys[len(self.partitions) :]
 

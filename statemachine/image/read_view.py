@@ -1,8 +1,8 @@
-"""The read view: an image as it was at an earlier offset, while the image itself goes on.
+"""The read view: an image as it was at an earlier offset, while the image itself changes.
 
-Nothing is copied in advance, for an image can hold 2,000,000 partitions: the image hands in each
-value that it overwrites, and a reader takes that value instead of the present one. Entries come in
-the order of the image's own tables, so that all nodes list the same log alike.
+Nothing is copied in advance, because an image can hold 2,000,000 partitions: the image keeps each
+value that it overwrites here, and a reader takes it instead of the present one. Entries come in the
+order of the image's tables, so that all nodes write the same snapshot.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -32,14 +32,14 @@ TABLES: Final = (
     "owned",
     "singles",
 )
-"""The tables of an image that do not follow from others."""
+"""The tables of an image that are not derived from others."""
 
 LISTED_AT_ONCE: Final = 10_000
-"""Keys that are listed before anyone else gets a turn: about half a millisecond."""
+"""Keys that one slice of work lists: about half a millisecond."""
 
 
 class TableView(Generic[K, V]):
-    """One table of an image as it was; overwritten entries are kept."""
+    """One table of an image at an earlier offset; overwritten entries are kept."""
 
     __slots__ = ("_gone", "_kept", "_keys", "_live", "_unlisted")
 
@@ -64,17 +64,17 @@ class TableView(Generic[K, V]):
 
     def keep(self, key: K, before: Any) -> None:
         """Note the value of an entry that is about to change; None if absent."""
-        # A dictionary that grows or shrinks ends the iteration over it.
+        # A dictionary must not change its size during an iteration.
         while self._list_more():
             pass
         self._kept.setdefault(key, before)
 
     def get(self, key: K) -> V | None:
-        """Return the value at that time, or None."""
+        """Return the value at the offset of the view, or None."""
         return self._kept[key] if key in self._kept else self._live.get(key)
 
     def items(self) -> Iterator[tuple[K, V] | None]:
-        """Yield the entries at that time; None is a pause."""
+        """Yield the entries at the offset of the view; None is a pause."""
         while self._list_more():
             yield None
         kept, live = self._kept, self._live
@@ -95,10 +95,10 @@ class TableView(Generic[K, V]):
 
 
 class PartitionsView:
-    """The partitions of all topics as they were.
+    """The partitions of all topics at an earlier offset.
 
-    Of one that was a row the row is kept: a value holds what the collector of the interpreter has
-    to look through, and hundreds of thousands may change while they are read.
+    Rows are kept as bytes: the garbage collector would visit the objects in values, and hundreds of
+    thousands may change while the view is read.
     """
 
     __slots__ = ("_kept",)
@@ -107,18 +107,18 @@ class PartitionsView:
         self._kept: dict[Topic, dict[int, Kept]] = {}
 
     def keep(self, topic: Topic, number: int, before: PartitionRegistration | None) -> None:
-        """The partition is `before`, and about to be something else."""
+        """Keep the value `before` of a partition that is about to change."""
         self._keep(topic, number, topic.partitions.row(number) or before)
 
     def keep_rows(self, topic: Topic, numbers: Iterable[int]) -> None:
-        """As `keep`, of those that are rows; the others need not be changed otherwise."""
+        """Keep the rows among these partitions, which are about to change."""
         for number in numbers:
             row = topic.partitions.row(number)
             if row is not None:
                 self._keep(topic, number, row)
 
     def keep_absent(self, topic: Topic, first: int) -> None:
-        """Those from this number on have just come to be."""
+        """Note that the partitions from this number on have just been created."""
         for number in range(first, len(topic.partitions)):
             self._keep(topic, number, None)
 
@@ -129,16 +129,15 @@ class PartitionsView:
         kept.setdefault(number, before)
 
     def restore(self, topic: Topic, number: int, before: Kept) -> None:
-        """It was this, by the undo log, before something that is not committed."""
+        """Note the value before an uncommitted change, from the undo log; None if absent."""
         self._kept.setdefault(topic, {})[number] = before
 
     def of(self, topic: Topic) -> Iterator[tuple[int, Kept]]:
-        """Number, and row or value, of each partition that the topic had.
+        """Yield the number of each partition of the topic, with its kept row or value.
 
-        None for one that is what it was, if its topic has it: its reader may know how to say it
-        without a value of it.
+        None stands for an unchanged partition, or for none: the reader looks into the topic.
         """
-        # Whatever comes to be or goes while this is read is kept from then on.
+        # Partitions that are created or deleted meanwhile are kept from then on.
         count = max(len(topic.partitions), 1 + max(self._kept.get(topic, ()), default=-1))
         for number in range(count):
             kept = self._kept.get(topic)
@@ -149,14 +148,14 @@ class PartitionsView:
 
 
 class ReadView:
-    """All of an image as it was at `end`. The image hands in what it overwrites."""
+    """An image as it was at `end`. The image keeps here what it overwrites."""
 
     __slots__ = ("_by_id", "end", "partitions", "tables", "transaction")
 
     def __init__(
         self, tables: Mapping[str, dict[Any, Any]], transaction: Transaction | None, end: int
     ) -> None:
-        """The view of an image with these `TABLES`, by name, that goes on to be changed."""
+        """Begin a view of an image with these `TABLES`, by name."""
         self.end = end
         self.tables: dict[str, TableView[Any, Any]] = {
             name: TableView(table) for name, table in tables.items()
@@ -166,7 +165,7 @@ class ReadView:
         self._by_id = {id(table): self.tables[name] for name, table in tables.items()}
 
     def table(self, live: dict[Any, Any]) -> TableView[Any, Any] | None:
-        """The view of this table of the image; None for one that follows from the others."""
+        """Return the view of this table of the image; None for a derived table."""
         return self._by_id.get(id(live))
 
     def restored(self) -> None:

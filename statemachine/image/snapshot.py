@@ -1,9 +1,8 @@
 """Snapshots: an image as records, and back.
 
-A snapshot holds the records that lead to an image, not those that led to it: a deleted topic is in
-none of them, a change is part of what it changed. Beginning a transaction is never in it. They
-come in the order in which Kafka writes them, the level of metadata.version first, because its
-readers need that to read on.
+A snapshot holds the fewest records that give the image: none about deleted topics, and no changes.
+It never begins a transaction. The order is Kafka's, with the level of metadata.version first,
+because readers need it for all other records.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -31,40 +30,40 @@ from statemachine.vocabulary import (
 )
 
 GROUP_RECORDS_MAX: Final = 256
-"""Records that are written before anyone else gets a turn: about a millisecond."""
+"""Records that one slice of work writes: about a millisecond."""
 
 GROUP_BYTES_MAX: Final = 256 * 1024
-"""A group that has reached this is closed, so that long values do not add up."""
+"""The size at which a group is closed, so that long values do not add up."""
 
 LOADED_AT_ONCE: Final = 2_000
-"""Records that are loaded before anyone else gets a turn: a few milliseconds."""
+"""Records that one slice of work loads: a few milliseconds."""
 
 UNCOMMITTED_RECORDS_MAX: Final = 10_000
-"""Uncommitted records that are searched when a snapshot begins: a few milliseconds."""
+"""Uncommitted records that the begin of a snapshot searches: a few milliseconds."""
 
 NOBODY: Final = -1
-"""Which broker a block of producer ids was for is forgotten, as in Kafka's snapshots."""
+"""Stands for the broker of the last block of producer ids, as in Kafka's snapshots."""
 
 
 class Snapshot:
-    """The records that give an image as it was at `end`, in groups; each is made when asked for.
+    """The records that give an image as it was at `end`, in groups that are made on demand.
 
-    The image may go on meanwhile. One snapshot of an image is under way at a time: it ends when
+    The image may change meanwhile. One snapshot of an image is under way at a time: it ends when
     all groups have been taken, or with `close`.
     """
 
-    def __init__(self, image: Image, past: ReadView) -> None:
-        self.end = past.end
-        """The offset after the last record that is contained."""
+    def __init__(self, image: Image, view: ReadView) -> None:
+        self.end = view.end
+        """The offset after the last record that the snapshot contains."""
         self._image = image
-        self._past = past
-        self._values = _values(past)
+        self._view = view
+        self._values = _values(view)
 
     def __iter__(self) -> Iterator[Sequence[bytes]]:
         return self
 
     def __next__(self) -> Sequence[bytes]:
-        """At most `GROUP_RECORDS_MAX` records; sometimes none, which is only a pause."""
+        """Return at most `GROUP_RECORDS_MAX` records; an empty group is a pause."""
         group: list[bytes] = []
         size_bytes = 0
         for value in self._values:
@@ -80,34 +79,33 @@ class Snapshot:
         return group
 
     def close(self) -> None:
-        """Give it up; a second call changes nothing."""
-        self._image.end_read_view(self._past)
+        """End the snapshot; a second call changes nothing."""
+        self._image.end_read_view(self._view)
         self._values = iter(())
 
 
 def begin(image: Image, end: int) -> Snapshot | None:
-    """A snapshot of what the image was when it ended at `end`, which is committed.
+    """Begin a snapshot of the image as it was at `end`, which is committed.
 
-    None while it cannot be taken: in the middle of a metadata transaction (KIP-868), whose records
-    may yet turn out never to have been, or with too much behind `end` that is not committed.
+    Return None while that is not possible: within a metadata transaction (KIP-868), which may still
+    be aborted, or with too many uncommitted records after `end`.
     """
     if image.end_offset - end > UNCOMMITTED_RECORDS_MAX:
         return None
-    past = image.begin_read_view(end)
-    if past.transaction is not None:
-        image.end_read_view(past)
+    view = image.begin_read_view(end)
+    if view.transaction is not None:
+        image.end_read_view(view)
         return None
-    return Snapshot(image, past)
+    return Snapshot(image, view)
 
 
 class Loading:
-    """An image that is being made of the records of a snapshot that ends at `end`, some at a time.
+    """The loading of an image from the records of a snapshot that ends at `end`, in portions.
 
-    The records have no offsets of their own, so each counts as the last that the snapshot
-    contains, as in Kafka. Two things an image takes from an offset: when a broker registered, and
-    when it began to stop. Our own snapshots say them; for Kafka's this errs on the safe side: a
-    broker is waited for until it has read up to the snapshot's end, which is at or behind the
-    record that it has to have read.
+    The records have no offsets of their own, so each is replayed at the last offset that the
+    snapshot contains, as in Kafka. An image takes two facts from offsets: when a broker registered,
+    and when it began to stop. Snapshots of this project record them. With Kafka's snapshots a
+    broker has to read up to the end of the snapshot, which is never too little.
     """
 
     def __init__(self, values: Iterable[bytes], end: int) -> None:
@@ -118,8 +116,9 @@ class Loading:
         self._is_read = False
 
     def go_on(self) -> bool:
-        """Take in at most `LOADED_AT_ONCE` records, or what follows from them all; whether the
-        image is whole. Raises MalformedRecord, and `ValueError` where values cannot be read.
+        """Load at most `LOADED_AT_ONCE` records, or a part of the index; True if all is loaded.
+
+        Raises MalformedRecord, or `ValueError` if the values cannot be read.
         """
         if not self._is_read:
             values = list(islice(self._values, LOADED_AT_ONCE))
@@ -132,16 +131,16 @@ class Loading:
 
 
 def load(values: Iterable[bytes], end: int) -> Image:
-    """Make the image of a snapshot at once; raises as `Loading`."""
+    """Load the image of a snapshot at once; raises like `Loading.go_on`."""
     loading = Loading(values, end)
     while not loading.go_on():
         pass
     return loading.image
 
 
-def _values(past: ReadView) -> Iterator[bytes | None]:
-    level = past.tables["features"].get(METADATA_VERSION) or 0
-    for said in _records(past, partition_version(level)):
+def _values(view: ReadView) -> Iterator[bytes | None]:
+    level = view.tables["features"].get(METADATA_VERSION) or 0
+    for said in _records(view, partition_version(level)):
         if said is None or isinstance(said, bytes):
             yield said
         else:
@@ -149,9 +148,9 @@ def _values(past: ReadView) -> Iterator[bytes | None]:
 
 
 def _level_to_say(record: kafka_records.Record, level: int) -> int:
-    """The level in force, or where the log says more than it can, the lowest that can say it.
+    """Return the level in force, or the lowest one that can carry the record if that is higher.
 
-    A committed record is never refused, so it must not be lost here either.
+    A committed record is never refused, so a snapshot must not lose it either.
     """
     match record:
         case kafka_records.Partition(elr=(), last_known_elr=(), directories=()):
@@ -170,31 +169,31 @@ _Records: TypeAlias = Iterator[kafka_records.Record | bytes | None]
 """Records or their encoded values; None is a pause."""
 
 
-def _records(past: ReadView, version: int) -> _Records:
+def _records(view: ReadView, version: int) -> _Records:
     """Yield the image as records. `version` is that of a Partition at the level in force."""
-    level = past.tables["features"].get(METADATA_VERSION)
+    level = view.tables["features"].get(METADATA_VERSION)
     if level is not None:
         yield kafka_records.FeatureLevel(name=METADATA_VERSION, level=level)
-    yield from _listed(past, "features", _other_feature)
-    yield from _listed(past, "brokers", _as_it_is)
-    yield from _listed(past, "controllers", _as_it_is)
-    yield from _listed(past, "topics", partial(_topic, past, version))
-    yield from _listed(past, "configs", _configs)
-    yield from _listed(past, "quotas", _quotas)
-    yield from _singles(past)
-    yield from _listed(past, "moves", lambda _, move: move_records(move))
-    yield from _listed(past, "keys", _as_it_is)
-    yield from _listed(past, "owned", owned_records)
-    yield from _listed(past, "facts", _as_it_is)
+    yield from _listed(view, "features", _other_feature)
+    yield from _listed(view, "brokers", _as_it_is)
+    yield from _listed(view, "controllers", _as_it_is)
+    yield from _listed(view, "topics", partial(_topic, view, version))
+    yield from _listed(view, "configs", _configs)
+    yield from _listed(view, "quotas", _quotas)
+    yield from _singles(view)
+    yield from _listed(view, "moves", lambda _, move: move_records(move))
+    yield from _listed(view, "keys", _as_it_is)
+    yield from _listed(view, "owned", owned_records)
+    yield from _listed(view, "facts", _as_it_is)
 
 
 def _listed(
-    past: ReadView,
+    view: ReadView,
     table: str,
     records_of: Callable[[Any, Any], Iterable[kafka_records.Record | bytes]],
 ) -> _Records:
     """Yield the records of each entry of a table, in order."""
-    for entry in past.tables[table].items():
+    for entry in view.tables[table].items():
         if entry is None:
             yield None
         else:
@@ -223,8 +222,8 @@ def _quotas(entity: QuotaHolder, quotas: dict[str, float]) -> Iterator[kafka_rec
         yield kafka_records.ClientQuota(entity=entity, key=key, value=value, remove=False)
 
 
-def _singles(past: ReadView) -> Iterator[kafka_records.Record]:
-    singles = past.tables["singles"]
+def _singles(view: ReadView) -> Iterator[kafka_records.Record]:
+    singles = view.tables["singles"]
     producer_id = singles.get("next_producer_id")
     if producer_id is not None:
         yield kafka_records.ProducerIds(
@@ -235,24 +234,24 @@ def _singles(past: ReadView) -> Iterator[kafka_records.Record]:
         yield paused
     next_id = singles.get("next_move_id")
     if next_id is not None:
-        # It forgets none that follows; what it says is that no id below is used again.
+        # It forgets no move: the running ones follow, and no lower id is used again.
         yield own_records.MovesForgotten(through=next_id - 1)
 
 
 def _topic(
-    past: ReadView, version: int, topic_id: UUID, topic: Topic
+    view: ReadView, version: int, topic_id: UUID, topic: Topic
 ) -> Iterator[kafka_records.Record | bytes]:
     yield kafka_records.Topic(name=topic.name, topic_id=topic_id)
-    columns, raw_id = topic.partitions, topic_id.bytes
-    for number, kept in past.partitions.of(topic):
+    table, raw_id = topic.partitions, topic_id.bytes
+    for number, kept in view.partitions.of(topic):
         if isinstance(kept, PartitionRegistration):
             yield _partition(topic_id, number, kept)
             continue
-        value = columns.encoded(number, raw_id, version, kept)
+        value = table.encoded(number, raw_id, version, kept)
         if value is not None:
             yield value
             continue
-        partition = columns.peek(number) if kept is None else columns.said_by(kept)
+        partition = table.peek(number) if kept is None else table.decode_row(kept)
         if partition is not None:
             yield _partition(topic_id, number, partition)
 

@@ -4,7 +4,7 @@ The active controller replays at append. When it loses the lead, it undoes every
 committed. An entry holds the offset of the record and the call that undoes its change.
 
 An entry is one tuple, because there may be a hundred thousand of them and the garbage collector
-visits every object. Committed entries are dropped in portions for the same reason.
+visits every object. Committed entries are dropped in portions, for short pauses.
 """
 
 from collections import deque
@@ -16,19 +16,19 @@ from msgspec import Struct
 
 
 class Transaction(Struct, frozen=True, gc=False):
-    """A BeginTransaction that no end or abort has followed yet (KIP-868)."""
+    """A transaction of metadata records that has not ended (KIP-868)."""
 
     begun_at: int
-    """The offset of its record."""
+    """The offset of its BeginTransaction."""
     level: int
     """The level of metadata.version before it."""
 
 
 Undo: TypeAlias = tuple[Any, ...]
-"""The offset of the record, what undoes its change, and the arguments of that."""
+"""The offset of a record, the function that undoes a change of it, and its arguments."""
 
 FORGOTTEN_AT_ONCE: Final = 10_000
-"""Entries that go at one time, beside as many as have come: about two milliseconds."""
+"""Entries dropped by one call, in addition to as many as were added: about two milliseconds."""
 
 
 class UndoLog:
@@ -39,23 +39,23 @@ class UndoLog:
     def __init__(self, start: int) -> None:
         self._entries: deque[Undo] = deque()
         self._kept = 0
-        """Entries that there were when some were forgotten last."""
+        """The number of entries after the last call of `forget_below`."""
         self.start = start
         """Everything at or after this offset can be undone."""
         self.offset = start
         """The offset of the record that is being replayed."""
 
     def note(self, undo: Callable[..., None], *arguments: Any) -> None:
-        """The record being replayed changed something; this call undoes it.
+        """Add the call that undoes a change of the record being replayed.
 
-        What undoes it is called with its image, and then with the arguments.
+        It is called with the image and the arguments.
         """
         self._entries.append((self.offset, undo, *arguments))
 
     def note_each(
         self, offsets: Iterable[int], undo: Callable[..., None], *arguments: Iterable[Any]
     ) -> None:
-        """As `note` of many records, with an offset and arguments for each."""
+        """Add calls like `note`, one for each offset and its arguments."""
         self._entries.extend(zip(offsets, repeat(undo), *arguments, strict=False))
 
     def forget_below(self, offset: int) -> None:
@@ -69,7 +69,7 @@ class UndoLog:
         self._kept = len(entries)
 
     def since(self, offset: int) -> list[Undo]:
-        """The entries from `offset` on, the newest first, in the order in which to undo."""
+        """Return the entries from `offset` on in the order of undoing, the newest first."""
         found = []
         for entry in reversed(self._entries):
             if entry[0] < offset:
@@ -78,6 +78,6 @@ class UndoLog:
         return found
 
     def take_since(self, offset: int) -> Iterator[Undo]:
-        """As `since`, and the entries are removed."""
+        """Yield and remove the entries from `offset` on, the newest first."""
         while self._entries and self._entries[-1][0] >= offset:
             yield self._entries.pop()

@@ -1,4 +1,4 @@
-"""ElectLeaders: an operator asks for the preferred leader, or for any leader at all (KIP-460)."""
+"""Leader elections of many partitions: ElectLeaders (KIP-460), and those after broker changes."""
 
 from collections.abc import Callable, Iterable
 from typing import Final
@@ -31,7 +31,7 @@ _ELECTIONS: Final = {
 
 
 def elect_leaders(pending: PendingDecision, command: ElectLeaders) -> Slices[LeadersElected]:
-    """Hold the elections asked for, each on its own."""
+    """Hold the requested elections, each independently."""
     answers = []
     named: Iterable[tuple[str, int]] = command.partitions or ()
     if command.partitions is None:
@@ -44,7 +44,7 @@ def elect_leaders(pending: PendingDecision, command: ElectLeaders) -> Slices[Lea
 
 
 def _in_need(pending: PendingDecision, election: ElectionType) -> Slices[list[tuple[str, int]]]:
-    """All that need a leader, before any of them has been given one."""
+    """Return all partitions that need an election, before any election is held."""
     index = pending.image.index
     found: list[tuple[str, int]] = []
     if election is ElectionType.UNCLEAN:
@@ -67,7 +67,7 @@ def _satisfied(partition: PartitionRegistration, election: ElectionType) -> bool
 
 
 def _elect(pending: PendingDecision, asked: ElectionType, name: str, number: int) -> Refusal | None:
-    """Hold the election, or return the reason why it elects nobody."""
+    """Hold the election; return the reason if it elects no leader."""
     topic = pending.image.topic_named(name)
     if topic is None:
         return Refusal(Error.UNKNOWN_TOPIC_OR_PARTITION, f"No such topic as {name}")
@@ -90,10 +90,10 @@ def elect_each(
     at_most: int | None,
     unclean: Replicas = (),
 ) -> Slices[None]:
-    """Make each partition as desired, and elect its leader if it needs one.
+    """Change each partition as desired, and elect its leader if it needs one.
 
-    Of more partitions than `at_most` it is the first ones. The others are left, which is no state
-    to stay in: the command is not complete, and what would say that it is must not be recorded.
+    With more than `at_most` partitions only the first ones are changed, and the command is not
+    complete: the caller must not record its completion.
     """
     if at_most is not None and len(keys) > at_most:
         keys, pending.is_complete = keys[:at_most], False

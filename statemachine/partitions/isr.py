@@ -31,11 +31,11 @@ from statemachine.slices import Slices
 from statemachine.vocabulary import NO_EPOCH, RECOVERED, RECOVERING, BrokerId, Replicas
 
 MANY_MIN: Final = 8
-"""Fewer proposals are decided as fast one by one."""
+"""Fewer proposals are as fast one by one."""
 
 _AT_ONCE: Final = 256
 _DECIDED_US: Final = 3
-"""To decide one proposal on its row."""
+"""The cost of deciding one proposal on its row."""
 
 _topic_id: Final = attrgetter("topic_id")
 
@@ -56,7 +56,7 @@ def alter_partition(pending: PendingDecision, command: AlterPartition) -> Slices
     topic_id, topic = None, None
     for proposal in command.proposals:
         if proposal.topic_id is not topic_id:
-            # Those of one topic follow each other, and its id is slow to hash.
+            # Consecutive proposals name the same topic, and its id is slow to hash.
             topic_id = proposal.topic_id
             topic = pending.image.topics.get(topic_id)
         partitions.append(_altered(pending, memo, topic, command.broker_id, proposal))
@@ -65,13 +65,12 @@ def alter_partition(pending: PendingDecision, command: AlterPartition) -> Slices
 
 
 def alter_one(pending: PendingDecision, command: AlterPartition) -> PartitionsAltered | None:
-    """As `alter_partition`, of one partition and at once; None where there may be more to it.
+    """Decide the most frequent request at once: one plain proposal.
 
-    What no request asks for more often: the partition is as its leader says, may have the ISR that
-    is asked for, and nothing follows from that. Otherwise nothing is recorded.
+    Return None, and record nothing, if the proposal is not plain or other changes may follow.
     """
     image = pending.image
-    # Those that wait for a step may have their turn with the next change of any partition.
+    # Any change of a partition may let a waiting partition begin its step.
     if len(command.proposals) != 1 or image.index.waiting or pending.scheduler.has_queue:
         return None
     (proposal,) = command.proposals
@@ -156,7 +155,7 @@ def _altered_rows(
 ) -> Slices[tuple[PartitionAltered, ...] | None]:
     """Return the new ISRs if every proposal is plain; otherwise None, and nothing is recorded."""
     image = pending.image
-    # Those that wait for a step may have their turn with the next change of any partition.
+    # Any change of a partition may let a waiting partition begin its step.
     if len(command.proposals) < MANY_MIN or image.index.waiting or pending.scheduler.has_queue:
         return None
     altered: list[PartitionAltered] = []
@@ -200,7 +199,7 @@ def _alter_rows(
     for proposal, (head, leader_epoch, epoch, tail) in zip(proposals, splits, strict=True):
         if proposal.partition_epoch != epoch or proposal.leader_epoch != leader_epoch:
             return None
-        # By identity: what a request repeats is read once, and members are slow to hash.
+        # By identity: repeated ISRs of a request are one object, and members are slow to hash.
         key = head, tail, id(proposal.isr), proposal.recovery
         found = known.get(key) or _plain_isr(pending, topic, leader, proposal)
         if found is None:
@@ -230,7 +229,7 @@ def _plain_isr(
     row = topic.partitions.row(proposal.partition)
     if row is None:
         return None
-    partition = topic.partitions.said_by(row)
+    partition = topic.partitions.decode_row(row)
     after = _plain(pending, topic, partition, sender, proposal)
     return None if after is None else (after.isr, after.isr != partition.isr)
 
@@ -245,7 +244,7 @@ def _plain(
     """Return the partition after a plain proposal, otherwise None. Records nothing."""
     if _outdated(partition, sender, proposal) is not None:
         return None
-    isr = _wanted(pending, partition, proposal)
+    isr = _proposed_isr(pending, partition, proposal)
     if isinstance(isr, Refusal):
         return None
     return isr_alone(pending, topic, partition, isr, proposal.recovery)
@@ -254,7 +253,7 @@ def _plain(
 def _changed(
     pending: PendingDecision, topic: Topic, partition: PartitionRegistration, proposal: IsrProposal
 ) -> PartitionRegistration | Refusal:
-    isr = _wanted(pending, partition, proposal)
+    isr = _proposed_isr(pending, partition, proposal)
     if isinstance(isr, Refusal):
         return isr
     after = isr_alone(pending, topic, partition, isr, proposal.recovery)
@@ -265,10 +264,10 @@ def _changed(
     return after
 
 
-def _wanted(
+def _proposed_isr(
     pending: PendingDecision, partition: PartitionRegistration, proposal: IsrProposal
 ) -> Replicas | Refusal:
-    """The ISR that is asked for, or why the partition may not have it."""
+    """Return the proposed ISR, or the reason to refuse it."""
     isr = tuple([member.broker_id for member in proposal.isr])
     refusal = (
         _impossible(partition, proposal, isr)
@@ -277,7 +276,7 @@ def _wanted(
     )
     if refusal is not None:
         return refusal
-    # The order says nothing: a change of it alone would only cost an epoch.
+    # The order means nothing: a change of it alone would only cost an epoch.
     return partition.isr if set(isr) == set(partition.isr) else isr
 
 
@@ -290,9 +289,7 @@ def _refused(proposal: IsrProposal, refusal: Refusal) -> PartitionAltered:
 def _outdated(
     partition: PartitionRegistration, sender: BrokerId, proposal: IsrProposal
 ) -> Refusal | None:
-    """Return the reason why sender and controller disagree about the partition's epochs or leader,
-    or None.
-    """
+    """Return the disagreement of sender and controller on epochs or leader, or None."""
     if proposal.leader_epoch > partition.leader_epoch:
         return Refusal(
             Error.NOT_CONTROLLER,
@@ -327,10 +324,10 @@ def _impossible(
     if len(members) != len(isr):
         return Refusal(Error.INVALID_REQUEST, f"the ISR {isr} repeats a replica")
     if not members.issubset(partition.replicas):
-        strangers = [broker_id for broker_id in isr if broker_id not in partition.replicas]
+        others = [broker_id for broker_id in isr if broker_id not in partition.replicas]
         return Refusal(
             Error.INVALID_REQUEST,
-            f"{strangers} of the ISR {isr} are not among the replicas {partition.replicas}",
+            f"{others} of the ISR {isr} are not among the replicas {partition.replicas}",
         )
     if partition.leader not in isr:
         return Refusal(Error.INVALID_REQUEST, f"the ISR {isr} lacks the leader {partition.leader}")
@@ -374,8 +371,7 @@ def _misplaced(
 ) -> Refusal | None:
     """Return the reason why the directory of a new member makes it ineligible, or None (KIP-858).
 
-    It could not lead, and would count where it matters how many could. Who is in sync already is
-    put out by whoever says that its directory has failed.
+    It could not lead. A present member leaves the ISR when its broker reports the failed directory.
     """
     for member in proposal.isr:
         if member.broker_id in partition.isr:

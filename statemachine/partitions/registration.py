@@ -1,6 +1,6 @@
-"""`PartitionRegistration`: one partition as a value, the change of it by a record, its invariants.
+"""`PartitionRegistration`: one partition as a value, its changes by records, and its invariants.
 
-A `PartitionRegistration` is replaced, never changed. It knows no brokers, topics or settings.
+Nothing here depends on brokers, topics or configurations.
 """
 
 from typing import Any, Final
@@ -28,24 +28,24 @@ class Stage(Struct, frozen=True, gc=False):
     move: MoveId = NO_MOVE
     """The move that it belongs to."""
     step: int = 0
-    """Which step is under way: 1, 2, ...; 0 while it waits for its first."""
+    """The step under way: 1, 2, ...; 0 while it waits for its first."""
     since_ms: int = 0
-    """Since when; 0 where nobody noted it."""
+    """When that began; 0 if unknown."""
     base: Replicas = ()
-    """What a cancel goes back to, where the step under way was redirected; else it follows from
-    the replicas and those that are being added.
+    """The replicas that a cancel restores, if the step under way was redirected; otherwise they
+    follow from the replicas and the adding replicas.
     """
 
 
 NO_STAGE: Final = Stage()
-"""Of a partition that is not being reassigned, or by whom nobody knows."""
+"""The stage of a partition that is not being reassigned, or whose reassignment has no target."""
 
 
 class PartitionRegistration(Struct, frozen=True, kw_only=True, gc=False):
     """The registration of one partition.
 
-    `check_invariants` is asserted of every change that the controller decides, and never of a
-    replayed record: a committed record is not refused.
+    The controller asserts `check_invariants` for every change that it decides, and replay never
+    does: a committed record is not refused.
     """
 
     replicas: Replicas
@@ -61,12 +61,12 @@ class PartitionRegistration(Struct, frozen=True, kw_only=True, gc=False):
     original: Replicas = ()
     """The replicas before its move began."""
     stage: Stage = NO_STAGE
-    """`NO_STAGE` where there is no target."""
+    """`NO_STAGE` without a target."""
     elr: Replicas = ()
     last_known_elr: Replicas = ()
     recovery: int = RECOVERED
     directories: Directories = ()
-    """Parallel to the replicas, or empty where no broker has said anything."""
+    """Parallel to the replicas, or empty if no directory is known."""
 
     @property
     def moving(self) -> bool:
@@ -89,7 +89,7 @@ class PartitionRegistration(Struct, frozen=True, kw_only=True, gc=False):
     def waits(self) -> bool:
         """True if it is to move, and waits for its first or next step.
 
-        Another order of the same replicas needs no step, and waits for nothing but its ISR.
+        Another order of the same replicas needs no step; it depends only on the ISR.
         """
         if not self.target or self.adding or self.removing:
             return False
@@ -99,8 +99,8 @@ class PartitionRegistration(Struct, frozen=True, kw_only=True, gc=False):
     def aimed(self) -> Replicas:
         """The replicas it will have once the step under way is complete, in order.
 
-        A reassignment that Kafka's controller began has no target: its replicas are in the order
-        aimed at.
+        A reassignment that Kafka's controller began has no target: its replicas are in their final
+        order.
         """
         if not self.target:
             return _without(self.replicas, self.removing)
@@ -115,9 +115,7 @@ class PartitionRegistration(Struct, frozen=True, kw_only=True, gc=False):
 
 
 def in_step_order(replicas: Replicas, target: Replicas) -> Replicas:
-    """Return the replicas with the final ones first, in the final order, then the others as they
-    stand.
-    """
+    """Return the replicas with the final ones first, in the final order, then the others."""
     final = tuple([each for each in target if each in replicas])
     if len(final) == len(replicas):
         return final
@@ -131,15 +129,14 @@ def _without(replicas: Replicas, gone: Replicas) -> Replicas:
 def moves_leader(partition: PartitionRegistration) -> bool:
     """Return True if the leader changes when the step under way completes.
 
-    The replica that is to be the preferred leader leads once it has been added, and a leader that
-    is removed leads no more.
+    A new preferred leader leads once it has been added, and a removed leader leads no more.
     """
     adding, target = partition.adding, partition.target
     return (bool(target) and target[0] in adding) or partition.leader in partition.removing
 
 
 def created(record: kafka_records.Partition) -> PartitionRegistration:
-    """The partition that a Partition record says."""
+    """Return the partition of a Partition record."""
     return PartitionRegistration(
         replicas=record.replicas,
         isr=record.isr,
@@ -165,9 +162,9 @@ def created(record: kafka_records.Partition) -> PartitionRegistration:
 def merged(
     before: PartitionRegistration, change: kafka_records.PartitionChange
 ) -> PartitionRegistration:
-    """`before` after one change, as `PartitionRegistration.merge` of Kafka has it.
+    """Return the partition after a change record (Kafka's `PartitionRegistration.merge`).
 
-    The partition epoch goes up by one, the leader epoch if a leader is named, be it the same one.
+    The partition epoch rises by one, and so does the leader epoch if the record has a leader.
     """
     replicas = before.replicas if change.replicas is None else change.replicas
     directories = before.directories if change.directories is None else change.directories
@@ -189,7 +186,7 @@ def merged(
             before.last_known_elr if change.last_known_elr is None else change.last_known_elr
         ),
         recovery=before.recovery if change.recovery is None else change.recovery,
-        # One for each replica or none at all: others would name another replica's directory.
+        # One for each replica or none: they would name other replicas' directories.
         directories=directories if len(directories) == len(replicas) else (),
     )
 
@@ -215,13 +212,13 @@ def _stage_after(before: Stage, change: kafka_records.PartitionChange) -> Stage:
     )
 
 
-def left(
+def departure(
     before: PartitionRegistration, after: PartitionRegistration | None, asked_by: MoveId = NO_MOVE
 ) -> MoveOutcome | None:
     """Return how the partition left its move with this change, or None if it did not.
 
-    After None it is gone. `asked_by` is the move that has asked for what it now is, where another
-    one than it was in has: it may have asked for what there was before.
+    `after` is None if it was deleted. `asked_by` is the move that requested the change if that is
+    another one than its own: it may have requested the replicas of before.
     """
     if before.stage.move == NO_MOVE:
         return None
@@ -233,15 +230,15 @@ def left(
         return MoveOutcome.SUPERSEDED
     if after.replicas == before.target:
         return MoveOutcome.COMPLETED
-    # Another target that is complete at once, or a controller that knows no moves, is no cancel.
+    # Another target that completes at once, or a controller without moves, is not a cancel.
     reverted = after.replicas == before.base
     return MoveOutcome.CANCELLED if reverted else MoveOutcome.SUPERSEDED
 
 
 def difference(before: PartitionRegistration, after: PartitionRegistration) -> dict[str, Any]:
-    """The fields of a PartitionChange that make `after` of `before`: the inverse of `merged`.
+    """Return the fields of the PartitionChange from `before` to `after`: the inverse of `merged`.
 
-    The leader is named iff the leader epoch goes up, so that every reader of the log counts alike.
+    They have a leader iff the leader epoch rises, so that all readers of the log have the same one.
     """
     fields: dict[str, Any] = {}
     _add_changed(fields, before, after, ("isr", "recovery", "elr", "last_known_elr"))
@@ -262,13 +259,13 @@ def _add_assignment(
 ) -> None:
     names = ("replicas", "adding", "removing", "target", "original", "directories")
     _add_changed(fields, before, after, names)
-    # Adding or removing without a target would mean that the target falls away.
+    # A record with adding or removing replicas and without a target removes the target.
     if after.target and ("adding" in fields or "removing" in fields):
         fields["target"] = after.target
         fields["original"] = after.original
     if not after.target:
-        # With the target falls away what stands there of the move.
-        assert after.stage == NO_STAGE, f"{after.stage} of no move"
+        # The end of the target ends the stage too.
+        assert after.stage == NO_STAGE, f"{after.stage} without a target"
         return
     _add_changed(fields, before.stage, after.stage, ("base", "move", "step", "since_ms"))
 
@@ -303,9 +300,8 @@ def check_invariants(
 ) -> str | None:
     """Return the invariant that the partition breaks, or None.
 
-    `min_isr` is how many must be in sync, 0 where that does not matter (there is no ELR); `before`
-    is what it was before its last change, None where that does not matter (it is new). `is_copy`:
-    it differs only in its epochs from a partition that was checked.
+    `min_isr` may be 0 without an ELR. `before` is the partition before its last change, None if it
+    is new. `is_copy`: it differs only in its epochs from a partition that was checked.
     """
     is_still = not (partition.target or partition.adding or partition.removing)
     wrong = None if is_copy else _state_violation(partition, min_isr, is_still)
@@ -318,7 +314,7 @@ def _state_violation(partition: PartitionRegistration, min_isr: int, is_still: b
     wrong = _roles_violation(partition)
     if wrong is None and (partition.elr or partition.last_known_elr):
         wrong = _elr_violation(partition, min_isr)
-    # Most changes are of an ISR alone, and many: without a move there is little to look at.
+    # Most changes are of an ISR alone, and frequent: without a move there is little to check.
     if wrong is None and not (is_still and partition.stage is NO_STAGE and not partition.original):
         wrong = _move_violation(partition)
     return wrong
@@ -328,7 +324,7 @@ def _roles_violation(partition: PartitionRegistration) -> str | None:
     replicas, isr = partition.replicas, partition.isr
     members, in_sync = set(replicas), set(isr)
     if not replicas or len(members) != len(replicas):
-        return f"replicas {replicas} are none or repeated"
+        return f"replicas {replicas} are empty or repeated"
     if len(in_sync) != len(isr) or not in_sync <= members:
         return f"ISR {isr} is not a part of the replicas {replicas}"
     if partition.leader != NO_LEADER and partition.leader not in isr:
@@ -375,14 +371,12 @@ def _epochs_violation(
 def _ends_step(
     partition: PartitionRegistration, before: PartitionRegistration, is_still: bool
 ) -> bool | None:
-    """Return True if the change ends a step, which begins a leader epoch; None if it may or may
-    not.
-    """
+    """Return True if the change ends a step, which begins a leader epoch; None if it may."""
     if partition.adding or partition.removing:
         # It grows, or catches up.
         return False
     if before.adding or before.removing or (is_still and before.target):
-        # A new target may have taken away what was being added, and leave nothing under way.
+        # A new target may have removed the adding replicas, and leave nothing under way.
         return True if is_still or partition.target == before.target else None
     return partition.replicas is not before.replicas and partition.replicas != before.replicas
 

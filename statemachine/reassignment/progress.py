@@ -52,7 +52,7 @@ class Why(Struct, frozen=True, kw_only=True, gc=False):
 _NOTHING: Final = Why(reason=None)
 
 
-class Position(Why, frozen=True, kw_only=True, gc=False):
+class PartitionProgress(Why, frozen=True, kw_only=True, gc=False):
     """The progress of one partition.
 
     A `reason` of None says that nothing is known to hold it up; `since_ms` is when this state
@@ -66,9 +66,9 @@ class Position(Why, frozen=True, kw_only=True, gc=False):
     state: State
 
 
-def position(
+def progress_of(
     image: Image, topic: Topic, number: int, report_of: CopyLookup = no_report
-) -> Position | None:
+) -> PartitionProgress | None:
     """Return the progress of the partition; None if it is not being reassigned.
 
     `report_of` looks up the brokers' copy reports, which show whether replicas fall behind.
@@ -82,7 +82,7 @@ def position(
         begun += 1
         reasons = _waiting(image, topic, partition)
     why = next(reasons, _NOTHING)
-    return Position(
+    return PartitionProgress(
         step=max(begun, 1),
         of=max(begun, 1) - 1 + len(planned_steps(image, topic, partition)),
         state=_state(partition, why),

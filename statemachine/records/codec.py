@@ -1,9 +1,9 @@
 """Metadata records as bytes and back: Kafka's value frame around Kafka's schemas.
 
 A value is: frame version 1, record type and record version as unsigned varints, then the body.
-Nothing here knows what a record means. Reading is total but for bytes that are no record at all:
-unknown types become `Unknown`, unknown tags are skipped. Source: `AbstractApiMessageSerde` and
-`MetadataRecordSerde` of Kafka, KIP-482 for the flexible form.
+Unknown record types are decoded as `Unknown`, unknown tags are skipped, and malformed bytes raise
+`MalformedRecord`. Source: `AbstractApiMessageSerde` and `MetadataRecordSerde` of Kafka; KIP-482 for
+the flexible form.
 
 A record that Kafka does not have is a NoOp with one tagged field, which Kafka's readers skip. The
 field begins with the version of its body, which has Kafka's flexible form. An unknown version is
@@ -39,19 +39,19 @@ from statemachine.vocabulary import (
 OWN_RECORDS: Final[dict[int, type[Struct]]] = {
     shape.TAG: shape for shape in get_args(own_records.OurRecord)
 }
-"""By the tag of the field of a NoOp."""
+"""The records of this project, by the tag of their field in a NoOp."""
 KAFKA_RECORDS: Final[dict[int, type[Struct]]] = {
     shape.API_KEY: shape
     for shape in get_args(kafka_records.Record)
     if shape not in OWN_RECORDS.values() and shape is not kafka_records.Unknown
 }
-"""By the type of the record."""
+"""Kafka's records, by their type."""
 _NEWEST_VERSIONS: Final = {
     api_key: max((field.since for field in schema_of(shape)), default=0)
     for api_key, shape in KAFKA_RECORDS.items()
 }
 PAYLOAD_VERSION: Final = 0
-"""The only version so far of each record of ours."""
+"""The only version so far of each record of this project."""
 
 FRAME_VERSION: Final = 1
 _FRAME_BYTES: Final = 3
@@ -63,7 +63,7 @@ _FRAMES: Final = {
 _LAYOUTS: Final = {
     frame: layout(KAFKA_RECORDS[type_id], version) for (type_id, version), frame in _FRAMES.items()
 }
-"""The layout of a body, by the frame before it."""
+"""The layout of the body after each frame."""
 
 
 def _frames_of(type_id: int) -> tuple[bytes, ...]:
@@ -73,22 +73,22 @@ def _frames_of(type_id: int) -> tuple[bytes, ...]:
 CHANGE_FRAMES: Final = _frames_of(kafka_records.PartitionChange.API_KEY)
 """The frames of a PartitionChange, by the version of the record."""
 PARTITION_FRAMES: Final = _frames_of(kafka_records.Partition.API_KEY)
-"""The same of a Partition."""
+"""The frames of a Partition, by the version of the record."""
 
 TOPIC_ID_BYTES: Final = 16
 _NUMBER: Final = struct.Struct(">i")
 CHANGE_HEAD_BYTES: Final = _FRAME_BYTES + _NUMBER.size + TOPIC_ID_BYTES
-"""Of a PartitionChange: its frame, and the number and the topic of the partition it is about."""
+"""The size of the head of a PartitionChange: its frame, partition number and topic."""
 _REMEMBERED_BYTES_MAX: Final = 384
-"""A change of six replicas with their directories, that begins a step of a move, has 180."""
+"""A change of six replicas with their directories that begins a step has 180."""
 _NO_PARTITION: Final = bytes(CHANGE_HEAD_BYTES - _FRAME_BYTES)
 _HEAD: Final = struct.Struct(f">{_FRAME_BYTES}si16s")
-"""Frame, number and topic, with which the values of both kinds of partition records begin."""
+"""Frame, number and topic: the head of Partition and PartitionChange."""
 
 assert _HEAD.size == CHANGE_HEAD_BYTES
 
 _COMPARED: Final = frozenset({"partition_id", "topic_id", "directories"})
-"""Fields that are not looked up. Directory ids are slow to hash: they are compared instead."""
+"""Fields that are not part of the key. Directory ids are slow to hash, so they are compared."""
 
 
 def _content_getter(shape: type[Struct]) -> Callable[[Any], Any]:
@@ -100,9 +100,9 @@ class _PartitionMemo(NamedTuple):
 
     frame: bytes
     content: Callable[[Any], Any]
-    """Returns the fields that are looked up."""
+    """Returns the key of a record."""
     encoded: dict[Any, tuple[Directories | None, bytes]]
-    """By content: the directories, and the bytes behind number and topic."""
+    """The directories, and the bytes after number and topic, by key."""
 
 
 _MEMOS: Final[dict[type, list[_PartitionMemo]]] = {
@@ -122,7 +122,7 @@ class Frame(NamedTuple):
 
 
 def encode(record: kafka_records.Record, level: int) -> bytes:
-    """The value of a log record that says `record`, as this level of metadata.version has it."""
+    """Encode `record` in its version at this level of metadata.version."""
     memos = _MEMOS.get(type(record))
     if memos is not None:
         return _encode_partition(record, memos[partition_version(level)])
@@ -136,7 +136,7 @@ def encode(record: kafka_records.Record, level: int) -> bytes:
 
 
 def _encode_partition(record: Any, memo: _PartitionMemo) -> bytes:
-    """Encode a record of a partition: of a thousand most differ only in number and topic."""
+    """Encode a record of a partition. Most of a thousand differ only in number and topic."""
     frame, content_of, encoded = memo
     content = content_of(record)
     known = encoded.get(content)
@@ -175,7 +175,7 @@ _NO_OP: Final = _FRAMES[kafka_records.NoOp.API_KEY, 0]
 
 
 def decode(value: bytes | memoryview) -> kafka_records.Record:
-    """The record that the value of a log record says. Raises MalformedRecord, with the reason."""
+    """Decode the value of a log record. Raises MalformedRecord with the reason."""
     data = bytes(value)
     try:
         record, end = _decoded(data)
@@ -184,12 +184,12 @@ def decode(value: bytes | memoryview) -> kafka_records.Record:
     except UnicodeDecodeError as error:
         raise MalformedRecord(f"a string is not UTF-8: {error.reason}") from error
     if end != len(data):
-        raise MalformedRecord(f"the record is over at byte {end} of {len(data)}")
+        raise MalformedRecord(f"the record ends at byte {end} of {len(data)}")
     return record  # type: ignore[no-any-return]
 
 
 def frame_of(value: bytes) -> Frame:
-    """The frame of a record's value; raises `MalformedRecord` where there is none of Kafka's."""
+    """Return the frame of a record's value. Raises MalformedRecord if it has none."""
     try:
         return _framed(value)[0]
     except IndexError as error:
@@ -197,7 +197,7 @@ def frame_of(value: bytes) -> Frame:
 
 
 def _framed(data: bytes) -> tuple[Frame, int]:
-    """Return the frame, and where the body begins."""
+    """Return the frame and the offset of the body."""
     frame_version, at = read_uvarint(data, 0)
     if frame_version != FRAME_VERSION:
         raise MalformedRecord(f"frame version {frame_version} is not known, only {FRAME_VERSION}")
@@ -207,7 +207,7 @@ def _framed(data: bytes) -> tuple[Frame, int]:
 
 
 def _decoded(data: bytes) -> tuple[Any, int]:
-    """Return the record, and where it ends."""
+    """Return the record and the offset of its end."""
     frame = data[:_FRAME_BYTES]
     if frame in _LAYOUTS and frame != _NO_OP:
         return _LAYOUTS[frame].read(data, _FRAME_BYTES)
@@ -218,7 +218,7 @@ def _decoded(data: bytes) -> tuple[Any, int]:
         return unknown, len(data)
     newest = _NEWEST_VERSIONS[type_id]
     if version > newest:
-        # Ignoring it would let images diverge in silence: its writer relies on its meaning.
+        # Ignoring it would let images diverge in silence.
         raise MalformedRecord(
             f"version {version} of record type {type_id} is not known, only 0 to {newest}"
         )
@@ -228,7 +228,7 @@ def _decoded(data: bytes) -> tuple[Any, int]:
 
 
 def _decode_own(data: bytes, at: int) -> tuple[Any, int]:
-    """Decode the tagged fields of a NoOp: the record of ours, or a NoOp that says nothing."""
+    """Decode the tagged fields of a NoOp: a record of this project, or an empty NoOp."""
     found = None
     count, at = read_uvarint(data, at)
     for _ in range(count):
@@ -238,7 +238,7 @@ def _decode_own(data: bytes, at: int) -> tuple[Any, int]:
         shape = OWN_RECORDS.get(tag)
         if shape is not None:
             if found is not None:
-                raise MalformedRecord(f"a second fact of ours is before byte {end}")
+                raise MalformedRecord(f"a NoOp has a second record in it, before byte {end}")
             name = shape.__name__
             version, at = read_uvarint(data, at)
             if version != PAYLOAD_VERSION:
@@ -255,20 +255,20 @@ def _decode_own(data: bytes, at: int) -> tuple[Any, int]:
 def change_of(value: bytes) -> kafka_records.PartitionChange:
     """Decode a value with one of the `CHANGE_FRAMES`; the result names no partition and topic.
 
-    A log of a million changes says the same few things again and again, of other partitions.
-    Raises MalformedRecord, as `decode`.
+    A log of a million changes has the same few contents for many partitions. Raises
+    MalformedRecord, like `decode`.
     """
     body = value[CHANGE_HEAD_BYTES:]
     try:
         return _change(body) if len(body) > _REMEMBERED_BYTES_MAX else _remembered_change(body)
     except (IndexError, struct.error, MalformedRecord):
-        # What is wrong, and where, is to be said of the whole of it.
+        # The error must name the offset in the whole record.
         decode(value)
         raise
 
 
 def number_of(head: bytes) -> int:
-    """The number of the partition that a PartitionChange with this head is about."""
+    """Return the partition number in the head of a PartitionChange."""
     number: int = _NUMBER.unpack_from(head, _FRAME_BYTES)[0]
     return number
 
@@ -282,13 +282,13 @@ def _change(body: bytes) -> kafka_records.PartitionChange:
 
 
 _CHANGE: Final = _LAYOUTS[CHANGE_FRAMES[-1]]
-"""All versions of a PartitionChange are read alike: fields of newer ones are only missing."""
+"""Reads every version of a PartitionChange: an older one only lacks fields."""
 
 _remembered_change = lru_cache(maxsize=CHANGES_REMEMBERED_MAX)(_change)
 
 
 def plan_bytes(topics: tuple[own_records.PlannedTopic, ...]) -> bytes:
-    """The `plan` of a `MovePart`."""
+    """Encode the `plan` of a `MovePart`."""
     return _PLAN.pack(topics)
 
 
@@ -300,7 +300,7 @@ def plan_of(plan: bytes) -> tuple[own_records.PlannedTopic, ...]:
     except (IndexError, struct.error) as error:
         raise MalformedRecord(f"the plan ends early, after {len(plan)} bytes") from error
     if end != len(plan):
-        raise MalformedRecord(f"the plan is over at byte {end} of {len(plan)}")
+        raise MalformedRecord(f"the plan ends at byte {end} of {len(plan)}")
     return topics
 
 

@@ -15,20 +15,20 @@ from statemachine.records.primitives import Field, schema_of
 
 
 def as_kafka(record: kafka_records.Record, version: int) -> dict[str, Any]:
-    """The fields that this version of the record has, by Kafka's names, in Kafka's order.
+    """Return the fields in this version of the record, by Kafka's names, in Kafka's order.
 
-    Ids and bytes stay what they are; tuples become lists, nested structures dictionaries.
+    Ids and bytes stay unchanged; tuples become lists, and nested structures dictionaries.
     """
-    # To Kafka, a record of ours is a NoOp, which says nothing.
+    # To Kafka, a record of this project is an empty NoOp.
     fields = () if isinstance(record, own_records.OurRecord) else schema_of(type(record))
     kafkas = [field for field in fields if field.since <= version and not _is_ours(field)]
     return _named(record, kafkas)
 
 
 def ours(record: kafka_records.Record) -> dict[str, Any]:
-    """The fields that this project has added, where they say something; Kafka skips them.
+    """Return the set fields that this project has added, which Kafka skips.
 
-    A fact for which Kafka has no record is one field, by its name.
+    A record that Kafka does not have is one field with the name of the record.
     """
     shape = type(record)
     if isinstance(record, kafka_records.Unknown):
@@ -73,4 +73,4 @@ def _type_name(shape: type) -> str:
 TYPE_NAMES: Final[Mapping[int, str]] = MappingProxyType(
     {api_key: _type_name(shape) for api_key, shape in KAFKA_RECORDS.items()}
 )
-"""Kafka's name of each record type that is known, by its number."""
+"""Kafka's names of the known record types, by number."""

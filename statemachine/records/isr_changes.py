@@ -1,7 +1,6 @@
-"""Many ISR changes of one topic, without a record for each: most requests of brokers are of these.
+"""Many ISR changes of one topic, without a value for each record; brokers request them in bulk.
 
-Their records differ in the partition number and in little else, so that the rest is encoded and
-decoded once. A record is made only where one is asked for.
+Their records differ mainly in the partition number, so everything else is encoded and decoded once.
 """
 
 from collections.abc import Iterator, Sequence
@@ -22,22 +21,22 @@ _NUMBER_AT: Final = _TOPIC_AT - ID_BYTES
 _HEAD: Final = Struct(f">{_NUMBER_AT}si16s")
 """Frame, number and topic."""
 
-# As functions of the interpreter's own, for each is called for every record.
+# Built-in functions for speed: each is called for every record.
 raw_topic_of = itemgetter(slice(_TOPIC_AT, CHANGE_HEAD_BYTES))
-"""The id of the topic that a change of a partition is about."""
+"""Return the topic id of an encoded PartitionChange."""
 _frame = itemgetter(slice(_NUMBER_AT))
 _number = itemgetter(slice(_NUMBER_AT, _TOPIC_AT))
 _rest = itemgetter(slice(CHANGE_HEAD_BYTES, None))
 
 _FRAMES: Final = frozenset(CHANGE_FRAMES)
 _ISR_AT: Final = 4
-"""Behind the head: one tagged field, tag 0, its size, and one more than its members."""
+"""The bytes between head and ISR: one tagged field, tag 0, its size, the ISR's length plus one."""
 _MEMBERS_MAX: Final = 31
-"""More do not fit, as a tagged field, into a size of one byte."""
+"""With more members, the size of the tagged field takes more than one byte."""
 
 
 class IsrsOfTopic(NamedTuple):
-    """Partitions of one topic, in the order of their records, and the ISR that each is given."""
+    """Partitions of one topic, in the order of their records, and their new ISRs."""
 
     topic_id: UUID
     numbers: Sequence[int]
@@ -45,7 +44,7 @@ class IsrsOfTopic(NamedTuple):
 
 
 class IsrChanges(Sequence[PartitionChange]):
-    """The records that give partitions these ISRs, in this order, and say nothing else."""
+    """A sequence of records that set these ISRs and change nothing else."""
 
     __slots__ = ("_count", "topics")
 
@@ -81,7 +80,7 @@ class IsrChanges(Sequence[PartitionChange]):
 
 
 def encode_isrs(changes: IsrsOfTopic, level: int) -> list[bytes]:
-    """The values of the records that make these changes, each as `encode` has it."""
+    """Return the values of the records of these changes, the same bytes as from `encode`."""
     topic_id, numbers, isrs = changes
     written = {
         isr: encode(PartitionChange(partition_id=0, topic_id=topic_id, isr=isr), level)
@@ -111,7 +110,7 @@ def decode_isrs(values: Sequence[bytes]) -> IsrsOfTopic | None:
 
 
 def _isr(rest: bytes) -> Replicas | None:
-    """The ISR that stands alone behind the head of a change, or None."""
+    """Return the ISR after the head of a change, or None if anything else is there."""
     count = (len(rest) - _ISR_AT) // ID_BYTES
     if not 0 <= count <= _MEMBERS_MAX or len(rest) != _ISR_AT + ID_BYTES * count:
         return None

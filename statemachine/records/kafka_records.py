@@ -1,6 +1,6 @@
 """Kafka's metadata records as values, named as in Kafka without the trailing "Record".
 
-Each class is the schema of its record: `codec` encodes it by its annotations, in their order.
+Each class is the schema of its record: `codec` encodes its annotated fields in their order.
 Source: `metadata/src/main/resources/common/metadata/*.json` of Kafka; ClearElr (28) from the bytes
 and the dump of a 4.2 cluster. Tags from `OURS_FROM` on are this project's, and Kafka skips them.
 Other modules write `kafka_records.Topic`, since the image has a `Topic` too.
@@ -58,7 +58,7 @@ class FeatureRange(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class QuotaEntity(Struct, frozen=True, kw_only=True, gc=False):
-    """One part of whom a quota is for; no name means the default of that type."""
+    """One part of the entity of a quota; no name means the default of that type."""
 
     type: Annotated[str, Wire(name="entityType")]
     name: Annotated[str | None, Wire(name="entityName")]
@@ -68,14 +68,14 @@ Endpoints: TypeAlias = Annotated[tuple[Endpoint, ...], Wire(name="endPoints")]
 
 
 class RegisterBroker(Struct, frozen=True, kw_only=True, gc=False):
-    """An incarnation of a broker says where it is and what it can do."""
+    """The registration of an incarnation of a broker: its endpoints, features and directories."""
 
     API_KEY: ClassVar[int] = 0
     broker_id: Int32
     is_migrating_zk_broker: Annotated[bool, Wire(since=2)] = False
     incarnation_id: UUID
     broker_epoch: Int64
-    """Unique to the incarnation, and rising: the offset of its first such record."""
+    """The offset of the first registration record of the incarnation: unique and rising."""
     endpoints: Endpoints
     features: tuple[FeatureRange, ...]
     rack: str | None
@@ -83,15 +83,15 @@ class RegisterBroker(Struct, frozen=True, kw_only=True, gc=False):
     in_controlled_shutdown: Annotated[bool, Wire(since=1)] = False
     log_dirs: Annotated[Directories, Wire(tag=0, since=3)] = ()
     registered_at: Annotated[int | None, I64, Wire(OURS_FROM)] = None
-    """In an image or a snapshot: the offset of the record that registered it last."""
+    """In an image or a snapshot: the offset of its last registration record."""
     stopping_at: Annotated[int | None, I64, Wire(OURS_FROM + 1)] = None
-    """There, while it is in controlled shutdown: the offset of the record that says so."""
+    """There: the offset of the record that began its controlled shutdown, if one is under way."""
     cordoned: Annotated[bool, Wire(OURS_FROM + 2)] = False
-    """There: whether it is given no new replicas. In the log this stays as it was before."""
+    """There: whether it gets no new replicas. A registration record does not change it."""
     leaving: Annotated[bool, Wire(OURS_FROM + 4)] = False
-    """There: whether it is unregistered once it has no replicas and is fenced; as above."""
+    """There: whether it is unregistered once it is empty and fenced; like `cordoned`."""
     fenced_at_ms: Annotated[int | None, I64, Wire(OURS_FROM + 3)] = None
-    """There: since when it has been fenced, if that is known."""
+    """There: when it was fenced, if that is known."""
 
     @property
     def live(self) -> bool:
@@ -100,7 +100,7 @@ class RegisterBroker(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class UnregisterBroker(Struct, frozen=True, kw_only=True, gc=False):
-    """A broker is gone for good."""
+    """The removal of a broker's registration."""
 
     API_KEY: ClassVar[int] = 1
     broker_id: Int32
@@ -108,7 +108,7 @@ class UnregisterBroker(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Topic(Struct, frozen=True, kw_only=True, gc=False):
-    """A topic exists; its partitions follow."""
+    """The creation of a topic; its partitions follow."""
 
     API_KEY: ClassVar[int] = 2
     name: str
@@ -116,7 +116,7 @@ class Topic(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Partition(Struct, frozen=True, kw_only=True, gc=False):
-    """A partition exists and is all this."""
+    """The whole state of a partition."""
 
     API_KEY: ClassVar[int] = 3
     partition_id: Int32
@@ -141,7 +141,7 @@ class Partition(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Config(Struct, frozen=True, kw_only=True, gc=False):
-    """One configuration of one resource; no value means that it is removed."""
+    """One configuration of one resource; no value removes it."""
 
     API_KEY: ClassVar[int] = 4
     resource_type: Int8
@@ -153,10 +153,9 @@ class Config(Struct, frozen=True, kw_only=True, gc=False):
 class PartitionChange(Struct, frozen=True, kw_only=True, gc=False):
     """The change of a partition by one record. None means "unchanged", never "empty".
 
-    A leader that is named, even the same one, begins a new leader epoch
-    (`PartitionRegistration.merge` of Kafka). A record that speaks of adding or removing without
-    naming a target is of a controller that does not know targets: the target falls away. With the
-    target all falls away that is said of the move there.
+    A leader, even the same one, begins a new leader epoch (Kafka's `PartitionRegistration.merge`).
+    A record with adding or removing replicas and without a target comes from a controller that
+    does not know targets: it removes the target, and with it the original replicas and the stage.
     """
 
     API_KEY: ClassVar[int] = 5
@@ -180,7 +179,7 @@ class PartitionChange(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class FenceBroker(Struct, frozen=True, kw_only=True, gc=False):
-    """A broker may no longer lead or be in sync (before metadata.version 6)."""
+    """The fencing of a broker (before metadata.version 6)."""
 
     API_KEY: ClassVar[int] = 7
     broker_id: Annotated[BrokerId, I32, Wire(name="id")]
@@ -188,7 +187,7 @@ class FenceBroker(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class UnfenceBroker(Struct, frozen=True, kw_only=True, gc=False):
-    """A broker may lead again (before metadata.version 6)."""
+    """The unfencing of a broker (before metadata.version 6)."""
 
     API_KEY: ClassVar[int] = 8
     broker_id: Annotated[BrokerId, I32, Wire(name="id")]
@@ -196,7 +195,7 @@ class UnfenceBroker(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class RemoveTopic(Struct, frozen=True, kw_only=True, gc=False):
-    """A topic is gone, with its partitions and its configuration."""
+    """The deletion of a topic with its partitions and configurations."""
 
     API_KEY: ClassVar[int] = 9
     topic_id: UUID
@@ -228,7 +227,7 @@ class UserScramCredential(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class FeatureLevel(Struct, frozen=True, kw_only=True, gc=False):
-    """A feature is in force at this level; level 0 means that it is not (KIP-584)."""
+    """The level of a feature; 0 means that it is not in force (KIP-584)."""
 
     API_KEY: ClassVar[int] = 12
     name: str
@@ -236,7 +235,7 @@ class FeatureLevel(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class ClientQuota(Struct, frozen=True, kw_only=True, gc=False):
-    """A quota of clients is set or removed (KIP-546)."""
+    """The value of a client quota, or its removal (KIP-546)."""
 
     API_KEY: ClassVar[int] = 14
     entity: tuple[QuotaEntity, ...]
@@ -246,7 +245,7 @@ class ClientQuota(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class ProducerIds(Struct, frozen=True, kw_only=True, gc=False):
-    """A broker was given the block of producer ids that ends before the next one."""
+    """The allocation of the producer ids below the next one to a broker."""
 
     API_KEY: ClassVar[int] = 15
     broker_id: Int32
@@ -255,8 +254,9 @@ class ProducerIds(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class BrokerRegistrationChange(Struct, frozen=True, kw_only=True, gc=False):
-    """The change of a broker: fenced 1, unfenced -1, stopping 1, cordoned 1, given replicas
-    again -1, to be unregistered once it is empty 1, to stay -1; 0 or () is "unchanged".
+    """The change of a broker's registration; 0 or () is "unchanged".
+
+    1 begins and -1 ends a state: fenced, in controlled shutdown, cordoned, or leaving.
     """
 
     API_KEY: ClassVar[int] = 17
@@ -268,7 +268,7 @@ class BrokerRegistrationChange(Struct, frozen=True, kw_only=True, gc=False):
     cordoned: Annotated[int, I8, Wire(OURS_FROM)] = 0
     leaving: Annotated[int, I8, Wire(OURS_FROM + 2)] = 0
     at_ms: Annotated[int | None, I64, Wire(OURS_FROM + 1)] = None
-    """When, by the clock of the controller; of a broker that is fenced."""
+    """When the broker was fenced, by the clock of the controller."""
 
 
 class AccessControlEntry(Struct, frozen=True, kw_only=True, gc=False):
@@ -286,14 +286,14 @@ class AccessControlEntry(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class RemoveAccessControlEntry(Struct, frozen=True, kw_only=True, gc=False):
-    """An access control entry is gone."""
+    """The removal of an access control entry."""
 
     API_KEY: ClassVar[int] = 19
     id: UUID
 
 
 class NoOp(Struct, frozen=True, kw_only=True, gc=False):
-    """Nothing happened; it keeps the log moving."""
+    """A record without effect, which makes the log advance."""
 
     API_KEY: ClassVar[int] = 20
 
@@ -306,7 +306,7 @@ class ZkMigrationState(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class RemoveUserScramCredential(Struct, frozen=True, kw_only=True, gc=False):
-    """A SCRAM credential is gone."""
+    """The removal of a SCRAM credential."""
 
     API_KEY: ClassVar[int] = 22
     name: str
@@ -334,14 +334,14 @@ class AbortTransaction(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class RemoveDelegationToken(Struct, frozen=True, kw_only=True, gc=False):
-    """A delegation token is gone."""
+    """The removal of a delegation token."""
 
     API_KEY: ClassVar[int] = 26
     token_id: str
 
 
 class RegisterController(Struct, frozen=True, kw_only=True, gc=False):
-    """An incarnation of a controller says where it is and what it can do (KIP-919)."""
+    """The registration of an incarnation of a controller: endpoints and features (KIP-919)."""
 
     API_KEY: ClassVar[int] = 27
     controller_id: Int32
@@ -352,14 +352,14 @@ class RegisterController(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class ClearElr(Struct, frozen=True, kw_only=True, gc=False):
-    """The ELR is empty from here on: of a topic, or with an empty name of all (KIP-966)."""
+    """The clearing of the ELR of a topic, or of all topics if the name is empty (KIP-966)."""
 
     API_KEY: ClassVar[int] = 28
     topic_name: str
 
 
 class Unknown(Struct, frozen=True, kw_only=True, gc=False):
-    """A record of a type that this version does not know. It changes nothing."""
+    """A record of an unknown type. It changes nothing."""
 
     type_id: int
     version: int

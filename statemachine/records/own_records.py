@@ -1,8 +1,7 @@
 """Records that Kafka does not have: moves, configurations that they set, stored answers.
 
-Each is the content of a tagged field of a NoOp, which is all that Kafka's readers see. Times are
-milliseconds since 1970 by the clock of the controller that wrote them: they are displayed, and
-never compared for safety.
+Each is the content of a tagged field of a NoOp, so Kafka's readers see only the NoOp. Times are
+milliseconds since 1970 by the clock of the controller that wrote them: no safety depends on them.
 """
 
 from typing import Annotated, ClassVar, TypeAlias
@@ -15,7 +14,7 @@ from statemachine.vocabulary import BrokerId, MoveId
 
 
 class MoveOptions(Struct, frozen=True, kw_only=True, gc=False):
-    """The options of a move as a whole: requests, records and the move itself have these fields."""
+    """The options of a move; requests, records and the move itself have these fields."""
 
     name: Annotated[str, Wire(0)] = ""
     priority: Annotated[int, I32, Wire(4)] = 0
@@ -32,7 +31,7 @@ class OptionsChange(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class MoveBegun(MoveOptions, frozen=True, kw_only=True, gc=False):
-    """Someone has asked for a move; what it asks of each partition follows in `MovePart`s."""
+    """The begin of a move; the plan of its partitions follows in `MovePart`s."""
 
     TAG: ClassVar[int] = 10_000
     id: Int64
@@ -41,15 +40,15 @@ class MoveBegun(MoveOptions, frozen=True, kw_only=True, gc=False):
     who: str
     asked_at_ms: Int64
     partitions: Int32
-    """How many were accepted."""
+    """The number of accepted partitions."""
     refused: Int32
-    """How many were asked for and cannot be."""
+    """The number of refused partitions."""
     key: Annotated[str, Wire(1)] = ""
-    """What the request is known by when it is asked again, if its asker gave it a key."""
+    """The idempotency key of the request, if it has one."""
     fingerprint: Annotated[bytes, Wire(2)] = b""
-    """Of the request with that key."""
+    """The fingerprint of the request with that key."""
     broker: Annotated[BrokerId | None, I32, Wire(5)] = None
-    """Whom a drain empties."""
+    """The broker that a drain empties."""
     rollback_of: Annotated[MoveId, I64, Wire(6)] = 0
 
 
@@ -69,7 +68,7 @@ class PlannedTopic(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class MovePart(Struct, frozen=True, kw_only=True, gc=False):
-    """A part of what a move asks for: it is read only for a rollback and to be shown."""
+    """A part of the plan of a move; only rollbacks and displays read it."""
 
     TAG: ClassVar[int] = 10_001
     id: Int64
@@ -80,28 +79,28 @@ class MovePart(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class MoveChanged(OptionsChange, frozen=True, kw_only=True, gc=False):
-    """A move is in this state from here on; None is "unchanged"."""
+    """The change of a move: its state, and options; None is "unchanged"."""
 
     TAG: ClassVar[int] = 10_002
     id: Int64
     state: Int8
     """A `MoveState`."""
     since_ms: Int64
-    """Since when it has been in this state."""
+    """When the state began."""
     reason: Annotated[str, Wire(0)] = ""
-    """Why, as a code that programs compare."""
+    """The reason as a code for programs."""
     detail: Annotated[str, Wire(1)] = ""
-    """Why, for people."""
+    """The reason as text for people."""
     who: Annotated[str, Wire(2)] = ""
-    """Who wanted it, if anyone did."""
+    """The principal who requested the state, if there is one."""
     cancelled: Annotated[int, I32, Wire(5)] = 0
-    """In a snapshot: how many of its partitions have left it before they were complete, and how."""
+    """In a snapshot: the partitions that have left it before they were complete, by outcome."""
     superseded: Annotated[int, I32, Wire(6)] = 0
     gone: Annotated[int, I32, Wire(7)] = 0
 
 
 class MoveEnded(Struct, frozen=True, kw_only=True, gc=False):
-    """None of its partitions is left in the move; so many have left it like this."""
+    """The end of a move, with the numbers of its partitions by outcome."""
 
     TAG: ClassVar[int] = 10_003
     id: Int64
@@ -115,14 +114,14 @@ class MoveEnded(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class MovesForgotten(Struct, frozen=True, kw_only=True, gc=False):
-    """The moves up to this one that have ended are not listed any more, and no id is used again."""
+    """The end of the listing of ended moves up to this id; ids up to it are not used again."""
 
     TAG: ClassVar[int] = 10_004
     through: Int64
 
 
 class MovesPaused(Struct, frozen=True, kw_only=True, gc=False):
-    """All moves are paused, those to come as well; or that is over."""
+    """The begin or the end of a pause of all moves, including later ones."""
 
     TAG: ClassVar[int] = 10_005
     paused: bool
@@ -131,13 +130,13 @@ class MovesPaused(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Remembered(Struct, frozen=True, kw_only=True, gc=False):
-    """A request with this key was carried out, and this was its answer."""
+    """The stored answer to a request with this idempotency key."""
 
     TAG: ClassVar[int] = 10_006
     key: str
     fingerprint: bytes
     kind: str
-    """Which answer it is."""
+    """The type of the answer."""
     answer: bytes
     at_ms: Int64
 
@@ -150,7 +149,7 @@ class KeysForgotten(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class ConfigOwned(Struct, frozen=True, kw_only=True, gc=False):
-    """A configuration is what the throttle of a move needs, or that is over (KIP-73)."""
+    """The begin or end of a move's ownership of a configuration, for its throttle (KIP-73)."""
 
     TAG: ClassVar[int] = 10_008
     move: Int64
@@ -158,7 +157,7 @@ class ConfigOwned(Struct, frozen=True, kw_only=True, gc=False):
     resource_name: str
     name: str
     previous: str | None
-    """What users have set where it is owned, and have again afterwards; None is "nothing"."""
+    """While it is owned: the users' value, which is restored afterwards; None is "not set"."""
     owned: Int8
     """An `Ownership`."""
 

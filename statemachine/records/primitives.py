@@ -1,10 +1,9 @@
 """Schemas of flexible Kafka messages: a record class states each field once, with its encoding.
 
 A `Kind` is the pair of functions that encode and decode one value. It follows from the annotation
-of the field; `Annotated` adds the size of an integer and what `Wire` says. A `Layout` encodes and
-decodes one version of a class. Reading trusts nothing: lengths are checked against the bytes that
-are there before anything is made of them. Where the bytes are over early, a reader may also raise
-`IndexError` or `struct.error`.
+of the field; `Annotated` adds the size of an integer and a `Wire`. A `Layout` encodes and decodes
+one version of a class. Readers check every length against the remaining bytes. If the bytes end too
+early, a reader may also raise `IndexError` or `struct.error`.
 """
 
 from collections.abc import Callable
@@ -28,11 +27,11 @@ UVARINT_BYTES_MAX: Final = 5
 _UVARINTS_REMEMBERED_MAX: Final = 256
 
 _SHORT: Final = 32
-"""Lists of ids shorter than this, which is all that occurs, are packed and unpacked in one call."""
+"""Lists of ids shorter than this, which is nearly all, are packed and unpacked in one call."""
 
 
 class MalformedRecord(ValueError):
-    """The bytes are not a metadata record; the message says what is wrong with them and where."""
+    """The bytes are not a metadata record; the message names the fault and its offset."""
 
 
 class Kind(NamedTuple):
@@ -40,17 +39,17 @@ class Kind(NamedTuple):
 
     pack: Callable[[Any], bytes]
     read: Callable[[bytes, int], tuple[Any, int]]
-    """Returns the value whose bytes begin at an offset, None for null, and where they end."""
+    """Returns the value at an offset, None for null, and the offset of its end."""
 
 
 class Wire(NamedTuple):
-    """The encoding of a field, as far as its type does not say it."""
+    """The encoding of a field where it does not follow from the type."""
 
     tag: int | None = None
     since: int = 0
     """The first version of the record that has the field."""
     name: str = ""
-    """Kafka's name, where it is not the attribute's in camel case."""
+    """Kafka's name, if it is not the attribute's name in camel case."""
 
 
 class Field(NamedTuple):
@@ -63,7 +62,7 @@ class Field(NamedTuple):
     since: int
     tag: int | None
     default: Any
-    """A tagged field that has its default is left out; one that is missing or null has it."""
+    """The value of a missing or null field; a tagged field with this value is not written."""
     is_nullable: bool
 
 
@@ -79,7 +78,7 @@ def uvarint(value: int) -> bytes:
 
 
 def read_uvarint(data: bytes, at: int) -> tuple[int, int]:
-    """Return the unsigned varint that begins at `at`, and where it ends."""
+    """Return the unsigned varint at `at`, and the offset of its end."""
     value = data[at]
     if value < 0x80:
         return value, at + 1
@@ -124,7 +123,7 @@ BOOL: Final = _number(">?")
 
 
 def nullable(number: Kind, null: int) -> Kind:
-    """The same numbers, one of which stands for null."""
+    """Return the kind of these numbers with one of them as null."""
 
     def read(data: bytes, at: int) -> tuple[int | None, int]:
         value, end = number.read(data, at)
@@ -135,7 +134,7 @@ def nullable(number: Kind, null: int) -> Kind:
 
 @lru_cache(maxsize=UUIDS_REMEMBERED_MAX)
 def uuid_of(raw: bytes) -> UUID:
-    """The id with these 16 bytes. The same few come again and again, and making one is slow."""
+    """Return the id with these 16 bytes. The same few are frequent, and creating one is slow."""
     return UUID(bytes=raw)
 
 
@@ -159,7 +158,7 @@ def _pack_string(value: str | None) -> bytes:
 def _read_string(data: bytes, at: int) -> tuple[str | None, int]:
     end = at + data[at]
     if at < end < at + 0x80 and end <= len(data):
-        # A short string, as nearly all are.
+        # Nearly all strings are short.
         return data[at + 1 : end].decode(), end
     raw, at = _read_bytes(data, at)
     return None if raw is None else raw.decode(), at
@@ -171,7 +170,7 @@ STRING: Final = Kind(_pack_string, _read_string)
 
 
 def array(item: Kind) -> Kind:
-    """A compact array of `item`, as a tuple."""
+    """Return the kind of compact arrays of `item`, as tuples."""
 
     def pack(values: tuple[Any, ...]) -> bytes:
         return uvarint(len(values) + 1) + b"".join([item.pack(value) for value in values])
@@ -180,7 +179,7 @@ def array(item: Kind) -> Kind:
         size, at = read_uvarint(data, at)
         if not size:
             return None, at
-        # Nothing is shorter than a byte: a count beyond what is left would only cost memory.
+        # Every item has at least one byte: a larger count would only allocate memory.
         if size - 1 > len(data) - at:
             raise MalformedRecord(f"{size - 1} items are announced before byte {at}, too many")
         found = []
@@ -234,7 +233,7 @@ Int16: TypeAlias = Annotated[int, I16]
 Int32: TypeAlias = Annotated[int, I32]
 Int64: TypeAlias = Annotated[int, I64]
 IDS: Final = Kind(_pack_ids, _read_ids)
-"""As `array(I32)`, in a fraction of the time."""
+"""Like `array(I32)`, but much faster."""
 Ids: TypeAlias = Annotated[tuple[int, ...], IDS]
 
 _KINDS: Final[dict[Any, Kind]] = {
@@ -243,14 +242,14 @@ _KINDS: Final[dict[Any, Kind]] = {
     str: STRING,
     bytes: BYTES,
     UUID: UUID_KIND,
-    # As `array(UUID_KIND)`, in a fraction of the time.
+    # Like `array(UUID_KIND)`, but much faster.
     tuple[UUID, ...]: Kind(array(UUID_KIND).pack, _read_uuids),
 }
 
 
 @cache
 def kind_of(annotation: Any) -> Kind:
-    """The encoding of a field with this annotation."""
+    """Return the encoding of a field with this annotation."""
     if annotation in _KINDS:
         return _KINDS[annotation]
     if get_origin(annotation) is Annotated:
@@ -267,7 +266,7 @@ def kind_of(annotation: Any) -> Kind:
 
 @cache
 def schema_of(shape: type[Value]) -> tuple[Field, ...]:
-    """The fields of a record or nested structure, in order."""
+    """Return the fields of a record or nested structure, in order."""
     found = []
     for each in fields_of_struct(shape):
         is_annotated = get_origin(each.type) is Annotated
@@ -311,9 +310,9 @@ class Layout:
         self._by_tag = {field.tag: (field.attribute, field.kind.read) for _, field in fields}
 
     def pack(self, value: Value) -> bytes:
-        """Encode the fields that this version has, and of the tagged ones those that are set.
+        """Encode the fields of this version, without tagged ones that have their defaults.
 
-        A value that only a newer version can carry is a mistake of ours: it would be lost.
+        A field that only a newer version has must have its default: it would be lost.
         """
         contents = astuple(value)
         for place, field in self._later:
@@ -332,9 +331,9 @@ class Layout:
         return b"".join(parts)
 
     def read(self, data: bytes, at: int) -> tuple[Any, int]:
-        """Decode the value whose bytes begin at `at`, and return where it ends.
+        """Decode the value at `at`; return it and the offset of its end.
 
-        Tags that the schema lacks are skipped.
+        Unknown tags are skipped.
         """
         values: dict[str, Any] = {}
         for name, read, is_nullable in self._readers:
@@ -361,5 +360,5 @@ class Layout:
 
 @cache
 def layout(shape: type[Value], version: int) -> Layout:
-    """The layout of a record or nested structure in this version."""
+    """Return the layout of a record or nested structure in this version."""
     return Layout(shape, version)

@@ -1,7 +1,7 @@
 """The row format of ordinary partitions, and the packing of many rows at once.
 
-A row is a fixed-size block of bytes: the number of replicas, the leader's place, the epochs, the
-places of the ISR, the replicas, and the numbers of their directories.
+A row is a fixed-size block of bytes; `RowFormat` lists its fields. A *place* is the position of a
+broker in the replica list of its partition.
 """
 
 from array import array
@@ -18,10 +18,10 @@ from statemachine.records.shapes import ID_BYTES, UUID_BYTES, SameShapeRecords
 from statemachine.vocabulary import NO_LEADER, BrokerId, Directories, Replicas
 
 WIDTH_MAX: Final = 8
-"""Replicas of a partition that is a row, at most."""
+"""The most replicas that a row can hold."""
 
 NO_PLACE: Final = 0xFF
-"""Fills up the places of an ISR that is not all of the replicas."""
+"""Fills up the places of an ISR that lacks some of the replicas."""
 
 _FILLING: Final = bytes((NO_PLACE,))
 _NUMBER_BYTES: Final = 2
@@ -29,24 +29,24 @@ _EPOCHS_AT: Final = 3
 _PLACES_AT: Final = 11
 _PLACES: Final = 5
 FIRST_REPLICA: Final = 6
-"""Where the replicas begin among the fields of a row."""
+"""The index of the first replica among the fields of a row."""
 
 DoesNotFit = error
 """Raised for a value that does not fit into a row."""
 
 Fields = tuple[Any, ...]
-"""The fields that `Form.whole` unpacks."""
+"""The fields that `RowFormat.whole` unpacks."""
 
 Split = tuple[bytes, int, int, bytes]
-"""The fields that `Form.split` unpacks."""
+"""The fields that `RowFormat.split` unpacks."""
 
 
-class Form:
-    """A row with room for so many replicas; big-endian, as records are.
+class RowFormat:
+    """The format of a row for up to `width` replicas; big-endian, like records.
 
-    How many replicas (0: this is no row), the place of the leader among them or -1, whether their
-    directories are known, leader epoch, partition epoch, the places of the ISR in its order, the
-    replicas, the numbers of their directories.
+    The fields are: the number of replicas (0 if the partition is not a row), the place of the
+    leader or -1, whether directories are known, the leader epoch, the partition epoch, the places
+    of the ISR in its order, the replicas, the numbers of their directories.
     """
 
     __slots__ = (
@@ -65,20 +65,20 @@ class Form:
     def __init__(self, width: int) -> None:
         self.width = width
         self.first_number = FIRST_REPLICA + width
-        """Where the numbers of the directories begin among the fields."""
+        """The index of the first directory number among the fields."""
         self.whole = Struct(f">BbBii{width}s{width}i{width}H")
         self.size = self.whole.size
         self.head = Struct(f">BbBii{width}s")
-        """All that stands before the replicas."""
+        """The fields before the replicas."""
         self.tail = Struct(f">{width}i{width}H")
-        """The replicas and the numbers, from `replicas_at` on."""
+        """The replicas and the directory numbers, at `replicas_at`."""
         self.replicas_at = self.head.size
         self.isr = Struct(f">i{width}s")
-        """The fields that change with the ISR alone."""
+        """The fields that a change of the ISR alone changes."""
         self.split = Struct(f">{_EPOCHS_AT}sii{self.size - _PLACES_AT}s")
-        """The two epochs, with the bytes before and behind them, which many rows share."""
+        """The two epochs, and the bytes before and after them, which many rows share."""
         self.in_order = [bytes(range(count)).ljust(width, _FILLING) for count in range(width + 1)]
-        """The places of an ISR of all replicas in their order, by how many they are."""
+        """The places of a full ISR in replica order, by the number of replicas."""
 
     def places(self, replicas: Replicas, isr: Replicas) -> bytes | None:
         """Return the places of the ISR among the replicas, or None if it does not fit."""
@@ -92,18 +92,18 @@ class Form:
             return None
 
     def replicas_of(self, fields: Fields) -> Replicas:
-        """The replicas of a row; none if it is void."""
+        """Return the replicas of a row; none if it is void."""
         return fields[FIRST_REPLICA : FIRST_REPLICA + fields[0]]
 
     def isr_of(self, fields: Fields, replicas: Replicas) -> Replicas:
-        """The ISR of a row."""
+        """Return the ISR of a row."""
         places = fields[_PLACES]
         if places == self.in_order[len(replicas)]:
             return replicas
         return tuple([replicas[place] for place in places if place != NO_PLACE])
 
     def numbers_of(self, fields: Fields) -> Fields:
-        """The directory numbers of a row; none if they are not known."""
+        """Return the directory numbers of a row; none if they are not known."""
         first = self.first_number
         return fields[first : first + fields[0]] if fields[2] else ()
 
@@ -117,17 +117,17 @@ class Form:
         return self.replicas_at + ID_BYTES * self.width
 
 
-FORMS: Final = tuple(Form(width) for width in range(WIDTH_MAX + 1))
-_FORMS_BY_SIZE: Final = {form.size: form for form in FORMS}
+ROW_FORMATS: Final = tuple(RowFormat(width) for width in range(WIDTH_MAX + 1))
+_FORMATS_BY_SIZE: Final = {form.size: form for form in ROW_FORMATS}
 
 
-def form_of(row: bytes) -> Form:
-    """The form of a row, by its size."""
-    return _FORMS_BY_SIZE[len(row)]
+def format_of(row: bytes) -> RowFormat:
+    """Return the format of a row, by its size."""
+    return _FORMATS_BY_SIZE[len(row)]
 
 
 def place_of(leader: BrokerId, replicas: Replicas) -> int | None:
-    """The place of the leader as in a row, or None where a row cannot say it."""
+    """Return the place of the leader as a row has it, or None if it is not a replica."""
     if leader == replicas[0]:
         return 0
     if leader == NO_LEADER:
@@ -135,8 +135,8 @@ def place_of(leader: BrokerId, replicas: Replicas) -> int | None:
     return replicas.index(leader) if leader in replicas else None
 
 
-def widened(rows: bytearray, count: int, form: Form, wider: Form) -> bytearray:
-    """So many rows of one form in another one that has room for more replicas."""
+def widened(rows: bytearray, count: int, form: RowFormat, wider: RowFormat) -> bytearray:
+    """Return `count` rows of one format in a format for more replicas."""
     head = _PLACES_AT + form.width
     filling = _FILLING * (wider.width - form.width)
     empty = (bytes(head) + filling).ljust(wider.size, b"\0")
@@ -151,25 +151,25 @@ def widened(rows: bytearray, count: int, form: Form, wider: Form) -> bytearray:
     return out
 
 
-class Numbers(dict[bytes, bytes]):
-    """Directory ids by small numbers, which are given as ids turn up and are never taken back.
+class DirectoryNumbers(dict[bytes, bytes]):
+    """The numbers of directory ids in rows, by the bytes of the id; they are never released.
 
-    A number is had as the bytes that it is in a row: most are only put there.
+    A number is stored as its bytes in a row, because most numbers are only copied there.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.ids: list[UUID] = []
-        """By number."""
+        """The ids by number."""
         self.raw: list[bytes] = []
-        """The same ids, as their bytes."""
+        """The same ids as bytes."""
         self._by_value: dict[int, int] = {}
 
     def __missing__(self, raw: bytes) -> bytes:
-        """A number for the id with these bytes. `LookupError` when all are given."""
+        """Assign a number to the id with these bytes. Raises LookupError if none is left."""
         number = len(self.ids)
         if number >= DIRECTORIES_NUMBERED_MAX:
-            raise LookupError(f"all {DIRECTORIES_NUMBERED_MAX} numbers are given")
+            raise LookupError(f"all {DIRECTORIES_NUMBERED_MAX} directory numbers are in use")
         id_ = UUID(bytes=raw)
         self.ids.append(id_)
         self.raw.append(raw)
@@ -178,16 +178,16 @@ class Numbers(dict[bytes, bytes]):
         return said
 
     def of(self, directories: Directories) -> list[int] | None:
-        """Their numbers, or None where one has none and can be given none."""
+        """Return the numbers of these directories, or None if one can get none."""
         known = self._by_value
         try:
-            # By their integers: an id as such makes a hash of itself in Python.
+            # By their integers: the hash of a UUID is computed in Python.
             return [known[each.int] for each in directories]
         except KeyError:
             return self._given(directories)
 
     def _given(self, directories: Directories) -> list[int] | None:
-        """As `of`, where at least one has no number yet."""
+        """Assign numbers where they are missing; otherwise like `of`."""
         try:
             return [int.from_bytes(self[each.bytes], "big") for each in directories]
         except LookupError:
@@ -195,22 +195,22 @@ class Numbers(dict[bytes, bytes]):
 
 
 class Rows(NamedTuple):
-    """Partitions of records of one shape, in their order."""
+    """Rows of records of one shape, in their order."""
 
-    form: Form
+    form: RowFormat
     topics: bytes
-    """The ids of their topics, one behind the other."""
+    """The ids of their topics, concatenated."""
     numbers: "array[int]"
     rows: bytearray
     replicas: list["array[int]"]
-    """The first replicas of all of them, then the second ones, and so on."""
+    """The first replicas of all rows, then the second ones, and so on."""
     isr: list["array[int]"]
     leaders: "array[int]"
     are_whole: bool
-    """Whether all have all replicas in sync, in their order, and are led by the first."""
+    """Whether all have a full ISR in replica order and are led by the first replica."""
 
     def topic(self, at: int) -> bytes:
-        """The id of the topic of the row at this place."""
+        """Return the topic id of the row at this position."""
         return self.topics[UUID_BYTES * at : UUID_BYTES * (at + 1)]
 
     def end_of_topic(self, at: int, end: int) -> int:
@@ -227,25 +227,25 @@ class Rows(NamedTuple):
         return self.numbers[begin:end] == rising(first, end - begin)
 
 
-def rows_of(alike: SameShapeRecords, directories: Numbers) -> Rows | None:
-    """Rows of records of one shape; None where one of them is none that a row can say."""
-    shape = alike.shape
-    form = FORMS[shape.replicas]
-    replicas = alike.ids(shape.replicas_at, shape.replicas)
-    are_whole = _are_whole(alike)
-    isr = replicas if are_whole else alike.ids(shape.isr_at, shape.in_sync)
-    leaders = replicas[0] if are_whole else alike.ids(shape.leader_at, 1)[0]
-    rows = _blank(form, alike)
-    alike.copy(shape.leader_at + ID_BYTES, rows, _EPOCHS_AT, form.size, 2 * ID_BYTES)
-    alike.copy(shape.replicas_at, rows, form.replicas_at, form.size, ID_BYTES * shape.replicas)
-    if shape.directories_at is not None and not _number(rows, form, alike, directories):
+def rows_of(records: SameShapeRecords, directories: DirectoryNumbers) -> Rows | None:
+    """Return the rows of records of one shape; None if one of them does not fit into a row."""
+    shape = records.shape
+    form = ROW_FORMATS[shape.replicas]
+    replicas = records.ids(shape.replicas_at, shape.replicas)
+    are_whole = _are_whole(records)
+    isr = replicas if are_whole else records.ids(shape.isr_at, shape.in_sync)
+    leaders = replicas[0] if are_whole else records.ids(shape.leader_at, 1)[0]
+    rows = _blank(form, records)
+    records.copy(shape.leader_at + ID_BYTES, rows, _EPOCHS_AT, form.size, 2 * ID_BYTES)
+    records.copy(shape.replicas_at, rows, form.replicas_at, form.size, ID_BYTES * shape.replicas)
+    if shape.directories_at is not None and not _number(rows, form, records, directories):
         return None
     if not are_whole and not _say_isr(rows, form, replicas, isr, leaders):
         return None
     return Rows(
         form,
-        alike.topics(),
-        alike.numbers(),
+        records.topics(),
+        records.numbers(),
         rows,
         replicas,
         isr,
@@ -254,27 +254,29 @@ def rows_of(alike: SameShapeRecords, directories: Numbers) -> Rows | None:
     )
 
 
-def _are_whole(alike: SameShapeRecords) -> bool:
+def _are_whole(records: SameShapeRecords) -> bool:
     """Return True if all have a full ISR in replica order and are led by the first replica."""
-    shape = alike.shape
+    shape = records.shape
     return (
         shape.in_sync == shape.replicas
-        and alike.are_equal(shape.replicas_at, shape.isr_at, ID_BYTES * shape.replicas)
-        and alike.are_equal(shape.replicas_at, shape.leader_at, ID_BYTES)
+        and records.are_equal(shape.replicas_at, shape.isr_at, ID_BYTES * shape.replicas)
+        and records.are_equal(shape.replicas_at, shape.leader_at, ID_BYTES)
     )
 
 
-def _blank(form: Form, alike: SameShapeRecords) -> bytearray:
-    """As many rows, in which all replicas are in sync and the first one leads."""
-    has_directories = alike.shape.directories_at is not None
+def _blank(form: RowFormat, records: SameShapeRecords) -> bytearray:
+    """Return as many rows with full ISRs and the first replica as leader."""
+    has_directories = records.shape.directories_at is not None
     head = form.head.pack(form.width, 0, has_directories, 0, 0, form.in_order[form.width])
-    return bytearray(head.ljust(form.size, b"\0") * alike.count)
+    return bytearray(head.ljust(form.size, b"\0") * records.count)
 
 
-def _number(rows: bytearray, form: Form, alike: SameShapeRecords, directories: Numbers) -> bool:
+def _number(
+    rows: bytearray, form: RowFormat, records: SameShapeRecords, directories: DirectoryNumbers
+) -> bool:
     """Write the directories of the records; return False if one has no number."""
     try:
-        raw = b"".join(map(directories.__getitem__, alike.directories()))
+        raw = b"".join(map(directories.__getitem__, records.directories()))
     except LookupError:
         return False
     stride = _NUMBER_BYTES * form.width
@@ -285,7 +287,7 @@ def _number(rows: bytearray, form: Form, alike: SameShapeRecords, directories: N
 
 def _say_isr(
     rows: bytearray,
-    form: Form,
+    form: RowFormat,
     replicas: list["array[int]"],
     isr: list["array[int]"],
     leaders: "array[int]",
@@ -308,11 +310,11 @@ def _say_isr(
 
 _BLOCK: Final = 1 << 16
 _BLOCKS_REMEMBERED_MAX: Final = 4
-"""A quarter of a megabyte each: those of the last keys and of the lowest numbers are in use."""
+"""A quarter of a megabyte each; the blocks of the last keys and the lowest numbers are in use."""
 
 
 def rising(first: int, count: int) -> "array[int]":
-    """The `count` numbers from `first` on."""
+    """Return the `count` numbers from `first` on."""
     block, at = divmod(first, _BLOCK)
     if at + count > _BLOCK:
         return array("I", range(first, first + count))

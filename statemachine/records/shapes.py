@@ -1,8 +1,8 @@
-"""Partition records of one shape: many are read, or one is written, without a value for any.
+"""Partition records of one shape: decode many together, or encode one, without values.
 
-Most records of a snapshot say an ordinary partition, and those with equally many replicas in ISRs
-of one size are laid out alike. What all of them have at one place is then one slice of their bytes.
-The layout is that of `codec`, which encodes any partition.
+Most records of a snapshot are ordinary partitions. Those with the same numbers of replicas and of
+ISR members have the same layout, so that one field of all of them is a strided slice of their
+bytes. The layout is that of `codec`, which encodes any partition.
 """
 
 from array import array
@@ -22,11 +22,11 @@ _NUMBER_AT: Final = 3
 _TOPIC_AT: Final = 7
 _REPLICAS_AT: Final = 23
 _READ_AT_ONCE: Final = 32
-"""Records whose directories are taken out of their bytes by one call."""
+"""Records whose directories one call unpacks."""
 _NONE: Final = 1
-"""The size of an empty list; that of any other is one more than its length."""
+"""The encoded length of an empty list; any length is encoded plus one."""
 _SWAPS: Final = array("H", [1]).tobytes()[0] == 1
-"""Whether numbers stand the other way round here than in records."""
+"""Whether the byte order of this machine differs from that of records."""
 
 
 class Shape(NamedTuple):
@@ -36,17 +36,17 @@ class Shape(NamedTuple):
     replicas: int
     in_sync: int
     fixed: tuple[tuple[int, int], ...]
-    """Which bytes, and where, all of them have."""
+    """The offset and the value of each byte that all of them share."""
     isr_at: int
-    """Of the first member; the others follow."""
+    """The offset of the first ISR member; the others follow."""
     leader_at: int
-    """Leader epoch and partition epoch follow."""
+    """The offset of the leader; leader epoch and partition epoch follow."""
     directories_at: int | None
-    """Of the first one; None where they are not known."""
+    """The offset of the first directory; None if directories are not known."""
 
     @property
     def replicas_at(self) -> int:
-        """Of the first replica; the others follow."""
+        """The offset of the first replica; the others follow."""
         return _REPLICAS_AT + 1
 
 
@@ -75,7 +75,7 @@ def _shape(version: int, replicas: int, in_sync: int, *, has_directories: bool) 
 
 
 def shape_of(value: bytes, replicas_max: int) -> Shape | None:
-    """The shape of a record of an ordinary partition, or None for any other record."""
+    """Return the shape of a record of an ordinary partition, or None for any other record."""
     if not value.startswith(PARTITION_FRAMES) or len(value) <= _REPLICAS_AT:
         return None
     version, replicas = value[2], value[_REPLICAS_AT] - 1
@@ -93,24 +93,24 @@ def shape_of(value: bytes, replicas_max: int) -> Shape | None:
 
 
 class SameShapeRecords:
-    """Records of one shape, one behind the other."""
+    """Records of one shape, concatenated."""
 
     __slots__ = ("_columns", "count", "data", "shape")
 
     def __init__(self, shape: Shape, values: list[bytes]) -> None:
-        """All values have the size of the shape; nothing more is checked."""
+        """Take values of the size of the shape; nothing else is checked."""
         self.shape = shape
         self.data = b"".join(values)
         self.count = len(values)
-        # What is read more than once, and that is most of it, is taken out of them once.
+        # Most bytes are read more than once, so their columns are extracted once.
         self._columns = [self._column(at) for at in range(shape.directories_at or shape.size)]
 
     def _column(self, at: int) -> bytes:
-        """The byte at this place of each."""
+        """Return the byte at this offset of each record."""
         return self.data[at :: self.shape.size]
 
-    def strangers(self) -> set[int]:
-        """Return those that do not have the shape."""
+    def mismatches(self) -> set[int]:
+        """Return the positions of the records that do not have the shape."""
         found: set[int] = set()
         for at, byte in self.shape.fixed:
             column = self._columns[at] if at < len(self._columns) else self._column(at)
@@ -119,30 +119,30 @@ class SameShapeRecords:
         return found
 
     def ids(self, at: int, count: int) -> list["array[int]"]:
-        """So many ids, the first of which is at this place, each as a column."""
+        """Return `count` columns of ids, the first one at this offset."""
         return [self._ids("i", at + ID_BYTES * place) for place in range(count)]
 
     def are_equal(self, at: int, other_at: int, count: int) -> bool:
-        """Return True if each record has the same bytes at these two places."""
+        """Return True if each record has the same bytes at these two offsets."""
         columns = self._columns
         return columns[at : at + count] == columns[other_at : other_at + count]
 
     def numbers(self) -> "array[int]":
-        """The numbers of the partitions; a negative one is very large."""
+        """Return the partition numbers; a negative one becomes very large."""
         return self._ids("I", _NUMBER_AT)
 
     def topics(self) -> bytes:
-        """The topics' ids, one behind the other."""
+        """Return the topic ids, concatenated."""
         out = bytearray(UUID_BYTES * self.count)
         self.copy(_TOPIC_AT, out, 0, UUID_BYTES, UUID_BYTES)
         return bytes(out)
 
     def directories(self) -> Iterator[bytes]:
-        """All directories of the first record, then those of the next, and so on."""
+        """Yield all directories of the first record, then those of the next, and so on."""
         at, size, count = self.shape.directories_at, self.shape.size, self.shape.replicas
         assert at is not None
         data = memoryview(self.data)
-        # Most of them many at a time, which is twice as fast.
+        # Many records at a time are twice as fast.
         rest = size * (self.count // _READ_AT_ONCE * _READ_AT_ONCE)
         return chain(
             chain.from_iterable(_reader(at, count, size, _READ_AT_ONCE).iter_unpack(data[:rest])),
@@ -150,7 +150,7 @@ class SameShapeRecords:
         )
 
     def copy(self, at: int, out: bytearray, to: int, stride: int, count: int) -> None:
-        """Copy so many bytes from `at` on of each record to `to` in each stride of `out`."""
+        """Copy `count` bytes at `at` of each record to `to` in each stride of `out`."""
         for byte, column in enumerate(self._columns[at : at + count], to):
             out[byte::stride] = column
 
@@ -162,13 +162,13 @@ class SameShapeRecords:
 
 @lru_cache
 def _reader(at: int, ids: int, size: int, records: int) -> Struct:
-    """Takes so many ids from `at` on out of each of so many records of this size."""
+    """Return a struct that unpacks the ids at `at` of several records of this size."""
     form = f"{at}x" + f"{UUID_BYTES}s" * ids + f"{size - at - UUID_BYTES * ids}x"
     return Struct(form * records)
 
 
 def from_wire(typecode: str, raw: bytearray) -> "array[int]":
-    """Numbers that stand there as in a record."""
+    """Return the numbers in bytes of a record's byte order."""
     column = array(typecode)
     column.frombytes(raw)
     if _SWAPS:
@@ -190,7 +190,7 @@ def encode_ordinary(
     leadership: tuple[BrokerId, int, int],
     directories: bytes,
 ) -> bytes:
-    """The value of the record of an ordinary partition: leader, leader epoch and partition epoch.
+    """Encode an ordinary partition; `leadership` is leader, leader epoch and partition epoch.
 
     `directories` are as many ids as replicas, or none; version 0 cannot carry any.
     """

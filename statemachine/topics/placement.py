@@ -1,10 +1,10 @@
 """Replica placement of new topics: spread over brokers and racks, deterministically.
 
-The brokers stand in a ring that alternates between racks. Leaders go round it one by one; the
-followers of a partition stand further on, one step further each time round, so that the partitions
-of a broker do not all have the same followers. No rack gets a second replica of a partition before
-every rack has one. Where the ring is entered depends on the topic's id, so that small topics do not
-all begin at the same broker.
+The brokers form a ring that alternates between racks. Leaders are assigned around the ring; the
+followers of a partition are placed after its leader, one position further in each round, so that
+the partitions of a broker have different followers. No rack gets a second replica of a partition
+before every rack has one. The start depends on the topic's id, so that small topics do not all
+begin at the same broker.
 """
 
 from bisect import bisect_right
@@ -24,10 +24,10 @@ def place(
     *,
     first: int = 0,
 ) -> Iterator[Replicas]:
-    """The replicas of each partition, the preferred leader first. Needs that many brokers.
+    """Yield the replicas of each partition, the preferred leader first.
 
-    Partitions from number `first` on go where they would have gone had they been there from the
-    beginning, as long as the brokers are the same.
+    There must be at least `replication_factor` brokers. With the same brokers, partitions from
+    `first` on get the replicas that they would have had from the beginning.
     """
     assert 1 <= replication_factor <= len(brokers)
     ring = _ring(brokers)
@@ -42,7 +42,7 @@ def place(
 
 
 def _ring(brokers: list[kafka_records.RegisterBroker]) -> list[BrokerId]:
-    """The brokers, alternating between racks as long as there is more than one rack left."""
+    """Return the brokers in an order that alternates between racks as far as possible."""
     by_rack: dict[str | None, list[BrokerId]] = {}
     for broker in sorted(brokers, key=lambda broker: broker.broker_id):
         by_rack.setdefault(broker.rack, []).append(broker.broker_id)
@@ -59,7 +59,7 @@ def _replicas(
     stride: int,
     replication_factor: int,
 ) -> Replicas:
-    """Return the next replicas, the leader first; `takers` racks have more brokers than so many."""
+    """Return the next replicas, the leader first; `takers[n]` racks have more than n brokers."""
     chosen = [ring[leader]]
     in_rack = {racks[ring[leader]]: 1}
     others = len(ring) - 1
@@ -68,7 +68,7 @@ def _replicas(
     left = takers[0] - 1
     while len(chosen) < replication_factor:
         step = 0
-        # Once every rack has as many as it may, the rest of the ring has nobody to offer.
+        # Once every rack has as many as allowed, the rest of the ring has no candidate.
         while left and len(chosen) < replication_factor:
             candidate = ring[(leader + 1 + (stride + step) % others) % len(ring)]
             step += 1

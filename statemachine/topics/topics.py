@@ -1,6 +1,6 @@
 """CreateTopics, CreatePartitions and DeleteTopics, and the rules for topic names.
 
-Each topic is decided by itself, and sees the ones before it in the request.
+Each topic is decided independently, but after the effects of the earlier ones in the request.
 """
 
 import re
@@ -109,7 +109,7 @@ class _NewPartitions:
 
 
 def create_topics(pending: PendingDecision, command: CreateTopics) -> Slices[TopicsCreated]:
-    """Create each topic, or say why not."""
+    """Create or refuse each topic."""
     creation = _Creation(pending, command)
     answers = []
     for topic in command.topics:
@@ -119,7 +119,7 @@ def create_topics(pending: PendingDecision, command: CreateTopics) -> Slices[Top
 
 
 class _Creation:
-    """The topics of one command: what the earlier ones took is not there for the later ones."""
+    """The topics of one command; names, ids and the limit of partitions are shared."""
 
     def __init__(self, pending: PendingDecision, command: CreateTopics) -> None:
         self.pending = pending
@@ -129,7 +129,7 @@ class _Creation:
         self.partitions = _NewPartitions(pending)
 
     def create(self, topic: NewTopic) -> Slices[TopicCreated]:
-        """Append the records of one topic, unless it is refused."""
+        """Record one topic, or refuse it."""
         assignment: Sequence[Replicas] | Refusal | None = self._identity_refusal(topic)
         if assignment is None:
             assignment = yield from self._assignment(topic)
@@ -161,7 +161,7 @@ class _Creation:
         return None if reason is None else Refusal(Error.INVALID_CONFIG, reason)
 
     def _assignment(self, topic: NewTopic) -> Slices[Sequence[Replicas] | Refusal]:
-        """Return the replicas of each partition in order, at least one, or the reason why not."""
+        """Return the replicas of each partition in order, at least one, or the refusal."""
         return self._assigned(topic) if topic.assignments else self._placed(topic)
 
     def _assigned(self, topic: NewTopic) -> Slices[Sequence[Replicas] | Refusal]:
@@ -216,7 +216,7 @@ class _Creation:
 def create_partitions(
     pending: PendingDecision, command: CreatePartitions
 ) -> Slices[PartitionsCreated]:
-    """Give each topic the partitions that it lacks, or say why not (KIP-195)."""
+    """Add the missing partitions to each topic, or refuse them (KIP-195)."""
     partitions = _NewPartitions(pending)
     times = Counter(asked.name for asked in command.topics)
     answers = []
@@ -282,10 +282,10 @@ def _count_refusal(
 
 
 def _replication_factor(topic: Topic) -> int:
-    """That of the first partition, without what a reassignment only adds until it is done."""
+    """Return the final number of replicas of the first partition."""
     for _, partition in topic.existing():
         return len(partition.final)
-    # A log may hold a topic whose partitions never came.
+    # A log may hold a topic without partitions.
     return 1
 
 
@@ -320,7 +320,7 @@ def replicas_refusal(pending: PendingDecision, number: int, replicas: Replicas) 
 
 
 def delete_topics(pending: PendingDecision, command: DeleteTopics) -> Slices[TopicsDeleted]:
-    """Delete each topic, or say why not."""
+    """Delete or refuse each topic."""
     answers = []
     for asked in command.topics:
         answers.append(_deleted(pending, asked))
@@ -329,19 +329,19 @@ def delete_topics(pending: PendingDecision, command: DeleteTopics) -> Slices[Top
 
 
 def _deleted(pending: PendingDecision, asked: str | UUID) -> TopicDeleted:
-    by_name = isinstance(asked, str)
-    topic: Topic | None
+    message = f"there is no topic {asked}"
     if isinstance(asked, str):
         topic = pending.image.topic_named(asked)
+        unknown = TopicDeleted(
+            name=asked, topic_id=None, error=Error.UNKNOWN_TOPIC_OR_PARTITION, message=message
+        )
     else:
         topic = pending.image.topics.get(asked)
-    if topic is None or topic.topic_id in pending.deleted:
-        return TopicDeleted(
-            name=asked if isinstance(asked, str) else None,
-            topic_id=None if isinstance(asked, str) else asked,
-            error=Error.UNKNOWN_TOPIC_OR_PARTITION if by_name else Error.UNKNOWN_TOPIC_ID,
-            message=f"there is no topic {asked}",
+        unknown = TopicDeleted(
+            name=None, topic_id=asked, error=Error.UNKNOWN_TOPIC_ID, message=message
         )
+    if topic is None or topic.topic_id in pending.deleted:
+        return unknown
     pending.delete_topic(topic)
     pending.records.append(kafka_records.RemoveTopic(topic_id=topic.topic_id))
     return TopicDeleted(name=topic.name, topic_id=topic.topic_id)
@@ -374,7 +374,7 @@ def name_refusal(name: str) -> str | None:
 
 
 def colliding(name: str, *taken: Set[str] | Mapping[str, object]) -> str | None:
-    """Another name among those taken that is the same in metrics, where a dot is an underscore."""
+    """Return a taken name that collides with this one in metrics, where a dot is an underscore."""
     parts = _ALIKE.split(name)
     if len(parts) == 1:
         return None

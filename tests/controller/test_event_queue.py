@@ -14,7 +14,7 @@ from controller.ports import Unavailable
 from quorum.core.vocabulary import Offset
 from quorum.records.decode import decode as decode_records
 from statemachine import commands
-from statemachine.brokers.safety import Safety, judging
+from statemachine.brokers.safety import Safety, check_safety
 from statemachine.errors import Refusal
 from statemachine.image.image import Image
 from statemachine.records.codec import decode
@@ -80,7 +80,7 @@ def test_others_have_their_turns_while_it_is_judged_whether_brokers_may_stop() -
     lone = Sliced(*BROKERS)
     lone.answer(topic("a", 101, 102, partitions=2_000))
     found: list[Safety | Refusal | Unavailable] = []
-    lone.controller.query_long(partial(judging, broker_ids=(101, 102)), found.append)
+    lone.controller.query_long(partial(check_safety, broker_ids=(101, 102)), found.append)
     slices = 0
     while lone.take_slice():
         slices += 1

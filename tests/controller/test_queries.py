@@ -10,7 +10,7 @@ from controller.event_queue import SLICE_US
 from controller.ports import Unavailable
 from controller.quorum_controller import QuorumController
 from quorum.core.vocabulary import Offset
-from statemachine.brokers.safety import Safety, judging
+from statemachine.brokers.safety import Safety, check_safety
 from statemachine.errors import Refusal
 from statemachine.image.image import Image
 from statemachine.slices import LOOKED_AT_US, Slices
@@ -69,7 +69,7 @@ def test_others_have_their_turns_while_a_controller_that_is_not_active_judges() 
     pair.commit()
     assert not pair.standby.is_behind
     found: list[Safety | Refusal | Unavailable] = []
-    pair.standby.query_long(partial(judging, broker_ids=BROKERS), found.append, stale=True)
+    pair.standby.query_long(partial(check_safety, broker_ids=BROKERS), found.append, stale=True)
     slices = 1
     while pair.take_slice():
         slices += 1

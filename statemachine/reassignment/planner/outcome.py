@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from msgspec import Struct
 
 from statemachine.reassignment.planner.placing import Assignment, Racks, bounds, rack_names
-from statemachine.reassignment.planner.survey import Ground, Held, Stay
+from statemachine.reassignment.planner.survey import ClusterSurvey, Held, Stay
 from statemachine.vocabulary import NO_LEADER, BrokerId, Replicas
 
 
@@ -84,7 +84,9 @@ def crowded(assignment: Assignment, racks: Racks) -> int | None:
     return found
 
 
-def cluster_shares(seen: Ground, rows: Sequence[Held], plan: Assignment) -> tuple[BrokerShare, ...]:
+def cluster_shares(
+    seen: ClusterSurvey, rows: Sequence[Held], plan: Assignment
+) -> tuple[BrokerShare, ...]:
     """Return the share of every broker in all partitions, in order of id, before and after.
 
     `rows` are the partitions on the emptied brokers. "After" means that the plan and the

@@ -1,7 +1,7 @@
-"""The survey of a cluster for the planner: all brokers, and partitions in portions.
+"""The survey of a cluster for the planner: all brokers, and partitions in pieces.
 
-A planner reads many partitions piece by piece and yields in between. The state may change
-meanwhile: the request that submits the plan is decided on the state of that time.
+A planner reads many partitions in pieces and yields in between. The image may change meanwhile: the
+request that submits the plan is decided on its later state.
 """
 
 from collections.abc import Collection, Sequence
@@ -20,7 +20,7 @@ PIECE_PARTITIONS: Final = 1_000
 """Partitions in one piece: one or two milliseconds."""
 
 
-class Ground(Struct, frozen=True, kw_only=True):
+class ClusterSurvey(Struct, frozen=True, kw_only=True):
     """The brokers as the planner sees them; each list in order of id."""
 
     takers: tuple[BrokerId, ...]
@@ -40,11 +40,11 @@ class Ground(Struct, frozen=True, kw_only=True):
     """True if there are limits, so that moves may take several steps."""
 
 
-def ground(image: Image) -> Ground:
+def survey(image: Image) -> ClusterSurvey:
     """Return the brokers as they are now."""
     index = image.index
     brokers = [image.brokers[each] for each in sorted(image.brokers)]
-    return Ground(
+    return ClusterSurvey(
         takers=tuple(sorted(each.broker_id for each in takers(image))),
         live=tuple(each.broker_id for each in brokers if each.live),
         fenced=tuple(each.broker_id for each in brokers if each.fenced),
@@ -58,7 +58,7 @@ def ground(image: Image) -> Ground:
 
 
 class Stay(StrEnum):
-    """The state of a partition that has a replica on a broker to be emptied."""
+    """The states of a partition that has a replica on a broker to be emptied."""
 
     FREE = "free"
     """It is not being reassigned, and can be moved."""

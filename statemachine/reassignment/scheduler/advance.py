@@ -9,11 +9,15 @@ from msgspec.structs import replace
 from pyroaring import BitMap
 
 from statemachine.image.partition_index import PartitionIndex
-from statemachine.limits import PASSED_OVER_MAX, STEPS_BEGUN_MAX, TURNS_LOOKED_AT_MAX
+from statemachine.limits import PASSED_OVER_MAX, STEPS_BEGUN_MAX, WAITING_TRIED_MAX
 from statemachine.partitions.change_builder import change_partition
 from statemachine.partitions.registration import PartitionRegistration, Stage, moves_leader
 from statemachine.pending_decision import PendingDecision
-from statemachine.reassignment.scheduler.auto_pause import partition_at, pause_and_resume, resting
+from statemachine.reassignment.scheduler.auto_pause import (
+    partition_at,
+    pause_and_resume,
+    paused_positions,
+)
 from statemachine.reassignment.scheduler.queue import (
     Position,
     PriorityClass,
@@ -137,7 +141,7 @@ class _StepStarter:
 
     def begin(self) -> Slices[bool]:
         """Start steps while the budget lasts; return whether some that fit are left."""
-        held = resting(self.pending, self.queue)
+        held = paused_positions(self.pending, self.queue)
         for group in sorted(self.queue.groups):
             if group[0] == PriorityClass.LEADER_MOVES and not self.budget.has_leaders:
                 continue
@@ -147,7 +151,7 @@ class _StepStarter:
                     return False
                 if self.begun >= STEPS_BEGUN_MAX:
                     return True
-                if looked_at >= TURNS_LOOKED_AT_MAX:
+                if looked_at >= WAITING_TRIED_MAX:
                     break
                 looked_at += not self._try(position)
                 yield CHANGED_US

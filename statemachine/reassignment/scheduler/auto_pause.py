@@ -62,7 +62,7 @@ def partition_at(
     return (*found, partition)
 
 
-def resting(pending: PendingDecision, queue: ReassignmentQueue) -> BitMap:
+def paused_positions(pending: PendingDecision, queue: ReassignmentQueue) -> BitMap:
     """Return the positions that are held up by pauses of single moves."""
     held = BitMap()
     for move_id, positions in queue.of_move.items():

@@ -9,7 +9,7 @@ from pyroaring import BitMap
 
 from statemachine.image.image import Image
 from statemachine.image.partition_table import Topic
-from statemachine.limits import LEFT_OVER_LOOKED_AT_MAX, PARTITIONS_FREED_BY_CONFIGS_MAX
+from statemachine.limits import BACKLOG_SCANNED_MAX, PARTITIONS_FREED_BY_CONFIGS_MAX
 from statemachine.partitions.change_builder import change_partition, is_complete
 from statemachine.partitions.leader_election import Election, elect, election_for
 from statemachine.partitions.registration import PartitionRegistration
@@ -46,7 +46,7 @@ def take_up(pending: PendingDecision) -> Slices[bool]:
         leaderless = image.index.leader_of.get(NO_LEADER, BitMap())
         backlog = scheduler.begin_backlog(image.index.moving | leaderless)
     passed, changed = BitMap(), 0
-    for key in backlog[:LEFT_OVER_LOOKED_AT_MAX]:
+    for key in backlog[:BACKLOG_SCANNED_MAX]:
         if changed == PARTITIONS_FREED_BY_CONFIGS_MAX:
             break
         # The partition may have been deleted, and its key reused.

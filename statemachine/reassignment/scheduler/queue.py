@@ -53,7 +53,7 @@ class ReassignmentQueue:
         self._keys: dict[Position, int] = {}
         self._positions: dict[int, Position] = {}
         self._entries: dict[Position, QueueEntry] = {}
-        self._touched: dict[int, None] = dict.fromkeys(keys)
+        self._marked: dict[int, None] = dict.fromkeys(keys)
         self._next = 0
         self._passed_over = (-1, 0)
         self.groups: dict[PriorityGroup, BitMap] = {}
@@ -62,23 +62,23 @@ class ReassignmentQueue:
         self.of_move: dict[MoveId, BitMap] = {}
         self.waiting_for: dict[BrokerId, BitMap] = {}
 
-    def touch_by(self, delta: SchedulerDelta) -> None:
+    def mark_by(self, delta: SchedulerDelta) -> None:
         """Mark every partition whose entry may have changed by this delta."""
-        self._touched.update(delta.partitions)
+        self._marked.update(delta.partitions)
         positions = [self.waiting_for.get(broker_id, ()) for broker_id in delta.brokers]
         positions += [self.of_move.get(move_id, ()) for move_id in delta.moves]
         for some in positions:
-            self._touched.update((self._keys[position], None) for position in some)
+            self._marked.update((self._keys[position], None) for position in some)
         if delta.has_limits:
-            self._touched.update(dict.fromkeys(self._positions))
+            self._marked.update(dict.fromkeys(self._positions))
 
-    def touched(self) -> Iterator[int]:
+    def take_marked(self) -> Iterator[int]:
         """Yield and remove the marked keys, in the order in which they were marked first.
 
         Each is removed when it is yielded, so that an interrupted scan can go on later.
         """
-        for key in list(self._touched):
-            del self._touched[key]
+        for key in list(self._marked):
+            del self._marked[key]
             yield key
 
     def put(self, key: int, entry: QueueEntry | None) -> None:
@@ -103,7 +103,7 @@ class ReassignmentQueue:
 
     def foresee(self, key: int, entry: QueueEntry | None) -> None:
         """Like `put`, for a decision whose records may not be appended: mark the key as well."""
-        self._touched[key] = None
+        self._marked[key] = None
         self.put(key, entry)
 
     def position(self, key: int) -> Position | None:
@@ -213,7 +213,7 @@ def is_under_min_isr(partition: PartitionRegistration, min_isr: int) -> bool:
 def refresh(queue: ReassignmentQueue, image: Image) -> Slices[None]:
     """Bring the entries of the marked partitions up to date with the image."""
     in_force = limits(image)
-    for key in queue.touched():
+    for key in queue.take_marked():
         found, entry = image.index.at(key), None
         partition = None if found is None else found[0].partition(found[1])
         if found is not None and partition is not None:

@@ -56,7 +56,7 @@ class Scheduler:
             keys = yield from keys_in_order(image)
             self._queue = ReassignmentQueue(keys)
         else:
-            self._queue.touch_by(self._delta)
+            self._queue.mark_by(self._delta)
         self._delta.clear(is_kept=True)
         yield from refresh(self._queue, image)
         return self._queue

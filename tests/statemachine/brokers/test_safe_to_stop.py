@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from statemachine import commands
-from statemachine.brokers.safety import Harm, Safety, judging
+from statemachine.brokers.safety import Harm, Safety, check_safety
 from statemachine.errors import Refusal
 from statemachine.slices import whole
 from tests.statemachine.support.world import World
@@ -14,7 +14,7 @@ BROKERS = range(1, 5)
 
 
 def judged(world: World, *broker_ids: int) -> Safety:
-    found = whole(judging(world.image, broker_ids))
+    found = whole(check_safety(world.image, broker_ids))
     assert isinstance(found, Safety)
     return found
 
@@ -93,10 +93,10 @@ def test_the_named_and_the_examined_partitions_are_bounded(monkeypatch: pytest.M
     world = World(broker_count=1)
     for _ in range(3):
         world.given(replicas=(1,), isr=(1,), leader=1)
-    monkeypatch.setattr("statemachine.brokers.safety.HURT_PARTITIONS_SHOWN_MAX", 2)
+    monkeypatch.setattr("statemachine.brokers.safety.UNSAFE_PARTITIONS_SHOWN_MAX", 2)
     found = judged(world, 1)
     assert ([each.partition for each in found.hurt], found.hurt_count) == ([0, 1], 3)
     monkeypatch.setattr("statemachine.brokers.safety.STOPPING_PARTITIONS_MAX", 2)
-    refused = whole(judging(world.image, (1,)))
+    refused = whole(check_safety(world.image, (1,)))
     assert isinstance(refused, Refusal)
     assert "in sync for 3 partitions" in refused.message

@@ -107,7 +107,7 @@ def test_a_validated_change_leaves_no_record() -> None:
     ("resource", "op", "said"),
     [
         ((0, "t"), ("a", SET, "b"), "UNSUPPORTED_VERSION: resource type 0 is none of 2 (topic)"),
-        ((8, "1"), ("a", SET, "b"), "INVALID_REQUEST: the levels of loggers"),
+        ((8, "1"), ("a", SET, "b"), "INVALID_REQUEST: controllers do not have the log levels"),
         ((2, "u"), ("flush.ms", SET, "1"), "UNKNOWN_TOPIC_OR_PARTITION: there is no topic u"),
         ((2, ""), ("flush.ms", SET, "1"), "INVALID_REQUEST: a topic must be named"),
         ((32, ""), ("a", SET, "b"), "INVALID_REQUEST: a group must be named"),

@@ -87,7 +87,7 @@ def test_quotas_are_undone_with_what_was_not_committed() -> None:
         (change(entity(topic="t")), "'topic' is none of user, client-id, ip"),
         (change(entity(ip="1.2.3.4", client_id="c")), "ip stands alone"),
         (change(entity(ip="a b"), connection_creation_rate=1.0), "'a b' is neither an IP"),
-        (change(entity(user="a"), rate=1.0), "'rate' is no quota of this entity"),
+        (change(entity(user="a"), rate=1.0), "'rate' is not a quota of this entity"),
         (change(entity(ip=None), producer_byte_rate=1.0), "connection_creation_rate"),
         (change(entity(user="a"), producer_byte_rate=-1.0), "greater than 0"),
         (change(entity(user="a"), request_percentage=float("inf")), "greater than 0"),

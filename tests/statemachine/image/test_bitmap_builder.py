@@ -15,7 +15,7 @@ from statemachine.image.bitmap_builder import BitmapBuilder, Part
 from statemachine.image.snapshot import LOADED_AT_ONCE, Loading
 from statemachine.records import kafka_records
 from statemachine.records.codec import encode
-from statemachine.records.row_codec import Numbers, Rows, rising, rows_of
+from statemachine.records.row_codec import DirectoryNumbers, Rows, rising, rows_of
 from statemachine.records.shapes import SameShapeRecords, shape_of
 from tests.statemachine.image.test_bulk_replay_partitions import LEVEL, new
 from tests.statemachine.support.reference_checks import indexed, scanned
@@ -43,7 +43,7 @@ def rows(draw: st.DrawFn) -> Rows:
 def _rows(said: list[bytes]) -> Rows:
     shape = shape_of(said[0], 8)
     assert shape is not None
-    found = rows_of(SameShapeRecords(shape, said), Numbers())
+    found = rows_of(SameShapeRecords(shape, said), DirectoryNumbers())
     assert found is not None
     return found
 

@@ -184,7 +184,7 @@ def test_a_row_by_itself_says_the_same_whatever_becomes_of_the_partition(
     assert row is not None
     columns.put(1, after)
     assert columns.encoded(1, bytes(16), 2, row) == written
-    assert columns.said_by(row) == before
+    assert columns.decode_row(row) == before
     assert [columns.row(number) for number in (-1, 0, 2)] == [None] * 3
 
 
@@ -253,7 +253,7 @@ def test_no_more_partitions_are_remembered_than_there_is_room_for() -> None:
         for number in range(PARTITIONS_REMEMBERED_MAX):
             columns.put(number, VALID)
             columns.get(number)
-        assert sum(len(each._made) for each in topics) <= PARTITIONS_REMEMBERED_MAX
+        assert sum(len(each._decoded) for each in topics) <= PARTITIONS_REMEMBERED_MAX
         assert columns.get(number) is VALID, "the last one is"
 
 

@@ -71,9 +71,9 @@ def test_a_valid_partition_breaks_no_invariant(partition: PartitionRegistration)
 Break = Callable[[PartitionRegistration], PartitionRegistration]
 
 ROLES: Final[dict[str, tuple[str, Break]]] = {
-    "no replicas": ("none or repeated", lambda p: replace(p, replicas=())),
+    "no replicas": ("empty or repeated", lambda p: replace(p, replicas=())),
     "a replica twice": (
-        "none or repeated",
+        "empty or repeated",
         lambda p: replace(p, replicas=(*p.replicas, p.replicas[1])),
     ),
     "a stranger in sync": ("ISR", lambda p: replace(p, isr=(*p.isr, STRANGER))),

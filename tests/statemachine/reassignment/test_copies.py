@@ -18,7 +18,7 @@ from statemachine.reassignment.copies import (
     no_report,
     partition_copies,
 )
-from statemachine.reassignment.progress import position
+from statemachine.reassignment.progress import progress_of
 from statemachine.reassignment.step import Reason
 from tests.statemachine.reassignment.test_moves import move
 from tests.statemachine.reassignment.test_scheduler import limited, some
@@ -128,20 +128,20 @@ def test_falling_behind_replaces_the_reason_catching_up() -> None:
     copies.reported(4, [report(0, 400)], 0)
     copies.reported(4, [report(0, 401)], COPY_FALLS_BEHIND_MS)
     report_of = copies.at(COPY_FALLS_BEHIND_MS)
-    plain = position(world.image, topic, 0, no_report)
-    assert plain == position(world.image, topic, 0)
+    plain = progress_of(world.image, topic, 0, no_report)
+    assert plain == progress_of(world.image, topic, 0)
     assert plain is not None
     assert plain.reason is Reason.CATCHING_UP
-    found = position(world.image, topic, 0, report_of)
+    found = progress_of(world.image, topic, 0, report_of)
     words = "more is written than is copied, so that it never is in sync: 4"
     assert found == replace(plain, reason=Reason.FALLING_BEHIND, detail=words, brokers=(4,))
     world.ask(AlterMove(move_id=1, throttle_bytes_per_s=7))
-    found = position(world.image, topic, 0, report_of)
+    found = progress_of(world.image, topic, 0, report_of)
     assert found is not None
     assert found.detail == f"{words}; the move is throttled to 7 bytes/s"
     # Whoever cannot copy at all has another reason.
     world.ask(FenceBrokers(broker_ids=(4,)))
-    found = position(world.image, topic, 0, report_of)
+    found = progress_of(world.image, topic, 0, report_of)
     assert found is not None
     assert found.reason is Reason.NO_LIVE_TARGET
 

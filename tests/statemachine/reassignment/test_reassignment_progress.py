@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from statemachine import commands
 from statemachine.image.partition_table import Topic
-from statemachine.reassignment.progress import Position, State, position
+from statemachine.reassignment.progress import PartitionProgress, State, progress_of
 from statemachine.reassignment.settings import (
     COMPLETION_RULE,
     LEADER_MOVEMENTS,
@@ -27,9 +27,9 @@ def a_world(*settings: tuple[str, int, str | None], partitions: int = 2) -> Worl
     return world
 
 
-def at(world: World, number: int = 0) -> Position:
+def at(world: World, number: int = 0) -> PartitionProgress:
     """The progress of the partition."""
-    found = position(world.image, the_topic(world), number)
+    found = progress_of(world.image, the_topic(world), number)
     assert found is not None
     return found
 
@@ -52,8 +52,8 @@ def why(world: World, number: int = 0) -> tuple[State, Reason | None, str]:
 
 def test_a_partition_without_a_reassignment_has_no_progress() -> None:
     world = a_world()
-    assert position(world.image, the_topic(world), 0) is None
-    assert position(world.image, the_topic(world), 9) is None
+    assert progress_of(world.image, the_topic(world), 0) is None
+    assert progress_of(world.image, the_topic(world), 9) is None
 
 
 def test_a_step_grows_then_catches_up_and_the_next_one_is_counted() -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from statemachine import commands
 from statemachine.decide import decide
-from statemachine.limits import LEFT_OVER_LOOKED_AT_MAX, PARTITIONS_FREED_BY_CONFIGS_MAX
+from statemachine.limits import BACKLOG_SCANNED_MAX, PARTITIONS_FREED_BY_CONFIGS_MAX
 from statemachine.reassignment.scheduler.backlog import is_left
 from statemachine.reassignment.settings import COMPLETION_RULE, PARALLEL_PARTITIONS
 from statemachine.vocabulary import NO_LEADER
@@ -135,7 +135,7 @@ def test_a_decision_that_was_not_recorded_is_made_again() -> None:
 
 
 def test_one_decision_looks_at_so_many_and_the_next_one_goes_on() -> None:
-    world = leaderless_world(LEFT_OVER_LOOKED_AT_MAX + 1)
+    world = leaderless_world(BACKLOG_SCANNED_MAX + 1)
     at = decide(world.image, commands.AdvanceMoves(), scheduler=world.scheduler)
     assert (at.records, at.answer) == ((), commands.MovesAdvanced(is_left=True))
     backlog = world.scheduler.backlog

@@ -95,7 +95,7 @@ def test_a_tag_that_is_not_known_is_skipped_in_the_fact_and_beside_it() -> None:
     [
         (b"\x01" + TAGGED + b"\x00", "ends early"),
         (b"\x01" + TAGGED + b"\x02\x00\x00", "ends early"),
-        (b"\x02\x94\x4e\x0a" + bytes(10) + b"\x94\x4e\x0a" + bytes(10), "a second fact"),
+        (b"\x02\x94\x4e\x0a" + bytes(10) + b"\x94\x4e\x0a" + bytes(10), "a second record"),
         (b"\x01\x94\x4e\x0b" + bytes(11), "tag 10004 (MovesForgotten) is not as long"),
     ],
 )

@@ -14,10 +14,10 @@ Plans are made by the product, and begun as its listeners begin them.
 from collections.abc import Mapping
 
 from statemachine import commands
-from statemachine.brokers.safety import judging
+from statemachine.brokers.safety import check_safety
 from statemachine.errors import Refusal
 from statemachine.reassignment.planner.plans import Unplanned, drain, generate, with_factor
-from statemachine.reassignment.planner.survey import Stay, drained_keys, ground, held, held_keys
+from statemachine.reassignment.planner.survey import Stay, drained_keys, survey, held, held_keys
 from statemachine.slices import whole
 from statemachine.vocabulary import MoveKind, Replicas
 from tests.statemachine.support.move_scenarios import MovesStage, read
@@ -30,7 +30,7 @@ class CareStage(MovesStage):
     """One story, of moves or of what moves are for."""
 
     def _safe(self, words: list[str]) -> list[str]:
-        found = whole(judging(self.world.image, tuple(map(int, words))))
+        found = whole(check_safety(self.world.image, tuple(map(int, words))))
         assert not isinstance(found, Refusal)
         if not found.hurt_count:
             return [f"safe: of {found.looked_at} partition(s) none would be hurt"]
@@ -55,7 +55,7 @@ class CareStage(MovesStage):
             if row.stay is not Stay.FREE
         ]
         free = {(row.topic, row.partition): row.replicas for row in rows if row.stay is Stay.FREE}
-        seen = ground(image)
+        seen = survey(image)
         plan = whole(
             drain(free, brokers, seen.takers, seen.racks, loads=seen.loads, leads=seen.leads)
         )
@@ -70,13 +70,13 @@ class CareStage(MovesStage):
         return told + self._ask(commands.CancelMoves(partitions=named)) if named else told
 
     def _spread(self, words: list[str]) -> list[str]:
-        seen = ground(self.world.image)
+        seen = survey(self.world.image)
         racks = {each: seen.racks[each] for each in map(int, words)}
         closed = [each for each in racks if each not in seen.takers]
         return self._begun(whole(generate(self._current(), racks, closed=closed)))
 
     def _factor(self, words: list[str]) -> list[str]:
-        seen = ground(self.world.image)
+        seen = survey(self.world.image)
         plan = with_factor(
             self._current(), int(words[0]), seen.takers, seen.racks, loads=seen.loads
         )

@@ -10,7 +10,7 @@ from statemachine.errors import Error
 from statemachine.image.image import Image
 from statemachine.partitions.registration import PartitionRegistration
 from statemachine.reassignment.move_queries import summaries
-from statemachine.reassignment.progress import position
+from statemachine.reassignment.progress import progress_of
 from statemachine.records import kafka_records, own_records
 from statemachine.vocabulary import RECOVERED, MoveKind, MoveOutcome, MoveState
 from tests.statemachine.support.throttle_transcripts import configured, owned, told_key
@@ -179,7 +179,7 @@ def told_of(partition: PartitionRegistration, number: int = 0) -> str:
 def standings(image: Image, now_ms: int) -> Iterator[str]:
     """The progress of each partition that is being reassigned."""
     for topic, number in image.index.partitions(image.index.moving):
-        found = position(image, topic, number)
+        found = progress_of(image, topic, number)
         assert found is not None
         why = "" if found.reason is None else f": {found.reason.value}, {found.detail}"
         since = f", for {(now_ms - found.since_ms) // 1000} s" if found.since_ms else ""

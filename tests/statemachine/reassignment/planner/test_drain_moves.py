@@ -8,7 +8,7 @@ from statemachine import commands
 from statemachine.errors import Error
 from statemachine.reassignment.planner.outcome import cluster_shares
 from statemachine.reassignment.planner.plans import drain
-from statemachine.reassignment.planner.survey import Stay, drained_keys, ground, held, held_keys
+from statemachine.reassignment.planner.survey import Stay, drained_keys, survey, held, held_keys
 from statemachine.slices import whole
 from statemachine.vocabulary import MoveKind, MoveOutcome, Replicas
 from tests.statemachine.reassignment.test_scheduler import limited
@@ -22,7 +22,7 @@ Load = tuple[int, int, int]
 
 def drained(world: World, *brokers: int) -> tuple[commands.MoveStarted, tuple[Load, ...]]:
     """The move that empties these brokers has begun; what was foretold of all brokers."""
-    seen, rows = ground(world.image), held(world.image, held_keys(world.image, brokers), brokers)
+    seen, rows = survey(world.image), held(world.image, held_keys(world.image, brokers), brokers)
     free = {(row.topic, row.partition): row.replicas for row in rows if row.stay is Stay.FREE}
     plan = whole(drain(free, brokers, seen.takers, seen.racks, loads=seen.loads, leads=seen.leads))
     assert isinstance(plan, dict), plan

@@ -7,7 +7,7 @@ from statemachine.reassignment.planner.survey import (
     Piece,
     Stay,
     drained_keys,
-    ground,
+    survey,
     held,
     held_keys,
     topics_piece,
@@ -31,7 +31,7 @@ def test_a_survey_has_the_brokers_that_take_replicas_and_their_loads() -> None:
     world.ask(commands.CordonBrokers(broker_ids=(2,), cordoned=True))
     world.fence(3)
     some(world, 2, (1, 2))
-    found = ground(world.image)
+    found = survey(world.image)
     assert (found.takers, found.live, found.fenced, found.cordoned) == ((1,), (1, 2), (3, 4), (2,))
     assert found.racks == {1: None, 2: None, 3: None, 4: "r"}
     assert {each: count for each, count in found.loads.items() if count} == {1: 2, 2: 2}
