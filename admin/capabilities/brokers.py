@@ -17,8 +17,7 @@ from admin.capabilities.schema import (
     twice,
     unless_refused,
 )
-from statemachine.brokers.safety import Safety as Judgement
-from statemachine.brokers.safety import UnsafePartition, check_safety
+from statemachine.brokers.safety import SafetyCheck, UnsafePartition, check_safety
 from statemachine.commands import BrokersCordoned, Done, UnregisterBroker
 from statemachine.commands import CordonBrokers as CordonCommand
 from statemachine.errors import Error, Refusal
@@ -192,13 +191,13 @@ class SafeToStop(Request[Safety], frozen=True, kw_only=True):
         found = await context.service.read_long(
             lambda image: _judged(image, self.broker_ids), stale=context.stale
         )
-        judgement = unless_refused(found.value)
+        check = unless_refused(found.value)
         return Safety(
-            safe=not judgement.hurt_count,
+            safe=not check.unsafe_count,
             as_of_offset=found.offset,
-            partitions_looked_at=judgement.looked_at,
-            partitions_hurt=judgement.hurt_count,
-            hurt=judgement.hurt,
+            partitions_looked_at=check.looked_at,
+            partitions_hurt=check.unsafe_count,
+            hurt=check.unsafe,
         )
 
 
@@ -239,7 +238,7 @@ def _one(image: Image, broker_id: int) -> DescribedBroker | Refusal:
     return DescribedBroker(as_of_offset=image.end_offset, **_fields(image, broker))
 
 
-def _judged(image: Image, broker_ids: Sequence[int]) -> Slices[Judgement | Refusal]:
+def _judged(image: Image, broker_ids: Sequence[int]) -> Slices[SafetyCheck | Refusal]:
     """Judge the partitions of brokers; a broker that is not registered is never called safe."""
     for broker_id in broker_ids:
         if broker_id not in image.brokers:

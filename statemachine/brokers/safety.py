@@ -36,18 +36,18 @@ class UnsafePartition(Struct, frozen=True, kw_only=True, gc=False):
     min_isr: int
 
 
-class Safety(Struct, frozen=True, kw_only=True):
+class SafetyCheck(Struct, frozen=True, kw_only=True):
     """The unsafe partitions if the brokers stop together."""
 
-    hurt: tuple[UnsafePartition, ...]
+    unsafe: tuple[UnsafePartition, ...]
     """The first unsafe partitions, in order of topic and number."""
-    hurt_count: int
+    unsafe_count: int
     """The brokers may stop if this is 0."""
     looked_at: int
     """The number of partitions that any of the brokers is in sync for."""
 
 
-def check_safety(image: Image, broker_ids: Collection[BrokerId]) -> Slices[Safety | Refusal]:
+def check_safety(image: Image, broker_ids: Collection[BrokerId]) -> Slices[SafetyCheck | Refusal]:
     """Return the unsafe partitions if all of these brokers stop now, or a refusal.
 
     Unknown brokers have no effect. `image` must not change until the last slice.
@@ -83,4 +83,4 @@ def check_safety(image: Image, broker_ids: Collection[BrokerId]) -> Slices[Safet
                     )
                 )
         yield LOOKED_AT_US
-    return Safety(hurt=tuple(shown), hurt_count=count, looked_at=len(keys))
+    return SafetyCheck(unsafe=tuple(shown), unsafe_count=count, looked_at=len(keys))

@@ -14,7 +14,7 @@ from controller.ports import Unavailable
 from quorum.core.vocabulary import Offset
 from quorum.records.decode import decode as decode_records
 from statemachine import commands
-from statemachine.brokers.safety import Safety, check_safety
+from statemachine.brokers.safety import SafetyCheck, check_safety
 from statemachine.errors import Refusal
 from statemachine.image.image import Image
 from statemachine.records.codec import decode
@@ -79,7 +79,7 @@ def test_others_have_their_turns_while_many_topics_are_deleted() -> None:
 def test_others_have_their_turns_while_it_is_judged_whether_brokers_may_stop() -> None:
     lone = Sliced(*BROKERS)
     lone.answer(topic("a", 101, 102, partitions=2_000))
-    found: list[Safety | Refusal | Unavailable] = []
+    found: list[SafetyCheck | Refusal | Unavailable] = []
     lone.controller.query_long(partial(check_safety, broker_ids=(101, 102)), found.append)
     slices = 0
     while lone.take_slice():
@@ -87,8 +87,8 @@ def test_others_have_their_turns_while_it_is_judged_whether_brokers_may_stop() -
         lone.settle()
     assert slices >= 2_000 * LOOKED_AT_US // SLICE_US - 1
     (safety,) = found
-    assert isinstance(safety, Safety)
-    assert (safety.hurt_count, safety.looked_at) == (2_000, 2_000)
+    assert isinstance(safety, SafetyCheck)
+    assert (safety.unsafe_count, safety.looked_at) == (2_000, 2_000)
 
 
 def test_a_short_decision_is_made_at_once() -> None:

@@ -10,7 +10,7 @@ from controller.event_queue import SLICE_US
 from controller.ports import Unavailable
 from controller.quorum_controller import QuorumController
 from quorum.core.vocabulary import Offset
-from statemachine.brokers.safety import Safety, check_safety
+from statemachine.brokers.safety import SafetyCheck, check_safety
 from statemachine.errors import Refusal
 from statemachine.image.image import Image
 from statemachine.slices import LOOKED_AT_US, Slices
@@ -68,15 +68,15 @@ def test_others_have_their_turns_while_a_controller_that_is_not_active_judges() 
     pair.create("a", MANY)
     pair.commit()
     assert not pair.standby.is_behind
-    found: list[Safety | Refusal | Unavailable] = []
+    found: list[SafetyCheck | Refusal | Unavailable] = []
     pair.standby.query_long(partial(check_safety, broker_ids=BROKERS), found.append, stale=True)
     slices = 1
     while pair.take_slice():
         slices += 1
     assert slices >= MANY * LOOKED_AT_US // SLICE_US
     (safety,) = found
-    assert isinstance(safety, Safety)
-    assert (safety.hurt_count, safety.looked_at) == (MANY, MANY)
+    assert isinstance(safety, SafetyCheck)
+    assert (safety.unsafe_count, safety.looked_at) == (MANY, MANY)
 
 
 def test_commits_during_a_long_query_are_replayed_when_it_has_ended() -> None:

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from statemachine import commands
-from statemachine.brokers.safety import Harm, Safety, check_safety
+from statemachine.brokers.safety import Harm, SafetyCheck, check_safety
 from statemachine.errors import Refusal
 from statemachine.slices import whole
 from tests.statemachine.support.world import World
@@ -13,9 +13,9 @@ from tests.statemachine.support.world import World
 BROKERS = range(1, 5)
 
 
-def judged(world: World, *broker_ids: int) -> Safety:
+def judged(world: World, *broker_ids: int) -> SafetyCheck:
     found = whole(check_safety(world.image, broker_ids))
-    assert isinstance(found, Safety)
+    assert isinstance(found, SafetyCheck)
     return found
 
 
@@ -61,8 +61,8 @@ def test_it_says_no_exactly_where_stopping_does_harm(world: World, stopping: set
             hurt[number] = Harm.NO_LEADER
         elif len(left) < min(min_isr, len(was.replicas)):
             hurt[number] = Harm.UNDER_MIN_ISR
-    assert {each.partition: each.harm for each in found.hurt} == hurt
-    assert found.hurt_count == len(hurt)
+    assert {each.partition: each.harm for each in found.unsafe} == hurt
+    assert found.unsafe_count == len(hurt)
 
 
 def test_the_objecting_partition_is_named_with_the_remaining_replicas() -> None:
@@ -72,21 +72,21 @@ def test_the_objecting_partition_is_named_with_the_remaining_replicas() -> None:
     world.given(replicas=(1, 2, 3), isr=(1, 2), leader=1)
     world.given(replicas=(1,), isr=(1,), leader=1)
     found = judged(world, 1)
-    assert [(each.partition, each.harm, each.in_sync, each.min_isr) for each in found.hurt] == [
+    assert [(each.partition, each.harm, each.in_sync, each.min_isr) for each in found.unsafe] == [
         (1, Harm.UNDER_MIN_ISR, (2,), 2),
         (2, Harm.NO_LEADER, (), 1),
     ]
-    assert (found.hurt_count, found.looked_at) == (2, 3)
-    assert judged(world, 3).hurt_count == 0
-    assert judged(world, 2).hurt_count > 0
-    assert [each.partition for each in judged(world, 2, 3).hurt] == [0, 1]
+    assert (found.unsafe_count, found.looked_at) == (2, 3)
+    assert judged(world, 3).unsafe_count == 0
+    assert judged(world, 2).unsafe_count > 0
+    assert [each.partition for each in judged(world, 2, 3).unsafe] == [0, 1]
 
 
 def test_unknown_brokers_hurt_nobody() -> None:
     world = World(broker_count=1)
     world.given(replicas=(1,), isr=(1,), leader=1)
-    assert judged(world, 9).hurt_count == 0
-    assert judged(world).hurt_count == 0
+    assert judged(world, 9).unsafe_count == 0
+    assert judged(world).unsafe_count == 0
 
 
 def test_the_named_and_the_examined_partitions_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,7 +95,7 @@ def test_the_named_and_the_examined_partitions_are_bounded(monkeypatch: pytest.M
         world.given(replicas=(1,), isr=(1,), leader=1)
     monkeypatch.setattr("statemachine.brokers.safety.UNSAFE_PARTITIONS_SHOWN_MAX", 2)
     found = judged(world, 1)
-    assert ([each.partition for each in found.hurt], found.hurt_count) == ([0, 1], 3)
+    assert ([each.partition for each in found.unsafe], found.unsafe_count) == ([0, 1], 3)
     monkeypatch.setattr("statemachine.brokers.safety.STOPPING_PARTITIONS_MAX", 2)
     refused = whole(check_safety(world.image, (1,)))
     assert isinstance(refused, Refusal)

@@ -144,9 +144,9 @@ def test_the_min_isr_of_the_cluster_comes_with_the_elr_and_only_with_it() -> Non
     [
         (29, ("group.version", 2), "group.version 2 is not supported, 0 to 1 are"),
         (29, ("group.version", -1), "0 to 1 are"),
-        (29, ("metadata.version", 21), "metadata.version is no feature to found"),
-        (29, ("kraft.version", 1), "kraft.version is no feature to found"),
-        (29, ("new.version", 1), "new.version is no feature to found"),
+        (29, ("metadata.version", 21), "metadata.version cannot be set at the founding"),
+        (29, ("kraft.version", 1), "kraft.version cannot be set at the founding"),
+        (29, ("new.version", 1), "new.version cannot be set at the founding"),
         (21, (ELR_VERSION, 1), "depends on metadata.version level 23"),
     ],
 )

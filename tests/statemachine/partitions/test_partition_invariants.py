@@ -11,10 +11,21 @@ from msgspec.structs import replace
 from statemachine.partitions.registration import PartitionRegistration, Stage, check_invariants
 from statemachine.vocabulary import NO_LEADER
 from tests.statemachine.support.world import directory
+from tests.support import tree
 
 BROKERS: Final = st.lists(st.integers(1, 9), min_size=4, max_size=6, unique=True).map(tuple)
 STRANGER: Final = 99
 MIN_ISR: Final = 2
+
+
+@pytest.mark.parametrize("call", ["= check_invariants(", ".put_partition("])
+def test_only_the_change_builder_records_and_checks_partitions(call: str) -> None:
+    callers = [
+        tree.shown(path)
+        for path in tree.python_files("statemachine")
+        if call in path.read_text(encoding="utf-8")
+    ]
+    assert callers == ["statemachine/partitions/change_builder.py"]
 
 
 @st.composite

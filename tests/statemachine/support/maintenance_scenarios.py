@@ -32,10 +32,10 @@ class CareStage(MovesStage):
     def _safe(self, words: list[str]) -> list[str]:
         found = whole(check_safety(self.world.image, tuple(map(int, words))))
         assert not isinstance(found, Refusal)
-        if not found.hurt_count:
+        if not found.unsafe_count:
             return [f"safe: of {found.looked_at} partition(s) none would be hurt"]
-        told = [f"not safe: {found.hurt_count} of {found.looked_at} partition(s) would be hurt"]
-        for each in found.hurt:
+        told = [f"not safe: {found.unsafe_count} of {found.looked_at} partition(s) would be hurt"]
+        for each in found.unsafe:
             left = f"{listed(each.in_sync)} would be left, and min ISR is {each.min_isr}"
             told.append(f"  {each.topic}-{each.partition}: {each.harm.value}, {left}")
         return told
