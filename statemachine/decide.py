@@ -31,8 +31,9 @@ def decide(
 ) -> Decision:
     """Return the decision on `command`. Changes neither the image nor the command.
 
-    A read may fill the cache of decoded rows, which no result depends on. `now_ms` is the wall clock in milliseconds since 1970, for times that are only displayed or
-    compared with each other; 0 if unknown. `scheduler` keeps its queue between decisions.
+    A read may fill the cache of decoded rows, which no result depends on. `now_ms` is the wall
+    clock in milliseconds since 1970, for times that are only displayed or compared with each other;
+    0 if unknown. `scheduler` keeps its queue between decisions.
     """
     return whole(deciding(image, command, now_ms=now_ms, scheduler=scheduler))
 

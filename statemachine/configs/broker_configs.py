@@ -31,7 +31,7 @@ from statemachine.reassignment.throttle import FOLLOWER_RATE, LEADER_RATE
 from statemachine.vocabulary import CLUSTER_DEFAULT
 
 _ANY_OR_NONE: Final = ("flush.ms", "retention.ms", "segment.jitter.ms", "segment.ms")
-"""Brokers have no default of these and take any value: others of their configurations count."""
+"""Without a default and bounds for brokers: if not set, other broker configurations apply."""
 
 _OF_TOPICS: Final = tuple(
     long(name, None, TOPIC_CONFIGS[topic].documentation)
@@ -39,7 +39,7 @@ _OF_TOPICS: Final = tuple(
     else replace(TOPIC_CONFIGS[topic], name=name)
     for topic, name in BROKER_SYNONYMS.items()
 )
-"""What counts for topics that do not set it."""
+"""The broker configurations that apply to topics without their own."""
 
 _THROTTLES: Final = tuple(
     long(name, LONG_MAX, f"Bytes a second that {what} at most.", 0)
@@ -188,7 +188,7 @@ BROKER_CONFIGS: Final[Mapping[str, Definition]] = table(
     *_SASL,
     *_SSL,
 )
-"""Every one of them, by name; a listener's have it without the listener."""
+"""All dynamic broker configurations, by name; without the listener for those of a listener."""
 
 
 _STATIC: Final = """
@@ -312,9 +312,9 @@ _STATIC: Final = """
 """
 
 STATIC_BROKER_CONFIGS: Final = frozenset(_STATIC.split())
-"""The configurations that a broker reads from its own file when it starts, and never again.
+"""The configurations that a broker reads only from its own file when it starts.
 
-Those of `KafkaConfig` of Kafka 3.9 and 4.2 without ZooKeeper's.
+They are those of `KafkaConfig` of Kafka 3.9 and 4.2 without ZooKeeper's.
 """
 
 SENSITIVE_STATIC_CONFIGS: Final = frozenset(
@@ -327,7 +327,7 @@ SENSITIVE_STATIC_CONFIGS: Final = frozenset(
         "sasl.oauthbearer.client.credentials.client.secret",
     }
 )
-"""Of these, what must not be shown; of the dynamic ones, passwords must not."""
+"""The sensitive ones of these; of the dynamic configurations, passwords are sensitive."""
 
 _OF_A_LISTENER: Final = re.compile(r"listener\.name\.[^.]*\.(.*)")
 
@@ -336,7 +336,7 @@ SECURITY_CONFIGS: Final = frozenset(
     for name in BROKER_CONFIGS
     if name.startswith(("ssl.key.", "ssl.keystore.", "ssl.truststore."))
 )
-"""What can be changed of a single listener only."""
+"""Configurations that can be changed only for a single listener."""
 
 _OF_CLUSTER_OR_LISTENER: Final = frozenset(
     {"max.connection.creation.rate", "max.connections", "num.network.threads"}
@@ -347,7 +347,7 @@ PER_BROKER: Final = frozenset(
     for name in BROKER_CONFIGS
     if name.startswith(("ssl.", "sasl.", "listener", "advertised.", "principal."))
 )
-"""What all brokers cannot have in common: security and listeners."""
+"""Configurations that cannot be set for all brokers: security and listeners."""
 
 OF_MECHANISMS: Final = (
     "sasl.jaas.config",
@@ -363,7 +363,7 @@ assert not CLUSTER_CONFIGS.keys() & (BROKER_CONFIGS.keys() | STATIC_BROKER_CONFI
 
 
 def base_name(name: str) -> str:
-    """The name without its listener and mechanism, if it has any."""
+    """Return the name without its listener and mechanism."""
     found = _OF_A_LISTENER.fullmatch(name)
     if found is None:
         return name
@@ -372,16 +372,12 @@ def base_name(name: str) -> str:
 
 
 def broker_definition(name: str) -> Definition | None:
-    """Return the definition of a dynamic configuration of a broker or of one of its listeners, or
-    None.
-    """
+    """Return the definition of a dynamic configuration of a broker or listener, or None."""
     return CLUSTER_CONFIGS.get(name) or BROKER_CONFIGS.get(base_name(name))
 
 
 def broker_value_refusal(resource_name: str, name: str, value: str) -> str | None:
-    """Return the reason to refuse the value for a broker (an empty name means all of them), or
-    None.
-    """
+    """Return the reason to refuse the value for a broker, or None; an empty name is all brokers."""
     reason = _name_refusal(resource_name, name)
     if reason is not None:
         return reason
@@ -395,14 +391,14 @@ def _name_refusal(resource_name: str, name: str) -> str | None:
     if name in STATIC_BROKER_CONFIGS:
         return f"{name} cannot be changed while a broker runs: set it in the broker's own file"
     if name in SECURITY_CONFIGS:
-        return f"{name} can be changed of a single listener only: listener.name.<listener>.{name}"
+        return f"{name} can be changed only for a listener: listener.name.<listener>.{name}"
     base = base_name(name)
     if base.startswith(OF_REASSIGNMENTS) and base not in CLUSTER_CONFIGS:
-        # No plug-in's: one that is misspelt would leave unlimited what it is to limit.
+        # Not a plug-in's: a misspelt name would leave reassignments unlimited.
         there = ", ".join(sorted(CLUSTER_CONFIGS))
-        return f"{name} is no setting of reassignments; there are {there}"
+        return f"{name} is not a setting of reassignments; the settings are {there}"
     if base in CLUSTER_CONFIGS and (base != name or resource_name != CLUSTER_DEFAULT):
-        return f"{base} is of the whole cluster: set it for all brokers, without naming one"
+        return f"{base} applies to the whole cluster: set it for all brokers, without naming one"
     if resource_name != CLUSTER_DEFAULT:
         return None
     if name in PER_BROKER or (base != name and base not in _OF_CLUSTER_OR_LISTENER):

@@ -136,7 +136,7 @@ def test_a_validated_change_leaves_no_record() -> None:
         (
             ALL_BROKERS,
             ("reassignment.parallel.replicas.count", SET, "1"),
-            "is no setting of reassignments; there are reassignment.completion.rule, ",
+            "is not a setting of reassignments; the settings are reassignment.completion.rule, ",
         ),
         (ALL_BROKERS, ("listener.name.x.ssl.key.password", SET, "x"), "name one broker"),
         ((4, "1"), ("ssl.key.password", SET, "x"), "listener.name.<listener>.ssl.key.password"),

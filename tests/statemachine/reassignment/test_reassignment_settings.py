@@ -50,7 +50,7 @@ def test_a_rule_in_the_log_that_there_is_not_counts_as_not_set() -> None:
     ("resource", "name", "value", "message"),
     [
         (ALL_BROKERS, COMPLETION_RULE, "quickly", "it must be one of min-isr, all-target"),
-        ((BROKER_RESOURCE, "1"), COMPLETION_RULE, "all-target", "is of the whole cluster"),
+        ((BROKER_RESOURCE, "1"), COMPLETION_RULE, "all-target", "applies to the whole cluster"),
         (ALL_BROKERS, f"listener.name.x.{COMPLETION_RULE}", "all-target", "is of the whole"),
         ((BROKER_RESOURCE, "1"), f"listener.name.x.{COMPLETION_RULE}", "min-isr", "is of the"),
     ],
