@@ -1,8 +1,7 @@
 """Partition changes: every partition that the controller creates or changes is built here.
 
-Whatever asked for the change (an ISR, a reassignment, a broker that went or came), the same rules
-follow: a reassignment that is complete completes, a leader that may not lead is replaced, the
-epochs go up. `_assert_invariants` checks every outcome once: in `_record`, or in `isr_alone` for
+The same rules apply whatever the cause is (an ISR, a reassignment, a broker that was fenced or has
+returned): a complete step completes, a leader that may not lead is replaced, and the epochs rise. `_assert_invariants` checks every outcome once: in `_record`, or in `isr_alone` for
 changes of an ISR without side effects, many of which are recorded together.
 """
 
@@ -54,12 +53,12 @@ def change_partition(
     finished: bool = False,
     unclean: Replicas = (),
 ) -> PartitionRegistration:
-    """Make the partition what `desired` says, with all that follows, and return the outcome.
+    """Change the partition to `desired`, with all consequences, and return the outcome.
 
     `desired` has the epochs and the leader of before. Nothing is recorded if nothing changes.
-    `finished`: `desired` ends a reassignment, which begins a leader epoch. A removed replica begins
-    one too: it may still fetch before it hears of its removal, and added again it would join the
-    ISR with data that it then deletes. `unclean` replicas may have lost data (KIP-966).
+    `finished`: `desired` ends a reassignment, which begins a leader epoch. So does the removal of a
+    replica: it may still fetch before it learns of its removal, and if it is added again it would
+    join the ISR with data that it then deletes. `unclean` replicas may have lost data (KIP-966).
     """
     before = pending.partition(topic, number)
     assert before is not None, f"{topic.name}-{number} is changed before it exists"
@@ -67,11 +66,11 @@ def change_partition(
     if is_complete(pending, topic, desired):
         election = Election.PREFERRED if _takes_over(pending, desired) else election
         desired, finished = _completed(pending, topic, desired), True
-    desired = _housed(pending, replace(before, directories=desired.directories), desired)
+    desired = _with_directories(pending, replace(before, directories=desired.directories), desired)
     desired, leader = _elected(pending, topic, before, desired, election, unclean)
     if is_complete(pending, topic, desired):
         # The elected leader is in sync by that alone. Leading on its own, it may change nothing.
-        desired, finished = _housed(pending, desired, _completed(pending, topic, desired)), True
+        desired, finished = _with_directories(pending, desired, _completed(pending, topic, desired)), True
     begins_epoch = finished or leader != before.leader or loses_any(before, desired)
     leader_epoch = before.leader_epoch + begins_epoch
     epoch = before.partition_epoch + 1
@@ -80,7 +79,7 @@ def change_partition(
     if not fields:
         return before
     if before.target and not after.target and asked_by not in (NO_MOVE, before.stage.move):
-        # It completes at once, so no record names the move that has asked for it.
+        # It completes at once, so no other record names the move that requested it.
         fields["move"] = asked_by
     record = PartitionChange(partition_id=number, topic_id=topic.topic_id, **fields)
     return _record(pending, topic, number, before, after, record, asked_by)
@@ -190,7 +189,7 @@ def _record(
     *,
     is_copy: bool = False,
 ) -> PartitionRegistration:
-    """Add the change to the decision, for the move that has asked for it, and return `after`."""
+    """Add the change to the decision, for the move that requested it, and return `after`."""
     _assert_invariants(pending, topic.name, before, after, is_copy)
     pending.put_partition(topic, number, before, after, asked_by)
     pending.records.append(record)
@@ -234,7 +233,7 @@ def _takes_over(pending: PendingDecision, partition: PartitionRegistration) -> b
     return partition.aimed != target or not limits(pending).is_unlimited
 
 
-def _housed(
+def _with_directories(
     pending: PendingDecision, known: PartitionRegistration, desired: PartitionRegistration
 ) -> PartitionRegistration:
     """Return `desired` with a directory for each replica, taken from `known` where it has one."""
