@@ -1,8 +1,9 @@
 """Partition changes: every partition that the controller creates or changes is built here.
 
 The same rules apply whatever the cause is (an ISR, a reassignment, a broker that was fenced or has
-returned): a complete step completes, a leader that may not lead is replaced, and the epochs rise. `_assert_invariants` checks every outcome once: in `_record`, or in `isr_alone` for
-changes of an ISR without side effects, many of which are recorded together.
+returned): a complete step completes, a leader that may not lead is replaced, and the epochs rise.
+`_assert_invariants` checks every outcome once: in `_record`, or in `isr_alone` for changes of an
+ISR without side effects, many of which are recorded together.
 """
 
 from collections.abc import Callable, Hashable, Sequence
@@ -70,7 +71,8 @@ def change_partition(
     desired, leader = _elected(pending, topic, before, desired, election, unclean)
     if is_complete(pending, topic, desired):
         # The elected leader is in sync by that alone. Leading on its own, it may change nothing.
-        desired, finished = _with_directories(pending, desired, _completed(pending, topic, desired)), True
+        desired = _with_directories(pending, desired, _completed(pending, topic, desired))
+        finished = True
     begins_epoch = finished or leader != before.leader or loses_any(before, desired)
     leader_epoch = before.leader_epoch + begins_epoch
     epoch = before.partition_epoch + 1
