@@ -106,9 +106,7 @@ RULES: Final[Mapping[type, Callable[[PendingDecision, Any], Slices[Answer] | Ans
             commands.CancelMoves: move_commands.cancel_moves,
             commands.PauseMoves: move_commands.pause_moves,
             commands.AlterMove: move_commands.alter_move,
-            commands.IdempotentCommand: partial(
-                idempotency.carry_out_once, carry_out=_answer
-            ),
+            commands.IdempotentCommand: partial(idempotency.carry_out_once, carry_out=_answer),
             commands.ForgetMoves: retention.forget_moves,
             commands.AdvanceMoves: _advance_moves,
             commands.BrokerHeartbeat: lifecycle.heartbeat,

@@ -58,9 +58,9 @@ from statemachine.reassignment.planner.survey import (
     Stay,
     drained_keys,
     drains,
-    survey,
     held_keys,
     nowhere,
+    survey,
 )
 from statemachine.vocabulary import NO_MOVE, MoveKind
 

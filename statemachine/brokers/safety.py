@@ -14,7 +14,7 @@ from statemachine.configs.effective import min_isr
 from statemachine.errors import Error, Refusal
 from statemachine.image.image import Image
 from statemachine.image.partition_index import in_order
-from statemachine.limits import UNSAFE_PARTITIONS_SHOWN_MAX, STOPPING_PARTITIONS_MAX
+from statemachine.limits import STOPPING_PARTITIONS_MAX, UNSAFE_PARTITIONS_SHOWN_MAX
 from statemachine.slices import LOOKED_AT_US, Slices
 from statemachine.vocabulary import BrokerId, Replicas
 

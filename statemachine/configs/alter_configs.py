@@ -74,9 +74,7 @@ def _set(
                 return refusal
     after = {name: value for name, value in {**current, **values}.items() if value is not None}
     sets_min_isr = MIN_ISR in values
-    refusal = conflict(
-        resource, current, after, sets_min_isr=sets_min_isr, has_elr=pending.has_elr
-    )
+    refusal = conflict(resource, current, after, sets_min_isr=sets_min_isr, has_elr=pending.has_elr)
     if refusal is None:
         _tell_moves(pending, resource, change, values)
         if resource[0] != BROKER_RESOURCE:

@@ -43,9 +43,7 @@ RELEASES: Final[Mapping[int, str]] = MappingProxyType(
 )
 """Kafka's name of each level of metadata.version."""
 
-RECORDS_CHANGED_AT: Final = frozenset(
-    {LEVEL_CONTROLLER_REGISTRATION, LEVEL_DIRECTORIES, LEVEL_ELR}
-)
+RECORDS_CHANGED_AT: Final = frozenset({LEVEL_CONTROLLER_REGISTRATION, LEVEL_DIRECTORIES, LEVEL_ELR})
 """Levels with records that an older level cannot hold: a downgrade below one loses data."""
 
 assert set(RELEASES) == set(range(METADATA_VERSION_MIN, METADATA_VERSION_MAX + 1))

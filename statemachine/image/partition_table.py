@@ -19,10 +19,10 @@ from statemachine.records.row_codec import (
     FIRST_REPLICA,
     ROW_FORMATS,
     WIDTH_MAX,
+    DirectoryNumbers,
     DoesNotFit,
     Fields,
     RowFormat,
-    DirectoryNumbers,
     Split,
     format_of,
     place_of,
@@ -76,7 +76,7 @@ class SharedState:
 class PartitionTable:
     """The partitions of a topic by number, with a slot for each number below its length."""
 
-    __slots__ = ("_count", "_form", "_decoded", "_unpacked", "_rows", "common")
+    __slots__ = ("_count", "_decoded", "_form", "_rows", "_unpacked", "common")
 
     def __init__(self, common: SharedState) -> None:
         self.common = common
@@ -164,7 +164,7 @@ class PartitionTable:
         other._unpacked = dict(self._unpacked)
         return other
 
-    def others(self) -> list[tuple[int, PartitionRegistration]]:
+    def unpacked(self) -> list[tuple[int, PartitionRegistration]]:
         """Return number and value of each partition that is not a row, in order of number.
 
         Partitions under reassignment and partitions with an ELR are among them.

@@ -67,12 +67,11 @@ def change_partition(
     if is_complete(pending, topic, desired):
         election = Election.PREFERRED if _takes_over(pending, desired) else election
         desired, finished = _completed(pending, topic, desired), True
-    desired = _with_directories(pending, replace(before, directories=desired.directories), desired)
+    desired = _with_dirs(pending, replace(before, directories=desired.directories), desired)
     desired, leader = _elected(pending, topic, before, desired, election, unclean)
     if is_complete(pending, topic, desired):
         # The elected leader is in sync by that alone. Leading on its own, it may change nothing.
-        desired = _with_directories(pending, desired, _completed(pending, topic, desired))
-        finished = True
+        desired, finished = _with_dirs(pending, desired, _completed(pending, topic, desired)), True
     begins_epoch = finished or leader != before.leader or loses_any(before, desired)
     leader_epoch = before.leader_epoch + begins_epoch
     epoch = before.partition_epoch + 1
@@ -235,7 +234,7 @@ def _takes_over(pending: PendingDecision, partition: PartitionRegistration) -> b
     return partition.aimed != target or not limits(pending).is_unlimited
 
 
-def _with_directories(
+def _with_dirs(
     pending: PendingDecision, known: PartitionRegistration, desired: PartitionRegistration
 ) -> PartitionRegistration:
     """Return `desired` with a directory for each replica, taken from `known` where it has one."""

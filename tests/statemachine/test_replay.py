@@ -98,7 +98,7 @@ def test_offsets_only_rise_and_may_leave_gaps() -> None:
         replay(image, kafka_records.NoOp(), 19)
     image.advance(30)
     assert image.end_offset == 30
-    with pytest.raises(AssertionError, match="cut by rewind"):
+    with pytest.raises(AssertionError, match="only `rewind`"):
         image.advance(29)
 
 
@@ -294,7 +294,7 @@ def test_committed_changes_cannot_be_undone() -> None:
     committed = world.image.end_offset
     world.join(4)
     world.image.committed(committed)
-    with pytest.raises(AssertionError, match="is committed"):
+    with pytest.raises(AssertionError, match="are committed"):
         world.image.rewind(committed - 1)
     world.image.rewind(committed)
     assert sorted(world.image.brokers) == [1, 2, 3]

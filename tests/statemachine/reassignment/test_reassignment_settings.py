@@ -51,8 +51,8 @@ def test_a_rule_in_the_log_that_there_is_not_counts_as_not_set() -> None:
     [
         (ALL_BROKERS, COMPLETION_RULE, "quickly", "it must be one of min-isr, all-target"),
         ((BROKER_RESOURCE, "1"), COMPLETION_RULE, "all-target", "applies to the whole cluster"),
-        (ALL_BROKERS, f"listener.name.x.{COMPLETION_RULE}", "all-target", "is of the whole"),
-        ((BROKER_RESOURCE, "1"), f"listener.name.x.{COMPLETION_RULE}", "min-isr", "is of the"),
+        (ALL_BROKERS, f"listener.name.x.{COMPLETION_RULE}", "all-target", "applies to the whole"),
+        ((BROKER_RESOURCE, "1"), f"listener.name.x.{COMPLETION_RULE}", "min-isr", "applies to the"),
     ],
 )
 def test_an_invalid_setting_is_refused_with_the_valid_values(

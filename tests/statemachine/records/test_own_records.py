@@ -106,7 +106,7 @@ def test_bytes_that_are_no_fact_are_refused_with_the_reason(body: bytes, reason:
 
 
 def test_a_plan_that_is_none_is_refused_with_the_reason() -> None:
-    for plan, reason in ((b"", "ends early"), (b"\x01\x00", "over at byte 1 of 2")):
+    for plan, reason in ((b"", "ends early"), (b"\x01\x00", "ends at byte 1 of 2")):
         with pytest.raises(MalformedRecord, match=reason):
             plan_of(plan)
 

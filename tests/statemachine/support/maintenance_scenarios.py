@@ -17,7 +17,7 @@ from statemachine import commands
 from statemachine.brokers.safety import check_safety
 from statemachine.errors import Refusal
 from statemachine.reassignment.planner.plans import Unplanned, drain, generate, with_factor
-from statemachine.reassignment.planner.survey import Stay, drained_keys, survey, held, held_keys
+from statemachine.reassignment.planner.survey import Stay, drained_keys, held, held_keys, survey
 from statemachine.slices import whole
 from statemachine.vocabulary import MoveKind, Replicas
 from tests.statemachine.support.move_scenarios import MovesStage, read

@@ -8,7 +8,7 @@ from statemachine import commands
 from statemachine.errors import Error
 from statemachine.reassignment.planner.outcome import cluster_shares
 from statemachine.reassignment.planner.plans import drain
-from statemachine.reassignment.planner.survey import Stay, drained_keys, survey, held, held_keys
+from statemachine.reassignment.planner.survey import Stay, drained_keys, held, held_keys, survey
 from statemachine.slices import whole
 from statemachine.vocabulary import MoveKind, MoveOutcome, Replicas
 from tests.statemachine.reassignment.test_scheduler import limited

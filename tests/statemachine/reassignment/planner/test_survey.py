@@ -7,9 +7,9 @@ from statemachine.reassignment.planner.survey import (
     Piece,
     Stay,
     drained_keys,
-    survey,
     held,
     held_keys,
+    survey,
     topics_piece,
 )
 from statemachine.records import kafka_records
