@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta
 
+from admin.capabilities.needs import ALTER_CLUSTER, DESCRIBE_CLUSTER
 from admin.capabilities.schema import (
     Answer,
     AsOfOffset,
@@ -61,6 +62,7 @@ class ListBrokers(Request[Brokers], frozen=True, kw_only=True):
     """List all registered brokers, alive or not."""
 
     NAME = "brokers.list"
+    NEEDS = DESCRIBE_CLUSTER
     ROUTES = (Route("GET", "/v1/brokers"),)
     FAILING = "the brokers cannot be described"
 
@@ -81,6 +83,7 @@ class DescribeBroker(Request[DescribedBroker], frozen=True, kw_only=True):
     broker_id: BrokerId
 
     NAME = "brokers.describe"
+    NEEDS = DESCRIBE_CLUSTER
     ROUTES = (Route("GET", "/v1/brokers/{id}", id="broker_id"),)
     ERRORS = (Error.BROKER_ID_NOT_REGISTERED,)
     FAILING = "broker {0.broker_id} cannot be described"
@@ -118,6 +121,7 @@ class CordonBrokers(_AlterBrokers, frozen=True, kw_only=True):
     """Assign no new replicas to brokers; existing replicas stay."""
 
     NAME = "brokers.cordon"
+    NEEDS = ALTER_CLUSTER
     ROUTES = (Route("PUT", "/v1/brokers/{id}/cordon", id="broker_ids"),)
     FAILING = "{0.named} cannot be cordoned"
 
@@ -129,6 +133,7 @@ class UncordonBrokers(_AlterBrokers, frozen=True, kw_only=True):
     """Assign new replicas to brokers again."""
 
     NAME = "brokers.uncordon"
+    NEEDS = ALTER_CLUSTER
     ROUTES = (Route("DELETE", "/v1/brokers/{id}/cordon", id="broker_ids"),)
     FAILING = "{0.named} cannot be uncordoned"
 
@@ -143,6 +148,7 @@ class UnregisterBrokers(_AlterBrokers, frozen=True, kw_only=True):
     """
 
     NAME = "brokers.unregister"
+    NEEDS = ALTER_CLUSTER
     ROUTES = (Route("DELETE", "/v1/brokers/{id}", id="broker_ids"),)
     FAILING = "{0.named} cannot be unregistered"
 
@@ -173,6 +179,7 @@ class SafeToStop(Request[Safety], frozen=True, kw_only=True):
     broker_ids: BrokerIds
 
     NAME = "brokers.safe-to-stop"
+    NEEDS = DESCRIBE_CLUSTER
     ROUTES = (
         Route("GET", "/v1/brokers:safe-to-stop", ids="broker_ids"),
         Route("GET", "/v1/brokers/{id}/safe-to-stop", id="broker_ids"),

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from admin.capabilities.brokers import cordon, not_registered
 from admin.capabilities.moves import LIST_MOVES, DryRun, NewMove, error_of
+from admin.capabilities.needs import ALTER_CLUSTER
 from admin.capabilities.plan_steps import (
     PARTITIONS_LISTED_MAX,
     PARTITIONS_MAX,
@@ -82,6 +83,7 @@ class DecommissionBrokers(NewMove[PlanResult], PlanRequest, frozen=True, kw_only
     ] = False
 
     NAME = "brokers.decommission"
+    NEEDS = ALTER_CLUSTER
     KEYED = False
     ROUTES = (
         Route("GET", "/v1/brokers/{id}/decommission", id="broker_ids", fixed={"dry_run": True}),
@@ -154,6 +156,7 @@ class RecommissionBrokers(PlanRequest, frozen=True, kw_only=True):
     key: IdempotencyKey = ""
 
     NAME = "brokers.recommission"
+    NEEDS = ALTER_CLUSTER
     CHANGES = True
     KEYED = False
     STATUS_COMMAND = LIST_MOVES

@@ -8,6 +8,7 @@ import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType, convert
 from msgspec.structs import asdict, replace
 
+from admin.capabilities.needs import ALTER_CLUSTER, DESCRIBE_CLUSTER
 from admin.capabilities.schema import (
     Answer,
     AsOfOffset,
@@ -244,6 +245,7 @@ class ListMoves(Request[Moves], frozen=True, kw_only=True):
     """List running moves, and ended ones that the controller still remembers."""
 
     NAME = "moves.list"
+    NEEDS = DESCRIBE_CLUSTER
     FAILING = "the moves cannot be described"
 
     async def answer(self, context: Context) -> Moves:
@@ -262,6 +264,7 @@ class DescribeMove(Request[DescribedMove], frozen=True, kw_only=True):
     move_id: MoveId
 
     NAME = "moves.describe"
+    NEEDS = DESCRIBE_CLUSTER
     ROUTES = (Route("GET", f"{BASE}/{{id}}", id="move_id"),)
     FAILING = "move {0.move_id} cannot be described"
 
@@ -280,6 +283,7 @@ class DescribeMovePartitions(Request[MovePartitions], frozen=True, kw_only=True)
     ] = None
 
     NAME = "moves.partitions"
+    NEEDS = DESCRIBE_CLUSTER
     ROUTES = (
         Route("GET", f"{BASE}/{{id}}/partitions", id="move_id", query=("page_size", "page_token")),
     )
@@ -318,6 +322,7 @@ class DescribeMovePlan(Request[MovePlan], frozen=True, kw_only=True):
     part: Annotated[int, Meta(ge=0, description="From 0 on")] = 0
 
     NAME = "moves.plan"
+    NEEDS = DESCRIBE_CLUSTER
     FAILING = "the plan of move {0.move_id} cannot be read"
 
     async def answer(self, context: Context) -> MovePlan:
@@ -367,6 +372,7 @@ class PauseMoves(_NamesMoves, frozen=True, kw_only=True):
     """
 
     NAME = "moves.pause"
+    NEEDS = ALTER_CLUSTER
     ROUTES = (
         Route("POST", f"{BASE}:pause", fixed={"everything": True}),
         Route("POST", f"{BASE}/{{id}}:pause", id="moves"),
@@ -384,6 +390,7 @@ class ResumeMoves(_NamesMoves, frozen=True, kw_only=True):
     """
 
     NAME = "moves.resume"
+    NEEDS = ALTER_CLUSTER
     ROUTES = (
         Route("POST", f"{BASE}:resume", fixed={"everything": True}),
         Route("POST", f"{BASE}/{{id}}:resume", id="moves"),
@@ -403,9 +410,16 @@ class CancelMoves(_NamesMoves, frozen=True, kw_only=True):
     dry_run: DryRun = False
 
     NAME = "moves.cancel"
+    NEEDS = ALTER_CLUSTER
     ROUTES = (
-        Route("POST", f"{BASE}:cancel", query=("dry_run",), without_body={"everything": True}),
-        Route("POST", f"{BASE}/{{id}}:cancel", id="moves", query=("dry_run",)),
+        Route(
+            "POST",
+            f"{BASE}:cancel",
+            query=("dry_run",),
+            without_body={"everything": True},
+            large=True,
+        ),
+        Route("POST", f"{BASE}/{{id}}:cancel", id="moves", query=("dry_run",), large=True),
         Route("DELETE", f"{BASE}/{{id}}", id="moves", query=("dry_run",)),
     )
 
@@ -438,6 +452,7 @@ class RollBackMove(_ChangeMoves, frozen=True, kw_only=True):
     dry_run: DryRun = False
 
     NAME = "moves.roll-back"
+    NEEDS = ALTER_CLUSTER
     ROUTES = (Route("POST", f"{BASE}/{{id}}:rollback", id="move_id", query=("dry_run",)),)
     FAILING = "move {0.move_id} cannot be rolled back"
 
@@ -454,6 +469,7 @@ class AlterMove(_ChangeMoves, frozen=True, kw_only=True):
     throttle_bytes_per_s: Throttle | UnsetType = UNSET
 
     NAME = "moves.alter"
+    NEEDS = ALTER_CLUSTER
     ROUTES = (Route("PATCH", f"{BASE}/{{id}}", id="move_id"),)
     FAILING = "move {0.move_id} cannot be altered"
 

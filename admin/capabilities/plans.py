@@ -7,6 +7,7 @@ from typing import Annotated, Final
 from msgspec import Meta
 
 from admin.capabilities.moves import BASE, NewMove
+from admin.capabilities.needs import ALTER_CLUSTER, DESCRIBE_CLUSTER
 from admin.capabilities.plan_steps import (
     PARTITIONS_LISTED_MAX,
     Pieces,
@@ -46,6 +47,7 @@ class GeneratePlan(PlanRequest, frozen=True, kw_only=True):
     rack_aware: RackAware = True
 
     NAME = "plans.generate"
+    NEEDS = DESCRIBE_CLUSTER
     STALE = False
     ROUTES = (Route("POST", f"{BASE}:generate"),)
     ERRORS = (Error.BROKER_ID_NOT_REGISTERED, Error.UNKNOWN_TOPIC_OR_PARTITION)
@@ -81,6 +83,7 @@ class ChangeReplicationFactor(NewMove[PlanResult], PlanRequest, frozen=True, kw_
     rack_aware: RackAware = True
 
     NAME = "topics.replication-factor"
+    NEEDS = ALTER_CLUSTER
     ROUTES = (Route("POST", f"{BASE}:replication-factor", query=("dry_run",)),)
     ERRORS = (Error.BROKER_ID_NOT_REGISTERED, Error.UNKNOWN_TOPIC_OR_PARTITION)
     FAILING = "the replication factor cannot be changed"

@@ -5,6 +5,7 @@ from typing import Annotated, Final
 
 from msgspec import Meta, Struct
 
+from admin.capabilities.needs import ALTER_CLUSTER, ALTER_VOTERS, DESCRIBE_CLUSTER
 from admin.capabilities.schema import Answer, AsOfOffset, Context, Request, Route, refused
 from controller.quorum_description import (
     UNKNOWN,
@@ -119,6 +120,7 @@ class DescribeQuorum(Request[Quorum], frozen=True, kw_only=True):
     """Describe the leader, the voters and the progress of every replica."""
 
     NAME = "quorum.describe"
+    NEEDS = DESCRIBE_CLUSTER
     ROUTES = (Route("GET", "/v1/quorum"),)
     ASKS_WHO_LEADS = True
     FAILING = "the quorum cannot be described"
@@ -131,6 +133,7 @@ class DescribeVoters(Request[Voters], frozen=True, kw_only=True):
     """Describe the voters and the change of them that is under way."""
 
     NAME = "quorum.voters"
+    NEEDS = DESCRIBE_CLUSTER
     ROUTES = (Route("GET", "/v1/quorum/voters"),)
     ASKS_WHO_LEADS = True
     FAILING = "the quorum cannot be described"
@@ -143,6 +146,7 @@ class DescribeNodes(Request[Nodes], frozen=True, kw_only=True):
     """List the nodes that the answering node has heard of; it needs no leader."""
 
     NAME = "quorum.nodes"
+    NEEDS = DESCRIBE_CLUSTER
     ROUTES = (Route("GET", "/v1/quorum/brokers"),)
     STALE = False
     LOCAL = True
@@ -180,6 +184,7 @@ class AlterVoters(Request[Voters], frozen=True, kw_only=True):
     ]
 
     NAME = "quorum.alter-voters"
+    NEEDS = ALTER_VOTERS
     ROUTES = (
         Route("PUT", "/v1/quorum/voters"),
         Route("DELETE", "/v1/quorum/voters/target", fixed={"target_voters": None}),
@@ -213,6 +218,7 @@ class TransferLead(Request[LeadTransfer], frozen=True, kw_only=True):
     ] = None
 
     NAME = "quorum.transfer-lead"
+    NEEDS = ALTER_CLUSTER
     ROUTES = (Route("POST", "/v1/quorum/leader:transfer"),)
     CHANGES = True
     STATUS_COMMAND = STATUS

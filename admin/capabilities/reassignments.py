@@ -10,6 +10,7 @@ from msgspec import Meta
 from msgspec.structs import replace
 
 from admin.capabilities.moves import NewMove, PartitionResult, Priority
+from admin.capabilities.needs import ALTER_CLUSTER, DESCRIBE_CLUSTER
 from admin.capabilities.schema import Answer, AsOfOffset, Context, Repeated, Request
 from admin.model import Assignment
 from controller.apis.reassignments import read_reassignments
@@ -55,6 +56,7 @@ class BeginMove(NewMove[BegunMove], frozen=True, kw_only=True):
     may_change_factor: Annotated[bool, Meta(description="Allow another number of replicas")] = True
 
     NAME = "moves.begin"
+    NEEDS = ALTER_CLUSTER
     FAILING = "the partitions cannot be reassigned"
 
     def contradiction(self) -> str | None:
@@ -82,6 +84,7 @@ class ListReassignments(Request[Reassignments], frozen=True, kw_only=True):
     ] = None
 
     NAME = "reassignments.list"
+    NEEDS = DESCRIBE_CLUSTER
     FAILING = "reassignments cannot be listed"
 
     async def answer(self, context: Context) -> Reassignments:

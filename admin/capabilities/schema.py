@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Generic, Self
 import msgspec
 from msgspec import Meta, Struct
 
+from admin.capabilities.needs import DESCRIBE_CLUSTER, Needs
 from admin.faults import Refused
 from controller.move_requests import new_key, wrong_key
 from quorum.protocol.errors import ErrorCode, RequestRefused
@@ -54,6 +55,8 @@ class Route:
     """Fields that the route itself gives."""
     without_body: Mapping[str, Any] = field(default_factory=dict)
     """Fields that an empty body stands for."""
+    large: bool = False
+    """True if the body lists partitions: it may be as long as a plan."""
 
     @property
     def parameters(self) -> Mapping[str, str]:
@@ -68,6 +71,8 @@ class Request(Struct, Generic[A_co], frozen=True, kw_only=True, forbid_unknown_f
 
     NAME: ClassVar[str]
     """The name of the capability on the wire and in the reference."""
+    NEEDS: ClassVar[Needs]
+    """The right that it needs; a request that only reads needs `DESCRIBE_CLUSTER` (`needs`)."""
     CHANGES: ClassVar[bool] = False
     """True if it changes the cluster."""
     ROUTES: ClassVar[tuple[Route, ...]] = ()
@@ -111,6 +116,10 @@ class Request(Struct, Generic[A_co], frozen=True, kw_only=True, forbid_unknown_f
     def only_reads(self) -> bool:
         """True if this request changes nothing: a dry run, for one."""
         return not self.CHANGES or getattr(self, "dry_run", False)
+
+    def needs(self) -> Needs:
+        """The right that this request needs: a dry run shows what a reader may see anyway."""
+        return DESCRIBE_CLUSTER if self.only_reads() else self.NEEDS
 
 
 class Answer(Struct, frozen=True, kw_only=True):

@@ -22,6 +22,8 @@ the JSON body. A request that reads takes `?stale=true` where the table says
 so. Besides the errors that are listed, a request may be refused with INVALID_REQUEST, and ends with
 NOT_CONTROLLER or REQUEST_TIMED_OUT while no controller is active. Over HTTP the answer is JSON with
 the fields of the answer, unless the row "HTTP response" describes another one.
+`needs` is the operation of Kafka's ACLs, and the role of an HTTP token (`docs/security.md`); a dry
+run needs what reads need.
 """
 
 
@@ -67,6 +69,7 @@ def _section(kind: type[Request[Any]]) -> Iterator[str]:
     yield f"{_text(kind)}\n"
     yield "| | |\n| --- | --- |"
     yield f"| | {_manner(kind)} |"
+    yield f"| needs | {kind.NEEDS}; role {kind.NEEDS.role} |"
     for route in kind.ROUTES:
         query = "".join(f" `?{name}`" for name in route.parameters)
         yield f"| HTTP | `{route.method} {route.path}`{query} |"

@@ -1,0 +1,23 @@
+"""Every capability names the right that it needs, and the roles follow from it."""
+
+from admin.capabilities import CAPABILITIES
+from admin.capabilities.decommission import DecommissionBrokers
+from admin.capabilities.needs import ALTER_CLUSTER, DESCRIBE_CLUSTER, Operation, Role
+
+
+def test_every_capability_says_what_it_needs() -> None:
+    for kind in CAPABILITIES.values():
+        assert (kind.NEEDS.operation is Operation.ALTER) == kind.CHANGES, kind.NAME
+    admins = {name for name, kind in CAPABILITIES.items() if kind.NEEDS.role is Role.ADMIN}
+    assert admins == {"quorum.alter-voters"}
+
+
+def test_a_dry_run_needs_what_reads_need() -> None:
+    emptying = DecommissionBrokers(broker_ids=(1,))
+    assert emptying.needs() is ALTER_CLUSTER
+    assert DecommissionBrokers(broker_ids=(1,), dry_run=True).needs() is DESCRIBE_CLUSTER
+
+
+def test_roles_include_those_before_them() -> None:
+    included = [[a.includes(b) for b in Role] for a in Role]
+    assert included == [[True, False, False], [True, True, False], [True, True, True]]
