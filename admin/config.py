@@ -11,6 +11,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, assert_never
 
+from admin.http.limits import HttpLimits
+from admin.http.tls import ClientAuth, TlsFiles
 from admin.settings import (
     BY_ENVIRONMENT,
     ENVIRONMENT_PREFIX,
@@ -187,12 +189,29 @@ WILDCARDS = frozenset({"0.0.0.0", "::"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class HttpConfig:
+    """The settings of an HTTP listener."""
+
+    listener: Address
+    hosts: tuple[str, ...]
+    """Names of this node."""
+    limits: HttpLimits
+    tokens: Path | None
+    tls: TlsFiles | None
+
+    @property
+    def takes_certificates(self) -> bool:
+        """True if clients may present a certificate."""
+        return self.tls is not None and self.tls.client_auth is not ClientAuth.NONE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
     """The settings of one controller; `admin/settings.py` says what each means."""
 
     quorum: QuorumConfig
     listener: Address
-    http: Address | None
+    http: HttpConfig | None
     broker_session_timeout_ms: int
     metadata_version: int
     no_op_interval_ms: int
@@ -303,7 +322,7 @@ def _controller(values: Mapping[str, Any]) -> Config:
     return Config(
         quorum=replace(_quorum(values), segment_bytes=values["log.segment.bytes"]),
         listener=values["listeners"],
-        http=values["http.listener"],
+        http=_http(values),
         broker_session_timeout_ms=values["broker.session.timeout.ms"],
         metadata_version=values["metadata.version"],
         no_op_interval_ms=values["metadata.max.idle.interval.ms"],
@@ -312,6 +331,48 @@ def _controller(values: Mapping[str, Any]) -> Config:
         min_insync_replicas=values["min.insync.replicas"],
         connections_max=values["connections.max"],
     )
+
+
+def _http(values: Mapping[str, Any]) -> HttpConfig | None:
+    listener: Address | None = values["http.listener"]
+    if listener is None:
+        return None
+    addresses = (listener, values["listeners"], _advertised(values))
+    return HttpConfig(
+        listener=listener,
+        hosts=(
+            *(each.host for each in addresses if each.host not in WILDCARDS),
+            *(values["http.allowed.hosts"] or ()),
+        ),
+        limits=HttpLimits(
+            connections_max=values["http.connections.max"],
+            connections_max_per_ip=values["http.connections.max.per.ip"],
+        ),
+        tokens=values["http.tokens.file"],
+        tls=_http_tls(values),
+    )
+
+
+def _http_tls(values: Mapping[str, Any]) -> TlsFiles | None:
+    prefix = "listener.name.http.ssl"
+    keystore, truststore = (
+        values[f"{prefix}.keystore.location"],
+        values[f"{prefix}.truststore.location"],
+    )
+    client_auth = values[f"{prefix}.client.auth"] or ClientAuth.NONE
+    if client_auth is not ClientAuth.NONE and truststore is None:
+        raise InvalidSetting(
+            f"{prefix}.client.auth is {client_auth}, and {prefix}.truststore.location is not set: "
+            "name the authorities of clients' certificates"
+        )
+    if keystore is None:
+        if truststore is not None:
+            raise InvalidSetting(
+                f"{prefix}.truststore.location is set without {prefix}.keystore.location: the "
+                "listener needs a key and a certificate to speak TLS"
+            )
+        return None
+    return TlsFiles(keystore=keystore, truststore=truststore, client_auth=client_auth)
 
 
 def _check_can_find(values: Mapping[str, Any]) -> None:

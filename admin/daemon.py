@@ -14,13 +14,15 @@ from dataclasses import replace
 from typing import Final
 from uuid import UUID
 
-from aiohttp import web
-
 from admin.capabilities import handle
 from admin.config import Config
 from admin.formatted import formatted
+from admin.http.access import Access, known_hosts
 from admin.http.app import make_app
 from admin.http.gateway import Gateway
+from admin.http.listener import HttpListener
+from admin.http.tls import ServerTls, TlsUnusable
+from admin.http.tokens import InvalidTokens, TokenFile
 from controller.apis.brokers import BrokerApis
 from controller.apis.controller_apis import OFFERED, ControllerApis
 from controller.apis.router import Router
@@ -35,6 +37,7 @@ from quorum.persistent_state import LISTENER_NAME, QuorumConfig
 from quorum.process import StartError, binding, run_process, stop_event
 from quorum.protocol.apis import VersionRange
 from quorum.transport.limits import ServerLimits
+from quorum.transport.refusal_log import RefusalLog
 from quorum.transport.server import Server
 from statemachine.commands import RegisterController
 from statemachine.features.features import FEATURES, RANGES
@@ -255,13 +258,31 @@ async def _listen_kafka(config: Config, apis: ControllerApis, parts: AsyncExitSt
 
 
 async def _listen_http(config: Config, gateway: Gateway, parts: AsyncExitStack) -> None:
-    if config.http is None:
+    http = config.http
+    if http is None:
         return
-    runner = web.AppRunner(make_app(gateway), access_log=None, shutdown_timeout=CLOSE_MS / 1_000)
-    await runner.setup()
-    parts.push_async_callback(runner.cleanup)
-    with binding("http.listener", config.http):
-        await web.TCPSite(runner, *config.http).start()
+    try:
+        tls = None if http.tls is None else ServerTls(http.tls)
+        tokens = None if http.tokens is None else TokenFile(http.tokens)
+    except (TlsUnusable, InvalidTokens) as error:
+        raise StartError(str(error)) from None
+    refusals = RefusalLog("http", monotonic_ms)
+    access = Access(
+        known_hosts=known_hosts(*http.hosts),
+        tokens=tokens,
+        takes_certificates=http.takes_certificates,
+        refusals=refusals,
+    )
+    listener = HttpListener(
+        make_app(gateway, access, http.limits),
+        limits=http.limits,
+        refusals=refusals,
+        tls=tls,
+        close_ms=CLOSE_MS,
+    )
+    parts.push_async_callback(listener.close)
+    with binding("http.listener", http.listener):
+        await listener.start(*http.listener)
 
 
 async def _repeat(work: Callable[[], int]) -> None:

@@ -22,7 +22,6 @@ from admin.capabilities.schema import BrokerId, Partition
 from admin.model import Assignment, PartitionId, TopicDescription
 from admin.units import invalid_field
 
-PLAN_BYTES_MAX: Final = 64 * 1024 * 1024
 ANY_LOG_DIR: Final = "any"
 NAMED_MAX: Final = 20
 """Partitions, brokers or faults that a message names one by one."""

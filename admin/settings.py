@@ -13,6 +13,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
+from admin.http.limits import HttpLimits
+from admin.http.tls import ClientAuth
 from admin.units import parse_duration_ms, parse_size_bytes, whole_number
 from broker import limits as broker_limits
 from quorum.core.limits import (
@@ -132,6 +134,21 @@ def _servers(text: str) -> tuple[Address, ...]:
     return found
 
 
+def _hosts(text: str) -> tuple[str, ...]:
+    found = tuple(part.strip() for part in text.split(","))
+    for host in found:
+        if not host or any(character in "/@ *" for character in host) or ":" in host.strip("[]"):
+            raise ValueError(f"{host!r} is not a host, like mq.example.com; leave out the port")
+    return tuple(host.strip("[]") for host in found)
+
+
+def _client_auth(text: str) -> ClientAuth:
+    try:
+        return ClientAuth(text)
+    except ValueError:
+        raise ValueError(f"{text!r} is none of none, requested and required") from None
+
+
 INTEGER: Final = Kind("integer", _integer, lowest=1)
 TEXT: Final = Kind("text", _text)
 PATH: Final = Kind("path", _path)
@@ -144,6 +161,8 @@ METADATA_VERSION: Final = Kind(
 VOTERS: Final = Kind("list of id or id@host:port", _voters)
 SERVERS: Final = Kind("host:port list", _servers)
 DURATION: Final = Kind("duration", parse_duration_ms, "ms", 1, 3_600_000)
+HOSTS: Final = Kind("list of hosts", _hosts)
+CLIENT_AUTH: Final = Kind("none, requested or required", _client_auth)
 SIZE: Final = Kind("size", parse_size_bytes, "bytes", lowest=1)
 
 AGE_MS_MAX: Final = 10 * 365 * 24 * 3_600_000
@@ -218,6 +237,7 @@ class Setting:
 
 ENVIRONMENT_PREFIX: Final = "METAQUORUM_"
 
+_HTTP: Final = HttpLimits()
 _QUORUM: Final = Timeouts()
 _SNAPSHOTS: Final = SnapshotLimits()
 
@@ -260,6 +280,56 @@ _ROWS: Final = (
         "http.listener",
         LISTENER,
         "The address of the HTTP listener (`/v1/quorum`, ...). Without it there is none.",
+        only=Role.CONTROLLER,
+    ),
+    Setting(
+        "http.connections.max",
+        INTEGER,
+        "The maximum of open HTTP connections; further ones are closed.",
+        default=_HTTP.connections_max,
+        highest=CONNECTIONS_MAX,
+        only=Role.CONTROLLER,
+    ),
+    Setting(
+        "http.connections.max.per.ip",
+        INTEGER,
+        "The maximum of open HTTP connections of one address; a /64 network of IPv6 is one. Raise "
+        "it where all requests come from one proxy.",
+        default=_HTTP.connections_max_per_ip,
+        highest=CONNECTIONS_MAX,
+        only=Role.CONTROLLER,
+    ),
+    Setting(
+        "http.allowed.hosts",
+        HOSTS,
+        "Further names under which clients reach the HTTP listener, such as that of a proxy. A "
+        "request with another Host is answered 421.",
+        only=Role.CONTROLLER,
+    ),
+    Setting(
+        "http.tokens.file",
+        PATH,
+        "The bearer tokens of the HTTP listener, written by `metaquorum http-tokens create`. With "
+        "it, every request needs a token or a client certificate.",
+        only=Role.CONTROLLER,
+    ),
+    Setting(
+        "listener.name.http.ssl.keystore.location",
+        PATH,
+        "A PEM file with the private key and the certificates of the HTTP listener, which then "
+        "speaks TLS. It is read again when it changes.",
+        only=Role.CONTROLLER,
+    ),
+    Setting(
+        "listener.name.http.ssl.truststore.location",
+        PATH,
+        "A PEM file with the authorities of clients' certificates.",
+        only=Role.CONTROLLER,
+    ),
+    Setting(
+        "listener.name.http.ssl.client.auth",
+        CLIENT_AUTH,
+        "Whether HTTP clients present a certificate: none, requested or required.",
         only=Role.CONTROLLER,
     ),
     Setting(

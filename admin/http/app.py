@@ -43,6 +43,9 @@ from admin.capabilities.quorum import AlterVoters, Voters
 from admin.capabilities.reassignments import BeginMove, BegunMove, ListReassignments
 from admin.capabilities.schema import Request, json_of
 from admin.faults import Refused
+from admin.http.access import Access
+from admin.http.bodies import BODY_MEMORY, LIMITS, RESPONSE_MEMORY, bounded, read_body
+from admin.http.caller import CALLER
 from admin.http.capability_routes import (
     GATEWAY,
     Respond,
@@ -56,8 +59,10 @@ from admin.http.capability_routes import (
     key_of,
 )
 from admin.http.gateway import Gateway
+from admin.http.limits import Account, HttpLimits
 from admin.http.problems import (
     REPEATED,
+    Handler,
     Problem,
     as_problems,
     kafka_problem,
@@ -65,7 +70,7 @@ from admin.http.problems import (
     refused,
     refused_part,
 )
-from admin.plan_file import PLAN_BYTES_MAX, InvalidPlan, parse_move, render_plan
+from admin.plan_file import InvalidPlan, parse_move, render_plan
 from statemachine.errors import Error
 from statemachine.limits import PLANNED_STEPS_SHOWN_MAX
 
@@ -73,15 +78,33 @@ RETRY_AFTER_SECONDS: Final = 2
 """The `Retry-After` of a decommission."""
 
 
-def make_app(gateway: Gateway) -> web.Application:
+ACCESS: Final = web.AppKey("access", Access)
+
+
+def make_app(
+    gateway: Gateway,
+    access: Access,
+    limits: HttpLimits = HttpLimits(),  # noqa: B008 - frozen
+) -> web.Application:
     """Make the application of one node."""
-    app = web.Application(middlewares=[as_problems], client_max_size=PLAN_BYTES_MAX)
+    app = web.Application(middlewares=[bounded, as_problems, admitted])
     app[GATEWAY] = gateway
+    app[ACCESS] = access
+    app[LIMITS] = limits
+    for key in (BODY_MEMORY, RESPONSE_MEMORY):
+        app[key] = Account(limits.held_bytes_max, limits.held_bytes_max_per_ip)
     app.router.add_get(BASE, get_all)
     app.router.add_post(BASE, post_plan)
     app.router.add_get(f"{BASE}/{{id}}/rollback-plan", get_rollback_plan)
     add_routes(app.router, RESPONSES)
     return app
+
+
+@web.middleware
+async def admitted(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Handle a request only if its caller is known and no other page sends it."""
+    request[CALLER] = request.app[ACCESS].admit(request)
+    return await handler(request)
 
 
 # --- moves -------------------------------------------------------------------------------------
@@ -123,7 +146,7 @@ async def post_plan(request: web.Request) -> web.Response:
 
 
 async def _plan_in(request: web.Request) -> BeginMove:
-    body = await request.read()
+    body = await read_body(request, large=True)
     try:
         # In a thread: a plan of 100,000 partitions takes a second.
         return await asyncio.to_thread(lambda: parse_move(body.decode()))

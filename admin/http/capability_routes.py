@@ -12,6 +12,8 @@ from admin.capabilities import CAPABILITIES
 from admin.capabilities.moves import BASE, DescribedMove, DescribeMove
 from admin.capabilities.schema import Request, Route, check, json_of
 from admin.faults import Refused
+from admin.http.bodies import read_body
+from admin.http.caller import CALLER
 from admin.http.gateway import Gateway
 from admin.http.problems import HAS_KEY, REPEATED, Problem
 from admin.units import invalid_field, whole_number
@@ -63,7 +65,7 @@ def _handler(kind: type[Request[Any]], route: Route, respond: Respond) -> Handle
 
 async def ask(request: web.Request, asked: Request[A], *, stale: bool = False) -> A:
     """The answer of the active controller, or of this node if it may be `stale`."""
-    return await request.app[GATEWAY].ask(asked, stale=stale)
+    return await request.app[GATEWAY].ask(asked, request[CALLER], stale=stale)
 
 
 async def described(request: web.Request, move_id: int, *, stale: bool = False) -> DescribedMove:
@@ -104,7 +106,7 @@ async def request_in(request: web.Request, kind: type[Q], route: Route) -> Q:
             raise Problem(400, "Key not taken", what)
         values["key"] = key_of(request)
     if request.method in ("POST", "PUT", "PATCH"):
-        body = await request.read()
+        body = await read_body(request, large=route.large)
         if not body.strip():
             values |= route.without_body
         else:
@@ -125,7 +127,7 @@ def _typed(values: dict[str, Any], kind: type[Q], route: Route) -> Q:
     return asked
 
 
-def _fields_in(body: bytes, known: Any) -> dict[str, Any]:
+def _fields_in(body: bytearray, known: Any) -> dict[str, Any]:
     try:
         found = orjson.loads(body)
     except orjson.JSONDecodeError as error:

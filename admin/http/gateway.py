@@ -11,13 +11,13 @@ from admin.capabilities.plan_steps import PARTITIONS_LISTED_MAX, BytesMoved, Pla
 from admin.capabilities.schema import Request, with_key
 from admin.client.log_sizes import bytes_at, copied, copies_of
 from admin.faults import Refused
+from admin.http.caller import Caller
 from admin.model import PartitionId
 from controller.apis.request import KafkaRequest
 from controller.apis.router import ControllerUnreachable, Router
 from controller.service import NotActive, Service
 from quorum.protocol.apis import ApiKey
 from quorum.protocol.codec import build, decode_response, encode_request_body, request_schema
-from quorum.protocol.envelope import ANONYMOUS
 from quorum.protocol.errors import ErrorCode
 from quorum.transport.address import Address
 from statemachine.image.image import Image
@@ -52,15 +52,17 @@ class Gateway:
         self._router = router
         self._wait_seconds = wait_seconds
 
-    async def ask(self, request: Request[A], *, stale: bool = False) -> A:
+    async def ask(self, request: Request[A], caller: Caller, *, stale: bool = False) -> A:
         """Return the answer of the active controller, or of this node if it may be `stale`.
 
-        Raises `Refused` or `NoAnswer`. A request with a key is retried until the time is up.
+        Raises `NotAllowed`, `Refused` or `NoAnswer`. A request with a key is retried until the time
+        is up.
         """
+        caller.check(request.NAME, request.needs())
         request = with_key(request)
         try:
             response = await self._router.answer(
-                self._wrapped(request, stale=stale or request.LOCAL)
+                self._wrapped(request, caller, stale=stale or request.LOCAL)
             )
         except ControllerUnreachable as error:
             is_lost = error.error == ErrorCode.REQUEST_TIMED_OUT and not request.only_reads()
@@ -74,7 +76,7 @@ class Gateway:
             raise Refused(request.failing(), code, response.error_message)
         return schema.decode_answer(type(request), response.body)
 
-    def _wrapped(self, request: Request[Any], *, stale: bool) -> KafkaRequest:
+    def _wrapped(self, request: Request[Any], caller: Caller, *, stale: bool) -> KafkaRequest:
         message = build(
             request_schema(ApiKey.CAPABILITY, _VERSION),
             {
@@ -89,7 +91,7 @@ class Gateway:
             api_key=ApiKey.CAPABILITY,
             version=_VERSION,
             client_id="http",
-            principal=ANONYMOUS,
+            principal=caller.principal,
             message=message,
             body=encode_request_body(ApiKey.CAPABILITY, _VERSION, message),
             has_key=bool(getattr(request, "key", "")),

@@ -12,6 +12,7 @@ from msgspec import convert
 from admin.capabilities.moves import PartitionError
 from admin.capabilities.schema import Result, json_of
 from admin.faults import Refused
+from admin.http.caller import NotAllowed
 from admin.http.gateway import NoAnswer
 from quorum.protocol.errors import ErrorCode, error_name
 from statemachine.limits import REFUSED_SHOWN_MAX
@@ -29,9 +30,25 @@ _STATUS: Final[Mapping[int, int]] = MappingProxyType(
         ErrorCode.DUPLICATE_RESOURCE: 422,
         ErrorCode.BROKER_ID_NOT_REGISTERED: 404,
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: 404,
+        ErrorCode.CLUSTER_AUTHORIZATION_FAILED: 403,
     }
 )
 """The HTTP status of a refusal that is not the fault of the request: 400 for all others."""
+
+SECURITY_HEADERS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
+        "X-Content-Type-Options": "nosniff",
+        "X-Frame-Options": "DENY",
+        "Cross-Origin-Resource-Policy": "same-origin",
+        "Referrer-Policy": "no-referrer",
+        "Cache-Control": "no-store",
+        # Without it, aiohttp names its version and Python's.
+        "Server": "metaquorum",
+    }
+)
+"""Headers of every response: nothing may frame, embed, run or store it. No header allows a page of
+another origin to read it."""
 
 HAS_KEY: Final = web.RequestKey("has_key", bool)
 REPEATED: Final = web.RequestKey("repeated", bool)
@@ -43,9 +60,18 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 class Problem(Exception):
     """An error response; `detail` says what is wrong and what to do."""
 
-    def __init__(self, status: int, title: str, detail: str, **members: Any) -> None:
+    def __init__(
+        self,
+        status: int,
+        title: str,
+        detail: str,
+        *,
+        headers: Mapping[str, str] = MappingProxyType({}),
+        **members: Any,
+    ) -> None:
         super().__init__(detail)
         self.status = status
+        self.headers = headers
         self.body = {
             "type": "about:blank",
             "title": title,
@@ -59,7 +85,7 @@ def kafka_problem(
     status: int, title: str, detail: str, code: int, *, retriable: bool = False, **members: Any
 ) -> Problem:
     """A problem with the error `code` of the Kafka protocol."""
-    names = {"kafka_error": error_name(code), "kafka_error_code": code}
+    names: dict[str, Any] = {"kafka_error": error_name(code), "kafka_error_code": code}
     return Problem(status, title, detail, **names, retriable=retriable, **members)
 
 
@@ -89,12 +115,21 @@ async def as_problems(request: web.Request, handler: Handler) -> web.StreamRespo
     try:
         response = await handler(request)
     except Exception as error:  # noqa: BLE001 - the client gets it, and the log if it is a bug
-        problem = _problem(request, error)
-        body = orjson.dumps(problem.body)
-        response = web.Response(body=body, status=problem.status, content_type=CONTENT_TYPE)
+        response = problem_response(_problem(request, error))
+    response.headers.update(SECURITY_HEADERS)
     if request.get(REPEATED, False):
         response.headers["Idempotent-Replayed"] = "true"
     return response
+
+
+def problem_response(problem: Problem) -> web.Response:
+    """The response to a request that has failed."""
+    return web.Response(
+        body=orjson.dumps(problem.body),
+        status=problem.status,
+        content_type=CONTENT_TYPE,
+        headers={**SECURITY_HEADERS, **problem.headers},
+    )
 
 
 def _problem(request: web.Request, error: Exception) -> Problem:
@@ -105,12 +140,16 @@ def _problem(request: web.Request, error: Exception) -> Problem:
         case Refused(code=code):
             status, is_late = _STATUS.get(code, 400), code == ErrorCode.REQUEST_TIMED_OUT
             return kafka_problem(status, "Refused", str(error), code, retriable=is_late)
+        case NotAllowed():
+            code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+            return kafka_problem(403, "Not authorized", str(error), code)
         case NoAnswer():
             return _unanswered(request, error)
         case web.HTTPException():
             return Problem(error.status, error.reason, _detail(request, error))
         case _:
-            logger.error("failed at %s %s", request.method, request.path, exc_info=error)
+            # The path as it came: decoded, it may have line breaks.
+            logger.error("failed at %s %s", request.method, request.raw_path, exc_info=error)
             return Problem(500, "Internal error", "the controller failed; see its log")
 
 

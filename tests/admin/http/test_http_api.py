@@ -10,11 +10,14 @@ from typing import Any
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
+from admin.http.access import Access
 from admin.http.app import make_app
 from admin.http.gateway import Gateway
-from admin.plan_file import PLAN_BYTES_MAX
+from admin.http.limits import PLAN_BYTES_MAX
+from quorum.clocks import monotonic_ms
 from quorum.core.limits import BATCH_RECORDS_MAX
 from quorum.protocol.apis import ApiKey
+from quorum.transport.refusal_log import RefusalLog
 from tests.controller.apis.samples import describe_quorum, list_reassignments
 from tests.controller.controller_commands import asked, join, topic
 from tests.support.bell import PATIENCE_SECONDS
@@ -29,6 +32,7 @@ from tests.support.controllers import (
 from tests.support.kafka_client import Form, kafka_client
 
 PROBLEM = "application/problem+json"
+JSON = {"Content-Type": "application/json"}
 PATIENT = replace(TIMEOUTS, fetch_timeout_ms=60_000, request_timeout_ms=60_000)
 """For a test whose nodes, all in one process, have much to do at once."""
 
@@ -54,6 +58,10 @@ class Http:
     async def post(self, path: str, body: Any = None, **more: Any) -> Answer:
         return await self._send("POST", path, json=body, **more)
 
+    async def post_text(self, path: str, text: bytes | BytesIO) -> Answer:
+        """Post a body that is declared as JSON, whatever it is."""
+        return await self._send("POST", path, data=text, headers=JSON)
+
     async def _send(self, method: str, path: str, **more: Any) -> Answer:
         async with self.client.request(method, path, **more) as response:
             return Answer(
@@ -64,7 +72,8 @@ class Http:
 @asynccontextmanager
 async def http_door(node: Node, *, wait_seconds: float = 20.0) -> AsyncIterator[Http]:
     """An HTTP listener at this node."""
-    app = make_app(Gateway(node.service, node.router, wait_seconds=wait_seconds))
+    access = Access(refusals=RefusalLog("http", monotonic_ms))
+    app = make_app(Gateway(node.service, node.router, wait_seconds=wait_seconds), access)
     async with TestClient(TestServer(app)) as client:
         yield Http(client)
 
@@ -224,7 +233,7 @@ async def test_a_plan_that_cannot_be_understood_is_a_problem(
     tmp_path: Path, data: bytes, words: tuple[str, ...]
 ) -> None:
     async with a_controller(tmp_path) as node, http_door(node) as http:
-        check_problem(await http._send("POST", "/v1/reassignments", data=data), 400, *words)
+        check_problem(await http.post_text("/v1/reassignments", data), 400, *words)
 
 
 async def test_unknown_paths_and_methods_are_problems_too(tmp_path: Path) -> None:
@@ -236,7 +245,7 @@ async def test_unknown_paths_and_methods_are_problems_too(tmp_path: Path) -> Non
         check_problem(await http.post("/v1/quorum"), 405, "GET", "POST")
         check_problem(await http._send("DELETE", "/v1/reassignments"), 405, "DELETE")
         too_large = BytesIO(b" " * (PLAN_BYTES_MAX + 1))
-        check_problem(await http._send("POST", "/v1/reassignments", data=too_large), 413)
+        check_problem(await http.post_text("/v1/reassignments", too_large), 413)
 
 
 async def test_a_parameter_that_is_not_understood_is_never_ignored(tmp_path: Path) -> None:

@@ -162,7 +162,7 @@ async def test_the_three_invalid_partitions_of_a_large_plan_are_reported(tmp_pat
         await four_brokers(node, partitions=count)
         async with http_door(node, wait_seconds=PATIENCE_SECONDS) as http:
             body = BytesIO(orjson.dumps(plan(*moves)))
-            answer = await http._send("POST", PATH, data=body)
+            answer = await http.post_text(PATH, body)
     assert (answer.status, answer.body["accepted"], answer.body["refused"]) == (202, count - 3, 3)
     assert [(each["topic"], each["partition"]) for each in answer.body["errors"]] == [
         ("a", 7),

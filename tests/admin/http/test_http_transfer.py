@@ -60,5 +60,5 @@ async def test_an_invalid_transfer_is_a_problem_in_one_sentence(
 
 async def test_a_body_that_is_no_json_is_a_problem(tmp_path: Path) -> None:
     async with a_controller(tmp_path) as node, http_door(node) as http:
-        check_problem(await http._send("POST", TRANSFER, data=b"{"), 400, "not JSON")
+        check_problem(await http.post_text(TRANSFER, b"{"), 400, "not JSON")
         check_problem(await http.get(TRANSFER), 405, "takes POST, not GET")

@@ -1,0 +1,224 @@
+"""The HTTP listener: it accepts connections within its limits, over TLS if it has certificates.
+
+aiohttp parses and answers the requests of a connection. It is given one only after it has been
+counted and its TLS handshake is done, so that connections without a request are bounded as well.
+"""
+
+import asyncio
+import logging
+import ssl
+from collections.abc import Callable
+from typing import Any, Final, cast
+
+from aiohttp import web
+from aiohttp.web_request import BaseRequest
+
+from admin.http.limits import Account, HttpLimits, network_of
+from admin.http.problems import Problem, problem_response
+from admin.http.tls import ServerTls
+from quorum.transport.address import peer_name
+from quorum.transport.refusal_log import RefusalLog
+
+logger = logging.getLogger("http")
+
+READ_BYTES: Final = 32 * 1024
+"""Of a body that nobody reads: beyond twice this, the connection is not read either."""
+LINGER_SECONDS: Final = 2.0
+"""The time in which the rest of a refused body is read and dropped, so that its sender reads the
+answer."""
+BACKLOG: Final = 128
+
+
+class HttpListener:
+    """The connections of one node's HTTP listener."""
+
+    def __init__(
+        self,
+        app: web.Application,
+        *,
+        limits: HttpLimits,
+        refusals: RefusalLog,
+        tls: ServerTls | None = None,
+        close_ms: int = 500,
+    ) -> None:
+        self._runner = web.AppRunner(
+            app, access_log=None, shutdown_timeout=close_ms / 1_000, handler_cancellation=False
+        )
+        self._limits = limits
+        self._refusals = refusals
+        self._tls = tls
+        self._open = Account(limits.connections_max, limits.connections_max_per_ip)
+        self._handshakes: set[asyncio.Task[None]] = set()
+        self._server: asyncio.Server | None = None
+
+    @property
+    def connections(self) -> int:
+        """The number of open connections."""
+        return self._open.total
+
+    async def start(self, host: str, port: int) -> int:
+        """Accept connections, and return the port; raises `OSError`. Port 0 takes a free one."""
+        await self._runner.setup()
+        self._server = await asyncio.get_running_loop().create_server(
+            lambda: _Arriving(self._arrived), host, port, backlog=BACKLOG
+        )
+        bound: int = self._server.sockets[0].getsockname()[1]
+        return bound
+
+    async def close(self) -> None:
+        """Accept no more, let responses under way leave, and close every connection."""
+        if self._server is not None:
+            self._server.close()
+        handshakes = tuple(self._handshakes)
+        for task in handshakes:
+            task.cancel()
+        await asyncio.gather(*handshakes, return_exceptions=True)
+        await self._runner.cleanup()
+
+    def _arrived(self, arriving: "_Arriving", transport: asyncio.Transport) -> None:
+        """Count a connection, or close it; then it is served."""
+        peer = peer_name(transport.get_extra_info("peername"))
+        network = network_of(peer.rpartition(":")[0].strip("[]"))
+        if not self._open.take(network, 1):
+            self._refusals.cut_off(peer, "too many HTTP connections are open")
+            transport.abort()
+        elif self._tls is None:
+            self._serve(transport, network)
+        else:
+            transport.pause_reading()
+            task = asyncio.get_running_loop().create_task(
+                self._shake_hands(arriving, transport, self._tls.context(), peer, network)
+            )
+            self._handshakes.add(task)
+            task.add_done_callback(self._handshakes.discard)
+
+    async def _shake_hands(
+        self,
+        arriving: "_Arriving",
+        transport: asyncio.Transport,
+        context: ssl.SSLContext,
+        peer: str,
+        network: str,
+    ) -> None:
+        """Serve a connection once its TLS handshake is done, or close it."""
+        is_served = False
+        try:
+            secured = await asyncio.get_running_loop().start_tls(
+                transport,
+                arriving,
+                context,
+                server_side=True,
+                ssl_handshake_timeout=self._limits.handshake_ms / 1_000,
+                ssl_shutdown_timeout=LINGER_SECONDS,
+            )
+            if secured is not None and not arriving.is_lost:
+                is_served = True
+                connection = self._serve(secured, network)
+                if arriving.received:
+                    connection.data_received(bytes(arriving.received))
+        except (OSError, TimeoutError) as error:
+            reason = error.reason if isinstance(error, ssl.SSLError) else type(error).__name__
+            self._refusals.cut_off(peer, f"the TLS handshake failed ({reason})")
+        finally:
+            if not is_served:
+                transport.abort()
+                self._open.give_back(network, 1)
+
+    def _serve(self, transport: asyncio.Transport, network: str) -> "_Connection":
+        server = self._runner.server
+        assert server is not None
+        connection = _Connection(
+            server,
+            lambda: self._open.give_back(network, 1),
+            self._refusals,
+            loop=asyncio.get_running_loop(),
+            keepalive_timeout=self._limits.idle_ms / 1_000,
+            max_line_size=self._limits.header_bytes_max,
+            max_field_size=self._limits.header_bytes_max,
+            max_headers=self._limits.headers_max,
+            lingering_time=LINGER_SECONDS,
+            read_bufsize=READ_BYTES,
+            access_log=None,
+            logger=logger,
+        )
+        transport.set_protocol(connection)
+        connection.connection_made(transport)
+        return connection
+
+
+class _Arriving(asyncio.Protocol):
+    """A connection until it is counted, and its TLS handshake is done."""
+
+    def __init__(self, arrived: Callable[["_Arriving", asyncio.Transport], None]) -> None:
+        self._arrived = arrived
+        self.received = bytearray()
+        """What came right behind the handshake."""
+        self.is_lost = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        # No class of uvloop is one of asyncio.
+        self._arrived(self, cast(asyncio.Transport, transport))
+
+    def data_received(self, data: bytes) -> None:
+        self.received += data
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.is_lost = True
+
+
+class _Connection(web.RequestHandler):
+    """A connection whose malformed requests get a problem, and one line in the log."""
+
+    __slots__ = ("_ended", "_refusals")
+
+    def __init__(
+        self,
+        server: web.Server,
+        ended: Callable[[], None],
+        refusals: RefusalLog,
+        **options: Any,
+    ) -> None:
+        super().__init__(server, **options)
+        self._ended: Callable[[], None] | None = ended
+        self._refusals = refusals
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        ended, self._ended = self._ended, None
+        if ended is not None:
+            ended()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        try:
+            super().data_received(data)
+        except Exception as error:  # noqa: BLE001 - only bytes of a stranger can have caused it
+            self._malformed(error)
+            self.force_close()
+
+    def handle_error(
+        self,
+        request: BaseRequest,
+        status: int = 500,
+        exc: BaseException | None = None,
+        message: str | None = None,
+    ) -> web.StreamResponse:
+        """Return the response to a request that cannot be read, without a part of it."""
+        self._malformed(exc)
+        problem = Problem(status, "Malformed request", "the request is no valid HTTP")
+        if status != 400:
+            problem = Problem(status, "Internal error", "the request could not be handled")
+        if request.writer.output_size:
+            raise ConnectionError("a part of a response is sent already")
+        response = problem_response(problem)
+        response.force_close()
+        return response
+
+    def log_exception(self, *args: Any, **kw: Any) -> None:
+        """Log an error outside of a handler, which logs its own."""
+        self._malformed(kw.get("exc_info"))
+
+    def _malformed(self, error: object) -> None:
+        # The message of an error may quote the request.
+        kind = type(error).__name__
+        peer = peer_name(self.peername)
+        self._refusals.refused(peer, f"refused an HTTP request of {peer}: it is malformed", kind)
