@@ -18,6 +18,8 @@ HELD: Final = web.RequestKey("held", Share)
 """What the request holds of the memory for bodies."""
 
 RETRY_AFTER_SECONDS: Final = 5
+LINGER_SECONDS: Final = 2.0
+LINGER_BYTES_MAX: Final = 256 * 1024
 _ELEMENT_MARKS: Final = (b",", b"[", b"{")
 PIECE_BYTES: Final = 128 * 1024
 """aiohttp waits for the client behind each 64 KiB that are written."""
@@ -49,6 +51,7 @@ async def _sent(
         async with asyncio.timeout(seconds):
             await response.prepare(request)
             await _write(request, response)
+        await _linger(request)
     except (TimeoutError, ConnectionError):
         if request.transport is not None:
             request.transport.abort()
@@ -67,6 +70,26 @@ async def _write(request: web.Request, response: web.StreamResponse) -> None:
         await response.write(memoryview(body)[start : start + PIECE_BYTES])
     # That of `web.Response` would write the body again.
     await web.StreamResponse.write_eof(response)
+
+
+async def _linger(request: web.Request) -> None:
+    """Let the sender of a body that is not wanted read the response before it is cut off.
+
+    The rest of a long body is left unread, so that its sender stands and takes no time of others.
+    """
+    body = request.content
+    if body.is_eof():
+        return
+    left = (request.content_length or LINGER_BYTES_MAX + 1) - body.total_bytes
+    try:
+        async with asyncio.timeout(LINGER_SECONDS):
+            if left > LINGER_BYTES_MAX:
+                await asyncio.sleep(LINGER_SECONDS)
+            while not body.is_eof():
+                await body.readany()
+    except (TimeoutError, web.RequestPayloadError, HttpProcessingError):
+        # The connection is closed behind a response whose request is not whole.
+        return
 
 
 async def read_body(request: web.Request, *, large: bool = False) -> bytearray:

@@ -6,6 +6,7 @@ counted and its TLS handshake is done, so that connections without a request are
 
 import asyncio
 import logging
+import socket
 import ssl
 from collections.abc import Callable
 from typing import Any, Final, cast
@@ -23,10 +24,12 @@ logger = logging.getLogger("http")
 
 READ_BYTES: Final = 32 * 1024
 """Of a body that nobody reads: beyond twice this, the connection is not read either."""
-LINGER_SECONDS: Final = 2.0
-"""The time in which the rest of a refused body is read and dropped, so that its sender reads the
-answer."""
+SHUTDOWN_SECONDS: Final = 2.0
+"""The time for a client to end TLS."""
 BACKLOG: Final = 128
+RECEIVE_BUFFER_BYTES: Final = 64 * 1024
+"""Of the kernel for each connection. It is what one turn of the event loop reads of each, so that
+many senders of long bodies do not keep the others waiting."""
 
 
 class HttpListener:
@@ -60,8 +63,12 @@ class HttpListener:
         """Accept connections, and return the port; raises `OSError`. Port 0 takes a free one."""
         await self._runner.setup()
         self._server = await asyncio.get_running_loop().create_server(
-            lambda: _Arriving(self._arrived), host, port, backlog=BACKLOG
+            lambda: _Arriving(self._arrived), host, port, backlog=BACKLOG, start_serving=False
         )
+        for each in self._server.sockets:
+            # Accepted connections inherit it.
+            each.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BUFFER_BYTES)
+        await self._server.start_serving()
         bound: int = self._server.sockets[0].getsockname()[1]
         return bound
 
@@ -109,7 +116,7 @@ class HttpListener:
                 context,
                 server_side=True,
                 ssl_handshake_timeout=self._limits.handshake_ms / 1_000,
-                ssl_shutdown_timeout=LINGER_SECONDS,
+                ssl_shutdown_timeout=SHUTDOWN_SECONDS,
             )
             if secured is not None and not arriving.is_lost:
                 is_served = True
@@ -136,7 +143,8 @@ class HttpListener:
             max_line_size=self._limits.header_bytes_max,
             max_field_size=self._limits.header_bytes_max,
             max_headers=self._limits.headers_max,
-            lingering_time=LINGER_SECONDS,
+            # `bounded` does it.
+            lingering_time=0,
             read_bufsize=READ_BYTES,
             access_log=None,
             logger=logger,

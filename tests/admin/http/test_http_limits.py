@@ -1,4 +1,4 @@
-"""What a client without a name may take of the HTTP listener is bounded."""
+"""The bounds on what an unauthenticated client may take of the HTTP listener."""
 
 import asyncio
 import logging
