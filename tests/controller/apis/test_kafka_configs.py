@@ -143,7 +143,7 @@ async def test_each_resource_is_changed_or_refused_by_itself(tmp_path: Path) -> 
                 "no broker 999",
                 "log.dirs cannot be changed",
                 "Invalid value none for configuration num.io.threads: it must be a whole number",
-                "loggers",
+                "log levels of brokers",
                 "match, metrics",
                 "from 45000 to 60000",
                 "resource type 64",
