@@ -147,7 +147,11 @@ class Traffic:
             if offset in offsets
         }
         batches = evidence(self._logs, self._topic, places)
-        return f"acknowledged of these (partition, offset): {sorted(acknowledged)}\n{batches}"
+        return (
+            f"read up to offsets {group.deliveries.ends()}, "
+            f"written {[each.given for each in self._written]}\n"
+            f"acknowledged of these (partition, offset): {sorted(acknowledged)}\n{batches}"
+        )
 
     async def begin(self, tasks: asyncio.TaskGroup, pool: ThreadPoolExecutor) -> None:
         """Start everything in threads of `pool`; returns once all groups get records."""
@@ -193,15 +197,17 @@ def _noting(written: Written, number: int) -> Callable[[int], None]:
 @asynccontextmanager
 async def flow(it: Traffic) -> AsyncIterator[Traffic]:
     """Let it flow; at the end it is compared, and a fault fails the test."""
-    with ThreadPoolExecutor(it.threads + 1) as pool:
-        try:
-            async with asyncio.TaskGroup() as tasks:
-                await it.begin(tasks, pool)
-                yield it
-                await it.end()
-            await asyncio.get_running_loop().run_in_executor(pool, it.check)
-        finally:
-            it.abandon()
-    # kafka-python leaves sockets that could not connect to the collector, which warns of them:
-    # here, where the warning is expected, and not in some other test.
-    gc.collect()
+    try:
+        with ThreadPoolExecutor(it.threads + 1) as pool:
+            try:
+                async with asyncio.TaskGroup() as tasks:
+                    await it.begin(tasks, pool)
+                    yield it
+                    await it.end()
+                await asyncio.get_running_loop().run_in_executor(pool, it.check)
+            finally:
+                it.abandon()
+    finally:
+        # kafka-python leaves sockets that could not connect to the collector, which warns of them:
+        # here, where the warning is expected, and not in some other test.
+        gc.collect()
