@@ -165,6 +165,10 @@ KILLS ?= 20
 siege: $(VENV)/installed ## move 200 partitions under load while controllers and brokers die around it (KILLS=20)
 	$(PYTEST) tests/process/test_moves_under_fire.py --controller-kills $(KILLS) $(ARGS)
 
+.PHONY: authorizer-oracle
+authorizer-oracle: $(VENV)/installed ## compare 100,000 decisions by ACLs with those of Kafka's StandardAuthorizer, of each release; needs Java 17 and Maven
+	$(PYTEST) tests/process/test_authorizer_oracle.py --authorizer-requests 100000 $(ARGS)
+
 # All of these are found by their seeds: the same seed is the same run, event for event.
 SEEDS ?= 200
 BASE ?= 0

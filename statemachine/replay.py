@@ -1,6 +1,7 @@
 """Replay: apply one record to an image. A committed record is never refused or checked."""
 
 from collections.abc import Callable, Mapping, Sequence
+from sys import intern
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
@@ -306,32 +307,32 @@ def _quota(image: Image, record: kafka_records.ClientQuota, _offset: int) -> Non
     image.put(image.quotas, holder, quotas or None)
 
 
-_FACT_KEYS: Final[Mapping[type, tuple[str, ...]]] = MappingProxyType(
-    {
-        kafka_records.AccessControlEntry: ("access", "id"),
-        kafka_records.RemoveAccessControlEntry: ("access", "id"),
-        kafka_records.UserScramCredential: ("scram", "name", "mechanism"),
-        kafka_records.RemoveUserScramCredential: ("scram", "name", "mechanism"),
-        kafka_records.DelegationToken: ("token", "token_id"),
-        kafka_records.RemoveDelegationToken: ("token", "token_id"),
-        kafka_records.ZkMigrationState: ("zk migration",),
-    }
-)
-"""Records that are only kept: their kind, and the fields that are their key."""
-
-_REMOVALS: Final = frozenset(
-    {
-        kafka_records.RemoveAccessControlEntry,
-        kafka_records.RemoveUserScramCredential,
-        kafka_records.RemoveDelegationToken,
-    }
-)
+def _acl(image: Image, record: kafka_records.AccessControlEntry, _offset: int) -> None:
+    # Few principals and hosts stand in many ACLs: each text is kept once.
+    entry = replace(record, principal=intern(record.principal), host=intern(record.host))
+    image.put(image.acls, entry.id, entry)
 
 
-def _fact(image: Image, record: Any, _offset: int) -> None:
-    kind, *fields = _FACT_KEYS[type(record)]
-    key = (kind, *[getattr(record, each) for each in fields])
-    image.put(image.facts, key, None if type(record) in _REMOVALS else record)
+def _remove_acl(image: Image, record: kafka_records.RemoveAccessControlEntry, _offset: int) -> None:
+    image.put(image.acls, record.id, None)
+
+
+def _scram_credential(
+    image: Image,
+    record: kafka_records.UserScramCredential | kafka_records.RemoveUserScramCredential,
+    _offset: int,
+) -> None:
+    credential = record if isinstance(record, kafka_records.UserScramCredential) else None
+    image.put(image.scram_credentials, (record.name, record.mechanism), credential)
+
+
+def _delegation_token(
+    image: Image,
+    record: kafka_records.DelegationToken | kafka_records.RemoveDelegationToken,
+    _offset: int,
+) -> None:
+    token = record if isinstance(record, kafka_records.DelegationToken) else None
+    image.put(image.delegation_tokens, record.token_id, token)
 
 
 def _nothing(
@@ -366,7 +367,15 @@ REPLAY: Final[Mapping[type, _Replay]] = MappingProxyType(
         kafka_records.EndTransaction: _end,
         kafka_records.AbortTransaction: _abort,
         kafka_records.ClientQuota: _quota,
-        **dict.fromkeys(_FACT_KEYS, _fact),
+        kafka_records.AccessControlEntry: _acl,
+        kafka_records.RemoveAccessControlEntry: _remove_acl,
+        kafka_records.UserScramCredential: _scram_credential,
+        kafka_records.RemoveUserScramCredential: _scram_credential,
+        kafka_records.DelegationToken: _delegation_token,
+        kafka_records.RemoveDelegationToken: _delegation_token,
+        kafka_records.ZkMigrationState: lambda image, record, _offset: image.put(
+            image.singles, "zk_migration", record
+        ),
         own_records.MoveBegun: _begun,
         own_records.MovePart: _part,
         own_records.MoveChanged: _changed,

@@ -27,7 +27,7 @@ os.environ.pop("PYTHONDEVMODE", None)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add `--rewrite`, which `make golden` passes, and what `make siege` does."""
+    """Add `--rewrite`, which `make golden` passes, and the options of other targets."""
     parser.addoption(
         "--rewrite",
         action="store_true",
@@ -38,6 +38,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         type=int,
         default=4,
         help="how often the active controller is killed while 200 partitions move",
+    )
+    parser.addoption(
+        "--authorizer-requests",
+        type=int,
+        default=2_000,
+        help="how many decisions are compared with those of Kafka's authorizer",
     )
 
 
@@ -73,6 +79,12 @@ def rewrite(request: pytest.FixtureRequest) -> bool:
 def controller_kills(request: pytest.FixtureRequest) -> int:
     """The number of controller kills during the large move."""
     return int(request.config.getoption("--controller-kills"))
+
+
+@pytest.fixture
+def authorizer_requests(request: pytest.FixtureRequest) -> int:
+    """How many decisions are compared with those of Kafka's authorizer."""
+    return int(request.config.getoption("--authorizer-requests"))
 
 
 @pytest.fixture

@@ -35,6 +35,12 @@ _APART: Final = frozenset(
         kafka_records.RegisterController,
         kafka_records.ClientQuota,
         kafka_records.ProducerIds,
+        kafka_records.AccessControlEntry,
+        kafka_records.RemoveAccessControlEntry,
+        kafka_records.UserScramCredential,
+        kafka_records.RemoveUserScramCredential,
+        kafka_records.DelegationToken,
+        kafka_records.RemoveDelegationToken,
         *get_args(own_records.OurRecord),
     }
 )

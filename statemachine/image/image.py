@@ -20,6 +20,7 @@ from statemachine.reassignment.move import Move, Owned, OwnedKey
 from statemachine.records import kafka_records, own_records
 from statemachine.records.isr_changes import IsrsOfTopic
 from statemachine.records.row_codec import Rows
+from statemachine.security.authorizer import AclIndex
 from statemachine.vocabulary import METADATA_VERSION, BrokerId, MoveId, Resource
 
 QuotaHolder = tuple[kafka_records.QuotaEntity, ...]
@@ -37,6 +38,7 @@ _LOADED: Final = (
     "_undo_log",
     "_keeps_undo",
     "_read_view",
+    "acl_index",
     "common",
     "end_offset",
     "index",
@@ -63,8 +65,13 @@ class Image:
         self.features: dict[str, int] = {}
         self.quotas: dict[QuotaHolder, dict[str, float]] = {}
         """Client quotas by entity, without entities that have none (KIP-546)."""
-        self.facts: dict[tuple[Any, ...], kafka_records.Record] = {}
-        """Records that are only kept for snapshots: access control entries, credentials."""
+        self.acls: dict[UUID, kafka_records.AccessControlEntry] = {}
+        self.acl_index = AclIndex()
+        """The same, arranged for decisions."""
+        self.scram_credentials: dict[tuple[str, int], kafka_records.UserScramCredential] = {}
+        """By user and mechanism."""
+        self.delegation_tokens: dict[str, kafka_records.DelegationToken] = {}
+        """By token id."""
         self.moves: dict[MoveId, Move] = {}
         """The running moves, and the ended ones until they are forgotten."""
         self.keys: dict[str, own_records.Remembered] = {}
@@ -102,6 +109,12 @@ class Image:
     def next_move_id(self) -> MoveId:
         """The id of the next move."""
         return self.singles.get("next_move_id", 1)  # type: ignore[no-any-return]
+
+    @property
+    def zk_migration_state(self) -> int:
+        """The state of a migration from ZooKeeper (KIP-866); 0 if there was none."""
+        record = self.singles.get("zk_migration")
+        return 0 if record is None else record.state
 
     @property
     def all_paused(self) -> own_records.MovesPaused | None:
@@ -233,6 +246,8 @@ class Image:
             table.pop(key, None)
         else:
             table[key] = value
+        if table is self.acls:
+            self.acl_index.change(before, value)
         if self._undo_log is not None:
             self._undo_log.note(Image.put, table, key, before)
 

@@ -181,10 +181,12 @@ def _records(view: ReadView, version: int) -> _Records:
     yield from _listed(view, "configs", _configs)
     yield from _listed(view, "quotas", _quotas)
     yield from _singles(view)
+    yield from _listed(view, "acls", _as_it_is)
+    yield from _listed(view, "scram_credentials", _as_it_is)
+    yield from _listed(view, "delegation_tokens", _as_it_is)
     yield from _listed(view, "moves", lambda _, move: move_records(move))
     yield from _listed(view, "keys", _as_it_is)
     yield from _listed(view, "owned", owned_records)
-    yield from _listed(view, "facts", _as_it_is)
 
 
 def _listed(
@@ -229,6 +231,9 @@ def _singles(view: ReadView) -> Iterator[kafka_records.Record]:
         yield kafka_records.ProducerIds(
             broker_id=NOBODY, broker_epoch=NOBODY, next_producer_id=producer_id
         )
+    migration = singles.get("zk_migration")
+    if migration is not None:
+        yield migration
     paused = singles.get("all_paused")
     if paused is not None:
         yield paused

@@ -13,11 +13,15 @@ from statemachine.records import kafka_records, own_records
 from statemachine.records.codec import KAFKA_RECORDS, plan_of
 from statemachine.records.primitives import Field, schema_of
 
+REDACTED: Final = "(redacted)"
+"""Stands for a secret, as in the lines that Kafka logs."""
+
 
 def as_kafka(record: kafka_records.Record, version: int) -> dict[str, Any]:
     """Return the fields in this version of the record, by Kafka's names, in Kafka's order.
 
-    Ids and bytes stay unchanged; tuples become lists, and nested structures dictionaries.
+    Ids and bytes stay unchanged; tuples become lists, and nested structures dictionaries. Secrets
+    are not shown.
     """
     # To Kafka, a record of this project is an empty NoOp.
     fields = () if isinstance(record, own_records.OurRecord) else schema_of(type(record))
@@ -49,7 +53,7 @@ def _is_ours(field: Field) -> bool:
 
 def _named(value: Struct, fields: Sequence[Field]) -> dict[str, Any]:
     return {
-        field.name: _plain(content)
+        field.name: REDACTED if field.is_secret else _plain(content)
         for field in fields
         if (content := getattr(value, field.attribute)) != field.default or field.tag is None
     }

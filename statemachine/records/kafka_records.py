@@ -18,6 +18,7 @@ from statemachine.records.primitives import (
     I32,
     I64,
     IDS,
+    OWN_UUID,
     U16,
     Ids,
     Int8,
@@ -38,6 +39,9 @@ from statemachine.vocabulary import (
 
 OURS_FROM: Final = 10_000
 """Tags from here on are this project's own."""
+
+Secret: TypeAlias = Annotated[bytes, Wire(is_secret=True)]
+OwnUuid: TypeAlias = Annotated[UUID, OWN_UUID]
 
 
 class Endpoint(Struct, frozen=True, kw_only=True, gc=False):
@@ -220,10 +224,15 @@ class UserScramCredential(Struct, frozen=True, kw_only=True, gc=False):
     API_KEY: ClassVar[int] = 11
     name: str
     mechanism: Int8
-    salt: bytes
-    stored_key: bytes
-    server_key: bytes
+    salt: Secret
+    stored_key: Secret
+    server_key: Secret
     iterations: Int32
+
+    def __repr__(self) -> str:
+        """Name the credential; nothing that helps to guess the password."""
+        shown = f"name={self.name!r}, mechanism={self.mechanism}, iterations={self.iterations}"
+        return f"UserScramCredential({shown})"
 
 
 class FeatureLevel(Struct, frozen=True, kw_only=True, gc=False):
@@ -275,7 +284,7 @@ class AccessControlEntry(Struct, frozen=True, kw_only=True, gc=False):
     """An entry of the access control list."""
 
     API_KEY: ClassVar[int] = 18
-    id: UUID
+    id: OwnUuid
     resource_type: Int8
     resource_name: str
     pattern_type: Int8
@@ -289,7 +298,7 @@ class RemoveAccessControlEntry(Struct, frozen=True, kw_only=True, gc=False):
     """The removal of an access control entry."""
 
     API_KEY: ClassVar[int] = 19
-    id: UUID
+    id: OwnUuid
 
 
 class NoOp(Struct, frozen=True, kw_only=True, gc=False):

@@ -50,6 +50,8 @@ class Wire(NamedTuple):
     """The first version of the record that has the field."""
     name: str = ""
     """Kafka's name, if it is not the attribute's name in camel case."""
+    is_secret: bool = False
+    """True if no log and no tool shows the value."""
 
 
 class Field(NamedTuple):
@@ -64,6 +66,7 @@ class Field(NamedTuple):
     default: Any
     """The value of a missing or null field; a tagged field with this value is not written."""
     is_nullable: bool
+    is_secret: bool
 
 
 @lru_cache(maxsize=_UVARINTS_REMEMBERED_MAX)
@@ -142,6 +145,10 @@ def _read_uuid(data: bytes, at: int) -> tuple[UUID, int]:
     return uuid_of(_cut(data, at, 16)), at + 16
 
 
+def _read_own_uuid(data: bytes, at: int) -> tuple[UUID, int]:
+    return UUID(bytes=bytes(_cut(data, at, 16))), at + 16
+
+
 def _pack_bytes(value: bytes | None) -> bytes:
     return b"\0" if value is None else uvarint(len(value) + 1) + value
 
@@ -165,6 +172,8 @@ def _read_string(data: bytes, at: int) -> tuple[str | None, int]:
 
 
 UUID_KIND: Final = Kind(attrgetter("bytes"), _read_uuid)
+OWN_UUID: Final = Kind(attrgetter("bytes"), _read_own_uuid)
+"""The id of one record alone, which is not worth remembering."""
 BYTES: Final = Kind(_pack_bytes, _read_bytes)
 STRING: Final = Kind(_pack_string, _read_string)
 
@@ -282,6 +291,7 @@ def schema_of(shape: type[Value]) -> tuple[Field, ...]:
                 tag=wire.tag,
                 default=None if each.default is NODEFAULT else each.default,
                 is_nullable=NoneType in get_args(plain),
+                is_secret=wire.is_secret,
             )
         )
     return tuple(found)

@@ -137,7 +137,7 @@ def test_a_broker_is_fenced_and_unfenced_by_old_and_new_records() -> None:
     assert broker.stopping_at == world.image.end_offset - 1
 
 
-def test_the_facts_that_mean_nothing_here_are_kept_until_they_are_removed() -> None:
+def test_what_security_rests_on_is_kept_until_it_is_removed() -> None:
     image = Image()
     access = kafka_records.AccessControlEntry(
         id=UUID(int=1),
@@ -161,10 +161,14 @@ def test_the_facts_that_mean_nothing_here_are_kept_until_they_are_removed() -> N
         expiration_timestamp_ms=2,
         token_id="x",
     )
-    kept: list[kafka_records.Record] = [access, scram, token]
-    for record in [*kept, kafka_records.ZkMigrationState(state=0)]:
+    migration = kafka_records.ZkMigrationState(state=3)
+    kept: list[kafka_records.Record] = [access, scram, token, migration]
+    for record in kept:
         replay(image, record, image.end_offset)
-    assert list(image.facts.values()) == [*kept, kafka_records.ZkMigrationState(state=0)]
+    assert image.acls == {access.id: access}
+    assert image.scram_credentials == {("a", 1): scram}
+    assert image.delegation_tokens == {"x": token}
+    assert image.zk_migration_state == 3
     removals: list[kafka_records.Record] = [
         kafka_records.RemoveAccessControlEntry(id=access.id),
         kafka_records.RemoveUserScramCredential(name="a", mechanism=1),
@@ -172,7 +176,10 @@ def test_the_facts_that_mean_nothing_here_are_kept_until_they_are_removed() -> N
     ]
     for record in removals:
         replay(image, record, image.end_offset)
-    assert list(image.facts.values()) == [kafka_records.ZkMigrationState(state=0)]
+    assert not image.acls
+    assert not image.scram_credentials
+    assert not image.delegation_tokens
+    assert image.zk_migration_state == 3
 
 
 def test_clear_elr_empties_the_elr_of_one_topic_or_of_all() -> None:

@@ -88,9 +88,14 @@ def _contents(image: Image) -> Iterator[str]:
     yield f"  configurations  {configs}" + (f", {others} of others" if others else "")
     levels = ", ".join(f"{name} {level}" for name, level in sorted(image.features.items()))
     yield f"  features        {levels}"
-    quotas = sum(key[0] == "quota" for key in image.facts)
-    if quotas:
-        yield f"  client quotas   {quotas}"
+    for title, count in (
+        ("client quotas", sum(map(len, image.quotas.values()))),
+        ("ACLs", len(image.acls)),
+        ("SCRAM", len(image.scram_credentials)),
+        ("tokens", len(image.delegation_tokens)),
+    ):
+        if count:
+            yield f"  {title:<15} {count}"
 
 
 def notes(plan: Plan, sources: Sequence[Source]) -> list[str]:

@@ -40,7 +40,7 @@ from quorum.records.decode import Record, decode
 from statemachine.features.features import FEATURES, KRAFT_VERSION
 from statemachine.image.image import Image
 from statemachine.image.snapshot import load
-from statemachine.records import codec, kafka_records
+from statemachine.records import codec
 from statemachine.records.codec import frame_of
 from statemachine.records.field_names import TYPE_NAMES
 from statemachine.records.primitives import MalformedRecord
@@ -222,7 +222,6 @@ def _check_beside(log: SegmentedLog, beside: Sequence[tuple[OffsetAndEpoch, Path
         raise FileDamaged(path, reason, "Start its controller once, which repairs the log")
 
 
-_EXAMPLES_MAX: Final = 3
 _ZK_MIGRATION_UNDER_WAY: Final = frozenset({1, 2})
 
 
@@ -318,7 +317,7 @@ def refusals(history: History) -> list[str]:
     return [
         *_unknown_types(history),
         *_features({**history.image.features, KRAFT_VERSION: history.kraft_version}),
-        *_facts(history.image),
+        *_zk_migration(history.image),
     ]
 
 
@@ -342,37 +341,7 @@ def _features(levels: dict[str, int]) -> Iterator[str]:
             )
 
 
-def _facts(image: Image) -> Iterator[str]:
-    kept: dict[type, list[str]] = {}
-    for fact in image.facts.values():
-        kept.setdefault(type(fact), []).append(_named(fact))
-    for shape, what, why in (
-        (
-            kafka_records.AccessControlEntry,
-            "access control entries",
-            "no controller would enforce them",
-        ),
-        (kafka_records.UserScramCredential, "SCRAM credentials", "nobody could log in with them"),
-        (kafka_records.DelegationToken, "delegation tokens", "nobody could log in with them"),
-        (kafka_records.ZkMigrationState, "migration from ZooKeeper", "finish it with Kafka first"),
-    ):
-        found = [each for each in kept.get(shape, []) if each]
-        if found:
-            shown = "; ".join(found[:_EXAMPLES_MAX])
-            more = "" if len(found) <= _EXAMPLES_MAX else f"; and {len(found) - _EXAMPLES_MAX} more"
-            yield f"{what} ({len(found)}): {shown}{more}: {why}"
-
-
-def _named(fact: kafka_records.Record) -> str:
-    """The name of an unsupported fact; empty for a supported one."""
-    match fact:
-        case kafka_records.AccessControlEntry():
-            return f"{fact.principal} from {fact.host} on {fact.resource_name!r}"
-        case kafka_records.UserScramCredential():
-            return f"user {fact.name}"
-        case kafka_records.DelegationToken():
-            return f"token {fact.token_id} of {fact.owner}"
-        case kafka_records.ZkMigrationState(state=state):
-            return f"state {state}" if state in _ZK_MIGRATION_UNDER_WAY else ""
-        case _:
-            return ""
+def _zk_migration(image: Image) -> Iterator[str]:
+    state = image.zk_migration_state
+    if state in _ZK_MIGRATION_UNDER_WAY:
+        yield f"migration from ZooKeeper: state {state}: finish it with Kafka first"

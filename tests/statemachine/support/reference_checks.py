@@ -30,10 +30,36 @@ def contents(image: Image) -> dict[str, Any]:
         "keys": dict(image.keys),
         "owned": dict(image.owned),
         "quotas": {holder: dict(quotas) for holder, quotas in image.quotas.items()},
-        "facts": dict(image.facts),
+        "zk_migration_state": image.zk_migration_state,
+        "acls": dict(image.acls),
+        "acl_index": acls_indexed(image),
+        "scram_credentials": dict(image.scram_credentials),
+        "delegation_tokens": dict(image.delegation_tokens),
         "transaction": image.transaction,
         "index": indexed(image),
     }
+
+
+def acls_indexed(image: Image) -> dict[tuple[int, bool], dict[tuple[str, str, str], int]]:
+    """What the index of ACLs says: by resource type and kind of pattern, the bits of each place."""
+    return {
+        (kind, patterns is section.literal): dict(patterns.acls)
+        for kind, section in image.acl_index._sections.items()
+        for patterns in (section.literal, section.prefixed)
+        if patterns.acls
+    }
+
+
+def acls_scanned(image: Image) -> dict[tuple[int, bool], dict[tuple[str, str, str], int]]:
+    """What the index of ACLs ought to say, found by looking at every ACL."""
+    found: dict[tuple[int, bool], dict[tuple[str, str, str], int]] = {}
+    for acl in image.acls.values():
+        places = found.setdefault((acl.resource_type, acl.pattern_type == 3), {})
+        place = (acl.resource_name, acl.principal, acl.host)
+        operation = acl.operation if 0 <= acl.operation < 16 else 0
+        bit = 1 << (operation + 16 * (acl.permission_type == 3))
+        places[place] = places.get(place, 0) | bit
+    return found
 
 
 def indexed(image: Image) -> dict[str, Any]:
@@ -107,6 +133,7 @@ def scan_move(
 def check_image(image: Image) -> None:
     """The rules of every partition, the index, and who may lead."""
     assert indexed(image) == scanned(image)
+    assert acls_indexed(image) == acls_scanned(image)
     check_moves(image)
     check_throttles(image)
     for topic in image.topics.values():

@@ -1,0 +1,1 @@
+"""Access control lists, SCRAM credentials and delegation tokens, and the decisions by ACLs."""

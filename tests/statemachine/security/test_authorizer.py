@@ -1,0 +1,176 @@
+"""The authorizer decides as StandardAuthorizer; its index is never anything but the ACLs' own.
+
+tests/process/test_authorizer_oracle.py asks Kafka's own class.
+"""
+
+import random
+from uuid import UUID
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from statemachine.image.image import Image
+from statemachine.image.snapshot import begin, load
+from statemachine.records.kafka_records import (
+    AccessControlEntry,
+    Record,
+    RemoveAccessControlEntry,
+)
+from statemachine.replay import replay
+from statemachine.security.authorizer import (
+    Authorizer,
+    Operation,
+    PatternType,
+    PermissionType,
+    ResourceType,
+    Rule,
+)
+from tests.statemachine.support.acl_sets import (
+    OPERATIONS,
+    Request,
+    image_of,
+    random_scene,
+    slowly,
+    slowly_by_type,
+)
+from tests.statemachine.support.reference_checks import acls_indexed, acls_scanned
+
+ACL = AccessControlEntry(
+    id=UUID(int=1),
+    resource_type=ResourceType.TOPIC,
+    resource_name="orders",
+    pattern_type=PatternType.LITERAL,
+    principal="User:alice",
+    host="*",
+    operation=Operation.READ,
+    permission_type=PermissionType.ALLOW,
+)
+ASKED = Request("User:alice", "10.0.0.1", Operation.READ, ResourceType.TOPIC, "orders")
+
+
+@given(seed=st.integers(0, 2**32))
+def test_it_decides_as_a_look_at_every_acl_does(seed: int) -> None:
+    rng = random.Random(seed)
+    scene = random_scene(rng, acls=rng.choice([0, 5, 40]), requests=30, operations=len(OPERATIONS))
+    authorizer = Authorizer(
+        image_of(scene.acls), super_users=scene.super_users, allow_if_no_acl=scene.allow_if_no_acl
+    )
+    for asked in scene.requests:
+        assert authorizer.authorize(*asked).allowed == slowly(scene, asked), asked
+        by_type = authorizer.authorize_by_resource_type(*asked[:4])
+        assert by_type.allowed == slowly_by_type(scene, asked), asked
+
+
+@given(seed=st.integers(0, 2**32))
+def test_the_index_follows_every_change_and_its_undoing(seed: int) -> None:
+    rng = random.Random(seed)
+    acls = random_scene(rng, acls=20, requests=0, operations=3).acls
+    image, states = Image(), []
+    image.begin_undo_log(0)
+    for _ in range(40):
+        # Ids come again, and so do ACLs under other ids, which no controller of Kafka's writes.
+        acl = replace(rng.choice(acls), id=UUID(int=rng.randrange(6)))
+        states.append(acls_indexed(image))
+        gone = RemoveAccessControlEntry(id=acl.id)
+        record: Record = gone if rng.random() < 0.3 else acl
+        replay(image, record, image.end_offset)
+        assert acls_indexed(image) == acls_scanned(image)
+    image.committed(10)
+    for offset in (30, 10):
+        image.rewind(offset)
+        assert acls_indexed(image) == acls_scanned(image) == states[offset]
+    snapshot = begin(image, 10)
+    assert snapshot is not None
+    image.become(load([each for group in snapshot for each in group], 10))
+    assert acls_indexed(image) == states[10]
+
+
+def test_an_acl_that_is_there_twice_goes_with_the_second_removal() -> None:
+    image = image_of([ACL, replace(ACL, id=UUID(int=2)), replace(ACL, id=UUID(int=3))])
+    authorizer = Authorizer(image)
+    for number, allowed in ((1, True), (2, True), (3, False)):
+        replay(image, RemoveAccessControlEntry(id=UUID(int=number)), image.end_offset)
+        assert authorizer.authorize(*ASKED).allowed is allowed
+    assert not acls_indexed(image)
+
+
+def test_super_users_may_do_everything_before_anything_is_loaded() -> None:
+    loaded = False
+    image = image_of([replace(ACL, permission_type=PermissionType.DENY)])
+    authorizer = Authorizer(
+        image, super_users=["User:root"], allow_if_no_acl=True, is_ready=lambda: loaded
+    )
+    other = ASKED._replace(resource_name="other")
+    assert authorizer.authorize(*other._replace(principal="User:root")).rule is Rule.SUPER_USER
+    for decision in (
+        authorizer.authorize(*other),
+        authorizer.authorize_by_resource_type(*other[:4]),
+    ):
+        assert (decision.allowed, decision.rule) == (False, Rule.NOT_READY)
+    loaded = True
+    assert authorizer.authorize(*other).allowed
+    assert authorizer.authorize(*ASKED).reason == (
+        "ACL DENY READ on TOPIC LITERAL orders to User:alice from *"
+    )
+
+
+@pytest.mark.parametrize("allow_if_no_acl", [False, True])
+def test_without_an_acl_for_the_resource_the_setting_decides(allow_if_no_acl: bool) -> None:
+    authorizer = Authorizer(image_of([ACL]), allow_if_no_acl=allow_if_no_acl)
+    decision = authorizer.authorize(*ASKED._replace(resource_name="other"))
+    assert (decision.allowed, decision.rule) == (allow_if_no_acl, Rule.NO_ACL_FOUND)
+    # One for somebody else is an ACL for the resource.
+    decision = authorizer.authorize(*ASKED._replace(principal="User:bob"))
+    assert (decision.allowed, decision.rule) == (False, Rule.NOT_ALLOWED)
+
+
+def test_the_acl_that_decides_is_named() -> None:
+    prefixed = replace(
+        ACL,
+        id=UUID(int=2),
+        resource_name="ord",
+        pattern_type=PatternType.PREFIXED,
+        principal="User:*",
+        operation=Operation.ALL,
+        host="10.0.0.1",
+    )
+    image = image_of([ACL, prefixed])
+    authorizer = Authorizer(image)
+    assert authorizer.authorize(*ASKED._replace(resource_name="order")).reason == (
+        "ACL ALLOW ALL on TOPIC PREFIXED ord to User:* from 10.0.0.1"
+    )
+    denial = replace(prefixed, id=UUID(int=3), permission_type=PermissionType.DENY)
+    replay(image, denial, image.end_offset)
+    decision = authorizer.authorize(*ASKED)
+    assert decision.acl is not None
+    assert (decision.allowed, decision.acl.permission) == (False, PermissionType.DENY)
+
+
+@pytest.mark.parametrize(
+    ("fields", "allowed"),
+    [
+        # As StandardAuthorizer reads what only a later release could write.
+        ({"operation": 99}, False),
+        ({"operation": -1}, False),
+        ({"permission_type": 99}, False),
+        ({"resource_type": 99}, True),
+        ({"pattern_type": 99, "resource_name": "ord"}, True),
+    ],
+)
+def test_numbers_that_are_not_known_are_read_as_kafka_reads_them(
+    fields: dict[str, int | str], allowed: bool
+) -> None:
+    authorizer = Authorizer(image_of([replace(ACL, **fields)]), allow_if_no_acl=True)
+    assert authorizer.authorize(*ASKED).allowed is allowed
+
+
+def test_what_is_remembered_by_type_does_not_outlive_a_change() -> None:
+    image = image_of([ACL])
+    authorizer = Authorizer(image)
+    assert authorizer.authorize_by_resource_type(*ASKED[:4]).allowed
+    replay(image, RemoveAccessControlEntry(id=ACL.id), image.end_offset)
+    assert not authorizer.authorize_by_resource_type(*ASKED[:4]).allowed
+    image.become(image_of([ACL]))
+    assert authorizer.authorize_by_resource_type(*ASKED[:4]).allowed
