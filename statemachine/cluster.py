@@ -72,6 +72,7 @@ def found_cluster(pending: PendingDecision, command: FoundCluster) -> Done:
     ]
     if elr_in_force(levels):
         pending.set_configs(DEFAULTS, {MIN_ISR: str(command.default_min_isr)})
+    pending.records += command.scram_credentials
     pending.records.append(kafka_records.EndTransaction())
     return Done()
 

@@ -387,13 +387,15 @@ class BrokersCordoned(Answer, frozen=True, kw_only=True, gc=False):
 
 
 class FoundCluster(Command, frozen=True, kw_only=True, gc=False):
-    """Put the features of a new cluster in force."""
+    """Put the features and credentials of a new cluster in force."""
 
     metadata_version: int
     features: tuple[tuple[str, int], ...] = ()
     """Levels of other features, if not the defaults of that level."""
     default_min_isr: int = 1
     """`min.insync.replicas` of the cluster, which the ELR needs in the log (KIP-966)."""
+    scram_credentials: tuple[kafka_records.UserScramCredential, ...] = ()
+    """Of `kafka-storage format --add-scram` (KIP-900)."""
 
 
 class RegisterController(Command, frozen=True, kw_only=True, gc=False):
@@ -559,6 +561,132 @@ class ClientQuotasAltered(Answer, frozen=True, kw_only=True, gc=False):
     """Each entity once, in the order of its first occurrence."""
 
     entities: tuple[QuotaAltered, ...]
+
+
+class AclCreation(Struct, frozen=True, kw_only=True, gc=False):
+    """One ACL to create. Its fields are those of the record."""
+
+    id: UUID
+    """Chosen at random by the caller: the state machine is deterministic."""
+    resource_type: int
+    resource_name: str
+    pattern_type: int
+    principal: str
+    host: str
+    operation: int
+    permission_type: int
+
+
+class CreateAcls(Command, frozen=True, kw_only=True, gc=False):
+    """Create ACLs, each by itself (api 30, KIP-801)."""
+
+    creations: tuple[AclCreation, ...]
+
+
+class AclFilter(Struct, frozen=True, kw_only=True, gc=False):
+    """A condition on ACLs; None and the ANY of each number match everything (KIP-290)."""
+
+    resource_type: int
+    resource_name: str | None = None
+    pattern_type: int
+    principal: str | None = None
+    host: str | None = None
+    operation: int
+    permission_type: int
+
+
+class DeleteAcls(Command, frozen=True, kw_only=True, gc=False):
+    """Delete the ACLs that match each filter (api 31)."""
+
+    filters: tuple[AclFilter, ...]
+
+
+class AclsCreated(Answer, frozen=True, kw_only=True, gc=False):
+    """One result for each part of the request, in its order."""
+
+    results: tuple[Done, ...]
+
+
+class AclsMatched(Result, frozen=True, kw_only=True, gc=False):
+    """The ACLs that one filter has deleted."""
+
+    acls: tuple[kafka_records.AccessControlEntry, ...] = ()
+
+
+class AclsDeleted(Answer, frozen=True, kw_only=True, gc=False):
+    """One result for each filter of the request, in its order."""
+
+    results: tuple[AclsMatched, ...]
+
+
+class AlterUserScramCredentials(Command, frozen=True, kw_only=True, gc=False):
+    """Delete and set SCRAM credentials, one of each user (api 51, KIP-554)."""
+
+    deletions: tuple[kafka_records.RemoveUserScramCredential, ...] = ()
+    upsertions: tuple[kafka_records.UserScramCredential, ...] = ()
+    """With the keys already derived from the salted password; without keys if it is empty."""
+
+
+class ScramCredentialAltered(Result, frozen=True, kw_only=True, gc=False):
+    """The result for one user."""
+
+    user: str
+
+
+class ScramCredentialsAltered(Answer, frozen=True, kw_only=True, gc=False):
+    """Each user once, in the order of the first occurrence."""
+
+    users: tuple[ScramCredentialAltered, ...]
+
+
+class CreateDelegationToken(Command, frozen=True, kw_only=True, gc=False):
+    """Create a delegation token (api 38, KIP-48 and KIP-373)."""
+
+    token_id: str
+    """Chosen at random by the caller."""
+    owner: str
+    """Principals are written like User:alice."""
+    requester: str
+    renewers: tuple[str, ...]
+    max_lifetime_ms: int
+    """Of the request; 0 and less for the default."""
+    default_max_lifetime_ms: int
+    """`delegation.token.max.lifetime.ms`, which the token never exceeds."""
+    default_renew_period_ms: int
+    """`delegation.token.expiry.time.ms`."""
+
+
+class RenewDelegationToken(Command, frozen=True, kw_only=True, gc=False):
+    """Let a token be valid for longer (api 39)."""
+
+    token_id: str | None
+    """None if there is no token with the HMAC of the request."""
+    requester: str
+    renew_period_ms: int
+    """Of the request; 0 and less for the default."""
+    default_renew_period_ms: int
+
+
+class ExpireDelegationToken(Command, frozen=True, kw_only=True, gc=False):
+    """Let a token expire after a time, or with a negative one now (api 40)."""
+
+    token_id: str | None
+    requester: str
+    expiry_period_ms: int
+
+
+class DelegationTokenGiven(Result, frozen=True, kw_only=True, gc=False):
+    """The token after the command; without one if it is refused or gone."""
+
+    token: kafka_records.DelegationToken | None = None
+    expiry_timestamp_ms: int = -1
+
+
+class ForgetDelegationTokens(Command, frozen=True, kw_only=True, gc=False):
+    """Remove the delegation tokens that have expired.
+
+    The active controller issues it.
+    """
 
 
 class NewTopic(Struct, frozen=True, kw_only=True, gc=False):

@@ -22,6 +22,7 @@ from statemachine.reassignment.scheduler import backlog
 from statemachine.reassignment.scheduler.advance import advance
 from statemachine.reassignment.scheduler.state import Scheduler
 from statemachine.reassignment.settings import limits
+from statemachine.security import acls, delegation_tokens, scram
 from statemachine.slices import Slices, whole
 from statemachine.topics import topics
 
@@ -32,7 +33,7 @@ def decide(
     """Return the decision on `command`. Changes neither the image nor the command.
 
     A read may fill the cache of decoded rows, which no result depends on. `now_ms` is the wall
-    clock in milliseconds since 1970, for times that are only displayed or compared with each other;
+    clock in milliseconds since 1970, for times that are displayed or compared with each other;
     0 if unknown. `scheduler` keeps its queue between decisions.
     """
     return whole(deciding(image, command, now_ms=now_ms, scheduler=scheduler))
@@ -124,6 +125,13 @@ RULES: Final[Mapping[type, Callable[[PendingDecision, Any], Slices[Answer] | Ans
             commands.UpdateFeatures: cluster.update_features,
             commands.IncrementalAlterConfigs: alter_configs.alter_configs,
             commands.AlterClientQuotas: quotas.alter_client_quotas,
+            commands.CreateAcls: acls.create_acls,
+            commands.DeleteAcls: acls.delete_acls,
+            commands.AlterUserScramCredentials: scram.alter_user_scram_credentials,
+            commands.CreateDelegationToken: delegation_tokens.create_delegation_token,
+            commands.RenewDelegationToken: delegation_tokens.renew_delegation_token,
+            commands.ExpireDelegationToken: delegation_tokens.expire_delegation_token,
+            commands.ForgetDelegationTokens: delegation_tokens.forget_delegation_tokens,
         }
     )
 )

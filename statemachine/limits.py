@@ -35,6 +35,22 @@ BACKLOG_SCANNED_MAX: Final = 5_000
 QUOTA_NAME_BYTES_MAX: Final = 32_767
 """The length in UTF-8 of the name of a user, client or host with a quota."""
 
+ACL_TEXT_BYTES_MAX: Final = 32_767
+"""Of the name, the principal and the host of an ACL, in UTF-8: old versions of the requests have 16
+bits for the length."""
+
+ACL_RECORDS_MAX: Final = 10_000
+"""ACLs that one request may change, as in Kafka (`MAX_RECORDS_PER_USER_OP`)."""
+
+ACLS_COMPARED_MAX: Final = 2_000_000
+"""Comparisons of an ACL with a filter in one request: about a second."""
+
+SCRAM_NAME_BYTES_MAX: Final = 32_767
+"""Of the name of a user who has a SCRAM credential, in UTF-8."""
+
+DELEGATION_TOKENS_FORGOTTEN_MAX: Final = 1_000
+"""Expired delegation tokens that one decision removes."""
+
 MOVE_PART_PARTITIONS_MAX: Final = 1_000
 """Planned partitions in one record: about 30 kB."""
 

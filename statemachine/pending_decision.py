@@ -43,7 +43,8 @@ class PendingDecision:
         self.image = image
         self.scheduler = scheduler or Scheduler()
         self.now_ms = now_ms
-        """The wall clock, recorded for display only; 0 if unknown."""
+        """The wall clock, for times that are shown and for the lifetime of delegation tokens; 0 if
+        unknown."""
         self.level = image.level
         self.has_elr = elr_in_force(image.features)
         self.configs: Mapping[Resource, Mapping[str, str]] = image.configs

@@ -6,12 +6,15 @@ from uuid import UUID
 from hypothesis import strategies as st
 
 from statemachine.commands import (
+    AclCreation,
+    AclFilter,
     AdvanceMoves,
     AllocateProducerIds,
     AlterClientQuotas,
     AlterMove,
     AlterPartition,
     AlterReassignments,
+    AlterUserScramCredentials,
     AssignReplicasToDirs,
     BeginMove,
     BrokerHeartbeat,
@@ -20,14 +23,19 @@ from statemachine.commands import (
     ConfigChange,
     ConfigOp,
     CordonBrokers,
+    CreateAcls,
+    CreateDelegationToken,
     CreatePartitions,
     CreateTopics,
+    DeleteAcls,
     DeleteTopics,
     DirectoryAssignment,
     ElectionType,
     ElectLeaders,
+    ExpireDelegationToken,
     FeatureUpdate,
     FenceBrokers,
+    ForgetDelegationTokens,
     ForgetMoves,
     FoundCluster,
     IdempotentCommand,
@@ -43,6 +51,7 @@ from statemachine.commands import (
     Reassignment,
     RegisterBroker,
     RegisterController,
+    RenewDelegationToken,
     RollBackMove,
     UnregisterBroker,
     UpdateFeatures,
@@ -129,6 +138,16 @@ ENTITIES = st.lists(
     ),
     max_size=3,
 ).map(tuple)
+PRINCIPALS = st.one_of(TEXT, st.sampled_from(["User:a", "User:*", "Group:g"]))
+HOSTS = st.one_of(TEXT, st.just("*"))
+KEYS = st.sampled_from([b"", b"key"])
+RULES_OF_ACLS: dict[str, st.SearchStrategy[Any]] = {
+    "resource_type": st.integers(-1, 9),
+    "resource_name": st.one_of(TEXT, st.just("kafka-cluster")),
+    "pattern_type": st.one_of(st.integers(3, 4), st.integers(-1, 5)),
+    "operation": st.integers(-1, 17),
+    "permission_type": st.one_of(st.integers(2, 3), st.integers(-1, 4)),
+}
 ASKED = st.lists(
     st.builds(
         Reassignment,
@@ -318,6 +337,70 @@ GARBAGE_BY_KIND: dict[type, st.SearchStrategy[Command]] = {
         election=st.sampled_from(ElectionType),
         partitions=st.one_of(st.none(), st.lists(st.tuples(TEXT, INTS), max_size=3).map(tuple)),
     ),
+    CreateAcls: st.builds(
+        CreateAcls,
+        creations=st.lists(
+            st.builds(AclCreation, id=TOPIC_IDS, **RULES_OF_ACLS, principal=PRINCIPALS, host=HOSTS),
+            max_size=4,
+        ).map(tuple),
+    ),
+    DeleteAcls: st.builds(
+        DeleteAcls,
+        filters=st.lists(
+            st.builds(
+                AclFilter,
+                **{**RULES_OF_ACLS, "resource_name": st.one_of(st.none(), TEXT)},
+                principal=st.one_of(st.none(), PRINCIPALS),
+                host=st.one_of(st.none(), HOSTS),
+            ),
+            max_size=3,
+        ).map(tuple),
+    ),
+    AlterUserScramCredentials: st.builds(
+        AlterUserScramCredentials,
+        deletions=st.lists(
+            st.builds(
+                kafka_records.RemoveUserScramCredential, name=TEXT, mechanism=st.integers(-1, 3)
+            ),
+            max_size=2,
+        ).map(tuple),
+        upsertions=st.lists(
+            st.builds(
+                kafka_records.UserScramCredential,
+                name=TEXT,
+                mechanism=st.integers(-1, 3),
+                salt=KEYS,
+                stored_key=KEYS,
+                server_key=KEYS,
+                iterations=st.one_of(st.just(4_096), INTS),
+            ),
+            max_size=3,
+        ).map(tuple),
+    ),
+    CreateDelegationToken: st.builds(
+        CreateDelegationToken,
+        token_id=TEXT,
+        owner=PRINCIPALS,
+        requester=PRINCIPALS,
+        renewers=st.lists(PRINCIPALS, max_size=2).map(tuple),
+        max_lifetime_ms=LONGS,
+        default_max_lifetime_ms=st.integers(1, 2**63 - 1),
+        default_renew_period_ms=st.integers(1, 2**63 - 1),
+    ),
+    RenewDelegationToken: st.builds(
+        RenewDelegationToken,
+        token_id=st.one_of(st.none(), TEXT),
+        requester=PRINCIPALS,
+        renew_period_ms=LONGS,
+        default_renew_period_ms=st.integers(1, 2**63 - 1),
+    ),
+    ExpireDelegationToken: st.builds(
+        ExpireDelegationToken,
+        token_id=st.one_of(st.none(), TEXT),
+        requester=PRINCIPALS,
+        expiry_period_ms=LONGS,
+    ),
+    ForgetDelegationTokens: st.just(ForgetDelegationTokens()),
 }
 """A strategy for invalid values of each command."""
 
