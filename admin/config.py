@@ -23,6 +23,7 @@ from admin.settings import (
     suggestion,
 )
 from broker.config import BrokerConfig, InvalidConfig
+from controller.delegation_tokens import DelegationTokenConfig
 from quorum.core.limits import FETCH_WAIT_MS_MAX, Timeouts
 from quorum.core.vocabulary import ReplicaId
 from quorum.persistent_state import QuorumConfig
@@ -220,6 +221,7 @@ class Config:
     default_replication_factor: int
     min_insync_replicas: int
     connections_max: int
+    tokens: DelegationTokenConfig
 
 
 def load(
@@ -330,6 +332,12 @@ def _controller(values: Mapping[str, Any]) -> Config:
         default_replication_factor=values["default.replication.factor"],
         min_insync_replicas=values["min.insync.replicas"],
         connections_max=values["connections.max"],
+        tokens=DelegationTokenConfig(
+            secret_key=values["delegation.token.secret.key"],
+            max_lifetime_ms=values["delegation.token.max.lifetime.ms"],
+            renew_period_ms=values["delegation.token.expiry.time.ms"],
+            check_interval_ms=values["delegation.token.expiry.check.interval.ms"],
+        ),
     )
 
 

@@ -11,12 +11,13 @@ import random
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import replace
+from functools import partial
 from typing import Final
 from uuid import UUID
 
 from admin.capabilities import handle
 from admin.config import Config
-from admin.formatted import formatted
+from admin.formatted import Formatted, formatted
 from admin.http.access import Access, known_hosts
 from admin.http.app import make_app
 from admin.http.gateway import Gateway
@@ -76,9 +77,16 @@ async def _run(config: Config) -> None:
         )
         parts.push_async_callback(registrar.close)
         registration = ControllerRegistrationManager(controller, opened.quorum, registrar)
+        forget_tokens = partial(
+            controller.forget_delegation_tokens, config.tokens.check_interval_ms
+        )
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(opened.quorum.run())
-            periodic = [controller.sweep, controller.advance_moves]
+            periodic: list[Callable[[], int]] = [
+                controller.sweep,
+                controller.advance_moves,
+                forget_tokens,
+            ]
             if config.no_op_interval_ms:
                 periodic.append(controller.append_no_op)
             background = (registration.run(), opened.gossiper.run(), *map(_repeat, periodic))
@@ -107,7 +115,7 @@ def _open(config: Config, parts: AsyncExitStack) -> tuple[QuorumController, Open
         opened.quorum.replica.fail(failure)
 
     later = _later(asyncio.get_running_loop(), fail)
-    controller = _controller(config, ids, () if found is None else found.features, later)
+    controller = _controller(config, ids, found, later)
     opened = open_quorum(
         _quorum_config(config), controller, parts, clock=monotonic_ms, wall_clock=wall_ms, rng=ids
     )
@@ -129,6 +137,7 @@ async def _listen(
             replication_factor=config.default_replication_factor,
         ),
         capability_handler=handle,
+        tokens=config.tokens,
     )
     router = Router(service, clock=monotonic_ms)
     parts.push_async_callback(router.close)
@@ -204,7 +213,7 @@ class GarbageCollector:
 
 
 def _controller(
-    config: Config, ids: random.Random, features: tuple[tuple[str, int], ...], later: Later
+    config: Config, ids: random.Random, found: Formatted | None, later: Later
 ) -> QuorumController:
     # The advertised address: the listener may be a wildcard.
     assert config.quorum.advertised is not None
@@ -227,7 +236,8 @@ def _controller(
         wall_clock=wall_ms,
         session_timeout_ms=config.broker_session_timeout_ms,
         metadata_version=config.metadata_version,
-        features=features,
+        features=() if found is None else found.features,
+        scram_credentials=() if found is None else found.scram_credentials,
         registration=registration,
         default_min_isr=config.min_insync_replicas,
         no_op_interval_ms=config.no_op_interval_ms,

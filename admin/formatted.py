@@ -1,11 +1,11 @@
-"""Read the feature levels that Kafka's `kafka-storage format` wrote for the first leader.
+"""Read what Kafka's `kafka-storage format` wrote for the first leader.
 
-The quorum reads the voters (`quorum.log`). The levels of the features are metadata records
-in `bootstrap.checkpoint` or, if a release of Kafka keeps both in one file, in the
-checkpoint at offset 0. The folder is not changed.
+The quorum reads the voters (`quorum.log`). The levels of the features and the SCRAM credentials
+(KIP-900) are metadata records in `bootstrap.checkpoint` or, if a release of Kafka keeps both in one
+file, in the checkpoint at offset 0. The folder is not changed.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -20,6 +20,7 @@ from statemachine.cluster import founding_levels
 from statemachine.commands import FoundCluster
 from statemachine.features.features import KRAFT_VERSION, RECORDED
 from statemachine.records import codec, kafka_records
+from statemachine.records.kafka_records import UserScramCredential
 from statemachine.records.primitives import MalformedRecord
 from statemachine.vocabulary import METADATA_VERSION
 
@@ -40,18 +41,19 @@ class UnsupportedFormat(StorageError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Formatted:
-    """The levels that the first leader puts in force."""
+    """The levels and credentials that the first leader puts in force."""
 
     path: Path
     metadata_version: int
     features: tuple[tuple[str, int], ...]
     """Levels of all other features with metadata records."""
+    scram_credentials: tuple[UserScramCredential, ...]
 
 
 def formatted(folder: Path) -> Formatted | None:
-    """Return the levels that a folder was formatted with; None if no tool of Kafka's has done so.
+    """Return what a folder was formatted with; None if no tool of Kafka's has done so.
 
-    None as well for a log that has begun: it contains the levels in force. Raises `StorageError`.
+    None as well for a log that has begun: it contains what is in force. Raises `StorageError`.
     """
     log = folder / LOG_FOLDER
     with usable(log):
@@ -59,10 +61,11 @@ def formatted(folder: Path) -> Formatted | None:
         if any(segment_base(each.name) is not None and each.stat().st_size for each in names):
             return None
     levels: dict[str, int] = {}
+    credentials: dict[tuple[str, int], UserScramCredential] = {}
     path = folder / FILE_NAME
     for checkpoint in _checkpoints(path, log):
         path = checkpoint.path
-        levels |= _levels(checkpoint)
+        _take(checkpoint, levels, credentials)
     if METADATA_VERSION not in levels:
         return None
     features = tuple((name, levels.get(name, 0)) for name in RECORDED)
@@ -71,7 +74,10 @@ def formatted(folder: Path) -> Formatted | None:
     if isinstance(outcome, str):
         raise UnsupportedFormat(path, f"levels that no cluster can have: {outcome}")
     return Formatted(
-        path=path, metadata_version=levels[METADATA_VERSION], features=command.features
+        path=path,
+        metadata_version=levels[METADATA_VERSION],
+        features=command.features,
+        scram_credentials=tuple(credentials.values()),
     )
 
 
@@ -83,8 +89,12 @@ def _checkpoints(path: Path, log: Path) -> Iterator[Checkpoint]:
         yield founding
 
 
-def _levels(checkpoint: Checkpoint) -> Mapping[str, int]:
-    levels: dict[str, int] = {}
+def _take(
+    checkpoint: Checkpoint,
+    levels: dict[str, int],
+    credentials: dict[tuple[str, int], UserScramCredential],
+) -> None:
+    """Add what the records say; raises `UnsupportedFormat`."""
     for value in checkpoint.records():
         try:
             record = codec.decode(value)
@@ -95,8 +105,7 @@ def _levels(checkpoint: Checkpoint) -> Mapping[str, int]:
                 if name not in (METADATA_VERSION, KRAFT_VERSION, *RECORDED):
                     raise UnsupportedFormat(checkpoint.path, f"{name} at level {level}")
                 levels[name] = level
-            case kafka_records.UserScramCredential(name=name):
-                raise UnsupportedFormat(checkpoint.path, f"SCRAM credentials of user {name}")
+            case UserScramCredential(name=user, mechanism=mechanism):
+                credentials[user, mechanism] = record
             case _:
                 raise UnsupportedFormat(checkpoint.path, f"a record of {type(record).__name__}")
-    return levels

@@ -17,6 +17,7 @@ from admin.http.limits import HttpLimits
 from admin.http.tls import ClientAuth
 from admin.units import parse_duration_ms, parse_size_bytes, whole_number
 from broker import limits as broker_limits
+from controller.delegation_tokens import DelegationTokenConfig
 from quorum.core.limits import (
     BATCH_BYTES_MAX,
     FETCH_WAIT_MS_MAX,
@@ -240,6 +241,7 @@ ENVIRONMENT_PREFIX: Final = "METAQUORUM_"
 _HTTP: Final = HttpLimits()
 _QUORUM: Final = Timeouts()
 _SNAPSHOTS: Final = SnapshotLimits()
+_TOKENS: Final = DelegationTokenConfig()
 
 
 _ROWS: Final = (
@@ -484,6 +486,38 @@ _ROWS: Final = (
         lowest=FETCH_BYTES_MIN,
         highest=broker_limits.REPLICA_FETCH_ANSWER_BYTES_MAX,
         only=Role.BROKER,
+    ),
+    # --- delegation tokens -------------------------------------------------------------------
+    Setting(
+        "delegation.token.secret.key",
+        TEXT,
+        "The key of the HMACs of delegation tokens, the same on every controller and broker. "
+        "Without it there are no tokens. Write it into a file that nobody else can read.",
+        only=Role.CONTROLLER,
+    ),
+    Setting(
+        "delegation.token.max.lifetime.ms",
+        DURATION,
+        "The maximum lifetime of a delegation token.",
+        default=_TOKENS.max_lifetime_ms,
+        highest=AGE_MS_MAX,
+        only=Role.CONTROLLER,
+    ),
+    Setting(
+        "delegation.token.expiry.time.ms",
+        DURATION,
+        "The time for which a new or renewed delegation token is valid.",
+        default=_TOKENS.renew_period_ms,
+        highest=AGE_MS_MAX,
+        only=Role.CONTROLLER,
+    ),
+    Setting(
+        "delegation.token.expiry.check.interval.ms",
+        DURATION,
+        "The time between two removals of expired delegation tokens.",
+        default=_TOKENS.check_interval_ms,
+        highest=AGE_MS_MAX,
+        only=Role.CONTROLLER,
     ),
     # --- logs and topics ---------------------------------------------------------------------
     Setting(

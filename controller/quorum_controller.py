@@ -33,6 +33,7 @@ from statemachine.commands import (
     Command,
     Decision,
     FenceBrokers,
+    ForgetDelegationTokens,
     ForgetMoves,
     FoundCluster,
     RegisterBroker,
@@ -47,8 +48,9 @@ from statemachine.reassignment.retention import has_too_much
 from statemachine.reassignment.scheduler.backlog import is_left
 from statemachine.reassignment.scheduler.state import Scheduler
 from statemachine.records.codec import encode
-from statemachine.records.kafka_records import NoOp
+from statemachine.records.kafka_records import NoOp, UserScramCredential
 from statemachine.records.kafka_records import RegisterController as Registered
+from statemachine.security.delegation_tokens import has_expired_tokens
 from statemachine.slices import Slices, whole
 from statemachine.vocabulary import LEVEL_NO_OP
 
@@ -106,14 +108,15 @@ class QuorumController:
         metadata_version: int,
         registration: RegisterController,
         features: tuple[tuple[str, int], ...] = (),
+        scram_credentials: tuple[UserScramCredential, ...] = (),
         default_min_isr: int = 1,
         no_op_interval_ms: int = 0,
         later: Later | None = None,
         slice_us: int | None = None,
     ) -> None:
-        """`metadata_version` and `features` found a new cluster. `no_op_interval_ms` without an
-        append are followed by a NoOp; 0 is never. `later` continues work that takes longer than
-        `slice_us`; without it nothing is sliced."""
+        """`metadata_version`, `features` and `scram_credentials` found a new cluster.
+        `no_op_interval_ms` without an append are followed by a NoOp; 0 is never. `later` continues
+        work that takes longer than `slice_us`; without it nothing is sliced."""
         self.image = Image()
         self.heartbeats: BrokerHeartbeatManager | None = None
         """Heartbeats of brokers; None while this node is not active."""
@@ -127,6 +130,7 @@ class QuorumController:
         self._session_timeout_ms = session_timeout_ms
         self._metadata_version = metadata_version
         self._features = features
+        self._scram_credentials = scram_credentials
         self.registration = registration
         """The registration of this controller."""
         self.default_min_isr = default_min_isr
@@ -360,6 +364,14 @@ class QuorumController:
             return self._session_timeout_ms
         return max(SESSION_SWEEP_MS_MIN, next_ms - now_ms)
 
+    def forget_delegation_tokens(self, interval_ms: int) -> int:
+        """Remove delegation tokens that have expired; returns when to check again, in ms."""
+        if not self.is_active or not has_expired_tokens(self.image, self._wall_clock()):
+            return interval_ms
+        self._submit_internal(ForgetDelegationTokens())
+        # One decision removes a part of many.
+        return min(interval_ms, STANDBY_CHECK_MS)
+
     def advance_moves(self) -> int:
         """Take up work that earlier decisions left over; returns when to check again, in ms."""
         if self.is_active and (self.image.index.waiting or is_left(self.image, self._scheduler)):
@@ -445,6 +457,7 @@ class QuorumController:
             founding = FoundCluster(
                 metadata_version=self._metadata_version,
                 features=self._features,
+                scram_credentials=self._scram_credentials,
                 default_min_isr=self.default_min_isr,
             )
             self._submit_internal(founding)

@@ -16,6 +16,7 @@ from typing import Final, Generic, Protocol, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
+from controller.delegation_tokens import DelegationTokenConfig, DelegationTokens
 from controller.ports import UNPROVED, Unavailable
 from controller.quorum_controller import QuorumController
 from controller.quorum_description import (
@@ -47,6 +48,8 @@ AUDIT_CHARACTERS_MAX: Final = 500
 
 NEXT_LEADER_SECONDS_MAX: Final = 5.0
 """Time to wait for the new leader after a transfer."""
+
+NO_TOKENS: Final = DelegationTokenConfig()
 
 T = TypeVar("T")
 
@@ -100,6 +103,7 @@ class Service:
         addresses: AddressBook,
         defaults: TopicDefaults,
         capability_handler: CapabilityHandler,
+        tokens: DelegationTokenConfig = NO_TOKENS,
     ) -> None:
         self.controller = controller
         self.quorum = quorum
@@ -108,6 +112,7 @@ class Service:
         """Kafka listeners of the controllers."""
         self.defaults = defaults
         self.capability_handler = capability_handler
+        self.tokens = DelegationTokens(tokens)
         self.planning = asyncio.Lock()
         """Held while a plan is made: it takes long, so one at a time."""
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
 
-from controller.apis import cluster, configs, quorum, reassignments, topics
+from controller.apis import cluster, configs, quorum, reassignments, security, topics
 from controller.apis.request import KafkaRequest, refuse
 from controller.service import Service
 from quorum.protocol.apis import ApiKey
@@ -65,6 +65,17 @@ APIS: Final[Mapping[int, AdminApi]] = MappingProxyType(
         ApiKey.INCREMENTAL_ALTER_CONFIGS: AdminApi(configs.alter_configs),
         ApiKey.DESCRIBE_CLIENT_QUOTAS: AdminApi(configs.describe_client_quotas, reads=True),
         ApiKey.ALTER_CLIENT_QUOTAS: AdminApi(configs.alter_quotas),
+        ApiKey.DESCRIBE_ACLS: AdminApi(security.describe_acls, reads=True),
+        ApiKey.CREATE_ACLS: AdminApi(security.create_acls),
+        ApiKey.DELETE_ACLS: AdminApi(security.delete_acls),
+        ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: AdminApi(
+            security.describe_scram_credentials, reads=True
+        ),
+        ApiKey.ALTER_USER_SCRAM_CREDENTIALS: AdminApi(security.alter_scram_credentials),
+        ApiKey.CREATE_DELEGATION_TOKEN: AdminApi(security.create_token),
+        ApiKey.RENEW_DELEGATION_TOKEN: AdminApi(security.renew_token),
+        ApiKey.EXPIRE_DELEGATION_TOKEN: AdminApi(security.expire_token),
+        ApiKey.DESCRIBE_DELEGATION_TOKEN: AdminApi(security.describe_tokens, reads=True),
         ApiKey.DESCRIBE_QUORUM: AdminApi(quorum.describe_quorum, reads=True, asks_who_leads=True),
         ApiKey.ALTER_QUORUM: AdminApi(quorum.alter_quorum),
         ApiKey.CAPABILITY: AdminApi(carry_out_capability, reads=True),

@@ -6,7 +6,7 @@ empty, or have the default of the schema.
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, fields, is_dataclass
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
@@ -17,7 +17,9 @@ MESSAGE_CHARACTERS_MAX: Final = 1_000
 """Characters of an error message, which may quote the request; old versions have 16 bits for its
 length."""
 
-_EMPTY: Final[Mapping[str, Any]] = MappingProxyType({"bool": False, "bytes": b"", "string": ""})
+_EMPTY: Final[Mapping[str, Any]] = MappingProxyType(
+    {"bool": False, "bytes": b"", "string": "", "datetime_i64": datetime(1970, 1, 1, tzinfo=UTC)}
+)
 """The empty value of a type; -1 for a number."""
 
 
@@ -109,6 +111,19 @@ def _entities(request: Any) -> Iterable[Mapping[str, Any]]:
     ]
 
 
+def _creations(request: Any) -> Iterable[Mapping[str, Any]]:
+    return [{} for _ in request.creations]
+
+
+def _filters(request: Any) -> Iterable[Mapping[str, Any]]:
+    return [{"matching_acls": ()} for _ in request.filters]
+
+
+def _users(request: Any) -> Iterable[Mapping[str, Any]]:
+    names = [each.name for each in (*request.deletions, *request.upsertions)]
+    return [{"user": name} for name in dict.fromkeys(names)]
+
+
 def _features(request: Any) -> Iterable[Mapping[str, Any]]:
     return [{"feature": each.feature} for each in request.feature_updates]
 
@@ -123,6 +138,9 @@ _RESULTS: Final[Mapping[int, _Results]] = MappingProxyType(
         ApiKey.ALTER_CONFIGS: _Results("responses", _resources),
         ApiKey.INCREMENTAL_ALTER_CONFIGS: _Results("responses", _resources),
         ApiKey.ALTER_CLIENT_QUOTAS: _Results("entries", _entities),
+        ApiKey.CREATE_ACLS: _Results("results", _creations),
+        ApiKey.DELETE_ACLS: _Results("filter_results", _filters),
+        ApiKey.ALTER_USER_SCRAM_CREDENTIALS: _Results("results", _users),
         ApiKey.UPDATE_FEATURES: _Results("results", _features),
     }
 )

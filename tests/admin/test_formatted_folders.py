@@ -67,9 +67,23 @@ def test_a_log_that_has_begun_says_itself_what_is_in_force(tmp_path: Path) -> No
     assert formatted(tmp_path) is None
 
 
-SCRAM = kafka_records.UserScramCredential(
-    name="alice", mechanism=1, salt=b"s", stored_key=b"k", server_key=b"v", iterations=4_096
-)
+def scram(iterations: int) -> kafka_records.UserScramCredential:
+    return kafka_records.UserScramCredential(
+        name="alice",
+        mechanism=1,
+        salt=b"s",
+        stored_key=b"k",
+        server_key=b"v",
+        iterations=iterations,
+    )
+
+
+def test_credentials_are_taken_and_the_last_of_a_user_counts(tmp_path: Path) -> None:
+    """KIP-900: `kafka-storage format --add-scram`."""
+    write(tmp_path / FILE_NAME, level("metadata.version", 29), scram(4_096), scram(8_192))
+    found = formatted(tmp_path)
+    assert found is not None
+    assert found.scram_credentials == (scram(8_192),)
 
 
 @pytest.mark.parametrize(
@@ -81,7 +95,6 @@ SCRAM = kafka_records.UserScramCredential(
             [level("metadata.version", 29), level("group.version", 9)],
             "group.version 9 is not supported, 0 to 1 are",
         ),
-        ([level("metadata.version", 29), SCRAM], "SCRAM credentials of user alice"),
         ([level("metadata.version", 29), kafka_records.NoOp()], "a record of NoOp"),
     ],
 )

@@ -13,7 +13,9 @@ from quorum.protocol.envelope import Reason, write_refusal
 from quorum.protocol.refusals import build_refusal
 from quorum.transport.inbound import InboundRequest
 from tests.broker.embedded_cluster import cluster, until
-from tests.support.kio_values import make, make_known, nested
+from tests.controller.apis.samples import SAMPLES
+from tests.support.kafka_client import Form
+from tests.support.kio_values import make, nested
 
 
 def create_topics(version: int, *, timeout_ms: int = 20_000) -> Any:
@@ -117,16 +119,6 @@ async def test_another_error_of_the_envelope_is_the_clients_unknown_error(tmp_pa
         assert (await waiting).topics[0].error_code == -1
 
 
-EMPTY: dict[ApiKey, dict[str, Any]] = {
-    ApiKey.UNREGISTER_BROKER: {"broker_id": 1},
-    ApiKey.UPDATE_FEATURES: {"feature_updates": ()},
-    ApiKey.ALTER_QUORUM: {"target_voters": None},
-    ApiKey.CAPABILITY: {"name": "brokers.list", "body": b"\x80"},
-    ApiKey.ADD_RAFT_VOTER: {"voter_id": 1, "voter_directory_id": None, "listeners": ()},
-    ApiKey.REMOVE_RAFT_VOTER: {"voter_id": 1, "voter_directory_id": None},
-}
-
-
 @pytest.mark.parametrize(
     ("api_key", "version"),
     [
@@ -136,20 +128,7 @@ EMPTY: dict[ApiKey, dict[str, Any]] = {
     ],
 )
 def test_every_forwarded_request_can_be_refused(api_key: ApiKey, version: int) -> None:
-    schema = codec.request_schema(api_key, version)
-    request = make_known(
-        schema,
-        cluster_id=None,
-        topics=(),
-        topic_names=(),
-        resources=(),
-        entries=(),
-        topic_partitions=(),
-        election_type=0,
-        validate_only=False,
-        timeout=timedelta(0),
-        **EMPTY.get(api_key, {}),
-    )
+    request = SAMPLES[api_key](Form(api_key, version))
     refusal = build_refusal(api_key, version, request, 7, "too late")
     body = codec.encode_response_body(api_key, version, refusal)
     answer = codec.decode_response(api_key, version, body)

@@ -214,6 +214,73 @@ def describe_quotas(form: Form, *filters: tuple[str, int, str | None], strict: b
     return form.request(components=components, strict=strict)
 
 
+def create_acls(form: Form, *acls: Mapping[str, Any]) -> Any:
+    """ACLs that allow a user to read a topic, unless it says otherwise."""
+    known = {
+        "resource_type": 2,
+        "resource_name": "t",
+        "resource_pattern_type": 3,
+        "principal": "User:alice",
+        "host": "*",
+        "operation": 3,
+        "permission_type": 3,
+    }
+    parts = tuple(form.part("AclCreation", **{**known, **each}) for each in acls or ({},))
+    return form.request(creations=parts)
+
+
+ANY_ACL: Final[Mapping[str, Any]] = MappingProxyType(
+    {
+        "resource_type_filter": 1,
+        "resource_name_filter": None,
+        "pattern_type_filter": 1,
+        "principal_filter": None,
+        "host_filter": None,
+        "operation": 1,
+        "permission_type": 1,
+    }
+)
+
+
+def delete_acls(form: Form, *filters: Mapping[str, Any]) -> Any:
+    parts = filters or ({"resource_name_filter": "unknown"},)
+    return form.request(
+        filters=tuple(form.part("DeleteAclsFilter", **{**ANY_ACL, **each}) for each in parts)
+    )
+
+
+def alter_scram(
+    form: Form,
+    *upsertions: Mapping[str, Any],
+    deletions: tuple[tuple[str, int], ...] = (),
+) -> Any:
+    known = {"mechanism": 1, "iterations": 4096, "salt": b"salt", "salted_password": b"salted"}
+    return form.request(
+        deletions=tuple(
+            form.part("ScramCredentialDeletion", name=name, mechanism=mechanism)
+            for name, mechanism in deletions
+        ),
+        upsertions=tuple(
+            form.part("ScramCredentialUpsertion", **{**known, **each})
+            for each in upsertions or ({"name": "alice"},)
+        ),
+    )
+
+
+def create_token(
+    form: Form, *renewers: str, owner: str | None = None, lifetime_ms: int = -1
+) -> Any:
+    return form.request(
+        owner_principal_type=None if owner is None else "User",
+        owner_principal_name=owner,
+        renewers=tuple(
+            form.part("CreatableRenewers", principal_type="User", principal_name=each)
+            for each in renewers
+        ),
+        max_lifetime=timedelta(milliseconds=lifetime_ms),
+    )
+
+
 def describe_quorum(form: Form, topic: str = METADATA_TOPIC, partition: int = 0) -> Any:
     part = form.part("PartitionData", partition_index=partition)
     return form.request(topics=(form.part("TopicData", topic_name=topic, partitions=(part,)),))
@@ -324,6 +391,19 @@ SAMPLES: Final[Mapping[int, Callable[[Form], Any]]] = MappingProxyType(
         ApiKey.INCREMENTAL_ALTER_CONFIGS: alter_configs,
         ApiKey.DESCRIBE_CLIENT_QUOTAS: describe_quotas,
         ApiKey.ALTER_CLIENT_QUOTAS: alter_quotas,
+        ApiKey.DESCRIBE_ACLS: lambda form: form.request(**ANY_ACL),
+        ApiKey.CREATE_ACLS: create_acls,
+        ApiKey.DELETE_ACLS: delete_acls,
+        ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: lambda form: form.request(users=None),
+        ApiKey.ALTER_USER_SCRAM_CREDENTIALS: alter_scram,
+        ApiKey.CREATE_DELEGATION_TOKEN: lambda form: create_token(form, "bob"),
+        ApiKey.RENEW_DELEGATION_TOKEN: lambda form: form.request(
+            hmac=b"unknown", renew_period=timedelta(seconds=5)
+        ),
+        ApiKey.EXPIRE_DELEGATION_TOKEN: lambda form: form.request(
+            hmac=b"unknown", expiry_time_period=timedelta(seconds=5)
+        ),
+        ApiKey.DESCRIBE_DELEGATION_TOKEN: lambda form: form.request(owners=None),
         ApiKey.DESCRIBE_QUORUM: describe_quorum,
         ApiKey.DESCRIBE_CLUSTER: lambda form: form.request(
             include_cluster_authorized_operations=False, endpoint_type=2

@@ -1,0 +1,330 @@
+"""ACLs, SCRAM credentials and delegation tokens.
+
+DescribeAcls (29), CreateAcls (30), DeleteAcls (31); DescribeUserScramCredentials (50) and
+AlterUserScramCredentials (51, KIP-554); CreateDelegationToken (38), RenewDelegationToken (39),
+ExpireDelegationToken (40) and DescribeDelegationToken (41, KIP-48).
+"""
+
+import hashlib
+import hmac
+import random
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from types import MappingProxyType
+from typing import Any, Final
+from uuid import UUID
+
+from msgspec.structs import asdict
+
+from controller.apis.request import KafkaRequest, encode_body, offload, outcome, refuse
+from controller.service import AsOf, Service
+from quorum.core.vocabulary import uuid_to_text
+from quorum.protocol.envelope import ANONYMOUS
+from quorum.protocol.refusals import error_fields
+from statemachine.commands import (
+    AclCreation,
+    AclFilter,
+    AclsCreated,
+    AclsDeleted,
+    AclsMatched,
+    AlterUserScramCredentials,
+    CreateAcls,
+    CreateDelegationToken,
+    DelegationTokenGiven,
+    DeleteAcls,
+    ExpireDelegationToken,
+    RenewDelegationToken,
+    ScramCredentialsAltered,
+)
+from statemachine.errors import Error, Refusal
+from statemachine.image.image import Image
+from statemachine.records.kafka_records import (
+    AccessControlEntry,
+    DelegationToken,
+    RemoveUserScramCredential,
+    UserScramCredential,
+)
+from statemachine.security import acls
+from statemachine.security.delegation_tokens import describe_delegation_tokens
+from statemachine.security.scram import (
+    ScramMechanism,
+    UserCredentials,
+    describe_user_scram_credentials,
+)
+
+# An id only has to differ from all others: replay takes it from the record.
+_ids = random.SystemRandom()
+
+
+def _new_id() -> UUID:
+    return UUID(int=_ids.getrandbits(128), version=4)
+
+
+def _error_fields(refusal: Refusal | None, **values: Any) -> dict[str, Any]:
+    if refusal is None:
+        return error_fields(Error.NONE.code, "", **values)
+    return error_fields(refusal.error.code, refusal.message, **values)
+
+
+# --- ACLs ----------------------------------------------------------------------------------------
+
+
+async def create_acls(request: KafkaRequest, service: Service) -> Any:
+    command = CreateAcls(
+        creations=tuple(
+            AclCreation(
+                id=_new_id(),
+                resource_type=each.resource_type,
+                resource_name=each.resource_name,
+                pattern_type=each.resource_pattern_type,
+                principal=each.principal,
+                host=each.host,
+                operation=each.operation,
+                permission_type=each.permission_type,
+            )
+            for each in request.message.creations
+        )
+    )
+    answer = await service.carry_out(command, AclsCreated, who=request.principal)
+    return request.respond(results=map(outcome, answer.results))
+
+
+async def delete_acls(request: KafkaRequest, service: Service) -> Any:
+    command = DeleteAcls(filters=tuple(map(_filter, request.message.filters)))
+    answer = await service.carry_out(command, AclsDeleted, who=request.principal)
+
+    def respond() -> bytes:
+        return encode_body(request, request.respond(filter_results=map(_deleted, answer.results)))
+
+    return await offload(respond, sum(len(each.acls) for each in answer.results))
+
+
+def _deleted(result: AclsMatched) -> dict[str, Any]:
+    return outcome(result, matching_acls=[_error_fields(None, **asdict(a)) for a in result.acls])
+
+
+def _filter(asked: Any) -> AclFilter:
+    return AclFilter(
+        resource_type=asked.resource_type_filter,
+        resource_name=asked.resource_name_filter,
+        pattern_type=asked.pattern_type_filter,
+        principal=asked.principal_filter,
+        host=asked.host_filter,
+        operation=asked.operation,
+        permission_type=asked.permission_type,
+    )
+
+
+async def describe_acls(request: KafkaRequest, service: Service) -> Any:
+    """Describe the ACLs that pass a filter (DescribeAcls)."""
+    reading = partial(acls.describe_acls, asked=_filter(request.message))
+    found = await service.read_long(reading, stale=request.stale)
+    matching = found.value
+    if isinstance(matching, Refusal):
+        return AsOf(refuse(request, matching.error.code, matching.message), found.offset)
+    response = await offload(partial(_described, request, matching), len(matching))
+    return AsOf(response, found.offset)
+
+
+def _described(request: KafkaRequest, matching: list[AccessControlEntry]) -> bytes:
+    resources = acls.grouped(matching)
+    return encode_body(request, request.respond(**_error_fields(None, resources=resources)))
+
+
+# --- SCRAM credentials ---------------------------------------------------------------------------
+
+_HASHES: Final[Mapping[int, Any]] = MappingProxyType(
+    {
+        ScramMechanism.SCRAM_SHA_256: hashlib.sha256,
+        ScramMechanism.SCRAM_SHA_512: hashlib.sha512,
+    }
+)
+_NO_KEY: Final = b""
+
+
+async def alter_scram_credentials(request: KafkaRequest, service: Service) -> Any:
+    """Delete and set SCRAM credentials (AlterUserScramCredentials)."""
+    command = AlterUserScramCredentials(
+        deletions=tuple(
+            RemoveUserScramCredential(name=each.name, mechanism=each.mechanism)
+            for each in request.message.deletions
+        ),
+        upsertions=tuple(map(_credential, request.message.upsertions)),
+    )
+    answer = await service.carry_out(command, ScramCredentialsAltered, who=request.principal)
+    return request.respond(results=map(outcome, answer.users))
+
+
+def _credential(upsertion: Any) -> UserScramCredential:
+    """Derive the keys of a credential from the salted password, as in RFC 5802 (section 3)."""
+    hashed, password = _HASHES.get(upsertion.mechanism), upsertion.salted_password
+    stored_key = server_key = _NO_KEY
+    if hashed is not None and password:
+        stored_key = hashed(hmac.digest(password, b"Client Key", hashed)).digest()
+        server_key = hmac.digest(password, b"Server Key", hashed)
+    return UserScramCredential(
+        name=upsertion.name,
+        mechanism=upsertion.mechanism,
+        salt=upsertion.salt,
+        stored_key=stored_key,
+        server_key=server_key,
+        iterations=upsertion.iterations,
+    )
+
+
+async def describe_scram_credentials(request: KafkaRequest, service: Service) -> Any:
+    """Describe which credentials users have (DescribeUserScramCredentials)."""
+    asked = request.message.users
+    users = None if asked is None else [each.name for each in asked]
+
+    def read(image: Image) -> Any:
+        results = map(_described_user, describe_user_scram_credentials(image, users))
+        return request.respond(**_error_fields(None, results=results))
+
+    return await service.read(read, stale=request.stale)
+
+
+def _described_user(found: UserCredentials) -> dict[str, Any]:
+    infos = [asdict(each) for each in found.infos]
+    return _error_fields(found.refusal, user=found.user, credential_infos=infos)
+
+
+# --- Delegation tokens ---------------------------------------------------------------------------
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_LAST_MS: Final = 253_402_300_799_000
+"""The end of the year 9999: what kio can write at most."""
+
+
+def _time(ms: int) -> datetime:
+    return _EPOCH + timedelta(milliseconds=min(max(0, ms), _LAST_MS))
+
+
+def _ms(period: timedelta) -> int:
+    return round(period / timedelta(milliseconds=1))
+
+
+def _principal(principal: str) -> dict[str, str]:
+    kind, _, name = principal.partition(":")
+    return {"principal_type": kind, "principal_name": name}
+
+
+def _token_fault(request: KafkaRequest, service: Service) -> Error | None:
+    """Return the reason to refuse a request about tokens, or None.
+
+    A client must have authenticated itself. In Kafka the protocol of its connection decides; a
+    client that is anonymous came by one of those.
+    """
+    if request.principal == ANONYMOUS:
+        return Error.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
+    return None if service.tokens.is_enabled else Error.DELEGATION_TOKEN_AUTH_DISABLED
+
+
+async def create_token(request: KafkaRequest, service: Service) -> Any:
+    """Create a delegation token (CreateDelegationToken)."""
+    asked, config = request.message, service.tokens.config
+    owner = request.principal
+    if getattr(asked, "owner_principal_name", None):
+        owner = f"{asked.owner_principal_type}:{asked.owner_principal_name}"
+    answer: DelegationTokenGiven
+    fault = _token_fault(request, service)
+    if fault is not None:
+        answer = DelegationTokenGiven(error=fault)
+    else:
+        command = CreateDelegationToken(
+            token_id=uuid_to_text(_new_id()),
+            owner=owner,
+            requester=request.principal,
+            renewers=tuple(f"{r.principal_type}:{r.principal_name}" for r in asked.renewers),
+            max_lifetime_ms=_ms(asked.max_lifetime),
+            default_max_lifetime_ms=config.max_lifetime_ms,
+            default_renew_period_ms=config.renew_period_ms,
+        )
+        answer = await service.carry_out(command, DelegationTokenGiven, who=request.principal)
+    token, requester = answer.token, _principal(request.principal)
+    return request.respond(
+        error_code=answer.error.code,
+        **_principal(owner),
+        token_requester_principal_type=requester["principal_type"],
+        token_requester_principal_name=requester["principal_name"],
+        issue_timestamp=_time(0 if token is None else token.issue_timestamp_ms),
+        expiry_timestamp=_time(0 if token is None else token.expiration_timestamp_ms),
+        max_timestamp=_time(0 if token is None else token.max_timestamp_ms),
+        token_id="" if token is None else token.token_id,
+        hmac=b"" if token is None else service.tokens.hmac(token.token_id),
+    )
+
+
+async def renew_token(request: KafkaRequest, service: Service) -> Any:
+    """Let a delegation token be valid for longer (RenewDelegationToken)."""
+    command = RenewDelegationToken(
+        token_id=_find(request, service),
+        requester=request.principal,
+        renew_period_ms=_ms(request.message.renew_period),
+        default_renew_period_ms=service.tokens.config.renew_period_ms,
+    )
+    return await _alter_token(request, service, command)
+
+
+async def expire_token(request: KafkaRequest, service: Service) -> Any:
+    """Let a delegation token expire (ExpireDelegationToken)."""
+    command = ExpireDelegationToken(
+        token_id=_find(request, service),
+        requester=request.principal,
+        expiry_period_ms=_ms(request.message.expiry_time_period),
+    )
+    return await _alter_token(request, service, command)
+
+
+def _find(request: KafkaRequest, service: Service) -> str | None:
+    if not service.tokens.is_enabled:
+        return None
+    return service.tokens.find(service.controller.image, request.message.hmac)
+
+
+async def _alter_token(
+    request: KafkaRequest, service: Service, command: RenewDelegationToken | ExpireDelegationToken
+) -> Any:
+    answer: DelegationTokenGiven
+    fault = _token_fault(request, service)
+    if fault is not None:
+        answer = DelegationTokenGiven(error=fault)
+    else:
+        answer = await service.carry_out(command, DelegationTokenGiven, who=request.principal)
+    return request.respond(
+        error_code=answer.error.code, expiry_timestamp=_time(answer.expiry_timestamp_ms)
+    )
+
+
+async def describe_tokens(request: KafkaRequest, service: Service) -> Any:
+    """Describe the delegation tokens that the client may see (DescribeDelegationToken)."""
+    fault = _token_fault(request, service)
+    if fault is not None:
+        return request.respond(error_code=fault.code, tokens=())
+    asked = request.message.owners
+    owners = None
+    if asked is not None:
+        owners = [f"{each.principal_type}:{each.principal_name}" for each in asked]
+
+    def read(image: Image) -> Any:
+        tokens = describe_delegation_tokens(image, request.principal, owners, lambda _: True)
+        fields = [_described_token(service, each) for each in tokens]
+        return request.respond(error_code=Error.NONE.code, tokens=fields)
+
+    return await service.read(read, stale=request.stale)
+
+
+def _described_token(service: Service, token: DelegationToken) -> dict[str, Any]:
+    requester = _principal(token.requester)
+    return {
+        **_principal(token.owner),
+        "token_requester_principal_type": requester["principal_type"],
+        "token_requester_principal_name": requester["principal_name"],
+        "issue_timestamp": token.issue_timestamp_ms,
+        "expiry_timestamp": token.expiration_timestamp_ms,
+        "max_timestamp": token.max_timestamp_ms,
+        "token_id": token.token_id,
+        "hmac": service.tokens.hmac(token.token_id),
+        "renewers": [_principal(each) for each in token.renewers],
+    }
