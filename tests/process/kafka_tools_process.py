@@ -14,6 +14,7 @@ from tests.support.tree import ROOT
 
 PROGRAM: Final = ROOT / "tests" / "process" / "support" / "Tools.java"
 SCRIPTS: Final = {
+    "kafka-acls.sh": "org.apache.kafka.tools.AclCommand",
     "kafka-cluster.sh": "org.apache.kafka.tools.ClusterTool",
     "kafka-configs.sh": "kafka.admin.ConfigCommand",
     "kafka-features.sh": "org.apache.kafka.tools.FeatureCommand",

@@ -6,7 +6,6 @@
 import random
 import subprocess
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Final
 
 import pytest
@@ -16,10 +15,11 @@ from quorum.core.vocabulary import uuid_to_text
 from statemachine.security.authorizer import Authorizer, Operation
 from tests.statemachine.support.acl_sets import Request, Scene, image_of, random_scene
 from tests.support.kafka_tools import runtime
+from tests.support.tree import ROOT
 
 pytestmark = pytest.mark.process
 
-SOURCE: Final = Path(__file__).parent / "AuthorizerOracle.java"
+SOURCE: Final = ROOT / "tests" / "process" / "support" / "AuthorizerOracle.java"
 REQUESTS_OF_SCENE: Final = 100
 ORACLE_SECONDS_MAX: Final = 240
 
