@@ -39,6 +39,9 @@ ACL_TEXT_BYTES_MAX: Final = 32_767
 """Of the name, the principal and the host of an ACL, in UTF-8: old versions of the requests have 16
 bits for the length."""
 
+ACL_TEXTS_REMEMBERED_MAX: Final = 1 << 14
+"""Principals and hosts of ACLs that are kept once, however many ACLs name them."""
+
 ACL_RECORDS_MAX: Final = 10_000
 """ACLs that one request may change, as in Kafka (`MAX_RECORDS_PER_USER_OP`)."""
 

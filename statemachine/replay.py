@@ -1,7 +1,7 @@
 """Replay: apply one record to an image. A committed record is never refused or checked."""
 
 from collections.abc import Callable, Mapping, Sequence
-from sys import intern
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from statemachine.image.image import Image, quota_holder
 from statemachine.image.partition_table import Topic
-from statemachine.limits import PARTITION_NUMBER_MAX
+from statemachine.limits import ACL_TEXTS_REMEMBERED_MAX, PARTITION_NUMBER_MAX
 from statemachine.partitions.registration import PartitionRegistration, created, departure, merged
 from statemachine.reassignment.move import NO_OWNER, begun, changed, owned_after
 from statemachine.reassignment.throttle import LISTS
@@ -307,9 +307,15 @@ def _quota(image: Image, record: kafka_records.ClientQuota, _offset: int) -> Non
     image.put(image.quotas, holder, quotas or None)
 
 
+@lru_cache(maxsize=ACL_TEXTS_REMEMBERED_MAX)
+def _once(text: str) -> str:
+    """Return the same string for the same text, so that it is in memory once."""
+    return text
+
+
 def _acl(image: Image, record: kafka_records.AccessControlEntry, _offset: int) -> None:
-    # Few principals and hosts stand in many ACLs: each text is kept once.
-    entry = replace(record, principal=intern(record.principal), host=intern(record.host))
+    # Few principals and hosts stand in many ACLs.
+    entry = replace(record, principal=_once(record.principal), host=_once(record.host))
     image.put(image.acls, entry.id, entry)
 
 

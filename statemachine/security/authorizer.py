@@ -134,7 +134,7 @@ class MatchingAcl(Struct, frozen=True, gc=False):
 
 
 class Decision(Struct, frozen=True, gc=False):
-    """Whether a principal may do something, and the rule that decided."""
+    """The answer to a request for authorization, and the rule that decided."""
 
     allowed: bool
     rule: Rule

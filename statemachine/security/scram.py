@@ -87,7 +87,7 @@ def _fault(image: Image, asked: _Asked) -> Refusal | None:
 
 
 class CredentialInfo(Struct, frozen=True, gc=False):
-    """What is told of a credential."""
+    """The public part of a credential."""
 
     mechanism: int
     iterations: int
