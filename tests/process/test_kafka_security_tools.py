@@ -10,7 +10,7 @@ from typing import Final
 import pytest
 
 from admin.tools.kafka_runtime import RELEASES
-from tests.process.kafka_tools_room import tools_room
+from tests.process.kafka_tools_process import tools_room
 from tests.support.controllers import Node, a_controller
 from tests.support.kafka_tools import runtime
 

@@ -126,6 +126,26 @@ def test_without_an_acl_for_the_resource_the_setting_decides(allow_if_no_acl: bo
     assert (decision.allowed, decision.rule) == (False, Rule.NOT_ALLOWED)
 
 
+@pytest.mark.parametrize("operation", [each for each in Operation if each > Operation.ANY])
+def test_only_an_allowed_operation_implies_another(operation: Operation) -> None:
+    implied = {operation}
+    if operation is Operation.ALL:
+        implied = set(OPERATIONS)
+    elif operation in {Operation.READ, Operation.WRITE, Operation.DELETE, Operation.ALTER}:
+        implied.add(Operation.DESCRIBE)
+    elif operation is Operation.ALTER_CONFIGS:
+        implied.add(Operation.DESCRIBE_CONFIGS)
+    acl = replace(ACL, operation=operation)
+    everything = replace(ACL, id=UUID(int=2), operation=Operation.ALL)
+    denial = replace(acl, permission_type=PermissionType.DENY)
+    allowing, denying = Authorizer(image_of([acl])), Authorizer(image_of([everything, denial]))
+    for asked in OPERATIONS:
+        request = ASKED._replace(operation=asked)
+        assert allowing.authorize(*request).allowed == (asked in implied)
+        is_denied = asked is operation or operation is Operation.ALL
+        assert denying.authorize(*request).allowed != is_denied
+
+
 def test_the_acl_that_decides_is_named() -> None:
     prefixed = replace(
         ACL,
