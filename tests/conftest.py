@@ -83,7 +83,7 @@ def controller_kills(request: pytest.FixtureRequest) -> int:
 
 @pytest.fixture
 def authorizer_requests(request: pytest.FixtureRequest) -> int:
-    """How many decisions are compared with those of Kafka's authorizer."""
+    """The number of decisions to compare with those of Kafka's authorizer."""
     return int(request.config.getoption("--authorizer-requests"))
 
 

@@ -25,7 +25,7 @@ ORACLE_SECONDS_MAX: Final = 240
 
 
 def lines(scene: Scene) -> Iterator[str]:
-    """What the oracle reads of a scene."""
+    """Yield the lines of a scene for the oracle."""
     yield f"scene\t{';'.join(scene.super_users)}\t{str(scene.allow_if_no_acl).lower()}"
     for acl in scene.acls:
         number, *fields = [getattr(acl, name) for name in acl.__struct_fields__]

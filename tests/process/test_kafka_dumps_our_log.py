@@ -48,7 +48,7 @@ def check_alike(version: str, file: Path) -> list[Dumped]:
 
 
 def _redacted(record: Dumped) -> Dumped:
-    """What Kafka prints, without the secrets of a credential, which only its logs leave out."""
+    """Return a record of Kafka's dump without the secrets of a credential, which it prints."""
     secrets = dict.fromkeys(("salt", "storedKey", "serverKey"), "(redacted)")
     is_secret = record.type == "USER_SCRAM_CREDENTIAL_RECORD"
     return record._replace(data={**record.data, **secrets}) if is_secret else record

@@ -20,7 +20,7 @@ DENY, ALLOW = 2, 3
 
 
 class Request(NamedTuple):
-    """What is asked of an authorizer."""
+    """One request to an authorizer."""
 
     principal: str
     host: str
@@ -110,7 +110,7 @@ IMPLIED: Final = {
 
 
 def slowly(scene: Scene, asked: Request) -> bool:
-    """Whether StandardAuthorizer allows it, by a look at every ACL."""
+    """Return the decision of StandardAuthorizer, by a look at every ACL."""
     if asked.principal in scene.super_users:
         return True
     of_resource = [acl for acl in scene.acls if _covers(acl, asked)]
@@ -140,7 +140,7 @@ def _concerns(acl: AccessControlEntry, asked: Request) -> bool:
 
 
 def slowly_by_type(scene: Scene, asked: Request) -> bool:
-    """Whether Kafka's default of `authorizeByResourceType` allows it, as its documentation says."""
+    """Return the decision of `authorizeByResourceType`, as its documentation describes it."""
     if slowly(scene, asked._replace(resource_name="hardcode")):
         return True
     concerned = [

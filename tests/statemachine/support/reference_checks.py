@@ -41,7 +41,7 @@ def contents(image: Image) -> dict[str, Any]:
 
 
 def acls_indexed(image: Image) -> dict[tuple[int, bool], dict[tuple[str, str, str], int]]:
-    """What the index of ACLs says: by resource type and kind of pattern, the bits of each place."""
+    """The index of ACLs: by resource type and kind of pattern, the bits of each place."""
     return {
         (kind, patterns is section.literal): dict(patterns.acls)
         for kind, section in image.acl_index._sections.items()
@@ -51,7 +51,7 @@ def acls_indexed(image: Image) -> dict[tuple[int, bool], dict[tuple[str, str, st
 
 
 def acls_scanned(image: Image) -> dict[tuple[int, bool], dict[tuple[str, str, str], int]]:
-    """What the index of ACLs ought to say, found by looking at every ACL."""
+    """The index that the ACLs of the image must have, found by looking at each."""
     found: dict[tuple[int, bool], dict[tuple[str, str, str], int]] = {}
     for acl in image.acls.values():
         places = found.setdefault((acl.resource_type, acl.pattern_type == 3), {})
