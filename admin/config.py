@@ -221,6 +221,7 @@ class Config:
     default_replication_factor: int
     min_insync_replicas: int
     connections_max: int
+    connections_per_address_max: int
     tokens: DelegationTokenConfig
 
 
@@ -332,6 +333,7 @@ def _controller(values: Mapping[str, Any]) -> Config:
         default_replication_factor=values["default.replication.factor"],
         min_insync_replicas=values["min.insync.replicas"],
         connections_max=values["connections.max"],
+        connections_per_address_max=values["max.connections.per.ip"],
         tokens=DelegationTokenConfig(
             secret_key=values["delegation.token.secret.key"],
             max_lifetime_ms=values["delegation.token.max.lifetime.ms"],
@@ -428,5 +430,6 @@ def _broker(values: Mapping[str, Any], given: Mapping[str, Given]) -> BrokerConf
         message_bytes_max=values["message.max.bytes"],
         min_insync_replicas=values["min.insync.replicas"],
         connections_max=values["connections.max"],
+        connections_per_address_max=values["max.connections.per.ip"],
         settings={name: one.text for name, one in given.items()},
     )

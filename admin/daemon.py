@@ -36,7 +36,8 @@ from quorum.clocks import monotonic_ms, wall_ms
 from quorum.driver import FAREWELL_SECONDS_MAX
 from quorum.persistent_state import LISTENER_NAME, QuorumConfig
 from quorum.process import StartError, binding, run_process, stop_event
-from quorum.protocol.apis import VersionRange
+from quorum.protocol.apis import ApiKey, VersionRange
+from quorum.protocol.request_limits import METADATA_LOG_FETCH_BYTES_MAX
 from quorum.transport.limits import ServerLimits
 from quorum.transport.refusal_log import RefusalLog
 from quorum.transport.server import Server
@@ -258,7 +259,11 @@ def _quorum_config(config: Config) -> QuorumConfig:
 
 
 async def _listen_kafka(config: Config, apis: ControllerApis, parts: AsyncExitStack) -> None:
-    limits = ServerLimits(connections_max=config.connections_max)
+    limits = ServerLimits(
+        connections_max=config.connections_max,
+        connections_per_address_max=config.connections_per_address_max,
+        request_bytes_of={ApiKey.FETCH: METADATA_LOG_FETCH_BYTES_MAX},
+    )
     server = Server(
         apis.handle, offered=OFFERED, name="kafka", clock_ms=monotonic_ms, limits=limits
     )

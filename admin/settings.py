@@ -30,6 +30,7 @@ from quorum.discovery.address_book import BOOTSTRAP_SERVERS_MAX
 from quorum.log.meta_properties import uuid_from_text
 from quorum.snapshotting import SnapshotLimits
 from quorum.transport.address import Address, parse_address, parse_addresses
+from quorum.transport.limits import CONNECTIONS_PER_ADDRESS_MAX
 from statemachine.features.features import level_of_release
 from statemachine.limits import METADATA_VERSION_MAX, METADATA_VERSION_MIN, NO_OP_INTERVAL_MS
 
@@ -349,8 +350,15 @@ _ROWS: Final = (
     Setting(
         "connections.max",
         INTEGER,
-        "The maximum of open connections; further ones are closed.",
+        "The maximum of open connections; a further one replaces an idle one, or is closed.",
         default=broker_limits.CONNECTIONS_MAX,
+        highest=CONNECTIONS_MAX,
+    ),
+    Setting(
+        "max.connections.per.ip",
+        INTEGER,
+        "The maximum of open connections of one address.",
+        default=CONNECTIONS_PER_ADDRESS_MAX,
         highest=CONNECTIONS_MAX,
     ),
     # --- the quorum --------------------------------------------------------------------------

@@ -20,7 +20,7 @@ from broker.apis.producer_ids import ProducerIdManager
 from broker.assignments_manager import AssignmentsManager
 from broker.config import BrokerConfig
 from broker.lifecycle import BrokerLifecycleManager, RegistrationRejected
-from broker.limits import LISTENER_CLOSE_MS, REQUEST_BYTES_MAX
+from broker.limits import LARGE_REQUESTS_BYTES_MAX, LISTENER_CLOSE_MS, REQUEST_BYTES_MAX
 from broker.metadata import MetadataFollower
 from broker.replica_manager import ReplicaManager
 from broker.replication.replica_fetcher import ReplicaFetcherManager
@@ -63,7 +63,10 @@ class BrokerServer:
         stack.callback(self._disk.close)
         self._gate = StartupGate()
         limits = ServerLimits(
-            connections_max=config.connections_max, frame_bytes_max=REQUEST_BYTES_MAX
+            connections_max=config.connections_max,
+            connections_per_address_max=config.connections_per_address_max,
+            frame_bytes_max=REQUEST_BYTES_MAX,
+            large_requests_bytes_max=LARGE_REQUESTS_BYTES_MAX,
         )
         self._server = Server(
             self._gate, offered=OFFERED, name="kafka", clock_ms=monotonic_ms, limits=limits

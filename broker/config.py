@@ -19,6 +19,7 @@ from broker.limits import (
 )
 from quorum.persistent_state import QuorumConfig
 from quorum.transport.address import Address
+from quorum.transport.limits import CONNECTIONS_PER_ADDRESS_MAX
 
 
 class InvalidConfig(ValueError):
@@ -47,6 +48,7 @@ class BrokerConfig:
     min_insync_replicas: int = 1
     """Shown by DescribeConfigs; the metadata has the one in force."""
     connections_max: int = CONNECTIONS_MAX
+    connections_per_address_max: int = CONNECTIONS_PER_ADDRESS_MAX
     listener_name: str = "PLAINTEXT"
     settings: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     """Other settings from the file, shown by DescribeConfigs and not used."""

@@ -55,6 +55,10 @@ ALTER_PARTITION_PARTITIONS_MAX: Final = 5_000
 ALTER_PARTITION_RETRY_MS: Final = 50
 ASSIGNED_PARTITIONS_MAX: Final = 2_000
 """Replicas in one AssignReplicasToDirs request; one request is in flight at a time."""
+TIMESTAMP_AFTER_MS_MAX: Final = 3_600_000
+"""`message.timestamp.after.max.ms`: a record may be this far ahead of the leader's clock."""
+TIMESTAMP_BEFORE_MS_MAX: Final = 2**63 - 1
+"""`message.timestamp.before.max.ms`: the same behind it."""
 PENDING_APPENDS_PER_PARTITION_MAX: Final = 10_000
 """Produce requests of one partition that may wait for its followers."""
 
@@ -75,6 +79,8 @@ PRODUCERS_PER_PARTITION_MAX: Final = 100_000
 
 # --- the listener -------------------------------------------------------------------------------
 
+LARGE_REQUESTS_BYTES_MAX: Final = 128 * 1024 * 1024
+"""All large requests of the listener together: producers wait for followers with theirs."""
 CONNECTIONS_MAX: Final = 4_096
 REQUEST_BYTES_MAX: Final = FRAME_BYTES_MAX
 """One request; a larger one closes its connection."""

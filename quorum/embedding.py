@@ -36,9 +36,11 @@ from quorum.protocol.api_versions import write_offer
 from quorum.protocol.apis import ApiKey, VersionRange
 from quorum.protocol.codec import decode_request
 from quorum.protocol.raft_messages import VERSIONS
+from quorum.protocol.request_limits import METADATA_LOG_FETCH_BYTES_MAX
 from quorum.snapshotting import SnapshotLimits
 from quorum.transport.address import Address
 from quorum.transport.inbound import InboundRequest
+from quorum.transport.limits import ServerLimits
 from quorum.transport.server import Server
 
 __all__ = [
@@ -405,7 +407,10 @@ async def open_replica(
             )
             applying.log = opened.quorum.replica
             handle = partial(_handle, opened)
-            server = Server(handle, offered=OFFERED, name="quorum", clock_ms=monotonic_ms)
+            limits = ServerLimits(request_bytes_of={ApiKey.FETCH: METADATA_LOG_FETCH_BYTES_MAX})
+            server = Server(
+                handle, offered=OFFERED, name="quorum", clock_ms=monotonic_ms, limits=limits
+            )
             parts.push_async_callback(server.close, within_ms=CLOSE_MS)
             await server.listen(host, port)
             tasks = await parts.enter_async_context(asyncio.TaskGroup())

@@ -11,6 +11,9 @@ from typing import Any
 from quorum.log.errors import StorageError
 from quorum.ports import LogFailure
 from quorum.transport.address import Address
+from quorum.transport.descriptors import DESCRIPTORS_FEW, raise_limit
+
+logger = logging.getLogger("process")
 
 
 class StartError(Exception):
@@ -43,6 +46,14 @@ def run_process(node: Callable[[], Coroutine[Any, Any, None]], *failures: type[E
         stream=sys.stderr,
         format="%(asctime)s %(levelname)s %(name)s: %(message)s",
     )
+    descriptors = raise_limit()
+    if descriptors < DESCRIPTORS_FEW:
+        logger.warning(
+            "this process may have %d file descriptors (ulimit -n), fewer than %d: connections "
+            "beyond what they allow are closed",
+            descriptors,
+            DESCRIPTORS_FEW,
+        )
     told: tuple[type[Exception], ...] = (StartError, StorageError, LogFailure, *failures)
     failed = False
     try:

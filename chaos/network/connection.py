@@ -21,6 +21,7 @@ from quorum.protocol.apis import ApiKey, VersionRange
 from quorum.protocol.raft_messages import VERSIONS
 from quorum.protocol.raft_types import LeaderAndEpoch, LocalNode
 from quorum.raft_rpc import RaftRpc
+from quorum.transport.admission import LargeRequests, RequestPacer
 from quorum.transport.connection import BodyWriter, ClientConnection, Exchange, OnDone
 from quorum.transport.inbound import InboundConnection, InboundRequest, Terms
 from quorum.transport.limits import ServerLimits
@@ -234,12 +235,15 @@ def _terms(calls: RaftRpc) -> Terms:
         else:
             calls.asked(request)
 
+    limits = ServerLimits()
     return Terms(
         name="simulation",
         refusal_log=RefusalLog("simulation", _no_time),
+        pacer=RequestPacer(_no_time),
+        large=LargeRequests(limits.large_requests_bytes_max),
         handler=handle,
         offered=OFFERED,
-        limits=ServerLimits(),
+        limits=limits,
         admit=lambda _: None,
         release=lambda _: None,
     )

@@ -87,6 +87,8 @@ class BrokerApis:
     def submit(self, inbound: InboundRequest) -> None:
         """Submit the command of a request in `SUBMITTED`, and respond; raises `Malformed`."""
         request = decode_inbound(inbound)
+        if request.api_key == ApiKey.BROKER_HEARTBEAT and self._is_live(request.message):
+            inbound.serve_first()
         command, answer = SUBMITTED[request.api_key](self, request.message)
 
         def done(outcome: Any) -> None:
@@ -98,6 +100,11 @@ class BrokerApis:
             inbound.respond(encode(request, response))
 
         self._controller.submit(command, done)
+
+    def _is_live(self, message: Any) -> bool:
+        """Return True if the sender of a heartbeat knows the epoch of the broker."""
+        broker = self._controller.image.brokers.get(message.broker_id)
+        return broker is not None and broker.broker_epoch == message.broker_epoch
 
     def register_broker(self, message: Any) -> Submission:
         """Register an incarnation of a broker (KIP-631)."""

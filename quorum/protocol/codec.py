@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 from quorum.protocol import shape
 from quorum.protocol.apis import SPOKEN, ApiKey, UnsupportedVersion
 from quorum.protocol.errors import Malformed
+from quorum.protocol.request_limits import limits_of
 from quorum.protocol.shape import Data
 
 if TYPE_CHECKING:
@@ -137,7 +138,9 @@ def decode_request(api_key: int, version: int, data: Data) -> Any:
     three if it asks for all topics, because it writes the null array in four bytes, not in one.
     """
     schema = request_schema(api_key, version)
-    decoder = _decoder(schema, passes_rest=api_key == ApiKey.METADATA)
+    elements_max = limits_of(api_key).elements_max
+    passes_rest = api_key == ApiKey.METADATA
+    decoder = _decoder(schema, passes_rest=passes_rest, elements_max=elements_max)
     return _read(decoder, api_key, version, data)
 
 
@@ -165,10 +168,13 @@ class _Decoder(NamedTuple):
 
 
 @cache
-def _decoder(schema: type[Any], *, passes_rest: bool = False) -> _Decoder:
+def _decoder(
+    schema: type[Any], *, passes_rest: bool = False, elements_max: int = shape.UNLIMITED
+) -> _Decoder:
     from kio.serial import entity_reader
 
-    return _Decoder(shape.checker(schema, passes_rest=passes_rest), entity_reader(schema))
+    check = shape.checker(schema, passes_rest=passes_rest, elements_max=elements_max)
+    return _Decoder(check, entity_reader(schema))
 
 
 def _read(decoder: _Decoder, api_key: int, version: int, data: Data) -> Any:

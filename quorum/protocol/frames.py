@@ -4,13 +4,17 @@ Each frame is sliced once from the received bytes. A frame that arrives in piece
 after its last byte.
 """
 
+from collections.abc import Callable
 from struct import Struct
 from typing import Final
 
 from quorum.core.limits import FRAME_BYTES_MAX
+from quorum.protocol.apis import api_name
 from quorum.protocol.errors import BadFrame
+from quorum.protocol.request_limits import LIMIT_BYTES_MIN
 
 _LENGTH: Final = Struct(">i")
+_API_KEY: Final = Struct(">h")
 
 LENGTH_BYTES: Final = _LENGTH.size
 
@@ -19,13 +23,30 @@ class FrameSplitter:
     """Takes received bytes and returns complete frames, without their length prefix.
 
     It holds the bytes not taken yet. An incomplete frame has at most `frame_bytes_max` bytes, and
-    takes no more memory than its received part.
+    takes no more memory than its received part. `bytes_max_of` returns the limit of the API whose
+    key opens a frame; a longer frame is not collected.
     """
 
-    __slots__ = ("_at", "_data", "_frame_bytes_max", "_missing_bytes", "_parts", "_whole")
+    __slots__ = (
+        "_at",
+        "_bytes_max_of",
+        "_data",
+        "_frame_bytes_max",
+        "_missing_bytes",
+        "_parts",
+        "_whole",
+        "unfinished_bytes",
+    )
 
-    def __init__(self, frame_bytes_max: int = FRAME_BYTES_MAX) -> None:
+    def __init__(
+        self,
+        frame_bytes_max: int = FRAME_BYTES_MAX,
+        bytes_max_of: Callable[[int], int] | None = None,
+    ) -> None:
         self._frame_bytes_max = frame_bytes_max
+        self._bytes_max_of = bytes_max_of
+        self.unfinished_bytes = 0
+        """The announced length of a frame that has begun to come and is not whole."""
         self._data = b""
         self._at = 0
         # A frame in several pieces: those so far, the number of missing bytes, the joined frame.
@@ -71,9 +92,17 @@ class FrameSplitter:
         if length < 0 or length > self._frame_bytes_max:
             raise BadFrame(_unacceptable(length, self._frame_bytes_max))
         end = start + length
+        if length > LIMIT_BYTES_MIN and self._bytes_max_of is not None:
+            if start + _API_KEY.size > len(data):
+                return None
+            (api_key,) = _API_KEY.unpack_from(data, start)
+            bytes_max = self._bytes_max_of(api_key)
+            if length > bytes_max:
+                raise BadFrame(f"{api_name(api_key)}: {_unacceptable(length, bytes_max)}")
         if end <= len(data):
             self._at = end
             return data[start:end]
+        self.unfinished_bytes = length
         self._parts = [data[start:]]
         self._missing_bytes = end - len(data)
         self._data = b""
@@ -87,6 +116,7 @@ class FrameSplitter:
         if self._missing_bytes:
             return
         self._whole = b"".join(self._parts)
+        self.unfinished_bytes = 0
         self._parts = []
         self._data = data
         self._at = len(piece)

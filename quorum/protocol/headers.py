@@ -10,7 +10,8 @@ from typing import Final
 
 from quorum.protocol.codec import header_flexibility
 from quorum.protocol.errors import Malformed
-from quorum.records.varint import read_tags
+from quorum.protocol.request_limits import HEADER_TAGS_MAX
+from quorum.records.varint import read_tags, read_uvarint
 
 _REQUEST: Final = Struct(">hhi")
 _STRING_LENGTH: Final = Struct(">h")
@@ -104,6 +105,9 @@ def _skip_tags(frame: bytes, at: int, api_key: int, version: int) -> int:
     if frame[at : at + 1] == b"\x00":
         return at + 1
     try:
+        count, _ = read_uvarint(frame, at)
+        if count > HEADER_TAGS_MAX:
+            raise ValueError(f"{count}, at most {HEADER_TAGS_MAX} are allowed")
         return read_tags(frame, at)[1]
     except ValueError as error:
         raise Malformed(api_key, version, f"tagged fields of the header: {error}") from None

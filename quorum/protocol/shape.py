@@ -5,8 +5,12 @@ can end the process. Every message from the network is checked here before kio r
 
 kio's reader rejects unknown tagged fields, which KIP-482 says to skip. A message that has any is
 walked a second time and copied without them.
+
+A walk takes time too, and reading takes more: a checker counts the elements of all arrays, and all
+tagged fields, before it walks them, and stops at its limit.
 """
 
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import Field, fields, is_dataclass
 from struct import Struct
@@ -22,6 +26,16 @@ Step: TypeAlias = Callable[[Data, int, int], int]
 
 CountReader: TypeAlias = Callable[[Data, int, int], tuple[int, int]]
 """From (data, position, end) to the items of an array, -1 for null, and where they begin."""
+
+NUMBERS_PER_ELEMENT: Final = 8
+"""Items of fixed size that count as one element: they are neither walked nor objects of their own.
+"""
+
+UNLIMITED: Final = 1 << 40
+"""More elements than fit in any message."""
+
+_allowance = threading.local()
+"""The elements that are left to the walk of this thread: long requests are decoded in others."""
 
 TAG_EDITS_MAX: Final = 100_000
 """Edits, of 150 bytes each, that may remove unknown tagged fields from one message: two for each
@@ -88,21 +102,26 @@ class _Lenient(bytes):
         return b"".join((*parts, self[kept_from:]))
 
 
-def checker(schema: type[Any], *, passes_rest: bool = False) -> Callable[[Data], Data]:
+def checker(
+    schema: type[Any], *, passes_rest: bool = False, elements_max: int = UNLIMITED
+) -> Callable[[Data], Data]:
     """Return a check that raises `ValueError` unless its argument is shaped like `schema`.
 
     The check returns the bytes to read: the argument, or a copy without unknown tagged fields.
-    Extra bytes at the end are an error, or left out with `passes_rest`. Building a check takes
-    long, so the caller caches it.
+    Extra bytes at the end are an error, or left out with `passes_rest`. More than `elements_max`
+    array items and tagged fields are an error. Building a check takes long, so the caller caches
+    it.
     """
     walk = _walk(schema)
 
     def check(data: Data) -> Data:
+        _allowance.left = elements_max
         try:
             return _walk_all(walk, data, passes_rest=passes_rest)
         except _UnknownTag:
             lenient = _Lenient(data)
             lenient.edits, lenient.gone_bytes = [], 0
+            _allowance.left = elements_max
             whole = _walk_all(walk, lenient, passes_rest=passes_rest)
             return lenient.edited()[: len(whole) - lenient.gone_bytes]
 
@@ -235,6 +254,8 @@ def _array(item: int | Step, flexible: bool, is_optional: bool) -> Step:
             size = max(0, count) * item_bytes
             if at + size > end:
                 raise ValueError(_cut(size, at, end))
+            if count >= NUMBERS_PER_ELEMENT:
+                _take(count // NUMBERS_PER_ELEMENT, at)
             return at + size
 
         return fixed_items
@@ -244,11 +265,20 @@ def _array(item: int | Step, flexible: bool, is_optional: bool) -> Step:
         count, at = read_count(data, at, end)
         if count > end - at:
             raise ValueError(f"{count} items at byte {at}, where {end - at} bytes are left")
+        if count > 0:
+            _take(count, at)
         for _ in range(count):
             at = step(data, at, end)
         return at
 
     return items
+
+
+def _take(count: int, at: int) -> None:
+    """Count these elements; raise `ValueError` if the message has too many."""
+    _allowance.left -= count
+    if _allowance.left < 0:
+        raise ValueError(f"{count} more elements at byte {at} are too many for one message")
 
 
 def _never_null(read_count: CountReader) -> CountReader:
@@ -303,6 +333,7 @@ def _tags(known: Mapping[int, Step]) -> Step:
         lenient = data if isinstance(data, _Lenient) else None
         count_at, (count, after_count) = at, read_uvarint(data, at)
         unknown, at = 0, after_count
+        _take(count, at)
         for _ in range(count):
             tag_at = at
             tag, size_at = read_uvarint(data, at)

@@ -65,6 +65,15 @@ def peer_name(peername: object) -> str:
             return "unknown peer"
 
 
+def peer_host(peername: object) -> str:
+    """The host of a socket's peer, without its port."""
+    match peername:
+        case (str(host), int(), *_):
+            return host
+        case _:
+            return ""
+
+
 REFUSALS: Final = (ConnectionRefusedError, ConnectionResetError)
 """The errors of a refused connection."""
 

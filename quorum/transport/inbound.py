@@ -1,7 +1,8 @@
 """One connection of a listener: requests in, responses out in the order of the requests.
 
-Bodies are opaque here. With too many requests unanswered, or too many response bytes unread by the
-peer, the connection stops reading from it.
+Bodies are opaque here. With too many requests under way, or too many response bytes unread by the
+peer, the connection stops reading from it. It also waits for its turn among the connections of the
+listener, and for memory if a request is large (`admission`); a voter's does not wait for its turn.
 """
 
 import asyncio
@@ -21,10 +22,16 @@ from quorum.protocol.headers import (
     read_request_prefix,
     write_framed_response_header,
 )
+from quorum.protocol.request_limits import LIMIT_BYTES_MIN
 from quorum.protocol.shape import Data
-from quorum.transport.address import peer_name
+from quorum.transport.address import peer_host, peer_name
+from quorum.transport.admission import LargeRequests, RequestPacer
 from quorum.transport.buffers import body_of, parts_of, write_out
-from quorum.transport.limits import ServerLimits
+from quorum.transport.limits import (
+    LARGE_REQUEST_BYTES,
+    TURN_REQUESTS_OF_CONNECTION_MAX,
+    ServerLimits,
+)
 from quorum.transport.refusal_log import RefusalLog
 
 logger = logging.getLogger(__name__)
@@ -46,6 +53,8 @@ class InboundRequest:
     answer_parts: Sequence[Data] | None = None
     """The framed response, once there is one; the connection sends it in its turn."""
     answer_bytes: int = 0
+    large_bytes: int = 0
+    """The room that it takes among the large requests of the listener until it is answered."""
 
     def __str__(self) -> str:
         return f"{api_name(self.api_key)} v{self.api_version} of {self.peer}"
@@ -53,6 +62,16 @@ class InboundRequest:
     @property
     def peer(self) -> str:
         return self._connection.peer
+
+    @property
+    def client_host(self) -> str:
+        """The address of the peer, without its port."""
+        return self._connection.client_host
+
+    def serve_first(self) -> None:
+        """Serve the connection before others, and never close it to make room: a voter or a live
+        broker uses it."""
+        self._connection.is_served_first = True
 
     @property
     def connection_id(self) -> int:
@@ -106,6 +125,8 @@ class Terms:
 
     name: str
     refusal_log: RefusalLog
+    pacer: RequestPacer
+    large: LargeRequests
     handler: Handler
     offered: Mapping[int, VersionRange]
     limits: ServerLimits
@@ -122,10 +143,22 @@ class InboundConnection(asyncio.Protocol):
         self._limits = terms.limits
         self.connection_id = connection_id
         self.peer = "unknown peer"
+        self.client_host = ""
+
         self.is_open = False
+        self.is_served_first = False
+        self.used_at_seconds = 0.0
+        """The time of the loop at which bytes last came."""
+        self.has_asked = False
+        """True if a request has come by it."""
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
-        self._splitter = FrameSplitter(terms.limits.frame_bytes_max)
+        self._splitter = FrameSplitter(terms.limits.frame_bytes_max, terms.limits.bytes_max_of)
+        self._next_frame: bytes | None = None
+        self._waits_for_turn = False
+        self._waits_for_room = False
+        self._large_bytes = 0
+        self._large_since_ms: int | None = None
         self._pending: deque[InboundRequest] = deque()
         self._held_bytes = 0
         self._out: list[Data] = []
@@ -145,6 +178,9 @@ class InboundConnection(asyncio.Protocol):
         # Not every loop's transports are subclasses of asyncio's.
         self._transport = cast(asyncio.Transport, transport)
         self.peer = peer_name(transport.get_extra_info("peername"))
+        self.client_host = peer_host(transport.get_extra_info("peername"))
+
+        self.used_at_seconds = self._loop.time()
         self._transport.set_write_buffer_limits(high=self._limits.outgoing_bytes_pause)
         self.is_open = True
         refusal = self._terms.admit(self)
@@ -153,6 +189,7 @@ class InboundConnection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self._was_active = True
+        self.used_at_seconds = self._loop.time()
         if self.is_open:
             self._splitter.feed(data)
             self._pump()
@@ -172,7 +209,7 @@ class InboundConnection(asyncio.Protocol):
             self._terms.refusal_log.cut_off(self.peer, reason)
         self.is_open = False
         self._transport = None
-        self._pending.clear()
+        self._forget_requests()
         self._out.clear()
         self._terms.release(self)
 
@@ -180,6 +217,7 @@ class InboundConnection(asyncio.Protocol):
 
     def answered(self, request: InboundRequest) -> None:
         """Send the response to `request`, and those that waited for it, if its turn has come."""
+        self._give_back(request)
         if not self.is_open or not self._has_room():
             return
         pending = self._pending
@@ -201,6 +239,22 @@ class InboundConnection(asyncio.Protocol):
             return
         self._terms.refusal_log.cut_off(self.peer, reason)
         self._close()
+
+    def is_replaceable(self, used_before_seconds: float) -> bool:
+        """Return True if it has sent nothing yet, or nothing since then and waits for nothing."""
+        if not self.is_open or self.is_served_first or self._pending:
+            return False
+        return not self.has_asked or self.used_at_seconds < used_before_seconds
+
+    def on_turn(self) -> None:
+        self._waits_for_turn = False
+        self._pump()
+
+    def on_room(self, size_bytes: int) -> None:
+        self._waits_for_room = False
+        self._large_bytes = size_bytes
+        # The caller may be in the middle of an answer of another connection.
+        self._loop.call_soon(self._pump)
 
     def drain(self) -> None:
         """Stop reading, and close once every request has been answered."""
@@ -224,6 +278,9 @@ class InboundConnection(asyncio.Protocol):
             self._active_ms = now_ms
         if self._has_stalled(self._transport.get_write_buffer_size(), now_ms):
             self._give_up(f"{self._unread_bytes} bytes unread for {self._limits.stall_ms} ms")
+        elif self._is_too_slow(now_ms):
+            limit_ms = self._limits.large_request_ms_max
+            self._give_up(f"a large request was not whole after {limit_ms} ms")
         elif self.is_open and now_ms - self._active_ms >= self._limits.idle_ms:
             logger.info("%s: closed an idle connection from %s", self._terms.name, self.peer)
             self._close()
@@ -232,16 +289,77 @@ class InboundConnection(asyncio.Protocol):
 
     def _pump(self) -> None:
         """Dispatch the received requests, up to the limit of requests under way."""
+        taken = 0
         while self.is_open and self._may_take():
-            try:
-                frame = self._splitter.take()
-            except BadFrame as bad:
-                self.close_because(str(bad))
-                return
+            frame, self._next_frame = self._next_frame, None
+            if frame is None:
+                try:
+                    frame = self._splitter.take()
+                except BadFrame as bad:
+                    self.close_because(str(bad))
+                    return
+            if not self._finds_room(frame):
+                self._next_frame = frame
+                break
             if frame is None:
                 break
+            if not self._has_turn(taken):
+                self._next_frame = frame
+                self._waits_for_turn = True
+                self._terms.pacer.wait(self)
+                break
+            taken += 1
             self._dispatch(frame)
         self._mind_reading()
+
+    def _has_turn(self, taken: int) -> bool:
+        """Return True if one more request, after `taken` others, may be handed on in this turn."""
+        pacer = self._terms.pacer
+        if self.is_served_first and taken < TURN_REQUESTS_OF_CONNECTION_MAX:
+            return True
+        if taken >= TURN_REQUESTS_OF_CONNECTION_MAX and pacer.has_waiting:
+            return False
+        return pacer.take()
+
+    def _finds_room(self, frame: bytes | None) -> bool:
+        """Take room for a frame, or for the one that has begun to come, if it is large; return
+        False, and wait, if there is none."""
+        size_bytes = self._splitter.unfinished_bytes if frame is None else len(frame)
+        if size_bytes <= LARGE_REQUEST_BYTES or self._large_bytes:
+            return True
+        if self._terms.large.take(self.client_host, size_bytes):
+            self._large_bytes = size_bytes
+            return True
+        self._waits_for_room = True
+        self._terms.large.wait(self, self.client_host, size_bytes)
+        return False
+
+    def _give_back(self, request: InboundRequest) -> None:
+        if request.large_bytes:
+            size_bytes, request.large_bytes = request.large_bytes, 0
+            self._terms.large.give_back(self.client_host, size_bytes)
+
+    def _forget_requests(self) -> None:
+        """Nobody is answered any more: give back all memory."""
+        pending = tuple(self._pending)
+        self._pending.clear()
+        self._next_frame = None
+        if self._waits_for_room:
+            self._waits_for_room = False
+            self._terms.large.forget(self)
+        if self._large_bytes:
+            size_bytes, self._large_bytes = self._large_bytes, 0
+            self._terms.large.give_back(self.client_host, size_bytes)
+        for request in pending:
+            self._give_back(request)
+
+    def _is_too_slow(self, now_ms: int) -> bool:
+        if not self._large_bytes:
+            self._large_since_ms = None
+        elif self._large_since_ms is None:
+            self._large_since_ms = now_ms
+        since_ms = self._large_since_ms
+        return since_ms is not None and now_ms - since_ms >= self._limits.large_request_ms_max
 
     def _dispatch(self, frame: bytes) -> None:
         try:
@@ -250,20 +368,33 @@ class InboundConnection(asyncio.Protocol):
             if served is None or not served.lowest <= version <= served.highest:
                 self._refuse(api_key, version, correlation_id, served)
                 return
+            if len(frame) > LIMIT_BYTES_MIN:
+                self._check_size(api_key, version, len(frame))
             client_id, start = read_request_header(frame, api_key, version)
         except Malformed as malformed:
             self.close_because(str(malformed))
             return
         body = body_of(frame, start)
         request = InboundRequest(self, api_key, version, correlation_id, client_id, body)
+        self.has_asked = True
+        request.large_bytes, self._large_bytes = self._large_bytes, 0
         self._pending.append(request)
         try:
             self._terms.handler(request)
         except Malformed as malformed:
             self.close_because(str(malformed))
-        except Exception:
-            logger.exception("%s: %s failed; closing the connection", self._terms.name, request)
+        except Exception:  # noqa: BLE001 - it is logged, with its stack, but not each time
+            self._terms.refusal_log.failed(self.peer, str(request))
             self._close()
+        if api_key == ApiKey.FETCH:
+            # It has been read, and may wait long: followers must not wait for what waits for them.
+            self._give_back(request)
+
+    def _check_size(self, api_key: int, version: int, size_bytes: int) -> None:
+        bytes_max = self._limits.bytes_max_of(api_key)
+        if size_bytes > bytes_max:
+            reason = f"{size_bytes} bytes, at most {bytes_max} are allowed"
+            raise Malformed(api_key, version, reason)
 
     def _refuse(
         self, api_key: int, version: int, correlation_id: int, served: VersionRange | None
@@ -314,6 +445,8 @@ class InboundConnection(asyncio.Protocol):
         return (
             not self._is_draining
             and not self._is_unread
+            and not self._waits_for_turn
+            and not self._waits_for_room
             and len(self._pending) < self._limits.requests_in_flight_max
             and self._out_bytes <= self._limits.outgoing_bytes_pause
         )
@@ -349,5 +482,5 @@ class InboundConnection(asyncio.Protocol):
         if self._out:
             self._write_out(transport)
         self.is_open = False
-        self._pending.clear()
+        self._forget_requests()
         transport.close()

@@ -1,8 +1,30 @@
 """The limits of listeners and channels; those of the quorum are in `quorum.core.limits`."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Final
 
 from quorum.core.limits import FRAME_BYTES_MAX, require_positive
+from quorum.protocol.request_limits import limits_of
+
+LARGE_REQUEST_BYTES: Final = 16 * 1024
+"""A request above this size needs room among all large requests of its listener before it is
+read. All smaller ones together are bounded by the number of connections."""
+
+REPLACEABLE_SECONDS: Final = 10.0
+"""A connection that has sent no request for this long gives way where there is no room for another
+one; one that has never sent any, at once."""
+
+CONNECTIONS_PER_ADDRESS_MAX: Final = 2_048
+"""The default: half of what a listener takes, so that no address keeps all others out."""
+
+TURN_NS: Final = 5_000_000
+"""The time for which a listener hands on requests in one turn of the event loop."""
+TURN_REQUESTS_MAX: Final = 128
+"""The same in requests: what they cost may come later in the turn."""
+TURN_REQUESTS_OF_CONNECTION_MAX: Final = 16
+"""Requests of one connection in one turn, if others wait for theirs, or if it is served first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -10,9 +32,26 @@ class ServerLimits:
     """The limits of one listener and of each of its connections."""
 
     connections_max: int = 4_096
-    """Connections of one listener; a further one is closed at once."""
+    """Connections of one listener. A further one replaces an idle one of the address that has the
+    most (`REPLACEABLE_SECONDS`), or is closed at once if there is none."""
+
+    connections_per_address_max: int = CONNECTIONS_PER_ADDRESS_MAX
+    """The same of one address (`max.connections.per.ip`)."""
+
+    descriptors_reserved: int = 256
+    """File descriptors of the process that connections leave free, for files and for connections
+    to others; at most a quarter of the limit of the process."""
 
     frame_bytes_max: int = FRAME_BYTES_MAX
+
+    large_requests_bytes_max: int = 64 * 1024 * 1024
+    """Bytes of all requests above `LARGE_REQUEST_BYTES` that have begun to come and are not
+    answered; a connection with a further one is read again when there is room. One address gets
+    half of it."""
+
+    large_request_ms_max: int = 60_000
+    """The time in which such a request must be whole."""
+
     requests_in_flight_max: int = 512
     """Unanswered requests of one connection; at this number reading pauses."""
 
@@ -29,13 +68,28 @@ class ServerLimits:
     idle_ms: int = 10 * 60 * 1_000
     """The lifetime of an idle connection (`connections.max.idle.ms`)."""
 
+    request_bytes_of: Mapping[int, int] = field(default_factory=lambda: MappingProxyType({}))
+    """Limits of single APIs, where those of this listener differ from `REQUEST_LIMITS`."""
+
     def __post_init__(self) -> None:
-        require_positive(self, self.__slots__)
+        numbers = [each for each in self.__slots__ if each != "request_bytes_of"]
+        require_positive(self, numbers)
+        # One address, and one request alone, must always find room in the end.
+        if self.large_requests_bytes_max < 2 * self.frame_bytes_max:
+            raise ValueError(
+                f"large_requests_bytes_max ({self.large_requests_bytes_max}) must be at least "
+                f"twice frame_bytes_max ({self.frame_bytes_max})"
+            )
         if self.outgoing_bytes_pause > self.outgoing_bytes_max:
             raise ValueError(
                 f"outgoing_bytes_pause ({self.outgoing_bytes_pause}) must not be above "
                 f"outgoing_bytes_max ({self.outgoing_bytes_max}), or no peer is ever paused"
             )
+
+    def bytes_max_of(self, api_key: int) -> int:
+        """The limit of a request of this API, in bytes."""
+        bytes_max = self.request_bytes_of.get(api_key)
+        return limits_of(api_key).bytes_max if bytes_max is None else bytes_max
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,7 +1,8 @@
 """The log of refused peers: address, reason and count, bounded in lines and memory.
 
 A refused peer often retries at once and for hours: the first refusal of a host for a reason is
-logged, the others are counted until `QUIET_MS` is over.
+logged, the others are counted until `QUIET_MS` is over. What a peer has sent may be part of a
+reason, so only printable characters are logged, and not many.
 """
 
 import logging
@@ -15,7 +16,21 @@ QUIET_MS: Final = 10_000
 REASONS_MAX: Final = 256
 """Different lines within that time; further ones share one line."""
 
+TEXT_CHARACTERS_MAX: Final = 400
+"""Of a reason; what goes beyond is cut off."""
+
 _OTHERS: Final = ("", "")
+
+
+def printable(text: str) -> str:
+    """Return `text` cut to `TEXT_CHARACTERS_MAX`, without characters that a terminal obeys."""
+    if len(text) > TEXT_CHARACTERS_MAX:
+        text = f"{text[:TEXT_CHARACTERS_MAX]}..."
+    if text.isprintable():
+        return text
+    return "".join(
+        each if each.isprintable() else each.encode("unicode_escape").decode() for each in text
+    )
 
 
 class RefusalLog:
@@ -35,13 +50,18 @@ class RefusalLog:
         """Log that a request from `peer`, as host:port, is refused for `reason`."""
         self._say(peer, reason, f"{request} {reason}")
 
+    def failed(self, peer: str, request: str) -> None:
+        """Log the error that a request from `peer` has raised; called while it is handled."""
+        # The stack says where, but not as often as a peer likes.
+        self._say(peer, "failed", f"{request} failed; closing the connection", is_ours=True)
+
     def invalid_response(self, peer: str, reason: str) -> None:
         """Log an invalid response from `peer`, which is ignored."""
         self._say(peer, reason, f"ignored an invalid response from {peer}: {reason}")
 
-    def _say(self, peer: str, reason: str, text: str) -> None:
+    def _say(self, peer: str, reason: str, text: str, *, is_ours: bool = False) -> None:
         now_ms = self._clock_ms()
-        key = (peer.rpartition(":")[0] or peer, reason)
+        key = (peer.rpartition(":")[0] or peer, printable(reason))
         if key not in self._said and not self._has_room(now_ms):
             key = _OTHERS
         said_ms, held_back = self._said.get(key, (now_ms - QUIET_MS, 0))
@@ -52,7 +72,8 @@ class RefusalLog:
         more = f" (repeated {held_back} times since the last line)" if held_back else ""
         if key == _OTHERS:
             text += "; too many different refusals to log them all"
-        logger.warning("%s: %s%s", self._name, text, more)
+        level = logging.ERROR if is_ours else logging.WARNING
+        logger.log(level, "%s: %s%s", self._name, printable(text), more, exc_info=is_ours or None)
 
     def _has_room(self, now_ms: int) -> bool:
         if len(self._said) >= REASONS_MAX:

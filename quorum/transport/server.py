@@ -2,17 +2,25 @@
 
 import asyncio
 import itertools
+import os
+import socket
+from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Final
 
 from quorum.protocol.apis import VersionRange
+from quorum.transport.admission import LargeRequests, RequestPacer
+from quorum.transport.descriptors import DescriptorShare
 from quorum.transport.inbound import Handler, InboundConnection, Terms
-from quorum.transport.limits import ServerLimits
+from quorum.transport.limits import REPLACEABLE_SECONDS, ServerLimits
 from quorum.transport.refusal_log import RefusalLog
 from quorum.transport.sweeper import Sweeper
 
 _BACKLOG: Final = 512
 """Connections that the kernel queues until they are accepted."""
+_ACCEPTED_AT_ONCE: Final = 8
+"""Connections that asyncio accepts in one turn of its loop, three turns before it tells of them: in
+all no more than there are file descriptors in reserve. It takes the backlog for it."""
 
 _SWEEP_MS_MAX: Final = 5_000
 _TURNS_OF_AN_ACCEPTED: Final = 3
@@ -43,6 +51,8 @@ class Server:
     ) -> None:
         self._limits = limits or ServerLimits()
         self._connections: set[InboundConnection] = set()
+        self._of_host: Counter[str] = Counter()
+        self._descriptors = DescriptorShare(self._limits.descriptors_reserved)
         self._ids = itertools.count(1)
         self._listeners: list[asyncio.Server] = []
         self._sweeper = Sweeper(clock_ms)
@@ -51,6 +61,8 @@ class Server:
         self._terms = Terms(
             name=name,
             refusal_log=RefusalLog(name, clock_ms),
+            pacer=RequestPacer(),
+            large=LargeRequests(self._limits.large_requests_bytes_max),
             handler=handler,
             offered=offered,
             limits=self._limits,
@@ -63,6 +75,11 @@ class Server:
         """The number of open connections."""
         return len(self._connections)
 
+    @property
+    def large_requests_bytes(self) -> int:
+        """The bytes of all large requests that have begun to come and are not answered."""
+        return self._terms.large.held_bytes
+
     async def listen(self, host: str | None, port: int) -> int:
         """Accept connections at this address; return the port. None stands for all addresses.
 
@@ -70,8 +87,14 @@ class Server:
         """
         loop = asyncio.get_running_loop()
         listener = await loop.create_server(
-            lambda: InboundConnection(self._terms, next(self._ids)), host, port, backlog=_BACKLOG
+            lambda: InboundConnection(self._terms, next(self._ids)),
+            host,
+            port,
+            backlog=_ACCEPTED_AT_ONCE,
         )
+        for each in listener.sockets:
+            with socket.socket(fileno=os.dup(each.fileno())) as listening:
+                listening.listen(_BACKLOG)
         self._listeners.append(listener)
         bound: int = listener.sockets[0].getsockname()[1]
         return bound
@@ -125,17 +148,51 @@ class Server:
         return bool(done)
 
     def _admit(self, connection: InboundConnection) -> str | None:
-        open_before = len(self._connections)
+        open_before, host = len(self._connections), connection.client_host
+        of_host_before = self._of_host[host]
         # A refused connection counts until it has closed, so that `close` waits for it.
         self._connections.add(connection)
+        self._of_host[host] += 1
         if self._is_closing:
             return "this listener is closing"
         self._sweeper.watch(self, self._sweeper.now_ms() + self._sweep_ms())
+        if of_host_before >= self._limits.connections_per_address_max:
+            full = f"{of_host_before} connections of one address are open, which is the limit"
+            return self._make_room(connection, host, full)
         if open_before >= self._limits.connections_max:
-            return f"{open_before} connections are open, which is the limit"
+            full = f"{open_before} connections are open, which is the limit"
+        elif not self._descriptors.has_room(open_before + 1, connection.used_at_seconds):
+            full = f"more than {self._descriptors.total} file descriptors are in use (ulimit -n)"
+        else:
+            return None
+        most_common, _ = self._of_host.most_common(1)[0]
+        return self._make_room(connection, most_common, full)
+
+    def _make_room(self, connection: InboundConnection, host: str, full: str) -> str | None:
+        """Close a connection of `host` that is of no use; return `full` if there is none.
+
+        That is one that has sent no request yet, or none for long. So idle connections, however
+        many there are, keep nobody out, and least of all a voter.
+        """
+        now_seconds = asyncio.get_running_loop().time()
+        idle = [
+            each
+            for each in self._connections
+            if each is not connection
+            and each.client_host == host
+            and each.is_replaceable(now_seconds - REPLACEABLE_SECONDS)
+        ]
+        if not idle:
+            return full
+        first = min(idle, key=lambda each: (each.has_asked, each.used_at_seconds))
+        first.close_because(full)
         return None
 
     def _release(self, connection: InboundConnection) -> None:
+        if connection in self._connections:
+            self._of_host[connection.client_host] -= 1
+            if not self._of_host[connection.client_host]:
+                del self._of_host[connection.client_host]
         self._connections.discard(connection)
         if not self._connections and self._gone is not None and not self._gone.done():
             self._gone.set_result(None)

@@ -78,7 +78,10 @@ def test_the_memory_for_removing_unknown_fields_is_bounded() -> None:
     topic = b"\x00" * 16 + b"\x01" + b"\x01\x63\x00"  # No partitions, one unknown tagged field.
     count = shape.TAG_EDITS_MAX // 2 + 1
     topics = uvarint(count + 1) + topic * count
-    with pytest.raises(Malformed, match="unknown tagged fields in too many places"):
+    check = shape.checker(codec.request_schema(ApiKey.FETCH, 17))
+    with pytest.raises(ValueError, match="unknown tagged fields in too many places"):
+        check(b"\x00" * 21 + topics)
+    with pytest.raises(Malformed, match="too many for one message"):
         codec.decode_request(ApiKey.FETCH, 17, b"\x00" * 21 + topics)
 
 

@@ -7,6 +7,7 @@ import socket
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from struct import Struct
 from types import MappingProxyType
 
@@ -92,6 +93,10 @@ async def serving(
     clock: Callable[[], int],
     limits: ServerLimits | None = None,
 ) -> AsyncIterator[tuple[Server, int]]:
+    limits = limits or ServerLimits()
+    if not limits.request_bytes_of:
+        # A Vote stands for any request here.
+        limits = replace(limits, request_bytes_of={ApiKey.VOTE: limits.frame_bytes_max})
     server = Server(handler, offered=OFFERED, name="listener", clock_ms=clock, limits=limits)
     port = await server.listen(HOST, 0)
     try:

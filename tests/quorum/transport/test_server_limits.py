@@ -307,7 +307,7 @@ def test_closing_does_not_wait_for_answers_for_ever(run: Run) -> None:
 @pytest.mark.parametrize("name", ["stall_ms", "connections_max", "frame_bytes_max"])
 def test_limits_are_positive(name: str) -> None:
     with pytest.raises(ValueError, match=f"{name} must be at least 1, not 0"):
-        ServerLimits(**{name: 0})
+        ServerLimits(**{name: 0})  # type: ignore[arg-type]
 
 
 def test_a_pause_above_the_maximum_makes_no_sense() -> None:
