@@ -12,9 +12,10 @@ from functools import partial
 from typing import Final
 
 from quorum.core.events import Asker
-from quorum.core.limits import FETCH_WAIT_MS_MAX
+from quorum.core.limits import EPOCH_LEAP_MAX, FETCH_WAIT_MS_MAX
 from quorum.core.messages import (
     BeginQuorumEpochRequest,
+    EndQuorumEpochRequest,
     Error,
     FetchRequest,
     FetchResponse,
@@ -52,11 +53,6 @@ logger = logging.getLogger("quorum")
 
 ASKERS_MAX: Final = 100_000
 """Requests of other replicas that wait for an answer; a further one closes its connection."""
-
-EPOCH_LEAP_MAX: Final = 1 << 24
-"""The largest accepted lead of another replica's epoch over ours. An isolated voter that stands
-once a second takes half a year to get there, and one wrong message must not use up the 31 bits of
-an epoch."""
 
 
 class RaftRpc:
@@ -109,6 +105,8 @@ class RaftRpc:
         if len(self._inbound) >= ASKERS_MAX:
             request.reject(f"{ASKERS_MAX} requests of replicas wait for an answer")
             return
+        if isinstance(message, FetchRequest | VoteRequest) and self._is_of_voter(message):
+            request.serve_first()
         if isinstance(message, FetchRequest) and message.max_wait_ms > FETCH_WAIT_MS_MAX:
             message = replace(message, max_wait_ms=FETCH_WAIT_MS_MAX)
         self._last_asker += 1
@@ -129,7 +127,7 @@ class RaftRpc:
 
     def send(self, to: ReplicaId, request: Request, done: Done) -> None:
         addressed = ReplicaKey(to)
-        if isinstance(request, VoteRequest | BeginQuorumEpochRequest):
+        if isinstance(request, VoteRequest | BeginQuorumEpochRequest | EndQuorumEpochRequest):
             addressed = request.voter or addressed
         body = partial(
             write_request,
@@ -180,6 +178,10 @@ class RaftRpc:
             # Requests to the leader need its address from now on.
             self._addresses.hint(response.leader, leader_address)
         done(response, records)
+
+    def _is_of_voter(self, message: FetchRequest | VoteRequest) -> bool:
+        sender = message.replica if isinstance(message, FetchRequest) else message.candidate
+        return self._addresses.voters().has(sender)
 
     def _named(self, to: ReplicaId) -> str:
         """Name a replica for the log; a bootstrap server has an address but no known id."""

@@ -135,9 +135,9 @@ ELECTIONS: Final = (
     ),
     Mutant(
         name="a follower with a live leader grants a pre-vote",
-        module="quorum.core.elections",
-        old="            return now_ms < heard_ms + state.timeouts.fetch_timeout_ms\n",
-        new="            return False\n",
+        module="quorum.core.state",
+        old="                return now_ms < heard_ms + self.timeouts.fetch_timeout_ms\n",
+        new="                return False\n",
         caught_by=("R25",),
         directed="quorum_leader_stickiness",
         seed=1,
@@ -145,8 +145,8 @@ ELECTIONS: Final = (
     Mutant(
         name="a leader grants a pre-vote",
         module="quorum.core.elections",
-        old="        case Leader():\n            return True\n",
-        new="        case Leader():\n            return False\n",
+        old="    return isinstance(state.role, Leader) or state.hears_leader(now_ms)\n",
+        new="    return not isinstance(state.role, Leader) and state.hears_leader(now_ms)\n",
         caught_by=("R25",),
         directed="quorum_pre_vote",
         seed=5,

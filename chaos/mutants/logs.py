@@ -54,7 +54,7 @@ LOGS: Final = (
     Mutant(
         name="a follower does not truncate a diverging log",
         module="quorum.core.follower",
-        old="        _truncate(state, response.diverging)\n",
+        old="        _truncate(state, _truncation_end(state, response.diverging))\n",
         new="",
         caught_by=("liveness",),
         directed="quorum_divergence",

@@ -81,7 +81,7 @@ VOTERS: Final = (
     Mutant(
         name="a leader ignores the higher epoch in the pre-vote of a removed voter",
         module="quorum.core.elections",
-        old="        step_down_and_campaign(state, request.epoch, now_ms)\n",
+        old="        step_down_and_campaign(state, request.candidate, request.epoch, now_ms)\n",
         new="",
         caught_by=("liveness",),
         directed="quorum_voters_removed_ahead",

@@ -8,7 +8,7 @@ WIRE: Final = (
     Mutant(
         name="requests of a replica of another cluster are accepted",
         module="quorum.protocol.raft_types",
-        old="    if cluster_id is None or cluster_id == here.cluster_id:\n",
+        old="    if cluster_id == here.cluster_id or (cluster_id is None and not is_required):\n",
         new="    if True:\n",
         caught_by=("R13",),
         directed=(

@@ -8,9 +8,10 @@ Functions over `State`. `votes` has the rules for granting a vote; this module a
 """
 
 from quorum.core import leader_discovery, slow_disk
+from quorum.core.effects import Warn
 from quorum.core.events import Asker, Correlation
 from quorum.core.leader import take_lead
-from quorum.core.limits import FAILOVER_WAIT_MS_MAX
+from quorum.core.limits import EPOCH_MAX, FAILOVER_WAIT_MS_MAX
 from quorum.core.messages import (
     BeginQuorumEpochRequest,
     BeginQuorumEpochResponse,
@@ -32,7 +33,7 @@ from quorum.core.roles import (
     Unattached,
 )
 from quorum.core.state import State
-from quorum.core.vocabulary import ElectionState, Epoch, ReplicaId
+from quorum.core.vocabulary import ElectionState, Epoch, ReplicaId, ReplicaKey
 from quorum.core.voter_set import is_meant
 from quorum.core.votes import Tally, is_behind, tally, vote_refusal
 
@@ -69,7 +70,7 @@ def on_tick(state: State, role: NotLeader, now_ms: int) -> None:
             prospect(state, Cause.ELECTION_TIMEOUT, now_ms, is_searching=is_searching)
 
 
-def step_down_and_campaign(state: State, epoch: Epoch, now_ms: int) -> None:
+def step_down_and_campaign(state: State, replica: ReplicaKey, epoch: Epoch, now_ms: int) -> None:
     """Enter `epoch`, which another replica has reached, and poll to lead above it.
 
     That replica follows nobody in a lower epoch. It may be a removed voter, which gets no
@@ -77,6 +78,8 @@ def step_down_and_campaign(state: State, epoch: Epoch, now_ms: int) -> None:
     fails: the followers of a later leader refuse (stickiness).
     """
     if epoch <= state.election.epoch or not isinstance(state.role, Leader):
+        return
+    if not state.may_enter(epoch, now_ms, is_known=state.knows(replica)):
         return
     state.enter_epoch(epoch, now_ms)
     if state.is_promotable:
@@ -88,7 +91,8 @@ def on_vote_request(state: State, asker: Asker, request: VoteRequest, now_ms: in
 
     The voter sets of either log may be out of date. A new voter's vote can be
     needed before it knows that it is one; the candidate decides whether a vote counts (Raft
-    dissertation §4.2.2, "without consulting their current configuration").
+    dissertation §4.2.2, "without consulting their current configuration"). A candidate that our log
+    does not name cannot raise the epoch while this node hears its leader (`epoch_allowance`).
     """
     if not is_meant(request.voter, state.me):
         state.answer(asker, _response(state, error=Error.INVALID_VOTER_KEY))
@@ -96,7 +100,7 @@ def on_vote_request(state: State, asker: Asker, request: VoteRequest, now_ms: in
         state.answer(asker, _response(state, error=Error.FENCED_LEADER_EPOCH))
     elif request.pre_vote:
         state.answer(asker, _pre_vote(state, request, now_ms))
-        step_down_and_campaign(state, request.epoch, now_ms)
+        step_down_and_campaign(state, request.candidate, request.epoch, now_ms)
     else:
         state.answer(asker, _vote(state, request, now_ms))
 
@@ -128,6 +132,9 @@ def on_vote_unanswered(state: State, correlation: Correlation, now_ms: int) -> N
 
 def _vote(state: State, request: VoteRequest, now_ms: int) -> VoteResponse:
     if request.epoch > state.election.epoch:
+        is_known = state.knows(request.candidate)
+        if not state.may_enter(request.epoch, now_ms, is_known=is_known):
+            return _response(state)
         state.enter_epoch(request.epoch, now_ms)
     refusal = vote_refusal(
         state.election,
@@ -149,19 +156,13 @@ def _pre_vote(state: State, request: VoteRequest, now_ms: int) -> VoteResponse:
     """
     if _leader_lives(state, now_ms) or is_behind(request.log_end, state.log.end):
         return _response(state)
-    _let_go_first(state, request, now_ms)
+    if state.knows(request.candidate):
+        _let_go_first(state, request, now_ms)
     return _response(state, granted=True)
 
 
 def _leader_lives(state: State, now_ms: int) -> bool:
-    """Return True if this node itself has heard the leader lately; a mere mention may be stale."""
-    match state.role:
-        case Leader():
-            return True
-        case Follower(heard_ms=int(heard_ms), lost=False):
-            return now_ms < heard_ms + state.timeouts.fetch_timeout_ms
-        case _:
-            return False
+    return isinstance(state.role, Leader) or state.hears_leader(now_ms)
 
 
 def _let_go_first(state: State, request: VoteRequest, now_ms: int) -> None:
@@ -277,9 +278,33 @@ def _obey(
     """Follow the leader that sent the request, or return the reason why not."""
     if request.epoch < state.election.epoch:
         return Error.FENCED_LEADER_EPOCH
-    state.learn(request.epoch, request.leader, now_ms, request.leader)
+    is_known = _knows_leader(state, request)
+    if not _knows_us(state, request.voter) or (not is_known and state.hears_leader(now_ms)):
+        return Error.INVALID_REQUEST
+    state.learn(request.epoch, request.leader, now_ms, request.leader, is_known=is_known)
     # Otherwise this node knows another leader, or that this one has resigned.
     return Error.NONE if state.follows(request.leader) else Error.INVALID_REQUEST
+
+
+def _knows_leader(state: State, request: BeginQuorumEpochRequest | EndQuorumEpochRequest) -> bool:
+    """Return True if the leader is a voter by the log, or has got this node's vote."""
+    leader, voted_for = request.leader, state.election.voted_for
+    if voted_for is not None and (voted_for.id, state.election.epoch) == (leader, request.epoch):
+        return True
+    named = (*state.voters, *state.log.assignments.named())
+    return any(each.id == leader for each in named)
+
+
+def _knows_us(state: State, addressed: ReplicaKey | None) -> bool:
+    """Return True unless the log has the directory of this voter and the sender does not name it.
+
+    A leader's log has it too. If an election has undone that record, the leader is refused here,
+    and this node finds it by its own search.
+    """
+    own = state.voters.get(state.me.id)
+    if own is None or not own.directory_id_is_known:
+        return True
+    return addressed == own.key
 
 
 def _succeed(state: State, successors: tuple[ReplicaId, ...], now_ms: int) -> None:
@@ -303,6 +328,11 @@ def _succeed(state: State, successors: tuple[ReplicaId, ...], now_ms: int) -> No
 
 def is_held_back(state: State, now_ms: int) -> bool:
     """Return True, and postpone the deadline, if this voter may not stand now."""
+    if state.election.epoch >= EPOCH_MAX:
+        used_up = f"epoch {EPOCH_MAX} is the last one: nobody can be elected any more"
+        state.effects.append(Warn(used_up))
+        leader_discovery.postpone_election(state, now_ms)
+        return True
     if not leader_discovery.may_stand(state):
         leader_discovery.postpone_election(state, now_ms)
         return True

@@ -65,19 +65,25 @@ def on_fetch_response(
     if response.epoch != state.election.epoch or response.leader != follower.leader:
         _ask_elsewhere(state, now_ms)
         return
-    refusal = refusal_of_batches(response.batches, state.log.end, state.election.epoch)
+    refusal = _refusal(state, response)
     if refusal is not None:
+        # The fetch time-out goes on: a leader that sends nothing else is soon replaced.
         state.effects.append(Warn(f"leader {follower.leader} sent what cannot be: {refusal}"))
         state.fetching.failed(now_ms)
+        return
+    if response.snapshot is not None:
+        # Only its parts restart the time-out: a leader that offers and never sends is no leader.
+        state.fetching.answered()
+        if follower.lost:
+            state.hear(follower, now_ms)
+        follower.heard_ms = now_ms
+        snapshots.begin_receiving(state, follower, response.snapshot)
         return
     state.fetching.reset()
     follower.round = max(follower.round, response.round)
     state.hear(follower, now_ms)
-    if response.snapshot is not None:
-        snapshots.begin_receiving(state, follower, response, now_ms)
-        return
     if response.diverging is not None:
-        _truncate(state, response.diverging)
+        _truncate(state, _truncation_end(state, response.diverging))
         return
     _append(state, correlation, response)
     _commit(state, response.high_watermark)
@@ -166,15 +172,29 @@ def _ask_elsewhere(state: State, now_ms: int) -> None:
     state.fetching.failed(now_ms, pause_ms_max=pause_ms_max)
 
 
-def _truncate(state: State, diverging: OffsetAndEpoch) -> None:
+def _refusal(state: State, response: FetchResponse) -> str | None:
+    """Return the reason why no leader can have sent this answer, or None."""
+    if response.snapshot is not None:
+        return snapshots.refusal_of_offer(state, response.snapshot)
+    if response.diverging is not None:
+        if _truncation_end(state, response.diverging) < state.log.end.offset:
+            return None
+        return f"the log parts at {response.diverging}, but nothing of {state.log.end} is after it"
+    return refusal_of_batches(response.batches, state.log.end, state.election.epoch)
+
+
+def _truncation_end(state: State, diverging: OffsetAndEpoch) -> Offset:
     end = truncation_point(state.log.history, state.log.end.offset, diverging)
     assert end >= (state.high_watermark or 0), (
         f"the leader's log parts from ours at {diverging}, below our high watermark "
         f"{state.high_watermark}: a committed record would be lost"
     )
-    if end < state.log.end.offset:
-        state.truncate(end)
-        state.effects.append(TruncateTo(end))
+    return end
+
+
+def _truncate(state: State, end: Offset) -> None:
+    state.truncate(end)
+    state.effects.append(TruncateTo(end))
 
 
 def _append(state: State, correlation: Correlation, response: FetchResponse) -> None:

@@ -163,12 +163,16 @@ def resign(
 ) -> None:
     """Resign; the successors are `first`, then the most advanced voters."""
     successors = _by_progress(leader, first)
-    request = EndQuorumEpochRequest(
-        epoch=leader.epoch, leader=state.me.id, preferred_successors=successors
-    )
     state.become(Resigned(state.next_election_ms(now_ms)), cause)
-    for voter in state.voters.others(state.me.id):
-        state.send(voter, request)
+    for voter in state.voters:
+        if voter.id != state.me.id:
+            request = EndQuorumEpochRequest(
+                epoch=leader.epoch,
+                leader=state.me.id,
+                preferred_successors=successors,
+                voter=voter.key,
+            )
+            state.send(voter.id, request)
 
 
 def _opening(state: State) -> Batch:

@@ -70,6 +70,12 @@ def sources(state: State) -> tuple[ReplicaId, ...]:
     return (*_likely(state), *_others(state))
 
 
+def is_likely(state: State, peer: ReplicaId) -> bool:
+    """Return True if `peer` is a voter, a bootstrap server, or the leader that this node follows:
+    gossip alone does not make a node that one."""
+    return peer in state.voters or peer < 0 or peer == state.election.leader
+
+
 def source(state: State, turn: int) -> ReplicaId | None:
     """Return the replica that a node in search of a leader asks next, or None.
 

@@ -36,6 +36,22 @@ FAILOVER_WAIT_MS_MAX: Final = 100
 """The upper bound of the random wait before a voter without a leader asks for pre-votes, and the
 time for which it gives way to another voter that asks first."""
 
+EPOCH_MAX: Final = 2**31 - 1
+"""The last epoch: the wire and `quorum-state` have 31 bits for it. Nobody stands in a later one."""
+
+EPOCH_LEAP_MAX: Final = 1 << 24
+"""Epochs that other voters may add to this node's in one go. A voter that stands once a second,
+unheard, takes half a year to get there."""
+
+EPOCH_LEAP_REFILL_MS: Final = 5
+"""The time after which voters may add one epoch more, once they have used up `EPOCH_LEAP_MAX`:
+to use up all epochs takes 128 days."""
+
+STRANGER_EPOCH_LEAP_MAX: Final = 1 << 20
+"""The same for replicas that the log does not name as voters."""
+
+STRANGER_EPOCH_LEAP_REFILL_MS: Final = 100
+
 SEGMENT_BYTES_MAX: Final = 1024 * 1024 * 1024
 PORT_MAX: Final = 65_535
 

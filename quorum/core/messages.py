@@ -112,6 +112,8 @@ class EndQuorumEpochRequest:
     epoch: Epoch
     leader: ReplicaId
     preferred_successors: tuple[ReplicaId, ...]
+    voter: ReplicaKey | None = None
+    """The addressed voter, one of the successors; None if the leader did not name it."""
 
     def __str__(self) -> str:
         order = ", ".join(map(str, self.preferred_successors))

@@ -280,7 +280,7 @@ def _on_request(state: State, event: RequestReceived, now_ms: int) -> None:
     match request:
         case FetchRequest():
             leader.on_fetch(state, asker, request, now_ms)
-            elections.step_down_and_campaign(state, request.epoch, now_ms)
+            elections.step_down_and_campaign(state, request.replica, request.epoch, now_ms)
             _resign_if_due(state, now_ms)
         case FetchSnapshotRequest():
             snapshots.on_fetch_snapshot(state, asker, request, now_ms)
@@ -299,7 +299,9 @@ def _on_response(state: State, event: ResponseReceived, now_ms: int) -> None:
     leader.forget_announcement(state, event.peer, event.correlation)
     # A voter that grants its vote would itself replace the leader that it names.
     granted = isinstance(response, VoteResponse) and response.granted
-    state.learn(response.epoch, None if granted else response.leader, now_ms, event.peer)
+    leader_named = None if granted else response.leader
+    is_known = leader_discovery.is_likely(state, event.peer)
+    state.learn(response.epoch, leader_named, now_ms, event.peer, is_known=is_known)
     match response:
         case FetchResponse():
             follower.on_fetch_response(state, event.correlation, response, now_ms)

@@ -19,7 +19,6 @@ from quorum.core.leader import refusal_of_fetch
 from quorum.core.limits import SNAPSHOT_CHUNK_BYTES_MAX
 from quorum.core.messages import (
     Error,
-    FetchResponse,
     FetchSnapshotRequest,
     FetchSnapshotResponse,
 )
@@ -96,21 +95,20 @@ def _answer(
 # The follower's side.
 
 
-def begin_receiving(state: State, follower: Follower, response: FetchResponse, now_ms: int) -> None:
-    """Begin to receive a snapshot: the leader no longer has the records that follow our log."""
-    id_ = response.snapshot
-    assert id_ is not None
+def refusal_of_offer(state: State, id_: OffsetAndEpoch) -> str | None:
+    """Return the reason why no leader of this epoch can offer this snapshot, or None."""
     committed = state.high_watermark or 0
-    if id_.offset <= committed or id_.epoch > response.epoch:
-        # Our log has all its records, and they are committed, so the leader's log must have ours.
-        state.effects.append(
-            Warn(
-                f"leader {follower.leader} offers snapshot {id_}, although everything below"
-                f" {committed} is committed here, in epoch {state.election.epoch}"
-            )
-        )
-        state.fetching.failed(now_ms)
-        return
+    if id_.offset > committed and id_.epoch <= state.election.epoch:
+        return None
+    # Our log has all its records, and they are committed, so the leader's log must have ours.
+    return (
+        f"snapshot {id_}, although everything below {committed} is committed here, in epoch "
+        f"{state.election.epoch}"
+    )
+
+
+def begin_receiving(state: State, follower: Follower, id_: OffsetAndEpoch) -> None:
+    """Begin to receive a snapshot: the leader no longer has the records that follow our log."""
     follower.snapshot = id_
     state.receiving = SnapshotDownload.from_(follower.leader, id_, before=state.receiving)
 
@@ -171,20 +169,24 @@ def on_installed(state: State, event: SnapshotInstalled, now_ms: int) -> None:
     state.log.begin_anew(event.snapshot, event.voters)
     state.high_watermark = event.snapshot.end
     state.take_voters()
-    _end_receiving(state, now_ms)
+    follower = _end_receiving(state)
+    # The time-out starts now, however long the disk and the state machine took.
+    follower.deadline_ms = state.next_fetch_timeout_ms(now_ms)
 
 
 def on_refused(state: State, event: SnapshotRefused, now_ms: int) -> None:
-    """Warn that the received snapshot is invalid, and start again."""
+    """Warn that the received snapshot is invalid, and start again.
+
+    The time-out is not restarted: a leader whose snapshots are all invalid must be replaced.
+    """
     state.effects.append(Warn(f"snapshot {event.id} was received and is not used: {event.reason}"))
-    _end_receiving(state, now_ms)
+    _end_receiving(state)
     state.fetching.failed(now_ms)
 
 
-def _end_receiving(state: State, now_ms: int) -> None:
+def _end_receiving(state: State) -> Follower:
     follower = state.role
     assert isinstance(follower, Follower), f"a snapshot was installed by a {follower}"
     state.installing = False
     state.receiving = follower.snapshot = None
-    # The time-out starts now, however long the disk and the state machine took.
-    follower.deadline_ms = state.next_fetch_timeout_ms(now_ms)
+    return follower

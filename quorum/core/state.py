@@ -17,6 +17,7 @@ from quorum.core.effects import (
     StopLeading,
     Warn,
 )
+from quorum.core.epoch_allowance import EpochAllowance
 from quorum.core.events import Asker, Correlation
 from quorum.core.limits import LOCATED_MAX, Bounds, Timeouts
 from quorum.core.messages import (
@@ -112,6 +113,10 @@ class FetchState:
         self.pending = None
         return True
 
+    def answered(self) -> None:
+        """Forget the fetch under way, but not the failures: its answer brought nothing yet."""
+        self.pending = None
+
     def reset(self) -> None:
         """Forget the fetch under way and the failures, after a success or a change of role."""
         self.pending = None
@@ -154,6 +159,10 @@ class State:
     """The snapshot that is being received, from any leader."""
     installing: bool = False
     """True while the received snapshot replaces the log."""
+    voters_allowance: EpochAllowance = field(default_factory=EpochAllowance.of_voters)
+    strangers_allowance: EpochAllowance = field(default_factory=EpochAllowance.of_strangers)
+    strangers_from_ms: int = 0
+    """The time from which a replica that is no voter may raise the epoch again."""
     lost_elections: int = 0
     resigned_epoch: Epoch | None = None
     """The epoch whose leader has announced its resignation: it has no leader any more."""
@@ -203,6 +212,42 @@ class State:
             return False
         before = assignments.before_last
         return before is not None and before.current.has(self.me)
+
+    def knows(self, replica: ReplicaKey) -> bool:
+        """Return True if the log names this replica as a voter, now or earlier, or as a target."""
+        if self.voters.has(replica):
+            return True
+        namesakes = [each for each in self.log.assignments.named() if each.id == replica.id]
+        # The founders' directories were recorded one by one.
+        exact = [each for each in namesakes if each.directory_id_is_known]
+        return any(each.is_(replica) for each in exact or namesakes)
+
+    def hears_leader(self, now_ms: int) -> bool:
+        """Return True if this node itself has heard the leader lately, or leads a majority; a mere
+        mention of a leader may be stale."""
+        match self.role:
+            case Leader(doubts=doubts):
+                return doubts is None
+            case Follower(heard_ms=int(heard_ms), lost=False):
+                return now_ms < heard_ms + self.timeouts.fetch_timeout_ms
+            case _:
+                return False
+
+    def may_enter(self, epoch: Epoch, now_ms: int, *, is_known: bool) -> bool:
+        """Return True if another replica may raise the epoch to this one (`epoch_allowance`).
+
+        `is_known` says that it is a voter by the log, or a node that this one chose to ask.
+        """
+        leap = epoch - self.election.epoch
+        assert leap > 0
+        if is_known:
+            return self.voters_allowance.take(leap, now_ms)
+        if self.hears_leader(now_ms) or now_ms < self.strangers_from_ms:
+            return False
+        if not self.strangers_allowance.take(leap, now_ms):
+            return False
+        self.strangers_from_ms = now_ms + 2 * self.timeouts.election_timeout_ms
+        return True
 
     def append(self, batch: Batch) -> None:
         """Add `batch` to the log; its voter assignment is in force at once."""
@@ -295,9 +340,22 @@ class State:
             deadline_ms = role.deadline_ms
         self.become(Unattached(deadline_ms), Cause.HIGHER_EPOCH)
 
-    def learn(self, epoch: Epoch, leader: ReplicaId | None, now_ms: int, by: ReplicaId) -> None:
-        """Learn the epoch and the leader of the quorum from a message of `by`."""
+    def learn(
+        self,
+        epoch: Epoch,
+        leader: ReplicaId | None,
+        now_ms: int,
+        by: ReplicaId,
+        *,
+        is_known: bool = True,
+    ) -> None:
+        """Learn the epoch and the leader of the quorum from a message of `by`.
+
+        See `may_enter` for `is_known`.
+        """
         if epoch > self.election.epoch:
+            if not self.may_enter(epoch, now_ms, is_known=is_known):
+                return
             self.enter_epoch(epoch, now_ms)
         if leader is None or epoch < self.election.epoch or leader == self.me.id:
             return

@@ -202,6 +202,13 @@ class VoterSetHistory:
         """The assignment before the last one, if the log or its snapshot has it."""
         return self._entries[-2][1] if len(self._entries) > 1 else self._base
 
+    def named(self) -> Iterator[Voter]:
+        """Yield all voters and targets of these assignments; one may come several times."""
+        for assignment in (self._base, *(each for _, each in self._entries)):
+            if assignment is not None:
+                yield from assignment.current
+                yield from map(Voter, assignment.target or ())
+
     @property
     def last_end(self) -> Offset:
         """The end of the batch with the last assignment: it is committed from there on."""

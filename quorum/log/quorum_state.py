@@ -11,6 +11,7 @@ from uuid import UUID
 
 import msgspec
 
+from quorum.core.limits import EPOCH_MAX
 from quorum.core.vocabulary import (
     NO_DIRECTORY,
     NO_REPLICA,
@@ -37,7 +38,7 @@ FILE_NAME: Final = "quorum-state"
 _VERSIONS: Final = (0, 1)
 _INT32_MAX: Final = 2**31 - 1
 _Id = Annotated[int, msgspec.Meta(ge=-1, le=_INT32_MAX)]
-_EpochNumber = Annotated[int, msgspec.Meta(ge=0, le=_INT32_MAX)]
+_EpochNumber = Annotated[int, msgspec.Meta(ge=0, le=EPOCH_MAX)]
 
 _REMEDY: Final = f"A vote may be lost with it, so it is not replaced. The way back: {NEW_DIRECTORY}"
 
@@ -104,6 +105,8 @@ class QuorumStateFile:
 
     def write(self, election: ElectionState) -> None:
         """Replace the stored value, durably. Raises `LogFailure` or `DiskFull`."""
+        # What could not be read back would cost this voter its folder.
+        assert 0 <= election.epoch <= EPOCH_MAX, f"{election} is not written to {self.path}"
         voted_for = election.voted_for or ReplicaKey(NO_REPLICA, NO_DIRECTORY)
         state = _State(
             cluster_id=self.cluster_id or "",

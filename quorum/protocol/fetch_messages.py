@@ -390,8 +390,8 @@ def _read_response_tail(version: int, tail: bytes) -> tuple[_Known, int]:
         epoch=partition.current_leader.leader_epoch,
         leader=leader,
         leader_address=address_of(leader, response),
-        diverging=_log_end(partition.diverging_epoch),
-        snapshot=_log_end(partition.snapshot_id),
+        diverging=_log_end(version, partition.diverging_epoch),
+        snapshot=_log_end(version, partition.snapshot_id),
     )
     return known, response.round
 
@@ -399,9 +399,11 @@ def _read_response_tail(version: int, tail: bytes) -> tuple[_Known, int]:
 _RESPONSE_TAILS: Final = _TailReader(_read_response_tail)
 
 
-def _log_end(value: Any) -> OffsetAndEpoch | None:
-    if value.epoch < 0 or value.end_offset < 0:
+def _log_end(version: int, value: Any) -> OffsetAndEpoch | None:
+    if value.epoch < 0 and value.end_offset < 0:
         return None
+    if value.epoch < 0 or value.end_offset < 0:
+        raise Malformed(ApiKey.FETCH, version, f"half an id: {value.end_offset}@{value.epoch}")
     return OffsetAndEpoch(Epoch(value.epoch), Offset(value.end_offset))
 
 

@@ -141,7 +141,7 @@ def write_request(
     if isinstance(request, FetchRequest):
         return write_fetch_request(request, version, cluster_id=cluster_id)
     assert version >= lowest_version(request), f"{request} in version {version}"
-    whole, partition = _request_fields(request)
+    whole, partition = _request_fields(request, to)
     nesting = _nesting(api_key)
     partition |= {nesting.index_asked: METADATA_PARTITION, "voter_directory_id": to.directory_id}
     return codec.request_body(
@@ -165,7 +165,8 @@ def read_request(api_key: int, version: int, body: Data, *, here: LocalNode) -> 
     if api_key == ApiKey.FETCH:
         return read_fetch_request(version, body, here)
     message = codec.decode_request(api_key, version, body)
-    refusal = wrong_cluster(message.cluster_id, here)
+    is_election = api_key != ApiKey.FETCH_SNAPSHOT
+    refusal = wrong_cluster(message.cluster_id, here, is_required=is_election)
     if refusal is not None:
         return refusal
     if len(message.topics) != 1 or len(message.topics[0].partitions) != 1:
@@ -180,7 +181,7 @@ def read_request(api_key: int, version: int, body: Data, *, here: LocalNode) -> 
     refusal = _meant_for_another(message, partition, here.replica)
     if refusal is not None:
         return refusal
-    read = _flat_request(api_key, message, partition)
+    read = _flat_request(api_key, message, partition, here.replica)
     return Refusal.of_invalid(read) if isinstance(read, str) else read
 
 
@@ -273,7 +274,7 @@ def _nesting(api_key: int) -> _Nesting:
     return _SNAPSHOT if api_key == ApiKey.FETCH_SNAPSHOT else _ELECTION
 
 
-def _request_fields(request: Request) -> tuple[dict[str, Any], dict[str, Any]]:
+def _request_fields(request: Request, to: ReplicaKey) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the fields of the message and those of its partition; versions may lack some."""
     match request:
         case VoteRequest():
@@ -289,8 +290,14 @@ def _request_fields(request: Request) -> tuple[dict[str, Any], dict[str, Any]]:
             return {}, {"leader_id": request.leader, "leader_epoch": request.epoch}
         case EndQuorumEpochRequest():
             successors = request.preferred_successors
-            # By id alone: their directories are not known here.
-            candidates = [{"candidate_id": i, "candidate_directory_id": None} for i in successors]
+            # The directory of the addressed voter tells it that the sender knows the voters.
+            candidates = [
+                {
+                    "candidate_id": each,
+                    "candidate_directory_id": _directory_of(to) if each == to.id else None,
+                }
+                for each in successors
+            ]
             return {}, {
                 "leader_id": request.leader,
                 "leader_epoch": request.epoch,
@@ -309,11 +316,15 @@ def _request_fields(request: Request) -> tuple[dict[str, Any], dict[str, Any]]:
             raise AssertionError("Fetch has a codec of its own")
 
 
+def _directory_of(replica: ReplicaKey) -> Any:
+    return None if replica.directory_id == NO_DIRECTORY else replica.directory_id
+
+
 def _snapshot_id(id_: OffsetAndEpoch) -> dict[str, Any]:
     return {"end_offset": id_.offset, "epoch": id_.epoch}
 
 
-def _flat_request(api_key: int, message: Any, partition: Any) -> Request | str:
+def _flat_request(api_key: int, message: Any, partition: Any, me: ReplicaKey) -> Request | str:
     """Return the flat request, or its invalid numbers."""
     directory_id = getattr(partition, "replica_directory_id", None) or NO_DIRECTORY
     if api_key == ApiKey.VOTE:
@@ -323,16 +334,24 @@ def _flat_request(api_key: int, message: Any, partition: Any) -> Request | str:
     if partition.leader_id < 0 or partition.leader_epoch < 0:
         return f"leader {partition.leader_id} in epoch {partition.leader_epoch}"
     epoch, leader = Epoch(partition.leader_epoch), ReplicaId(partition.leader_id)
+    voter: ReplicaKey | None = None
     if api_key == ApiKey.BEGIN_QUORUM_EPOCH:
-        return BeginQuorumEpochRequest(epoch=epoch, leader=leader)
+        if getattr(message, "voter_id", NO_REPLICA) == me.id:
+            voter = ReplicaKey(me.id, partition.voter_directory_id or NO_DIRECTORY)
+        return BeginQuorumEpochRequest(epoch=epoch, leader=leader, voter=voter)
     if hasattr(partition, "preferred_candidates"):
         ids = [candidate.candidate_id for candidate in partition.preferred_candidates]
+        for candidate in partition.preferred_candidates:
+            if candidate.candidate_id == me.id:
+                voter = ReplicaKey(me.id, candidate.candidate_directory_id or NO_DIRECTORY)
     else:
         ids = list(partition.preferred_successors)
     if any(successor < 0 for successor in ids):
         return f"successors {ids}"
     successors = tuple(map(ReplicaId, ids))
-    return EndQuorumEpochRequest(epoch=epoch, leader=leader, preferred_successors=successors)
+    return EndQuorumEpochRequest(
+        epoch=epoch, leader=leader, preferred_successors=successors, voter=voter
+    )
 
 
 def _vote(partition: Any, directory_id: Any) -> VoteRequest | str:

@@ -101,10 +101,19 @@ def node_endpoints(current: LeaderAndEpoch) -> tuple[dict[str, Any], ...]:
     return ({"node_id": current.leader, "host": host, "port": port},)
 
 
-def wrong_cluster(cluster_id: str | None, here: LocalNode) -> Refusal | None:
-    """Return the refusal of a request of a node in `cluster_id`, or None; an unknown id passes."""
-    if cluster_id is None or cluster_id == here.cluster_id:
+def wrong_cluster(
+    cluster_id: str | None, here: LocalNode, *, is_required: bool = False
+) -> Refusal | None:
+    """Return the refusal of a request of a node in `cluster_id`, or None.
+
+    An unknown id passes unless one is required: a node that takes part in the elections of a
+    cluster with an id knows it.
+    """
+    if cluster_id == here.cluster_id or (cluster_id is None and not is_required):
         return None
+    if cluster_id is None:
+        reason = f"the sender names no cluster, this node is of {here.cluster_id}"
+        return Refusal(ErrorCode.INCONSISTENT_CLUSTER_ID, reason)
     # A node without a cluster id may turn out to belong to another cluster: the sender must not
     # learn its epoch and its leader.
     known = "knows of none yet" if here.cluster_id is None else f"of {here.cluster_id}"

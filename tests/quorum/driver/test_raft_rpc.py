@@ -12,7 +12,7 @@ import pytest
 
 from quorum import raft_rpc
 from quorum.core.events import Asker
-from quorum.core.limits import FETCH_WAIT_MS_MAX
+from quorum.core.limits import EPOCH_LEAP_MAX, FETCH_WAIT_MS_MAX
 from quorum.core.messages import (
     BeginQuorumEpochRequest,
     BeginQuorumEpochResponse,
@@ -35,7 +35,7 @@ from quorum.protocol.api_versions import write_offer
 from quorum.protocol.apis import ApiKey, VersionRange
 from quorum.protocol.raft_messages import VERSIONS, write_request
 from quorum.protocol.raft_types import LeaderAndEpoch, LocalNode
-from quorum.raft_rpc import EPOCH_LEAP_MAX, RaftRpc
+from quorum.raft_rpc import RaftRpc
 from quorum.records.batch import outlines
 from quorum.transport.channel import Channel
 from quorum.transport.inbound import InboundRequest
@@ -167,12 +167,15 @@ EXCHANGES: list[tuple[Request, Response]] = [
     (VOTE, VoteResponse(epoch=Epoch(5), leader=ReplicaId(3))),
     (VOTE, VoteResponse(error=Error.FENCED_LEADER_EPOCH, epoch=Epoch(9), leader=ReplicaId(3))),
     (
-        BeginQuorumEpochRequest(epoch=Epoch(4), leader=ASKING),
+        BeginQuorumEpochRequest(epoch=Epoch(4), leader=ASKING, voter=ReplicaKey(ASKED)),
         BeginQuorumEpochResponse(epoch=Epoch(4), leader=ASKING),
     ),
     (
         EndQuorumEpochRequest(
-            epoch=Epoch(4), leader=ASKING, preferred_successors=(ASKED, ReplicaId(3))
+            epoch=Epoch(4),
+            leader=ASKING,
+            preferred_successors=(ASKED, ReplicaId(3)),
+            voter=ReplicaKey(ASKED),
         ),
         EndQuorumEpochResponse(epoch=Epoch(4)),
     ),

@@ -5,6 +5,7 @@ from uuid import UUID
 
 import pytest
 
+from quorum.core.limits import EPOCH_MAX
 from quorum.core.vocabulary import ElectionState, Epoch, ReplicaId, ReplicaKey
 from quorum.log.errors import FileDamaged, FolderForeign, FolderUnusable, FormatUnknown
 from quorum.log.meta_properties import uuid_from_text
@@ -119,6 +120,14 @@ def test_the_rest_of_an_interrupted_write_is_ignored_and_replaced(tmp_path: Path
     store.write(ElectionState(Epoch(4)))
     assert store.read() == ElectionState(Epoch(4))
     assert [path.name for path in tmp_path.iterdir()] == ["quorum-state"]
+
+
+def test_an_epoch_that_could_not_be_read_back_is_not_written(tmp_path: Path) -> None:
+    store = QuorumStateFile(tmp_path)
+    store.write(VOTED)
+    with pytest.raises(AssertionError, match="is not written"):
+        store.write(ElectionState(Epoch(EPOCH_MAX + 1)))
+    assert QuorumStateFile(tmp_path).read() == VOTED
 
 
 def test_a_disk_that_does_not_take_the_election_is_a_failure(tmp_path: Path) -> None:

@@ -1,3 +1,4 @@
+from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
@@ -86,7 +87,18 @@ def test_a_request_arrives_as_it_was_sent(
             candidate=ReplicaKey(request.candidate.id),
             log_end=request.log_end,
         )
-    assert read_request(api_key, version, body, here=here) == request
+    assert read_request(api_key, version, body, here=here) == addressed(request, version, to)
+
+
+def addressed(request: Any, version: int, to: ReplicaKey) -> Any:
+    """The request as it arrives: announcements of a leader name the voter that they are for."""
+    match request:
+        case BeginQuorumEpochRequest() if version >= 1:
+            return replace(request, voter=to)
+        case EndQuorumEpochRequest(preferred_successors=successors) if version >= 1:
+            return replace(request, voter=to if to.id in successors else None)
+        case _:
+            return request
 
 
 @given(APIS, st.integers(0, 1), ADDRESSES, st.data())
@@ -112,7 +124,7 @@ def test_a_pre_vote_arrives_as_it_was_sent(
 
 
 def test_a_vote_may_be_of_a_version_that_knows_pre_votes() -> None:
-    body = write_request(VOTE, 2, to=ME, cluster_id=None)
+    body = write_request(VOTE, 2, to=ME, cluster_id=CLUSTER_ID)
     assert read_request(ApiKey.VOTE, 2, body, here=HERE) == VOTE
     assert lowest_version(VOTE) == 0
 
@@ -177,7 +189,19 @@ def test_a_node_without_a_cluster_answers_only_nodes_without_one(
     refusal = refused(api_key, version, body, unknown)
     assert refusal.reason == "the sender is of cluster another, this node knows of none yet"
     body = write_request(request, version, to=ME, cluster_id=None)
-    assert read_request(api_key, version, body, here=unknown) == request
+    found = read_request(api_key, version, body, here=unknown)
+    assert found == addressed(request, version, ME)
+
+
+@pytest.mark.parametrize("api_key", REQUESTS)
+@pytest.mark.parametrize("version", [0, 1])
+def test_who_knows_the_cluster_does_not_elect_with_those_who_name_none(
+    api_key: ApiKey, version: int
+) -> None:
+    body = write_request(_any_request(api_key), version, to=ME, cluster_id=None)
+    refusal = refused(api_key, version, body)
+    assert (refusal.code, refusal.top_level) == (ErrorCode.INCONSISTENT_CLUSTER_ID, True)
+    assert refusal.reason == f"the sender names no cluster, this node is of {CLUSTER_ID}"
 
 
 def _any_request(api_key: ApiKey) -> Any:
@@ -196,7 +220,7 @@ def test_a_request_for_another_voter_is_refused(api_key: ApiKey) -> None:
     request = _any_request(api_key)
     other_disk = ReplicaKey(ME.id, UUID(int=1 << 100))
     for to in (ReplicaKey(ReplicaId(3)), ReplicaKey(ReplicaId(3), ME.directory_id), other_disk):
-        refusal = refused(api_key, 1, write_request(request, 1, to=to, cluster_id=None))
+        refusal = refused(api_key, 1, write_request(request, 1, to=to, cluster_id=CLUSTER_ID))
         assert (refusal.code, refusal.top_level) == (ErrorCode.INVALID_VOTER_KEY, False)
         assert refusal.reason == f"replica {to.text} is addressed, this is {ME.text}"
 
@@ -206,11 +230,12 @@ def test_a_voter_whose_directory_one_side_does_not_know_is_meant_all_the_same(
     api_key: ApiKey,
 ) -> None:
     request = _any_request(api_key)
-    body = write_request(request, 1, to=ReplicaKey(ME.id), cluster_id=None)
-    assert read_request(api_key, 1, body, here=HERE) == request
+    anybody = ReplicaKey(ME.id)
+    body = write_request(request, 1, to=anybody, cluster_id=CLUSTER_ID)
+    assert read_request(api_key, 1, body, here=HERE) == addressed(request, 1, anybody)
     body = write_request(request, 1, to=ME, cluster_id=None)
-    nameless = LocalNode(cluster_id=None, replica=ReplicaKey(ME.id))
-    assert read_request(api_key, 1, body, here=nameless) == request
+    nameless = LocalNode(cluster_id=None, replica=anybody)
+    assert read_request(api_key, 1, body, here=nameless) == addressed(request, 1, ME)
 
 
 def nest(api_key: int, version: int, **changes: Any) -> bytes:
@@ -237,7 +262,10 @@ def nest(api_key: int, version: int, **changes: Any) -> bytes:
         partitions=(partition,) * changes.get("times", (1, 1))[1],
     )
     message = make_known(
-        schema, topics=(topic,) * changes.get("times", (1, 1))[0], leader_endpoints=()
+        schema,
+        cluster_id=CLUSTER_ID,
+        topics=(topic,) * changes.get("times", (1, 1))[0],
+        leader_endpoints=(),
     )
     return codec.encode_request_body(api_key, version, message)
 

@@ -1,3 +1,4 @@
+import struct
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -361,3 +362,17 @@ def test_a_damaged_message_is_read_or_malformed(
             read(bytes(damaged))
         except Malformed:
             continue
+
+
+@given(VERSIONS)
+def test_half_an_id_of_a_snapshot_is_no_answer(version: int) -> None:
+    """Neither "fetch this snapshot" nor "there is nothing new"."""
+    whole = FetchResponse(
+        epoch=Epoch(3), leader=ReplicaId(1), snapshot=OffsetAndEpoch(Epoch(2), Offset(7))
+    )
+    body = b"".join(write_response(whole, version))
+    ending = struct.pack(">qi", 7, 2)
+    assert body.count(ending) == 1
+    for half in (struct.pack(">qi", -1, 2), struct.pack(">qi", 7, -1)):
+        with pytest.raises(Malformed, match="half an id"):
+            read_response(ApiKey.FETCH, version, body.replace(ending, half))
