@@ -8,6 +8,7 @@ from broker.partition.partition import Partition
 from broker.replica_manager import ReplicaManager
 from quorum.core.vocabulary import Epoch, Offset
 from quorum.protocol.errors import ErrorCode
+from quorum.records.batch import CorruptBatch
 from quorum.transport.inbound import InboundRequest
 
 EARLIEST: Final = -2
@@ -47,6 +48,15 @@ class OffsetsApi:
         partition = self._leader(topic, asked.partition_index, epoch)
         if isinstance(partition, ErrorCode):
             return _offset(partition)
+        try:
+            return self._offset_in(partition, asked, is_consumer=is_consumer)
+        except CorruptBatch:
+            # An earlier release took batches whose records cannot be read.
+            return _offset(ErrorCode.CORRUPT_MESSAGE)
+
+    def _offset_in(
+        self, partition: Partition, asked: Any, *, is_consumer: bool
+    ) -> Mapping[str, Any]:
         leading = partition.leading
         assert leading is not None
         # Followers see the end of the log, consumers the high watermark.

@@ -9,6 +9,7 @@ from functools import lru_cache
 from typing import Any, Final, NamedTuple, TypeAlias
 from uuid import UUID
 
+from broker.limits import TIMESTAMP_AFTER_MS_MAX, TIMESTAMP_BEFORE_MS_MAX
 from statemachine.configs.definitions import parts
 from statemachine.configs.effective import min_isr
 from statemachine.image.image import Image
@@ -76,6 +77,10 @@ class TopicSettings(NamedTuple):
     message_bytes_max: int
     is_append_time: bool = False
     """Whether the leader stamps the records with its own clock."""
+    after_ms_max: int = TIMESTAMP_AFTER_MS_MAX
+    """How far a timestamp may be ahead of the leader's clock."""
+    before_ms_max: int = TIMESTAMP_BEFORE_MS_MAX
+    """How far a timestamp may be behind the leader's clock."""
     leader_throttled: ThrottledPartitions = NOT_THROTTLED
     """Partitions that this broker, as leader, sends at a limited rate."""
     follower_throttled: ThrottledPartitions = NOT_THROTTLED
@@ -142,9 +147,15 @@ def settings_of(
     shared = image.configs.get((BROKER_RESOURCE, CLUSTER_DEFAULT), {})
     bytes_max = configs.get("max.message.bytes", shared.get("message.max.bytes", ""))
     time_type = configs.get("message.timestamp.type", "")
+    after, before = (
+        configs.get(name, shared.get(f"log.{name}", ""))
+        for name in ("message.timestamp.after.max.ms", "message.timestamp.before.max.ms")
+    )
     return TopicSettings(
         int(bytes_max) if bytes_max.isdecimal() else message_bytes_max,
         time_type == "LogAppendTime",
+        int(after) if after.isdecimal() else TIMESTAMP_AFTER_MS_MAX,
+        int(before) if before.isdecimal() else TIMESTAMP_BEFORE_MS_MAX,
         throttled_partitions(configs.get(LEADER_REPLICAS, ""), broker_id),
         throttled_partitions(configs.get(FOLLOWER_REPLICAS, ""), broker_id),
     )

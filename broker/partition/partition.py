@@ -17,7 +17,12 @@ from broker.partition.assignment import (
 )
 from broker.partition.follower import FollowerState, divergence, epoch_refusal
 from broker.partition.leader import CommittedIsr, IsrProposal, LeaderState
-from broker.storage.batch_validation import InvalidBatch, stamp_append_time, validate_batch
+from broker.storage.batch_validation import (
+    InvalidBatch,
+    TimestampBounds,
+    stamp_append_time,
+    validate_batch,
+)
 from broker.storage.partition_log import OpenedLog, producers_of
 from quorum.core.raft_log import LeaderEpochCache
 from quorum.core.vocabulary import Epoch, Offset, OffsetAndEpoch
@@ -241,7 +246,13 @@ class Partition:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         if for_all and leading.under_min_isr:
             return ErrorCode.NOT_ENOUGH_REPLICAS
-        header = validate_batch(records, message_bytes_max=self.settings.message_bytes_max)
+        settings = self.settings
+        times = None
+        if not settings.is_append_time:
+            times = TimestampBounds(
+                wall_ms - settings.before_ms_max, wall_ms + settings.after_ms_max
+            )
+        header = validate_batch(records, message_bytes_max=settings.message_bytes_max, times=times)
         if isinstance(header, InvalidBatch):
             return header
         assert records is not None

@@ -1,4 +1,8 @@
-"""Validate the batch of a producer: exactly one valid batch within the topic's limits. Pure."""
+"""Validate the batch of a producer: exactly one valid batch within the topic's limits. Pure.
+
+The records are checked as Kafka's `LogValidator` does, as far as they can be decompressed here: not
+those compressed with snappy, lz4 or zstd, of which only their number is bounded.
+"""
 
 from struct import Struct
 from typing import Final, NamedTuple
@@ -18,6 +22,7 @@ from quorum.records.batch import (
     check_header,
     header_at,
 )
+from quorum.records.decode import RECORDS_UNSEEN_MAX, UnsupportedCodec, check_records
 
 _MAGIC_AT: Final = 16
 _CRC: Final = Struct(">I")
@@ -27,6 +32,7 @@ _MAX_TIMESTAMP: Final = Struct(">q")
 _MAX_TIMESTAMP_AT: Final = 35
 _LOG_APPEND_TIME_BIT: Final = 0x08
 _CODECS: Final = frozenset(map(int, Codec))
+NO_TIMESTAMP: Final = -1
 
 
 class InvalidBatch(NamedTuple):
@@ -36,11 +42,20 @@ class InvalidBatch(NamedTuple):
     message: str
 
 
-def validate_batch(records: bytes | None, *, message_bytes_max: int) -> Header | InvalidBatch:
+class TimestampBounds(NamedTuple):
+    """The timestamps that a producer may give, both ends included."""
+
+    earliest_ms: int
+    latest_ms: int
+
+
+def validate_batch(
+    records: bytes | None, *, message_bytes_max: int, times: TimestampBounds | None = None
+) -> Header | InvalidBatch:
     """Return the header of a valid batch, or the reason to reject it.
 
     Checks in order: present, known magic, one whole batch, within the size limit, checksum, allowed
-    for a producer.
+    for a producer, sound records, and their timestamps unless `times` is None.
     """
     if not records:
         return InvalidBatch(ErrorCode.INVALID_RECORD, "the partition has no record batch")
@@ -58,7 +73,7 @@ def validate_batch(records: bytes | None, *, message_bytes_max: int) -> Header |
         check_crc(header, 0, memoryview(records))
     except CorruptBatch as corrupt:
         return InvalidBatch(ErrorCode.CORRUPT_MESSAGE, str(corrupt))
-    return _content_fault(header) or header
+    return _content_fault(header) or _records_fault(header, records, times) or header
 
 
 def _shape_fault(header: Header, records: bytes, message_bytes_max: int) -> InvalidBatch | None:
@@ -99,6 +114,29 @@ def _content_fault(header: Header) -> InvalidBatch | None:
             f"producer {header.producer_id} sent epoch {header.producer_epoch} and sequence "
             f"{header.base_sequence}, both must be 0 or above",
         )
+    return None
+
+
+def _records_fault(
+    header: Header, records: bytes, times: TimestampBounds | None
+) -> InvalidBatch | None:
+    try:
+        earliest_ms, latest_ms = check_records(records, header)
+    except UnsupportedCodec:
+        if header.size_bytes == HEADER_BYTES or header.record_count > RECORDS_UNSEEN_MAX:
+            reason = f"{header.record_count} records in {header.size_bytes - HEADER_BYTES} bytes"
+            return InvalidBatch(ErrorCode.INVALID_RECORD, reason)
+        earliest_ms = latest_ms = header.max_timestamp_ms
+    except CorruptBatch as corrupt:
+        return InvalidBatch(ErrorCode.INVALID_RECORD, corrupt.reason)
+    if times is None:
+        return None
+    for time_ms in (earliest_ms, latest_ms, header.max_timestamp_ms):
+        if time_ms != NO_TIMESTAMP and not times.earliest_ms <= time_ms <= times.latest_ms:
+            return InvalidBatch(
+                ErrorCode.INVALID_TIMESTAMP,
+                f"timestamp {time_ms} is not between {times.earliest_ms} and {times.latest_ms}",
+            )
     return None
 
 

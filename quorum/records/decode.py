@@ -25,6 +25,11 @@ from quorum.records.varint import read_uvarint, read_varint, varint
 DECOMPRESSED_BYTES_MAX: Final = 64 * 1024 * 1024
 """The limit on the uncompressed records of one batch."""
 
+_RECORD_BYTES_MIN: Final = 7
+"""Length, attributes, two deltas, no key, no value, no headers: a byte each."""
+RECORDS_UNSEEN_MAX: Final = DECOMPRESSED_BYTES_MAX // _RECORD_BYTES_MIN
+"""Records that a batch may claim that cannot be decompressed here."""
+
 _HEADERS_MAX: Final = 10_000
 """Headers of one record; the length of a record bounds what they hold."""
 # No attributes, no timestamp delta, its place in the batch, no key.
@@ -75,6 +80,35 @@ def decode(buffer: Buffer) -> Iterator[Record]:
     for position, header in headers(buffer):
         body = view[position + HEADER_BYTES : position + header.size_bytes]
         yield from _records(_expanded(body, header, position), header, position)
+
+
+def check_records(batch: Buffer, header: Header) -> tuple[int, int]:
+    """Check that `batch`, one whole batch, holds the records that its header claims.
+
+    Return the earliest and the latest timestamp of a producer. Raises `CorruptBatch`, and
+    `UnsupportedCodec` as `decode` does.
+    """
+    body = memoryview(batch)[HEADER_BYTES : header.size_bytes]
+    data = _expanded(body, header, 0)
+    if header.record_count * _RECORD_BYTES_MIN > len(data):
+        raise CorruptBatch(0, f"{header.record_count} records in {len(data)} bytes")
+    base_ms = header.base_timestamp_ms
+    if _plain_values(data, header.record_count) is not None:
+        return base_ms, base_ms
+    at = index = 0
+    earliest_ms = latest_ms = base_ms
+    try:
+        for index in range(header.record_count):
+            delta_ms, place, _, _, _, at = _fields(data, at)
+            if place != index:
+                raise ValueError(f"its offset delta is {place}")
+            earliest_ms = min(earliest_ms, base_ms + delta_ms)
+            latest_ms = max(latest_ms, base_ms + delta_ms)
+    except (IndexError, ValueError) as error:
+        raise CorruptBatch(0, f"record {index} of {header.record_count}: {error}") from error
+    if at != len(data):
+        raise CorruptBatch(0, f"{len(data) - at} bytes behind its last record")
+    return earliest_ms, latest_ms
 
 
 def plain_values(buffer: Buffer, header: Header, position: int = 0) -> list[bytes] | None:
