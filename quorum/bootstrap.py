@@ -22,7 +22,7 @@ from quorum.core.vocabulary import ReplicaId, ReplicaKey, uuid_to_text
 from quorum.core.voter_set import Endpoint, Voter, VoterSet
 from quorum.discovery.address_book import AddressBook, pseudo_ids
 from quorum.discovery.discover_brokers import DiscoverBrokersService
-from quorum.discovery.gossip import Advertisement, Gossip
+from quorum.discovery.gossip import BOOT_AHEAD_MS_MAX, Advertisement, Gossip
 from quorum.discovery.schedule import DiscoverySchedule
 from quorum.driver import Quorum
 from quorum.log.disk_thread import DiskLatency, DiskThread
@@ -151,7 +151,7 @@ def open_quorum(
     return Opened(
         quorum=quorum,
         raft_rpc=rpc,
-        gossiper=_gossiper(config, discovery, sweeper, clock, _fork(rng)),
+        gossiper=_gossiper(config, discovery, sweeper, (clock, wall_clock), _fork(rng)),
         addresses=addresses,
         cluster=cluster,
         directory_id=stored.key.directory_id,
@@ -186,14 +186,16 @@ def _gossiper(
     config: QuorumConfig,
     discovery: DiscoverySchedule,
     sweeper: Sweeper,
-    clock: Clock,
+    clocks: tuple[Clock, Clock],
     rng: random.Random,
 ) -> DiscoverBrokersService:
+    clock, wall_clock = clocks
     return DiscoverBrokersService(
         discovery,
         client_id=f"replica-{config.node_id}",
         sweeper=sweeper,
         clock=clock,
+        wall_clock=wall_clock,
         rng=rng,
         timeout_ms=config.timeouts.request_timeout_ms,
         refusal_log=RefusalLog("gossip", clock),
@@ -257,7 +259,7 @@ def address_book(
         host, port = config.place
         advertisement = Advertisement(
             id=me.id,
-            boot_timestamp=next_boot(config.folder, wall_ms, fs=fs),
+            boot_timestamp=next_boot(config.folder, wall_ms, ahead_ms_max=BOOT_AHEAD_MS_MAX, fs=fs),
             host=host,
             port=port,
             directory_id=me.directory_id,

@@ -1,11 +1,12 @@
 """The address book of a node: the address of each replica, from all sources.
 
 The sources, the best first: advertisements of the replicas (gossip), the voters in the log, leader
-addresses in responses of other nodes, and the configuration. Bootstrap servers have pseudo ids
-(-2, -3, ...) until the node that answers there has named itself.
+addresses in responses of other nodes, and the configuration. Anybody can advertise anything, so an
+advertisement of a voter precedes the log only once the voter has answered at the new address.
+Bootstrap servers have pseudo ids (-2, -3, ...) until the node that answers there has named itself.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Final
 
 from quorum.core.vocabulary import ReplicaId
@@ -20,6 +21,9 @@ HINTS_MAX: Final = 64
 """Leader addresses from other nodes; beyond it the oldest is forgotten."""
 
 BOOTSTRAP_SERVERS_MAX: Final = 64
+
+CONFIRM_TRIES: Final = 3
+"""The attempts to reach a voter at an address that gossip names, before that is left to chance."""
 
 
 def pseudo_ids(count: int) -> tuple[ReplicaId, ...]:
@@ -40,12 +44,17 @@ class AddressBook:
         assert len(bootstrap) <= BOOTSTRAP_SERVERS_MAX
         self.gossip = gossip
         self.on_news: Callable[[Sequence[Advertisement]], None] = lambda _: None
-        """Called with new advertisements."""
+        """Called with new advertisements; with those of a voter in the log, once it has answered
+        there."""
         self.voters: Callable[[], VoterSet] = VoterSet
         """Returns the current voters in the log."""
         self._configured = dict(configured or {})
         self._kept = VoterSet()
         self._hints: dict[ReplicaId, HostPort] = {}
+        self._confirmed: dict[ReplicaId, HostPort] = {}
+        """The address at which a voter itself has answered last."""
+        self._unconfirmed: dict[HostPort, int] = {}
+        """Addresses of voters by gossip that nobody has answered at, with the remaining tries."""
         self.bootstrap = dict(zip(pseudo_ids(len(bootstrap)), bootstrap, strict=True))
         """The bootstrap servers by pseudo id, in the configured order."""
 
@@ -61,10 +70,7 @@ class AddressBook:
         if replica is None:
             return None
         # Every answer to a fetch looks it up; mostly the first source has it.
-        advertisement = self.gossip.of(replica)
-        return (
-            next(self._addresses(replica), None) if advertisement is None else advertisement.address
-        )
+        return next(self._addresses(replica), None)
 
     def places(self) -> tuple[HostPort, ...]:
         """Return every known address once, except this node's own.
@@ -87,8 +93,51 @@ class AddressBook:
             self._kept = voters
             self.gossip.keep(voters.ids.union(self._configured))
         news = self.gossip.learn(heard)
-        if news:
-            self.on_news(news)
+        told = [each for each in news if not self._is_elsewhere(each)]
+        for each in news:
+            if self._is_elsewhere(each):
+                self._unconfirmed[each.address] = CONFIRM_TRIES
+        if told:
+            self.on_news(told)
+
+    @property
+    def unconfirmed(self) -> Collection[HostPort]:
+        """The addresses to ask soon: if a voter answers there, it has moved."""
+        return self._unconfirmed.keys()
+
+    def answered(self, place: HostPort, advertisement: Advertisement) -> None:
+        """Note that the node of `advertisement` has answered at `place`, its own address."""
+        self._unconfirmed.pop(place, None)
+        known = self.gossip.of(advertisement.id)
+        if known is None or known.key != advertisement.key or known.address != place:
+            return
+        is_news = (
+            self._is_elsewhere(advertisement) and self._confirmed.get(advertisement.id) != place
+        )
+        if self._recorded(advertisement.id) is not None:
+            self._confirmed[advertisement.id] = place
+        if is_news:
+            self.on_news([advertisement])
+
+    def unanswered(self, place: HostPort) -> None:
+        """Nobody answered at `place`."""
+        tries = self._unconfirmed.get(place, 0) - 1
+        if tries > 0:
+            self._unconfirmed[place] = tries
+        else:
+            self._unconfirmed.pop(place, None)
+
+    def _recorded(self, replica: ReplicaId) -> HostPort | None:
+        """The address of a voter by the log; None for others."""
+        voter = self.voters().get(replica)
+        if voter is None or not voter.endpoints:
+            return None
+        return voter.endpoints[0].host, voter.endpoints[0].port
+
+    def _is_elsewhere(self, advertisement: Advertisement) -> bool:
+        """Return True if gossip contradicts the log."""
+        recorded = self._recorded(advertisement.id)
+        return recorded is not None and recorded != advertisement.address
 
     def hint(self, leader: ReplicaId, address: HostPort) -> None:
         """Note the leader's address from another node's response (KIP-853)."""
@@ -99,12 +148,14 @@ class AddressBook:
 
     def _addresses(self, replica: ReplicaId) -> Iterator[HostPort]:
         """Yield the addresses of one replica, the best first; an address may repeat."""
-        advertisement = self.gossip.of(replica)
+        advertisement, recorded = self.gossip.of(replica), self._recorded(replica)
+        if recorded is not None:
+            confirmed = self._confirmed.get(replica)
+            if confirmed is not None:
+                yield confirmed
+            yield recorded
         if advertisement is not None:
             yield advertisement.address
-        voter = self.voters().get(replica)
-        if voter is not None and voter.endpoints:
-            yield voter.endpoints[0].host, voter.endpoints[0].port
         for source in (self._hints, self._configured, self.bootstrap):
             address = source.get(replica)
             if address is not None:

@@ -7,6 +7,7 @@ gone. `DiscoverySchedule` decides whom to ask.
 import asyncio
 import logging
 import random
+from dataclasses import replace
 from typing import Any, Final
 
 from quorum.core.vocabulary import NO_DIRECTORY, NO_REPLICA, Epoch, ReplicaId
@@ -16,6 +17,7 @@ from quorum.discovery.gossip import (
     DiscoverBrokersRequest,
     DiscoverBrokersResponse,
     impossible,
+    is_of_the_future,
 )
 from quorum.discovery.schedule import DiscoverySchedule
 from quorum.ports import Clock, HostPort
@@ -28,7 +30,7 @@ from quorum.transport.address import Address
 from quorum.transport.channel import Channel
 from quorum.transport.inbound import InboundRequest
 from quorum.transport.outcomes import RequestFailed
-from quorum.transport.refusal_log import RefusalLog
+from quorum.transport.refusal_log import RefusalLog, printable
 from quorum.transport.sweeper import Sweeper
 
 logger = logging.getLogger("quorum")
@@ -51,10 +53,12 @@ class DiscoverBrokersService:
         client_id: str,
         sweeper: Sweeper,
         clock: Clock,
+        wall_clock: Clock,
         rng: random.Random,
         timeout_ms: int,
         refusal_log: RefusalLog,
     ) -> None:
+        self._wall_clock = wall_clock
         self._discovery = discovery
         self._client_id = client_id
         self._sweeper = sweeper
@@ -78,6 +82,8 @@ class DiscoverBrokersService:
     def asked(self, request: InboundRequest) -> None:
         """Answer a node or a client; raises `Malformed` for an unreadable request."""
         message = read_request(request.body)
+        if isinstance(message, DiscoverBrokersRequest) and message.advertisement is not None:
+            message = self._of_the_future(message.advertisement) or message
         if not isinstance(message, Refusal):
             answer = self._discovery.asked(message, self._clock())
             if not isinstance(answer, str):
@@ -107,15 +113,29 @@ class DiscoverBrokersService:
                 self._discovery.failed(place)
                 self._tell(place, f"refused: {response.reason}")
             else:
+                wall_ms = self._wall_clock()
+                credible = [
+                    each for each in response.brokers if not is_of_the_future(each, wall_ms)
+                ]
+                response = replace(response, brokers=tuple(credible))
                 foreign = self._discovery.heard(place, response, self._clock())
                 self._tell(place, f"the response is ignored: {foreign}" if foreign else "")
         finally:
             await channel.close()
 
+    def _of_the_future(self, advertisement: Advertisement) -> Refusal | None:
+        wall_ms = self._wall_clock()
+        if not is_of_the_future(advertisement, wall_ms):
+            return None
+        boot = advertisement.boot_timestamp
+        reason = f"node {advertisement.id} has boot timestamp {boot}, the time here is {wall_ms}"
+        return Refusal(ErrorCode.INVALID_REQUEST, f"invalid: {reason}")
+
     def _tell(self, place: HostPort, what: str) -> None:
         """Log a message unless it repeats the last one of this address; "" stands for success."""
         if self._told.pop(place, "") != what and what:
-            logger.warning("Discovery at %s failed: %s", Address(*place), what)
+            said = printable(what)
+            logger.warning("Discovery at %s failed: %s", Address(*place), said)
         if what:
             self._told[place] = what
             if len(self._told) > TOLD_MAX:

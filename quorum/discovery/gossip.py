@@ -25,6 +25,10 @@ HOST_CHARACTERS_MAX: Final = 255
 BOOT_TIMESTAMP_MAX: Final = 2**62
 """As milliseconds far beyond any clock; leaves half of the 63 bits for later boots."""
 
+BOOT_AHEAD_MS_MAX: Final = 7 * 24 * 60 * 60 * 1_000
+"""How far a boot timestamp may be ahead of the clock of who hears of it. Clocks differ, but a
+timestamp of a far future could never be replaced by one of a later boot."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Advertisement:
@@ -90,6 +94,11 @@ class DiscoverBrokersResponse:
     """True if its log has records: the quorum has had a leader."""
     answerer: ReplicaId | None = None
     """The answering node, whose address is among `brokers`; None if it advertises none."""
+
+
+def is_of_the_future(advertisement: Advertisement, wall_ms: int) -> bool:
+    """Return True if no clock that is nearly right can have said this."""
+    return advertisement.boot_timestamp > wall_ms + BOOT_AHEAD_MS_MAX
 
 
 def impossible(advertisement: Advertisement) -> str | None:

@@ -104,6 +104,8 @@ class DiscoverySchedule:
         """Return True if a `round` is due: by its time, or because a search has to begin."""
         if self._must_introduce and self._cluster.id is not None:
             return True
+        if self._book.unconfirmed and not self._searched:
+            return True
         return now_ms >= self.deadline_ms or (self.is_searching and not self._searched)
 
     def round(self, now_ms: int) -> tuple[HostPort, ...]:
@@ -113,7 +115,7 @@ class DiscoverySchedule:
         tries = self._unconvinced
         self._unconvinced = {each: tries[each] for each in places if each in tries}
         searching = self.is_searching or bool(self._unsurveyed) or self._must_introduce
-        searching = searching or bool(self._unconvinced)
+        searching = searching or bool(self._unconvinced) or bool(self._book.unconfirmed)
         self._searched, self._must_introduce = searching, False
         if searching:
             wait_ms = self._wait_ms
@@ -177,6 +179,9 @@ class DiscoverySchedule:
             self._must_introduce = True
         if self._cluster.agrees(response.cluster_id):
             self._learn(response.brokers, now_ms)
+            for each in response.brokers:
+                if each.id == response.answerer and each.address == place:
+                    self._book.answered(place, each)
         if response.is_founded and not self._has_found:
             self._has_found = True
             self._surveyed(True)
@@ -186,6 +191,7 @@ class DiscoverySchedule:
     def failed(self, place: HostPort) -> None:
         """Note a request without a usable response."""
         self._asking.discard(place)
+        self._book.unanswered(place)
         self._has_told(place, was_heard=False)
         if place in self._unsurveyed:
             self._unsurveyed[place] -= 1
@@ -264,6 +270,7 @@ class DiscoverySchedule:
     def _chosen(self, free: list[HostPort], most: int) -> tuple[HostPort, ...]:
         if len(free) <= most:
             return tuple(free)
-        first = [each for each in free if each in self._unsurveyed][:most]
+        wanted = (self._unsurveyed, self._book.unconfirmed)
+        first = [each for each in free if any(each in those for those in wanted)][:most]
         others = [each for each in free if each not in first]
         return (*first, *self._rng.sample(others, most - len(first)))

@@ -234,15 +234,20 @@ def new_directory_id(rng: random.Random) -> UUID:
             return uuid
 
 
-def next_boot(folder: Path, wall_ms: int, *, fs: FileSystem = OS) -> int:
+def next_boot(
+    folder: Path, wall_ms: int, *, ahead_ms_max: int = _INT64_MAX, fs: FileSystem = OS
+) -> int:
     """Return the timestamp of this boot, after storing it durably.
 
-    It is the time, or one more than the last timestamp if that is not earlier. `folder` exists.
+    It is the time, or one more than the last timestamp if that is not earlier; but the time if that
+    is more than `ahead_ms_max` later, for no other node would accept it. `folder` exists.
     Raises `FileDamaged`, `FolderUnusable`.
     """
     path = folder / BOOT_FILE_NAME
     with usable(path):
         boot = max(0, wall_ms, _last_boot(path, fs) + 1)
+        if boot > wall_ms + ahead_ms_max:
+            boot = max(0, wall_ms)
         replace_file(path, _written_boot(boot), fs)
     return boot
 

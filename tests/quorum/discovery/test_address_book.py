@@ -2,7 +2,7 @@ from collections.abc import Sequence
 
 from quorum.core.vocabulary import ReplicaId, ReplicaKey
 from quorum.core.voter_set import Endpoint, Voter, VoterSet
-from quorum.discovery.address_book import HINTS_MAX, AddressBook
+from quorum.discovery.address_book import CONFIRM_TRIES, HINTS_MAX, AddressBook
 from quorum.discovery.gossip import Advertisement, Gossip
 from quorum.ports import HostPort
 
@@ -33,13 +33,42 @@ def voters(**ports: int) -> VoterSet:
 def test_a_replicas_own_announcement_precedes_all_other_sources() -> None:
     """Gossip, then the voters in the log, then what askers were told, then the configuration."""
     known = book({ONE: ("h", 10)})
+    known.hint(ONE, ("h", 11))
+    known.learn([at(ONE, 13)])
+    assert known.address_of(ONE) == ("h", 13)
+
+
+def test_gossip_about_a_voter_goes_before_the_log_once_the_voter_has_answered_there() -> None:
+    """Anybody can say where a voter is."""
+    known = book({ONE: ("h", 10)})
     assert known.address_of(ONE) == ("h", 10)
     known.hint(ONE, ("h", 11))
     assert known.address_of(ONE) == ("h", 11)
     known.voters = lambda: voters(one=12)
     assert known.address_of(ONE) == ("h", 12)
+    told: list[Advertisement] = []
+    known.on_news = told.extend
     known.learn([at(ONE, 13)])
+    assert known.address_of(ONE) == ("h", 12)
+    assert told == []
+    assert list(known.unconfirmed) == [("h", 13)]
+    known.answered(("h", 14), at(ONE, 14))
+    assert known.address_of(ONE) == ("h", 12)
+    known.answered(("h", 13), at(ONE, 13))
     assert known.address_of(ONE) == ("h", 13)
+    assert told == [at(ONE, 13)]
+    assert not known.unconfirmed
+
+
+def test_an_address_that_a_voter_does_not_answer_at_is_asked_for_it_a_few_times() -> None:
+    known = book()
+    known.voters = lambda: voters(one=12)
+    known.learn([at(ONE, 13)])
+    for _ in range(CONFIRM_TRIES):
+        assert list(known.unconfirmed) == [("h", 13)]
+        known.unanswered(("h", 13))
+    assert not known.unconfirmed
+    assert known.address_of(ONE) == ("h", 12)
 
 
 def test_the_older_boot_does_not_replace_the_newer_one() -> None:
