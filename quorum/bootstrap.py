@@ -45,6 +45,7 @@ from quorum.transport.controller_channel import NodeToControllerChannelManager
 from quorum.transport.limits import ChannelLimits
 from quorum.transport.peers import Peers
 from quorum.transport.refusal_log import RefusalLog
+from quorum.transport.security.protocols import ClientSecurity
 from quorum.transport.sweeper import Sweeper
 
 logger = logging.getLogger("quorum")
@@ -63,6 +64,8 @@ class Opened:
     disk: DiskThread
     log: SegmentedLog
     sweeper: Sweeper
+    security: ClientSecurity
+    """Of the connections to other nodes of the quorum."""
 
     def controller_channel(
         self, client_id: str, rng: random.Random
@@ -73,6 +76,7 @@ class Opened:
             client_id=client_id,
             sweeper=self.sweeper,
             rng=rng,
+            security=self.security,
         )
 
 
@@ -158,6 +162,7 @@ def open_quorum(
         disk=disk,
         log=stored.log,
         sweeper=sweeper,
+        security=config.security,
     )
 
 
@@ -178,6 +183,7 @@ def _peers(
             retry_backoff_ms=config.timeouts.retry_backoff_ms,
             retry_backoff_ms_max=config.timeouts.retry_backoff_ms_max,
         ),
+        security=config.security,
         on_gone=on_gone,
     )
 
@@ -199,6 +205,7 @@ def _gossiper(
         rng=rng,
         timeout_ms=config.timeouts.request_timeout_ms,
         refusal_log=RefusalLog("gossip", clock),
+        security=config.security,
     )
 
 

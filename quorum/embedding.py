@@ -41,6 +41,7 @@ from quorum.snapshotting import SnapshotLimits
 from quorum.transport.address import Address
 from quorum.transport.inbound import InboundRequest
 from quorum.transport.limits import ServerLimits
+from quorum.transport.security.protocols import UNPROTECTED, ListenerSecurity
 from quorum.transport.server import Server
 
 __all__ = [
@@ -381,13 +382,18 @@ class Replica:
 
 @asynccontextmanager
 async def open_replica(
-    config: QuorumConfig, machine: Machine, *, listener: Address | None = None
+    config: QuorumConfig,
+    machine: Machine,
+    *,
+    listener: Address | None = None,
+    security: ListenerSecurity = UNPROTECTED,
 ) -> AsyncIterator[Replica]:
     """Run the replica of the folder in `config` for the duration of the block.
 
     A new `machine` gets the snapshot, if there is one, and then every committed record. The replica
-    listens at `listener`, by default at its own address among `config.voters`. At the end of the
-    block a leader resigns first.
+    listens at `listener`, by default at its own address among `config.voters`, with this
+    `security`; `config.security` is that of its connections to the others. At the end of the block
+    a leader resigns first.
 
     Raises `StorageError` for a folder that is damaged, in use or another node's, `OSError` if the
     address cannot be bound, and `LogFailure`, inside the block, if the disk fails.
@@ -412,7 +418,7 @@ async def open_replica(
                 handle, offered=OFFERED, name="quorum", clock_ms=monotonic_ms, limits=limits
             )
             parts.push_async_callback(server.close, within_ms=CLOSE_MS)
-            await server.listen(host, port)
+            await server.listen(host, port, security)
             tasks = await parts.enter_async_context(asyncio.TaskGroup())
             running = tasks.create_task(opened.quorum.run(), name="quorum")
             gossiping = tasks.create_task(opened.gossiper.run(), name="gossip")

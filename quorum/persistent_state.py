@@ -44,6 +44,7 @@ from quorum.records.batch import CorruptBatch
 from quorum.records.control import BadControlRecord, assignment_in
 from quorum.records.decode import UnsupportedCodec
 from quorum.snapshotting import SnapshotLimits
+from quorum.transport.security.protocols import PLAIN_CLIENT, ClientSecurity
 
 logger = logging.getLogger("quorum")
 
@@ -79,6 +80,8 @@ class QuorumConfig:
     snapshots: SnapshotLimits = field(default_factory=SnapshotLimits)
     kraft_version: int = 1
     """From 1 on, a log that begins here records its voters, so they can be changed (KIP-853)."""
+    security: ClientSecurity = PLAIN_CLIENT
+    """The security of connections to the other nodes of the quorum."""
 
     @property
     def place(self) -> HostPort | None:

@@ -12,6 +12,7 @@ from quorum.log.errors import StorageError
 from quorum.ports import LogFailure
 from quorum.transport.address import Address
 from quorum.transport.descriptors import DESCRIPTORS_FEW, raise_limit
+from quorum.transport.security.tls import TlsUnusable
 
 logger = logging.getLogger("process")
 
@@ -54,7 +55,13 @@ def run_process(node: Callable[[], Coroutine[Any, Any, None]], *failures: type[E
             descriptors,
             DESCRIPTORS_FEW,
         )
-    told: tuple[type[Exception], ...] = (StartError, StorageError, LogFailure, *failures)
+    told: tuple[type[Exception], ...] = (
+        StartError,
+        StorageError,
+        LogFailure,
+        TlsUnusable,
+        *failures,
+    )
     failed = False
     try:
         with asyncio.Runner(loop_factory=loop_factory()) as runner:

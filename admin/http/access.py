@@ -20,7 +20,7 @@ from admin.http.caller import Caller
 from admin.http.problems import Problem
 from admin.http.tls import principal_of
 from admin.http.tokens import TokenFile
-from quorum.protocol.envelope import ANONYMOUS
+from quorum.protocol.principal import ANONYMOUS
 from quorum.transport.refusal_log import RefusalLog
 
 READING_METHODS: Final = frozenset({"GET", "HEAD"})
@@ -81,7 +81,7 @@ class Access:
             if certificate:
                 return Caller(principal_of(certificate))
         if self.is_open:
-            return Caller(ANONYMOUS)
+            return Caller(str(ANONYMOUS))
         ways = [
             *(["a bearer token"] if self.tokens is not None else []),
             *(["a client certificate"] if self.takes_certificates else []),

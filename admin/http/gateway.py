@@ -13,13 +13,15 @@ from admin.client.log_sizes import bytes_at, copied, copies_of
 from admin.faults import Refused
 from admin.http.caller import Caller
 from admin.model import PartitionId
-from controller.apis.request import KafkaRequest
+from controller.apis.request import HTTP_DOOR, KafkaRequest
 from controller.apis.router import ControllerUnreachable, Router
 from controller.service import NotActive, Service
 from quorum.protocol.apis import ApiKey
 from quorum.protocol.codec import build, decode_response, encode_request_body, request_schema
 from quorum.protocol.errors import ErrorCode
+from quorum.protocol.principal import KafkaPrincipal
 from quorum.transport.address import Address
+from quorum.transport.security.protocols import PLAIN_CLIENT, ClientSecurity
 from statemachine.image.image import Image
 from statemachine.vocabulary import Replicas
 
@@ -46,9 +48,16 @@ class Gateway:
     """Asks for capabilities through the router of a node, as its Kafka listener does."""
 
     def __init__(
-        self, service: Service, router: Router, *, wait_seconds: float = WAIT_SECONDS_MAX
+        self,
+        service: Service,
+        router: Router,
+        *,
+        wait_seconds: float = WAIT_SECONDS_MAX,
+        security: ClientSecurity = PLAIN_CLIENT,
     ) -> None:
+        """`security` is that of connections to brokers."""
         self._service = service
+        self._security = security
         self._router = router
         self._wait_seconds = wait_seconds
 
@@ -91,7 +100,8 @@ class Gateway:
             api_key=ApiKey.CAPABILITY,
             version=_VERSION,
             client_id="http",
-            principal=caller.principal,
+            principal=KafkaPrincipal.parse(caller.principal),
+            door=HTTP_DOOR,
             message=message,
             body=encode_request_body(ApiKey.CAPABILITY, _VERSION, message),
             has_key=bool(getattr(request, "key", "")),
@@ -122,17 +132,20 @@ class Gateway:
         The live brokers are those of this node's image, which may be a little behind.
         """
         try:
-            brokers = (await self._service.read(_live_brokers, stale=True)).value
+            live = partial(_live_brokers, protocol=self._security.protocol)
+            brokers = (await self._service.read(live, stale=True)).value
         except NotActive as error:
             return BytesMoved(None, str(error))
-        return await bytes_at(brokers, copies)
+        return await bytes_at(brokers, copies, self._security)
 
 
-def _live_brokers(image: Image) -> list[Address]:
+def _live_brokers(image: Image, protocol: int) -> list[Address]:
+    """Return where the live brokers take connections of this security protocol."""
     return [
-        Address(broker.endpoints[0].host, broker.endpoints[0].port)
+        Address(places[0].host, places[0].port)
         for _, broker in sorted(image.brokers.items())
-        if broker.endpoints and not broker.fenced
+        if not broker.fenced
+        and (places := [each for each in broker.endpoints if each.security_protocol == protocol])
     ]
 
 

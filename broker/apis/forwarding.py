@@ -8,7 +8,6 @@ gets one error for everything in its request.
 """
 
 import asyncio
-import ipaddress
 import logging
 from typing import Any
 
@@ -17,8 +16,6 @@ from quorum.ports import Clock
 from quorum.protocol import codec
 from quorum.protocol.apis import ApiKey
 from quorum.protocol.envelope import (
-    ANONYMOUS,
-    LOOPBACK,
     VERSION,
     Forwarded,
     unwrap_response,
@@ -26,7 +23,6 @@ from quorum.protocol.envelope import (
 )
 from quorum.protocol.errors import ErrorCode, Malformed
 from quorum.protocol.refusals import build_refusal
-from quorum.transport.address import BadAddress, parse_address
 from quorum.transport.controller_channel import (
     Backoff,
     NoActiveController,
@@ -78,8 +74,9 @@ class ForwardingManager:
             request.api_version,
             request.correlation_id,
             request.client_id,
-            ANONYMOUS,
+            request.principal,
             body,
+            request.client_host,
         )
         deadline_ms = self._clock() + _timeout_ms(message)
         backoff = Backoff()
@@ -89,7 +86,7 @@ class ForwardingManager:
             if left_ms <= 0:
                 _refuse(request, message, ErrorCode.REQUEST_TIMED_OUT, reason)
                 return
-            body = wrap(forwarded, host=_packed_host(request.peer), timeout_ms=left_ms)
+            body = wrap(forwarded, timeout_ms=left_ms)
             try:
                 answer = await self._controllers.send(
                     ApiKey.ENVELOPE, body, timeout_ms=left_ms, version=VERSION
@@ -134,11 +131,3 @@ def _timeout_ms(message: Any) -> int:
         return FORWARD_TIMEOUT_MS
     asked_ms: int = round(timeout.total_seconds() * 1_000)
     return min(max(asked_ms, 1_000), FORWARD_TIMEOUT_MS)
-
-
-def _packed_host(peer: str) -> bytes:
-    """The client's IP address, packed."""
-    try:
-        return ipaddress.ip_address(parse_address(peer).host.partition("%")[0]).packed
-    except (BadAddress, ValueError):
-        return LOOPBACK

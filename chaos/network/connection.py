@@ -110,7 +110,9 @@ class _OnLine(Peers):
         sweeper, book = Sweeper(_no_time), AddressBook(Gossip(None))
         super().__init__(book, client_id="somebody", sweeper=sweeper, rng=random.Random(0))
         self._told = told
-        self.connection = ClientConnection(self, client_id="somebody", frame_bytes_max=1 << 24)
+        self.connection = ClientConnection(
+            self, client_id="somebody", frame_bytes_max=1 << 24, rng=random.Random(0)
+        )
         self.version: Callable[[int, int], int] = lambda _, highest: highest
 
     def request(

@@ -93,7 +93,7 @@ def controller_addresses(image: Image, voters: Mapping[int, Address]) -> dict[in
 
 async def unregister_broker(request: KafkaRequest, service: Service) -> Any:
     command = UnregisterBroker(broker_id=request.message.broker_id)
-    answer = await service.carry_out(command, Done, who=request.principal)
+    answer = await service.carry_out(command, Done, who=str(request.principal))
     return request.respond(**outcome(answer))
 
 

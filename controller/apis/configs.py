@@ -55,7 +55,7 @@ async def alter_configs(request: KafkaRequest, service: Service) -> Any:
         validate_only=request.message.validate_only,
     )
     answer = await service.carry_out(
-        command, ConfigsAltered, who=request.principal, shown=without_secrets(command)
+        command, ConfigsAltered, who=str(request.principal), shown=without_secrets(command)
     )
     return request.respond(responses=map(outcome, answer.resources))
 
@@ -80,7 +80,7 @@ async def alter_quotas(request: KafkaRequest, service: Service) -> Any:
         ),
         validate_only=request.message.validate_only,
     )
-    answer = await service.carry_out(command, ClientQuotasAltered, who=request.principal)
+    answer = await service.carry_out(command, ClientQuotasAltered, who=str(request.principal))
     return request.respond(
         entries=[outcome(each, **_entity_fields(each.entity)) for each in answer.entities]
     )
@@ -123,7 +123,7 @@ async def update_features(request: KafkaRequest, service: Service) -> Any:
         kraft_version=service.controller.kraft_version,
         default_min_isr=service.controller.default_min_isr,
     )
-    answer = await service.carry_out(command, Done, who=request.principal)
+    answer = await service.carry_out(command, Done, who=str(request.principal))
     message = FAILED_FOR_ALL + answer.message if answer.message else ""
     # Before version 2 there is an error for each feature as well, and it is the same.
     return refuse(request, answer.error.code, message)

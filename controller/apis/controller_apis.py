@@ -118,7 +118,7 @@ class ControllerApis:
             if inbound.api_key == ApiKey.ENVELOPE:
                 message = decode_request(inbound.api_key, inbound.api_version, inbound.body)
                 extension = extension_of(message)
-                decode = partial(_request_in, message)
+                decode = partial(_request_in, message, inbound.listener)
             is_long = len(inbound.body) > LONG_BODY_BYTES and not is_full
             request = await asyncio.to_thread(decode) if is_long else decode()
             payload = await self._payload(request, is_full=is_full)
@@ -155,7 +155,7 @@ class ControllerApis:
             inbound.reject("internal error; see the log")
 
 
-def _request_in(message: Any) -> KafkaRequest:
+def _request_in(message: Any, listener: str) -> KafkaRequest:
     """Decode the request in an envelope; raises `Unreadable`."""
     forwarded: Forwarded = unwrap(message)
     if forwarded.api_key not in APIS:
@@ -168,6 +168,8 @@ def _request_in(message: Any) -> KafkaRequest:
             forwarded.body,
             forwarded.principal,
             client_id=forwarded.client_id,
+            host=forwarded.host,
+            listener=listener,
             envelope_id=forwarded.correlation_id,
         )
     except Malformed as error:

@@ -129,7 +129,7 @@ async def _ask(request: KafkaRequest, service: Service, change: VoterRequest) ->
     if cluster_id is not None and service.cluster_id not in (None, cluster_id):
         text = f"this is cluster {service.cluster_id}, not {cluster_id}"
         return refuse(request, ErrorCode.INCONSISTENT_CLUSTER_ID, text)
-    response = await service.want_voters(request.principal, change)
+    response = await service.want_voters(str(request.principal), change)
     return refuse(request, response.error, response.text)
 
 

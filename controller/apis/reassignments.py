@@ -88,7 +88,7 @@ async def alter_reassignments(request: KafkaRequest, service: Service) -> Any:
     command = options.command
     if not command.dry_run:
         command = await offload(lambda: _command(message, options.command), parts)
-    who = request.principal
+    who = str(request.principal)
     keyed = with_idempotency_key(replace(command, who=who), options.key)
     answer = await service.carry_out(keyed, ReassignmentsAltered, who=who)
     empty = request.respond(
@@ -176,7 +176,7 @@ async def elect_leaders(request: KafkaRequest, service: Service) -> Any:
             for each in topic.partitions
         )
     command = ElectLeaders(election=election, partitions=partitions)
-    answer = await service.carry_out(command, LeadersElected, who=request.principal)
+    answer = await service.carry_out(command, LeadersElected, who=str(request.principal))
     return await offload(lambda: _elected(request, answer), len(answer.partitions))
 
 

@@ -16,6 +16,7 @@ from controller.service import AsOf
 from quorum.protocol import codec, envelope
 from quorum.protocol.apis import ApiKey
 from quorum.protocol.extension import Consistency, Extension, extension_of, with_extension
+from quorum.protocol.principal import KafkaPrincipal
 from quorum.protocol.refusals import build_refusal, error_fields
 from quorum.protocol.shape import Data
 from quorum.transport.inbound import InboundRequest
@@ -32,6 +33,10 @@ TIMEOUT_MS_MAX: Final = 60_000
 _SHARE_OF_TIME: Final = 0.95
 """The part of the client's timeout used here: an error has to reach the client in time."""
 
+KAFKA_DOOR: Final = "kafka"
+HTTP_DOOR: Final = "http"
+"""The doors of a controller: where a request came in."""
+
 T = TypeVar("T")
 
 
@@ -42,7 +47,8 @@ class KafkaRequest:
     api_key: ApiKey
     version: int
     client_id: str | None
-    principal: str
+    principal: KafkaPrincipal
+    """Who asks: the client of the node that forwarded it, if one did."""
     message: Any
     body: Data = b""
     """The bytes of the message, as they came."""
@@ -52,6 +58,11 @@ class KafkaRequest:
     """The correlation id inside the envelope that the request came in, if it did."""
     has_key: bool = False
     """True if it has an idempotency key and may be repeated."""
+    host: str = "127.0.0.1"
+    """The IP address of the client that asks."""
+    listener: str = ""
+    """The name of the listener that it came to."""
+    door: str = KAFKA_DOOR
 
     @property
     def consistency(self) -> Consistency | None:
@@ -108,7 +119,9 @@ def refuse(request: KafkaRequest, error: int, message: str, **values: Any) -> An
     )
 
 
-def decode(api_key: int, version: int, body: Data, principal: str, **values: Any) -> KafkaRequest:
+def decode(
+    api_key: int, version: int, body: Data, principal: KafkaPrincipal, **values: Any
+) -> KafkaRequest:
     """Decode a request; raises `Malformed`."""
     message = codec.decode_request(api_key, version, body)
     return KafkaRequest(
@@ -128,8 +141,10 @@ def decode_inbound(inbound: InboundRequest) -> KafkaRequest:
         inbound.api_key,
         inbound.api_version,
         inbound.body,
-        envelope.ANONYMOUS,
+        inbound.principal,
         client_id=inbound.client_id,
+        host=inbound.client_host,
+        listener=inbound.listener,
     )
 
 

@@ -23,6 +23,7 @@ from quorum.protocol.envelope import Forwarded, Reason
 from quorum.protocol.errors import ErrorCode, Malformed, RequestRefused
 from quorum.transport.outcomes import NOT_SENT, Reply, RequestFailed
 from quorum.transport.peers import Lane, Peers
+from quorum.transport.security.protocols import PLAIN_CLIENT, ClientSecurity
 from quorum.transport.sweeper import Sweeper
 
 logger = logging.getLogger("kafka")
@@ -67,7 +68,9 @@ class ControllerUnreachable(Exception):
 class Router:
     """Decides for each request which node answers it, and has channels to the other controllers."""
 
-    def __init__(self, service: Service, *, clock: Clock) -> None:
+    def __init__(
+        self, service: Service, *, clock: Clock, security: ClientSecurity = PLAIN_CLIENT
+    ) -> None:
         self._service = service
         self._quorum = service.quorum
         self._sweeper = Sweeper(clock)
@@ -77,6 +80,7 @@ class Router:
             client_id=f"forwarder-{self._quorum.node.me.id}",
             sweeper=self._sweeper,
             rng=random.SystemRandom(),
+            security=security,
         )
 
     async def answer(self, request: KafkaRequest) -> Any:
@@ -153,8 +157,9 @@ class Router:
             request.client_id,
             request.principal,
             bytes(request.body),
+            request.host,
         )
-        body = envelope.wrap(forwarded, host=envelope.LOOPBACK, timeout_ms=request.timeout_ms)
+        body = envelope.wrap(forwarded, timeout_ms=request.timeout_ms)
         try:
             # A time-out in the channel drops its connection, with all other requests. So the
             # channel gets more time than any request, and a request that gives up is abandoned.

@@ -20,7 +20,7 @@ from msgspec.structs import asdict
 from controller.apis.request import KafkaRequest, encode_body, offload, outcome, refuse
 from controller.service import AsOf, Service
 from quorum.core.vocabulary import uuid_to_text
-from quorum.protocol.envelope import ANONYMOUS
+from quorum.protocol.principal import ANONYMOUS
 from quorum.protocol.refusals import error_fields
 from statemachine.commands import (
     AclCreation,
@@ -86,13 +86,13 @@ async def create_acls(request: KafkaRequest, service: Service) -> Any:
             for each in request.message.creations
         )
     )
-    answer = await service.carry_out(command, AclsCreated, who=request.principal)
+    answer = await service.carry_out(command, AclsCreated, who=str(request.principal))
     return request.respond(results=map(outcome, answer.results))
 
 
 async def delete_acls(request: KafkaRequest, service: Service) -> Any:
     command = DeleteAcls(filters=tuple(map(_filter, request.message.filters)))
-    answer = await service.carry_out(command, AclsDeleted, who=request.principal)
+    answer = await service.carry_out(command, AclsDeleted, who=str(request.principal))
 
     def respond() -> bytes:
         return encode_body(request, request.respond(filter_results=map(_deleted, answer.results)))
@@ -152,7 +152,7 @@ async def alter_scram_credentials(request: KafkaRequest, service: Service) -> An
         ),
         upsertions=tuple(map(_credential, request.message.upsertions)),
     )
-    answer = await service.carry_out(command, ScramCredentialsAltered, who=request.principal)
+    answer = await service.carry_out(command, ScramCredentialsAltered, who=str(request.principal))
     return request.respond(results=map(outcome, answer.users))
 
 
@@ -224,7 +224,7 @@ def _token_fault(request: KafkaRequest, service: Service) -> Error | None:
 async def create_token(request: KafkaRequest, service: Service) -> Any:
     """Create a delegation token (CreateDelegationToken)."""
     asked, config = request.message, service.tokens.config
-    owner = request.principal
+    owner = str(request.principal)
     if getattr(asked, "owner_principal_name", None):
         owner = f"{asked.owner_principal_type}:{asked.owner_principal_name}"
     answer: DelegationTokenGiven
@@ -235,14 +235,14 @@ async def create_token(request: KafkaRequest, service: Service) -> Any:
         command = CreateDelegationToken(
             token_id=uuid_to_text(_new_id()),
             owner=owner,
-            requester=request.principal,
+            requester=str(request.principal),
             renewers=tuple(f"{r.principal_type}:{r.principal_name}" for r in asked.renewers),
             max_lifetime_ms=_ms(asked.max_lifetime),
             default_max_lifetime_ms=config.max_lifetime_ms,
             default_renew_period_ms=config.renew_period_ms,
         )
-        answer = await service.carry_out(command, DelegationTokenGiven, who=request.principal)
-    token, requester = answer.token, _principal(request.principal)
+        answer = await service.carry_out(command, DelegationTokenGiven, who=str(request.principal))
+    token, requester = answer.token, _principal(str(request.principal))
     return request.respond(
         error_code=answer.error.code,
         **_principal(owner),
@@ -260,7 +260,7 @@ async def renew_token(request: KafkaRequest, service: Service) -> Any:
     """Let a delegation token be valid for longer (RenewDelegationToken)."""
     command = RenewDelegationToken(
         token_id=_find(request, service),
-        requester=request.principal,
+        requester=str(request.principal),
         renew_period_ms=_ms(request.message.renew_period),
         default_renew_period_ms=service.tokens.config.renew_period_ms,
     )
@@ -271,7 +271,7 @@ async def expire_token(request: KafkaRequest, service: Service) -> Any:
     """Let a delegation token expire (ExpireDelegationToken)."""
     command = ExpireDelegationToken(
         token_id=_find(request, service),
-        requester=request.principal,
+        requester=str(request.principal),
         expiry_period_ms=_ms(request.message.expiry_time_period),
     )
     return await _alter_token(request, service, command)
@@ -291,7 +291,7 @@ async def _alter_token(
     if fault is not None:
         answer = DelegationTokenGiven(error=fault)
     else:
-        answer = await service.carry_out(command, DelegationTokenGiven, who=request.principal)
+        answer = await service.carry_out(command, DelegationTokenGiven, who=str(request.principal))
     return request.respond(
         error_code=answer.error.code, expiry_timestamp=_time(answer.expiry_timestamp_ms)
     )
@@ -308,7 +308,7 @@ async def describe_tokens(request: KafkaRequest, service: Service) -> Any:
         owners = [f"{each.principal_type}:{each.principal_name}" for each in asked]
 
     def read(image: Image) -> Any:
-        tokens = describe_delegation_tokens(image, request.principal, owners, lambda _: True)
+        tokens = describe_delegation_tokens(image, str(request.principal), owners, lambda _: True)
         fields = [_described_token(service, each) for each in tokens]
         return request.respond(error_code=Error.NONE.code, tokens=fields)
 

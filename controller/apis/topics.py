@@ -28,7 +28,7 @@ async def create_topics(request: KafkaRequest, service: Service) -> Any:
         default_partition_count=service.defaults.num_partitions,
         default_replication_factor=service.defaults.replication_factor,
     )
-    answer = await service.carry_out(command, TopicsCreated, who=request.principal)
+    answer = await service.carry_out(command, TopicsCreated, who=str(request.principal))
     return request.respond(
         topics=[
             outcome(each, num_partitions=each.partition_count, configs=()) for each in answer.topics
@@ -38,7 +38,7 @@ async def create_topics(request: KafkaRequest, service: Service) -> Any:
 
 async def delete_topics(request: KafkaRequest, service: Service) -> Any:
     command = DeleteTopics(topics=_to_delete(request.message))
-    answer = await service.carry_out(command, TopicsDeleted, who=request.principal)
+    answer = await service.carry_out(command, TopicsDeleted, who=str(request.principal))
     return request.respond(responses=map(outcome, answer.topics))
 
 
@@ -47,7 +47,7 @@ async def create_partitions(request: KafkaRequest, service: Service) -> Any:
         topics=tuple(_more_partitions(each) for each in request.message.topics),
         validate_only=request.message.validate_only,
     )
-    answer = await service.carry_out(command, PartitionsCreated, who=request.principal)
+    answer = await service.carry_out(command, PartitionsCreated, who=str(request.principal))
     return request.respond(results=map(outcome, answer.topics))
 
 

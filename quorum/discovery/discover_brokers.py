@@ -31,6 +31,7 @@ from quorum.transport.channel import Channel
 from quorum.transport.inbound import InboundRequest
 from quorum.transport.outcomes import RequestFailed
 from quorum.transport.refusal_log import RefusalLog, printable
+from quorum.transport.security.protocols import PLAIN_CLIENT, ClientSecurity
 from quorum.transport.sweeper import Sweeper
 
 logger = logging.getLogger("quorum")
@@ -57,8 +58,10 @@ class DiscoverBrokersService:
         rng: random.Random,
         timeout_ms: int,
         refusal_log: RefusalLog,
+        security: ClientSecurity = PLAIN_CLIENT,
     ) -> None:
         self._wall_clock = wall_clock
+        self._security = security
         self._discovery = discovery
         self._client_id = client_id
         self._sweeper = sweeper
@@ -95,7 +98,11 @@ class DiscoverBrokersService:
 
     async def _ask(self, place: HostPort) -> None:
         channel = Channel(
-            lambda: place, client_id=self._client_id, sweeper=self._sweeper, rng=self._rng
+            lambda: place,
+            client_id=self._client_id,
+            sweeper=self._sweeper,
+            rng=self._rng,
+            security=self._security,
         )
         try:
             reply = await channel.call(

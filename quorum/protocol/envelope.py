@@ -6,6 +6,7 @@ so between our nodes the reason travels as well, in the extension of the answer.
 envelope says how long its sender waits.
 """
 
+import ipaddress
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -31,11 +32,10 @@ from quorum.protocol.headers import (
     write_framed_response_header,
     write_request_header,
 )
+from quorum.protocol.principal import KafkaPrincipal
 
 VERSION: Final = 0
 REASON_BYTES_MAX: Final = 4_096
-ANONYMOUS: Final = "User:ANONYMOUS"
-"""The principal of every client: the listeners authenticate none."""
 LOOPBACK: Final = b"\x7f\x00\x00\x01"
 """The address of a client whose own address is not known; Kafka wants one."""
 
@@ -59,8 +59,10 @@ class Forwarded:
     version: int
     correlation_id: int
     client_id: str | None
-    principal: str
+    principal: KafkaPrincipal
     body: bytes
+    host: str
+    """The IP address of the client."""
 
 
 class Unreadable(Exception):
@@ -71,8 +73,8 @@ class Unreadable(Exception):
         self.error = error
 
 
-def wrap(forwarded: Forwarded, *, host: bytes, timeout_ms: int) -> bytes:
-    """Encode an EnvelopeRequest; `host` is the client's address in 4 or 16 bytes."""
+def wrap(forwarded: Forwarded, *, timeout_ms: int) -> bytes:
+    """Encode an EnvelopeRequest."""
     header = write_request_header(
         forwarded.api_key, forwarded.version, forwarded.correlation_id, forwarded.client_id
     )
@@ -81,7 +83,7 @@ def wrap(forwarded: Forwarded, *, host: bytes, timeout_ms: int) -> bytes:
         VERSION,
         request_data=header + forwarded.body,
         request_principal=_write_principal(forwarded.principal),
-        client_host_address=host,
+        client_host_address=_packed(forwarded.host),
     )
     schema = request_schema(ApiKey.ENVELOPE, VERSION)
     return with_extension(schema, body, Extension(patience_ms=timeout_ms))
@@ -91,6 +93,7 @@ def unwrap(envelope: Any) -> Forwarded:
     """Read the request inside an EnvelopeRequest; raises `Unreadable`."""
     data = envelope.request_data
     principal = _read_principal(envelope.request_principal)
+    host = _unpacked(envelope.client_host_address)
     try:
         api_key, version, correlation_id = read_request_prefix(data)
         client_id, start = read_request_header(data, api_key, version)
@@ -98,7 +101,7 @@ def unwrap(envelope: Any) -> Forwarded:
         raise Unreadable(ErrorCode.UNSUPPORTED_VERSION, str(error)) from error
     except Malformed as error:
         raise Unreadable(ErrorCode.INVALID_REQUEST, str(error)) from error
-    return Forwarded(api_key, version, correlation_id, client_id, principal, data[start:])
+    return Forwarded(api_key, version, correlation_id, client_id, principal, data[start:], host)
 
 
 def wrap_response(api_key: int, version: int, correlation_id: int, body: bytes) -> bytes:
@@ -134,7 +137,23 @@ def reason_of(response: Any) -> Reason | None:
     return None if response.response_data is not None else details_of(response, Reason)
 
 
-def _read_principal(data: bytes | None) -> str:
+def _packed(host: str) -> bytes:
+    try:
+        return ipaddress.ip_address(host).packed
+    except ValueError:
+        return LOOPBACK
+
+
+def _unpacked(host: bytes) -> str:
+    """Return the text of an address of 4 or 16 bytes; raises `Unreadable`."""
+    try:
+        return str(ipaddress.ip_address(host))
+    except ValueError:
+        reason = f"a client address of {len(host)} bytes"
+        raise Unreadable(ErrorCode.INVALID_REQUEST, reason) from None
+
+
+def _read_principal(data: bytes | None) -> KafkaPrincipal:
     from kio.schema.default_principal_data.v0.data import DefaultPrincipalData
 
     if data is None or data[:2] != _PRINCIPAL_VERSION:
@@ -146,12 +165,15 @@ def _read_principal(data: bytes | None) -> str:
     except Malformed as error:
         reason = f"the principal cannot be read: {error}"
         raise Unreadable(ErrorCode.PRINCIPAL_DESERIALIZATION_FAILURE, reason) from error
-    return f"{principal.type_}:{principal.name}"
+    return KafkaPrincipal(principal.type_, principal.name, principal.token_authenticated)
 
 
-def _write_principal(principal: str) -> bytes:
+def _write_principal(principal: KafkaPrincipal) -> bytes:
     from kio.schema.default_principal_data.v0.data import DefaultPrincipalData
 
-    kind, _, name = principal.partition(":")
-    values = {"type_": kind, "name": name, "token_authenticated": False}
+    values = {
+        "type_": principal.kind,
+        "name": principal.name,
+        "token_authenticated": principal.token_authenticated,
+    }
     return _PRINCIPAL_VERSION + encode_part(DefaultPrincipalData, **values)

@@ -65,6 +65,10 @@ class FrameSplitter:
         (length,) = _LENGTH.unpack_from(self._data, self._at)
         return come < LENGTH_BYTES + int(length)
 
+    def limit(self, frame_bytes_max: int) -> None:
+        """Let frames that begin from now on have so many bytes."""
+        self._frame_bytes_max = frame_bytes_max
+
     def feed(self, data: bytes) -> None:
         """Add received bytes."""
         if self._missing_bytes:

@@ -5,12 +5,18 @@ import ipaddress
 import os
 import re
 import socket
+import ssl
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from quorum.core.limits import PORT_MAX
 
 _BRACKETED: Final = re.compile(r"\[([^\[\]]*)\](?::(.*))?")
+
+HANDSHAKE_SECONDS_MAX: Final = 10.0
+"""The time limit of a TLS handshake, for both sides."""
+SHUTDOWN_SECONDS_MAX: Final = 1.0
+"""The time that the peer has to agree that a TLS connection ends."""
 
 
 class BadAddress(ValueError):
@@ -65,11 +71,11 @@ def peer_name(peername: object) -> str:
             return "unknown peer"
 
 
-def peer_host(peername: object) -> str:
-    """The host of a socket's peer, without its port."""
+def host_of_peer(peername: object) -> str:
+    """The IP address of a socket's peer, without its port and zone; empty if it has none."""
     match peername:
         case (str(host), int(), *_):
-            return host
+            return host.partition("%")[0]
         case _:
             return ""
 
@@ -93,18 +99,29 @@ async def addresses_of(host: str) -> Sequence[str]:
 
 
 async def dial(
-    make: Callable[[], asyncio.BaseProtocol], address: Address, look_up: LookUp = addresses_of
+    make: Callable[[], asyncio.BaseProtocol],
+    address: Address,
+    look_up: LookUp = addresses_of,
+    tls: ssl.SSLContext | None = None,
 ) -> None:
-    """Connect `make()` to the first address of the host that accepts.
+    """Connect `make()` to the first address of the host that accepts, over TLS if `tls` is given.
 
     Raises one of `REFUSALS` if all of them refuse, else another address's error; `OverflowError` or
     `ValueError` for impossible ports and hosts. The event loop's own attempts may hide the errors.
     """
     loop = asyncio.get_running_loop()
     failures: list[OSError] = []
+    how: dict[str, Any] = {}
+    if tls is not None:
+        how = {
+            "ssl": tls,
+            "server_hostname": address.host,
+            "ssl_handshake_timeout": HANDSHAKE_SECONDS_MAX,
+            "ssl_shutdown_timeout": SHUTDOWN_SECONDS_MAX,
+        }
     for host in await look_up(address.host):
         try:
-            await loop.create_connection(make, host, address.port)
+            await loop.create_connection(make, host, address.port, **how)
         except OSError as error:
             failures.append(error)
         else:

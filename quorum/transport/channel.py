@@ -8,6 +8,7 @@ is the caller's decision. A failed attempt to connect delays the next one, doubl
 import asyncio
 import logging
 import random
+import ssl
 from collections import deque
 from collections.abc import Callable, Collection, Sequence
 from typing import Final
@@ -22,6 +23,8 @@ from quorum.transport.buffers import parts_of
 from quorum.transport.connection import BodyWriter, ClientConnection, Exchange, OnDone
 from quorum.transport.limits import ChannelLimits
 from quorum.transport.outcomes import Cause, Failure, Outcome, Reply, RequestFailed
+from quorum.transport.security.protocols import PLAIN_CLIENT, ClientSecurity
+from quorum.transport.security.tls import TlsUnusable, handshake_failure
 from quorum.transport.sweeper import Sweeper
 
 logger = logging.getLogger(__name__)
@@ -49,12 +52,14 @@ class Channel:
         sweeper: Sweeper,
         rng: random.Random,
         limits: ChannelLimits | None = None,
+        security: ClientSecurity = PLAIN_CLIENT,
         on_gone: Callable[[], None] | None = None,
     ) -> None:
         """`on_gone` is called when the peer has closed, reset or refused two connections in a row:
         its process is most likely gone."""
         self._address = address
         self._on_gone = on_gone
+        self._security = security
         self._closed_in_a_row = 0
         self._client_id = client_id
         self._header_bytes = len(write_request_header(ApiKey.API_VERSIONS, 3, 0, client_id))
@@ -187,6 +192,8 @@ class Channel:
     # Reports of its connections.
 
     def on_ready(self, connection: ClientConnection) -> None:
+        if self._security.protocol:
+            self._security.log.succeeded(self._where())
         waiting, self._waiting = self._waiting, deque()
         for exchange in waiting:
             self._send(connection, exchange)
@@ -201,7 +208,9 @@ class Channel:
         if connection is not self._connection:
             return
         was_asked = bool(connection.in_flight)
-        if connection in self._attempts:
+        if cause is Cause.UNAUTHENTICATED:
+            self._security.log.failed(self._where(), reason)
+        if connection in self._attempts or cause is Cause.UNAUTHENTICATED:
             self._no_connection = Failure(cause, reason)
         self._drop(cause, reason)
         if self._on_gone is None or self._is_closed:
@@ -214,6 +223,9 @@ class Channel:
             self._connect_when_due(self._sweeper.now_ms())
 
     # Internal.
+
+    def _where(self) -> str:
+        return "nowhere" if self._connected_to is None else str(Address(*self._connected_to))
 
     def _refusal(self) -> Failure | None:
         if self._is_closed:
@@ -268,7 +280,11 @@ class Channel:
             self._drop(Cause.NO_ADDRESS, "looked up without success")
             return
         connection = ClientConnection(
-            self, client_id=self._client_id, frame_bytes_max=self._limits.frame_bytes_max
+            self,
+            client_id=self._client_id,
+            frame_bytes_max=self._limits.frame_bytes_max,
+            rng=self._rng,
+            sasl=self._security.sasl,
         )
         self._connection = connection
         self._connected_to = found
@@ -279,10 +295,19 @@ class Channel:
         attempt.add_done_callback(lambda _: self._attempt_ended(connection))
 
     async def _connect(self, connection: ClientConnection, address: Address) -> None:
+        tls = self._security.tls
         try:
-            await dial(lambda: connection, address)
+            context = None if tls is None else tls.context()
+            await dial(lambda: connection, address, tls=context)
+        except TlsUnusable as error:
+            self.on_lost(connection, Cause.UNAUTHENTICATED, str(error))
+        except (ssl.SSLEOFError, ssl.SSLZeroReturnError):
+            self.on_lost(connection, Cause.REFUSED, f"{address}: it ended the TLS handshake")
+        except ssl.SSLError as error:
+            self.on_lost(connection, Cause.UNAUTHENTICATED, handshake_failure(error))
         except REFUSALS as error:
-            self.on_lost(connection, Cause.REFUSED, f"{address}: {in_words(error)}")
+            reason = in_words(error) or "it ended the TLS handshake"
+            self.on_lost(connection, Cause.REFUSED, f"{address}: {reason}")
         except (OSError, OverflowError, ValueError) as error:
             # The last two are raised for impossible hosts and ports.
             self.on_lost(connection, Cause.UNREACHABLE, f"{address}: {in_words(error)}")

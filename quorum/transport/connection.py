@@ -5,6 +5,8 @@ pending request ends the connection. The channel reconnects, and queues requests
 """
 
 import asyncio
+import random
+import ssl
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,6 +19,9 @@ from quorum.protocol.frames import FrameSplitter
 from quorum.protocol.shape import Data
 from quorum.transport.buffers import body_of, write_out
 from quorum.transport.outcomes import Cause, Outcome, Reply
+from quorum.transport.security.mechanisms import AuthenticationFailed
+from quorum.transport.security.sasl_client import RENEWED_AFTER, ClientSasl
+from quorum.transport.security.tls import handshake_failure
 
 OnDone = Callable[[Outcome], None]
 BodyWriter = Callable[[int], Data | Sequence[Data]]
@@ -61,8 +66,24 @@ class Owner(Protocol):
 class ClientConnection(asyncio.Protocol):
     """A connection that pipelines requests; no bytes from the peer raise an error in the loop."""
 
-    def __init__(self, owner: Owner, *, client_id: str | None, frame_bytes_max: int) -> None:
+    def __init__(
+        self,
+        owner: Owner,
+        *,
+        client_id: str | None,
+        frame_bytes_max: int,
+        rng: random.Random,
+        sasl: ClientSasl | None = None,
+    ) -> None:
         self._owner = owner
+        self._rng = rng
+        self._sasl = sasl
+        self._authentication: asyncio.Task[None] | None = None
+        self._renewal: asyncio.TimerHandle | None = None
+        self._was_ready = False
+        # The answer of SASL that is waited for: API, version and correlation id of its request.
+        self._asked: asyncio.Future[Data] | None = None
+        self._ask_of = (0, 0, 0)
         self._client_id = client_id
         self._header_tails: dict[tuple[int, int], bytes] = {}
         self._splitter = FrameSplitter(frame_bytes_max)
@@ -100,6 +121,7 @@ class ClientConnection(asyncio.Protocol):
     def drop(self) -> None:
         """Close at once and report nothing more. The exchanges in flight stay with the caller."""
         self._is_dropped = True
+        self._end_session()
         if self._transport is not None:
             self._transport.abort()
 
@@ -133,8 +155,13 @@ class ClientConnection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._set_gone()
         self._out.clear()
+        self._end_session()
         if not self._is_dropped:
             self._is_dropped = True
+            if isinstance(exc, ssl.SSLError) and not self._was_ready:
+                # With TLS 1.3 a client hears only afterwards that its certificate is refused.
+                self._owner.on_lost(self, Cause.UNAUTHENTICATED, handshake_failure(exc))
+                return
             self._owner.on_lost(self, Cause.CLOSED, "end of stream" if exc is None else str(exc))
 
     # Internal.
@@ -143,10 +170,12 @@ class ClientConnection(asyncio.Protocol):
         """Add the replies in complete frames; return the reason if one is unreadable, or None."""
         try:
             while (frame := self._splitter.take()) is not None:
-                if self.offered is None:
-                    self._read_greeting(frame)
-                else:
+                if self.offered is not None or self.in_flight:
                     replies.append(self._read_reply(frame))
+                elif self._authentication is not None:
+                    self._read_session(frame)
+                else:
+                    self._read_greeting(frame)
         except (BadFrame, Malformed) as error:
             return str(error)
         return None
@@ -173,8 +202,10 @@ class ClientConnection(asyncio.Protocol):
         start = headers.response_body_start(frame, ApiKey.API_VERSIONS, version)
         offer = api_versions.read_offer(version, frame[start:])
         if not isinstance(offer, VersionRange):
-            self.offered = offer
-            self._owner.on_ready(self)
+            if self._sasl is None:
+                self._open(offer)
+            else:
+                self._begin_session(self._sasl, offer)
             return
         # Only downwards, so that the negotiation ends.
         lower = api_versions.negotiate(VersionRange(0, max(0, version - 1)), offer)
@@ -182,6 +213,57 @@ class ClientConnection(asyncio.Protocol):
             reason = f"the other side serves versions {offer}, not v{version}"
             raise Malformed(ApiKey.API_VERSIONS, version, reason)
         self._greet(lower)
+
+    def _begin_session(self, sasl: ClientSasl, offer: Mapping[int, VersionRange]) -> None:
+        """Prove who this side is, while requests wait for `offered`."""
+        self._authentication = self._loop.create_task(self._authenticate(sasl, offer))
+
+    async def _authenticate(self, sasl: ClientSasl, offer: Mapping[int, VersionRange]) -> None:
+        try:
+            lifetime_ms = await sasl.authenticate(self._ask, offer)
+        except (AuthenticationFailed, Malformed) as failure:
+            if not self._is_dropped:
+                # Once it was ready, requests may have been carried out: it is lost like any other.
+                cause = Cause.CLOSED if self._was_ready else Cause.UNAUTHENTICATED
+                self._end(cause, str(failure))
+            return
+        if self._is_dropped:
+            return
+        if lifetime_ms > 0:
+            lowest, highest = RENEWED_AFTER
+            share = lowest + (highest - lowest) * self._rng.random()
+            seconds = lifetime_ms * share / 1_000
+            self._renewal = self._loop.call_later(seconds, self._renew, sasl, offer)
+        self._open(offer)
+
+    def _renew(self, sasl: ClientSasl, offer: Mapping[int, VersionRange]) -> None:
+        """Authenticate anew (KIP-368): no request may come in between, so they wait meanwhile."""
+        self._renewal = None
+        if not self._is_dropped:
+            self.offered = None
+            self._begin_session(sasl, offer)
+
+    async def _ask(self, api_key: int, version: int, body: bytes) -> Data:
+        """Send a request of SASL; the answer comes after those to the requests in flight."""
+        self._asked = self._loop.create_future()
+        self._ask_of = api_key, version, self._write(api_key, version, (body,))
+        return await self._asked
+
+    def _read_session(self, frame: bytes) -> None:
+        """Take an answer of SASL."""
+        asked = self._asked
+        if asked is None or asked.done():
+            raise Malformed(-1, 0, "an answer that nobody has asked for")
+        api_key, version, expected = self._ask_of
+        _check_correlation(frame, api_key, version, expected)
+        start = headers.response_body_start(frame, api_key, version)
+        asked.set_result(frame[start:])
+
+    def _open(self, offer: Mapping[int, VersionRange]) -> None:
+        """Let the owner send its requests."""
+        self._was_ready = True
+        self.offered = offer
+        self._owner.on_ready(self)
 
     def _write(self, api_key: int, version: int, parts: Sequence[Data]) -> int:
         correlation_id = self._next_correlation_id
@@ -206,6 +288,15 @@ class ClientConnection(asyncio.Protocol):
         out, self._out = self._out, []
         size, self._out_bytes = self._out_bytes, 0
         write_out(self._transport, out, size)
+
+    def _end_session(self) -> None:
+        if self._renewal is not None:
+            self._renewal.cancel()
+            self._renewal = None
+        if self._asked is not None and not self._asked.done():
+            self._asked.cancel()
+        if self._authentication is not None:
+            self._authentication.cancel()
 
     def _set_gone(self) -> None:
         if not self.gone.done():

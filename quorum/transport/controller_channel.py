@@ -17,6 +17,7 @@ from quorum.protocol.shape import Data
 from quorum.transport.channel import AddressLookup, Channel
 from quorum.transport.connection import BodyWriter
 from quorum.transport.outcomes import RequestFailed
+from quorum.transport.security.protocols import PLAIN_CLIENT, ClientSecurity
 from quorum.transport.sweeper import Sweeper
 
 CONTROLLER_BACKOFF_MS: Final = 100
@@ -70,13 +71,18 @@ class NodeToControllerChannelManager:
         client_id: str,
         sweeper: Sweeper,
         rng: random.Random,
+        security: ClientSecurity = PLAIN_CLIENT,
     ) -> None:
         self._leader_address = leader_address
         self._sweeper = sweeper
         self._address: HostPort | None = None
         """The last known address."""
         self._channel = Channel(
-            lambda: self._address, client_id=client_id, sweeper=sweeper, rng=rng
+            lambda: self._address,
+            client_id=client_id,
+            sweeper=sweeper,
+            rng=rng,
+            security=security,
         )
         self._under_way = 0
 

@@ -22,9 +22,10 @@ from quorum.protocol.headers import (
     read_request_prefix,
     write_framed_response_header,
 )
+from quorum.protocol.principal import ANONYMOUS, KafkaPrincipal
 from quorum.protocol.request_limits import LIMIT_BYTES_MIN
 from quorum.protocol.shape import Data
-from quorum.transport.address import peer_host, peer_name
+from quorum.transport.address import host_of_peer, peer_name
 from quorum.transport.admission import LargeRequests, RequestPacer
 from quorum.transport.buffers import body_of, parts_of, write_out
 from quorum.transport.limits import (
@@ -33,6 +34,9 @@ from quorum.transport.limits import (
     ServerLimits,
 )
 from quorum.transport.refusal_log import RefusalLog
+from quorum.transport.security.principal_mapping import NoRuleMatches
+from quorum.transport.security.protocols import UNPROTECTED, ListenerSecurity
+from quorum.transport.security.sasl_server import FRAME_BYTES_MAX, SASL_APIS, ServerSession
 
 logger = logging.getLogger(__name__)
 
@@ -76,6 +80,21 @@ class InboundRequest:
     @property
     def connection_id(self) -> int:
         return self._connection.connection_id
+
+    @property
+    def principal(self) -> KafkaPrincipal:
+        """The identity that the client has proved."""
+        return self._connection.principal
+
+    @property
+    def client_host(self) -> str:
+        """The IP address of the client, without its port."""
+        return self._connection.client_host
+
+    @property
+    def listener(self) -> str:
+        """The name of the listener that it came to."""
+        return self._connection.listener
 
     @property
     def is_gone(self) -> bool:
@@ -138,8 +157,17 @@ class Terms:
 class InboundConnection(asyncio.Protocol):
     """One accepted connection; no bytes from the peer raise an error in the loop."""
 
-    def __init__(self, terms: Terms, connection_id: int) -> None:
+    def __init__(
+        self, terms: Terms, connection_id: int, security: ListenerSecurity = UNPROTECTED
+    ) -> None:
         self._terms = terms
+        self._security = security
+        self._handler = terms.handler
+        self._session: ServerSession | None = None
+        self._is_raw = False
+        self.listener = security.name
+        self.principal = ANONYMOUS
+        self.client_host = ""
         self._limits = terms.limits
         self.connection_id = connection_id
         self.peer = "unknown peer"
@@ -178,14 +206,15 @@ class InboundConnection(asyncio.Protocol):
         # Not every loop's transports are subclasses of asyncio's.
         self._transport = cast(asyncio.Transport, transport)
         self.peer = peer_name(transport.get_extra_info("peername"))
-        self.client_host = peer_host(transport.get_extra_info("peername"))
-
+        self.client_host = host_of_peer(transport.get_extra_info("peername"))
         self.used_at_seconds = self._loop.time()
         self._transport.set_write_buffer_limits(high=self._limits.outgoing_bytes_pause)
         self.is_open = True
         refusal = self._terms.admit(self)
         if refusal is not None:
             self.close_because(refusal)
+        elif self._security.protocol:
+            self._begin_security()
 
     def data_received(self, data: bytes) -> None:
         self._was_active = True
@@ -207,6 +236,8 @@ class InboundConnection(asyncio.Protocol):
         if self.is_open and self._splitter.is_in_a_frame:
             reason = "it ended in the middle of a request, which is dropped"
             self._terms.refusal_log.cut_off(self.peer, reason)
+        if self._session is not None:
+            self._session.close()
         self.is_open = False
         self._transport = None
         self._forget_requests()
@@ -285,6 +316,38 @@ class InboundConnection(asyncio.Protocol):
             logger.info("%s: closed an idle connection from %s", self._terms.name, self.peer)
             self._close()
 
+    # What the session of SASL calls.
+
+    @property
+    def offered(self) -> Mapping[int, VersionRange]:
+        """The APIs of the listener, without those of SASL."""
+        return self._terms.offered
+
+    def authenticated(self, principal: KafkaPrincipal) -> None:
+        """The client has proved who it is: its requests are served from now on."""
+        self.principal = principal
+        self._splitter.limit(self._limits.frame_bytes_max)
+        self._handler = self._terms.handler
+
+    def must_authenticate(self) -> None:
+        """The proof has expired: serve no request before another one."""
+        assert self._session is not None
+        self._handler = self._session.handle_expired
+
+    def take_raw(self, is_raw: bool) -> None:
+        """Take bare frames for messages of SASL, or requests again (SaslHandshake v0)."""
+        self._is_raw = is_raw
+
+    def send_raw(self, message: bytes) -> None:
+        """Send a bare frame, once the answer to SaslHandshake v0 has left."""
+        if self.is_open:
+            frame = len(message).to_bytes(4, "big") + message
+            self._out.append(frame)
+            self._out_bytes += len(frame)
+            if not self._is_flush_due:
+                self._is_flush_due = True
+                self._loop.call_soon(self._flush)
+
     # Internal.
 
     def _pump(self) -> None:
@@ -362,11 +425,14 @@ class InboundConnection(asyncio.Protocol):
         return since_ms is not None and now_ms - since_ms >= self._limits.large_request_ms_max
 
     def _dispatch(self, frame: bytes) -> None:
+        if self._is_raw:
+            self._take_raw(frame)
+            return
         try:
             api_key, version, correlation_id = read_request_prefix(frame)
             served = self._terms.offered.get(api_key)
             if served is None or not served.lowest <= version <= served.highest:
-                self._refuse(api_key, version, correlation_id, served)
+                self._refuse(api_key, version, correlation_id, frame)
                 return
             if len(frame) > LIMIT_BYTES_MIN:
                 self._check_size(api_key, version, len(frame))
@@ -380,7 +446,7 @@ class InboundConnection(asyncio.Protocol):
         request.large_bytes, self._large_bytes = self._large_bytes, 0
         self._pending.append(request)
         try:
-            self._terms.handler(request)
+            self._handler(request)
         except Malformed as malformed:
             self.close_because(str(malformed))
         except Exception:  # noqa: BLE001 - it is logged, with its stack, but not each time
@@ -396,9 +462,12 @@ class InboundConnection(asyncio.Protocol):
             reason = f"{size_bytes} bytes, at most {bytes_max} are allowed"
             raise Malformed(api_key, version, reason)
 
-    def _refuse(
-        self, api_key: int, version: int, correlation_id: int, served: VersionRange | None
-    ) -> None:
+    def _refuse(self, api_key: int, version: int, correlation_id: int, frame: bytes) -> None:
+        """Take a request that the listener does not offer: one of SASL, or none at all."""
+        if self._session is not None and version in SASL_APIS.get(api_key, ()):
+            self._take_sasl(self._session, api_key, version, correlation_id, frame)
+            return
+        served = self._terms.offered.get(api_key)
         if api_key == ApiKey.API_VERSIONS and served is not None:
             request = InboundRequest(self, api_key, version, correlation_id, None, b"")
             self._pending.append(request)
@@ -407,6 +476,44 @@ class InboundConnection(asyncio.Protocol):
             return
         known = "not served here" if served is None else f"served are versions {served}"
         self.close_because(f"{api_name(api_key)} v{version}, {known}")
+
+    def _take_sasl(
+        self,
+        session: ServerSession,
+        api_key: int,
+        version: int,
+        correlation_id: int,
+        frame: bytes,
+    ) -> None:
+        try:
+            client_id, start = read_request_header(frame, api_key, version)
+            body = body_of(frame, start)
+            request = InboundRequest(self, api_key, version, correlation_id, client_id, body)
+            self._pending.append(request)
+            session.handle(request)
+        except Malformed as malformed:
+            self.close_because(str(malformed))
+
+    def _take_raw(self, frame: bytes) -> None:
+        assert self._session is not None
+        self._session.handle_raw(frame)
+
+    def _begin_security(self) -> None:
+        """Find out who the client is, by its certificate, or let it prove that first."""
+        assert self._transport is not None
+        security = self._security
+        if security.tls is not None:
+            encrypted = self._transport.get_extra_info("ssl_object")
+            certificate = encrypted.getpeercert(binary_form=True)
+            try:
+                self.principal = security.tls.principal_of(certificate)
+            except (NoRuleMatches, ValueError) as refusal:
+                self.close_because(f"its certificate names nobody: {refusal}")
+                return
+        if security.sasl is not None:
+            self._session = security.sasl.session(self)
+            self._splitter.limit(FRAME_BYTES_MAX)
+            self._handler = self._session.handle
 
     def _has_room(self) -> bool:
         """Return True unless too many response bytes wait; else close the connection."""

@@ -38,6 +38,8 @@ class Cause(Enum):
     TIMED_OUT = "the request timed out"
     """The connection is dropped too (KIP-595), and its other requests end as `SILENT`."""
     OVERLOADED = "too much under way"
+    UNAUTHENTICATED = "no secure connection"
+    """This side or the other did not prove who it is, or TLS found no common ground."""
     NOT_SERVED = "no common version"
     UNSENDABLE = "cannot be sent"
     """Another attempt on the same connection would fail too."""
@@ -48,6 +50,7 @@ NOT_SENT: Final = frozenset(
         Cause.NO_ADDRESS,
         Cause.REFUSED,
         Cause.UNREACHABLE,
+        Cause.UNAUTHENTICATED,
         Cause.OVERLOADED,
         Cause.NOT_SERVED,
         Cause.UNSENDABLE,

@@ -17,6 +17,7 @@ from quorum.protocol.apis import ApiKey
 from quorum.transport.channel import Channel
 from quorum.transport.connection import BodyWriter, OnDone
 from quorum.transport.limits import ChannelLimits
+from quorum.transport.security.protocols import PLAIN_CLIENT, ClientSecurity
 from quorum.transport.sweeper import Sweeper
 
 
@@ -44,10 +45,12 @@ class Peers:
         sweeper: Sweeper,
         rng: random.Random,
         limits: ChannelLimits | None = None,
+        security: ClientSecurity = PLAIN_CLIENT,
         on_gone: Callable[[ReplicaId], None] | None = None,
     ) -> None:
         """`on_gone` is called with a fetched-from replica whose process seems to be gone."""
         self._on_gone = on_gone
+        self._security = security
         self._addresses = addresses
         self._client_id = client_id
         self._sweeper = sweeper
@@ -84,6 +87,7 @@ class Peers:
             sweeper=self._sweeper,
             rng=self._rng,
             limits=self._limits,
+            security=self._security,
             on_gone=on_gone,
         )
         self._channels[replica, lane] = channel

@@ -14,6 +14,8 @@ from quorum.transport.descriptors import DescriptorShare
 from quorum.transport.inbound import Handler, InboundConnection, Terms
 from quorum.transport.limits import REPLACEABLE_SECONDS, ServerLimits
 from quorum.transport.refusal_log import RefusalLog
+from quorum.transport.security.protocols import UNPROTECTED, ListenerSecurity
+from quorum.transport.security.tls_listener import TlsListener, open_sockets
 from quorum.transport.sweeper import Sweeper
 
 _BACKLOG: Final = 512
@@ -55,6 +57,7 @@ class Server:
         self._descriptors = DescriptorShare(self._limits.descriptors_reserved)
         self._ids = itertools.count(1)
         self._listeners: list[asyncio.Server] = []
+        self._tls_listeners: list[TlsListener] = []
         self._sweeper = Sweeper(clock_ms)
         self._gone: asyncio.Future[None] | None = None
         self._is_closing = False
@@ -80,18 +83,26 @@ class Server:
         """The bytes of all large requests that have begun to come and are not answered."""
         return self._terms.large.held_bytes
 
-    async def listen(self, host: str | None, port: int) -> int:
+    async def listen(
+        self, host: str | None, port: int, security: ListenerSecurity = UNPROTECTED
+    ) -> int:
         """Accept connections at this address; return the port. None stands for all addresses.
 
-        Port 0 takes a free one. Raises `OSError` if the address cannot be bound.
+        Port 0 takes a free one. Raises `OSError` if the address cannot be bound, and `TlsUnusable`
+        for unusable keys or certificates.
         """
+
+        def make() -> InboundConnection:
+            return InboundConnection(self._terms, next(self._ids), security)
+
+        security.check()
+        if security.tls is not None:
+            sockets = await open_sockets(host, port, _BACKLOG)
+            door = TlsListener(sockets, security.tls, make, self._terms.refusal_log)
+            self._tls_listeners.append(door)
+            return door.port
         loop = asyncio.get_running_loop()
-        listener = await loop.create_server(
-            lambda: InboundConnection(self._terms, next(self._ids)),
-            host,
-            port,
-            backlog=_ACCEPTED_AT_ONCE,
-        )
+        listener = await loop.create_server(make, host, port, backlog=_ACCEPTED_AT_ONCE)
         for each in listener.sockets:
             with socket.socket(fileno=os.dup(each.fileno())) as listening:
                 listening.listen(_BACKLOG)
@@ -110,6 +121,9 @@ class Server:
         await self._accept_no_more()
         for listener in self._listeners:
             listener.close()
+        for door in self._tls_listeners:
+            await door.close()
+        self._tls_listeners.clear()
         for _ in range(_TURNS_OF_AN_ACCEPTED):
             await asyncio.sleep(0)
         if not await self._all_gone(within_ms):

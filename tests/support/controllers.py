@@ -29,6 +29,12 @@ from quorum.ports import Clock
 from quorum.snapshotting import SnapshotLimits
 from quorum.transport.address import Address
 from quorum.transport.inbound import InboundRequest
+from quorum.transport.security.protocols import (
+    PLAIN_CLIENT,
+    UNPROTECTED,
+    ClientSecurity,
+    ListenerSecurity,
+)
 from quorum.transport.server import Server
 from statemachine.commands import RegisterController
 from statemachine.features.features import RANGES
@@ -84,6 +90,14 @@ class Place:
 
 
 @dataclass(frozen=True)
+class Secured:
+    """The security of a node's listener, and of its connections to others."""
+
+    listener: ListenerSecurity = UNPROTECTED
+    client: ClientSecurity = PLAIN_CLIENT
+
+
+@dataclass(frozen=True)
 class Node:
     """One running controller."""
 
@@ -103,14 +117,14 @@ class Node:
         await asyncio.wait({self.running})
 
 
-async def a_place() -> Place:
+async def a_place(security: ListenerSecurity = UNPROTECTED) -> Place:
     """A listener at a free port."""
 
     def handle(request: InboundRequest) -> None:
         place.handle(request)
 
     server = Server(handle, offered=OFFERED, name="kafka", clock_ms=monotonic_ms)
-    place = Place(server, Address(HOST, await server.listen(HOST, 0)))
+    place = Place(server, Address(HOST, await server.listen(HOST, 0, security)))
     return place
 
 
@@ -126,6 +140,7 @@ async def start(
     kraft_version: int = 0,
     snapshots: SnapshotLimits | None = None,
     timeouts: Timeouts = TIMEOUTS,
+    security: ClientSecurity = PLAIN_CLIENT,
 ) -> Node:
     """A controller behind `place`; `parts` ends it."""
     controller = QuorumController(
@@ -146,6 +161,7 @@ async def start(
             advertised=place.address,
             timeouts=timeouts,
             kraft_version=kraft_version,
+            security=security,
             snapshots=snapshots or SnapshotLimits(),
             segment_bytes=SEGMENT_BYTES_MAX if snapshots is None else snapshots.bytes_between,
         ),
@@ -168,7 +184,7 @@ async def start(
         defaults=TopicDefaults(num_partitions=1, replication_factor=1),
         capability_handler=handle,
     )
-    router = Router(service, clock=monotonic_ms)
+    router = Router(service, clock=monotonic_ms, security=security)
     parts.push_async_callback(router.close)
     apis = ControllerApis(
         service=service,
@@ -204,6 +220,7 @@ async def controllers(
     kraft_version: int = 0,
     snapshots: SnapshotLimits | None = None,
     timeouts: Timeouts | None = None,
+    security: Callable[[int], Secured] = lambda _: Secured(),
 ) -> AsyncIterator[dict[int, Node]]:
     """Controllers with these ids; `voters` that are not among them do not run.
 
@@ -213,7 +230,7 @@ async def controllers(
     cluster that is founded here.
     """
     async with asyncio.timeout(TEST_SECONDS_MAX), AsyncExitStack() as parts:
-        places = {node_id: await a_place() for node_id in (*ids, *observers)}
+        places = {each: await a_place(security(each).listener) for each in (*ids, *observers)}
         addresses = dict.fromkeys(voters, NOBODY)
         addresses |= {node_id: places[node_id].address for node_id in ids}
         timeouts = timeouts or (ALONE if len(addresses) == 1 else TIMEOUTS)
@@ -229,6 +246,7 @@ async def controllers(
                 kraft_version=kraft_version,
                 snapshots=snapshots,
                 timeouts=timeouts,
+                security=security(node_id).client,
             )
             for node_id, place in places.items()
         }

@@ -18,6 +18,7 @@ from quorum.core.vocabulary import Epoch, Offset, OffsetAndEpoch, ReplicaId, Rep
 from quorum.protocol import envelope
 from quorum.protocol.apis import ApiKey
 from quorum.protocol.envelope import Forwarded
+from quorum.protocol.principal import KafkaPrincipal
 from quorum.protocol.raft_messages import write_request
 from quorum.protocol.raft_types import METADATA_TOPIC
 from tests.support.broker_requests import creation, registration
@@ -316,15 +317,20 @@ def update_features(form: Form, *updates: tuple[str, int, int], validate_only: b
     return form.request(feature_updates=keys, timeout=TIMEOUT, validate_only=validate_only)
 
 
+TESTER: Final = KafkaPrincipal("User", "tester")
+
+
 def enveloped(_form: Form) -> Any:
     inner = Form(ApiKey.LIST_PARTITION_REASSIGNMENTS, 0)
     return wrapped(inner, list_reassignments(inner))
 
 
-def wrapped(inner: Form, payload: Any, principal: str = "User:tester") -> Any:
+def wrapped(inner: Form, payload: Any, principal: KafkaPrincipal = TESTER) -> Any:
     """The body of an envelope around a request, as another node writes it."""
-    forwarded = Forwarded(inner.api_key, inner.version, 77, "asker", principal, inner.body(payload))
-    return envelope.wrap(forwarded, host=b"\x7f\x00\x00\x01", timeout_ms=20_000)
+    forwarded = Forwarded(
+        inner.api_key, inner.version, 77, "asker", principal, inner.body(payload), "127.0.0.1"
+    )
+    return envelope.wrap(forwarded, timeout_ms=20_000)
 
 
 SAMPLES: Final[Mapping[int, Callable[[Form], Any]]] = MappingProxyType(

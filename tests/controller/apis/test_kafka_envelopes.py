@@ -12,6 +12,7 @@ from controller.apis.request import KafkaRequest, refuse
 from quorum.protocol import headers
 from quorum.protocol.apis import SPOKEN, ApiKey
 from quorum.protocol.codec import decode_response, encode_response_body
+from quorum.protocol.principal import ANONYMOUS, KafkaPrincipal
 from tests.controller.apis.samples import (
     SAMPLES,
     body_of,
@@ -51,7 +52,7 @@ async def test_the_answer_inside_is_that_of_the_request_inside(tmp_path: Path) -
             inner = Form(api_key, OFFERED[api_key].highest)
             payload = SAMPLES[api_key](inner)
             # Some answers name the principal, which of the client itself is not known.
-            envelope = wrapped(inner, payload, "User:ANONYMOUS")
+            envelope = wrapped(inner, payload, ANONYMOUS)
             answer = await client.send_bytes(ENVELOPE, envelope)
             assert answer.error_code.value == 0
             found = inner_answer(inner, answer.response_data)
@@ -134,7 +135,7 @@ def test_every_refusal_can_be_said_in_every_version(api_key: ApiKey) -> None:
             api_key=api_key,
             version=version,
             client_id=None,
-            principal="User:tester",
+            principal=KafkaPrincipal("User", "tester"),
             message=SAMPLES[api_key](form),
         )
         refusal = refuse(call, 41, "no controller is active")

@@ -16,6 +16,7 @@ from controller.delegation_tokens import DelegationTokenConfig, DelegationTokens
 from quorum.protocol import headers
 from quorum.protocol.apis import ApiKey
 from quorum.protocol.codec import decode_response
+from quorum.protocol.principal import KafkaPrincipal
 from tests.controller.apis.samples import (
     ANY_ACL,
     alter_scram,
@@ -39,7 +40,9 @@ def versions(api_key: ApiKey) -> list[int]:
 
 async def by(client: KafkaClient, principal: str, form: Form, payload: Any) -> Any:
     """The answer to a request of this principal, which another node passes on."""
-    answer = await client.send_bytes(ENVELOPE, wrapped(form, payload, principal))
+    answer = await client.send_bytes(
+        ENVELOPE, wrapped(form, payload, KafkaPrincipal.parse(principal))
+    )
     assert answer.error_code.value == 0, answer
     data = answer.response_data
     start = headers.response_body_start(data, form.api_key, form.version)

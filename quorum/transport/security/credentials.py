@@ -1,0 +1,168 @@
+"""The port through which a listener looks up SCRAM credentials and delegation tokens.
+
+A controller implements it over its image, as committed; a broker over its copy of the metadata.
+Lookups change nothing and answer at once.
+"""
+
+import base64
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Final, Protocol
+
+from quorum.protocol.principal import KafkaPrincipal
+from quorum.transport.security.secret import Secret
+
+ITERATIONS_MIN: Final = 4_096
+ITERATIONS_MAX: Final = 16_384
+"""Kafka's bounds of the rounds of PBKDF2."""
+
+
+class ScramMechanism(Enum):
+    """A SCRAM mechanism: its number in records, its name, and its hash function in `hashlib`."""
+
+    SHA_256 = 1, "SCRAM-SHA-256", "sha256"
+    SHA_512 = 2, "SCRAM-SHA-512", "sha512"
+
+    def __init__(self, number: int, mechanism: str, digest: str) -> None:
+        self.number = number
+        self.mechanism = mechanism
+        self.digest = digest
+
+
+@dataclass(frozen=True, slots=True)
+class ScramCredential:
+    """The part of a password that a server keeps: it checks a proof, and cannot log in."""
+
+    salt: bytes
+    stored_key: bytes = field(repr=False)
+    server_key: bytes = field(repr=False)
+    iterations: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DelegationTokenInfo:
+    """A delegation token in force (KIP-48); its HMAC is the password that the client has."""
+
+    token_id: str
+    owner: KafkaPrincipal
+    hmac: Secret
+    """In base64, as the client was given it."""
+    expires_ms: int
+    """By the wall clock."""
+
+
+class Credentials(Protocol):
+    """Looks up what proves an identity."""
+
+    def scram(self, user: str, mechanism: int) -> ScramCredential | None:
+        """Return the credential of a user for the mechanism of this number, or None."""
+        ...
+
+    def token(self, token_id: str) -> DelegationTokenInfo | None:
+        """Return the delegation token, or None if there is none in force."""
+        ...
+
+
+class NoCredentials:
+    """A node without SCRAM credentials and tokens."""
+
+    def scram(self, user: str, mechanism: int) -> ScramCredential | None:
+        return None
+
+    def token(self, token_id: str) -> DelegationTokenInfo | None:
+        return None
+
+
+class CredentialsInMemory:
+    """Credentials that are given at the start."""
+
+    def __init__(
+        self,
+        scram: Mapping[tuple[str, int], ScramCredential],
+        tokens: Mapping[str, DelegationTokenInfo] | None = None,
+    ) -> None:
+        self._scram = scram
+        self._tokens = tokens or {}
+
+    def scram(self, user: str, mechanism: int) -> ScramCredential | None:
+        return self._scram.get((user, mechanism))
+
+    def token(self, token_id: str) -> DelegationTokenInfo | None:
+        return self._tokens.get(token_id)
+
+
+class StoredScram(Protocol):
+    """A record of a SCRAM credential, as a state machine keeps it."""
+
+    @property
+    def salt(self) -> bytes: ...
+    @property
+    def stored_key(self) -> bytes: ...
+    @property
+    def server_key(self) -> bytes: ...
+    @property
+    def iterations(self) -> int: ...
+
+
+class StoredToken(Protocol):
+    """A record of a delegation token, as a state machine keeps it; its HMAC is not in it."""
+
+    @property
+    def owner(self) -> str: ...
+    @property
+    def expiration_timestamp_ms(self) -> int: ...
+
+
+class CredentialTables(Protocol):
+    """The tables of an image that credentials are looked up in."""
+
+    @property
+    def scram_credentials(self) -> Mapping[tuple[str, int], StoredScram]: ...
+    @property
+    def delegation_tokens(self) -> Mapping[str, StoredToken]: ...
+
+
+class ImageCredentials:
+    """The credentials in an image: `LateCredentials.source` of a controller and of a broker."""
+
+    def __init__(
+        self, image: Callable[[], CredentialTables], hmac_of: Callable[[str], bytes] | None = None
+    ) -> None:
+        """`hmac_of` computes the HMAC of a token's id; None where tokens are disabled."""
+        self._image = image
+        self._hmac_of = hmac_of
+
+    def scram(self, user: str, mechanism: int) -> ScramCredential | None:
+        found = self._image().scram_credentials.get((user, mechanism))
+        if found is None:
+            return None
+        return ScramCredential(found.salt, found.stored_key, found.server_key, found.iterations)
+
+    def token(self, token_id: str) -> DelegationTokenInfo | None:
+        found = self._image().delegation_tokens.get(token_id)
+        if found is None or self._hmac_of is None:
+            return None
+        kind, _, name = found.owner.partition(":")
+        return DelegationTokenInfo(
+            token_id=token_id,
+            owner=KafkaPrincipal(kind, name),
+            hmac=Secret(base64.b64encode(self._hmac_of(token_id)).decode()),
+            expires_ms=found.expiration_timestamp_ms,
+        )
+
+
+class LateCredentials:
+    """Credentials of a state that does not exist yet when the listeners are configured.
+
+    Until `source` is set, there are none.
+    """
+
+    def __init__(self) -> None:
+        self.source: Credentials = NoCredentials()
+
+    def scram(self, user: str, mechanism: int) -> ScramCredential | None:
+        return self.source.scram(user, mechanism)
+
+    def token(self, token_id: str) -> DelegationTokenInfo | None:
+        return self.source.token(token_id)

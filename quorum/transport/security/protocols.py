@@ -1,0 +1,79 @@
+"""The security of a listener and of a channel: the protocol, and what it needs.
+
+A listener without TLS and SASL is as it always was: its connections are anonymous, and no request
+of theirs costs a call more.
+"""
+
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Final
+
+from quorum.transport.security.client_log import ClientLog
+from quorum.transport.security.sasl_client import ClientSasl
+from quorum.transport.security.sasl_server import ServerSasl
+from quorum.transport.security.tls import ClientTls, ServerTls
+
+
+class SecurityProtocol(IntEnum):
+    """Kafka's security protocols, with their numbers in records and registrations."""
+
+    PLAINTEXT = 0
+    SSL = 1
+    SASL_PLAINTEXT = 2
+    SASL_SSL = 3
+
+    @property
+    def has_tls(self) -> bool:
+        return self in (SecurityProtocol.SSL, SecurityProtocol.SASL_SSL)
+
+    @property
+    def has_sasl(self) -> bool:
+        return self in (SecurityProtocol.SASL_PLAINTEXT, SecurityProtocol.SASL_SSL)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ListenerSecurity:
+    """The name of a listener, and what its clients must prove before their first request."""
+
+    name: str
+    protocol: SecurityProtocol = SecurityProtocol.PLAINTEXT
+    tls: ServerTls | None = None
+    sasl: ServerSasl | None = None
+
+    def __post_init__(self) -> None:
+        assert (self.tls is not None) == self.protocol.has_tls
+        assert (self.sasl is not None) == self.protocol.has_sasl
+
+    def check(self) -> None:
+        """Raise `TlsUnusable` if the keys or certificates cannot be used."""
+        if self.tls is not None:
+            self.tls.check()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ClientSecurity:
+    """The checks that a client makes of the node that it connects to, and its own proof.
+
+    Shared by all channels of a process to one kind of listener, so that a refusal is logged once.
+    """
+
+    protocol: SecurityProtocol = SecurityProtocol.PLAINTEXT
+    tls: ClientTls | None = None
+    sasl: ClientSasl | None = None
+    log: ClientLog = field(default_factory=ClientLog)
+
+    def __post_init__(self) -> None:
+        assert (self.tls is not None) == self.protocol.has_tls
+        assert (self.sasl is not None) == self.protocol.has_sasl
+
+    def check(self) -> None:
+        """Raise `TlsUnusable` if the keys or certificates cannot be used."""
+        if self.tls is not None:
+            self.tls.check()
+
+
+UNPROTECTED: Final = ListenerSecurity(name="PLAINTEXT")
+"""A listener that is given nothing."""
+
+PLAIN_CLIENT: Final = ClientSecurity()
+"""A client that is given nothing."""
