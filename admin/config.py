@@ -7,12 +7,14 @@ sentence that names the setting, its value, where it was written and what is rig
 
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, assert_never
 
 from admin.http.limits import HttpLimits
 from admin.http.tls import ClientAuth, TlsFiles
+from admin.properties import InvalidProperties, read_properties
+from admin.security_settings import SecuritySettings, client_security, listener_security
 from admin.settings import (
     BY_ENVIRONMENT,
     ENVIRONMENT_PREFIX,
@@ -20,15 +22,22 @@ from admin.settings import (
     InvalidSetting,
     Role,
     Setting,
+    setting_named,
+    setting_of_variable,
     suggestion,
 )
+from admin.text_file import read_text
 from broker.config import BrokerConfig, InvalidConfig
 from controller.delegation_tokens import DelegationTokenConfig
 from quorum.core.limits import FETCH_WAIT_MS_MAX, Timeouts
 from quorum.core.vocabulary import ReplicaId
-from quorum.persistent_state import QuorumConfig
+from quorum.persistent_state import LISTENER_NAME, QuorumConfig
 from quorum.snapshotting import SnapshotLimits
 from quorum.transport.address import Address
+from quorum.transport.listener import Listener, named
+from quorum.transport.security.credentials import LateCredentials
+from quorum.transport.security.protocols import ClientSecurity, SecurityProtocol
+from quorum.transport.security.secret import HIDDEN
 
 FILE_BYTES_MAX: Final = 1024 * 1024
 
@@ -43,7 +52,7 @@ class Given:
     """A setting with the text that it was given, and where."""
 
     setting: Setting
-    text: str
+    text: str = field(repr=False)
     where: str
 
     def value(self) -> Any:
@@ -75,7 +84,10 @@ def from_flags(overrides: Sequence[str]) -> Iterator[Given]:
         name, separator, text = override.partition("=")
         if not separator:
             raise InvalidSetting(f"--override {override} is not name=value")
-        yield _given(name.strip(), text, f"--override {override}")
+        setting = setting_named(name.strip())
+        # What may be a secret, or meant as one, is not shown.
+        is_shown = setting is not None and not setting.kind.is_secret
+        yield _given(name.strip(), text, f"--override {override if is_shown else name}")
 
 
 def from_environment(environ: Mapping[str, str]) -> Iterator[Given]:
@@ -83,7 +95,7 @@ def from_environment(environ: Mapping[str, str]) -> Iterator[Given]:
     for variable in sorted(environ):
         if not variable.startswith(ENVIRONMENT_PREFIX) or variable in COMMAND_LINE_VARIABLES:
             continue
-        setting = BY_ENVIRONMENT.get(variable)
+        setting = setting_of_variable(variable)
         if setting is None:
             hint = suggestion(variable, BY_ENVIRONMENT)
             raise InvalidSetting(f"environment variable {variable} is not a setting{hint}")
@@ -104,21 +116,6 @@ def from_file(path: Path) -> Iterator[Given]:
         case suffix:
             shown = f"the suffix {suffix}" if suffix else "no suffix"
             raise InvalidSetting(f"{path} has {shown}; a configuration is .toml or .properties")
-
-
-def read_text(path: Path, bytes_max: int) -> str:
-    """Return the text of a file that a person has written; raises `ValueError`."""
-    try:
-        with path.open("rb") as file:
-            content = file.read(bytes_max + 1)
-    except OSError as error:
-        raise ValueError(f"{path} cannot be read: {error.strerror}") from None
-    if len(content) > bytes_max:
-        raise ValueError(f"{path} is larger than {bytes_max} bytes")
-    try:
-        return content.decode()
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{path} is not UTF-8 text: byte {error.start} is wrong") from None
 
 
 def _from_toml(text: str, path: Path) -> Iterator[Given]:
@@ -161,25 +158,21 @@ def _as_text(name: str, value: object, path: Path) -> str:
 
 def _from_properties(text: str, path: Path) -> Iterator[Given]:
     lines: dict[str, int] = {}
-    for number, line in enumerate(text.splitlines(), start=1):
-        where = f"{path}:{number}"
-        written = line.strip()
-        if not written or written[0] in "#!":
-            continue
-        if "\\" in written:
-            raise InvalidSetting(f"{where}: backslashes are not supported; use one line")
-        name, separator, value = written.partition("=")
-        if not separator:
-            raise InvalidSetting(f"{where}: {written!r} is not name=value")
-        name = name.strip()
-        if name in lines:
-            raise InvalidSetting(f"{where}: {name} is already set in line {lines[name]}")
-        lines[name] = number
-        yield _given(name, value.strip(), where)
+    try:
+        for each in read_properties(text):
+            where = f"{path}:{each.line}"
+            if each.name in lines:
+                first = lines[each.name]
+                raise InvalidSetting(f"{where}: {each.name} is already set in line {first}")
+            lines[each.name] = each.line
+            yield _given(each.name, each.value.strip(), where)
+    except InvalidProperties as error:
+        shown = repr(error.text) if setting_named(error.text) else "what stands there"
+        raise InvalidSetting(f"{path}:{error.line}: {shown} is not name=value") from None
 
 
 def _given(name: str, text: str, where: str) -> Given:
-    setting = SETTINGS.get(name)
+    setting = setting_named(name)
     if setting is None:
         hint = suggestion(name, SETTINGS)
         raise InvalidSetting(f"{where}: {name} is not a setting{hint}")
@@ -187,6 +180,8 @@ def _given(name: str, text: str, where: str) -> Given:
 
 
 WILDCARDS = frozenset({"0.0.0.0", "::"})
+PLAINTEXT_LISTENER: Final = "PLAINTEXT"
+"""The name of a broker's listener that was written without one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -211,7 +206,9 @@ class Config:
     """The settings of one controller; `admin/settings.py` says what each means."""
 
     quorum: QuorumConfig
-    listener: Address
+    listeners: tuple[Listener, ...]
+    credentials: LateCredentials
+    """What the SASL listeners look up; the daemon says where."""
     http: HttpConfig | None
     broker_session_timeout_ms: int
     metadata_version: int
@@ -223,6 +220,11 @@ class Config:
     connections_max: int
     connections_per_address_max: int
     tokens: DelegationTokenConfig
+
+    @property
+    def listener(self) -> Address:
+        """The address of the listener for the other nodes."""
+        return named(self.listeners, self.quorum.listener_name).address
 
 
 def load(
@@ -267,7 +269,12 @@ def _values(given: Mapping[str, Given], role: Role, file: Path | None) -> dict[s
         elif setting.required:
             raise _missing(name, file)
         else:
-            values[name] = setting.default
+            default = setting.default
+            values[name] = setting.parse(default) if isinstance(default, str) else default
+    for name, one in given.items():
+        # Those of a single listener, which are not in the table.
+        if name not in values:
+            values[name] = one.value()
     return values
 
 
@@ -288,7 +295,6 @@ def _quorum(values: Mapping[str, Any]) -> QuorumConfig:
         folder=values["log.dir"],
         voters=values["quorum.voters"] or {},
         bootstrap=values["bootstrap.servers"] or (),
-        advertised=_advertised(values),
         timeouts=_timeouts(values),
         snapshots=_snapshots(values),
     )
@@ -318,14 +324,25 @@ def _snapshots(values: Mapping[str, Any]) -> SnapshotLimits:
 
 
 def _controller(values: Mapping[str, Any]) -> Config:
-    if values["http.listener"] == values["listeners"]:
+    if values["http.listener"] in [each.address for each in values["listeners"]]:
         raise InvalidSetting(
-            f"http.listener and listeners are both {values['listeners']}; each needs a port"
+            f"http.listener and listeners are both {values['http.listener']}; each needs a port"
         )
+    main = _controller_listener(values, Role.CONTROLLER)
+    credentials = LateCredentials()
+    listeners = _listeners(values, main, main, credentials)
+    of_quorum = named(listeners, main)
     return Config(
-        quorum=replace(_quorum(values), segment_bytes=values["log.segment.bytes"]),
-        listener=values["listeners"],
-        http=_http(values),
+        quorum=replace(
+            _quorum(values),
+            advertised=_reachable(of_quorum, values["quorum.voters"] or {}, values["node.id"]),
+            segment_bytes=values["log.segment.bytes"],
+            listener_name=main,
+            security=_to_controllers(values, main, credentials),
+        ),
+        listeners=listeners,
+        credentials=credentials,
+        http=_http(values, listeners, main),
         broker_session_timeout_ms=values["broker.session.timeout.ms"],
         metadata_version=values["metadata.version"],
         no_op_interval_ms=values["metadata.max.idle.interval.ms"],
@@ -343,11 +360,14 @@ def _controller(values: Mapping[str, Any]) -> Config:
     )
 
 
-def _http(values: Mapping[str, Any]) -> HttpConfig | None:
+def _http(values: Mapping[str, Any], listeners: Sequence[Listener], main: str) -> HttpConfig | None:
     listener: Address | None = values["http.listener"]
     if listener is None:
         return None
-    addresses = (listener, values["listeners"], _advertised(values))
+    advertised = _reachable(
+        named(listeners, main), values["quorum.voters"] or {}, values["node.id"]
+    )
+    addresses = (listener, *(each.address for each in listeners), advertised)
     return HttpConfig(
         listener=listener,
         hosts=(
@@ -402,25 +422,123 @@ def _check_can_find(values: Mapping[str, Any]) -> None:
     )
 
 
-def _advertised(values: Mapping[str, Any]) -> Address:
-    """The advertised address; the entry in quorum.voters comes last."""
-    voters: Mapping[int, Address | None] = values["quorum.voters"] or {}
-    listener: Address = values["listeners"]
-    named: Address | None = values["advertised.listeners"]
+def _protocol_of(name: str, values: Mapping[str, Any], controllers: str) -> SecurityProtocol:
+    """Return the security protocol of a listener's name, as Kafka does without the map too."""
+    mapped: Mapping[str, SecurityProtocol] | None = values["listener.security.protocol.map"]
+    if mapped is not None and name in mapped:
+        return mapped[name]
+    if mapped is None and name in SecurityProtocol.__members__:
+        return SecurityProtocol[name]
+    if mapped is None and name == controllers:
+        return SecurityProtocol.PLAINTEXT
+    raise InvalidSetting(
+        f"listener.security.protocol.map has no protocol for {name}; write {name}:SASL_SSL, say"
+    )
+
+
+def _controller_listener(values: Mapping[str, Any], role: Role) -> str:
+    """Return the name of the listener that controllers and brokers connect to."""
+    names: tuple[str, ...] = values["controller.listener.names"] or ()
+    written = [each.name or LISTENER_NAME for each in values["listeners"]]
+    if role is Role.BROKER:
+        return names[0] if names else LISTENER_NAME
+    if not names:
+        return LISTENER_NAME if LISTENER_NAME in written else written[0]
+    if names[0] not in written:
+        raise InvalidSetting(
+            f"controller.listener.names begins with {names[0]}, which is not in listeners"
+        )
+    return names[0]
+
+
+def _listeners(
+    values: Mapping[str, Any], main: str, controllers: str, credentials: LateCredentials
+) -> tuple[Listener, ...]:
+    """Return the listeners; one that was written without a name is called `main`."""
+    advertised = {each.name or main: each.address for each in values["advertised.listeners"] or ()}
+    found = []
+    for each in values["listeners"]:
+        name = each.name or main
+        protocol = _protocol_of(name, values, controllers)
+        settings = SecuritySettings(values, name, credentials)
+        security = listener_security(name, protocol, settings)
+        found.append(Listener(each.address, security, advertised.pop(name, None)))
+    if advertised:
+        raise InvalidSetting(
+            f"advertised.listeners names {', '.join(advertised)}, which is not in listeners"
+        )
+    return tuple(found)
+
+
+def _reachable(listener: Listener, voters: Mapping[int, Address | None], node_id: int) -> Address:
+    """The advertised address of a listener; the entry in quorum.voters comes last."""
+    named = listener.advertised
     if named is None:
-        named = listener if listener.host not in WILDCARDS else voters.get(values["node.id"])
+        is_wildcard = listener.address.host in WILDCARDS
+        named = voters.get(node_id) if is_wildcard else listener.address
     if named is None or named.host in WILDCARDS:
         raise InvalidSetting(
-            f"listeners is {listener}, which no client can connect to; set an address in "
+            f"listeners is {listener.address}, which no client can connect to; set an address in "
             "advertised.listeners"
         )
     return named
 
 
+def _inter_broker_listener(values: Mapping[str, Any]) -> str:
+    """Return the name of the listener that brokers use among themselves."""
+    name: str | None = values["inter.broker.listener.name"]
+    protocol: SecurityProtocol | None = values["security.inter.broker.protocol"]
+    written = [each.name or PLAINTEXT_LISTENER for each in values["listeners"]]
+    if name is not None:
+        if protocol is not None:
+            raise InvalidSetting(
+                "inter.broker.listener.name and security.inter.broker.protocol are both set; "
+                "choose one"
+            )
+        if name not in written:
+            raise InvalidSetting(f"inter.broker.listener.name is {name}, which is not in listeners")
+        return name
+    if len(written) == 1 and protocol is None:
+        return written[0]
+    wanted = protocol or SecurityProtocol.PLAINTEXT
+    # Names and protocols are the same unless there is a map.
+    mapped = values["listener.security.protocol.map"] or {}
+    found = [each for each in written if mapped.get(each, each) in (wanted, wanted.name)]
+    if len(found) != 1:
+        raise InvalidSetting(
+            f"{len(found)} listeners have the security protocol {wanted.name} of connections "
+            "between brokers; set inter.broker.listener.name"
+        )
+    return found[0]
+
+
 def _broker(values: Mapping[str, Any], given: Mapping[str, Given]) -> BrokerConfig:
+    controllers = _controller_listener(values, Role.BROKER)
+    main = _inter_broker_listener(values)
+    credentials = LateCredentials()
+    listeners = _listeners(values, main, controllers, credentials)
+    among_brokers = named(listeners, main)
+    to_controllers = _to_controllers(values, controllers, credentials)
+    advertised = _reachable(among_brokers, values["quorum.voters"] or {}, values["node.id"])
+    is_open = not (to_controllers.protocol or among_brokers.security.protocol)
     return BrokerConfig(
-        quorum=_quorum(values),
-        listener=values["listeners"],
+        quorum=replace(
+            _quorum(values),
+            # Nodes of another protocol could not ask it who is where.
+            advertised=advertised if is_open else None,
+            security=to_controllers,
+        ),
+        listeners=tuple(
+            replace(each, advertised=advertised) if each is among_brokers else each
+            for each in listeners
+        ),
+        inter_broker_listener=main,
+        inter_broker=client_security(
+            among_brokers.security.protocol,
+            SecuritySettings(values, main, credentials),
+            mechanism_setting="sasl.mechanism.inter.broker.protocol",
+        ),
+        credentials=credentials,
         rack=values["broker.rack"],
         session_timeout_ms=values["broker.session.timeout.ms"],
         heartbeat_interval_ms=values["broker.heartbeat.interval.ms"],
@@ -431,5 +549,18 @@ def _broker(values: Mapping[str, Any], given: Mapping[str, Given]) -> BrokerConf
         min_insync_replicas=values["min.insync.replicas"],
         connections_max=values["connections.max"],
         connections_per_address_max=values["max.connections.per.ip"],
-        settings={name: one.text for name, one in given.items()},
+        settings={
+            name: HIDDEN if one.setting.kind.is_secret else one.text for name, one in given.items()
+        },
+    )
+
+
+def _to_controllers(
+    values: Mapping[str, Any], controllers: str, credentials: LateCredentials
+) -> ClientSecurity:
+    """Return the security of connections to controllers."""
+    return client_security(
+        _protocol_of(controllers, values, controllers),
+        SecuritySettings(values, controllers, credentials),
+        mechanism_setting="sasl.mechanism.controller.protocol",
     )

@@ -8,7 +8,7 @@ import asyncio
 import gc
 import logging
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from functools import partial
@@ -27,6 +27,7 @@ from admin.http.tokens import InvalidTokens, TokenFile
 from controller.apis.brokers import BrokerApis
 from controller.apis.controller_apis import OFFERED, ControllerApis
 from controller.apis.router import Router
+from controller.delegation_tokens import DelegationTokens
 from controller.event_queue import Later
 from controller.quorum_controller import QuorumController
 from controller.registration import ControllerRegistrationManager
@@ -34,12 +35,14 @@ from controller.service import Service, TopicDefaults
 from quorum.bootstrap import Opened, open_quorum
 from quorum.clocks import monotonic_ms, wall_ms
 from quorum.driver import FAREWELL_SECONDS_MAX
-from quorum.persistent_state import LISTENER_NAME, QuorumConfig
+from quorum.persistent_state import QuorumConfig
 from quorum.process import StartError, binding, run_process, stop_event
 from quorum.protocol.apis import ApiKey, VersionRange
 from quorum.protocol.request_limits import METADATA_LOG_FETCH_BYTES_MAX
 from quorum.transport.limits import ServerLimits
+from quorum.transport.listener import Listener, listen_at, named
 from quorum.transport.refusal_log import RefusalLog
+from quorum.transport.security.credentials import ImageCredentials
 from quorum.transport.server import Server
 from statemachine.commands import RegisterController
 from statemachine.features.features import FEATURES, RANGES
@@ -48,7 +51,6 @@ from statemachine.vocabulary import LEVEL_KRAFT_VERSION
 
 logger = logging.getLogger("controller")
 
-PLAINTEXT: Final = 0
 SUPPORTED_FEATURES: Final = {
     feature.name: VersionRange(feature.lowest, feature.highest) for feature in FEATURES.values()
 }
@@ -69,6 +71,7 @@ def main(config: Config) -> int:
 
 
 async def _run(config: Config) -> None:
+    config.quorum.security.check()
     stop = stop_event()
     # Parts are closed in reverse order: first the listeners, last the files.
     async with AsyncExitStack() as parts:
@@ -96,7 +99,8 @@ async def _run(config: Config) -> None:
             # The objects of the program stay: scanning them in each full collection would be the
             # longest pause of all.
             gc.freeze()
-            logger.info("controller %d listens at %s", config.quorum.node_id, config.listener)
+            addresses = ", ".join(str(each.address) for each in config.listeners)
+            logger.info("controller %d listens at %s", config.quorum.node_id, addresses)
             await stop.wait()
             logger.info("stopping")
             for each in work:
@@ -121,6 +125,10 @@ def _open(config: Config, parts: AsyncExitStack) -> tuple[QuorumController, Open
         _quorum_config(config), controller, parts, clock=monotonic_ms, wall_clock=wall_ms, rng=ids
     )
     controller.attach(opened.quorum.replica)
+    tokens = DelegationTokens(config.tokens)
+    config.credentials.source = ImageCredentials(
+        lambda: controller.image, tokens.hmac if tokens.is_enabled else None
+    )
     return controller, opened
 
 
@@ -140,7 +148,7 @@ async def _listen(
         capability_handler=handle,
         tokens=config.tokens,
     )
-    router = Router(service, clock=monotonic_ms)
+    router = Router(service, clock=monotonic_ms, security=config.quorum.security)
     parts.push_async_callback(router.close)
     apis = ControllerApis(
         service=service,
@@ -152,7 +160,8 @@ async def _listen(
     )
     parts.push_async_callback(apis.close)
     await _listen_kafka(config, apis, parts)
-    await _listen_http(config, Gateway(service, router), parts)
+    gateway = Gateway(service, router, security=config.quorum.security)
+    await _listen_http(config, gateway, parts)
 
 
 def _later(loop: asyncio.AbstractEventLoop, fail: Callable[[Exception], None]) -> Later:
@@ -216,19 +225,17 @@ class GarbageCollector:
 def _controller(
     config: Config, ids: random.Random, found: Formatted | None, later: Later
 ) -> QuorumController:
-    # The advertised address: the listener may be a wildcard.
-    assert config.quorum.advertised is not None
-    host, port = config.quorum.advertised
     registration = RegisterController(
         controller_id=config.quorum.node_id,
         incarnation_id=UUID(int=ids.getrandbits(128), version=4),
-        endpoints=(
+        endpoints=tuple(
             Endpoint(
-                name=LISTENER_NAME,
+                name=each.name,
                 host=host,
                 port=port,
-                security_protocol=PLAINTEXT,
-            ),
+                security_protocol=int(each.security.protocol),
+            )
+            for each, (host, port) in _places(config)
         ),
         features=RANGES,
     )
@@ -258,6 +265,17 @@ def _quorum_config(config: Config) -> QuorumConfig:
     return replace(quorum, kraft_version=int(records_voters))
 
 
+def _places(config: Config) -> Iterator[tuple[Listener, tuple[str, int]]]:
+    """Yield the listeners with their advertised addresses, that of the quorum first."""
+    main = named(config.listeners, config.quorum.listener_name)
+    # Its address may be a wildcard, and the advertised one that in quorum.voters.
+    assert config.quorum.advertised is not None
+    yield main, config.quorum.advertised
+    for each in config.listeners:
+        if each is not main:
+            yield each, each.place
+
+
 async def _listen_kafka(config: Config, apis: ControllerApis, parts: AsyncExitStack) -> None:
     limits = ServerLimits(
         connections_max=config.connections_max,
@@ -268,8 +286,9 @@ async def _listen_kafka(config: Config, apis: ControllerApis, parts: AsyncExitSt
         apis.handle, offered=OFFERED, name="kafka", clock_ms=monotonic_ms, limits=limits
     )
     parts.push_async_callback(server.close, within_ms=CLOSE_MS)
-    with binding("listeners", config.listener):
-        await server.listen(*config.listener)
+    for each in config.listeners:
+        with binding("listeners", each.address):
+            await listen_at(server, each)
 
 
 async def _listen_http(config: Config, gateway: Gateway, parts: AsyncExitStack) -> None:

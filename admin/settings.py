@@ -6,15 +6,16 @@ Files, environment and flags are parsed by the table, and the documentation is m
 """
 
 import difflib
+import re
 from collections.abc import Callable, Mapping
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from admin.http.limits import HttpLimits
-from admin.http.tls import ClientAuth
+from admin.http.tls import ClientAuth as HttpClientAuth
 from admin.units import parse_duration_ms, parse_size_bytes, whole_number
 from broker import limits as broker_limits
 from controller.delegation_tokens import DelegationTokenConfig
@@ -31,10 +32,29 @@ from quorum.log.meta_properties import uuid_from_text
 from quorum.snapshotting import SnapshotLimits
 from quorum.transport.address import Address, parse_address, parse_addresses
 from quorum.transport.limits import CONNECTIONS_PER_ADDRESS_MAX
+from quorum.transport.security.principal_mapping import parse_rules
+from quorum.transport.security.protocols import SecurityProtocol
+from quorum.transport.security.sasl_server import FAILURE_DELAY_MS
+from quorum.transport.security.secret import Secret
+from quorum.transport.security.tls import VERSIONS, ClientAuth
 from statemachine.features.features import level_of_release
 from statemachine.limits import METADATA_VERSION_MAX, METADATA_VERSION_MIN, NO_OP_INTERVAL_MS
 
 NODE_ID_MAX: Final = 2**31 - 1
+
+SASL_MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
+
+_LISTENER_NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
+
+
+class NamedAddress(NamedTuple):
+    """An entry of `listeners`; the name is empty if only the address was written."""
+
+    name: str
+    address: Address
+
+    def __str__(self) -> str:
+        return f"{self.name}://{self.address}" if self.name else str(self.address)
 
 
 class Role(StrEnum):
@@ -53,6 +73,8 @@ class Kind:
     unit: str = ""
     lowest: int | None = None
     highest: int | None = None
+    is_secret: bool = False
+    """True if its values must not be shown."""
 
 
 def _integer(text: str) -> int:
@@ -91,13 +113,107 @@ def _cluster_id(text: str) -> str:
     return text
 
 
-def _listener(text: str) -> Address:
-    if "," in text:
-        raise ValueError(f"{text!r} is a list; a node has one listener, host:port")
+def _listeners(text: str) -> tuple[NamedAddress, ...]:
+    found = tuple(_listener(part.strip()) for part in text.split(","))
+    for place, one in enumerate(found):
+        for other in found[:place]:
+            if one.name == other.name:
+                raise ValueError(f"two listeners are called {one.name or 'nothing'}")
+            if one.address == other.address and one.address.port:
+                raise ValueError(f"{one.address} is listed twice")
+    return found
+
+
+def _listener(text: str) -> NamedAddress:
     name, separator, address = text.rpartition("://")
-    if separator and not name:
+    if separator and not _LISTENER_NAME.fullmatch(name):
         raise ValueError(f"{text!r} is not host:port or NAME://host:port")
-    return parse_address(address)
+    return NamedAddress(name.upper(), parse_address(address))
+
+
+def _address(text: str) -> Address:
+    if "," in text:
+        raise ValueError(f"{text!r} is a list; write one host:port")
+    return _listener(text).address
+
+
+def _name(text: str) -> str:
+    if not _LISTENER_NAME.fullmatch(text):
+        raise ValueError(f"{text!r} is not a listener's name: letters, digits, - and _")
+    return text.upper()
+
+
+def _names(text: str) -> tuple[str, ...]:
+    found = tuple(part.strip() for part in text.split(",") if part.strip())
+    if not found:
+        raise ValueError("it is empty; leave the setting out instead")
+    return found
+
+
+def _listener_names(text: str) -> tuple[str, ...]:
+    return tuple(map(_name, _names(text)))
+
+
+def _names_or_none(text: str) -> tuple[str, ...]:
+    return _names(text) if text.strip() else ()
+
+
+def _protocol(text: str) -> SecurityProtocol:
+    try:
+        return SecurityProtocol[text.upper()]
+    except KeyError:
+        known = ", ".join(each.name for each in SecurityProtocol)
+        raise ValueError(f"{text!r} is not a security protocol; there are {known}") from None
+
+
+def _protocol_map(text: str) -> Mapping[str, SecurityProtocol]:
+    found: dict[str, SecurityProtocol] = {}
+    for part in _names(text):
+        name, separator, protocol = part.partition(":")
+        if not separator:
+            raise ValueError(f"{part!r} is not NAME:PROTOCOL")
+        if _name(name) in found:
+            raise ValueError(f"{name} is mapped twice")
+        found[_name(name)] = _protocol(protocol)
+    return MappingProxyType(found)
+
+
+def _store_type(text: str) -> str:
+    if text.upper() != "PEM":
+        raise ValueError(f"{text!r} is not supported; convert it to PEM")
+    return "PEM"
+
+
+def _client_auth(text: str) -> ClientAuth:
+    try:
+        return ClientAuth(text.lower())
+    except ValueError:
+        raise ValueError(f"{text!r} is neither required, requested nor none") from None
+
+
+def _tls_versions(text: str) -> tuple[str, ...]:
+    found = _names(text)
+    for each in found:
+        if each not in VERSIONS:
+            raise ValueError(f"{each!r} is not supported; there are {', '.join(VERSIONS)}")
+    return found
+
+
+def _endpoint_identification(text: str) -> bool:
+    if text.lower() not in ("", "https"):
+        raise ValueError(f"{text!r} is neither https nor empty")
+    return bool(text)
+
+
+def _mechanism(text: str) -> str:
+    if text.upper() not in SASL_MECHANISMS:
+        known = ", ".join(SASL_MECHANISMS)
+        raise ValueError(f"{text!r} is not supported; there are {known}")
+    return text.upper()
+
+
+def _mechanisms(text: str) -> tuple[str, ...]:
+    return tuple(map(_mechanism, _names(text)))
 
 
 def addressed_voters(text: str) -> Mapping[ReplicaId, Address]:
@@ -144,9 +260,9 @@ def _hosts(text: str) -> tuple[str, ...]:
     return tuple(host.strip("[]") for host in found)
 
 
-def _client_auth(text: str) -> ClientAuth:
+def _http_client_auth(text: str) -> HttpClientAuth:
     try:
-        return ClientAuth(text)
+        return HttpClientAuth(text)
     except ValueError:
         raise ValueError(f"{text!r} is none of none, requested and required") from None
 
@@ -156,15 +272,31 @@ TEXT: Final = Kind("text", _text)
 PATH: Final = Kind("path", _path)
 ROLE: Final = Kind("role", _role)
 CLUSTER_ID: Final = Kind("uuid", _cluster_id)
-LISTENER: Final = Kind("host:port", _listener)
+LISTENER: Final = Kind("host:port", _address)
+LISTENERS: Final = Kind("list of NAME://host:port", _listeners)
+NAME: Final = Kind("name", _name)
+NAMES: Final = Kind("list of names", _names)
+NAMES_OR_NONE: Final = Kind("list of names", _names_or_none)
+LISTENER_NAMES: Final = Kind("list of names", _listener_names)
+PROTOCOL: Final = Kind(", ".join(each.name for each in SecurityProtocol), _protocol)
+PROTOCOL_MAP: Final = Kind("list of NAME:PROTOCOL", _protocol_map)
+STORE_TYPE: Final = Kind("PEM", _store_type)
+CLIENT_AUTH: Final = Kind(", ".join(each.value for each in ClientAuth), _client_auth)
+MAPPING_RULES: Final = Kind("list of rules", parse_rules)
+TLS_VERSIONS: Final = Kind("list of " + ", ".join(VERSIONS), _tls_versions)
+ENDPOINT_IDENTIFICATION: Final = Kind("https or empty", _endpoint_identification)
+MECHANISM: Final = Kind("SASL mechanism", _mechanism)
+MECHANISMS: Final = Kind("list of SASL mechanisms", _mechanisms)
+PASSWORD: Final = Kind("password", lambda text: Secret(_text(text)), is_secret=True)
 METADATA_VERSION: Final = Kind(
     f"{METADATA_VERSION_MIN} to {METADATA_VERSION_MAX}, or a release", level_of_release
 )
 VOTERS: Final = Kind("list of id or id@host:port", _voters)
 SERVERS: Final = Kind("host:port list", _servers)
 DURATION: Final = Kind("duration", parse_duration_ms, "ms", 1, 3_600_000)
+DURATION_OR_NONE: Final = Kind("duration", parse_duration_ms, "ms", 0, 365 * 24 * 3_600_000)
 HOSTS: Final = Kind("list of hosts", _hosts)
-CLIENT_AUTH: Final = Kind("none, requested or required", _client_auth)
+HTTP_CLIENT_AUTH: Final = Kind("none, requested or required", _http_client_auth)
 SIZE: Final = Kind("size", parse_size_bytes, "bytes", lowest=1)
 
 AGE_MS_MAX: Final = 10 * 365 * 24 * 3_600_000
@@ -198,9 +330,13 @@ class Setting:
     only: Role | None = None
     """The role whose nodes alone have it; None for both."""
     required: bool = False
-    default: int | None = None
+    default: int | str | None = None
     lowest: int | None = None
     highest: int | None = None
+    per_listener: bool = False
+    """True if a listener may have a value of its own: `listener.name.NAME.` before it."""
+    per_mechanism: bool = False
+    """True if a mechanism of a listener may: `listener.name.NAME.MECHANISM.` before it."""
 
     def applies_to(self, role: Role) -> bool:
         """True if nodes of this role have the setting."""
@@ -270,14 +406,15 @@ _ROWS: Final = (
     ),
     Setting(
         "listeners",
-        LISTENER,
-        "The address of the Kafka listener, `host:port` or `NAME://host:port`.",
+        LISTENERS,
+        "The addresses of the Kafka listeners, `NAME://host:port,...`; of a single one also "
+        "`host:port`, which is called CONTROLLER or PLAINTEXT.",
         required=True,
     ),
     Setting(
         "advertised.listeners",
-        LISTENER,
-        "The address for clients and other nodes, if it differs from `listeners`.",
+        LISTENERS,
+        "The addresses for clients and other nodes, where they differ from `listeners`.",
     ),
     Setting(
         "http.listener",
@@ -331,7 +468,7 @@ _ROWS: Final = (
     ),
     Setting(
         "listener.name.http.ssl.client.auth",
-        CLIENT_AUTH,
+        HTTP_CLIENT_AUTH,
         "Whether HTTP clients present a certificate: none, requested or required.",
         only=Role.CONTROLLER,
     ),
@@ -360,6 +497,221 @@ _ROWS: Final = (
         "The maximum of open connections of one address.",
         default=CONNECTIONS_PER_ADDRESS_MAX,
         highest=CONNECTIONS_MAX,
+    ),
+    # --- listeners ---------------------------------------------------------------------------
+    Setting(
+        "listener.security.protocol.map",
+        PROTOCOL_MAP,
+        "The security protocol of each listener name, `NAME:PROTOCOL,...`. Without it, a name that "
+        "is a protocol stands for itself, and the controllers' listener is PLAINTEXT.",
+    ),
+    Setting(
+        "controller.listener.names",
+        LISTENER_NAMES,
+        "The names of the listeners of controllers. The first is the one that controllers and "
+        "brokers connect to; a broker takes its protocol from the map.",
+    ),
+    Setting(
+        "inter.broker.listener.name",
+        NAME,
+        "The name of the listener that brokers use among themselves. Without it, that whose "
+        "protocol is security.inter.broker.protocol.",
+        only=Role.BROKER,
+    ),
+    Setting(
+        "security.inter.broker.protocol",
+        PROTOCOL,
+        "The security protocol of connections between brokers; not together with "
+        "inter.broker.listener.name.",
+        only=Role.BROKER,
+    ),
+    # --- TLS -----------------------------------------------------------------------------------
+    Setting(
+        "ssl.keystore.type",
+        STORE_TYPE,
+        "The type of the key store. Only PEM is supported.",
+        default="PEM",
+        per_listener=True,
+    ),
+    Setting(
+        "ssl.keystore.location",
+        PATH,
+        "A PEM file with the private key and the certificate chain of this node. It is loaded "
+        "again when it changes.",
+        per_listener=True,
+    ),
+    Setting(
+        "ssl.keystore.certificate.chain",
+        TEXT,
+        "The certificate chain of this node as PEM, instead of a file.",
+        per_listener=True,
+    ),
+    Setting(
+        "ssl.keystore.key",
+        PASSWORD,
+        "The private key of this node as PEM (PKCS#8), instead of a file.",
+        per_listener=True,
+    ),
+    Setting(
+        "ssl.key.password",
+        PASSWORD,
+        "The password of an encrypted private key.",
+        per_listener=True,
+    ),
+    Setting(
+        "ssl.truststore.type",
+        STORE_TYPE,
+        "The type of the trust store. Only PEM is supported.",
+        default="PEM",
+        per_listener=True,
+    ),
+    Setting(
+        "ssl.truststore.location",
+        PATH,
+        "A PEM file with the certificates of the authorities that are trusted. It is loaded again "
+        "when it changes. Without it, a client trusts those of the system.",
+        per_listener=True,
+    ),
+    Setting(
+        "ssl.truststore.certificates",
+        TEXT,
+        "The certificates of the trusted authorities as PEM, instead of a file.",
+        per_listener=True,
+    ),
+    Setting(
+        "ssl.client.auth",
+        CLIENT_AUTH,
+        "Whether clients present a certificate: required, requested or none. For a SASL_SSL "
+        "listener only with its `listener.name.NAME.` prefix.",
+        default="none",
+        per_listener=True,
+    ),
+    Setting(
+        "ssl.principal.mapping.rules",
+        MAPPING_RULES,
+        "How the subject of a client's certificate becomes the name of its principal: a list of "
+        "`DEFAULT` and `RULE:pattern/replacement/[LU]`, of which the first that matches counts.",
+        default="DEFAULT",
+        per_listener=True,
+    ),
+    Setting(
+        "ssl.enabled.protocols",
+        TLS_VERSIONS,
+        "The TLS versions that are enabled.",
+        default="TLSv1.2,TLSv1.3",
+        per_listener=True,
+    ),
+    Setting(
+        "ssl.cipher.suites",
+        NAMES_OR_NONE,
+        "The cipher suites that are enabled; empty for OpenSSL's choice. Those of TLSv1.3 can only "
+        "be enabled or left out together.",
+        default="",
+        per_listener=True,
+    ),
+    Setting(
+        "ssl.endpoint.identification.algorithm",
+        ENDPOINT_IDENTIFICATION,
+        "How a client compares a node's certificate with the host that it connects to: `https`, or "
+        "empty for not at all.",
+        default="https",
+        per_listener=True,
+    ),
+    # --- SASL ----------------------------------------------------------------------------------
+    Setting(
+        "sasl.enabled.mechanisms",
+        MECHANISMS,
+        "The SASL mechanisms of a listener: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER.",
+        per_listener=True,
+    ),
+    Setting(
+        "sasl.mechanism.controller.protocol",
+        MECHANISM,
+        "The SASL mechanism of connections to controllers.",
+    ),
+    Setting(
+        "sasl.mechanism.inter.broker.protocol",
+        MECHANISM,
+        "The SASL mechanism of connections between brokers.",
+        only=Role.BROKER,
+    ),
+    Setting(
+        "sasl.jaas.config",
+        PASSWORD,
+        "The login module of a mechanism with its options, in Kafka's syntax; of a listener as "
+        "`listener.name.NAME.MECHANISM.sasl.jaas.config`. It has the credentials for connections "
+        "to other nodes, and for PLAIN the users (`user_NAME`).",
+        per_listener=True,
+        per_mechanism=True,
+    ),
+    Setting(
+        "connections.max.reauth.ms",
+        DURATION_OR_NONE,
+        "A SASL client that has not authenticated again after this long is disconnected (KIP-368); "
+        "0 disables it.",
+        default=0,
+        per_listener=True,
+        per_mechanism=True,
+    ),
+    Setting(
+        "connection.failed.authentication.delay.ms",
+        DURATION,
+        "The delay before a failed authentication is answered.",
+        default=FAILURE_DELAY_MS,
+        lowest=0,
+        highest=10_000,
+    ),
+    Setting(
+        "sasl.oauthbearer.jwks.endpoint.url",
+        TEXT,
+        "Where the keys are that tokens of OAUTHBEARER are signed with: `file:///path`, or the "
+        "`https://` or `http://` address of a JWKS.",
+        per_listener=True,
+    ),
+    Setting(
+        "sasl.oauthbearer.jwks.endpoint.refresh.ms",
+        DURATION,
+        "The time after which the keys are fetched again.",
+        default=3_600_000,
+        lowest=1_000,
+        highest=86_400_000,
+        per_listener=True,
+    ),
+    Setting(
+        "sasl.oauthbearer.expected.audience",
+        NAMES,
+        "The audiences of which a token must name one.",
+        per_listener=True,
+    ),
+    Setting(
+        "sasl.oauthbearer.expected.issuer",
+        TEXT,
+        "The issuer that a token must name.",
+        per_listener=True,
+    ),
+    Setting(
+        "sasl.oauthbearer.sub.claim.name",
+        TEXT,
+        "The claim of a token with the name of the principal.",
+        default="sub",
+        per_listener=True,
+    ),
+    Setting(
+        "sasl.oauthbearer.clock.skew.seconds",
+        INTEGER,
+        "The difference in seconds that the clocks of this node and the issuer may have.",
+        default=30,
+        lowest=0,
+        highest=3_600,
+        per_listener=True,
+    ),
+    Setting(
+        "sasl.oauthbearer.token.endpoint.url",
+        TEXT,
+        "Where this node gets its own token for OAUTHBEARER: `file:///path`, or the `https://` or "
+        "`http://` address of a token endpoint, which gets `clientId` and `clientSecret` of "
+        "sasl.jaas.config.",
+        per_listener=True,
     ),
     # --- the quorum --------------------------------------------------------------------------
     Setting(
@@ -576,6 +928,58 @@ BY_ENVIRONMENT: Final[Mapping[str, Setting]] = MappingProxyType(
 assert len(SETTINGS) == len(BY_ENVIRONMENT) == len(_ROWS)
 
 
+_OF_LISTENER: Final = re.compile(r"listener\.name\.([A-Za-z][A-Za-z0-9_-]*)\.(.+)")
+_MARKS: Final = {False: "", True: " ¹"}
+
+
+def setting_named(name: str) -> Setting | None:
+    """The setting of this name, or of this name without the prefix of a listener; None if unknown.
+
+    The prefix is `listener.name.NAME.` or `listener.name.NAME.MECHANISM.`, in lower case as in
+    Kafka.
+    """
+    known = SETTINGS.get(name)
+    found = _OF_LISTENER.fullmatch(name)
+    if known is not None or found is None:
+        return known
+    listener, base = found[1].lower(), found[2]
+    setting = SETTINGS.get(base)
+    if setting is not None:
+        if not setting.per_listener:
+            return None
+        return replace(setting, name=of_listener(listener, base), required=False)
+    mechanism, _, base = base.partition(".")
+    setting = SETTINGS.get(base)
+    if setting is None or not setting.per_mechanism or mechanism.upper() not in SASL_MECHANISMS:
+        return None
+    return replace(setting, name=of_listener(listener, base, mechanism), required=False)
+
+
+def of_listener(listener: str, name: str, mechanism: str = "") -> str:
+    """The name of a setting with the prefix of a listener, and of a mechanism if one is given."""
+    between = f"{mechanism.lower()}." if mechanism else ""
+    return f"listener.name.{listener.lower()}.{between}{name}"
+
+
+def setting_of_variable(variable: str) -> Setting | None:
+    """The setting that a variable of the environment sets; None if it is none."""
+    known = BY_ENVIRONMENT.get(variable)
+    prefix = f"{ENVIRONMENT_PREFIX}LISTENER_NAME_"
+    if known is not None or not variable.startswith(prefix):
+        return known
+    rest = variable.removeprefix(prefix)
+    for row in sorted(_ROWS, key=lambda row: -len(row.name)):
+        if not row.per_listener:
+            continue
+        base = row.environment.removeprefix(ENVIRONMENT_PREFIX)
+        for mechanism in (*SASL_MECHANISMS, "") if row.per_mechanism else ("",):
+            between = f"_{mechanism.replace('-', '_')}_" if mechanism else "_"
+            listener = rest.removesuffix(between + base)
+            if listener and listener != rest:
+                return setting_named(of_listener(listener, row.name, mechanism))
+    return None
+
+
 def suggestion(name: str, known: Mapping[str, Setting]) -> str:
     """The rest of a sentence about an unknown `name`: which of `known` was probably meant."""
     near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
@@ -591,9 +995,12 @@ def as_markdown() -> str:
         "| --- | --- | --- | --- | --- |",
     ]
     for row in _ROWS:
-        default = "required" if row.required else "-" if row.default is None else f"`{row.default}`"
+        default = "required" if row.required else "-"
+        if row.default is not None:
+            default = f"`{row.default}`" if row.default != "" else "empty"
         allowed = row.bounds or row.kind.name
+        mark = _MARKS[row.per_listener]
         lines.append(
-            f"| `{row.name}` | {row.only or 'both'} | {default} | {allowed} | {row.help} |"
+            f"| `{row.name}`{mark} | {row.only or 'both'} | {default} | {allowed} | {row.help} |"
         )
     return "\n".join(lines) + "\n"

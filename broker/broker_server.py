@@ -31,6 +31,8 @@ from quorum.clocks import monotonic_ms, wall_ms
 from quorum.process import binding, run_process, stop_event
 from quorum.transport.controller_channel import NodeToControllerChannelManager
 from quorum.transport.limits import ServerLimits
+from quorum.transport.listener import Listener, listen_at, named
+from quorum.transport.security.credentials import ImageCredentials
 from quorum.transport.server import Server
 from statemachine.image.delta import MetadataDelta
 from statemachine.image.image import Image
@@ -44,11 +46,12 @@ class BrokerServer:
     def __init__(self, config: BrokerConfig, stack: AsyncExitStack, rng: random.Random) -> None:
         self.config = config
         self.image = Image()
-        self.port = config.listener.port
-        """The port of the listener."""
+        self.listeners: Sequence[Listener] = ()
+        """The listeners, with their ports, once they are open."""
         self._rng = rng
         self._metadata = MetadataFollower(self.image)
         self._metadata.on_change = self._on_change
+        config.credentials.source = ImageCredentials(lambda: self.image)
         self._opened = open_quorum(
             config.quorum,
             self._metadata,
@@ -100,7 +103,7 @@ class BrokerServer:
             incarnation_id=UUID(int=rng.getrandbits(128), version=4),
             cluster=self._opened.cluster,
             directory_id=self._opened.directory_id,
-            listener=self._advertised,
+            listeners=lambda: self.listeners,
             metadata_offset=lambda: self.image.end_offset - 1,
             on_epoch=self._on_epoch,
             make_ready=self._open_partitions,
@@ -115,12 +118,21 @@ class BrokerServer:
     ) -> "BrokerServer":
         """Lock the folder and bind the port; `stack` closes everything that is opened.
 
-        Raises `StorageError` for an unusable folder and `StartError` for an unavailable port.
+        Raises `StorageError` for an unusable folder, `StartError` for an unavailable port and
+        `TlsUnusable` for keys or certificates that cannot be used.
         """
         broker = cls(config, stack, rng)
-        with binding("listeners", config.listener):
-            broker.port = await broker._server.listen(*config.listener)
+        config.quorum.security.check()
+        config.inter_broker.check()
+        for each in config.listeners:
+            with binding("listeners", each.address):
+                broker.listeners = (*broker.listeners, await listen_at(broker._server, each))
         return broker
+
+    @property
+    def port(self) -> int:
+        """The port of the listener for other brokers."""
+        return named(self.listeners, self.config.inter_broker_listener).address.port
 
     async def run(self, stop: asyncio.Event) -> None:
         """Run until `stop` is set, then shut down cleanly within two seconds.
@@ -141,6 +153,8 @@ class BrokerServer:
                 sweeper=opened.sweeper,
                 rng=random.Random(self._rng.getrandbits(64)),
                 partition_bytes_max=self.config.replica_fetch_max_bytes,
+                listener=self.config.inter_broker_listener,
+                security=self.config.inter_broker,
             )
             forwarder = ForwardingManager(self._forwarding, group, clock=monotonic_ms)
             manager.listeners += [fetch, fetchers, proposer, self.assignments]
@@ -156,7 +170,7 @@ class BrokerServer:
                 group.create_task(disk.run(), name="disk"),
                 group.create_task(opened.gossiper.run(), name="gossip"),
             ]
-            at = self.config.listener._replace(port=self.port)
+            at = ", ".join(str(each.address) for each in self.listeners)
             logger.info("Broker %d listens at %s", self.config.quorum.node_id, at)
             await stop.wait()
             logger.info("Stopping broker %d", self.config.quorum.node_id)
@@ -194,9 +208,6 @@ class BrokerServer:
     def _on_epoch(self, epoch: int) -> None:
         self.manager.broker_epoch = epoch
         self.assignments.registered()
-
-    def _advertised(self) -> tuple[str, int]:
-        return self.config.quorum.advertised or (self.config.listener.host, self.port)
 
     async def _open_gate(
         self,

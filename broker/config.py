@@ -4,7 +4,7 @@ The caller turns files, flags and environment into it and names the key of an in
 between values are here.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
@@ -20,6 +20,9 @@ from broker.limits import (
 from quorum.persistent_state import QuorumConfig
 from quorum.transport.address import Address
 from quorum.transport.limits import CONNECTIONS_PER_ADDRESS_MAX
+from quorum.transport.listener import Listener, named
+from quorum.transport.security.credentials import LateCredentials
+from quorum.transport.security.protocols import PLAIN_CLIENT, ClientSecurity
 
 
 class InvalidConfig(ValueError):
@@ -32,10 +35,16 @@ class BrokerConfig:
 
     quorum: QuorumConfig
     """The replica of the metadata log. The id of the broker is not that of a voter: it only
-    observes. Its folder holds the partitions too. Without an advertised address, clients and other
-    brokers take that of the listener."""
-    listener: Address
-    """The address of the listener; with port 0 the system chooses one."""
+    observes. Its folder holds the partitions too. Its advertised address is for other nodes to ask
+    who is where."""
+    listeners: Sequence[Listener]
+    """Where clients and other brokers connect; all are registered."""
+    inter_broker_listener: str = "PLAINTEXT"
+    """The name of the listener that brokers use among themselves."""
+    inter_broker: ClientSecurity = PLAIN_CLIENT
+    """Of the connections to other brokers."""
+    credentials: LateCredentials = field(default_factory=LateCredentials)
+    """What the SASL listeners look up; the server says where."""
     rack: str | None = None
     session_timeout_ms: int = SESSION_TIMEOUT_MS
     heartbeat_interval_ms: int = HEARTBEAT_INTERVAL_MS
@@ -49,9 +58,13 @@ class BrokerConfig:
     """Shown by DescribeConfigs; the metadata has the one in force."""
     connections_max: int = CONNECTIONS_MAX
     connections_per_address_max: int = CONNECTIONS_PER_ADDRESS_MAX
-    listener_name: str = "PLAINTEXT"
     settings: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     """Other settings from the file, shown by DescribeConfigs and not used."""
+
+    @property
+    def listener(self) -> Address:
+        """The address of the listener for other brokers."""
+        return named(self.listeners, self.inter_broker_listener).address
 
     def __post_init__(self) -> None:
         """Raise `InvalidConfig` if no broker could run with these values."""

@@ -32,11 +32,11 @@ from quorum.transport.controller_channel import (
     NoActiveController,
     NodeToControllerChannelManager,
 )
+from quorum.transport.listener import Listener
 from statemachine.reassignment.copies import CopyReport
 
 logger = logging.getLogger(__name__)
 
-_PLAINTEXT: Final = 0
 REJECTIONS: Final[Mapping[int, str]] = {
     ErrorCode.INCONSISTENT_CLUSTER_ID: "the controllers belong to another cluster",
     ErrorCode.INVALID_REGISTRATION: (
@@ -127,7 +127,7 @@ class BrokerLifecycleManager:
         incarnation_id: UUID,
         cluster: ClusterIdentity,
         directory_id: UUID,
-        listener: Callable[[], tuple[str, int]],
+        listeners: Callable[[], Sequence[Listener]],
         metadata_offset: Callable[[], int],
         on_epoch: Callable[[int], None],
         make_ready: Callable[[], Awaitable[None]],
@@ -144,7 +144,7 @@ class BrokerLifecycleManager:
         self._incarnation_id = incarnation_id
         self._cluster = cluster
         self._directory_id = directory_id
-        self._listener = listener
+        self._listeners = listeners
         self._metadata_offset = metadata_offset
         self._on_epoch = on_epoch
         self._make_ready = make_ready
@@ -212,7 +212,6 @@ class BrokerLifecycleManager:
     async def _register(self) -> None:
         if self._cluster.id is None:
             raise NoActiveController("no node has named the cluster id yet")
-        host, port = self._listener()
         answer = await self._controllers.ask(
             ApiKey.BROKER_REGISTRATION,
             broker_id=self._config.quorum.node_id,
@@ -220,11 +219,12 @@ class BrokerLifecycleManager:
             incarnation_id=self._incarnation_id,
             listeners=[
                 {
-                    "name": self._config.listener_name,
-                    "host": host,
-                    "port": port,
-                    "security_protocol": _PLAINTEXT,
+                    "name": each.name,
+                    "host": each.place.host,
+                    "port": each.place.port,
+                    "security_protocol": int(each.security.protocol),
                 }
+                for each in self._listeners()
             ],
             features=[
                 {

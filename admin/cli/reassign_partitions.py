@@ -114,9 +114,9 @@ async def command(target: Target, **options: Any) -> Exit:
 
 
 def _read(file: Path, parse: Callable[[str], T]) -> T:
-    from admin.config import read_text
     from admin.http.limits import PLAN_BYTES_MAX
     from admin.plan_file import InvalidPlan
+    from admin.text_file import read_text
 
     try:
         return parse(read_text(file, PLAN_BYTES_MAX))

@@ -46,6 +46,7 @@ from quorum.protocol.apis import ApiKey
 from quorum.protocol.errors import ErrorCode
 from quorum.protocol.extension import Consistency, Extension
 from quorum.transport.address import Address
+from quorum.transport.security.protocols import PLAIN_CLIENT, ClientSecurity
 from statemachine.commands import ConfigOperation, UpgradeType
 from statemachine.vocabulary import TOPIC_RESOURCE
 
@@ -85,9 +86,10 @@ class AdminClient:
         is_controller: bool,
         timeout_ms: int = TIMEOUT_MS,
         client_id: str = "metaquorum-admin",
+        security: ClientSecurity = PLAIN_CLIENT,
     ) -> None:
         """`is_controller`: the nodes are controllers; `timeout_ms` bounds each call."""
-        self._client = RetryingClient(bootstrap, client_id)
+        self._client = RetryingClient(bootstrap, client_id, security)
         self._is_controller = is_controller
         self._timeout_ms = timeout_ms
 

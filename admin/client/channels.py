@@ -20,6 +20,7 @@ from quorum.protocol.extension import Extension, details_of, extension_of, with_
 from quorum.transport.address import Address
 from quorum.transport.channel import Channel
 from quorum.transport.outcomes import NOT_SENT, Cause, Failure, RequestFailed
+from quorum.transport.security.protocols import PLAIN_CLIENT, ClientSecurity
 from quorum.transport.sweeper import Sweeper
 
 T = TypeVar("T")
@@ -75,8 +76,9 @@ def details_in(response: Any, kind: type[T]) -> T | None:
 class Channels:
     """The channels of one client, made when first used; belongs to one event loop."""
 
-    def __init__(self, client_id: str) -> None:
+    def __init__(self, client_id: str, security: ClientSecurity = PLAIN_CLIENT) -> None:
         self._client_id = client_id
+        self._security = security
         self._sweeper = Sweeper(monotonic_ms)
         self._channels: dict[Address, Channel] = {}
 
@@ -110,7 +112,7 @@ class Channels:
             return Response(response, None if answered is None else answered.as_of)
         except RequestFailed as error:
             match error.failure:
-                case Failure(Cause.NOT_SERVED | Cause.UNSENDABLE, reason):
+                case Failure(Cause.NOT_SERVED | Cause.UNSENDABLE | Cause.UNAUTHENTICATED, reason):
                     raise Incompatible(f"{address}: {reason}") from None
                 case Failure(Cause.REFUSED | Cause.UNREACHABLE, reason):
                     # The reason names the address.
@@ -134,6 +136,7 @@ class Channels:
             client_id=self._client_id,
             sweeper=self._sweeper,
             rng=random.Random(),
+            security=self._security,
         )
         self._channels[address] = channel
         return channel

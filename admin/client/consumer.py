@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 from confluent_kafka import Consumer as KafkaConsumer
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
+from admin.client.command_config import NO_CONFIG, ClientConfig
 from admin.client.librdkafka import POLL_SECONDS, BlockingClient
 from admin.faults import AdminError
 from quorum.transport.address import Address
@@ -40,10 +41,17 @@ class Consumer:
     """Reads `topic` through the brokers at `bootstrap`; use it as an async context."""
 
     def __init__(
-        self, bootstrap: Sequence[Address], topic: str, *, timeout_ms: int = TIMEOUT_MS
+        self,
+        bootstrap: Sequence[Address],
+        topic: str,
+        *,
+        timeout_ms: int = TIMEOUT_MS,
+        config: ClientConfig = NO_CONFIG,
     ) -> None:
         self.topic = topic
-        self._client = BlockingClient(bootstrap, "metaquorum-reader", timeout_ms=timeout_ms)
+        self._client = BlockingClient(
+            bootstrap, "metaquorum-reader", timeout_ms=timeout_ms, config=config
+        )
         self._consumer = KafkaConsumer(
             {
                 **self._client.settings,

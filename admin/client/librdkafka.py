@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, TypeVar
 
 from admin.client.cluster import metadata, read_topics
+from admin.client.command_config import ClientConfig
 from admin.client.retrying_client import RetryingClient
 from admin.faults import AdminError
 from quorum.transport.address import Address
@@ -23,7 +24,14 @@ class UnknownTopic(AdminError):
 class BlockingClient:
     """A client whose calls block: they run one at a time, in one thread of its own."""
 
-    def __init__(self, bootstrap: Sequence[Address], client_id: str, *, timeout_ms: int) -> None:
+    def __init__(
+        self,
+        bootstrap: Sequence[Address],
+        client_id: str,
+        *,
+        timeout_ms: int,
+        config: ClientConfig,
+    ) -> None:
         self.settings: Final[dict[str, Any]] = {
             "bootstrap.servers": ",".join(map(str, bootstrap)),
             "client.id": client_id,
@@ -33,9 +41,10 @@ class BlockingClient:
             "reconnect.backoff.max.ms": 500,
             "retry.backoff.ms": 20,
             "retry.backoff.max.ms": 500,
+            **config.librdkafka,
         }
         self.timeout_ms: Final = timeout_ms
-        self._client = RetryingClient(bootstrap, client_id)
+        self._client = RetryingClient(bootstrap, client_id, config.security)
         self._thread = ThreadPoolExecutor(1)
 
     async def call(self, function: Callable[..., T], *arguments: object) -> T:

@@ -17,6 +17,7 @@ from admin.client.channels import Channels, Form, NoResponse
 from admin.model import PartitionId
 from quorum.protocol.apis import ApiKey
 from quorum.transport.address import Address
+from quorum.transport.security.protocols import PLAIN_CLIENT, ClientSecurity
 
 PATIENCE_MS: Final = 3_000
 """The time that each broker may take."""
@@ -57,14 +58,16 @@ def copied(
 
 
 async def bytes_at(
-    brokers: Sequence[Address], copies: Mapping[PartitionId, int] | None
+    brokers: Sequence[Address],
+    copies: Mapping[PartitionId, int] | None,
+    security: ClientSecurity = PLAIN_CLIENT,
 ) -> BytesMoved:
     """Return the bytes of these copies of partitions; None: the plan does not list all."""
     if copies is None:
         return BytesMoved(None, "the plan has more partitions than are listed")
     if not copies:
         return BytesMoved(0)
-    sizes = await _sizes(brokers, copies)
+    sizes = await _sizes(brokers, copies, security)
     lacking = [place for place in copies if place not in sizes.largest]
     if lacking:
         return BytesMoved(None, _unknown(lacking, sizes.silent))
@@ -82,10 +85,12 @@ def _first(words: Sequence[str]) -> str:
     return ", ".join(words[:NAMED_MAX]) + (f" and {more} more" if more > 0 else "")
 
 
-async def _sizes(brokers: Sequence[Address], wanted: Collection[PartitionId]) -> _Sizes:
+async def _sizes(
+    brokers: Sequence[Address], wanted: Collection[PartitionId], security: ClientSecurity
+) -> _Sizes:
     largest: dict[PartitionId, int] = {}
     silent: list[str] = []
-    channels, limit = Channels("metaquorum-admin"), asyncio.Semaphore(REQUESTS_MAX)
+    channels, limit = Channels("metaquorum-admin", security), asyncio.Semaphore(REQUESTS_MAX)
     topics = [
         {"topic": topic, "partitions": [number for _, number in found]}
         for topic, found in groupby(sorted(wanted), key=itemgetter(0))

@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 
 import confluent_kafka
 
+from admin.client.command_config import NO_CONFIG, ClientConfig
 from admin.client.librdkafka import POLL_SECONDS, BlockingClient
 from admin.faults import AdminError
 from quorum.records.encode import ClientRecord
@@ -56,10 +57,13 @@ class Producer:
         delivery_ms: int = DELIVERY_MS,
         batch_bytes: int = BATCH_BYTES,
         buffer_bytes_max: int = BUFFER_BYTES_MAX,
+        config: ClientConfig = NO_CONFIG,
     ) -> None:
         """`acks` as Kafka's producers have it; `batch_bytes` limits a batch, and
         `buffer_bytes_max` all records under way, above which `send` waits."""
-        self._client = BlockingClient(bootstrap, "metaquorum-producer", timeout_ms=delivery_ms)
+        self._client = BlockingClient(
+            bootstrap, "metaquorum-producer", timeout_ms=delivery_ms, config=config
+        )
         self._producer = confluent_kafka.Producer(
             {
                 **self._client.settings,

@@ -18,6 +18,7 @@ from quorum.protocol.apis import ApiKey
 from quorum.protocol.errors import ErrorCode
 from quorum.protocol.extension import Extension
 from quorum.transport.address import Address
+from quorum.transport.security.protocols import PLAIN_CLIENT, ClientSecurity
 
 ATTEMPT_MS: Final = 2_000
 """The time-out of the first attempts; it doubles with each round through the addresses, so that
@@ -170,10 +171,15 @@ class _FailedAttempts:
 class RetryingClient:
     """Asks the nodes at `bootstrap` in turn, beginning with the one that answered last."""
 
-    def __init__(self, bootstrap: Sequence[Address], client_id: str) -> None:
+    def __init__(
+        self,
+        bootstrap: Sequence[Address],
+        client_id: str,
+        security: ClientSecurity = PLAIN_CLIENT,
+    ) -> None:
         assert bootstrap
         self.bootstrap = tuple(bootstrap)
-        self._channels = Channels(client_id)
+        self._channels = Channels(client_id, security)
         self._turn = 0
 
     async def close(self) -> None:

@@ -46,13 +46,13 @@ class DescribeApi:
         """Metadata (3): the brokers and topics."""
         return {
             "error_code": ErrorCode.NONE,
-            "brokers": live_brokers(self._image),
+            "brokers": live_brokers(self._image, request.listener),
             "cluster_id": self._cluster_id,
             "controller_id": self._controller(),
-            "topics": metadata_topics(self._image, message, request.api_version),
+            "topics": metadata_topics(self._image, message, request.api_version, request.listener),
         }
 
-    def cluster(self, _: InboundRequest, message: Any) -> Mapping[str, Any]:
+    def cluster(self, request: InboundRequest, message: Any) -> Mapping[str, Any]:
         """DescribeCluster (60): the brokers.
 
         A broker's listener does not show controllers (KIP-919).
@@ -67,10 +67,10 @@ class DescribeApi:
             "endpoint_type": _ENDPOINT_BROKERS,
             "cluster_id": self._cluster_id or "",
             "controller_id": self._controller(),
-            "brokers": live_brokers(self._image),
+            "brokers": live_brokers(self._image, request.listener),
         }
 
-    def topic_partitions(self, _: InboundRequest, message: Any) -> Mapping[str, Any]:
+    def topic_partitions(self, request: InboundRequest, message: Any) -> Mapping[str, Any]:
         """DescribeTopicPartitions (75): topics by name up to the limit, then a cursor."""
         names = sorted({each.name for each in message.topics}) or sorted(self._image.topic_ids)
         first = 0
@@ -79,14 +79,13 @@ class DescribeApi:
             if names and names[0] == message.cursor.topic_name:
                 first = message.cursor.partition_index
         limit = max(1, min(message.response_partition_limit, DESCRIBED_PARTITIONS_MAX))
-        topics, cursor = self._page(names, first, limit)
+        topics, cursor = self._page(names, first, limit, live_ids(self._image, request.listener))
         return {"topics": topics, "next_cursor": cursor}
 
     def _page(
-        self, names: Sequence[str], first: int, limit: int
+        self, names: Sequence[str], first: int, limit: int, live: set[BrokerId]
     ) -> tuple[list[Mapping[str, Any]], Mapping[str, Any] | None]:
         """The topics that fit, and the cursor of the rest; None at the end."""
-        live = live_ids(self._image)
         topics: list[Mapping[str, Any]] = []
         for name in names:
             if limit == 0:

@@ -5,7 +5,7 @@ confirmed it. acks=0 has no response: a batch that cannot be appended closes the
 Kafka.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Final, NamedTuple
@@ -158,7 +158,9 @@ class _Response:
             each.code == ErrorCode.NOT_LEADER_OR_FOLLOWER for each in self._outcomes
         )
         # The addresses of the live brokers (KIP-951).
-        endpoints = live_brokers(self._manager.image) if is_misdirected else ()
+        endpoints: Sequence[Mapping[str, Any]] = ()
+        if is_misdirected:
+            endpoints = live_brokers(self._manager.image, self._request.listener)
         return {"responses": topics, "node_endpoints": endpoints}
 
     def _partition(self, topic: str, index: int, outcome: Outcome) -> Mapping[str, Any]:

@@ -27,7 +27,9 @@ from quorum.protocol.errors import Malformed
 from quorum.transport.channel import Channel
 from quorum.transport.outcomes import Outcome, Reply
 from quorum.transport.peers import Lane, Peers
+from quorum.transport.security.protocols import PLAIN_CLIENT, ClientSecurity
 from quorum.transport.sweeper import Sweeper
+from statemachine.topics.metadata_responses import endpoint_of
 from statemachine.vocabulary import NO_EPOCH, NO_LEADER, BrokerId
 
 
@@ -160,11 +162,15 @@ class ReplicaFetcherManager(PartitionListener):
         sweeper: Sweeper,
         rng: random.Random,
         partition_bytes_max: int,
+        listener: str,
+        security: ClientSecurity = PLAIN_CLIENT,
     ) -> None:
+        """`listener` is the name of the listener that brokers use among themselves."""
         self._manager = manager
         self._disk = disk
         self._group = group
-        self._peers = Peers(self, client_id=client_id, sweeper=sweeper, rng=rng)
+        self._listener = listener
+        self._peers = Peers(self, client_id=client_id, sweeper=sweeper, rng=rng, security=security)
         self._partition_bytes_max = partition_bytes_max
         self._fetchers: dict[BrokerId, ReplicaFetcher] = {}
         self._leader_of: dict[Partition, BrokerId] = {}
@@ -211,6 +217,5 @@ class ReplicaFetcherManager(PartitionListener):
     def address_of(self, replica: ReplicaId) -> tuple[str, int] | None:
         """Return the address of a broker as it is registered; None while it is not."""
         broker = self._manager.image.brokers.get(replica)
-        if broker is None or not broker.endpoints:
-            return None
-        return broker.endpoints[0].host, broker.endpoints[0].port
+        endpoint = None if broker is None else endpoint_of(broker, self._listener)
+        return None if endpoint is None else (endpoint.host, endpoint.port)

@@ -12,6 +12,7 @@ from statemachine.errors import Error
 from statemachine.image.image import Image
 from statemachine.image.partition_table import Topic
 from statemachine.partitions.registration import PartitionRegistration
+from statemachine.records.kafka_records import Endpoint, RegisterBroker
 from statemachine.vocabulary import NO_LEADER, BrokerId
 
 _BY_TOPIC_ID_SINCE: Final = 12
@@ -19,25 +20,37 @@ _BY_TOPIC_ID_SINCE: Final = 12
 have the field, but a topic in their answer must have a name."""
 
 
-def live_brokers(image: Image) -> list[Mapping[str, Any]]:
-    """Return the fields of the unfenced brokers, sorted by id, which each has under two names."""
+def endpoint_of(broker: RegisterBroker, listener: str | None) -> Endpoint | None:
+    """Return the endpoint of the listener of this name, or None; the first one for no name."""
+    for endpoint in broker.endpoints:
+        if listener is None or endpoint.name == listener:
+            return endpoint
+    return None
+
+
+def live_brokers(image: Image, listener: str | None = None) -> list[Mapping[str, Any]]:
+    """Return the fields of the unfenced brokers, sorted by id, which each has under two names.
+
+    Their addresses are those of the listener that the client asked at; brokers without it are left
+    out, because the client could not reach them.
+    """
     return [
         {
             "node_id": broker_id,
             "broker_id": broker_id,
-            "host": broker.endpoints[0].host,
-            "port": broker.endpoints[0].port,
+            "host": endpoint.host,
+            "port": endpoint.port,
             "rack": broker.rack,
             "is_fenced": False,
         }
         for broker_id, broker in sorted(image.brokers.items())
-        if not broker.fenced and broker.endpoints
+        if not broker.fenced and (endpoint := endpoint_of(broker, listener)) is not None
     ]
 
 
-def live_ids(image: Image) -> set[BrokerId]:
-    """Return the ids of the unfenced brokers."""
-    return {each["broker_id"] for each in live_brokers(image)}
+def live_ids(image: Image, listener: str | None = None) -> set[BrokerId]:
+    """Return the ids of the unfenced brokers that a client of this listener can reach."""
+    return {each["broker_id"] for each in live_brokers(image, listener)}
 
 
 def asks_for_all_topics(message: Any, version: int) -> bool:
@@ -45,14 +58,16 @@ def asks_for_all_topics(message: Any, version: int) -> bool:
     return message.topics is None or (version == 0 and not message.topics)
 
 
-def metadata_topics(image: Image | None, message: Any, version: int) -> Iterator[Mapping[str, Any]]:
+def metadata_topics(
+    image: Image | None, message: Any, version: int, listener: str | None = None
+) -> Iterator[Mapping[str, Any]]:
     """Yield the topics of the response to a Metadata request.
 
     The image is None while the node does not know which topics there are.
     """
     is_known = image is not None
     image = image or Image()
-    live = live_ids(image)
+    live = live_ids(image, listener)
     if asks_for_all_topics(message, version):
         for _, known_id in sorted(image.topic_ids.items()):
             yield _whole_topic(image.topics[known_id], live)

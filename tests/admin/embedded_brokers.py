@@ -14,6 +14,7 @@ from quorum.core.vocabulary import ReplicaId
 from quorum.persistent_state import QuorumConfig
 from quorum.protocol.apis import ApiKey
 from quorum.transport.address import Address
+from quorum.transport.listener import Listener
 from tests.broker.client_requests import produce_request
 from tests.support.bell import PATIENCE_SECONDS
 from tests.support.controllers import HOST, Node, a_controller
@@ -60,7 +61,7 @@ async def embedded(folder: Path, *broker_ids: int) -> AsyncIterator[Embedded]:
                     folder=log_dir,
                     voters={ReplicaId(1): (node.address.host, node.address.port)},
                 ),
-                listener=Address("127.0.0.1", 0),
+                listeners=(Listener(Address("127.0.0.1", 0)),),
                 heartbeat_interval_ms=HEARTBEAT_MS,
                 replica_fetch_max_bytes=1,
             )

@@ -108,7 +108,6 @@ def test_options_of_commands_in_the_environment_are_not_settings(tmp_path: Path)
         ("zzz=1", "zzz is not a setting; `metaquorum settings` lists them"),
         ("node.id=7", "node.id is already set in line 2"),
         ("node.id", "'node.id' is not name=value"),
-        ("log.dir=C:\\\\data", "backslashes are not supported"),
         ("num.partitions=many", "num.partitions: 'many' is not a whole number"),
         ("num.partitions=0", "num.partitions is 0; it must be from 1 to 100000"),
         ("quorum.fetch.timeout.ms=200", "quorum.fetch.timeout.ms is 200; it must be from 300 to"),
@@ -293,7 +292,8 @@ def test_every_default_lies_within_its_own_bounds() -> None:
     for setting in SETTINGS.values():
         assert not (setting.required and setting.default is not None)
         if setting.default is not None:
-            assert setting.parse(str(setting.default)) == setting.default
+            parsed = setting.parse(str(setting.default))
+            assert isinstance(setting.default, str) or parsed == setting.default
 
 
 def test_the_documentation_has_a_row_for_every_setting() -> None:

@@ -33,6 +33,7 @@ from quorum.protocol.apis import ApiKey
 from quorum.transport.address import Address
 from quorum.transport.channel import Channel
 from quorum.transport.controller_channel import NodeToControllerChannelManager
+from quorum.transport.listener import Listener
 from quorum.transport.server import Server
 from quorum.transport.sweeper import Sweeper
 from statemachine.image.image import Image
@@ -103,6 +104,7 @@ class Node:
             sweeper=self.sweeper,
             rng=RNG,
             partition_bytes_max=1 << 20,
+            listener="PLAINTEXT",
         )
         self.manager.listeners += [self.fetch_api, self.fetchers, proposer, self.directories]
         producer_ids = ProducerIdManager(self.manager, controllers)
@@ -192,7 +194,7 @@ class Node:
                 folder=self.log_dir,
                 voters={ReplicaId(1_000): ("127.0.0.1", 1)},
             ),
-            listener=Address("127.0.0.1", 9092),
+            listeners=(Listener(Address("127.0.0.1", 9092)),),
         )
         return BrokerApis(
             config,

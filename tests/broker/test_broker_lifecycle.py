@@ -23,6 +23,7 @@ from quorum.protocol.apis import SPOKEN, ApiKey
 from quorum.transport.address import Address
 from quorum.transport.controller_channel import NodeToControllerChannelManager
 from quorum.transport.inbound import InboundRequest
+from quorum.transport.listener import Listener
 from quorum.transport.server import Server
 from quorum.transport.sweeper import Sweeper
 from statemachine.commands import (
@@ -168,14 +169,14 @@ class Life:
                     folder=tmp_path,
                     voters={ReplicaId(1): ("127.0.0.1", 1)},
                 ),
-                listener=Address("127.0.0.1", 9092),
+                listeners=(Listener(Address("127.0.0.1", 9092)),),
                 rack="r",
             ),
             self.controllers,
             incarnation_id=UUID(int=RNG.getrandbits(128), version=4),
             cluster=self.cluster,
             directory_id=UUID(int=1 << 100),
-            listener=lambda: ("here", 9_092),
+            listeners=lambda: (Listener(Address("here", 9_092)),),
             metadata_offset=lambda: self.offset(),
             on_epoch=self.epochs.append,
             make_ready=self._make_ready,

@@ -1,0 +1,114 @@
+"""The file that `--command-config` names: Kafka's client.properties.
+
+The names are those of Kafka's clients. Settings that are not about security are passed over, as
+Kafka's own tools do with what they do not know.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Final
+
+from admin.properties import InvalidProperties, read_properties
+from admin.security_settings import SecuritySettings, client_security
+from admin.settings import MECHANISM, PROTOCOL, SETTINGS, InvalidSetting, Setting
+from admin.text_file import read_text
+from quorum.transport.security.mechanisms import OAUTHBEARER
+from quorum.transport.security.protocols import PLAIN_CLIENT, ClientSecurity, SecurityProtocol
+from quorum.transport.security.tls import Pem
+
+FILE_BYTES_MAX: Final = 1024 * 1024
+
+_OWN: Final = {
+    each.name: each
+    for each in (
+        Setting("security.protocol", PROTOCOL, "The security protocol of the listener."),
+        Setting("sasl.mechanism", MECHANISM, "The SASL mechanism."),
+    )
+}
+"""The settings that a client has and a node has not."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClientConfig:
+    """The security of a client: for our own connections, and for those of librdkafka."""
+
+    security: ClientSecurity = PLAIN_CLIENT
+    librdkafka: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}), repr=False)
+    """With the passwords in plain text, as librdkafka takes them."""
+
+
+NO_CONFIG: Final = ClientConfig()
+"""Without a file: no TLS and no SASL."""
+
+
+def load_client_config(path: Path) -> ClientConfig:
+    """Load a client.properties; raises `InvalidSetting`."""
+    try:
+        text = read_text(path, FILE_BYTES_MAX)
+    except ValueError as error:
+        raise InvalidSetting(str(error)) from None
+    try:
+        given = {each.name: each for each in read_properties(text)}
+    except InvalidProperties as error:
+        raise InvalidSetting(f"{path}:{error.line}: {error}") from None
+    values: dict[str, Any] = {}
+    for name, one in given.items():
+        setting = _OWN.get(name) or SETTINGS.get(name)
+        if setting is None or not (name in _OWN or name.startswith(("ssl.", "sasl."))):
+            continue
+        try:
+            values[name] = setting.parse(one.value)
+        except InvalidSetting as error:
+            raise InvalidSetting(f"{path}:{one.line}: {error}") from None
+    try:
+        return client_config(values)
+    except InvalidSetting as error:
+        raise InvalidSetting(f"{path}: {error}") from None
+
+
+def client_config(values: Mapping[str, Any]) -> ClientConfig:
+    """Return the configuration of these settings, by name; raises `InvalidSetting`."""
+    protocol: SecurityProtocol = values.get("security.protocol") or SecurityProtocol.PLAINTEXT
+    settings = SecuritySettings(values)
+    security = client_security(protocol, settings, mechanism_setting="sasl.mechanism")
+    return ClientConfig(security, MappingProxyType(_librdkafka(protocol, settings)))
+
+
+def _librdkafka(protocol: SecurityProtocol, settings: SecuritySettings) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    if protocol:
+        found["security.protocol"] = protocol.name
+    if protocol.has_tls:
+        found |= _librdkafka_tls(protocol, settings)
+    if protocol.has_sasl:
+        mechanism = settings.get("sasl.mechanism")
+        found["sasl.mechanism"] = mechanism
+        module = settings.login(mechanism)
+        # librdkafka has neither tokens of OAUTHBEARER from a file, nor delegation tokens.
+        if module is not None and mechanism != OAUTHBEARER:
+            found["sasl.username"] = module.text("username")
+            found["sasl.password"] = module.text("password")
+    return found
+
+
+def _librdkafka_tls(protocol: SecurityProtocol, settings: SecuritySettings) -> dict[str, Any]:
+    tls = settings.tls(protocol, is_server=False)
+    found: dict[str, Any] = {
+        "ssl.endpoint.identification.algorithm": "https" if tls.verifies_host else "none"
+    }
+    if tls.trusted is not None:
+        found |= _pem(tls.trusted, "ssl.ca")
+    if tls.chain is not None:
+        found |= _pem(tls.chain, "ssl.certificate")
+        found |= _pem(tls.key or tls.chain, "ssl.key")
+    if tls.key_password is not None:
+        found["ssl.key.password"] = tls.key_password.reveal()
+    return found
+
+
+def _pem(pem: Pem, name: str) -> dict[str, str]:
+    if pem.path is not None:
+        return {f"{name}.location": str(pem.path)}
+    return {f"{name}.pem": pem.read()}

@@ -1,0 +1,206 @@
+"""Embedded brokers with security on every listener, and librdkafka as their client."""
+
+import asyncio
+import logging
+import random
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from admin.client.admin_client import AdminClient
+from admin.client.command_config import ClientConfig, load_client_config
+from admin.client.consumer import Consumer
+from admin.client.producer import Producer
+from admin.config import load
+from admin.faults import AdminError
+from broker.broker_server import BrokerServer
+from broker.config import BrokerConfig
+from quorum.records.encode import ClientRecord
+from quorum.transport.address import Address
+from quorum.transport.listener import named
+from quorum.transport.security.tls import ClientAuth
+from tests.quorum.transport.security.secured import (
+    PASSWORD,
+    client_tls,
+    scram_credentials,
+    server_tls,
+    ssl_client,
+    ssl_listener,
+)
+from tests.support.bell import PATIENCE_SECONDS
+from tests.support.controllers import HOST, Node, Secured, active, controllers
+from tests.support.pem_authority import Authority, Files
+
+MODULES = "org.apache.kafka.common.security"
+
+
+@dataclass
+class Cluster:
+    """A controller and two brokers, with what a client of theirs needs."""
+
+    folder: Path
+    authority: Authority
+    files: Files
+    node: Node
+    brokers: list[BrokerServer]
+
+    def addresses(self, listener: str) -> list[Address]:
+        return [named(each.listeners, listener).address for each in self.brokers]
+
+    def client(self, **settings: str) -> ClientConfig:
+        """Load a client.properties with these settings, as Kafka's tools do."""
+        path = self.folder / "client.properties"
+        path.write_text(
+            f"ssl.truststore.location={self.files.truststore}\n"
+            + "".join(f"{key.replace('_', '.')}={value}\n" for key, value in settings.items())
+        )
+        return load_client_config(path)
+
+    def sasl(self, mechanism: str, password: str = PASSWORD) -> ClientConfig:
+        """The client alice with her password."""
+        module = "plain.Plain" if mechanism == "PLAIN" else "scram.Scram"
+        return self.client(
+            security_protocol="SASL_SSL",
+            sasl_mechanism=mechanism,
+            sasl_jaas_config=(
+                f'{MODULES}.{module}LoginModule required username="alice" password="{password}";'
+            ),
+        )
+
+
+def broker_config(folder: Path, node: Node, files: Files, broker_id: int) -> BrokerConfig:
+    """A broker's configuration, on free ports."""
+    log_dir = folder / f"broker-{broker_id}"
+    log_dir.mkdir()
+    settings = {
+        "process.roles": "broker",
+        "node.id": broker_id,
+        "log.dir": log_dir,
+        "quorum.voters": f"1@{node.address}",
+        "listeners": f"INTERNAL://{HOST}:1,CLIENTS://{HOST}:2,MUTUAL://{HOST}:3",
+        "listener.security.protocol.map": "CONTROLLER:SSL,INTERNAL:SSL,CLIENTS:SASL_SSL,MUTUAL:SSL",
+        "inter.broker.listener.name": "INTERNAL",
+        "ssl.client.auth": "required",
+        "listener.name.mutual.ssl.principal.mapping.rules": "RULE:^CN=(.*?),.*$/$1/L",
+        "sasl.enabled.mechanisms": "SCRAM-SHA-256,SCRAM-SHA-512,PLAIN",
+        "listener.name.clients.plain.sasl.jaas.config": (
+            f'{MODULES}.plain.PlainLoginModule required user_alice="{PASSWORD}";'
+        ),
+        "broker.heartbeat.interval.ms": "50ms",
+        **files.settings,
+    }
+    config = load(None, {}, [f"{name}={value}" for name, value in settings.items()])
+    assert isinstance(config, BrokerConfig)
+    free = tuple(
+        replace(each, address=Address(HOST, 0), advertised=None) for each in config.listeners
+    )
+    return replace(config, listeners=free)
+
+
+@asynccontextmanager
+async def cluster(folder: Path) -> AsyncIterator[Cluster]:
+    authority = Authority()
+    files = authority.files(folder, "node")
+    secured = Secured(
+        ssl_listener(server_tls(files, client_auth=ClientAuth.REQUIRED)),
+        ssl_client(client_tls(files)),
+    )
+    async with (
+        asyncio.timeout(4 * PATIENCE_SECONDS),
+        controllers(folder, 1, security=lambda _: secured) as nodes,
+        AsyncExitStack() as parts,
+        asyncio.TaskGroup() as group,
+    ):
+        node = await active(nodes.values())
+        stop, brokers = asyncio.Event(), []
+        for broker_id in (101, 102):
+            config = broker_config(folder, node, files, broker_id)
+            broker = await BrokerServer.open(config, parts, rng=random.Random(broker_id))
+            # Not those of the log.
+            config.credentials.source = scram_credentials()
+            brokers.append(broker)
+            group.create_task(broker.run(stop))
+        for broker in brokers:
+            await broker.lifecycle.unfenced.wait()
+        try:
+            yield Cluster(folder, authority, files, node, brokers)
+        finally:
+            stop.set()
+
+
+async def written_and_read(cluster: Cluster, listener: str, config: ClientConfig) -> list[bytes]:
+    """Write a record through this listener with librdkafka, and read all there are."""
+    bootstrap = cluster.addresses(listener)
+    async with Producer(bootstrap, config=config) as producer:
+        sent = await producer.send("topic", 0, [ClientRecord(0, None, listener.encode())])
+        await sent
+    async with Consumer(bootstrap, "topic", config=config) as consumer:
+        spans = await consumer.spans()
+        found = []
+        reading = consumer.read({0: spans[0].earliest}, {0: spans[0].latest})
+        async for records in reading:
+            found += [each.value or b"" for each in records]
+        return found
+
+
+async def test_librdkafka_writes_and_reads_by_password_and_by_certificate(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    async with cluster(tmp_path) as brokers:
+        scram = brokers.sasl("SCRAM-SHA-512")
+        async with AdminClient(
+            brokers.addresses("CLIENTS"), is_controller=False, security=scram.security
+        ) as admin:
+            await admin.create_topic("topic", partitions=1, replication_factor=2)
+            known = await admin.brokers()
+            # A client is told the addresses of the listener that it asked at.
+            assert [each.address for each in known] == brokers.addresses("CLIENTS")
+        # The forwarded request was alice's, at a controller that knows the broker by certificate.
+        assert "User:alice asked for CreateTopics" in caplog.text
+        own = brokers.authority.files(tmp_path, "Client-Bob")
+        bob = brokers.client(security_protocol="SSL", ssl_keystore_location=str(own.keystore))
+        expected = []
+        for listener, config in (
+            ("CLIENTS", scram),
+            ("CLIENTS", brokers.sasl("SCRAM-SHA-256")),
+            ("CLIENTS", brokers.sasl("PLAIN")),
+            ("MUTUAL", bob),
+        ):
+            expected.append(listener.encode())
+            assert await written_and_read(brokers, listener, config) == expected
+        image = brokers.node.controller.image
+        for broker in image.brokers.values():
+            found = {each.name: each.security_protocol for each in broker.endpoints}
+            assert found == {"INTERNAL": 1, "CLIENTS": 3, "MUTUAL": 1}
+    assert PASSWORD not in caplog.text
+
+
+async def test_a_wrong_password_or_certificate_is_refused(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with cluster(tmp_path) as brokers:
+        wrong = brokers.sasl("SCRAM-SHA-512", "guess")
+        nobody = brokers.client(security_protocol="SSL")
+        for listener, config, said in (
+            ("CLIENTS", wrong, "invalid credentials with SASL mechanism SCRAM-SHA-512"),
+            ("MUTUAL", nobody, "it wants a certificate"),
+        ):
+            async with AdminClient(
+                brokers.addresses(listener),
+                is_controller=False,
+                security=config.security,
+                timeout_ms=1_000,
+            ) as admin:
+                with pytest.raises(AdminError, match=said):
+                    await admin.brokers()
+        # A broker's certificate is good for its listener, and no client's password is.
+        async with AdminClient(
+            [brokers.node.address], is_controller=True, security=wrong.security, timeout_ms=500
+        ) as admin:
+            with pytest.raises(AdminError):
+                await admin.describe_quorum()
+    assert "guess" not in caplog.text
