@@ -54,6 +54,9 @@ REQUEST_LIMITS: Final[Mapping[int, RequestLimits]] = MappingProxyType(
         ApiKey.METADATA: _PARTITIONS,
         ApiKey.FIND_COORDINATOR: _LIST,
         ApiKey.API_VERSIONS: _SHORT,
+        ApiKey.SASL_HANDSHAKE: _SHORT,
+        # It carries a token of OAUTHBEARER.
+        ApiKey.SASL_AUTHENTICATE: RequestLimits(128 * KIB, 64),
         ApiKey.CREATE_TOPICS: _BULK,
         ApiKey.DELETE_TOPICS: _BULK,
         ApiKey.INIT_PRODUCER_ID: _SHORT,

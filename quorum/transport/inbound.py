@@ -69,7 +69,7 @@ class InboundRequest:
 
     @property
     def client_host(self) -> str:
-        """The address of the peer, without its port."""
+        """The IP address of the client, without its port."""
         return self._connection.client_host
 
     def serve_first(self) -> None:
@@ -85,11 +85,6 @@ class InboundRequest:
     def principal(self) -> KafkaPrincipal:
         """The identity that the client has proved."""
         return self._connection.principal
-
-    @property
-    def client_host(self) -> str:
-        """The IP address of the client, without its port."""
-        return self._connection.client_host
 
     @property
     def listener(self) -> str:

@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from quorum.clocks import monotonic_ms, wall_ms
+from quorum.core.limits import FRAME_BYTES_MAX
 from quorum.protocol.apis import ApiKey
 from quorum.transport.channel import Channel
 from quorum.transport.inbound import InboundRequest
-from quorum.transport.limits import ChannelLimits
+from quorum.transport.limits import ChannelLimits, ServerLimits
 from quorum.transport.outcomes import Failure, RequestFailed
 from quorum.transport.security.credentials import (
     CredentialsInMemory,
@@ -140,7 +141,11 @@ async def secured(
     security: ListenerSecurity, handler: Handler | None = None
 ) -> AsyncIterator[tuple[Server, int, Recorder]]:
     recorder = handler if isinstance(handler, Recorder) else Recorder()
-    server = Server(recorder, offered=OFFERED, name="listener", clock_ms=monotonic_ms)
+    # The requests of these tests carry bytes of any length in a Vote.
+    limits = ServerLimits(request_bytes_of={ApiKey.VOTE: FRAME_BYTES_MAX})
+    server = Server(
+        recorder, offered=OFFERED, name="listener", clock_ms=monotonic_ms, limits=limits
+    )
     port = await server.listen(HOST, 0, security)
     try:
         yield server, port, recorder
