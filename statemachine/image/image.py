@@ -36,6 +36,7 @@ def quota_holder(entity: Iterable[kafka_records.QuotaEntity]) -> QuotaHolder:
 _LOADED: Final = (
     *TABLES,
     "_undo_log",
+    "_is_rewinding",
     "_keeps_undo",
     "_read_view",
     "acl_index",
@@ -67,7 +68,7 @@ class Image:
         """Client quotas by entity, without entities that have none (KIP-546)."""
         self.acls: dict[UUID, kafka_records.AccessControlEntry] = {}
         self.acl_index = AclIndex()
-        """The same, arranged for decisions."""
+        """The same, arranged for decisions; these rest on committed ACLs only."""
         self.scram_credentials: dict[tuple[str, int], kafka_records.UserScramCredential] = {}
         """By user and mechanism."""
         self.delegation_tokens: dict[str, kafka_records.DelegationToken] = {}
@@ -87,6 +88,7 @@ class Image:
         self.common = SharedState()
         self._undo_log: UndoLog | None = None
         self._keeps_undo = False
+        self._is_rewinding = False
         self._delta: MetadataDelta | None = None
         self._read_view: ReadView | None = None
 
@@ -145,6 +147,7 @@ class Image:
         # A transaction can still be aborted after its records are committed.
         below = offset if self.transaction is None else min(offset, self.transaction.begun_at)
         log.forget_below(below)
+        self.acl_index.commit(below)
 
     def rewind(self, offset: int) -> None:
         """Restore the image that ended at `offset`: undo everything from there on."""
@@ -154,10 +157,11 @@ class Image:
         assert log is not None, "an image without an undo log only replays committed records"
         assert offset >= log.start, f"records below {log.start} are committed"
         entries = list(log.take_since(offset))
-        self._undo_log = None
+        self.acl_index.rewind(offset)
+        self._undo_log, self._is_rewinding = None, True
         for _, undo, *arguments in entries:
             undo(self, *arguments)
-        self._undo_log = log
+        self._undo_log, self._is_rewinding = log, False
         self.end_offset = offset
         self.index.lose_delta()
 
@@ -166,7 +170,7 @@ class Image:
         self._keeps_undo = False
         self.index.lose_delta()
         if self.transaction is None:
-            self._undo_log = None
+            self._drop_undo_log()
 
     def advance(self, end_offset: int) -> None:
         """Move the end to `end_offset`, past control records, which are not metadata."""
@@ -246,8 +250,11 @@ class Image:
             table.pop(key, None)
         else:
             table[key] = value
-        if table is self.acls:
-            self.acl_index.change(before, value)
+        if table is self.acls and not self._is_rewinding:
+            if self._undo_log is None:
+                self.acl_index.change(before, value)
+            else:
+                self.acl_index.propose(self._undo_log.offset, before, value)
         if self._undo_log is not None:
             self._undo_log.note(Image.put, table, key, before)
 
@@ -371,7 +378,7 @@ class Image:
         """End the transaction and keep its changes."""
         self._set_transaction(None)
         if not self._keeps_undo:
-            self._undo_log = None
+            self._drop_undo_log()
 
     def abort_transaction(self) -> None:
         """Undo the changes since the transaction began; this can be undone, like any change."""
@@ -381,7 +388,12 @@ class Image:
         for _, undo, *arguments in self._undo_log.since(self.transaction.begun_at):
             undo(self, *arguments)
         if not self._keeps_undo:
-            self._undo_log = None
+            self._drop_undo_log()
+
+    def _drop_undo_log(self) -> None:
+        """Keep no undo entries: everything in the image is committed."""
+        self._undo_log = None
+        self.acl_index.commit()
 
     def _overwrote(self, topic: Topic, number: int, before: PartitionRegistration | None) -> None:
         if self._undo_log is not None:

@@ -4,12 +4,14 @@ The rules are those of Kafka's `StandardAuthorizer`: super users first, deny bef
 prefixed and wildcard patterns, hosts, and implied operations. Where no ACL names the resource,
 `allow.everyone.if.no.acl.found` decides.
 
-`AclIndex` belongs to an image, which keeps it in step, change by change. It holds the ACLs of one
-pattern, principal and host as one number with a bit for each operation, so that a decision takes a
-few look-ups in dictionaries, however many ACLs there are.
+`AclIndex` belongs to an image, which keeps it in step, change by change. Decisions rest on
+committed ACLs only: a grant that a fail-over may take back is not in force yet. The index holds the
+ACLs of one pattern, principal and host as one number with a bit for each operation, so that a decision
+takes a few look-ups in dictionaries, however many ACLs there are.
 """
 
 from bisect import insort
+from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator
 from enum import Enum, IntEnum
 from typing import Final, Protocol
@@ -208,7 +210,7 @@ class _Section:
 class AclIndex:
     """The ACLs of an image, arranged for decisions."""
 
-    __slots__ = ("_bits", "_repeated", "_sections", "version")
+    __slots__ = ("_bits", "_proposed", "_proposed_counts", "_repeated", "_sections", "version")
 
     def __init__(self) -> None:
         self._sections: dict[int, _Section] = {}
@@ -216,8 +218,13 @@ class AclIndex:
         """Each number that a place has, once: there are few, and many places."""
         self._repeated: dict[tuple[int, bool, _Place, int], int] = {}
         """How often an ACL is there beyond the first time; no controller writes one twice."""
+        self._proposed: deque[tuple[int, AccessControlEntry | None, AccessControlEntry | None]]
+        self._proposed = deque()
+        """The changes that are not committed: the offset, the ACL before and after."""
+        self._proposed_counts: dict[tuple[int, bool, _Place, int], int] = {}
+        """How many more of each ACL there are with them."""
         self.version = 0
-        """The number of changes so far."""
+        """The number of committed changes so far."""
 
     def __len__(self) -> int:
         """Return the number of ACLs that differ."""
@@ -232,19 +239,57 @@ class AclIndex:
         if after is not None:
             self._add(after)
 
+    def propose(
+        self, offset: int, before: AccessControlEntry | None, after: AccessControlEntry | None
+    ) -> None:
+        """Note a change by the record at `offset`, which is not committed: only `has` counts it."""
+        self._proposed.append((offset, before, after))
+        self._count(before, -1)
+        self._count(after, 1)
+
+    def commit(self, offset: int | None = None) -> None:
+        """Make the proposed changes below `offset`, or all of them: they are committed."""
+        proposed = self._proposed
+        while proposed and (offset is None or proposed[0][0] < offset):
+            _, before, after = proposed.popleft()
+            self._count(before, 1)
+            self._count(after, -1)
+            self.change(before, after)
+
+    def rewind(self, offset: int) -> None:
+        """Drop the proposed changes from `offset` on."""
+        proposed = self._proposed
+        while proposed and proposed[-1][0] >= offset:
+            _, before, after = proposed.pop()
+            self._count(before, 1)
+            self._count(after, -1)
+
+    def _count(self, acl: AccessControlEntry | None, more: int) -> None:
+        if acl is None:
+            return
+        key = _key_of(acl)
+        count = self._proposed_counts.get(key, 0) + more
+        if count:
+            self._proposed_counts[key] = count
+        else:
+            self._proposed_counts.pop(key, None)
+
     def has(self, acl: AccessControlEntry) -> bool:
-        """Return True if there is an ACL like this one, whatever its id."""
+        """Return True if there is an ACL like this one, committed or not, whatever its id."""
+        key = _key_of(acl)
+        count = self._proposed_counts.get(key, 0)
         section = self._sections.get(acl.resource_type)
-        if section is None:
-            return False
-        patterns = section.literal if _is_literal(acl) else section.prefixed
-        return bool(patterns.acls.get(_place_of(acl), 0) & _bit_of(acl))
+        if section is not None:
+            patterns = section.literal if _is_literal(acl) else section.prefixed
+            if patterns.acls.get(_place_of(acl), 0) & _bit_of(acl):
+                count += 1 + self._repeated.get(key, 0)
+        return count > 0
 
     def _add(self, acl: AccessControlEntry) -> None:
         patterns, place, bit = self._find(acl)
         bits = patterns.acls.get(place, 0)
         if bits & bit:
-            key = (acl.resource_type, _is_literal(acl), place, bit)
+            key = _key_of(acl)
             self._repeated[key] = self._repeated.get(key, 0) + 1
         else:
             bits |= bit
@@ -252,7 +297,7 @@ class AclIndex:
 
     def _remove(self, acl: AccessControlEntry) -> None:
         patterns, place, bit = self._find(acl)
-        key = (acl.resource_type, _is_literal(acl), place, bit)
+        key = _key_of(acl)
         repeated = self._repeated.pop(key, 0)
         if repeated > 1:
             self._repeated[key] = repeated - 1
@@ -366,6 +411,11 @@ def _is_literal(acl: AccessControlEntry) -> bool:
 
 def _place_of(acl: AccessControlEntry) -> _Place:
     return (acl.resource_name, acl.principal, acl.host)
+
+
+def _key_of(acl: AccessControlEntry) -> tuple[int, bool, _Place, int]:
+    """Return what tells an ACL from all that differ from it in more than their ids."""
+    return (acl.resource_type, _is_literal(acl), _place_of(acl), _bit_of(acl))
 
 
 def _bit_of(acl: AccessControlEntry) -> int:

@@ -14,7 +14,10 @@ from msgspec.structs import replace
 from statemachine.image.image import Image
 from statemachine.image.snapshot import begin, load
 from statemachine.records.kafka_records import (
+    AbortTransaction,
     AccessControlEntry,
+    BeginTransaction,
+    EndTransaction,
     Record,
     RemoveAccessControlEntry,
 )
@@ -194,3 +197,60 @@ def test_what_is_remembered_by_type_does_not_outlive_a_change() -> None:
     assert not authorizer.authorize_by_resource_type(*ASKED[:4]).allowed
     image.become(image_of([ACL]))
     assert authorizer.authorize_by_resource_type(*ASKED[:4]).allowed
+
+
+def uncommitted(*records: Record) -> Image:
+    """An image of an active controller that has replayed these records, from offset 10 on."""
+    image = Image()
+    image.advance(10)
+    image.begin_undo_log(10)
+    for record in records:
+        replay(image, record, image.end_offset)
+    return image
+
+
+def test_acls_are_in_force_once_they_are_committed() -> None:
+    image = uncommitted(ACL, replace(ACL, id=UUID(int=2), permission_type=PermissionType.DENY))
+    authorizer = Authorizer(image)
+    assert image.acl_index.has(ACL)
+    assert authorizer.authorize(*ASKED).rule is Rule.NO_ACL_FOUND
+    image.committed(11)
+    assert authorizer.authorize(*ASKED).allowed
+    image.committed(12)
+    assert not authorizer.authorize(*ASKED).allowed
+
+
+def test_removals_are_in_force_once_they_are_committed() -> None:
+    image = uncommitted(ACL, RemoveAccessControlEntry(id=ACL.id))
+    image.committed(11)
+    assert not image.acl_index.has(ACL)
+    assert Authorizer(image).authorize(*ASKED).allowed
+    image.committed(12)
+    assert not Authorizer(image).authorize(*ASKED).allowed
+
+
+def test_acls_that_are_undone_never_were_in_force() -> None:
+    other = replace(ACL, id=UUID(int=2), resource_name="invoices")
+    image = uncommitted(ACL, other, RemoveAccessControlEntry(id=ACL.id))
+    image.committed(11)
+    image.rewind(11)
+    image.end_undo_log()
+    assert (image.acl_index.has(ACL), image.acl_index.has(other)) == (True, False)
+    assert Authorizer(image).authorize(*ASKED).allowed
+    assert acls_indexed(image) == acls_scanned(image)
+
+
+def test_acls_of_a_transaction_are_in_force_once_it_has_ended() -> None:
+    for is_leader in (False, True):
+        for end, allowed in ((EndTransaction(), True), (AbortTransaction(reason=""), False)):
+            image = uncommitted(BeginTransaction(), ACL)
+            if is_leader:
+                image.committed(12)
+            else:
+                image.end_undo_log()
+            assert not Authorizer(image).authorize(*ASKED).allowed
+            replay(image, end, image.end_offset)
+            if is_leader:
+                image.committed(13)
+            assert Authorizer(image).authorize(*ASKED).allowed is allowed
+            assert acls_indexed(image) == acls_scanned(image)

@@ -3,6 +3,7 @@
 Nothing here shares code with what it checks, but for the types.
 """
 
+from copy import deepcopy
 from typing import Any
 
 from statemachine.image.image import Image
@@ -41,10 +42,14 @@ def contents(image: Image) -> dict[str, Any]:
 
 
 def acls_indexed(image: Image) -> dict[tuple[int, bool], dict[tuple[str, str, str], int]]:
-    """The index of ACLs: by resource type and kind of pattern, the bits of each place."""
+    """The index of ACLs once all is committed: by resource type and kind of pattern, the bits of
+    each place."""
+    index = deepcopy(image.acl_index)
+    index.commit()
+    assert not index._proposed_counts
     return {
         (kind, patterns is section.literal): dict(patterns.acls)
-        for kind, section in image.acl_index._sections.items()
+        for kind, section in index._sections.items()
         for patterns in (section.literal, section.prefixed)
         if patterns.acls
     }
