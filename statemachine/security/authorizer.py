@@ -6,8 +6,8 @@ prefixed and wildcard patterns, hosts, and implied operations. Where no ACL name
 
 `AclIndex` belongs to an image, which keeps it in step, change by change. Decisions rest on
 committed ACLs only: a grant that a fail-over may take back is not in force yet. The index holds the
-ACLs of one pattern, principal and host as one number with a bit for each operation, so that a decision
-takes a few look-ups in dictionaries, however many ACLs there are.
+ACLs of one pattern, principal and host as one number with a bit for each operation, so that a
+decision takes a few look-ups in dictionaries, however many ACLs there are.
 """
 
 from bisect import insort
@@ -111,6 +111,7 @@ _NEVER_ASKED: Final = frozenset({Operation.UNKNOWN, Operation.ANY, Operation.ALL
 class Rule(Enum):
     """The rule that decided."""
 
+    NO_AUTHORIZER = "no authorizer"
     NOT_READY = "the ACLs are not loaded yet"
     SUPER_USER = "super user"
     ACL = "ACL"
@@ -474,6 +475,17 @@ class Authorizer:
         self._is_ready = is_ready
         self._by_type: dict[tuple[str, str, int, int], Decision] = {}
         self._by_type_version: tuple[AclIndex, int] | None = None
+
+    @property
+    def is_ready(self) -> bool:
+        """True once the ACLs are loaded."""
+        return self._is_ready()
+
+    @property
+    def version(self) -> tuple[AclIndex, int]:
+        """The ACLs that a decision rests on: it holds until this changes, once they are loaded."""
+        index = self._image.acl_index
+        return index, index.version
 
     def authorize(
         self,
