@@ -10,6 +10,7 @@ from typing import Any
 
 from quorum.log.errors import StorageError
 from quorum.ports import LogFailure
+from quorum.transport import audit_log
 from quorum.transport.address import Address
 from quorum.transport.descriptors import DESCRIPTORS_FEW, raise_limit
 from quorum.transport.security.tls import TlsUnusable
@@ -55,6 +56,11 @@ def run_process(node: Callable[[], Coroutine[Any, Any, None]], *failures: type[E
             descriptors,
             DESCRIPTORS_FEW,
         )
+    # One JSON object a line, without a prefix.
+    audit_lines = logging.StreamHandler(sys.stderr)
+    audit_lines.setFormatter(logging.Formatter("%(message)s"))
+    audit_log.logger.addHandler(audit_lines)
+    audit_log.logger.propagate = False
     told: tuple[type[Exception], ...] = (
         StartError,
         StorageError,
