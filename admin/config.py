@@ -38,6 +38,7 @@ from quorum.transport.listener import Listener, named
 from quorum.transport.security.credentials import LateCredentials
 from quorum.transport.security.protocols import ClientSecurity, SecurityProtocol
 from quorum.transport.security.secret import HIDDEN
+from statemachine.security.authorization import STANDARD_AUTHORIZER, AuthorizerConfig
 
 FILE_BYTES_MAX: Final = 1024 * 1024
 
@@ -220,6 +221,10 @@ class Config:
     connections_max: int
     connections_per_address_max: int
     tokens: DelegationTokenConfig
+    authorizer: AuthorizerConfig | None
+    """None: everybody may do everything."""
+    early_listeners: frozenset[str]
+    """The names of the listeners that do not wait for the ACLs."""
 
     @property
     def listener(self) -> Address:
@@ -357,7 +362,38 @@ def _controller(values: Mapping[str, Any]) -> Config:
             renew_period_ms=values["delegation.token.expiry.time.ms"],
             check_interval_ms=values["delegation.token.expiry.check.interval.ms"],
         ),
+        authorizer=_authorizer(values),
+        early_listeners=_early_listeners(values, listeners),
     )
+
+
+def _authorizer(values: Mapping[str, Any]) -> AuthorizerConfig | None:
+    """Return the settings of the authorizer, or None without one.
+
+    Rights that nobody checks are refused: their operator believes that the node is protected.
+    """
+    if values["authorizer.class.name"]:
+        return AuthorizerConfig(
+            super_users=values["super.users"] or frozenset(),
+            allow_if_no_acl=values["allow.everyone.if.no.acl.found"],
+        )
+    if values["super.users"]:
+        raise InvalidSetting(
+            "super.users is set without authorizer.class.name, so that everybody may do "
+            f"everything; set authorizer.class.name={STANDARD_AUTHORIZER}"
+        )
+    return None
+
+
+def _early_listeners(values: Mapping[str, Any], listeners: Sequence[Listener]) -> frozenset[str]:
+    known = frozenset(each.name for each in listeners)
+    given = values["early.start.listeners"]
+    if given is None:
+        return known & frozenset(values["controller.listener.names"] or known)
+    unknown = sorted(frozenset(given) - known)
+    if unknown:
+        raise InvalidSetting(f"early.start.listeners names {unknown[0]}, which is no listener")
+    return frozenset(given)
 
 
 def _http(values: Mapping[str, Any], listeners: Sequence[Listener], main: str) -> HttpConfig | None:
@@ -549,6 +585,7 @@ def _broker(values: Mapping[str, Any], given: Mapping[str, Given]) -> BrokerConf
         min_insync_replicas=values["min.insync.replicas"],
         connections_max=values["connections.max"],
         connections_per_address_max=values["max.connections.per.ip"],
+        authorizer=_authorizer(values),
         settings={
             name: HIDDEN if one.setting.kind.is_secret else one.text for name, one in given.items()
         },

@@ -8,11 +8,11 @@ import asyncio
 import gc
 import logging
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from functools import partial
-from typing import Final
+from typing import Any, Final
 from uuid import UUID
 
 from admin.capabilities import handle
@@ -27,6 +27,7 @@ from admin.http.tokens import InvalidTokens, TokenFile
 from controller.apis.brokers import BrokerApis
 from controller.apis.controller_apis import OFFERED, ControllerApis
 from controller.apis.router import Router
+from controller.authorization import ControllerAuthorization, authorization
 from controller.delegation_tokens import DelegationTokens
 from controller.event_queue import Later
 from controller.quorum_controller import QuorumController
@@ -39,6 +40,7 @@ from quorum.persistent_state import QuorumConfig
 from quorum.process import StartError, binding, run_process, stop_event
 from quorum.protocol.apis import ApiKey, VersionRange
 from quorum.protocol.request_limits import METADATA_LOG_FETCH_BYTES_MAX
+from quorum.transport.audit_log import AuditLog
 from quorum.transport.limits import ServerLimits
 from quorum.transport.listener import Listener, listen_at, named
 from quorum.transport.refusal_log import RefusalLog
@@ -95,7 +97,8 @@ async def _run(config: Config) -> None:
                 periodic.append(controller.append_no_op)
             background = (registration.run(), opened.gossiper.run(), *map(_repeat, periodic))
             work = [tasks.create_task(each) for each in background]
-            await _listen(config, controller, opened, parts)
+            late = await _listen(config, controller, opened, parts)
+            work.append(tasks.create_task(late))
             # The objects of the program stay: scanning them in each full collection would be the
             # longest pause of all.
             gc.freeze()
@@ -134,8 +137,11 @@ def _open(config: Config, parts: AsyncExitStack) -> tuple[QuorumController, Open
 
 async def _listen(
     config: Config, controller: QuorumController, opened: Opened, parts: AsyncExitStack
-) -> None:
-    """Start both listeners on one service."""
+) -> Coroutine[Any, Any, None]:
+    """Start the listeners on one service; what is returned starts those that wait for ACLs."""
+    audit_log = AuditLog(wall_ms)
+    node = opened.quorum.node
+    rights = authorization(config.authorizer, controller, lambda: node.high_watermark, audit_log)
     service = Service(
         controller,
         opened.quorum,
@@ -147,6 +153,8 @@ async def _listen(
         ),
         capability_handler=handle,
         tokens=config.tokens,
+        authorization=rights,
+        audit_log=audit_log,
     )
     router = Router(service, clock=monotonic_ms, security=config.quorum.security)
     parts.push_async_callback(router.close)
@@ -159,9 +167,10 @@ async def _listen(
         supported_features=SUPPORTED_FEATURES,
     )
     parts.push_async_callback(apis.close)
-    await _listen_kafka(config, apis, parts)
+    late = await _listen_kafka(config, apis, rights, parts)
     gateway = Gateway(service, router, security=config.quorum.security)
     await _listen_http(config, gateway, parts)
+    return late
 
 
 def _later(loop: asyncio.AbstractEventLoop, fail: Callable[[Exception], None]) -> Later:
@@ -276,7 +285,9 @@ def _places(config: Config) -> Iterator[tuple[Listener, tuple[str, int]]]:
             yield each, each.place
 
 
-async def _listen_kafka(config: Config, apis: ControllerApis, parts: AsyncExitStack) -> None:
+async def _listen_kafka(
+    config: Config, apis: ControllerApis, rights: ControllerAuthorization, parts: AsyncExitStack
+) -> Coroutine[Any, Any, None]:
     limits = ServerLimits(
         connections_max=config.connections_max,
         connections_per_address_max=config.connections_per_address_max,
@@ -286,9 +297,32 @@ async def _listen_kafka(config: Config, apis: ControllerApis, parts: AsyncExitSt
         apis.handle, offered=OFFERED, name="kafka", clock_ms=monotonic_ms, limits=limits
     )
     parts.push_async_callback(server.close, within_ms=CLOSE_MS)
+    late = []
     for each in config.listeners:
+        if rights.is_loaded or each.name in config.early_listeners:
+            with binding("listeners", each.address):
+                await listen_at(server, each)
+        else:
+            late.append(each)
+    return _listen_late(server, late, rights)
+
+
+LOAD_CHECK_SECONDS: Final = 0.05
+"""Time between two looks whether the ACLs are loaded."""
+
+
+async def _listen_late(
+    server: Server, listeners: Sequence[Listener], rights: ControllerAuthorization
+) -> None:
+    """Open these listeners once the ACLs are loaded."""
+    while listeners:
+        if rights.is_loaded:
+            break
+        await asyncio.sleep(LOAD_CHECK_SECONDS)
+    for each in listeners:
         with binding("listeners", each.address):
             await listen_at(server, each)
+        logger.info("The ACLs are loaded; listening at %s", each)
 
 
 async def _listen_http(config: Config, gateway: Gateway, parts: AsyncExitStack) -> None:

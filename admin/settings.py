@@ -39,6 +39,7 @@ from quorum.transport.security.secret import Secret
 from quorum.transport.security.tls import VERSIONS, ClientAuth
 from statemachine.features.features import level_of_release
 from statemachine.limits import METADATA_VERSION_MAX, METADATA_VERSION_MIN, NO_OP_INTERVAL_MS
+from statemachine.security.authorization import STANDARD_AUTHORIZER
 
 NODE_ID_MAX: Final = 2**31 - 1
 
@@ -267,8 +268,33 @@ def _http_client_auth(text: str) -> HttpClientAuth:
         raise ValueError(f"{text!r} is none of none, requested and required") from None
 
 
+def _boolean(text: str) -> bool:
+    if text.strip().lower() not in ("true", "false"):
+        raise ValueError(f"{text!r} is neither true nor false")
+    return text.strip().lower() == "true"
+
+
+def _authorizer(text: str) -> bool:
+    """Return True if there is an authorizer."""
+    if text.strip() not in ("", STANDARD_AUTHORIZER):
+        raise ValueError(f"{text!r} is not an authorizer here; there is {STANDARD_AUTHORIZER}")
+    return bool(text.strip())
+
+
+def _principals(text: str) -> frozenset[str]:
+    found = frozenset(part.strip() for part in text.split(";") if part.strip())
+    for each in found:
+        kind, _, name = each.partition(":")
+        if not kind or not name:
+            raise ValueError(f"{each!r} is not a principal, like User:admin")
+    return found
+
+
 INTEGER: Final = Kind("integer", _integer, lowest=1)
 TEXT: Final = Kind("text", _text)
+BOOLEAN: Final = Kind("true or false", _boolean)
+AUTHORIZER: Final = Kind("class name", _authorizer)
+PRINCIPALS: Final = Kind("list of principals", _principals)
 PATH: Final = Kind("path", _path)
 ROLE: Final = Kind("role", _role)
 CLUSTER_ID: Final = Kind("uuid", _cluster_id)
@@ -846,6 +872,31 @@ _ROWS: Final = (
         lowest=FETCH_BYTES_MIN,
         highest=broker_limits.REPLICA_FETCH_ANSWER_BYTES_MAX,
         only=Role.BROKER,
+    ),
+    # --- authorization -----------------------------------------------------------------------
+    Setting(
+        "authorizer.class.name",
+        AUTHORIZER,
+        "The authorizer. Empty: everybody may do everything. The one that there is has the rules "
+        "of Kafka's class of this name.",
+    ),
+    Setting(
+        "super.users",
+        PRINCIPALS,
+        "Principals that may do everything, `User:name;User:name`; those of the nodes among them.",
+    ),
+    Setting(
+        "allow.everyone.if.no.acl.found",
+        BOOLEAN,
+        "Whether everybody may use a resource that no ACL names.",
+        default="false",
+    ),
+    Setting(
+        "early.start.listeners",
+        LISTENER_NAMES,
+        "Listeners that are opened before the ACLs are loaded, for super users. By default those "
+        "of `controller.listener.names`.",
+        only=Role.CONTROLLER,
     ),
     # --- delegation tokens -------------------------------------------------------------------
     Setting(

@@ -23,6 +23,7 @@ from quorum.transport.limits import CONNECTIONS_PER_ADDRESS_MAX
 from quorum.transport.listener import Listener, named
 from quorum.transport.security.credentials import LateCredentials
 from quorum.transport.security.protocols import PLAIN_CLIENT, ClientSecurity
+from statemachine.security.authorization import AuthorizerConfig
 
 
 class InvalidConfig(ValueError):
@@ -45,6 +46,8 @@ class BrokerConfig:
     """Of the connections to other brokers."""
     credentials: LateCredentials = field(default_factory=LateCredentials)
     """What the SASL listeners look up; the server says where."""
+    authorizer: AuthorizerConfig | None = None
+    """None: everybody may do everything."""
     rack: str | None = None
     session_timeout_ms: int = SESSION_TIMEOUT_MS
     heartbeat_interval_ms: int = HEARTBEAT_INTERVAL_MS

@@ -7,7 +7,6 @@ state has its offset.
 """
 
 import asyncio
-import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -16,6 +15,7 @@ from typing import Final, Generic, Protocol, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
+from controller.authorization import NEEDS, ControllerAuthorization
 from controller.delegation_tokens import DelegationTokenConfig, DelegationTokens
 from controller.ports import UNPROVED, Unavailable
 from controller.quorum_controller import QuorumController
@@ -25,6 +25,7 @@ from controller.quorum_description import (
     QuorumDescription,
     ReplicaInfo,
 )
+from quorum.clocks import wall_ms
 from quorum.cluster_id import ClusterIdentity
 from quorum.core.effects import ReadRefusal
 from quorum.core.messages import ChangeResponse, Error, TransferRequest, VoterRequest
@@ -36,12 +37,14 @@ from quorum.driver import Quorum
 from quorum.persistent_state import LISTENER_NAME
 from quorum.protocol.errors import ErrorCode, RequestRefused
 from quorum.transport.address import Address
+from quorum.transport.audit_log import AuditLog, Requester
 from statemachine.commands import Command, Done
 from statemachine.image.image import Image
+from statemachine.security.authorization import Authorization
+from statemachine.security.authorizer import Rule
+from statemachine.security.rights import DESCRIBE_CLUSTER, NOTHING, Access
 from statemachine.slices import Slices
 from statemachine.vocabulary import NO_LEADER
-
-_audit_log = logging.getLogger("audit")
 
 AUDIT_CHARACTERS_MAX: Final = 500
 """Characters of a request, and of an answer, in a line of the audit log."""
@@ -85,7 +88,15 @@ class CapabilityHandler(Protocol):
     """Carries out a capability of `admin`, whose request and answer are opaque here."""
 
     async def __call__(
-        self, service: "Service", name: str, body: bytes, *, who: str, stale: bool, timeout_ms: int
+        self,
+        service: "Service",
+        name: str,
+        body: bytes,
+        *,
+        access: Access,
+        who: str,
+        stale: bool,
+        timeout_ms: int,
     ) -> bytes:
         """Return the bytes of the answer; raises `RequestRefused` or `NotActive`."""
         ...
@@ -104,7 +115,10 @@ class Service:
         defaults: TopicDefaults,
         capability_handler: CapabilityHandler,
         tokens: DelegationTokenConfig = NO_TOKENS,
+        authorization: ControllerAuthorization | None = None,
+        audit_log: AuditLog | None = None,
     ) -> None:
+        """Without `authorization` everybody may do everything."""
         self.controller = controller
         self.quorum = quorum
         self._cluster = cluster
@@ -113,6 +127,8 @@ class Service:
         self.defaults = defaults
         self.capability_handler = capability_handler
         self.tokens = DelegationTokens(tokens)
+        self.audit_log = audit_log or AuditLog(wall_ms)
+        self.authorization = authorization or Authorization(None, self.audit_log.denied)
         self.planning = asyncio.Lock()
         """Held while a plan is made: it takes long, so one at a time."""
 
@@ -178,12 +194,27 @@ class Service:
                 found[voter.id] = tuple(known)
         return found
 
+    def refusal(self, api_key: int, requester: Requester) -> tuple[ErrorCode, str] | None:
+        """Return why a request as a whole is not allowed, or None.
+
+        Raises `NotActive` as long as the ACLs are not loaded: another node may know them.
+        """
+        needs = NEEDS[api_key]
+        if needs is NOTHING or not self.authorization.is_limited:
+            return None
+        access, needed = self.authorization.access(requester), needs.whole
+        if access.decide(needed or DESCRIBE_CLUSTER).rule is Rule.NOT_READY:
+            raise self._not_active(Unavailable.NOT_READY)
+        if needed is None or access.may(needed):
+            return None
+        return ErrorCode(needed.error.code), access.refusal(needed)
+
     async def want_voters(self, who: str, request: VoterRequest) -> ChangeResponse:
         """Change the voters (KIP-595, KIP-853); a response without an error is committed."""
         if not self.controller.is_active:
             raise self._not_active(Unavailable.NOT_ACTIVE)
         response = await self.quorum.change(request)
-        audit(who, request, response)
+        self._audit(who, request, response)
         if response.error is Error.NOT_LEADER_OR_FOLLOWER:
             raise self._not_active(Unavailable.LEAD_LOST)
         return response
@@ -195,7 +226,7 @@ class Service:
         now = asyncio.get_running_loop().time
         began = now()
         response = await self.quorum.change(TransferRequest(to))
-        audit(who, f"leader {'any' if to is None else to}", response)
+        self._audit(who, f"leader {'any' if to is None else to}", response)
         if response.error is Error.NOT_LEADER_OR_FOLLOWER:
             raise self._not_active(Unavailable.NOT_ACTIVE)
         if response.error:
@@ -255,7 +286,7 @@ class Service:
         idempotency key that belongs to another request raises `RequestRefused`.
         """
         answer = await _result(partial(self.controller.submit, command, proved=True))
-        audit(who, shown or command, answer)
+        self._audit(who, shown or command, answer)
         if answer is Unavailable.TOO_LARGE:
             raise RequestRefused(
                 ErrorCode.POLICY_VIOLATION, answer, failing="the request is too large"
@@ -267,6 +298,11 @@ class Service:
             )
         assert isinstance(given, kind), f"{given} answers {command}"
         return given
+
+    def _audit(self, who: str, request: object, answer: object) -> None:
+        """Log a request of `who` and its answer, in one line."""
+        offset = None if isinstance(answer, Unavailable) else self.controller.committed
+        self.audit_log.carried_out(who, excerpt(request), excerpt(answer), offset)
 
     def _given(self, outcome: T | Unavailable) -> T:
         if isinstance(outcome, Unavailable):
@@ -309,12 +345,8 @@ async def _result(start: Callable[[Callable[[T | Unavailable], None]], None]) ->
     return await future
 
 
-def audit(who: str, request: object, answer: object) -> None:
-    """Log a request of `who` and its answer, in one line."""
-    _audit_log.info("%s asked for %s: %s", who, _excerpt(request), _excerpt(answer))
-
-
-def _excerpt(value: object) -> str:
+def excerpt(value: object) -> str:
+    """Return the beginning of a request or an answer in words, for the audit log."""
     text = str(_brief(value))
     return text if len(text) <= AUDIT_CHARACTERS_MAX else f"{text[:AUDIT_CHARACTERS_MAX]}..."
 

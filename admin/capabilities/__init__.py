@@ -13,6 +13,7 @@ from admin.faults import Refused
 from controller.service import Service
 from quorum.protocol.errors import RequestRefused
 from statemachine.errors import Error
+from statemachine.security.rights import Access
 
 A = TypeVar("A")
 
@@ -56,7 +57,14 @@ async def carry_out(request: Request[A], context: Context) -> A:
 
 
 async def handle(
-    service: Service, name: str, body: bytes, *, who: str, stale: bool, timeout_ms: int
+    service: Service,
+    name: str,
+    body: bytes,
+    *,
+    access: Access,
+    who: str,
+    stale: bool,
+    timeout_ms: int,
 ) -> bytes:
     """Carry out the request in `body` on this node; raises `Refused` or `NotActive`.
 
@@ -67,6 +75,9 @@ async def handle(
         request = await asyncio.to_thread(decode_request, name, body)
     else:
         request = decode_request(name, body)
+    right = request.needs().right
+    if not access.may(right):
+        raise Refused(request.failing(), right.error.code, access.refusal(right))
     answer = await carry_out(
         request, Context(service=service, who=who, stale=stale, timeout_ms=timeout_ms)
     )

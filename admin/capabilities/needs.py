@@ -4,21 +4,12 @@ A listener that knows roles derives them from the right; an authorizer takes the
 """
 
 from dataclasses import dataclass
-from enum import IntEnum, StrEnum
+from enum import StrEnum
 from typing import Final
 
-
-class Operation(IntEnum):
-    """An operation of Kafka's ACLs, with Kafka's number."""
-
-    ALTER = 7
-    DESCRIBE = 8
-
-
-class ResourceType(IntEnum):
-    """A resource of Kafka's ACLs, with Kafka's number."""
-
-    CLUSTER = 4
+from statemachine.security import rights
+from statemachine.security.authorizer import Operation
+from statemachine.security.rights import Right
 
 
 class Role(StrEnum):
@@ -38,8 +29,7 @@ class Role(StrEnum):
 class Needs:
     """The right that a request needs."""
 
-    operation: Operation
-    resource: ResourceType = ResourceType.CLUSTER
+    right: Right
     changes_voters: bool = False
     """True if it changes the voters. Kafka has one operation for moves and for this, and a role
     tells them apart."""
@@ -49,14 +39,14 @@ class Needs:
         """The lowest role that may do it."""
         if self.changes_voters:
             return Role.ADMIN
-        return Role.VIEWER if self.operation is Operation.DESCRIBE else Role.OPERATOR
+        return Role.VIEWER if self.right.operation is Operation.DESCRIBE else Role.OPERATOR
 
     def __str__(self) -> str:
-        return f"{self.operation.name} on {self.resource.name}"
+        return str(self.right)
 
 
-DESCRIBE_CLUSTER: Final = Needs(Operation.DESCRIBE)
-ALTER_CLUSTER: Final = Needs(Operation.ALTER)
+DESCRIBE_CLUSTER: Final = Needs(rights.DESCRIBE_CLUSTER)
+ALTER_CLUSTER: Final = Needs(rights.ALTER_CLUSTER)
 """Moves, the leader of the quorum, and the maintenance of brokers: Kafka authorizes them all as
 AlterPartitionReassignments and UnregisterBroker are authorized."""
-ALTER_VOTERS: Final = Needs(Operation.ALTER, changes_voters=True)
+ALTER_VOTERS: Final = Needs(rights.ALTER_CLUSTER, changes_voters=True)

@@ -79,9 +79,9 @@ class Access:
         if self.takes_certificates:
             certificate = _certificate(request)
             if certificate:
-                return Caller(principal_of(certificate))
+                return Caller(principal_of(certificate), _client_host(request))
         if self.is_open:
-            return Caller(str(ANONYMOUS))
+            return Caller(str(ANONYMOUS), _client_host(request))
         ways = [
             *(["a bearer token"] if self.tokens is not None else []),
             *(["a client certificate"] if self.takes_certificates else []),
@@ -98,7 +98,7 @@ class Access:
         if token is None:
             self._refuse(request, "its token is not known")
             raise _unauthenticated("the bearer token is not known")
-        return Caller(token.principal, token.name, token.role)
+        return Caller(token.principal, _client_host(request), token.name, token.role)
 
     def _check_origin(self, request: web.Request, host: str) -> None:
         origins = request.headers.getall("Origin", [])
@@ -116,6 +116,10 @@ class Access:
     def _refuse(self, request: web.Request, reason: str) -> None:
         peer = str(request.remote)
         self.refusals.refused(f"{peer}:0", f"refused an HTTP request of {peer}:", reason)
+
+
+def _client_host(request: web.Request) -> str:
+    return request.remote or ""
 
 
 def host_in(authority: str) -> str | None:

@@ -17,6 +17,8 @@ class Caller:
     """The sender of a request."""
 
     principal: str
+    host: str = ""
+    """The address that it comes from."""
     token: str = ""
     """The name of the bearer token; empty if the caller is known in another way."""
     role: Role | None = None

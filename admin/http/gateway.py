@@ -13,7 +13,7 @@ from admin.client.log_sizes import bytes_at, copied, copies_of
 from admin.faults import Refused
 from admin.http.caller import Caller
 from admin.model import PartitionId
-from controller.apis.request import HTTP_DOOR, KafkaRequest
+from controller.apis.request import KafkaRequest
 from controller.apis.router import ControllerUnreachable, Router
 from controller.service import NotActive, Service
 from quorum.protocol.apis import ApiKey
@@ -21,6 +21,7 @@ from quorum.protocol.codec import build, decode_response, encode_request_body, r
 from quorum.protocol.errors import ErrorCode
 from quorum.protocol.principal import KafkaPrincipal
 from quorum.transport.address import Address
+from quorum.transport.audit_log import HTTP_DOOR
 from quorum.transport.security.protocols import PLAIN_CLIENT, ClientSecurity
 from statemachine.image.image import Image
 from statemachine.vocabulary import Replicas
@@ -102,6 +103,8 @@ class Gateway:
             client_id="http",
             principal=KafkaPrincipal.parse(caller.principal),
             door=HTTP_DOOR,
+            host=caller.host,
+            listener="http",
             message=message,
             body=encode_request_body(ApiKey.CAPABILITY, _VERSION, message),
             has_key=bool(getattr(request, "key", "")),

@@ -41,6 +41,7 @@ async def carry_out_capability(request: KafkaRequest, service: Service) -> Any:
             service,
             message.name,
             message.body,
+            access=service.authorization.access(request.requester),
             who=str(request.principal),
             stale=message.stale,
             timeout_ms=request.timeout_ms,

@@ -59,7 +59,7 @@ _ERRORS: Final = {
     Unavailable.TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
 }
 
-_NOT_DONE_FIELDS: Final = {
+NOT_DONE_FIELDS: Final[Mapping[int, Mapping[str, Any]]] = {
     ApiKey.ALLOCATE_PRODUCER_IDS: {"producer_id_start": -1, "producer_id_len": 0}
 }
 """Fields of a response to a refused command that are not simply empty."""
@@ -93,7 +93,7 @@ class BrokerApis:
 
         def done(outcome: Any) -> None:
             if isinstance(outcome, Unavailable):
-                fields = _NOT_DONE_FIELDS.get(request.api_key, {})
+                fields = NOT_DONE_FIELDS.get(request.api_key, {})
                 response = refuse(request, _ERRORS[outcome], _NOT_DONE, **fields)
             else:
                 response = request.respond(error_code=outcome.error.code, **answer(outcome))

@@ -8,6 +8,7 @@ the active controller answers a client that asks for a linearizable answer.
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+from controller.apis.access import access_of
 from controller.apis.request import KafkaRequest, outcome, refuse
 from controller.service import Service
 from quorum.protocol.errors import ErrorCode
@@ -39,10 +40,11 @@ async def metadata(request: KafkaRequest, service: Service) -> Any:
             brokers=(*_controllers(known, service), *live_brokers(known)),
             cluster_id=service.cluster_id,
             controller_id=service.leader_id,
-            topics=metadata_topics(image, request.message, request.version),
+            topics=metadata_topics(image, request.message, request.version, access=access),
             error_code=ErrorCode.NONE,
         )
 
+    access = access_of(request, service)
     if request.consistency is Consistency.LINEARIZABLE:
         return await service.read(read)
     if asks_for_all_topics(request.message, request.version):

@@ -8,12 +8,14 @@ from typing import Any
 
 from msgspec import convert
 
+from controller.apis.access import access_of, refused
 from controller.apis.request import KafkaRequest, outcome, refuse
 from controller.service import Service
 from quorum.protocol.apis import ApiKey
 from statemachine.commands import (
     AlterClientQuotas,
     ClientQuotasAltered,
+    ConfigAltered,
     ConfigChange,
     ConfigOp,
     ConfigOperation,
@@ -30,11 +32,27 @@ from statemachine.configs.config_responses import configs_response, quotas_respo
 from statemachine.configs.resources import without_secrets
 from statemachine.image.image import Image
 from statemachine.records.kafka_records import QuotaEntity
+from statemachine.security.rights import config_right
 
 
 async def alter_configs(request: KafkaRequest, service: Service) -> Any:
     """Change single configurations of resources, or replace all of each one (AlterConfigs)."""
     replaces = request.api_key == ApiKey.ALTER_CONFIGS
+    access, asked = access_of(request, service), request.message.resources
+    kept: dict[tuple[int, str], ConfigAltered] = {}
+    for resource_type, resource_name in {
+        (each.resource_type, each.resource_name): None for each in asked
+    }:
+        right, name = config_right(resource_type, resource_name, alters=True)
+        if not access.may(right, name):
+            kept[resource_type, resource_name] = refused(
+                ConfigAltered,
+                access,
+                right,
+                name,
+                resource_type=resource_type,
+                resource_name=resource_name,
+            )
     command = IncrementalAlterConfigs(
         changes=tuple(
             ConfigChange(
@@ -50,22 +68,27 @@ async def alter_configs(request: KafkaRequest, service: Service) -> Any:
                 ),
                 is_whole=replaces,
             )
-            for resource in request.message.resources
+            for resource in asked
+            if (resource.resource_type, resource.resource_name) not in kept
         ),
         validate_only=request.message.validate_only,
     )
     answer = await service.carry_out(
         command, ConfigsAltered, who=str(request.principal), shown=without_secrets(command)
     )
-    return request.respond(responses=map(outcome, answer.resources))
+    decided = iter(answer.resources)
+    named = dict.fromkeys((each.resource_type, each.resource_name) for each in asked)
+    results = [kept[each] if each in kept else next(decided) for each in named]
+    return request.respond(responses=map(outcome, results))
 
 
 async def describe_configs(request: KafkaRequest, service: Service) -> Any:
     """Describe configurations from the log; only a broker knows its own file."""
 
     def read(image: Image) -> Any:
-        return request.respond(**configs_response(image, request.message))
+        return request.respond(**configs_response(image, request.message, access=access))
 
+    access = access_of(request, service)
     return await service.read(read, stale=request.stale)
 
 

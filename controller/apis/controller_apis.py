@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from controller.apis.admin_apis import APIS
 from controller.apis.brokers import SUBMITTED, BrokerApis
+from controller.apis.refusals import refuse_action
 from controller.apis.request import (
     LONG_BODY_BYTES,
     KafkaRequest,
@@ -23,6 +24,7 @@ from controller.apis.request import (
     refuse,
 )
 from controller.apis.router import ControllerUnreachable, Router
+from controller.authorization import NEEDS
 from controller.service import NotActive, Service
 from quorum.discovery.discover_brokers import DiscoverBrokersService
 from quorum.protocol.api_versions import Features, write_offer
@@ -33,8 +35,11 @@ from quorum.protocol.errors import ErrorCode, Malformed
 from quorum.protocol.extension import Extension, extension_of
 from quorum.protocol.raft_messages import VERSIONS
 from quorum.raft_rpc import RaftRpc
+from quorum.transport.audit_log import requester_of
 from quorum.transport.inbound import InboundRequest
 from statemachine.features.features import KRAFT_VERSION
+from statemachine.security.authorizer import Rule
+from statemachine.security.rights import CLUSTER_ACTION
 
 logger = logging.getLogger("kafka")
 
@@ -81,6 +86,14 @@ class ControllerApis:
             ApiKey.API_VERSIONS: self._offer,
             ApiKey.DISCOVER_BROKERS: gossiper.asked,
         }
+        if service.authorization.is_limited:
+            # Nodes ask all the time. Without an authorizer not even a look is needed.
+            self._handlers = {
+                key: partial(self._if_allowed, handler)
+                if NEEDS[key].whole is CLUSTER_ACTION
+                else handler
+                for key, handler in self._handlers.items()
+            }
 
     def handle(self, inbound: InboundRequest) -> None:
         """Answer the request now or later; raises `Malformed` for an unreadable one."""
@@ -92,6 +105,21 @@ class ControllerApis:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _if_allowed(
+        self, handler: Callable[[InboundRequest], None], inbound: InboundRequest
+    ) -> None:
+        """Handle a request of a node that has CLUSTER_ACTION; refuse any other."""
+        rule = self._refusing_rule(inbound)
+        if rule is None:
+            handler(inbound)
+        else:
+            refuse_action(inbound, rule)
+
+    def _refusing_rule(self, inbound: InboundRequest) -> Rule | None:
+        return self._service.authorization.may_act(
+            inbound.connection_id, inbound.principal, partial(requester_of, inbound)
+        )
 
     def _offer(self, inbound: InboundRequest) -> None:
         decode_request(inbound.api_key, inbound.api_version, inbound.body)
@@ -118,6 +146,10 @@ class ControllerApis:
             if inbound.api_key == ApiKey.ENVELOPE:
                 message = decode_request(inbound.api_key, inbound.api_version, inbound.body)
                 extension = extension_of(message)
+                rule = self._refusing_rule(inbound)
+                if rule is not None:
+                    _refuse_sender(inbound, extension, rule)
+                    return
                 decode = partial(_request_in, message, inbound.listener)
             is_long = len(inbound.body) > LONG_BODY_BYTES and not is_full
             request = await asyncio.to_thread(decode) if is_long else decode()
@@ -174,6 +206,17 @@ def _request_in(message: Any, listener: str) -> KafkaRequest:
         )
     except Malformed as error:
         raise Unreadable(ErrorCode.INVALID_REQUEST, str(error)) from error
+
+
+def _refuse_sender(inbound: InboundRequest, extension: Extension | None, rule: Rule) -> None:
+    """Refuse the envelope of a sender that may not forward requests."""
+    if rule is Rule.NOT_READY:
+        # The sender tries again.
+        _refuse_envelope(inbound, extension, ErrorCode.NOT_CONTROLLER, Reason(rule.value))
+        return
+    words = f"Principal {inbound.principal} does not have required CLUSTER_ACTION for envelope"
+    error = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    _refuse_envelope(inbound, extension, error, Reason(words))
 
 
 def _refuse_envelope(

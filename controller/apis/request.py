@@ -14,11 +14,12 @@ from msgspec.structs import asdict
 
 from controller.service import AsOf
 from quorum.protocol import codec, envelope
-from quorum.protocol.apis import ApiKey
+from quorum.protocol.apis import ApiKey, api_name
 from quorum.protocol.extension import Consistency, Extension, extension_of, with_extension
 from quorum.protocol.principal import KafkaPrincipal
 from quorum.protocol.refusals import build_refusal, error_fields
 from quorum.protocol.shape import Data
+from quorum.transport.audit_log import KAFKA_DOOR, Requester
 from quorum.transport.inbound import InboundRequest
 from statemachine.commands import Result
 from statemachine.errors import Error
@@ -33,9 +34,8 @@ TIMEOUT_MS_MAX: Final = 60_000
 _SHARE_OF_TIME: Final = 0.95
 """The part of the client's timeout used here: an error has to reach the client in time."""
 
-KAFKA_DOOR: Final = "kafka"
-HTTP_DOOR: Final = "http"
-"""The doors of a controller: where a request came in."""
+CAPABILITY_CHARACTERS_MAX: Final = 100
+"""Characters of the name of a capability that the audit log shows."""
 
 T = TypeVar("T")
 
@@ -63,6 +63,14 @@ class KafkaRequest:
     listener: str = ""
     """The name of the listener that it came to."""
     door: str = KAFKA_DOOR
+
+    @property
+    def requester(self) -> Requester:
+        """The sender, for the authorizer and the audit log."""
+        request = api_name(self.api_key)
+        if self.api_key is ApiKey.CAPABILITY:
+            request = self.message.name[:CAPABILITY_CHARACTERS_MAX]
+        return Requester(str(self.principal), self.host, self.listener, self.door, request)
 
     @property
     def consistency(self) -> Consistency | None:

@@ -21,6 +21,7 @@ from quorum.protocol import envelope
 from quorum.protocol.apis import ApiKey, api_name
 from quorum.protocol.envelope import Forwarded, Reason
 from quorum.protocol.errors import ErrorCode, Malformed, RequestRefused
+from quorum.transport.audit_log import REQUESTER
 from quorum.transport.outcomes import NOT_SENT, Reply, RequestFailed
 from quorum.transport.peers import Lane, Peers
 from quorum.transport.security.protocols import PLAIN_CLIENT, ClientSecurity
@@ -127,7 +128,12 @@ class Router:
     async def answer_here(self, request: KafkaRequest) -> Any:
         """Return this node's response; raises `NotActive`."""
         api = APIS[request.api_key]
+        requester = request.requester
+        token = REQUESTER.set(requester)
         try:
+            refusal = self._service.refusal(request.api_key, requester)
+            if refusal is not None:
+                return refuse(request, *refusal)
             return await api.handle(request, self._service)
         except NotActive:
             raise
@@ -138,6 +144,8 @@ class Router:
             logger.exception("Failed to answer %s v%d", request.api_key, request.version)
             message = "the controller failed; see its log"
             return refuse(request, ErrorCode.UNKNOWN_SERVER_ERROR, message)
+        finally:
+            REQUESTER.reset(token)
 
     async def _forward(self, request: KafkaRequest, api: AdminApi, deadline: float) -> bytes:
         """Return the body of the active controller's response; raises `NotAnswered`.
@@ -232,6 +240,13 @@ def _response_in(leader: ReplicaId, forwarded: Forwarded, reply: Reply) -> bytes
             "once another node leads",
             may_be_done=False,
             refusal=ErrorCode.UNSUPPORTED_VERSION,
+        )
+    if error == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
+        raise NotAnswered(
+            f"node {leader} accepts no forwarded requests from this node: "
+            f"{reason.text if reason else 'it lacks CLUSTER_ACTION'}",
+            may_be_done=False,
+            refusal=ErrorCode.UNKNOWN_SERVER_ERROR,
         )
     if error != 0 or response.response_data is None:
         reason = reason or Reason(f"refused: {response.error_code.name}")

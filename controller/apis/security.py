@@ -17,6 +17,7 @@ from uuid import UUID
 
 from msgspec.structs import asdict
 
+from controller.apis.access import access_of
 from controller.apis.request import KafkaRequest, encode_body, offload, outcome, refuse
 from controller.service import AsOf, Service
 from quorum.core.vocabulary import uuid_to_text
@@ -47,6 +48,7 @@ from statemachine.records.kafka_records import (
 )
 from statemachine.security import acls
 from statemachine.security.delegation_tokens import describe_delegation_tokens
+from statemachine.security.rights import CREATE_TOKENS, DESCRIBE_TOKEN, DESCRIBE_TOKENS
 from statemachine.security.scram import (
     ScramMechanism,
     UserCredentials,
@@ -228,9 +230,11 @@ async def create_token(request: KafkaRequest, service: Service) -> Any:
     if getattr(asked, "owner_principal_name", None):
         owner = f"{asked.owner_principal_type}:{asked.owner_principal_name}"
     answer: DelegationTokenGiven
-    fault = _token_fault(request, service)
+    fault, access = _token_fault(request, service), access_of(request, service)
     if fault is not None:
         answer = DelegationTokenGiven(error=fault)
+    elif owner != str(request.principal) and not access.may(CREATE_TOKENS, owner):
+        answer = DelegationTokenGiven(error=CREATE_TOKENS.error)
     else:
         command = CreateDelegationToken(
             token_id=uuid_to_text(_new_id()),
@@ -307,8 +311,15 @@ async def describe_tokens(request: KafkaRequest, service: Service) -> Any:
     if asked is not None:
         owners = [f"{each.principal_type}:{each.principal_name}" for each in asked]
 
+    access = access_of(request, service)
+
+    def may_describe(token: DelegationToken) -> bool:
+        return access.may(DESCRIBE_TOKEN, token.token_id, is_told=False) or access.may(
+            DESCRIBE_TOKENS, token.owner, is_told=False
+        )
+
     def read(image: Image) -> Any:
-        tokens = describe_delegation_tokens(image, str(request.principal), owners, lambda _: True)
+        tokens = describe_delegation_tokens(image, str(request.principal), owners, may_describe)
         fields = [_described_token(service, each) for each in tokens]
         return request.respond(error_code=Error.NONE.code, tokens=fields)
 

@@ -15,6 +15,7 @@ from statemachine.configs.describe_configs import (
 from statemachine.configs.quotas import QuotaFilter, describe_quotas
 from statemachine.errors import Error, Refusal
 from statemachine.image.image import Image
+from statemachine.security.rights import UNLIMITED, Access, config_right
 from statemachine.vocabulary import BROKER_RESOURCE, CLUSTER_DEFAULT, Resource
 
 MESSAGE_CHARACTERS_MAX: Final = 1_000
@@ -22,13 +23,21 @@ MESSAGE_CHARACTERS_MAX: Final = 1_000
 
 
 def configs_response(
-    image: Image, request: Any, answering: BrokerFile = NO_BROKER
+    image: Image,
+    request: Any,
+    answering: BrokerFile = NO_BROKER,
+    *,
+    access: Access = UNLIMITED,
 ) -> Mapping[str, Any]:
     """Return the fields of a DescribeConfigs response: a result for each resource asked for."""
     results = []
     for asked in request.resources:
         resource = asked.resource_type, asked.resource_name
-        found = _configs_of(image, resource, answering)
+        right, name = config_right(*resource, alters=False)
+        if access.may(right, name):
+            found = _configs_of(image, resource, answering)
+        else:
+            found = Refusal(right.error, access.refusal(right, name))
         result = _error_fields(found if isinstance(found, Refusal) else None)
         result |= {"resource_type": resource[0], "resource_name": resource[1], "configs": ()}
         if not isinstance(found, Refusal):

@@ -13,6 +13,7 @@ from statemachine.image.image import Image
 from statemachine.image.partition_table import Topic
 from statemachine.partitions.registration import PartitionRegistration
 from statemachine.records.kafka_records import Endpoint, RegisterBroker
+from statemachine.security.rights import DESCRIBE_TOPIC, UNLIMITED, Access
 from statemachine.vocabulary import NO_LEADER, BrokerId
 
 _BY_TOPIC_ID_SINCE: Final = 12
@@ -59,17 +60,25 @@ def asks_for_all_topics(message: Any, version: int) -> bool:
 
 
 def metadata_topics(
-    image: Image | None, message: Any, version: int, listener: str | None = None
+    image: Image | None,
+    message: Any,
+    version: int,
+    listener: str | None = None,
+    *,
+    access: Access = UNLIMITED,
 ) -> Iterator[Mapping[str, Any]]:
     """Yield the topics of the response to a Metadata request.
 
-    The image is None while the node does not know which topics there are.
+    The image is None while the node does not know which topics there are. Whoever may not describe
+    a topic does not hear whether it exists.
     """
     is_known = image is not None
     image = image or Image()
     live = live_ids(image, listener)
     if asks_for_all_topics(message, version):
-        for _, known_id in sorted(image.topic_ids.items()):
+        for known_name, known_id in sorted(image.topic_ids.items()):
+            if not access.may(DESCRIBE_TOPIC, known_name, is_told=False):
+                continue
             yield _whole_topic(image.topics[known_id], live)
         return
     for each in message.topics:
@@ -79,7 +88,11 @@ def metadata_topics(
             yield topic_fields("", topic_id, error=Error.INVALID_REQUEST)
             continue
         found = image.topic_named(name) if name is not None else image.topics.get(topic_id)
-        if found is not None:
+        known = name if found is None else found.name
+        if known is not None and not access.may(DESCRIBE_TOPIC, known):
+            # Without its id if it was asked for by name, and without its name if by id.
+            yield topic_fields(name, topic_id if name is None else None, error=DESCRIBE_TOPIC.error)
+        elif found is not None:
             yield _whole_topic(found, live)
         elif not is_known:
             yield topic_fields(name, topic_id, error=Error.LEADER_NOT_AVAILABLE)

@@ -1,9 +1,18 @@
+import json
 import logging
+from typing import Any
 
 import pytest
 from msgspec import Struct
 
-from controller.service import AUDIT_CHARACTERS_MAX, audit
+from controller.service import AUDIT_CHARACTERS_MAX, excerpt
+from quorum.transport import audit_log
+from quorum.transport.audit_log import QUIET_MS, REQUESTER, AuditLog, Requester
+from statemachine.security.authorizer import Decision, Rule
+from statemachine.security.rights import ALTER_CLUSTER, ALTER_TOPIC
+
+ANN = Requester("User:ann", "10.0.0.1", "SSL", "kafka", "CreateTopics")
+NOBODY = Decision(False, Rule.NOT_ALLOWED)
 
 
 class Request(Struct, frozen=True):
@@ -20,23 +29,79 @@ class NeverShown:
         raise AssertionError("it was written out only to be cut")
 
 
-def test_an_audit_line_has_requester_request_and_answer(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+class Clock:
+    """A wall clock that the test sets."""
+
+    ms = 1_700_000_000_123
+
+    def __call__(self) -> int:
+        return self.ms
+
+
+@pytest.fixture
+def lines(caplog: pytest.LogCaptureFixture) -> Any:
     caplog.set_level(logging.INFO, logger="audit")
-    audit("User:ann", Request((1, 2)), "done")
-    assert caplog.messages == ["User:ann asked for Request(parts=(1, 2), inner=None): done"]
+    return lambda: [json.loads(each) for each in caplog.messages]
 
 
-def test_a_large_request_is_logged_by_its_beginning_only(
-    caplog: pytest.LogCaptureFixture,
+def test_a_line_says_who_did_what_from_where_and_how_it_ended(lines: Any) -> None:
+    token = REQUESTER.set(ANN)
+    AuditLog(Clock()).carried_out("User:ann", "CreateTopics()", "done", 77)
+    REQUESTER.reset(token)
+    AuditLog(Clock()).carried_out("User:bob", "Other()", "done", None)
+    known, unknown = lines()
+    assert known == {
+        "time": "2023-11-14T22:13:20.123Z",
+        "principal": "User:ann",
+        "host": "10.0.0.1",
+        "listener": "SSL",
+        "door": "kafka",
+        "request": "CreateTopics()",
+        "resource": None,
+        "outcome": "done",
+        "offset": 77,
+    }
+    assert (unknown["principal"], unknown["host"], unknown["offset"]) == ("User:bob", "", None)
+
+
+def test_a_refusal_names_the_right_the_resource_and_the_rule(lines: Any) -> None:
+    AuditLog(Clock()).denied(ANN, ALTER_TOPIC, "a\nb", NOBODY)
+    (line,) = lines()
+    assert line["request"] == "CreateTopics"
+    assert line["resource"] == "TOPIC a\nb"
+    assert line["outcome"] == "denied: ALTER on TOPIC is needed; no ACL allows it"
+
+
+def test_refusals_that_repeat_are_counted(lines: Any) -> None:
+    clock = Clock()
+    log = AuditLog(clock)
+    for number in range(5):
+        log.denied(ANN, ALTER_TOPIC, f"topic-{number}", NOBODY)
+    log.denied(ANN, ALTER_CLUSTER, "kafka-cluster", NOBODY)
+    clock.ms += QUIET_MS
+    log.denied(ANN, ALTER_TOPIC, "topic-5", NOBODY)
+    assert [(each["resource"], each.get("repeated")) for each in lines()] == [
+        ("TOPIC topic-0", None),
+        ("CLUSTER kafka-cluster", None),
+        ("TOPIC topic-5", 4),
+    ]
+
+
+def test_refusals_of_many_requesters_share_one_line(
+    lines: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(audit_log, "REFUSALS_MAX", 3)
+    log = AuditLog(Clock())
+    for number in range(1_000):
+        log.denied(Requester(f"User:{number}"), ALTER_TOPIC, "t", NOBODY)
+    assert len(lines()) == 4
+    assert len(log._said) == 4
+
+
+def test_a_large_request_is_logged_by_its_beginning_only() -> None:
     """A request of 100,000 partitions would hold up whoever leads for half a second."""
-    caplog.set_level(logging.INFO, logger="audit")
     large = ("a-partition",) * AUDIT_CHARACTERS_MAX + (NeverShown(),)
-    audit("User:ann", Request((), inner=Request(large)), "x" * AUDIT_CHARACTERS_MAX)
-    (line,) = caplog.messages
-    asked_for = line.removeprefix("User:ann asked for ").removesuffix(": " + "x" * 500)
+    asked_for = excerpt(Request((), inner=Request(large)))
     assert asked_for.startswith("Request(parts=(), inner=Request(parts=('a-partition', 'a-")
     assert asked_for.endswith("...")
     assert len(asked_for) == AUDIT_CHARACTERS_MAX + len("...")

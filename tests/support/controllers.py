@@ -18,6 +18,7 @@ from admin.daemon import SUPPORTED_FEATURES
 from controller.apis.brokers import BrokerApis
 from controller.apis.controller_apis import OFFERED, ControllerApis
 from controller.apis.router import Router
+from controller.authorization import authorization
 from controller.quorum_controller import QuorumController
 from controller.service import Service, TopicDefaults
 from quorum.bootstrap import Opened, open_quorum
@@ -28,6 +29,7 @@ from quorum.persistent_state import QuorumConfig
 from quorum.ports import Clock
 from quorum.snapshotting import SnapshotLimits
 from quorum.transport.address import Address
+from quorum.transport.audit_log import AuditLog
 from quorum.transport.inbound import InboundRequest
 from quorum.transport.security.protocols import (
     PLAIN_CLIENT,
@@ -40,6 +42,7 @@ from statemachine.commands import RegisterController
 from statemachine.features.features import RANGES
 from statemachine.limits import METADATA_VERSION_MAX
 from statemachine.records.kafka_records import Endpoint
+from statemachine.security.authorization import AuthorizerConfig
 from tests.support.bell import PATIENCE_SECONDS
 from tests.support.own_time import OwnTime
 
@@ -141,6 +144,7 @@ async def start(
     snapshots: SnapshotLimits | None = None,
     timeouts: Timeouts = TIMEOUTS,
     security: ClientSecurity = PLAIN_CLIENT,
+    authorizer: AuthorizerConfig | None = None,
 ) -> Node:
     """A controller behind `place`; `parts` ends it."""
     controller = QuorumController(
@@ -176,6 +180,9 @@ async def start(
     parts.push_async_callback(_end, running)
     gossiping = asyncio.get_running_loop().create_task(opened.gossiper.run())
     parts.push_async_callback(_end, gossiping)
+    node = opened.quorum.node
+    audit_log = AuditLog(wall_ms)
+    rights = authorization(authorizer, controller, lambda: node.high_watermark, audit_log)
     service = Service(
         controller,
         opened.quorum,
@@ -183,6 +190,8 @@ async def start(
         addresses=opened.addresses,
         defaults=TopicDefaults(num_partitions=1, replication_factor=1),
         capability_handler=handle,
+        authorization=rights,
+        audit_log=audit_log,
     )
     router = Router(service, clock=monotonic_ms, security=security)
     parts.push_async_callback(router.close)
@@ -221,6 +230,7 @@ async def controllers(
     snapshots: SnapshotLimits | None = None,
     timeouts: Timeouts | None = None,
     security: Callable[[int], Secured] = lambda _: Secured(),
+    authorizer: AuthorizerConfig | None = None,
 ) -> AsyncIterator[dict[int, Node]]:
     """Controllers with these ids; `voters` that are not among them do not run.
 
@@ -247,6 +257,7 @@ async def controllers(
                 snapshots=snapshots,
                 timeouts=timeouts,
                 security=security(node_id).client,
+                authorizer=authorizer,
             )
             for node_id, place in places.items()
         }
@@ -263,6 +274,7 @@ async def a_controller(
     metadata_version: int = METADATA_VERSION_MAX,
     kraft_version: int = 0,
     snapshots: SnapshotLimits | None = None,
+    authorizer: AuthorizerConfig | None = None,
 ) -> AsyncIterator[Node]:
     """One controller, which is the whole quorum, and active."""
     async with controllers(
@@ -272,6 +284,7 @@ async def a_controller(
         metadata_version=metadata_version,
         kraft_version=kraft_version,
         snapshots=snapshots,
+        authorizer=authorizer,
     ) as nodes:
         await active(nodes.values())
         yield nodes[1]
