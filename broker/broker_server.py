@@ -18,6 +18,7 @@ from broker.apis.fetch import FetchApi
 from broker.apis.forwarding import ForwardingManager
 from broker.apis.producer_ids import ProducerIdManager
 from broker.assignments_manager import AssignmentsManager
+from broker.authorization import BrokerRights, broker_rights
 from broker.config import BrokerConfig
 from broker.lifecycle import BrokerLifecycleManager, RegistrationRejected
 from broker.limits import LARGE_REQUESTS_BYTES_MAX, LISTENER_CLOSE_MS, REQUEST_BYTES_MAX
@@ -142,8 +143,10 @@ class BrokerServer:
         """
         opened, manager, disk = self._opened, self.manager, self._disk
         proposer = AlterPartitionManager(manager, self._controllers)
-        fetch = FetchApi(manager, opened.sweeper)
-        producer_ids = ProducerIdManager(manager, self._controllers)
+        # Clients are served, and so the gate is opened, once the metadata is known.
+        rights = broker_rights(self.config.authorizer, self.image, self.lifecycle.unfenced.is_set)
+        fetch = FetchApi(manager, opened.sweeper, rights)
+        producer_ids = ProducerIdManager(manager, self._controllers, rights)
         async with asyncio.TaskGroup() as group:
             fetchers = ReplicaFetcherManager(
                 manager,
@@ -166,7 +169,9 @@ class BrokerServer:
                 group.create_task(proposer.run(), name="isr"),
                 group.create_task(self.assignments.run(), name="directories"),
                 group.create_task(producer_ids.run(), name="producer ids"),
-                group.create_task(self._open_gate(fetch, producer_ids, forwarder), name="gate"),
+                group.create_task(
+                    self._open_gate(fetch, producer_ids, forwarder, rights), name="gate"
+                ),
                 group.create_task(disk.run(), name="disk"),
                 group.create_task(opened.gossiper.run(), name="gossip"),
             ]
@@ -214,6 +219,7 @@ class BrokerServer:
         fetch: FetchApi,
         producer_ids: ProducerIdManager,
         forwarder: ForwardingManager,
+        rights: BrokerRights,
     ) -> None:
         """Serve clients once the broker is unfenced for the first time."""
         await self.lifecycle.unfenced.wait()
@@ -227,6 +233,7 @@ class BrokerServer:
                 forwarder=forwarder,
                 discover=self._opened.gossiper.asked,
                 wall_clock=wall_ms,
+                rights=rights,
             )
         )
         logger.info("Broker %d serves clients", self.config.quorum.node_id)

@@ -15,6 +15,7 @@ from broker.apis.forwarding import ForwardingManager
 from broker.apis.offsets import OffsetsApi
 from broker.apis.produce import ProduceApi
 from broker.apis.producer_ids import ProducerIdManager
+from broker.authorization import OPEN, BrokerRights
 from broker.config import BrokerConfig
 from broker.limits import HELD_REQUESTS_MAX, SUPPORTED_FEATURES
 from broker.replica_manager import ReplicaManager
@@ -23,7 +24,9 @@ from quorum.protocol import codec
 from quorum.protocol.api_versions import Features, write_offer
 from quorum.protocol.apis import SPOKEN, ApiKey, VersionRange
 from quorum.protocol.errors import ErrorCode
+from quorum.protocol.refusals import build_refusal
 from quorum.transport.inbound import Handler, InboundRequest
+from statemachine.security.rights import DESCRIBE_GROUP, DESCRIBE_TRANSACTION
 
 FORWARDED: Final = frozenset(
     {
@@ -77,6 +80,10 @@ OFFERED: Final[Mapping[int, VersionRange]] = MappingProxyType(
 )
 """The APIs of the listener; of the forwarded ones, the versions that our controllers serve."""
 
+_GROUP: Final = 0
+"""The key type of a group; others are transactions."""
+_NO_COORDINATOR: Final = "this broker offers neither consumer groups nor transactions"
+
 _Handle = Callable[[InboundRequest, Any], Mapping[str, Any] | None]
 
 
@@ -94,13 +101,15 @@ class BrokerApis:
         forwarder: ForwardingManager,
         discover: Handler,
         wall_clock: Clock,
+        rights: BrokerRights = OPEN,
     ) -> None:
         self._image = manager.image
-        describe = DescribeApi(config, manager, cluster_id)
-        offsets = OffsetsApi(manager)
+        self._rights = rights
+        describe = DescribeApi(config, manager, cluster_id, rights)
+        offsets = OffsetsApi(manager, rights)
         self._handlers: Final[Mapping[int, _Handle]] = {
             ApiKey.API_VERSIONS: self._api_versions,
-            ApiKey.PRODUCE: ProduceApi(manager, wall_clock).handle,
+            ApiKey.PRODUCE: ProduceApi(manager, wall_clock, rights).handle,
             ApiKey.FETCH: fetch.handle,
             ApiKey.LIST_OFFSETS: offsets.list_offsets,
             ApiKey.OFFSET_FOR_LEADER_EPOCH: offsets.for_leader_epoch,
@@ -111,7 +120,7 @@ class BrokerApis:
             ApiKey.DESCRIBE_CLIENT_QUOTAS: describe.client_quotas,
             ApiKey.DESCRIBE_LOG_DIRS: describe.log_dirs,
             ApiKey.INIT_PRODUCER_ID: producer_ids.handle,
-            ApiKey.FIND_COORDINATOR: find_coordinator,
+            ApiKey.FIND_COORDINATOR: self._find_coordinator,
             ApiKey.DISCOVER_BROKERS: lambda request, _: discover(request),
             **dict.fromkeys(FORWARDED, forwarder.handle),
         }
@@ -121,6 +130,11 @@ class BrokerApis:
         """Decode the request and hand it to its handler."""
         api_key, version = request.api_key, request.api_version
         message = codec.decode_request(api_key, version, request.body)
+        refusal = self._rights.refusal(request)
+        if refusal is not None:
+            response = build_refusal(api_key, version, message, *refusal)
+            request.respond(codec.encode_response_body(api_key, version, response))
+            return
         values = self._handlers[api_key](request, message)
         if values is not None:
             request.respond(codec.response_body(api_key, version, **values))
@@ -134,18 +148,23 @@ class BrokerApis:
         )
         request.respond(write_offer(request.api_version, OFFERED, features))
 
+    def _find_coordinator(self, request: InboundRequest, message: Any) -> Mapping[str, Any]:
+        """FindCoordinator (10): COORDINATOR_NOT_AVAILABLE for every key."""
+        access = self._rights.access(request)
+        is_group = getattr(message, "key_type", _GROUP) == _GROUP
+        right = DESCRIBE_GROUP if is_group else DESCRIBE_TRANSACTION
 
-def find_coordinator(_: InboundRequest, message: Any) -> Mapping[str, Any]:
-    """FindCoordinator (10): COORDINATOR_NOT_AVAILABLE for every key."""
-    refusal = {
-        "error_code": ErrorCode.COORDINATOR_NOT_AVAILABLE,
-        "error_message": "this broker offers neither consumer groups nor transactions",
-        "node_id": -1,
-        "host": "",
-        "port": -1,
-    }
-    keys = getattr(message, "coordinator_keys", ())
-    return {**refusal, "coordinators": [{"key": key, **refusal} for key in keys]}
+        def found(key: str) -> dict[str, Any]:
+            error, text = ErrorCode.COORDINATOR_NOT_AVAILABLE, _NO_COORDINATOR
+            if not access.may(right, key):
+                error, text = ErrorCode(right.error.code), access.refusal(right, key)
+            where = {"node_id": -1, "host": "", "port": -1}
+            return {"error_code": error, "error_message": text, **where}
+
+        keys = getattr(message, "coordinator_keys", None)
+        if keys is None:
+            return found(message.key)
+        return {"coordinators": [{"key": key, **found(key)} for key in keys]}
 
 
 class StartupGate:

@@ -9,6 +9,7 @@ from itertools import groupby, islice
 from operator import attrgetter
 from typing import Any, Final
 
+from broker.authorization import OPEN, BrokerRights
 from broker.config import BrokerConfig
 from broker.limits import DESCRIBED_PARTITIONS_MAX
 from broker.replica_manager import ReplicaManager
@@ -18,6 +19,7 @@ from quorum.transport.inbound import InboundRequest
 from statemachine.configs.config_responses import configs_response, quotas_response
 from statemachine.configs.describe_configs import BrokerFile
 from statemachine.errors import Error
+from statemachine.security.rights import DESCRIBE_TOPIC
 from statemachine.topics.metadata_responses import (
     live_brokers,
     live_ids,
@@ -34,8 +36,13 @@ class DescribeApi:
     """The handlers of the requests that describe."""
 
     def __init__(
-        self, config: BrokerConfig, manager: ReplicaManager, cluster_id: str | None
+        self,
+        config: BrokerConfig,
+        manager: ReplicaManager,
+        cluster_id: str | None,
+        rights: BrokerRights = OPEN,
     ) -> None:
+        self._rights = rights
         self._file = BrokerFile(str(config.quorum.node_id), _settings(config))
         self._log_dir = str(config.quorum.folder)
         self._manager = manager
@@ -49,7 +56,13 @@ class DescribeApi:
             "brokers": live_brokers(self._image, request.listener),
             "cluster_id": self._cluster_id,
             "controller_id": self._controller(),
-            "topics": metadata_topics(self._image, message, request.api_version, request.listener),
+            "topics": metadata_topics(
+                self._image,
+                message,
+                request.api_version,
+                request.listener,
+                access=self._rights.access(request),
+            ),
         }
 
     def cluster(self, request: InboundRequest, message: Any) -> Mapping[str, Any]:
@@ -72,44 +85,59 @@ class DescribeApi:
 
     def topic_partitions(self, request: InboundRequest, message: Any) -> Mapping[str, Any]:
         """DescribeTopicPartitions (75): topics by name up to the limit, then a cursor."""
-        names = sorted({each.name for each in message.topics}) or sorted(self._image.topic_ids)
+        asked, access = {each.name for each in message.topics}, self._rights.access(request)
+        names = sorted(asked)
+        shown = access.allowed(DESCRIBE_TOPIC, names)
+        if not asked:
+            shown = access.allowed(DESCRIBE_TOPIC, self._image.topic_ids, is_told=False)
+            names = sorted(shown)
         first = 0
         if message.cursor is not None:
             names = [name for name in names if name >= message.cursor.topic_name]
             if names and names[0] == message.cursor.topic_name:
                 first = message.cursor.partition_index
         limit = max(1, min(message.response_partition_limit, DESCRIBED_PARTITIONS_MAX))
-        topics, cursor = self._page(names, first, limit, live_ids(self._image, request.listener))
+        live = live_ids(self._image, request.listener)
+        topics, cursor = self._page(names, shown, first, limit, live)
         return {"topics": topics, "next_cursor": cursor}
 
     def _page(
-        self, names: Sequence[str], first: int, limit: int, live: set[BrokerId]
+        self,
+        names: Sequence[str],
+        shown: frozenset[str],
+        first: int,
+        limit: int,
+        live: set[BrokerId],
     ) -> tuple[list[Mapping[str, Any]], Mapping[str, Any] | None]:
         """The topics that fit, and the cursor of the rest; None at the end."""
         topics: list[Mapping[str, Any]] = []
         for name in names:
             if limit == 0:
                 return topics, {"topic_name": name, "partition_index": first}
+            if name not in shown:
+                topics.append(topic_fields(name, None, error=DESCRIBE_TOPIC.error))
+                continue
             topic = self._image.topic_named(name)
             if topic is None:
                 topics.append(topic_fields(name, None, error=Error.UNKNOWN_TOPIC_OR_PARTITION))
                 continue
             rest = (each for each in topic.existing() if each[0] >= first)
-            shown = list(islice(rest, limit + 1))
-            partitions = partition_fields(shown[:limit], live)
+            some = list(islice(rest, limit + 1))
+            partitions = partition_fields(some[:limit], live)
             topics.append(topic_fields(name, topic.topic_id, partitions))
-            if len(shown) > limit:
-                return topics, {"topic_name": name, "partition_index": shown[limit][0]}
-            limit -= len(shown)
+            if len(some) > limit:
+                return topics, {"topic_name": name, "partition_index": some[limit][0]}
+            limit -= len(some)
             first = 0
         return topics, None
 
-    def configs(self, _: InboundRequest, message: Any) -> Mapping[str, Any]:
+    def configs(self, request: InboundRequest, message: Any) -> Mapping[str, Any]:
         """DescribeConfigs (32): any resource; of brokers only the cluster default and this one.
 
         The state machine defines the configurations; this broker adds those of its own file.
         """
-        return configs_response(self._image, message, self._file)
+        access = self._rights.access(request)
+        return configs_response(self._image, message, self._file, access=access)
 
     def client_quotas(self, _: InboundRequest, message: Any) -> Mapping[str, Any]:
         """DescribeClientQuotas (48): the quotas, as far as this broker has replayed the log."""

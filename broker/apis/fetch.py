@@ -15,6 +15,7 @@ from struct import Struct
 from typing import Any, Final, NamedTuple, TypeAlias
 from uuid import UUID
 
+from broker.authorization import OPEN, BrokerRights
 from broker.limits import (
     DELAYED_FETCHES_MAX,
     FETCH_ANSWER_BYTES_MAX,
@@ -33,6 +34,7 @@ from quorum.protocol.shape import Data
 from quorum.records.varint import uvarint
 from quorum.transport.inbound import InboundRequest
 from quorum.transport.sweeper import Sweeper
+from statemachine.security.rights import READ_TOPIC
 from statemachine.vocabulary import NO_EPOCH
 
 logger = logging.getLogger(__name__)
@@ -76,7 +78,13 @@ class _Part:
 class DelayedFetch:
     """One Fetch request until its response."""
 
-    def __init__(self, request: InboundRequest, message: Any, manager: ReplicaManager) -> None:
+    def __init__(
+        self,
+        request: InboundRequest,
+        message: Any,
+        manager: ReplicaManager,
+        rights: BrokerRights = OPEN,
+    ) -> None:
         self._request = request
         self._message = message
         self._now_ms = manager.now_ms
@@ -87,13 +95,16 @@ class DelayedFetch:
         self.replica = (self.replica_id, request.connection_id) if self.is_replica else None
         """The follower and its connection."""
         by_id = request.api_version >= TOPIC_IDS_FROM
+        may_read = _reader(request, manager, rights, is_replica=self.is_replica)
         self._topics: list[tuple[Any, list[_Part]]] = [
             (
                 topic,
                 [
                     _Part(
                         asked,
-                        manager.partition_by_id(topic.topic_id, asked.partition)
+                        ErrorCode.TOPIC_AUTHORIZATION_FAILED
+                        if not is_allowed
+                        else manager.partition_by_id(topic.topic_id, asked.partition)
                         if by_id
                         else manager.partition(topic.topic, asked.partition),
                     )
@@ -101,6 +112,7 @@ class DelayedFetch:
                 ],
             )
             for topic in message.topics
+            for is_allowed in (may_read(topic.topic_id if by_id else topic.topic),)
         ]
         self._parts = [part for _, parts in self._topics for part in parts]
         self.partitions = tuple({part.partition: None for part in self._parts if part.partition})
@@ -263,6 +275,29 @@ class DelayedFetch:
         )
 
 
+def _reader(
+    request: InboundRequest, manager: ReplicaManager, rights: BrokerRights, *, is_replica: bool
+) -> Callable[[UUID | str | None], bool]:
+    """Return whether the sender may read a topic, by id or name.
+
+    A topic id that is not known names no topic to have rights on, and tells nothing.
+    """
+    if is_replica:
+        may_act = rights.may_act(request)
+        return lambda _: may_act
+    access = rights.access(request)
+
+    def may_read(topic: UUID | str | None) -> bool:
+        if not isinstance(topic, str):
+            found = None if topic is None else manager.image.topics.get(topic)
+            if found is None:
+                return True
+            topic = found.name
+        return access.may(READ_TOPIC, topic)
+
+    return may_read
+
+
 class FetchApi(PartitionListener):
     """The handler of Fetch, with the purgatory of those that wait; owned by the running loop.
 
@@ -271,8 +306,11 @@ class FetchApi(PartitionListener):
     cause one check.
     """
 
-    def __init__(self, manager: ReplicaManager, sweeper: Sweeper) -> None:
+    def __init__(
+        self, manager: ReplicaManager, sweeper: Sweeper, rights: BrokerRights = OPEN
+    ) -> None:
         self._manager = manager
+        self._rights = rights
         self._sweeper = sweeper
         self._loop = asyncio.get_running_loop()
         self._by_partition: dict[Partition, dict[DelayedFetch, None]] = {}
@@ -288,7 +326,7 @@ class FetchApi(PartitionListener):
 
         The next fetch of a follower on the same connection completes the delayed one.
         """
-        fetch = DelayedFetch(request, message, self._manager)
+        fetch = DelayedFetch(request, message, self._manager, self._rights)
         if fetch.replica is not None:
             previous = self._replicas.pop(fetch.replica, None)
             if previous is not None and previous in self.delayed:

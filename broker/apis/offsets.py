@@ -4,12 +4,14 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from broker.apis.fetch import CONSUMER
+from broker.authorization import OPEN, BrokerRights
 from broker.partition.partition import Partition
 from broker.replica_manager import ReplicaManager
 from quorum.core.vocabulary import Epoch, Offset
 from quorum.protocol.errors import ErrorCode
 from quorum.records.batch import CorruptBatch
 from quorum.transport.inbound import InboundRequest
+from statemachine.security.rights import CLUSTER_ACTION, DESCRIBE_TOPIC
 
 EARLIEST: Final = -2
 """The timestamp of the first offset; -1: the end, -3: newest record, -4: the first local one."""
@@ -20,12 +22,15 @@ _TIME_MS_END: Final = 1 << 62
 class OffsetsApi:
     """The handlers of both requests; each is answered at once."""
 
-    def __init__(self, manager: ReplicaManager) -> None:
+    def __init__(self, manager: ReplicaManager, rights: BrokerRights = OPEN) -> None:
         self._manager = manager
+        self._rights = rights
 
-    def list_offsets(self, _: InboundRequest, message: Any) -> Mapping[str, Any]:
+    def list_offsets(self, request: InboundRequest, message: Any) -> Mapping[str, Any]:
         """ListOffsets (2): offsets by timestamp, or by one of the negative special timestamps."""
         is_consumer = message.replica_id == CONSUMER
+        names = (topic.name for topic in message.topics)
+        allowed = self._rights.access(request).allowed(DESCRIBE_TOPIC, names)
         return {
             "topics": [
                 {
@@ -33,7 +38,11 @@ class OffsetsApi:
                     "partitions": [
                         {
                             "partition_index": each.partition_index,
-                            **self._offset(topic.name, each, is_consumer=is_consumer),
+                            **(
+                                self._offset(topic.name, each, is_consumer=is_consumer)
+                                if topic.name in allowed
+                                else _offset(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+                            ),
                         }
                         for each in topic.partitions
                     ],
@@ -79,14 +88,25 @@ class OffsetsApi:
             return _offset(ErrorCode.NONE)
         return _offset(ErrorCode.NONE, *found, epoch=_epoch_at(partition, found[0]))
 
-    def for_leader_epoch(self, _: InboundRequest, message: Any) -> Mapping[str, Any]:
+    def for_leader_epoch(self, request: InboundRequest, message: Any) -> Mapping[str, Any]:
         """OffsetForLeaderEpoch (23): the end offset of an epoch (KIP-101, KIP-279, KIP-320)."""
+        access = self._rights.access(request)
+        allowed = frozenset(topic.topic for topic in message.topics)
+        if not access.may(CLUSTER_ACTION, is_told=False):
+            allowed = access.allowed(DESCRIBE_TOPIC, allowed)
         return {
             "topics": [
                 {
                     "topic": topic.topic,
                     "partitions": [
-                        {"partition": each.partition, **self._epoch_end(topic.topic, each)}
+                        {
+                            "partition": each.partition,
+                            **(
+                                self._epoch_end(topic.topic, each)
+                                if topic.topic in allowed
+                                else _epoch_end(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+                            ),
+                        }
                         for each in topic.partitions
                     ],
                 }

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Final, NamedTuple
 
+from broker.authorization import OPEN, BrokerRights
 from broker.limits import PENDING_APPENDS_PER_PARTITION_MAX, PRODUCE_TIMEOUT_MS_MAX
 from broker.replica_manager import ReplicaManager
 from broker.storage.batch_validation import InvalidBatch
@@ -17,6 +18,7 @@ from quorum.ports import Clock
 from quorum.protocol import codec
 from quorum.protocol.errors import ErrorCode
 from quorum.transport.inbound import InboundRequest
+from statemachine.security.rights import WRITE_TOPIC, WRITE_TRANSACTION, Right
 from statemachine.topics.metadata_responses import live_brokers
 from statemachine.vocabulary import NO_LEADER
 
@@ -48,7 +50,10 @@ class Outcome(NamedTuple):
 class ProduceApi:
     """The handler of Produce; `wall_clock` stamps records of topics with LogAppendTime."""
 
-    def __init__(self, manager: ReplicaManager, wall_clock: Clock) -> None:
+    def __init__(
+        self, manager: ReplicaManager, wall_clock: Clock, rights: BrokerRights = OPEN
+    ) -> None:
+        self._rights = rights
         self._manager = manager
         self._wall_clock = wall_clock
 
@@ -57,12 +62,23 @@ class ProduceApi:
         response = _Response(request, message, self._manager)
         timeout_ms = round(message.timeout.total_seconds() * 1_000)
         deadline_ms = self._manager.now_ms() + max(0, min(timeout_ms, PRODUCE_TIMEOUT_MS_MAX))
+        access, transaction = self._rights.access(request), message.transactional_id
+        refusal: tuple[Right, str] | None = None
+        if transaction is not None and not access.may(WRITE_TRANSACTION, transaction):
+            refusal = WRITE_TRANSACTION, transaction
         at = 0
         for topic in message.topic_data:
+            why = refusal
+            if why is None and not access.may(WRITE_TOPIC, topic.name):
+                why = WRITE_TOPIC, topic.name
             for data in topic.partition_data:
-                self._append(
-                    topic.name, data, message.acks, deadline_ms, partial(response.settle, at)
-                )
+                settle = partial(response.settle, at)
+                if why is None:
+                    self._append(topic.name, data, message.acks, deadline_ms, settle)
+                else:
+                    right, name = why
+                    code = ErrorCode(right.error.code)
+                    settle(Outcome(code, message=access.refusal(right, name)))
                 at += 1
         response.count_down()
 

@@ -9,6 +9,7 @@ import logging
 from collections import deque
 from typing import Any, NamedTuple
 
+from broker.authorization import OPEN, BrokerRights
 from broker.limits import FORWARD_TIMEOUT_MS, PRODUCER_ID_WAITERS_MAX
 from broker.replica_manager import ReplicaManager
 from quorum.protocol import codec
@@ -20,6 +21,7 @@ from quorum.transport.controller_channel import (
     NodeToControllerChannelManager,
 )
 from quorum.transport.inbound import InboundRequest
+from statemachine.security.rights import IDEMPOTENT_WRITE, WRITE_TOPIC, WRITE_TRANSACTION
 
 logger = logging.getLogger(__name__)
 
@@ -33,8 +35,12 @@ class ProducerIdManager:
     """Producer ids from a block; `run` requests the next block."""
 
     def __init__(
-        self, manager: ReplicaManager, controllers: NodeToControllerChannelManager
+        self,
+        manager: ReplicaManager,
+        controllers: NodeToControllerChannelManager,
+        rights: BrokerRights = OPEN,
     ) -> None:
+        self._rights = rights
         self._manager = manager
         self._controllers = controllers
         self._next = 0
@@ -45,7 +51,10 @@ class ProducerIdManager:
 
     def handle(self, request: InboundRequest, message: Any) -> None:
         """Respond with a new id and epoch 0, at once or when a block arrives."""
-        if message.transactional_id is not None:
+        refusal = self._refusal(request, message.transactional_id)
+        if refusal is not None:
+            _respond(request, refusal)
+        elif message.transactional_id is not None:
             _respond(request, ErrorCode.INVALID_REQUEST)
         elif self._next < self._end:
             self._give(request)
@@ -55,6 +64,21 @@ class ProducerIdManager:
             deadline_ms = self._manager.now_ms() + FORWARD_TIMEOUT_MS
             self._waiters.append(_Waiter(request, deadline_ms))
             self._work.set()
+
+    def _refusal(self, request: InboundRequest, transaction: str | None) -> ErrorCode | None:
+        access = self._rights.access(request)
+        if transaction is not None:
+            if access.may(WRITE_TRANSACTION, transaction):
+                return None
+            return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+        # Whoever may write to some topic may do so idempotently (KIP-679).
+        if (
+            access.may(IDEMPOTENT_WRITE, is_told=False)
+            or access.may_any(WRITE_TOPIC)
+            or access.may(IDEMPOTENT_WRITE)
+        ):
+            return None
+        return ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 
     async def run(self) -> None:
         """Request a block whenever a request waits for one, until cancelled."""

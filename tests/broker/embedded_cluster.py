@@ -18,6 +18,7 @@ from broker.apis.fetch import FetchApi
 from broker.apis.forwarding import ForwardingManager
 from broker.apis.producer_ids import ProducerIdManager
 from broker.assignments_manager import AssignmentsManager
+from broker.authorization import broker_rights
 from broker.config import BrokerConfig
 from broker.partition.assignment import PartitionKey
 from broker.partition.partition import Partition as HeldPartition
@@ -38,6 +39,7 @@ from quorum.transport.server import Server
 from quorum.transport.sweeper import Sweeper
 from statemachine.image.image import Image
 from statemachine.replay import replay
+from statemachine.security.authorization import AuthorizerConfig
 from tests.controller.controller_in_memory import (
     CLUSTER,
     CONTROLLER_APIS,
@@ -54,7 +56,12 @@ class Node:
     """One broker without its quorum: everything behind the front door, and the door."""
 
     def __init__(
-        self, broker_id: int, log_dir: Path, directory_id: UUID, controller: TheController
+        self,
+        broker_id: int,
+        log_dir: Path,
+        directory_id: UUID,
+        controller: TheController,
+        authorizer: AuthorizerConfig | None = None,
     ) -> None:
         self.broker_id = broker_id
         self.log_dir = log_dir
@@ -62,6 +69,7 @@ class Node:
         self.controller = controller
         self.image = Image()
         self.image.watch()
+        self.rights = broker_rights(authorizer, self.image, lambda: True)
         self.is_held_back = False
         self.sweeper = Sweeper(monotonic_ms)
         self.disk = DiskThread()
@@ -82,7 +90,7 @@ class Node:
             rng=RNG,
         )
         self.directories = AssignmentsManager(self.manager, self._controllers, directory_id)
-        self.fetch_api = FetchApi(self.manager, self.sweeper)
+        self.fetch_api = FetchApi(self.manager, self.sweeper, self.rights)
         self.port = 0
         self.client: Channel
         self.fetchers: ReplicaFetcherManager
@@ -107,7 +115,7 @@ class Node:
             listener="PLAINTEXT",
         )
         self.manager.listeners += [self.fetch_api, self.fetchers, proposer, self.directories]
-        producer_ids = ProducerIdManager(self.manager, controllers)
+        producer_ids = ProducerIdManager(self.manager, controllers, self.rights)
         forwarder = ForwardingManager(controllers, group, clock=monotonic_ms)
         server = Server(
             self._door(forwarder, producer_ids),
@@ -205,6 +213,7 @@ class Node:
             forwarder=forwarder,
             discover=lambda request: request.reject("this broker is without its quorum"),
             wall_clock=wall_ms,
+            rights=self.rights,
         )
 
 
@@ -215,7 +224,12 @@ async def _end(tasks: list[asyncio.Task[None]]) -> None:
 
 
 @asynccontextmanager
-async def cluster(tmp_path: Path, *broker_ids: int, level: int = LEVEL) -> AsyncIterator["Brokers"]:
+async def cluster(
+    tmp_path: Path,
+    *broker_ids: int,
+    level: int = LEVEL,
+    authorizer: AuthorizerConfig | None = None,
+) -> AsyncIterator["Brokers"]:
     """A controller and these brokers, all alive."""
     controller = TheController(level)
     server = Server(
@@ -226,7 +240,7 @@ async def cluster(tmp_path: Path, *broker_ids: int, level: int = LEVEL) -> Async
     )
     controller.port = await server.listen("127.0.0.1", 0)
     async with asyncio.TaskGroup() as group:
-        brokers = Brokers(controller, group, tmp_path)
+        brokers = Brokers(controller, group, tmp_path, authorizer)
         try:
             for each in broker_ids:
                 await brokers.start(each)
@@ -243,7 +257,14 @@ async def cluster(tmp_path: Path, *broker_ids: int, level: int = LEVEL) -> Async
 class Brokers:
     """The brokers of a test, by id."""
 
-    def __init__(self, controller: TheController, group: asyncio.TaskGroup, tmp_path: Path) -> None:
+    def __init__(
+        self,
+        controller: TheController,
+        group: asyncio.TaskGroup,
+        tmp_path: Path,
+        authorizer: AuthorizerConfig | None,
+    ) -> None:
+        self._authorizer = authorizer
         self.controller = controller
         self.nodes: dict[int, Node] = {}
         self._group = group
@@ -260,7 +281,9 @@ class Brokers:
         if log_dir not in self._directory_ids:
             self._directory_ids[log_dir] = new_directory_id(RNG)
         directory_id = self._directory_ids[log_dir]
-        node = self.nodes[broker_id] = Node(broker_id, log_dir, directory_id, self.controller)
+        node = self.nodes[broker_id] = Node(
+            broker_id, log_dir, directory_id, self.controller, self._authorizer
+        )
         await node.start(self._group, copies=copies)
         return node
 
