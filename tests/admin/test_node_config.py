@@ -300,3 +300,39 @@ def test_the_documentation_has_a_row_for_every_setting() -> None:
     rows = as_markdown().splitlines()[2:]
     assert [row.split("`")[1] for row in rows] == list(SETTINGS)
     assert all(row.count(" | ") == 4 for row in rows)
+
+
+AUTHORIZER: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+
+
+def test_the_authorizer_has_the_settings_of_kafkas(tmp_path: Path) -> None:
+    config = controller(properties(tmp_path, CONTROLLER), {})
+    assert config.authorizer is None
+    path = properties(
+        tmp_path,
+        CONTROLLER,
+        authorizer_class_name=AUTHORIZER,
+        super_users="User:CN=a,O=b; User:admin",
+        allow_everyone_if_no_acl_found="true",
+    )
+    config = controller(path, {})
+    assert config.authorizer is not None
+    assert config.authorizer.super_users == {"User:CN=a,O=b", "User:admin"}
+    assert config.authorizer.allow_if_no_acl
+    assert config.early_listeners == {"CONTROLLER"}
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"authorizer_class_name": "kafka.security.authorizer.AclAuthorizer"}, "AclAuthorizer"),
+        ({"super_users": "User:admin"}, "without authorizer.class.name"),
+        ({"super_users": "admin", "authorizer_class_name": AUTHORIZER}, "'admin' is not a"),
+        ({"allow_everyone_if_no_acl_found": "yes"}, "neither true nor false"),
+        ({"early_start_listeners": "OTHER"}, "names OTHER"),
+    ],
+)
+def test_an_authorizer_that_would_not_protect_is_refused(
+    tmp_path: Path, settings: Mapping[str, str], words: str
+) -> None:
+    assert words in refusal(properties(tmp_path, CONTROLLER, **settings))

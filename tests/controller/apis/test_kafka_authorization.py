@@ -12,6 +12,7 @@ import pytest
 
 from controller.apis.admin_apis import APIS
 from controller.apis.controller_apis import OFFERED
+from controller.apis.request import KafkaRequest
 from controller.authorization import NEEDS
 from controller.delegation_tokens import DelegationTokenConfig, DelegationTokens
 from controller.service import NotActive
@@ -45,7 +46,7 @@ from tests.controller.apis.samples import (
 )
 from tests.support.acl_rights import DENIALS, Rights, acl, codes, error_of, messages, others
 from tests.support.broker_requests import creation, joined
-from tests.support.controllers import CLUSTER_ID, Node, a_controller, controllers
+from tests.support.controllers import CLUSTER_ID, Node, a_controller, active, controllers
 from tests.support.kafka_client import Form, KafkaClient, kafka_client
 
 ENVELOPE: Final = Form(ApiKey.ENVELOPE, 0)
@@ -458,3 +459,27 @@ async def test_a_token_of_another_user_takes_create_tokens(tmp_path: Path) -> No
                 await set_acls(node, sender, acl("User:eve", right, name))
                 answer = await as_tester(client, describe, all_tokens, other)
                 assert (answer.error_code.value, len(answer.tokens)) == (0, count)
+
+
+async def test_a_follower_forwards_and_the_leader_decides_for_the_client(tmp_path: Path) -> None:
+    config = AuthorizerConfig(super_users=frozenset({SENDER}))
+    form = Form(ApiKey.DESCRIBE_ACLS, 3)
+    message = SAMPLES[form.api_key](form)
+    asked = KafkaRequest(
+        api_key=ApiKey.DESCRIBE_ACLS,
+        version=form.version,
+        client_id=None,
+        principal=TESTER,
+        message=message,
+        body=form.body(message),
+        host="10.1.2.3",
+    )
+    async with controllers(tmp_path, 1, 2, 3, authorizer=config) as nodes:
+        leader = await active(nodes.values())
+        follower = next(each for each in nodes.values() if each is not leader)
+        for rights, expected in (((), 31), (("DESCRIBE CLUSTER",), 0)):
+            acls = [acl("User:tester", each, host="10.1.2.3") for each in rights]
+            await set_acls(leader, *acls)
+            body = await follower.router.answer(asked)
+            answer = decode_response(form.api_key, form.version, body)
+            assert answer.error_code.value == expected

@@ -1,0 +1,41 @@
+"""HTTP goes through the authorizer of the Kafka listener."""
+
+import json
+import logging
+from pathlib import Path
+
+import pytest
+
+from statemachine.security.authorization import AuthorizerConfig
+from tests.admin.http.test_http_api import check_problem, http_door
+from tests.controller.apis.test_kafka_authorization import set_acls
+from tests.support.acl_rights import acl
+from tests.support.controllers import a_controller
+
+NOBODY = "User:ANONYMOUS"
+
+
+async def test_the_right_of_the_capability_is_needed(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, logger="audit")
+    async with (
+        a_controller(tmp_path, authorizer=AuthorizerConfig()) as node,
+        http_door(node) as http,
+    ):
+        words = "User:ANONYMOUS needs DESCRIBE on CLUSTER"
+        check_problem(await http.get("/v1/brokers"), 403, words)
+        await set_acls(node, acl(NOBODY, "DESCRIBE CLUSTER"))
+        assert (await http.get("/v1/brokers")).status == 200
+        denied = await http.post("/v1/reassignments:pause")
+        check_problem(denied, 403, "User:ANONYMOUS needs ALTER on CLUSTER")
+        await set_acls(node, acl(NOBODY, "ALTER CLUSTER", host="127.0.0.1"))
+        assert (await http.post("/v1/reassignments:pause")).status == 200
+    lines = [json.loads(each) for each in caplog.messages if '"door":"http"' in each]
+    assert [(each["request"].partition("(")[0], each["resource"]) for each in lines] == [
+        ("brokers.list", "CLUSTER kafka-cluster"),
+        ("moves.pause", "CLUSTER kafka-cluster"),
+        ("IdempotentCommand", None),
+    ]
+    assert {each["host"] for each in lines} == {"127.0.0.1"}
+    assert lines[-1]["offset"] > 0
