@@ -137,7 +137,7 @@ VOTERS: Final = (
         new="        leader.changes.check_soon(now_ms)\n",
         caught_by=("R28",),
         directed="quorum_voters_just_died",
-        seed=5,
+        seed=29,
     ),
     Mutant(
         name="a fetch for one voter set counts for the next one",

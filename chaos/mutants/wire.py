@@ -44,10 +44,10 @@ WIRE: Final = (
     Mutant(
         name="a malformed request leaves its connection open",
         module="quorum.transport.inbound",
-        old="            self._terms.handler(request)\n"
+        old="            self._handler(request)\n"
         "        except Malformed as malformed:\n"
         "            self.close_because(str(malformed))\n",
-        new="            self._terms.handler(request)\n"
+        new="            self._handler(request)\n"
         "        except Malformed:\n"
         "            pass\n",
         caught_by=("R30",),
