@@ -123,7 +123,7 @@ LOGS: Final = (
         new="    if False:\n        return",
         caught_by=("R5", "R6", "R10", "R12", "R23", "liveness"),
         directed="quorum_fetch_epochs",
-        seed=51,
+        seed=77,
     ),
     Mutant(
         name="a leader commits records below the first one of its epoch",
