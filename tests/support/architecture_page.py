@@ -18,9 +18,11 @@ PAGE: Final = tree.ROOT / "docs" / "architecture.md"
 REQUEST_PATH: Final[Mapping[str, tuple[str, ...]]] = {
     "in": (
         "quorum/transport/inbound.py",
+        "quorum/transport/admission.py",
         "controller/apis/controller_apis.py",
         "controller/apis/request.py",
         "controller/apis/router.py",
+        "statemachine/security/authorization.py",
         "controller/apis/reassignments.py",
         "controller/service.py",
         "controller/quorum_controller.py",
