@@ -66,6 +66,6 @@ READS: Final = (
         new="return shown + 1 >= state.voters.majority",
         caught_by=("L2",),
         directed="quorum_reads_of_a_removed_leader",
-        seed=458,
+        seed=314,
     ),
 )

@@ -166,7 +166,7 @@ STORAGE: Final = (
             "tests/quorum/log/test_folder_transcripts.py::"
             "test_a_folder_behaves_as_recorded[folder_append_times]"
         ),
-        seed=7,
+        seed=33,
     ),
     Mutant(
         name="damaged append times are accepted",
