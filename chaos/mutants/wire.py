@@ -47,9 +47,7 @@ WIRE: Final = (
         old="            self._handler(request)\n"
         "        except Malformed as malformed:\n"
         "            self.close_because(str(malformed))\n",
-        new="            self._handler(request)\n"
-        "        except Malformed:\n"
-        "            pass\n",
+        new="            self._handler(request)\n        except Malformed:\n            pass\n",
         caught_by=("R30",),
         directed=(
             "tests/quorum/transport/test_server.py::"
