@@ -43,7 +43,11 @@ from statemachine.security.authorization import STANDARD_AUTHORIZER, AuthorizerC
 FILE_BYTES_MAX: Final = 1024 * 1024
 
 COMMAND_LINE_VARIABLES: Final = frozenset(
-    {"METAQUORUM_BOOTSTRAP_SERVER", "METAQUORUM_BOOTSTRAP_CONTROLLER"}
+    {
+        "METAQUORUM_BOOTSTRAP_SERVER",
+        "METAQUORUM_BOOTSTRAP_CONTROLLER",
+        "METAQUORUM_COMMAND_CONFIG",
+    }
 )
 """Variables with the prefix of settings that are options of commands."""
 

@@ -21,6 +21,7 @@ from admin.units import parse_duration_ms, whole_number
 if TYPE_CHECKING:
     from admin.capabilities.schema import Request
     from admin.client.admin_client import AdminClient
+    from admin.client.command_config import ClientConfig
     from admin.model import PartitionId
     from quorum.transport.address import Address
 
@@ -119,11 +120,13 @@ RATE_OR_NONE: Final = click.IntRange(0, 2**63 - 1)
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The nodes to ask, and the time limit."""
+    """The nodes to ask, the time limit, and the security of the connections."""
 
     servers: "tuple[Address, ...] | None"
     controllers: "tuple[Address, ...] | None"
     timeout_ms: int
+    command_config: "ClientConfig | None" = None
+    """What --command-config names, if it is given."""
 
     @property
     def addresses(self) -> "tuple[Address, ...]":
@@ -140,13 +143,23 @@ class Target:
             raise click.UsageError(usage)
         return self.addresses
 
+    @property
+    def config(self) -> "ClientConfig":
+        """The security of the connections: none without --command-config."""
+        from admin.client.command_config import NO_CONFIG
+
+        return self.command_config or NO_CONFIG
+
     def client(self) -> "AdminClient":
         """Return a client for these nodes; use it as an async context."""
         addresses = self.addresses
         from admin.client.admin_client import AdminClient
 
         return AdminClient(
-            addresses, is_controller=bool(self.controllers), timeout_ms=self.timeout_ms
+            addresses,
+            is_controller=bool(self.controllers),
+            timeout_ms=self.timeout_ms,
+            security=self.config.security,
         )
 
     async def ask(self, request: "Request[T]", *, stale: bool = False) -> T:
@@ -180,6 +193,12 @@ _target_options: Final = add_options(
         help="Connect to these controllers.",
     ),
     click.option(
+        "--command-config",
+        type=click.Path(path_type=Path),
+        envvar="METAQUORUM_COMMAND_CONFIG",
+        help="Kafka's client.properties: TLS, and the credentials of this client.",
+    ),
+    click.option(
         "--timeout",
         "timeout_ms",
         type=DURATION,
@@ -188,6 +207,22 @@ _target_options: Final = add_options(
         help="Give up after this time, elections included.",
     ),
 )
+
+
+def _client_config(path: Path) -> "ClientConfig":
+    from admin.client.command_config import load_client_config
+    from admin.settings import InvalidSetting
+    from quorum.transport.security.tls import TlsUnusable
+
+    try:
+        config = load_client_config(path)
+        config.security.check()
+    except InvalidSetting as error:
+        # It names the file, and the line if one is wrong.
+        raise BadInput(f"--command-config: {error}") from None
+    except TlsUnusable as error:
+        raise BadInput(f"--command-config: {path}: {error}") from None
+    return config
 
 
 def with_target(work: Callable[..., Any]) -> Callable[..., None]:
@@ -204,10 +239,12 @@ def with_target(work: Callable[..., Any]) -> Callable[..., None]:
         /,
         bootstrap_server: Any,
         bootstrap_controller: Any,
+        command_config: Path | None,
         timeout_ms: int,
         **options: Any,
     ) -> None:
-        code = work(Target(bootstrap_server, bootstrap_controller, timeout_ms), **options)
+        config = None if command_config is None else _client_config(command_config)
+        code = work(Target(bootstrap_server, bootstrap_controller, timeout_ms, config), **options)
         if isinstance(code, Coroutine):
             code = run(code)
         if code is not None:

@@ -134,7 +134,7 @@ async def _effects(client: AdminClient, current: Replicas, wanted: Replicas, rac
     now: dict[tuple[str, int], tuple[int, ...]] = dict(current.items())
     then: dict[tuple[str, int], tuple[int, ...]] = dict(wanted.items())
     alive = [each.address for each in await client.brokers()]
-    moved = await bytes_at(alive, copied(current, wanted))
+    moved = await bytes_at(alive, copied(current, wanted), client.security)
     partitions = sum(then[each] != now[each] for each in then)
     return effects(partitions, await foreseen(now, then, racks), moved.bytes_moved)
 

@@ -116,7 +116,9 @@ async def produce(
     from admin.client.producer import Producer
 
     records = _whole(file) if raw else _lines(file, key_separator)
-    async with Producer(servers, acks=acks, delivery_ms=target.timeout_ms) as producer:
+    async with Producer(
+        servers, acks=acks, delivery_ms=target.timeout_ms, config=target.config
+    ) as producer:
         written = await _send_all(producer, topic, records, partition)
     parts = [f"{count} to partition {number}" for number, count in sorted(written.items())]
     say(
@@ -213,7 +215,8 @@ async def consume(
 
     count = 0
     with _output(file) as out:
-        async with Consumer(servers, topic, timeout_ms=target.timeout_ms) as reader:
+        reading = Consumer(servers, topic, timeout_ms=target.timeout_ms, config=target.config)
+        async with reading as reader:
             start, end = await _span(reader, partition, from_beginning, follow)
             async with aclosing(reader.read(start, end)) as chunks:
                 async for chunk in chunks:

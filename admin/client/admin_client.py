@@ -89,6 +89,7 @@ class AdminClient:
         security: ClientSecurity = PLAIN_CLIENT,
     ) -> None:
         """`is_controller`: the nodes are controllers; `timeout_ms` bounds each call."""
+        self.security = security
         self._client = RetryingClient(bootstrap, client_id, security)
         self._is_controller = is_controller
         self._timeout_ms = timeout_ms

@@ -36,7 +36,8 @@ class _Sizes:
 
 async def bytes_of(client: AdminClient, found: PlanResult) -> BytesMoved:
     """Return the bytes that the plan would copy."""
-    return await bytes_at([each.address for each in await client.brokers()], copies_of(found))
+    brokers = [each.address for each in await client.brokers()]
+    return await bytes_at(brokers, copies_of(found), client.security)
 
 
 def copies_of(found: PlanResult) -> Mapping[PartitionId, int] | None:

@@ -1,0 +1,62 @@
+"""`--command-config`: what a file that cannot be used is answered, before any request."""
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from admin.cli.main import group
+
+COMMANDS = (
+    ("metadata-quorum", "describe", "--status"),
+    ("reassign-partitions", "--list"),
+    ("topics", "list"),
+    ("produce", "orders"),
+    ("consume", "orders"),
+)
+SERVER = ("--bootstrap-server", "127.0.0.1:1", "--timeout", "50ms")
+
+
+def refusal(command: tuple[str, ...], file: Path) -> str:
+    done = CliRunner().invoke(group, [*command, *SERVER, "--command-config", str(file)])
+    assert done.exit_code == 2, done.output
+    return done.stderr.splitlines()[-1].removeprefix("Error: --command-config: ")
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda each: each[0])
+def test_every_command_line_that_connects_reads_the_file(
+    tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    path = tmp_path / "absent"
+    assert refusal(command, path) == f"{path} cannot be read: No such file or directory"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("security.protocol=TELNET", ":1: security.protocol: 'TELNET' is not a security protocol"),
+        ("# of alice\npassword", ":2: it is not name=value"),
+        ("security.protocol=SASL_SSL", ": sasl.mechanism is not set"),
+        (
+            "security.protocol=SASL_SSL\nsasl.mechanism=PLAIN",
+            ": sasl.jaas.config is not set: it has the credentials for PLAIN",
+        ),
+        (
+            "security.protocol=SSL\nssl.truststore.location=/absent.pem",
+            ": ssl.truststore.location /absent.pem cannot be read: No such file or directory",
+        ),
+    ],
+)
+def test_a_wrong_file_is_refused_with_its_line(tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "client.properties"
+    path.write_text(text)
+    assert refusal(COMMANDS[0], path).startswith(f"{path}{message}")
+
+
+def test_no_password_is_shown(tmp_path: Path) -> None:
+    path = tmp_path / "client.properties"
+    path.write_text(
+        "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\nsasl.jaas.config="
+        'org.apache.kafka.common.security.plain.PlainLoginModule required password="swordfish"\n'
+    )
+    assert "swordfish" not in refusal(COMMANDS[0], path)
