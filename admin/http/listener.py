@@ -63,7 +63,7 @@ class HttpListener:
         """Accept connections, and return the port; raises `OSError`. Port 0 takes a free one."""
         await self._runner.setup()
         self._server = await asyncio.get_running_loop().create_server(
-            lambda: _Arriving(self._arrived), host, port, backlog=BACKLOG, start_serving=False
+            lambda: _Arrived(self._arrived), host, port, backlog=BACKLOG, start_serving=False
         )
         for each in self._server.sockets:
             # Accepted connections inherit it.
@@ -82,7 +82,7 @@ class HttpListener:
         await asyncio.gather(*handshakes, return_exceptions=True)
         await self._runner.cleanup()
 
-    def _arrived(self, arriving: "_Arriving", transport: asyncio.Transport) -> None:
+    def _arrived(self, transport: asyncio.Transport) -> None:
         """Count a connection, or close it; then it is served."""
         peer = peer_name(transport.get_extra_info("peername"))
         network = network_of(peer.rpartition(":")[0].strip("[]"))
@@ -90,51 +90,46 @@ class HttpListener:
             self._refusals.cut_off(peer, "too many HTTP connections are open")
             transport.abort()
         elif self._tls is None:
-            self._serve(transport, network)
+            connection = self._connection(network)
+            transport.set_protocol(connection)
+            connection.connection_made(transport)
         else:
-            transport.pause_reading()
+            # uvloop reads a transport from here on, whatever is asked of it, so that the first
+            # bytes of TLS would be lost. Nothing has been read of the socket itself.
+            held = transport.get_extra_info("socket").dup()
+            transport.abort()
             task = asyncio.get_running_loop().create_task(
-                self._shake_hands(arriving, transport, self._tls.context(), peer, network)
+                self._shake_hands(held, self._tls.context(), peer, network)
             )
             self._handshakes.add(task)
             task.add_done_callback(self._handshakes.discard)
 
     async def _shake_hands(
-        self,
-        arriving: "_Arriving",
-        transport: asyncio.Transport,
-        context: ssl.SSLContext,
-        peer: str,
-        network: str,
+        self, held: socket.socket, context: ssl.SSLContext, peer: str, network: str
     ) -> None:
         """Serve a connection once its TLS handshake is done, or close it."""
-        is_served = False
+        connection = self._connection(network)
         try:
-            secured = await asyncio.get_running_loop().start_tls(
-                transport,
-                arriving,
-                context,
-                server_side=True,
+            await asyncio.get_running_loop().connect_accepted_socket(
+                lambda: connection,
+                held,
+                ssl=context,
                 ssl_handshake_timeout=self._limits.handshake_ms / 1_000,
                 ssl_shutdown_timeout=SHUTDOWN_SECONDS,
             )
-            if secured is not None and not arriving.is_lost:
-                is_served = True
-                connection = self._serve(secured, network)
-                if arriving.received:
-                    connection.data_received(bytes(arriving.received))
         except (OSError, TimeoutError) as error:
             reason = error.reason if isinstance(error, ssl.SSLError) else type(error).__name__
             self._refusals.cut_off(peer, f"the TLS handshake failed ({reason})")
-        finally:
-            if not is_served:
-                transport.abort()
-                self._open.give_back(network, 1)
+            connection.end()
+        except asyncio.CancelledError:
+            connection.end()
+            raise
 
-    def _serve(self, transport: asyncio.Transport, network: str) -> "_Connection":
+    def _connection(self, network: str) -> "_Connection":
+        """Return the protocol of a connection that has been counted."""
         server = self._runner.server
         assert server is not None
-        connection = _Connection(
+        return _Connection(
             server,
             lambda: self._open.give_back(network, 1),
             self._refusals,
@@ -149,29 +144,17 @@ class HttpListener:
             access_log=None,
             logger=logger,
         )
-        transport.set_protocol(connection)
-        connection.connection_made(transport)
-        return connection
 
 
-class _Arriving(asyncio.Protocol):
-    """A connection until it is counted, and its TLS handshake is done."""
+class _Arrived(asyncio.Protocol):
+    """A connection that has just been accepted."""
 
-    def __init__(self, arrived: Callable[["_Arriving", asyncio.Transport], None]) -> None:
+    def __init__(self, arrived: Callable[[asyncio.Transport], None]) -> None:
         self._arrived = arrived
-        self.received = bytearray()
-        """What came right behind the handshake."""
-        self.is_lost = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         # No class of uvloop is one of asyncio.
-        self._arrived(self, cast(asyncio.Transport, transport))
-
-    def data_received(self, data: bytes) -> None:
-        self.received += data
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self.is_lost = True
+        self._arrived(cast(asyncio.Transport, transport))
 
 
 class _Connection(web.RequestHandler):
@@ -190,10 +173,14 @@ class _Connection(web.RequestHandler):
         self._ended: Callable[[], None] | None = ended
         self._refusals = refusals
 
-    def connection_lost(self, exc: BaseException | None) -> None:
+    def end(self) -> None:
+        """Count the connection no longer."""
         ended, self._ended = self._ended, None
         if ended is not None:
             ended()
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        self.end()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:

@@ -12,7 +12,9 @@ from admin.capabilities.needs import Role
 from admin.http.limits import HttpLimits
 from admin.http.tls import ClientAuth, ServerTls, TlsFiles, TlsUnusable, principal_of
 from admin.http.tokens import TokenFile, create
+from quorum.process import loop_factory
 from tests.admin.http.raw_http import PAUSE, Connection, listening
+from tests.support.bell import PATIENCE_SECONDS
 from tests.support.certificates import Authority
 from tests.support.controllers import HOST, a_controller
 
@@ -148,3 +150,23 @@ def test_a_distinguished_name_is_written_as_java_writes_it() -> None:
         (("commonName", " x "), ("organizationalUnitName", "#y")),
     )
     assert principal_of({"subject": subject}) == 'User:CN=\\ x\\ +OU=\\#y,O=a\\,b\\+c\\"d,C=DE'
+
+
+@pytest.mark.skipif(loop_factory() is None, reason="uvloop is not installed")
+def test_the_loop_of_a_node_loses_nothing_of_a_handshake(tmp_path: Path) -> None:
+    """uvloop reads a connection from the moment at which it reports it."""
+
+    async def ask() -> None:
+        authority = Authority(tmp_path / "certificates")
+        async with (
+            asyncio.timeout(PATIENCE_SECONDS),
+            a_controller(tmp_path) as node,
+            listening(node, tls=server(authority)) as http,
+        ):
+            for _ in range(3):
+                async with http.connected(authority.client()) as connection:
+                    assert (await connection.ask("GET", "/v1/quorum")).status == 200
+            await http.until_open(0)
+
+    with asyncio.Runner(loop_factory=loop_factory()) as runner:
+        runner.run(ask())
