@@ -53,8 +53,8 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: run
-run: $(VENV)/installed $(if $(shell command -v java),$(VENV)/spark) ## start a cluster on this machine and show a reassignment (ARGS=--once: then stop; KAFKA=4.2.0: with its brokers)
-	@$(KEPT) $(BIN)/metaquorum demo $(if $(KAFKA),--kafka $(KAFKA)) $(ARGS)
+run: $(VENV)/installed $(if $(shell command -v java),$(VENV)/spark) ## start a cluster on this machine and show a reassignment (ARGS=--once: then stop; KAFKA=4.2.0: with its brokers; SECURE=1: with TLS and SASL)
+	@$(KEPT) $(BIN)/metaquorum demo $(if $(KAFKA),--kafka $(KAFKA)) $(if $(SECURE),--secure) $(ARGS)
 
 .PHONY: install
 install: $(VENV)/installed ## install the locked dependencies and this project into .venv

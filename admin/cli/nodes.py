@@ -65,6 +65,14 @@ def settings() -> None:
     write(as_markdown().rstrip("\n"))
 
 
+_secure_option = click.option(
+    "--secure",
+    "is_secure",
+    is_flag=True,
+    help="Make certificates and users: TLS and SASL on every listener, and client.properties.",
+)
+
+
 @click.command()
 @click.option("--controllers", type=click.IntRange(1, 9), help="How many. [default: 3]")
 @click.option("--brokers", type=click.IntRange(0, 50), help="How many. [default: 4]")
@@ -87,8 +95,16 @@ def settings() -> None:
     help="Brokers of this release of Apache Kafka (3.9.1 or 4.2.0) instead of the embedded ones; "
     "needs Java 17 and Maven.",
 )
+@_secure_option
 @click.pass_context
-def local(ctx: click.Context, /, folder: Path, kafka: str | None, **numbers: int | None) -> None:
+def local(
+    ctx: click.Context,
+    /,
+    folder: Path,
+    kafka: str | None,
+    is_secure: bool,
+    **numbers: int | None,
+) -> None:
     """Run a cluster of processes on this machine until Ctrl-C or SIGTERM.
 
     What runs where is in DIR/cluster.json as soon as all nodes answer. Started again on the same
@@ -101,7 +117,8 @@ def local(ctx: click.Context, /, folder: Path, kafka: str | None, **numbers: int
     from admin.tools.local_plan import LocalError, Wanted
 
     try:
-        cluster = prepare(folder, Wanted(kafka=kafka, **numbers), random.SystemRandom(), say)
+        wanted = Wanted(kafka=kafka, is_secure=is_secure, **numbers)
+        cluster = prepare(folder, wanted, random.SystemRandom(), say)
         ctx.exit(asyncio.run(_run(cluster)))
     except (LocalError, Unavailable) as error:
         raise click.ClickException(str(error)) from None
@@ -148,8 +165,11 @@ def _announce(cluster: "LocalCluster") -> None:
         say(f"{node.name:13} {node.kafka}, process {cluster.pid(node.name)}")
     say(f"All are up; {cluster.folder / CLUSTER_FILE} says the same.")
     asked = f"--bootstrap-server {brokers}" if brokers else f"--bootstrap-controller {controllers}"
+    security = cluster.security
+    if security is not None:
+        asked += f" --command-config {security.client_file}"
     say(f"Look:  {command_line()} metadata-quorum {asked} describe --status")
-    say(f"       http://{web}/v1/quorum")
+    say(f"       {f'http://{web}/v1/quorum' if security is None else security.curl(web)}")
     say("Stop:  Ctrl-C")
 
 
@@ -183,6 +203,7 @@ DEADLINE_MS = 60_000
     metavar="VERSION",
     help="Use brokers of this release of Apache Kafka (3.9.1 or 4.2.0); needs Java 17 and Maven.",
 )
+@_secure_option
 @click.option(
     "--seed", type=int, help="Repeat the random choices of a run: the same moment of the kill."
 )

@@ -5,7 +5,7 @@ Kafka's own tools do with what they do not know.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
@@ -14,6 +14,7 @@ from admin.properties import InvalidProperties, read_properties
 from admin.security_settings import SecuritySettings, client_security
 from admin.settings import MECHANISM, PROTOCOL, SETTINGS, InvalidSetting, Setting
 from admin.text_file import read_text
+from quorum.transport.security.client_log import ClientLog
 from quorum.transport.security.mechanisms import OAUTHBEARER
 from quorum.transport.security.protocols import PLAIN_CLIENT, ClientSecurity, SecurityProtocol
 from quorum.transport.security.tls import Pem
@@ -28,6 +29,16 @@ _OWN: Final = {
     )
 }
 """The settings that a client has and a node has not."""
+
+
+class _NoLog(ClientLog):
+    """No log: the user of a client gets the reason as the error of each request."""
+
+    def failed(self, address: str, reason: str) -> None:
+        pass
+
+    def succeeded(self, address: str) -> None:
+        pass
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +84,7 @@ def client_config(values: Mapping[str, Any]) -> ClientConfig:
     protocol: SecurityProtocol = values.get("security.protocol") or SecurityProtocol.PLAINTEXT
     settings = SecuritySettings(values)
     security = client_security(protocol, settings, mechanism_setting="sasl.mechanism")
+    security = replace(security, log=_NoLog())
     return ClientConfig(security, MappingProxyType(_librdkafka(protocol, settings)))
 
 

@@ -20,8 +20,10 @@ from pathlib import Path
 from typing import IO, Any, Final
 
 from admin.client.admin_client import AdminClient, AdminError
-from admin.settings import ENVIRONMENT_PREFIX, Role
+from admin.client.command_config import NO_CONFIG, ClientConfig
+from admin.settings import ENVIRONMENT_PREFIX, SETTINGS, Role
 from admin.tools import kafka_brokers
+from admin.tools.certificates import write_new
 from admin.tools.kafka_runtime import Runtime, find_runtime
 from admin.tools.local_plan import (
     CLUSTER_FILE,
@@ -36,6 +38,7 @@ from admin.tools.local_plan import (
     settle,
     write_settings,
 )
+from admin.tools.local_security import LocalSecurity
 from quorum.log.filesystem import replace_file
 from quorum.transport.address import Address
 from statemachine.vocabulary import METADATA_VERSION
@@ -87,6 +90,12 @@ class LocalCluster:
         self.plan = plan
         self.ended: asyncio.Queue[Ended] = asyncio.Queue(maxsize=1_024)
         """Nodes that ended by themselves, in the order in which it happened."""
+        self.security = LocalSecurity(self.folder) if plan.is_secure else None
+        """The files of a secured cluster."""
+        self.config: ClientConfig = NO_CONFIG
+        """The security of the administrator's connections, once the cluster is started."""
+        self.application: ClientConfig = NO_CONFIG
+        """That of a producer's and a consumer's connections."""
         self._settings = dict(settings or {})
         self._runtime = runtime
         self._nodes = {node.name: node for node in plan.nodes}
@@ -204,6 +213,9 @@ class LocalCluster:
         await process.wait()
 
     def _write_files(self) -> None:
+        if self.security is not None:
+            self._write_secured(self.security)
+            return
         if self._runtime is None:
             write_settings(self.folder, self.plan, self._settings)
             return
@@ -214,6 +226,19 @@ class LocalCluster:
         kafka_brokers.write_files(
             self.folder, self.plan, self._runtime, settings, random.SystemRandom()
         )
+
+    def _write_secured(self, security: LocalSecurity) -> None:
+        level = SETTINGS[METADATA_VERSION]
+        given = self._settings.get(METADATA_VERSION, str(level.default))
+        security.prepare(self.plan, level.parse(given))
+        write_settings(
+            self.folder,
+            self.plan,
+            self._settings,
+            lambda node: security.settings(self.plan, node),
+            write_new,
+        )
+        self.config, self.application = security.admin(), security.application()
 
     def _command(self, node: NodePlan) -> list[str]:
         if self._runtime is not None and node.role is Role.BROKER:
@@ -261,7 +286,12 @@ class LocalCluster:
         running = {each.id for each in self.plan.nodes if self.pid(each.name) is not None}
         brokers = {each.id for each in self.plan.brokers} & running
         try:
-            client = AdminClient([node.kafka], is_controller=is_controller, timeout_ms=PROBE_MS)
+            client = AdminClient(
+                [node.kafka],
+                is_controller=is_controller,
+                timeout_ms=PROBE_MS,
+                security=self.config.security,
+            )
             async with client:
                 found = await client.brokers()
                 if not brokers <= {broker.id for broker in found}:
@@ -291,6 +321,8 @@ class LocalCluster:
         data = self.plan.as_data(
             lambda node: {"pid": self.pid(node.name), "log_dir": str(log_dir(self.folder, node))}
         )
+        if self.security is not None:
+            data["command_config"] = str(self.security.client_file)
         replace_file(self.folder / CLUSTER_FILE, json.dumps(data, indent=2).encode() + b"\n")
 
 

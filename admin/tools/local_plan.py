@@ -78,6 +78,8 @@ class ClusterPlan:
     nodes: Sequence[NodePlan]
     kafka: str | None = None
     """The release of Kafka whose brokers these are; None for the embedded ones."""
+    is_secure: bool = False
+    """True if every listener has TLS and authenticates its clients (`local_security`)."""
 
     @property
     def controllers(self) -> tuple[NodePlan, ...]:
@@ -96,6 +98,7 @@ class ClusterPlan:
             "controllers": [{**node.as_data(), **describe(node)} for node in self.controllers],
             "brokers": [{**node.as_data(), **describe(node)} for node in self.brokers],
             **({} if self.kafka is None else {"kafka_version": self.kafka}),
+            **({"secure": True} if self.is_secure else {}),
         }
 
 
@@ -109,6 +112,8 @@ class Wanted:
     """0 takes free ports."""
     kafka: str | None = None
     """Brokers of this release of Kafka instead of the embedded ones."""
+    is_secure: bool = False
+    """TLS and SASL on every listener; a folder that has them keeps them."""
 
 
 def settle(folder: Path, wanted: Wanted, rng: random.Random) -> ClusterPlan:
@@ -126,18 +131,27 @@ def settle(folder: Path, wanted: Wanted, rng: random.Random) -> ClusterPlan:
             f"{folder} is not empty and has no {PLAN_FILE}, so it is not the folder of a local "
             "cluster: choose another --dir"
         )
+    if wanted.is_secure and wanted.kafka is not None:
+        raise LocalError("--secure has the embedded brokers only: leave out --kafka or --secure")
     plan = _new(wanted, rng)
     check_ports(plan, remedy="stop what holds it, or choose another --base-port")
-    folder.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(mode=0o700 if plan.is_secure else 0o777, parents=True, exist_ok=True)
     data = {"format": FORMAT, **plan.as_data(lambda _: {})}
     replace_file(path, json.dumps(data, indent=2).encode() + b"\n")
     return plan
 
 
-def write_settings(folder: Path, plan: ClusterPlan, more: Mapping[str, str]) -> None:
+def write_settings(
+    folder: Path,
+    plan: ClusterPlan,
+    more: Mapping[str, str],
+    of_node: Callable[[NodePlan], Mapping[str, object]] = lambda _: {},
+    write: Callable[[Path, bytes], None] = replace_file,
+) -> None:
     """Write the settings file of every node that has none; an existing file stays.
 
-    `more` are further settings, each for the roles that it applies to.
+    `more` are further settings, each for the roles that it applies to, and `of_node` those of a
+    node, which win over what every node needs. `write` writes a new file.
     """
     voters = ",".join(f"{node.id}@{node.kafka}" for node in plan.controllers)
     for node in plan.controllers if plan.kafka else plan.nodes:
@@ -147,9 +161,10 @@ def write_settings(folder: Path, plan: ClusterPlan, more: Mapping[str, str]) -> 
         path.parent.mkdir(parents=True, exist_ok=True)
         settings = {
             **node_settings(node, plan.cluster_id, voters, log_dir(folder, node)),
+            **of_node(node),
             **{name: each for name, each in more.items() if SETTINGS[name].applies_to(node.role)},
         }
-        replace_file(path, as_properties(settings).encode())
+        write(path, as_properties(settings).encode())
 
 
 def node_settings(node: NodePlan, cluster_id: str, voters: str, data: Path) -> dict[str, object]:
@@ -198,6 +213,7 @@ def _new(wanted: Wanted, rng: random.Random) -> ClusterPlan:
         cluster_id=_cluster_id(rng),
         nodes=tuple(_node(id, base_port) for id in ids),
         kafka=wanted.kafka,
+        is_secure=wanted.is_secure,
     )
 
 
@@ -250,6 +266,7 @@ def _read(path: Path) -> ClusterPlan:
             cluster_id=str(data["cluster_id"]),
             nodes=tuple(map(_node_of, [*data["controllers"], *data["brokers"]])),
             kafka=data.get("kafka_version"),
+            is_secure=data.get("secure", False),
         )
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise LocalError(
@@ -271,6 +288,11 @@ def _check_wanted(folder: Path, plan: ClusterPlan, wanted: Wanted) -> None:
         "--base-port": (wanted.base_port or None, plan.controllers[0].kafka.port - 1),
         "--kafka": (wanted.kafka, plan.kafka or "the embedded brokers"),
     }
+    if wanted.is_secure and not plan.is_secure:
+        raise LocalError(
+            f"--secure contradicts the cluster in {folder}, which has no security: leave the flag "
+            "out, or choose another --dir"
+        )
     for flag, (asked, stored) in kept.items():
         if asked is not None and asked != stored:
             raise LocalError(

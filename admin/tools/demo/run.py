@@ -40,6 +40,8 @@ class DemoOptions:
     deadline_ms: int
     kafka: str | None
     """The release of Kafka for the brokers; None: embedded brokers."""
+    is_secure: bool
+    """True for TLS and SASL on every listener."""
     live: bool
     """True to draw in place, on a terminal."""
     stay: bool
@@ -50,7 +52,7 @@ class DemoOptions:
 async def run(options: DemoOptions) -> int:
     """Run the story and clean up; exit code 0 if every promise was kept."""
     folder = options.folder or Path(tempfile.mkdtemp(prefix="metaquorum-demo-"))
-    wanted = Wanted(base_port=options.base_port, kafka=options.kafka)
+    wanted = Wanted(base_port=options.base_port, kafka=options.kafka, is_secure=options.is_secure)
     try:
         if folder.exists() and any(folder.iterdir()):
             raise LocalError(f"{folder} is not empty: the demo begins in a new folder")
@@ -89,7 +91,8 @@ async def _start(screen: Screen, cluster: LocalCluster) -> None:
     plan = cluster.plan
     brokers = "brokers" if plan.kafka is None else f"brokers of Apache Kafka {plan.kafka}"
     counts = f"{len(plan.controllers)} controllers and {len(plan.brokers)} {brokers}"
-    screen.step(f"Start {counts} in {cluster.folder}")
+    secured = ", all with TLS and SASL," if plan.is_secure else ""
+    screen.step(f"Start {counts}{secured} in {cluster.folder}")
     begun_ms = monotonic_ms()
     await cluster.start()
     for node in plan.nodes:
@@ -101,11 +104,14 @@ async def _start(screen: Screen, cluster: LocalCluster) -> None:
 def _show_around(screen: Screen, cluster: LocalCluster) -> None:
     brokers = ",".join(map(str, cluster.brokers))
     command, server = command_line(), f"--bootstrap-server {brokers}"
+    web, security = cluster.plan.controllers[0].http, cluster.security
+    if security is not None:
+        server += f" --command-config {security.client_file}"
     screen.step("Look around; Ctrl-C stops everything")
     screen.say(f"{command} metadata-quorum {server} describe --status")
     screen.say(f"{command} reassign-partitions {server} --list")
     screen.say(f"{command} topics describe {server}")
-    screen.say(f"http://{cluster.plan.controllers[0].http}/v1/quorum")
+    screen.say(f"http://{web}/v1/quorum" if security is None else security.curl(web))
 
 
 def _end(options: DemoOptions, folder: Path, result: bool | BaseException) -> int:

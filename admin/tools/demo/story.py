@@ -24,6 +24,7 @@ from admin.tools.local_plan import ClusterPlan, NodePlan, log_dir
 from admin.units import show_duration, show_size
 from quorum.clocks import monotonic_ms
 from quorum.transport.address import Address
+from quorum.transport.security.protocols import PLAIN_CLIENT, ClientSecurity
 
 TOPIC: Final = "orders"
 PARTITIONS: Final = 6
@@ -153,12 +154,17 @@ class Succession:
 
 
 async def await_successor(
-    survivors: Sequence[Address], killed_id: int, killed_at_ms: int
+    survivors: Sequence[Address],
+    killed_id: int,
+    killed_at_ms: int,
+    security: ClientSecurity = PLAIN_CLIENT,
 ) -> Succession:
     """Ask `survivors` again and again, until a new leader answers; raises `StoryFailed`."""
 
     async def probe(address: Address) -> Succession:
-        async with AdminClient([address], is_controller=True, timeout_ms=PROBE_MS) as client:
+        async with AdminClient(
+            [address], is_controller=True, timeout_ms=PROBE_MS, security=security
+        ) as client:
             while True:
                 try:
                     quorum = await client.describe_quorum()
@@ -190,7 +196,9 @@ class Story:
         self._cluster = cluster
         self._screen = screen
         self._rng = rng
-        self._client = AdminClient(cluster.brokers, is_controller=False)
+        self._client = AdminClient(
+            cluster.brokers, is_controller=False, security=cluster.config.security
+        )
 
     async def run(self) -> None:
         """Run it; raises `StoryFailed`, or the `AdminError` of a step that did not succeed."""
@@ -198,7 +206,10 @@ class Story:
             stack.push_async_callback(self._client.close)
             producer = await stack.enter_async_context(
                 Producer(
-                    self._cluster.brokers, batch_bytes=BATCH_BYTES, buffer_bytes_max=BUFFER_BYTES
+                    self._cluster.brokers,
+                    batch_bytes=BATCH_BYTES,
+                    buffer_bytes_max=BUFFER_BYTES,
+                    config=self._cluster.application,
                 )
             )
             workload = await self._prepare(producer)
@@ -275,7 +286,8 @@ class Story:
         killed, killed_at_ms = await self._kill_leader(begun_ms, moving)
         with self._screen.bar() as bar:
             survivors = [n.kafka for n in self._cluster.plan.controllers if n is not killed]
-            waiting = await_successor(survivors, killed.id, killed_at_ms)
+            security = self._cluster.config.security
+            waiting = await_successor(survivors, killed.id, killed_at_ms, security)
             async with asyncio.TaskGroup() as tasks:
                 successor = tasks.create_task(waiting)
                 while not successor.done():
@@ -334,7 +346,13 @@ class Story:
 
     async def _read_back(self, workload: Workload) -> Balance:
         self._screen.step("Read everything back and compare it, byte for byte")
-        found = await read_back(self._cluster.brokers, TOPIC, workload.written, READ_BACK_MS)
+        found = await read_back(
+            self._cluster.brokers,
+            TOPIC,
+            workload.written,
+            READ_BACK_MS,
+            self._cluster.application,
+        )
         result = balance(zip(workload.written, found, strict=True))
         self._screen.say(
             f"{result.acknowledged} records were acknowledged, {result.read} read: "

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
+from admin.client.command_config import NO_CONFIG, ClientConfig
 from admin.client.consumer import Consumer
 from admin.client.producer import NO_OFFSET, Producer, Sent
 from quorum.clocks import monotonic_ms, wall_ms
@@ -196,7 +197,11 @@ class Workload:
 
 
 async def read_back(
-    bootstrap: Sequence[Address], topic: str, written: Sequence[Written], within_ms: int
+    bootstrap: Sequence[Address],
+    topic: str,
+    written: Sequence[Written],
+    within_ms: int,
+    config: ClientConfig = NO_CONFIG,
 ) -> list[Read]:
     """Read everything in the topic, at least up to the last acknowledged record.
 
@@ -206,7 +211,7 @@ async def read_back(
     partitions = range(len(written))
     found = [Read() for _ in partitions]
     expected = [max(each.acknowledged.values(), default=-1) + 1 for each in written]
-    async with Consumer(bootstrap, topic) as reader:
+    async with Consumer(bootstrap, topic, config=config) as reader:
         spans = await reader.spans(partitions)
         deadline_ms = monotonic_ms() + within_ms
         while monotonic_ms() < deadline_ms and any(
