@@ -90,7 +90,8 @@ def test_a_node_reads_the_settings_that_are_written_for_it(tmp_path: Path) -> No
         config = load(tmp_path / node.name / "node.properties", {})
         assert (config.quorum.cluster_id, config.quorum.node_id) == (plan.cluster_id, node.id)
         if isinstance(config, Config):
-            assert (config.listener, config.http) == (node.kafka, node.http)
+            assert config.http is not None
+            assert (config.listener, config.http.listener) == (node.kafka, node.http)
         else:
             assert isinstance(config, BrokerConfig)
             assert config.listener == node.kafka
