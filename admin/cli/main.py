@@ -32,6 +32,8 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
         ),
         "lag": ("lag", "Report replication lag from metadata logs (needs Java)."),
         "adopt": ("metadata_logs:adopt", "Take over the metadata of a stopped KRaft cluster."),
+        "users": ("users", "Add, remove and list users that authenticate with SCRAM."),
+        "acls": ("acls", "Add, remove and list ACLs."),
         "certs": ("certs", "Create a small authority and certificates for TLS."),
         "http-tokens": ("http_tokens", "Create bearer tokens for the HTTP listener."),
         "settings": ("nodes:settings", "List every setting of a node."),

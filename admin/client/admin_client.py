@@ -107,6 +107,10 @@ class AdminClient:
     async def _ask(self, call: Call) -> Response[Any]:
         return await self._client.ask(call, within_ms=self._timeout_ms)
 
+    async def carry_out(self, call: Call) -> Any:
+        """Return the answer to a call, such as one of `admin.client.security`."""
+        return (await self._ask(call)).value
+
     async def ask(self, request: Request[A], *, stale: bool = False) -> A:
         """Ask for a capability; any node answers a `stale` request from what it has.
 

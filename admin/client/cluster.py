@@ -99,7 +99,11 @@ def read_topics(response: Any) -> dict[str, TopicDescription]:
         if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             continue
         if code not in (0, ErrorCode.LEADER_NOT_AVAILABLE):
-            raise Refused(f"topic {topic.name} cannot be described", code, None)
+            message = None
+            if code == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+                # The answer has no field for it.
+                message = f"this client needs DESCRIBE on TOPIC {topic.name}"
+            raise Refused(f"topic {topic.name} cannot be described", code, message)
         topics[topic.name] = TopicDescription(
             name=topic.name,
             topic_id=getattr(topic, "topic_id", None),

@@ -11,7 +11,7 @@ from confluent_kafka import Consumer as KafkaConsumer
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from admin.client.command_config import NO_CONFIG, ClientConfig
-from admin.client.librdkafka import POLL_SECONDS, BlockingClient
+from admin.client.librdkafka import POLL_SECONDS, BlockingClient, reason_of
 from admin.faults import AdminError
 from quorum.transport.address import Address
 
@@ -96,6 +96,16 @@ class Consumer:
                     ) from None
                 await asyncio.sleep(POLL_SECONDS)
 
+    def _is_end(self, error: KafkaError) -> bool:
+        """Return whether this is the end of a partition; raises `AdminError` if it is a failure."""
+        if error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
+            # librdkafka looks up the coordinator of the group, which this reader does not join.
+            return False
+        if error.code() != KafkaError._PARTITION_EOF:
+            reason = reason_of(error, "READ")
+            raise AdminError(f"topic {self.topic} cannot be read: {reason}")
+        return True
+
     async def read(
         self, start: Mapping[int, int], end: Mapping[int, int] | None
     ) -> AsyncGenerator[list[ReadRecord], None]:
@@ -111,16 +121,16 @@ class Consumer:
             records: list[ReadRecord] = []
             messages = await self._client.call(self._consumer.consume, RECORDS_MAX, POLL_SECONDS)
             for message in messages:
+                error = message.error()
+                if error is not None and not self._is_end(error):
+                    continue
                 number, offset = message.partition(), message.offset()
                 assert number is not None
                 assert offset is not None
-                error = message.error()
                 if error is None:
                     if end is None or offset < end[number]:
                         records.append(ReadRecord(number, offset, message.key(), message.value()))
                     offset += 1
-                elif error.code() != KafkaError._PARTITION_EOF:
-                    raise AdminError(f"topic {self.topic} cannot be read: {error.str()}")
                 if end is not None and offset >= end[number]:
                     wanted.discard(number)
             if records:

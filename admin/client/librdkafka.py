@@ -1,9 +1,12 @@
 """Settings of librdkafka, and the look-up of a topic, for the producer and the consumer."""
 
 import asyncio
+import logging
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, TypeVar
+
+from confluent_kafka import KafkaError
 
 from admin.client.cluster import metadata, read_topics
 from admin.client.command_config import ClientConfig
@@ -15,6 +18,25 @@ T = TypeVar("T")
 
 POLL_SECONDS: Final = 0.1
 """How long a call into librdkafka may block its thread, and with it the end of the client."""
+
+
+_NO_LOG: Final = logging.getLogger("librdkafka")
+_NO_LOG.disabled = True
+
+
+_UNAUTHORIZED: Final = (
+    KafkaError.TOPIC_AUTHORIZATION_FAILED,
+    # Of InitProducerId, which WRITE on any topic allows.
+    KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+)
+
+
+def reason_of(error: KafkaError, operation: str) -> str:
+    """Return an error of librdkafka in words; if a right is missing, it is this operation."""
+    said = error.str()
+    if error.code() in _UNAUTHORIZED:
+        said += f" (this client needs {operation} on the topic)"
+    return said
 
 
 class UnknownTopic(AdminError):
@@ -37,6 +59,7 @@ class BlockingClient:
             "client.id": client_id,
             # Errors are raised; librdkafka must not write them to stderr as well.
             "log_level": 0,
+            "logger": _NO_LOG,
             "error_cb": lambda _: None,
             "reconnect.backoff.max.ms": 500,
             "retry.backoff.ms": 20,

@@ -5,13 +5,14 @@ fails the whole producer, since no later record may overtake it.
 """
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
 import confluent_kafka
 
 from admin.client.command_config import NO_CONFIG, ClientConfig
-from admin.client.librdkafka import POLL_SECONDS, BlockingClient
+from admin.client.librdkafka import POLL_SECONDS, BlockingClient, reason_of
 from admin.faults import AdminError
 from quorum.records.encode import ClientRecord
 from quorum.transport.address import Address
@@ -93,7 +94,12 @@ class Producer:
         self._fail(DeliveryFailed("the producer was closed before the records were sent"))
         self._closing = True
         await self._polling
-        await self._client.close(self._producer.close)
+        await self._client.close(self._close)
+
+    def _close(self) -> None:
+        # A fatal error is raised here again; it has been reported.
+        with contextlib.suppress(confluent_kafka.KafkaException):
+            self._producer.close()
 
     async def check(self, topic: str, partition: int) -> None:
         """Raise `AdminError` unless the topic exists, and has the partition, if it is one."""
@@ -117,7 +123,8 @@ class Producer:
             # In the thread.
             if error is not None:
                 reason = f"records for {topic}-{message.partition()} were not written"
-                loop.call_soon_threadsafe(self._fail, DeliveryFailed(f"{reason}: {error.str()}"))
+                reason += f": {reason_of(error, 'WRITE')}"
+                loop.call_soon_threadsafe(self._fail, DeliveryFailed(reason))
                 return
             offset = message.offset()
             positions.append(Position(message.partition(), NO_OFFSET if offset is None else offset))
@@ -156,15 +163,21 @@ class Producer:
             except BufferError:
                 await asyncio.sleep(FULL_SECONDS)
             except confluent_kafka.KafkaException as error:
-                reason = f"records for {topic} were not written: {error.args[0].str()}"
-                self._fail(DeliveryFailed(reason))
+                why = reason_of(error.args[0], "WRITE")
+                self._fail(DeliveryFailed(f"records for {topic} were not written: {why}"))
             else:
                 return
         raise self._failure
 
     async def _poll(self) -> None:
         while not self._closing:
-            await self._client.call(self._producer.poll, POLL_SECONDS)
+            try:
+                await self._client.call(self._producer.poll, POLL_SECONDS)
+            except confluent_kafka.KafkaException as error:
+                # A fatal one: this producer writes nothing any more.
+                why = reason_of(error.args[0], "WRITE")
+                self._fail(DeliveryFailed(f"records were not written: {why}"))
+                return
 
     def _fail(self, error: AdminError) -> None:
         if self._failure is not None:

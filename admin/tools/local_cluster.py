@@ -163,6 +163,11 @@ class LocalCluster:
                 f"the cluster in {self.folder} was not up after {within_ms} ms; the log of each "
                 f"node is in its folder, {LOG_FILE}"
             ) from None
+        if self.security is not None:
+            async with AdminClient(
+                self.controllers, is_controller=True, security=self.config.security
+            ) as client:
+                await self.security.grant(client)
         self._write_cluster_file()
 
     async def kill(self, name: str) -> None:

@@ -1,4 +1,4 @@
-"""The security of a cluster on this machine: an authority, certificates, users, and settings.
+"""The security of a cluster on this machine: an authority, certificates, users, ACLs, settings.
 
 Every Kafka listener is SASL_SSL. Clients and brokers authenticate with SCRAM-SHA-512, whose
 credentials are among the first records of the cluster. Nodes prove themselves to controllers with
@@ -15,10 +15,12 @@ from pathlib import Path
 from typing import Final
 
 from admin.capabilities.needs import Role as TokenRole
+from admin.client.admin_client import AdminClient
 from admin.client.command_config import ClientConfig, load_client_config
+from admin.client.security import Acl, create_acls
 from admin.formatted import FILE_NAME
 from admin.http import tokens
-from admin.settings import SETTINGS, Role
+from admin.settings import Role
 from admin.tools.certificates import Authority, write_authority, write_issued, write_new
 from admin.tools.local_plan import (
     HOST,
@@ -35,12 +37,22 @@ from quorum.transport.security.scram import credential_of
 from statemachine.features.features import default_levels
 from statemachine.records import codec
 from statemachine.records.kafka_records import FeatureLevel, Record, UserScramCredential
+from statemachine.security.authorization import STANDARD_AUTHORIZER
+from statemachine.security.authorizer import (
+    WILDCARD,
+    Operation,
+    PatternType,
+    PermissionType,
+    ResourceType,
+)
 from statemachine.vocabulary import METADATA_VERSION
 
 FOLDER: Final = "security"
 USERS_FILE: Final = "users.json"
 TOKENS_FILE: Final = "http.tokens"
 TOKEN_FILE: Final = "http.token"
+GRANTED_FILE: Final = "granted"
+"""Says that the application has got its ACLs, which an operator may remove later."""
 ADMIN: Final = "admin"
 """The super user, whom the client file of the cluster names."""
 APPLICATION: Final = "app"
@@ -54,9 +66,24 @@ MECHANISM: Final = ScramMechanism.SHA_512
 DAYS: Final = 397
 
 _MODULES: Final = "org.apache.kafka.common.security"
-_AUTHORIZER: Final = {
-    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
-}
+
+APPLICATION_ACLS: Final = tuple(
+    Acl(
+        resource_type=kind,
+        resource_name=name,
+        pattern_type=PatternType.LITERAL,
+        principal=f"User:{APPLICATION}",
+        host=WILDCARD,
+        operation=operation,
+        permission_type=PermissionType.ALLOW,
+    )
+    for kind, name, operation in (
+        (ResourceType.TOPIC, WILDCARD, Operation.READ),
+        (ResourceType.TOPIC, WILDCARD, Operation.WRITE),
+        (ResourceType.GROUP, WILDCARD, Operation.READ),
+    )
+)
+"""The rights of the application; each implies DESCRIBE."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +146,13 @@ class LocalSecurity:
                 write_new(self.folder / name, text.encode())
         self._format(plan, users, metadata_version)
 
+    async def grant(self, client: AdminClient) -> None:
+        """Give the application its ACLs, once."""
+        path = self.folder / FOLDER / GRANTED_FILE
+        if not path.exists():
+            await client.carry_out(create_acls(APPLICATION_ACLS))
+            write_new(path, b"")
+
     def settings(self, plan: ClusterPlan, node: NodePlan) -> dict[str, object]:
         """Return the settings of a node that has its files; they have passwords in them."""
         users = self._users(plan)
@@ -128,7 +162,7 @@ class LocalSecurity:
             "ssl.keystore.location": self._keystore(node),
             "ssl.truststore.location": self.authority,
             "sasl.mechanism.controller.protocol": "PLAIN",
-            **{name: each for name, each in self._rights(plan).items() if name in SETTINGS},
+            **self._rights(plan),
         }
         own = f'username="{node.name}" password="{users[node.name]}"'
         plain = f"listener.name.{CONTROLLERS.lower()}.plain.sasl.jaas.config"
@@ -156,7 +190,10 @@ class LocalSecurity:
     def _rights(self, plan: ClusterPlan) -> Mapping[str, str]:
         """Return the settings of the authorizer: nodes and the administrator are super users."""
         supers = [ADMIN, *(node.name for node in plan.nodes)]
-        return {**_AUTHORIZER, "super.users": ";".join(f"User:{each}" for each in supers)}
+        return {
+            "authorizer.class.name": STANDARD_AUTHORIZER,
+            "super.users": ";".join(f"User:{each}" for each in supers),
+        }
 
     def _keystore(self, node: NodePlan) -> Path:
         return self.folder / node.name / "node.pem"

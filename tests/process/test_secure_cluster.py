@@ -1,9 +1,10 @@
 """`metaquorum local --secure`, and the commands against it, all as real processes."""
 
+import json
 import stat
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from ssl import create_default_context
 
@@ -12,6 +13,8 @@ import pytest
 from tests.process.local_process import Done, LocalProcess, local, metaquorum
 
 pytestmark = pytest.mark.process
+
+TRIES_MAX = 20
 
 
 @pytest.fixture(scope="module")
@@ -26,6 +29,15 @@ def ask(cluster: LocalProcess, *command: str, client: Path, stdin: bytes = b"") 
     """Run a command against the brokers, with this client.properties."""
     server = ("--bootstrap-server", cluster.servers, "--command-config", str(client))
     return metaquorum(*command, *server, "--timeout", "20s", stdin=stdin)
+
+
+def until(said: Callable[[Done], bool], run: Callable[[], Done]) -> Done:
+    """Run a command until it says this: a broker is a moment behind the controllers."""
+    for _ in range(TRIES_MAX):
+        done = run()
+        if said(done):
+            return done
+    raise AssertionError(done)
 
 
 def altered(folder: Path, client: Path, old: str, new: str) -> Path:
@@ -61,9 +73,8 @@ def test_the_administrator_and_the_application_reach_it(cluster: LocalProcess) -
 def test_strangers_are_refused_in_one_sentence(cluster: LocalProcess, tmp_path: Path) -> None:
     admin = cluster.folder / "client.properties"
     first = cluster.servers.split(",")[0]
-    users = (cluster.folder / "security" / "users.json").read_text()
-    password = users.split('"admin": "')[1].split('"')[0]
-    wrong = altered(tmp_path, admin, password, "guess")
+    users = json.loads((cluster.folder / "security" / "users.json").read_text())
+    wrong = altered(tmp_path, admin, users["admin"], "guess")
     for command in (("topics", "list"), ("produce", "orders"), ("consume", "orders")):
         refused = ask(cluster, *command, client=wrong)
         assert refused.code == 1
@@ -77,6 +88,88 @@ def test_strangers_are_refused_in_one_sentence(cluster: LocalProcess, tmp_path: 
     refused = ask(cluster, "topics", "list", client=foreign)
     assert (refused.code, refused.err.count("\n")) == (1, 1)
     assert refused.err.startswith(f"Error: {first}: its certificate is refused: ")
+
+
+def added(cluster: LocalProcess, name: str, folder: Path) -> Path:
+    """Add a user without rights; return its client.properties."""
+    password = folder / "password"
+    password.write_text("swordfish\nthe second line is no part of it")
+    admin = cluster.folder / "client.properties"
+    done = ask(cluster, "users", "add", name, "--password-file", str(password), client=admin)
+    assert (done.code, done.err) == (0, f"User {name} has a password for SCRAM-SHA-512.\n")
+    users = json.loads((cluster.folder / "security" / "users.json").read_text())
+    path = folder / f"{name}.properties"
+    text = admin.read_text().replace('"admin"', f'"{name}"')
+    path.write_text(text.replace(users["admin"], "swordfish"))
+    return path
+
+
+def test_users_come_and_go(cluster: LocalProcess, tmp_path: Path) -> None:
+    admin, bob = cluster.folder / "client.properties", added(cluster, "bob", tmp_path)
+    listed = ask(cluster, "users", "list", "-o", "json", client=admin)
+    entry = {"name": "bob", "mechanism": "SCRAM-SHA-512", "iterations": 4_096}
+    assert entry in json.loads(listed.out)
+    until(lambda done: done.code == 0, lambda: ask(cluster, "topics", "list", client=bob))
+    assert ask(cluster, "users", "remove", "bob", client=admin).code == 0
+    until(
+        lambda done: "invalid credentials" in done.err,
+        lambda: ask(cluster, "topics", "list", client=bob),
+    )
+    again = ask(cluster, "users", "remove", "bob", client=admin)
+    assert (again.code, again.err) == (
+        1,
+        "Error: user bob cannot be removed: Attempt to delete a user credential that does not "
+        "exist (RESOURCE_NOT_FOUND)\n",
+    )
+
+
+def test_a_missing_right_is_named_in_one_sentence_until_an_acl_grants_it(
+    cluster: LocalProcess, tmp_path: Path
+) -> None:
+    admin, carol = cluster.folder / "client.properties", added(cluster, "carol", tmp_path)
+    assert ask(cluster, "topics", "create", "granted", client=admin).code == 0
+    assert ask(cluster, "produce", "granted", client=admin, stdin=b"first\n").code == 0
+
+    def attempt(*command: str) -> Done:
+        return ask(cluster, *command, client=carol, stdin=b"a\n")
+
+    def refused(message: str, *command: str) -> None:
+        done = until(lambda done: message in done.err, lambda: attempt(*command))
+        assert (done.code, done.err.count("\n")) == (1, 1), done.err
+
+    def done(*command: str) -> str:
+        return until(lambda done: done.code == 0, lambda: attempt(*command)).out
+
+    def allow(operation: str) -> None:
+        words = ("--allow-principal", "carol", "--operation", operation, "--topic", "granted")
+        assert ask(cluster, "acls", "add", *words, client=admin).code == 0
+
+    for command in (
+        ("metadata-quorum", "describe", "--status"),
+        ("reassign-partitions", "--list"),
+        ("moves", "list"),
+        ("brokers", "list"),
+        ("users", "list"),
+        ("acls", "list"),
+    ):
+        refused("User:carol needs DESCRIBE on CLUSTER kafka-cluster", *command)
+    refused("User:carol needs CREATE on TOPIC new", "topics", "create", "new")
+    read = ("consume", "granted", "--from-beginning")
+    for data in (("produce", "granted"), read):
+        refused("needs DESCRIBE on TOPIC granted", *data)
+    allow("describe")
+    refused("needs WRITE on the topic", "produce", "granted")
+    refused("needs READ on the topic", *read)
+    allow("write")
+    allow("read")
+    done("produce", "granted")
+    assert done(*read) == "first\na\n"
+    asked = ("--principal", "carol", "--topic", "granted")
+    listed = ask(cluster, "acls", "list", *asked, "-o", "json", client=admin)
+    assert {each["operation"] for each in json.loads(listed.out)} == {"DESCRIBE", "WRITE", "READ"}
+    assert ask(cluster, "acls", "remove", *asked, client=admin).code == 0
+    assert ask(cluster, "acls", "remove", *asked, client=admin).code == 1
+    refused("needs DESCRIBE on TOPIC granted", "produce", "granted")
 
 
 def test_http_wants_the_token(cluster: LocalProcess) -> None:
