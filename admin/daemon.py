@@ -16,7 +16,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from admin.capabilities import handle
-from admin.config import Config
+from admin.config import Config, HttpConfig
 from admin.formatted import Formatted, formatted
 from admin.http.access import Access, known_hosts
 from admin.http.app import make_app
@@ -41,6 +41,7 @@ from quorum.process import StartError, binding, run_process, stop_event
 from quorum.protocol.apis import ApiKey, VersionRange
 from quorum.protocol.request_limits import METADATA_LOG_FETCH_BYTES_MAX
 from quorum.transport.audit_log import AuditLog
+from quorum.transport.exposure import exposures, is_local
 from quorum.transport.limits import ServerLimits
 from quorum.transport.listener import Listener, listen_at, named
 from quorum.transport.refusal_log import RefusalLog
@@ -104,11 +105,24 @@ async def _run(config: Config) -> None:
             gc.freeze()
             addresses = ", ".join(str(each.address) for each in config.listeners)
             logger.info("controller %d listens at %s", config.quorum.node_id, addresses)
+            for sentence in (*exposures(config.listeners), *http_exposures(config.http)):
+                logger.warning("%s", sentence)
             await stop.wait()
             logger.info("stopping")
             for each in work:
                 each.cancel()
             await opened.quorum.stop()
+
+
+def http_exposures(http: HttpConfig | None) -> Iterator[str]:
+    """Yield a sentence if the HTTP listener is open without authentication or shows tokens."""
+    if http is None or is_local(http.listener.host):
+        return
+    where = f"The HTTP listener {http.listener} is open to other machines"
+    if http.tokens is None and not http.takes_certificates:
+        yield f"{where} without authentication: http.tokens.file is not set"
+    elif http.tokens is not None and http.tls is None:
+        yield f"{where} and takes bearer tokens without TLS"
 
 
 def _open(config: Config, parts: AsyncExitStack) -> tuple[QuorumController, Opened]:

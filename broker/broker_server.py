@@ -31,6 +31,7 @@ from quorum.bootstrap import open_quorum
 from quorum.clocks import monotonic_ms, wall_ms
 from quorum.process import binding, run_process, stop_event
 from quorum.transport.controller_channel import NodeToControllerChannelManager
+from quorum.transport.exposure import exposures
 from quorum.transport.limits import ServerLimits
 from quorum.transport.listener import Listener, listen_at, named
 from quorum.transport.security.credentials import ImageCredentials
@@ -177,6 +178,8 @@ class BrokerServer:
             ]
             at = ", ".join(str(each.address) for each in self.listeners)
             logger.info("Broker %d listens at %s", self.config.quorum.node_id, at)
+            for sentence in exposures(self.listeners):
+                logger.warning("%s", sentence)
             await stop.wait()
             logger.info("Stopping broker %d", self.config.quorum.node_id)
             await _cancel([lifecycle])

@@ -327,6 +327,11 @@ class ServerTls:
         self._settings = settings
         self._contexts = _Contexts(settings, is_server=True)
 
+    @property
+    def client_auth(self) -> ClientAuth:
+        """The demand for a certificate of each client."""
+        return self._settings.client_auth
+
     def check(self) -> None:
         """Load everything; raises `TlsUnusable`."""
         self._contexts.current()
