@@ -1,6 +1,5 @@
 """`metaquorum users`: the users that authenticate with SCRAM, in the metadata log."""
 
-import asyncio
 import sys
 from collections.abc import Sequence
 from io import TextIOBase
@@ -59,6 +58,8 @@ async def add(
     iterations: int,
 ) -> None:
     """Add the user NAME, or change its password."""
+    import asyncio
+
     from admin.client import security
     from quorum.transport.security.scram import MECHANISMS
 
