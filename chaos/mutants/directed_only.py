@@ -100,4 +100,28 @@ UNSEEN: Final = (
             "restore it, and then the move must be cancelled; one of 3,000 seeds detected it"
         ),
     ),
+    Mutant(
+        name="a step waits for the replicas that it removes",
+        module="statemachine.reassignment.completion",
+        old="has_grown = bool(partition.adding) and not is_last(partition)",
+        new="has_grown = False",
+        caught_by=(),
+        directed="moves_dead_midway",
+        unseen=(
+            "the brokers that a later step drops must die during an earlier one, and nothing else "
+            "may end that step; one seed in some hundred comes to that"
+        ),
+    ),
+    Mutant(
+        name="a step drops replicas that min ISR needs",
+        module="statemachine.reassignment.completion",
+        old="    if not is_last(partition) and staying_in_sync(partition)",
+        new="    if False and staying_in_sync(partition)",
+        caught_by=(),
+        directed="moves_dead_midway",
+        unseen=(
+            "the replicas that a step drops must be the last ones in sync at that moment; one seed "
+            "in some hundred comes to that"
+        ),
+    ),
 )
