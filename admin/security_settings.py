@@ -9,12 +9,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from admin.jaas import InvalidJaas, LoginModule, parse_jaas
-from admin.settings import InvalidSetting, of_listener
+from admin.settings import InvalidSetting, Migration, of_listener
 from quorum.clocks import monotonic_ms, wall_ms
 from quorum.transport.security.credentials import LateCredentials
 from quorum.transport.security.mechanisms import OAUTHBEARER, ClientMechanism, ServerMechanism
 from quorum.transport.security.plain import PLAIN, PlainClient, PlainServer
 from quorum.transport.security.protocols import (
+    PLAIN_CLIENT,
     ClientSecurity,
     ListenerSecurity,
     SecurityProtocol,
@@ -250,6 +251,7 @@ def listener_security(
         protocol=protocol,
         tls=ServerTls(settings.tls(protocol, is_server=True)) if protocol.has_tls else None,
         sasl=settings.server_sasl() if protocol.has_sasl else None,
+        accepts_plaintext=protocol.has_tls and settings.get("security.migration") is not None,
     )
 
 
@@ -260,6 +262,8 @@ def client_security(
     mechanism_setting: str,
 ) -> ClientSecurity:
     """Return the security of connections to other nodes; raises `InvalidSetting`."""
+    if protocol.has_tls and settings.get("security.migration") is Migration.PREPARE:
+        return PLAIN_CLIENT
     sasl = None
     if protocol.has_sasl:
         mechanism = settings.get(mechanism_setting)

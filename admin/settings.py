@@ -290,6 +290,20 @@ def _principals(text: str) -> frozenset[str]:
     return found
 
 
+class Migration(StrEnum):
+    """The steps from PLAINTEXT to a protocol with TLS, at one port and without a stop."""
+
+    PREPARE = "prepare"
+    SWITCH = "switch"
+
+
+def _migration(text: str) -> Migration:
+    try:
+        return Migration(text)
+    except ValueError:
+        raise ValueError(f"{text!r} is neither prepare nor switch") from None
+
+
 INTEGER: Final = Kind("integer", _integer, lowest=1)
 TEXT: Final = Kind("text", _text)
 BOOLEAN: Final = Kind("true or false", _boolean)
@@ -304,6 +318,7 @@ NAME: Final = Kind("name", _name)
 NAMES: Final = Kind("list of names", _names)
 NAMES_OR_NONE: Final = Kind("list of names", _names_or_none)
 LISTENER_NAMES: Final = Kind("list of names", _listener_names)
+MIGRATION: Final = Kind("prepare or switch", _migration)
 PROTOCOL: Final = Kind(", ".join(each.name for each in SecurityProtocol), _protocol)
 PROTOCOL_MAP: Final = Kind("list of NAME:PROTOCOL", _protocol_map)
 STORE_TYPE: Final = Kind("PEM", _store_type)
@@ -550,6 +565,14 @@ _ROWS: Final = (
         "The security protocol of connections between brokers; not together with "
         "inter.broker.listener.name.",
         only=Role.BROKER,
+    ),
+    Setting(
+        "security.migration",
+        MIGRATION,
+        "For the time of a migration only: a listener with TLS also serves clients without it, "
+        "which are anonymous. `prepare`: this node connects to others by PLAINTEXT; `switch`: by "
+        "the protocol of the listener.",
+        per_listener=True,
     ),
     # --- TLS -----------------------------------------------------------------------------------
     Setting(

@@ -29,7 +29,9 @@ def exposures(listeners: Iterable[Listener]) -> Iterator[str]:
             continue
         protocol, security = each.security.protocol, each.security
         where = f"Listener {each} is open to other machines"
-        if protocol is SecurityProtocol.PLAINTEXT:
+        if security.accepts_plaintext:
+            yield f"{where} without authentication until security.migration is removed"
+        elif protocol is SecurityProtocol.PLAINTEXT:
             yield f"{where} without authentication and encryption (PLAINTEXT)"
         elif security.sasl is None:
             assert security.tls is not None

@@ -95,10 +95,19 @@ class Server:
         def make() -> InboundConnection:
             return InboundConnection(self._terms, next(self._ids), security)
 
+        def make_plaintext() -> InboundConnection:
+            return InboundConnection(self._terms, next(self._ids), security.plaintext)
+
         security.check()
         if security.tls is not None:
             sockets = await open_sockets(host, port, _BACKLOG)
-            door = TlsListener(sockets, security.tls, make, self._terms.refusal_log)
+            door = TlsListener(
+                sockets,
+                security.tls,
+                make,
+                self._terms.refusal_log,
+                make_plaintext=make_plaintext if security.accepts_plaintext else None,
+            )
             self._tls_listeners.append(door)
             return door.port
         loop = asyncio.get_running_loop()

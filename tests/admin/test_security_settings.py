@@ -195,3 +195,22 @@ def test_a_client_file_of_kafkas_tools(tmp_path: Path) -> None:
     path.write_text("security.protocol=SASL_SSL\nsasl.jaas.config=swordfish\n")
     with pytest.raises(InvalidSetting, match=r"client.properties: sasl.mechanism is not set"):
         load_client_config(path)
+
+
+@pytest.mark.parametrize(("step", "connects"), [("prepare", 0), ("switch", 1), (None, 1)])
+def test_a_migration_decides_who_is_served_and_how_others_are_connected(
+    step: str | None, connects: int
+) -> None:
+    settings = {
+        **CONTROLLER,
+        "listeners": "CONTROLLER://127.0.0.1:9",
+        "listener.security.protocol.map": "CONTROLLER:SSL",
+        "ssl.keystore.location": "/node.pem",
+    }
+    if step is not None:
+        settings["listener.name.controller.security.migration"] = step
+    config = load(None, {}, [f"{name}={value}" for name, value in settings.items()])
+    assert isinstance(config, Config)
+    assert config.listeners[0].security.protocol is SecurityProtocol.SSL
+    assert config.listeners[0].security.accepts_plaintext is (step is not None)
+    assert config.quorum.security.protocol == connects

@@ -39,10 +39,18 @@ class ListenerSecurity:
     protocol: SecurityProtocol = SecurityProtocol.PLAINTEXT
     tls: ServerTls | None = None
     sasl: ServerSasl | None = None
+    accepts_plaintext: bool = False
+    """True while a cluster migrates: a client that does not begin TLS is anonymous."""
 
     def __post_init__(self) -> None:
         assert (self.tls is not None) == self.protocol.has_tls
         assert (self.sasl is not None) == self.protocol.has_sasl
+        assert not self.accepts_plaintext or self.protocol.has_tls
+
+    @property
+    def plaintext(self) -> "ListenerSecurity":
+        """The same listener for a client that does not begin TLS."""
+        return ListenerSecurity(name=self.name)
 
     def check(self) -> None:
         """Raise `TlsUnusable` if the keys or certificates cannot be used."""

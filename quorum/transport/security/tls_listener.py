@@ -45,6 +45,9 @@ ALERT_SECONDS_MAX: Final = 0.5
 NO_DESCRIPTOR_SECONDS: Final = 1.0
 """The pause when the process has no file descriptor left."""
 
+TLS_HANDSHAKE: Final = b"\x16"
+"""The first byte of TLS: the content type of a handshake."""
+
 _OUT_OF_DESCRIPTORS: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
@@ -78,10 +81,14 @@ class TlsListener:
         tls: ServerTls,
         make: Callable[[], asyncio.BaseProtocol],
         refusal_log: RefusalLog,
+        *,
+        make_plaintext: Callable[[], asyncio.BaseProtocol] | None = None,
     ) -> None:
+        """`make_plaintext` makes the protocol of a connection without TLS; None refuses those."""
         self._sockets = sockets
         self._tls = tls
         self._make = make
+        self._make_plaintext = make_plaintext
         self._refusal_log = refusal_log
         self._loop = asyncio.get_running_loop()
         self._handshakes: set[asyncio.Task[None]] = set()
@@ -179,6 +186,8 @@ class TlsListener:
         ending: list[asyncio.TimerHandle] = []
         handshake = asyncio.current_task()
         assert handshake is not None
+        # From then on the loop closes the socket.
+        has_begun = False
 
         def failed(failure: ssl.SSLError) -> None:
             failures.append(failure)
@@ -186,6 +195,11 @@ class TlsListener:
             ending.append(self._loop.call_later(ALERT_SECONDS_MAX, handshake.cancel))
 
         try:
+            is_plaintext = self._make_plaintext is not None and not await self._begins_tls(accepted)
+            has_begun = True
+            if self._make_plaintext is not None and is_plaintext:
+                await self._loop.connect_accepted_socket(self._make_plaintext, accepted)
+                return
             with reporting(failed):
                 await self._loop.connect_accepted_socket(
                     self._make,
@@ -198,6 +212,8 @@ class TlsListener:
             accepted.close()
             self._refusal_log.cut_off(peer, str(error))
         except OSError as error:
+            if not has_begun:
+                accepted.close()
             self._failed(host, peer, failures[0] if failures else error)
         except asyncio.CancelledError:
             if failures:
@@ -208,6 +224,25 @@ class TlsListener:
         finally:
             for each in ending:
                 each.cancel()
+
+    async def _begins_tls(self, accepted: socket.socket) -> bool:
+        """Return whether the first byte of a client is that of TLS; raises `TimeoutError`.
+
+        A request of Kafka begins with its length, whose first byte is 0 below 16 MiB.
+        """
+        readable, descriptor = self._loop.create_future(), accepted.fileno()
+
+        def on_readable() -> None:
+            if not readable.done():
+                readable.set_result(None)
+
+        self._loop.add_reader(descriptor, on_readable)
+        try:
+            async with asyncio.timeout(HANDSHAKE_SECONDS_MAX):
+                await readable
+        finally:
+            self._loop.remove_reader(descriptor)
+        return accepted.recv(1, socket.MSG_PEEK) == TLS_HANDSHAKE
 
     def _failed(self, host: str, peer: str, error: Exception) -> None:
         self.failures.failed(host)
