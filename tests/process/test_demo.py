@@ -11,8 +11,11 @@ from tests.process.local_process import STOP_SECONDS, started
 pytestmark = pytest.mark.process
 
 
-def test_the_demo_moves_everything_and_loses_nothing(tmp_path: Path) -> None:
-    story = ("demo", "--once", "--dir", tmp_path / "demo", "--seconds", "60s")
+@pytest.mark.parametrize("security", [(), ("--secure",)], ids=["open", "secure"])
+def test_the_demo_moves_everything_and_loses_nothing(
+    tmp_path: Path, security: tuple[str, ...]
+) -> None:
+    story = ("demo", "--once", "--dir", tmp_path / "demo", "--seconds", "60s", *security)
     done = started(*story, seconds=60 + STOP_SECONDS + REPORT_SECONDS_MAX)
     assert done.code == 0, f"{done.out}\n{done.err}"
     for sentence in (
