@@ -15,7 +15,10 @@ pytestmark = pytest.mark.process
 def test_the_demo_moves_everything_and_loses_nothing(
     tmp_path: Path, security: tuple[str, ...]
 ) -> None:
-    story = ("demo", "--once", "--dir", tmp_path / "demo", "--seconds", "60s", *security)
+    story: tuple[str | Path, ...] = (
+        *("demo", "--once", "--dir", tmp_path / "demo", "--seconds", "60s"),
+        *security,
+    )
     done = started(*story, seconds=60 + STOP_SECONDS + REPORT_SECONDS_MAX)
     assert done.code == 0, f"{done.out}\n{done.err}"
     for sentence in (
