@@ -1,9 +1,11 @@
 """Faults that no seed, or almost no seed, can detect, each with the reason; directed tests detect
 them."""
 
+from dataclasses import replace
 from typing import Final
 
 from chaos.mutants.mutant import Mutant
+from chaos.mutants.partitions import STEP_DROPS, STEP_WAITS
 
 _SNAPSHOTS: Final = "tests/quorum/driver/test_snapshotting.py::"
 
@@ -100,25 +102,17 @@ UNSEEN: Final = (
             "restore it, and then the move must be cancelled; one of 3,000 seeds detected it"
         ),
     ),
-    Mutant(
-        name="a step waits for the replicas that it removes",
-        module="statemachine.reassignment.completion",
-        old="has_grown = bool(partition.adding) and not is_last(partition)",
-        new="has_grown = False",
+    replace(
+        STEP_WAITS,
         caught_by=(),
-        directed="moves_dead_midway",
         unseen=(
             "the brokers that a later step drops must die during an earlier one, and nothing else "
             "may end that step; one seed in some hundred comes to that"
         ),
     ),
-    Mutant(
-        name="a step drops replicas that min ISR needs",
-        module="statemachine.reassignment.completion",
-        old="    if not is_last(partition) and staying_in_sync(partition)",
-        new="    if False and staying_in_sync(partition)",
+    replace(
+        STEP_DROPS,
         caught_by=(),
-        directed="moves_dead_midway",
         unseen=(
             "the replicas that a step drops must be the last ones in sync at that moment; one seed "
             "in some hundred comes to that"

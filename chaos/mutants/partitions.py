@@ -1,13 +1,34 @@
 """Faults in the controller's decisions about partitions and brokers: one for each P rule.
 
-Seeds of whole clusters show all of them. `tests/chaos/cluster` also decides random logs with each
-fault, without any process; the model must report a violation.
+Seeds of whole clusters show all of them but `RARE`. `tests/chaos/cluster` also decides random logs
+with each fault, without any process; the model must report a violation.
 """
 
 from dataclasses import replace
 from typing import Final
 
 from chaos.mutants.mutant import Mutant
+
+STEP_WAITS: Final = Mutant(
+    name="a step waits for the replicas that it removes",
+    module="statemachine.reassignment.completion",
+    old="has_grown = bool(partition.adding) and not is_last(partition)",
+    new="has_grown = False",
+    caught_by=("P5",),
+    directed="moves_dead_midway",
+    is_checked=True,
+)
+STEP_DROPS: Final = Mutant(
+    name="a step drops replicas that min ISR needs",
+    module="statemachine.reassignment.completion",
+    old="    if not is_last(partition) and staying_in_sync(partition)",
+    new="    if False and staying_in_sync(partition)",
+    caught_by=("P5", "P8"),
+    directed="moves_dead_midway",
+    is_checked=True,
+)
+RARE: Final = (STEP_WAITS, STEP_DROPS)
+"""Random logs show these faults, but almost no seed of a cluster does (`directed_only`)."""
 
 _DECISIONS: Final = (
     Mutant(

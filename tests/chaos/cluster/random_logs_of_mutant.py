@@ -9,14 +9,14 @@ The command prints the seed that broke a rule and the rule, or nothing.
 import sys
 
 from chaos.mutants.mutant import disable_product_checks, plant
-from chaos.mutants.partitions import PARTITIONS
+from chaos.mutants.partitions import PARTITIONS, RARE
 from chaos.violation import Violation
 
 
 def main() -> None:
     """See the module."""
     name, first, count = sys.argv[1:]
-    (mutant,) = (each for each in PARTITIONS if each.name == name)
+    (mutant,) = (each for each in (*PARTITIONS, *RARE) if each.name == name)
     plant(mutant)
     from tests.chaos.cluster.random_logs import a_log
 

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from chaos.mutants.mutant import Mutant
-from chaos.mutants.partitions import PARTITIONS
+from chaos.mutants.partitions import PARTITIONS, RARE
 from tests.support.tree import ROOT
 
 pytestmark = [pytest.mark.interpreted, pytest.mark.thorough]
@@ -19,7 +19,7 @@ def test_there_is_a_fault_for_each_rule() -> None:
     assert {rule for mutant in PARTITIONS for rule in mutant.caught_by} == RULES
 
 
-@pytest.mark.parametrize("mutant", PARTITIONS, ids=str)
+@pytest.mark.parametrize("mutant", [*PARTITIONS, *RARE], ids=str)
 def test_a_random_log_shows_the_fault(mutant: Mutant) -> None:
     numbers = (str(mutant.log_seed), str(SEEDS))
     command = [
