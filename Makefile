@@ -22,8 +22,8 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 KEPT := PYTHONDONTWRITEBYTECODE= PYTHONPYCACHEPREFIX=$(CURDIR)/$(VENV)/bytecode
 PYTHON_M := $(KEPT) $(BIN)/python -m
 PYTEST := $(PYTHON_M) pytest
-# One process more than there are cores, because many tests wait for processes that they started; a
-# test module stays in one process, and those that start processes begin (tests/conftest.py).
+# One process more than there are cores, because many tests wait for processes that they started;
+# tests/conftest.py says which tests stay in one of them, and which begin.
 WORKERS ?= $(shell "$(BIN)/python" -c 'import os; print(min(8, len(os.sched_getaffinity(0)) + 1))')
 SPREAD = -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 # In development mode Python reports what it otherwise forgives: unclosed files, unawaited tasks.

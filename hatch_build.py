@@ -16,6 +16,8 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 ASKED: Final = "METAQUORUM_COMPILED"
 """An environment variable: the one thing that reaches a build through every installer."""
+OPT_LEVEL: Final = "MYPYC_OPT_LEVEL"
+"""The variable by which mypy's own build, too, takes another level of the C compiler than 2."""
 
 
 class Compiled(BuildHookInterface[Any]):
@@ -68,7 +70,7 @@ def compiled(root: Path, modules: list[str], into: Path) -> dict[str, Path]:
     os.chdir(root)
     extensions = mypycify(
         ["--strict", *modules],
-        opt_level="2",
+        opt_level=os.environ.get(OPT_LEVEL, "2"),
         debug_level="0",
         multi_file=True,
         target_dir=str(into / "c"),

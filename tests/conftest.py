@@ -6,9 +6,11 @@ It never holds fixtures of a single package; those live beside the tests that us
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any, Final
 
 import pytest
 from hypothesis import settings
+from xdist.scheduler import LoadFileScheduling
 
 pytest.register_assert_rewrite("tests.support")
 
@@ -24,6 +26,11 @@ settings.load_profile("house")
 
 # `make quick` runs the tests in Python's development mode; what they start runs as at its users'.
 os.environ.pop("PYTHONDEVMODE", None)
+
+ON_SPARK: Final = tuple(
+    f"tests/lag/{each}" for each in ("reports/", "source/", "twins/", "test_report_of_")
+)
+"""Where the tests are that use one Spark session."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -47,13 +54,27 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+class _ByModule(LoadFileScheduling):  # type: ignore[misc]
+    """A module stays in one worker, and so do all that share a Spark session: a second costs more
+    processor time than many of their tests."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return "spark" if nodeid.startswith(ON_SPARK) else str(super()._split_scope(nodeid))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadFileScheduling:
+    """Distribute the tests as `_ByModule` says."""
+    return _ByModule(config, log)
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Begin with the modules that start processes, which take longest and wait most.
+    """Begin with what takes longest: Spark, then the modules that start processes and wait.
 
     Under `--rewrite`, leave out every test that records nothing.
     """
     slow = {item.path for item in items if item.get_closest_marker("process")}
-    items.sort(key=lambda item: item.path not in slow)
+    items.sort(key=lambda item: (not item.nodeid.startswith(ON_SPARK), item.path not in slow))
     if not config.getoption("--rewrite"):
         return
     recording = [item for item in items if "rewrite" in getattr(item, "fixturenames", ())]

@@ -9,6 +9,11 @@ from typing import Any
 
 import pytest
 
+pytest.importorskip("jinja2", reason="the extra spark is not installed")
+
+from lag.output.files import as_json
+from lag.progress import Steps
+from lag.request import ReportRequest
 from tests.lag.copied_logs import CUT_BYTES, copy_of
 from tests.support.tree import ROOT
 
@@ -26,17 +31,19 @@ FOR_SMALL_TABLES = (
 """Settings for small logs: few shuffle files, and only the quick compiler."""
 
 
-def test_a_cluster_gives_the_same_tables_as_two_threads(tmp_path: Path) -> None:
-    pytest.importorskip("pyspark", reason="the extra spark is not installed")
+def test_a_cluster_gives_the_same_tables_as_two_threads(plain: Any, tmp_path: Path) -> None:
+    from lag.runner import collect
+    from lag.source.data_source import QuorumLogSource
     from tests.lag.spark_cluster import standalone_cluster
 
+    plain.dataSource.register(QuorumLogSource)
     logs = tmp_path / "logs"
     copy_of(logs, 1)
     copy_of(logs, 2, without_bytes=CUT_BYTES)
     copy_of(logs, 3, without_bytes=CUT_BYTES // 2)
     # Workers start where nothing of ours is on the path: they have the zip alone.
     environ = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    here = report("local[2]", logs, tmp_path / "here")
+    here = json.loads(as_json(collect(plain, ReportRequest(paths=(str(logs),)), Steps(None))))
     with standalone_cluster(tmp_path, environ, workers=2) as url:
         there = report(url, logs, tmp_path / "there")
         assert sorted(path.name for path in tmp_path.glob("worker-*")) == ["worker-0", "worker-1"]

@@ -1,6 +1,8 @@
 """Compiled code behaves like interpreted code: the same events for a seed, the same promises.
 
-The wheel is built as `make compiled` builds it; what a former build left is used again.
+The wheel is built as `make compiled` builds it, but without the C compiler's optimization, which
+would take as long as all the rest (`make test-compiled` tests the optimized one). What a former
+build left is used again.
 """
 
 import os
@@ -12,7 +14,7 @@ from zipfile import ZipFile
 
 import pytest
 
-from hatch_build import ASKED, listed, not_here
+from hatch_build import ASKED, OPT_LEVEL, listed, not_here
 from tests.support import tree
 
 pytestmark = pytest.mark.process
@@ -35,7 +37,7 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if (missing := not_here()) is not None:
         pytest.skip(missing)
     folder = tmp_path_factory.mktemp("compiled")
-    run(build_into(folder), {ASKED: "1"})
+    run(build_into(folder), {ASKED: "1", OPT_LEVEL: "0"})
     (wheel,) = folder.glob("*.whl")
     assert "none-any" not in wheel.name
     with ZipFile(wheel) as packed:
