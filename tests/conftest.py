@@ -54,7 +54,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
-class _ByModule(LoadFileScheduling):  # type: ignore[misc]
+class _ByModule(LoadFileScheduling):  # type: ignore[misc]  # xdist has no types
     """A module stays in one worker, and so do all that share a Spark session: a second costs more
     processor time than many of their tests."""
 
