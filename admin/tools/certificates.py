@@ -124,12 +124,16 @@ class Authority:
             raise CertificateError(
                 f"the authority has expired on {self.valid_until:%Y-%m-%d}: create another one"
             )
+        subject = _subject(name)
+        if subject == self._certificate.subject:
+            # OpenSSL would take it for its own issuer, and refuse it as self-signed.
+            raise CertificateError(f"{name} is the name of the authority itself: use another")
         key = ec.generate_private_key(ec.SECP256R1())
         # A certificate is of no use after its authority.
         until = min(now + datetime.timedelta(days=days), self.valid_until)
         issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key())
         builder = (
-            _builder(_subject(name), self._certificate.subject, key.public_key(), now, until)
+            _builder(subject, self._certificate.subject, key.public_key(), now, until)
             .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
             .add_extension(_usage(signs_certificates=False), critical=True)
             .add_extension(x509.ExtendedKeyUsage(usages), critical=False)

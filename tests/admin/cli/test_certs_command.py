@@ -146,6 +146,7 @@ def test_no_certificate_outlives_its_authority(tmp_path: Path) -> None:
         (("create-node", "--name", "../a", "--host", "a"), "'../a' is no name for a certificate"),
         (("create-client", "--name", "é"), "'é' is no name for a certificate"),
         (("create-client", "--name", "ca"), "ca.pem exists; nothing was overwritten"),
+        (("create-client", "--name", "metaquorum-ca"), "is the name of the authority itself"),
     ],
 )
 def test_names_and_hosts_are_checked(
