@@ -11,6 +11,7 @@ from bench.faults import RunFailed
 from bench.isr_connection import Claim
 from quorum.protocol.apis import ApiKey
 from quorum.transport.address import Address
+from quorum.transport.security.protocols import PLAIN_CLIENT, ClientSecurity
 
 TRIES: Final = 100
 PAUSE_MS: Final = 20
@@ -18,13 +19,17 @@ PAUSE_MS: Final = 20
 
 
 async def check(
-    topic: str, controllers: Sequence[Address], leader: Address, claims: Sequence[Claim]
+    topic: str,
+    controllers: Sequence[Address],
+    leader: Address,
+    claims: Sequence[Claim],
+    security: ClientSecurity = PLAIN_CLIENT,
 ) -> None:
     """Raise `RunFailed` unless every controller has the ISRs of `claims` and the leader has their
     epochs."""
-    await check_epochs(leader, claims)
+    await check_epochs(leader, claims, security)
     for controller in controllers:
-        async with AdminClient([controller], is_controller=True) as admin:
+        async with AdminClient([controller], is_controller=True, security=security) as admin:
             await _check_isrs(admin, controller, topic, claims)
 
 
@@ -46,13 +51,15 @@ async def _check_isrs(
     raise RunFailed(f"controller at {controller}: {wrong[0]} ({len(wrong)} partitions differ)")
 
 
-async def check_epochs(leader: Address, claims: Sequence[Claim]) -> None:
+async def check_epochs(
+    leader: Address, claims: Sequence[Claim], security: ClientSecurity = PLAIN_CLIENT
+) -> None:
     """Raise `RunFailed` unless the leader has the ISRs and the epochs of `claims`.
 
     It requests the ISR that each partition already has. The request changes nothing, and the leader
     refuses it if an epoch is wrong.
     """
-    channels = Channels("bench-check")
+    channels = Channels("bench-check", security)
     try:
         for broker_id in sorted({claim.leader for claim in claims}):
             of_broker = [claim for claim in claims if claim.leader == broker_id]

@@ -13,6 +13,7 @@ from admin.client.channels import Channels, Form, NoResponse
 from bench.faults import RunFailed
 from quorum.protocol.apis import ApiKey
 from quorum.transport.address import Address
+from quorum.transport.security.protocols import PLAIN_CLIENT, ClientSecurity
 from statemachine.features.features import RANGES
 
 HEARTBEAT_MS: Final = 1_000
@@ -29,10 +30,12 @@ _ANY_PORT: Final = 9_092
 class Brokers:
     """Brokers registered at the active controller `leader`; the task `beat` keeps them alive."""
 
-    def __init__(self, leader: Address, cluster_id: str) -> None:
+    def __init__(
+        self, leader: Address, cluster_id: str, security: ClientSecurity = PLAIN_CLIENT
+    ) -> None:
         self._leader = leader
         self._cluster_id = cluster_id
-        self._channels = Channels("bench-brokers")
+        self._channels = Channels("bench-brokers", security)
         self.epochs: dict[int, int] = {}
         """The broker epoch of each broker, by id."""
 

@@ -29,6 +29,7 @@ from bench.load import Load
 from bench.options import document_option, folder_option, workplace
 from bench.report import Processes, Row, Section, described, table
 from quorum.transport.address import Address
+from quorum.transport.security.protocols import PLAIN_CLIENT, ClientSecurity
 
 TOPIC: Final = "bench"
 BROKER_IDS: Final = (101, 102, 103)
@@ -56,7 +57,8 @@ class RunOptions:
 async def measure(cluster: LocalCluster, options: RunOptions) -> tuple[dict[str, str], list[Row]]:
     """Return facts about the machine, and a row for each number of outstanding requests."""
     plan = cluster.plan
-    async with AdminClient(cluster.controllers, is_controller=True) as admin:
+    security = cluster.config.security
+    async with AdminClient(cluster.controllers, is_controller=True, security=security) as admin:
         leader_id = (await admin.describe_quorum()).leader_id
     (leader,) = [node for node in plan.controllers if node.id == leader_id]
     pids = {node.id: cluster.pid(node.name) or 0 for node in plan.controllers}
@@ -64,9 +66,9 @@ async def measure(cluster: LocalCluster, options: RunOptions) -> tuple[dict[str,
     processes = Processes(pids.pop(leader_id), tuple(pids.values()))
     p50_ms, p99_ms = machine.fdatasync_ms(cluster.folder)
     disk = f"{p50_ms:.2f} ms median, {p99_ms:.2f} ms p99, before the load"
-    brokers = Brokers(leader.kafka, plan.cluster_id)
+    brokers = Brokers(leader.kafka, plan.cluster_id, security)
     await brokers.register(BROKER_IDS)
-    claims = await claim_partitions(leader.kafka, brokers, max(options.loads))
+    claims = await claim_partitions(leader.kafka, brokers, max(options.loads), security)
     rows = []
     async with asyncio.TaskGroup() as tasks:
         beating = tasks.create_task(brokers.beat())
@@ -74,20 +76,22 @@ async def measure(cluster: LocalCluster, options: RunOptions) -> tuple[dict[str,
             runs = []
             for _ in range(options.best_of):
                 makes = [partial(IsrConnection, claim) for claim in claims[:outstanding]]
-                load = Load(leader.kafka, makes, processes)
+                load = Load(leader.kafka, makes, processes, security.tls)
                 runs.append(await load.run(options.seconds))
                 click.echo(table(runs[-1:]).splitlines()[-1], err=True)
             rows.append(min(runs, key=lambda row: row.others))
-        await agreement.check(TOPIC, cluster.controllers, leader.kafka, claims)
+        await agreement.check(TOPIC, cluster.controllers, leader.kafka, claims, security)
         beating.cancel()
     await brokers.close()
     return {**machine.facts(), "fdatasync of 250 bytes": disk}, rows
 
 
-async def claim_partitions(leader: Address, brokers: Brokers, count: int) -> list[Claim]:
+async def claim_partitions(
+    leader: Address, brokers: Brokers, count: int, security: ClientSecurity = PLAIN_CLIENT
+) -> list[Claim]:
     """Create the topic with leaders on all brokers, and return a claim for each partition."""
     # Only the leader: another node may not have applied the record of the topic yet.
-    async with AdminClient([leader], is_controller=True) as admin:
+    async with AdminClient([leader], is_controller=True, security=security) as admin:
         await admin.create_topic(TOPIC, assignments=turns_of(count))
         topic = (await admin.describe_topics([TOPIC]))[TOPIC]
     if topic.topic_id is None:

@@ -8,7 +8,8 @@ from typing import Final, Protocol
 from bench import machine
 from bench.faults import RunFailed
 from bench.report import Processes, Row
-from quorum.transport.address import Address
+from quorum.transport.address import Address, dial
+from quorum.transport.security.tls import ClientTls
 
 WARM_UP_SECONDS: Final = 1.0
 
@@ -41,10 +42,17 @@ Make = Callable[[Callable[[str], None]], Connection]
 
 
 class Load:
-    """One connection to `leader` for each item of `makes`. Call `run` once."""
+    """One connection to `leader` for each item of `makes`, over TLS if given. Call `run` once."""
 
-    def __init__(self, leader: Address, makes: Sequence[Make], processes: Processes) -> None:
+    def __init__(
+        self,
+        leader: Address,
+        makes: Sequence[Make],
+        processes: Processes,
+        tls: ClientTls | None = None,
+    ) -> None:
         self._leader = leader
+        self._tls = tls
         self._processes = processes
         self._failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._connections = [make(self._fail) for make in makes]
@@ -52,8 +60,9 @@ class Load:
     async def run(self, seconds: float) -> Row:
         """Warm up, measure, and return once no request is outstanding; raises `RunFailed`."""
         loop = asyncio.get_running_loop()
+        tls = None if self._tls is None else self._tls.context()
         for connection in self._connections:
-            await loop.create_connection(connection.itself, *self._leader)
+            await dial(connection.itself, self._leader, tls=tls)
         for connection in self._connections:
             connection.go()
         await self._pass(WARM_UP_SECONDS)

@@ -125,7 +125,7 @@ class LocalSecurity:
         """Write what is missing of the files of a plan; those that exist stay."""
         home = self.folder / FOLDER
         if not self.authority.exists():
-            authority = Authority.new(f"local-{plan.cluster_id}", days=10 * 365, now=_now())
+            authority = Authority.new(f"local-{plan.cluster_id}", days=10 * 365, now=now())
             write_authority(home, authority)
         authority = Authority.load(home)
         for node in plan.nodes:
@@ -133,7 +133,7 @@ class LocalSecurity:
             if not path.exists():
                 path.parent.mkdir(parents=True, exist_ok=True)
                 hosts = (HOST, "localhost")
-                write_issued(path, authority.issue_node(node.name, hosts, days=DAYS, now=_now()))
+                write_issued(path, authority.issue_node(node.name, hosts, days=DAYS, now=now()))
         users = self._users(plan)
         if not self.token.exists():
             secret = tokens.create(
@@ -255,5 +255,5 @@ def _first_records(users: Mapping[str, str], metadata_version: int) -> Iterator[
         )
 
 
-def _now() -> datetime.datetime:
+def now() -> datetime.datetime:
     return datetime.datetime.fromtimestamp(wall_ms() // 1_000, datetime.UTC)
