@@ -72,7 +72,7 @@ class Rival:
     def write_files(self, rng: random.Random) -> None:
         """Write the files that the nodes need, before `format_commands` run."""
         if self.side is Side.OURS:
-            level = str(self.runtime.release.metadata_version)
+            level = str(self.runtime.release.founded_at)
             more = {"metadata.version": level, "broker.session.timeout.ms": str(SESSION_MS)}
             local_plan.write_settings(self.folder, self.plan, more)
         else:
@@ -140,7 +140,7 @@ class Rival:
             "broker.session.timeout.ms": str(SESSION_MS),
         }
 
-    def _settings_of_broker(self, node: NodePlan) -> dict[str, str]:
+    def _settings_of_broker(self, node: NodePlan) -> dict[str, object]:
         return kafka_brokers.broker_settings(
             node.id,
             node.kafka,
@@ -154,7 +154,7 @@ class Rival:
             },
         )
 
-    def _write(self, node: NodePlan, settings: Mapping[str, str]) -> None:
+    def _write(self, node: NodePlan, settings: Mapping[str, object]) -> None:
         (self.folder / node.name).mkdir(parents=True, exist_ok=True)
         self._file(node, SETTINGS_FILE).write_text(local_plan.as_properties(settings))
         self._file(node, LOGGING_FILE).write_text(self.runtime.release.logging_file)

@@ -92,8 +92,8 @@ _secure_option = click.option(
 @click.option(
     "--kafka",
     metavar="VERSION",
-    help="Brokers of this release of Apache Kafka (3.9.1 or 4.2.0) instead of the embedded ones; "
-    "needs Java 17 and Maven.",
+    help="Brokers of this release of Apache Kafka (3.9.1, 4.2.0 or 4.3.1) instead of the embedded "
+    "ones; needs Java 17 and Maven.",
 )
 @_secure_option
 @click.pass_context
@@ -201,7 +201,8 @@ DEADLINE_MS = 60_000
 @click.option(
     "--kafka",
     metavar="VERSION",
-    help="Use brokers of this release of Apache Kafka (3.9.1 or 4.2.0); needs Java 17 and Maven.",
+    help="Use brokers of this release of Apache Kafka (3.9.1, 4.2.0 or 4.3.1); needs Java 17 and "
+    "Maven.",
 )
 @_secure_option
 @click.option(

@@ -6,10 +6,11 @@ retry it.
 
 import asyncio
 import random
+import ssl
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, Final, Generic, NamedTuple, TypeVar
+from typing import Any, Final, Generic, NamedTuple, TypeVar, cast
 
 from admin.faults import Incompatible
 from quorum.clocks import monotonic_ms
@@ -17,7 +18,7 @@ from quorum.protocol.apis import ApiKey
 from quorum.protocol.codec import build, encode_request_body, request_schema
 from quorum.protocol.errors import Malformed
 from quorum.protocol.extension import Extension, details_of, extension_of, with_extension
-from quorum.transport.address import Address
+from quorum.transport.address import Address, dial
 from quorum.transport.channel import Channel
 from quorum.transport.outcomes import NOT_SENT, Cause, Failure, RequestFailed
 from quorum.transport.security.protocols import PLAIN_CLIENT, ClientSecurity
@@ -73,6 +74,32 @@ def details_in(response: Any, kind: type[T]) -> T | None:
         raise Incompatible(f"invalid response: {error}") from None
 
 
+PROBE_SECONDS_MAX: Final = 2.0
+"""The time limit of finding out whether a node speaks TLS."""
+
+
+class _Probe(asyncio.Protocol):
+    """Leaves once the TLS handshake is over."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        cast(asyncio.Transport, transport).abort()
+
+
+async def _speaks_tls(address: Address) -> bool:
+    """Return whether the node at `address` takes part in a TLS handshake; nothing else is sent."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    try:
+        async with asyncio.timeout(PROBE_SECONDS_MAX):
+            await dial(_Probe, address, tls=context)
+    except ssl.SSLError as error:
+        # It wants a certificate, say.
+        return "ALERT" in (error.reason or "")
+    except OSError:
+        return False
+    return True
+
+
 class Channels:
     """The channels of one client, made when first used; belongs to one event loop."""
 
@@ -81,6 +108,8 @@ class Channels:
         self._security = security
         self._sweeper = Sweeper(monotonic_ms)
         self._channels: dict[Address, Channel] = {}
+        self._understood: set[Address] = set()
+        """Nodes that have answered."""
 
     async def ask(
         self,
@@ -107,6 +136,7 @@ class Channels:
         channel = self._channels.get(address) or self._open(address)
         try:
             reply = await channel.call(api_key, write, timeout_ms=timeout_ms)
+            self._understood.add(address)
             response = reply.decode()
             answered = extension_of(response)
             return Response(response, None if answered is None else answered.as_of)
@@ -118,10 +148,24 @@ class Channels:
                     # The reason names the address.
                     raise NoResponse(reason, may_be_done=False) from None
                 case failure:
+                    await self._check_plaintext(address, failure.cause)
                     may_be_done = failure.cause not in NOT_SENT
                     raise NoResponse(f"{address}: {failure}", may_be_done=may_be_done) from None
         except Malformed as error:
             raise Incompatible(f"invalid response from {address}: {error}") from None
+
+    async def _check_plaintext(self, address: Address, cause: Cause) -> None:
+        """Raise `Incompatible` if a node hung up because it speaks TLS, and this client does not.
+
+        Our nodes then close the connection, and Kafka's send an alert of TLS before that.
+        """
+        if self._security.protocol.has_tls or address in self._understood:
+            return
+        if cause in (Cause.CLOSED, Cause.GARBLED) and await _speaks_tls(address):
+            raise Incompatible(
+                f"{address} speaks TLS, and this client does not: give --command-config a file "
+                "with security.protocol, SSL or SASL_SSL, and what that needs"
+            )
 
     async def close(self) -> None:
         """Close every connection; requests under way stay unanswered."""

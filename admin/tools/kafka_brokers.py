@@ -12,13 +12,14 @@ from typing import Final
 from admin.settings import SETTINGS, Role
 from admin.tools.kafka_runtime import Runtime
 from admin.tools.local_plan import (
+    NO_MORE,
     ClusterPlan,
+    MoreOfNode,
     NodePlan,
     as_properties,
     log_dir,
 )
 from quorum.core.vocabulary import ReplicaId
-from quorum.log.filesystem import replace_file
 from quorum.log.meta_properties import load_or_create
 from quorum.transport.address import Address
 from statemachine.vocabulary import LEVEL_KRAFT_VERSION, METADATA_VERSION
@@ -58,14 +59,13 @@ def broker_settings(
     controllers: Mapping[int, Address],
     brokers: int,
     voters_in_log: bool,
-    more: Mapping[str, str],
-) -> dict[str, str]:
+    more: Mapping[str, object],
+) -> dict[str, object]:
     """The settings of one of `brokers` brokers.
 
     If the log names the voters, any of their addresses is enough; else all voters are configured.
     """
     replicas = min(_REPLICAS_MAX, brokers)
-    address = f"PLAINTEXT://{listener}"
     if voters_in_log:
         name = "controller.quorum.bootstrap.servers"
         voters = [str(each) for each in controllers.values()]
@@ -75,8 +75,7 @@ def broker_settings(
     return {
         **_FIXED,
         "node.id": str(node_id),
-        "listeners": address,
-        "advertised.listeners": address,
+        "listeners": f"PLAINTEXT://{listener}",
         name: ",".join(voters),
         "log.dirs": str(log_dir),
         **dict.fromkeys(_INTERNAL_TOPICS, str(replicas)),
@@ -101,6 +100,7 @@ def write_files(
     runtime: Runtime,
     settings: Mapping[str, str],
     rng: random.Random,
+    of_node: MoreOfNode = NO_MORE,
 ) -> None:
     """Format the storage of every broker and write its files; existing ones stay.
 
@@ -124,14 +124,14 @@ def write_files(
             controllers={each.id: each.kafka for each in plan.controllers},
             brokers=len(plan.brokers),
             voters_in_log=level >= LEVEL_KRAFT_VERSION,
-            more=of_brokers,
+            more={**of_brokers, **of_node.settings(node)},
         )
         for name, text in (
             (SETTINGS_FILE, as_properties(values)),
             (LOGGING_FILE, runtime.release.logging_file),
         ):
             if not (home / name).exists():
-                replace_file(home / name, text.encode())
+                of_node.write(home / name, text.encode())
 
 
 def command(folder: Path, node: NodePlan, runtime: Runtime) -> list[str]:

@@ -16,6 +16,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
+from statemachine.limits import METADATA_VERSION_MAX
+
 JAVA_LOWEST: Final = 17
 ASK_SECONDS_MAX: Final = 30
 
@@ -81,6 +83,11 @@ class Release:
     logging_file: str
 
     @property
+    def founded_at(self) -> int:
+        """The highest level that its brokers and our controllers can read."""
+        return min(self.metadata_version, METADATA_VERSION_MAX)
+
+    @property
     def artifacts(self) -> tuple[str, ...]:
         """The Maven artifacts of brokers and tools: `group:name:version`."""
         own = (f"org.apache.kafka:{name}:{self.version}" for name in ("kafka_2.13", "kafka-tools"))
@@ -103,6 +110,11 @@ rootLogger.level=info
 rootLogger.appenderRef.stdout.ref=stdout
 """
 
+_LOG4J2: Final = (
+    "org.apache.logging.log4j:log4j-slf4j-impl:2.25.3",
+    "org.apache.logging.log4j:log4j-core:2.25.3",
+)
+
 RELEASES: Final[Mapping[str, Release]] = MappingProxyType(
     {
         "3.9.1": Release(
@@ -115,10 +127,14 @@ RELEASES: Final[Mapping[str, Release]] = MappingProxyType(
         "4.2.0": Release(
             version="4.2.0",
             metadata_version=29,
-            logging=(
-                "org.apache.logging.log4j:log4j-slf4j-impl:2.25.3",
-                "org.apache.logging.log4j:log4j-core:2.25.3",
-            ),
+            logging=_LOG4J2,
+            logging_property="log4j2.configurationFile",
+            logging_file=_LOG4J2_FILE,
+        ),
+        "4.3.1": Release(
+            version="4.3.1",
+            metadata_version=30,
+            logging=_LOG4J2,
             logging_property="log4j2.configurationFile",
             logging_file=_LOG4J2_FILE,
         ),
@@ -218,8 +234,11 @@ def release_of(version: str) -> Release:
     """The release of this number; raises `Unavailable` for an untested one."""
     release = RELEASES.get(version)
     if release is None:
-        known = " and ".join(RELEASES)
-        raise Unavailable(f"Kafka {version} is not among the tested releases, which are {known}")
+        *others, newest = RELEASES
+        raise Unavailable(
+            f"Kafka {version} is not among the tested releases, which are {', '.join(others)} and "
+            f"{newest}"
+        )
     return release
 
 

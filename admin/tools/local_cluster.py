@@ -16,6 +16,7 @@ import sys
 from asyncio.subprocess import DEVNULL, Process
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import IO, Any, Final
 
@@ -28,9 +29,11 @@ from admin.tools.kafka_runtime import Runtime, find_runtime
 from admin.tools.local_plan import (
     CLUSTER_FILE,
     LOG_FILE,
+    NO_MORE,
     SETTINGS_FILE,
     ClusterPlan,
     LocalError,
+    MoreOfNode,
     NodePlan,
     Wanted,
     check_ports,
@@ -218,32 +221,21 @@ class LocalCluster:
         await process.wait()
 
     def _write_files(self) -> None:
-        if self.security is not None:
-            self._write_secured(self.security)
-            return
-        if self._runtime is None:
-            write_settings(self.folder, self.plan, self._settings)
-            return
-        # The highest level that the brokers can read, as Kafka's own tools would choose it.
-        level = str(self._runtime.release.metadata_version)
-        settings = {METADATA_VERSION: level, **self._settings}
-        write_settings(self.folder, self.plan, settings)
-        kafka_brokers.write_files(
-            self.folder, self.plan, self._runtime, settings, random.SystemRandom()
-        )
-
-    def _write_secured(self, security: LocalSecurity) -> None:
-        level = SETTINGS[METADATA_VERSION]
-        given = self._settings.get(METADATA_VERSION, str(level.default))
-        security.prepare(self.plan, level.parse(given))
-        write_settings(
-            self.folder,
-            self.plan,
-            self._settings,
-            lambda node: security.settings(self.plan, node),
-            write_new,
-        )
-        self.config, self.application = security.admin(), security.application()
+        settings, more = self._settings, NO_MORE
+        if self._runtime is not None:
+            settings = {METADATA_VERSION: str(self._runtime.release.founded_at), **settings}
+        security = self.security
+        if security is not None:
+            level = SETTINGS[METADATA_VERSION]
+            given = settings.get(METADATA_VERSION, str(level.default))
+            security.prepare(self.plan, level.parse(given))
+            self.config, self.application = security.admin(), security.application()
+            more = MoreOfNode(partial(security.settings, self.plan), write_new)
+        write_settings(self.folder, self.plan, settings, more)
+        if self._runtime is not None:
+            kafka_brokers.write_files(
+                self.folder, self.plan, self._runtime, settings, random.SystemRandom(), more
+            )
 
     def _command(self, node: NodePlan) -> list[str]:
         if self._runtime is not None and node.role is Role.BROKER:

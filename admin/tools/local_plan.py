@@ -10,7 +10,7 @@ import socket
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from admin.settings import SETTINGS, Role
@@ -131,8 +131,6 @@ def settle(folder: Path, wanted: Wanted, rng: random.Random) -> ClusterPlan:
             f"{folder} is not empty and has no {PLAN_FILE}, so it is not the folder of a local "
             "cluster: choose another --dir"
         )
-    if wanted.is_secure and wanted.kafka is not None:
-        raise LocalError("--secure has the embedded brokers only: leave out --kafka or --secure")
     plan = _new(wanted, rng)
     check_ports(plan, remedy="stop what holds it, or choose another --base-port")
     folder.mkdir(mode=0o700 if plan.is_secure else 0o777, parents=True, exist_ok=True)
@@ -141,17 +139,23 @@ def settle(folder: Path, wanted: Wanted, rng: random.Random) -> ClusterPlan:
     return plan
 
 
+class MoreOfNode(NamedTuple):
+    """Settings of single nodes, which win over what every node needs, and how files are written."""
+
+    settings: Callable[[NodePlan], Mapping[str, object]] = lambda _: {}
+    write: Callable[[Path, bytes], None] = replace_file
+    """Writes a new file; the settings may have passwords in them."""
+
+
+NO_MORE: Final = MoreOfNode()
+
+
 def write_settings(
-    folder: Path,
-    plan: ClusterPlan,
-    more: Mapping[str, str],
-    of_node: Callable[[NodePlan], Mapping[str, object]] = lambda _: {},
-    write: Callable[[Path, bytes], None] = replace_file,
+    folder: Path, plan: ClusterPlan, more: Mapping[str, str], of_node: MoreOfNode = NO_MORE
 ) -> None:
     """Write the settings file of every node that has none; an existing file stays.
 
-    `more` are further settings, each for the roles that it applies to, and `of_node` those of a
-    node, which win over what every node needs. `write` writes a new file.
+    `more` are further settings, each for the roles that it applies to.
     """
     voters = ",".join(f"{node.id}@{node.kafka}" for node in plan.controllers)
     for node in plan.controllers if plan.kafka else plan.nodes:
@@ -161,10 +165,10 @@ def write_settings(
         path.parent.mkdir(parents=True, exist_ok=True)
         settings = {
             **node_settings(node, plan.cluster_id, voters, log_dir(folder, node)),
-            **of_node(node),
+            **of_node.settings(node),
             **{name: each for name, each in more.items() if SETTINGS[name].applies_to(node.role)},
         }
-        write(path, as_properties(settings).encode())
+        of_node.write(path, as_properties(settings).encode())
 
 
 def node_settings(node: NodePlan, cluster_id: str, voters: str, data: Path) -> dict[str, object]:

@@ -51,6 +51,7 @@ FOLDER: Final = "security"
 USERS_FILE: Final = "users.json"
 TOKENS_FILE: Final = "http.tokens"
 TOKEN_FILE: Final = "http.token"
+TOKEN_KEY_FILE: Final = "delegation.key"
 GRANTED_FILE: Final = "granted"
 """Says that the application has got its ACLs, which an operator may remove later."""
 ADMIN: Final = "admin"
@@ -140,6 +141,8 @@ class LocalSecurity:
                 home / TOKENS_FILE, ADMIN, TokenRole.ADMIN, principal=f"User:{ADMIN}"
             )
             write_new(self.token, f"{secret}\n".encode())
+        if not self._token_key.exists():
+            write_new(self._token_key, f"{secrets.token_urlsafe(32)}\n".encode())
         for name, user in ((CLIENT_FILE, ADMIN), (APPLICATION_FILE, APPLICATION)):
             if not (self.folder / name).exists():
                 text = as_properties(self._client(user, users[user]))
@@ -156,14 +159,19 @@ class LocalSecurity:
     def settings(self, plan: ClusterPlan, node: NodePlan) -> dict[str, object]:
         """Return the settings of a node that has its files; they have passwords in them."""
         users = self._users(plan)
-        common = {
+        common: dict[str, object] = {
             "listener.security.protocol.map": f"{CONTROLLERS}:SASL_SSL,{CLIENTS}:SASL_SSL",
             "controller.listener.names": CONTROLLERS,
+            # The default of Kafka's brokers is another type.
+            "ssl.keystore.type": "PEM",
             "ssl.keystore.location": self._keystore(node),
+            "ssl.truststore.type": "PEM",
             "ssl.truststore.location": self.authority,
             "sasl.mechanism.controller.protocol": "PLAIN",
             **self._rights(plan),
         }
+        if plan.kafka is not None or node.role is Role.CONTROLLER:
+            common["delegation.token.secret.key"] = self._token_key.read_text().strip()
         own = f'username="{node.name}" password="{users[node.name]}"'
         plain = f"listener.name.{CONTROLLERS.lower()}.plain.sasl.jaas.config"
         if node.role is Role.BROKER:
@@ -194,6 +202,11 @@ class LocalSecurity:
             "authorizer.class.name": STANDARD_AUTHORIZER,
             "super.users": ";".join(f"User:{each}" for each in supers),
         }
+
+    @property
+    def _token_key(self) -> Path:
+        """The file with the key of delegation tokens, which Kafka's brokers need as well."""
+        return self.folder / FOLDER / TOKEN_KEY_FILE
 
     def _keystore(self, node: NodePlan) -> Path:
         return self.folder / node.name / "node.pem"

@@ -1,7 +1,9 @@
 """The admin client against nodes that elect, vanish, fall silent and refuse."""
 
+import asyncio
 import re
 import socket
+from pathlib import Path
 from typing import Any
 from uuid import UUID
 
@@ -28,6 +30,9 @@ from tests.admin.scripted_node import (
     in_turn,
     listening,
 )
+from tests.quorum.transport.security.secured import server_tls
+from tests.support.controllers import HOST
+from tests.support.pem_authority import Authority
 
 DIRECTORY = UUID("c5e6a618-197e-4118-9a62-0cd55a8c9d11")
 NOT_CONTROLLER = 41
@@ -387,7 +392,28 @@ async def test_a_request_that_was_not_sent_is_certainly_not_done(
     monkeypatch.setattr(Channel, "call", failed)
     channels = Channels("test")
     with pytest.raises((NoResponse, Incompatible)) as raised:
-        await channels.ask(Address("h", 1), ApiKey.METADATA, lambda form: form, timeout_ms=1)
+        await channels.ask(Address(HOST, 1), ApiKey.METADATA, lambda form: form, timeout_ms=1)
     await channels.close()
     if isinstance(raised.value, NoResponse):
         assert raised.value.may_be_done == (cause not in NOT_SENT)
+
+
+@pytest.mark.parametrize("has_tls", [True, False])
+async def test_a_client_without_tls_is_told_that_a_node_speaks_it(
+    tmp_path: Path, has_tls: bool
+) -> None:
+    """Either node hangs up; the one without TLS for reasons of its own, so it is asked again."""
+    tls = server_tls(Authority().files(tmp_path, "node")).context() if has_tls else None
+    server = await asyncio.start_server(lambda _, out: out.close(), HOST, 0, ssl=tls)
+    async with server:
+        address = Address(HOST, server.sockets[0].getsockname()[1])
+        async with AdminClient([address], is_controller=False, timeout_ms=500) as admin:
+            with pytest.raises(Incompatible if has_tls else Unreachable) as raised:
+                await admin.describe_topics()
+    assert str(raised.value) == (
+        f"{address} speaks TLS, and this client does not: give --command-config a file with "
+        "security.protocol, SSL or SASL_SSL, and what that needs"
+        if has_tls
+        else f"the metadata cannot be read: no answer from {address} within 500 ms ({address}: the "
+        "other side closed the connection: end of stream)"
+    )

@@ -74,6 +74,14 @@ def test_strangers_are_refused_in_one_sentence(cluster: LocalProcess, tmp_path: 
     admin = cluster.folder / "client.properties"
     first = cluster.servers.split(",")[0]
     users = json.loads((cluster.folder / "security" / "users.json").read_text())
+    for door, where in (
+        ("--bootstrap-server", cluster.servers),
+        ("--bootstrap-controller", cluster.controllers),
+    ):
+        refused = metaquorum("topics", "list", door, where)
+        assert refused.code == 1
+        assert refused.err.startswith(f"Error: {where.split(',')[0]} speaks TLS, and this client")
+        assert refused.err.count("\n") == 1
     wrong = altered(tmp_path, admin, users["admin"], "guess")
     for command in (("topics", "list"), ("produce", "orders"), ("consume", "orders")):
         refused = ask(cluster, *command, client=wrong)

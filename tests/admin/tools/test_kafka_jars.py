@@ -135,7 +135,7 @@ def test_jars_that_maven_did_not_complete_do_not_count(tmp_path: Path) -> None:
 
 def test_a_release_that_was_never_tried_is_refused(tmp_path: Path) -> None:
     said = refusal(lambda: fetch("2.8.0", lambda _: None))
-    assert said == "Kafka 2.8.0 is not among the tested releases, which are 3.9.1 and 4.2.0"
+    assert said == "Kafka 2.8.0 is not among the tested releases, which are 3.9.1, 4.2.0 and 4.3.1"
 
 
 def test_a_cache_that_cannot_be_written_is_named(tmp_path: Path) -> None:

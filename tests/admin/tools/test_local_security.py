@@ -3,6 +3,7 @@
 import json
 import random
 import stat
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from admin.tools.local_plan import (
     SETTINGS_FILE,
     ClusterPlan,
     LocalError,
+    MoreOfNode,
     Wanted,
     log_dir,
     settle,
@@ -38,7 +40,9 @@ def secured(folder: Path) -> tuple[ClusterPlan, LocalSecurity]:
 
 def write(plan: ClusterPlan, security: LocalSecurity) -> None:
     security.prepare(plan, LEVEL)
-    write_settings(security.folder, plan, {}, lambda node: security.settings(plan, node), write_new)
+    write_settings(
+        security.folder, plan, {}, MoreOfNode(partial(security.settings, plan), write_new)
+    )
 
 
 def contents(folder: Path) -> dict[Path, bytes]:
@@ -57,13 +61,15 @@ def test_only_the_owner_reads_what_has_a_key_or_a_password(tmp_path: Path) -> No
         "broker-102",
     }
     assert len(set(users.values())) == len(users)
-    secrets = [*(each.encode() for each in users.values()), b"PRIVATE KEY"]
+    token_key = (tmp_path / "cluster" / "security" / "delegation.key").read_bytes().strip()
+    secrets = [*(each.encode() for each in users.values()), token_key, b"PRIVATE KEY"]
     found = contents(tmp_path / "cluster")
     with_secrets = [
         path for path, content in found.items() if any(each in content for each in secrets)
     ]
-    # Two client files, the users, the key of the authority, and a key store and settings a node.
-    assert len(with_secrets) == 4 + 2 * 4
+    # Two client files, the users, the key of the authority, that of delegation tokens, and a key
+    # store and settings a node.
+    assert len(with_secrets) == 5 + 2 * 4
     for path in with_secrets:
         assert stat.S_IMODE(path.stat().st_mode) == 0o600, path
 
@@ -116,6 +122,3 @@ def test_a_folder_keeps_what_it_was_made_with(tmp_path: Path) -> None:
     settle(tmp_path, Wanted(controllers=1, brokers=1, base_port=0), random.Random(1))
     with pytest.raises(LocalError, match="--secure contradicts the cluster in"):
         settle(tmp_path, Wanted(is_secure=True), random.Random(1))
-    with pytest.raises(LocalError, match="--secure has the embedded brokers only"):
-        settle(tmp_path / "new", Wanted(is_secure=True, kafka="4.2.0"), random.Random(1))
-    assert not (tmp_path / "new").exists()
