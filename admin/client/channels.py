@@ -142,6 +142,11 @@ class Channels:
             return Response(response, None if answered is None else answered.as_of)
         except RequestFailed as error:
             match error.failure:
+                case Failure(Cause.NOT_SERVED, _) if api_key == ApiKey.CAPABILITY:
+                    raise Incompatible(
+                        f"{address} does not know this command, as no node of Kafka does: ask a "
+                        "controller of metaquorum with --bootstrap-controller"
+                    ) from None
                 case Failure(Cause.NOT_SERVED | Cause.UNSENDABLE | Cause.UNAUTHENTICATED, reason):
                     raise Incompatible(f"{address}: {reason}") from None
                 case Failure(Cause.REFUSED | Cause.UNREACHABLE, reason):

@@ -2,7 +2,7 @@
 
 import secrets
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
 from admin.client.retrying_client import Call, Verdict, verdict_of
@@ -79,9 +79,21 @@ def describe_users() -> Call:
     """Describe the credentials of all users (KIP-554)."""
     return Call(
         api_key=ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS,
-        fill=lambda form: form.request(users=None),
+        # No names stand for all users. So does None, but a broker of Kafka never answers that to a
+        # client without the right: its error response is made from the names.
+        fill=lambda form: form.request(users=()),
+        judge=_judge_description,
         failing="the users cannot be listed",
     )
+
+
+def _judge_description(response: Any) -> Verdict:
+    """The verdict on a description; Kafka's brokers answer without naming the missing right."""
+    verdict = verdict_of(response)
+    is_unnamed = "needs DESCRIBE on" not in (verdict.message or "")
+    if verdict.code == Error.CLUSTER_AUTHORIZATION_FAILED.code and is_unnamed:
+        return replace(verdict, message="this client needs DESCRIBE on CLUSTER kafka-cluster")
+    return verdict
 
 
 def read_users(response: Any) -> Sequence[User]:
@@ -160,6 +172,7 @@ def describe_acls(asked: AclFilter) -> Call:
     return Call(
         api_key=ApiKey.DESCRIBE_ACLS,
         fill=lambda form: form.request(**asked.fields()),
+        judge=_judge_description,
         failing="the ACLs cannot be listed",
     )
 

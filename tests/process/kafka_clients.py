@@ -5,8 +5,9 @@ broker is away, and to commit often; but for two faults of a client (`ConfluentP
 `ConfluentMember`).
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from itertools import chain
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple, Protocol
 
 from confluent_kafka import (
@@ -25,6 +26,9 @@ from admin.client.producer import NO_OFFSET
 
 Told = Callable[[int], None]
 """Hears the offset of a record that was acknowledged, or `NO_OFFSET`."""
+
+Settings = Mapping[str, Any]
+NO_SECURITY: Final[Settings] = MappingProxyType({})
 
 POLL_SECONDS: Final = 0.1
 POLL_PYTHON_SECONDS: Final = 1
@@ -105,9 +109,10 @@ class ConfluentProducer:
     order there, and the producer begins a new epoch with all of them.
     """
 
-    def __init__(self, servers: str) -> None:
+    def __init__(self, servers: str, security: Settings = NO_SECURITY) -> None:
         self._producer = Producer(
             {
+                **security,
                 "bootstrap.servers": servers,
                 "enable.idempotence": True,
                 "acks": "all",
@@ -172,10 +177,18 @@ class ConfluentMember:
     heartbeats, and fetches nothing. A test that kills all brokers during a rebalance meets this.
     """
 
-    def __init__(self, servers: str, group: str, topic: str, assigned: Assigned) -> None:
+    def __init__(
+        self,
+        servers: str,
+        group: str,
+        topic: str,
+        assigned: Assigned,
+        security: Settings = NO_SECURITY,
+    ) -> None:
         self._assigned = assigned
         self._consumer = Consumer(
             {
+                **security,
                 "bootstrap.servers": servers,
                 "group.id": group,
                 "auto.offset.reset": "earliest",

@@ -17,6 +17,7 @@ SCRIPTS: Final = {
     "kafka-acls.sh": "org.apache.kafka.tools.AclCommand",
     "kafka-cluster.sh": "org.apache.kafka.tools.ClusterTool",
     "kafka-configs.sh": "kafka.admin.ConfigCommand",
+    "kafka-delegation-tokens.sh": "org.apache.kafka.tools.DelegationTokenCommand",
     "kafka-features.sh": "org.apache.kafka.tools.FeatureCommand",
     "kafka-get-offsets.sh": "org.apache.kafka.tools.GetOffsetShell",
     "kafka-leader-election.sh": "org.apache.kafka.tools.LeaderElectionCommand",
@@ -25,11 +26,17 @@ SCRIPTS: Final = {
     "kafka-reassign-partitions.sh": "org.apache.kafka.tools.reassign.ReassignPartitionsCommand",
     "kafka-topics.sh": "org.apache.kafka.tools.TopicCommand",
 }
+_OLD_ACLS: Final = "kafka.admin.AclCommand"
 # What the tools print is looked at, not what libraries log beside it.
 _QUIET: Final = {
     "log4j.configuration": "log4j.rootLogger=OFF\n",
     "log4j2.configurationFile": "status=off\nrootLogger.level=off\n",
 }
+
+
+def acl_tool(version: str) -> str:
+    """The tool for ACLs of this release, which 4.0 has moved."""
+    return _OLD_ACLS if version.startswith("3.") else "kafka-acls.sh"
 
 
 class Said(NamedTuple):

@@ -5,19 +5,15 @@ import hashlib
 import hmac
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final
 
 import pytest
 
 from admin.tools.kafka_runtime import RELEASES
-from tests.process.kafka_tools_process import tools_room
+from tests.process.kafka_tools_process import acl_tool, tools_room
 from tests.support.controllers import Node, a_controller
 from tests.support.kafka_tools import runtime
 
 pytestmark = pytest.mark.process
-
-_OLD_ACLS: Final = "kafka.admin.AclCommand"
-"""The class of kafka-acls.sh before 4.0."""
 
 
 async def with_tools(version: str, folder: Path, use: Callable[[Node, "Ask"], object]) -> None:
@@ -40,7 +36,7 @@ Ask = Callable[..., str]
 
 @pytest.mark.parametrize("version", RELEASES)
 async def test_acls_are_added_listed_and_removed(version: str, tmp_path: Path) -> None:
-    script = _OLD_ACLS if version.startswith("3.") else "kafka-acls.sh"
+    script = acl_tool(version)
 
     def use(node: Node, ask: Ask) -> None:
         orders = ("--topic", "orders", "--resource-pattern-type", "prefixed")
