@@ -36,9 +36,11 @@ def runtime(version: str) -> Runtime:
 
 def dump_log(version: str, file: Path) -> str:
     """The output of Kafka's log dumper for a metadata log or checkpoint."""
+    # 4.3 has moved it.
+    package = "kafka.tools" if version in ("3.9.1", "4.2.0") else "org.apache.kafka.tools"
     arguments = ("--cluster-metadata-decoder", "--files", str(file))
     done = subprocess.run(
-        runtime(version).tool("kafka.tools.DumpLogSegments", arguments),
+        runtime(version).tool(f"{package}.DumpLogSegments", arguments),
         capture_output=True,
         timeout=TOOL_SECONDS_MAX,
         check=False,
