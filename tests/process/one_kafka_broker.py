@@ -13,7 +13,7 @@ from admin.client.producer import Producer
 from admin.settings import Role
 from admin.tools import kafka_brokers
 from admin.tools.kafka_runtime import Runtime
-from admin.tools.local_plan import ClusterPlan, NodePlan, log_dir
+from admin.tools.local_plan import ClusterPlan, MoreOfNode, NodePlan, log_dir
 from quorum.records.encode import ClientRecord
 from quorum.transport.address import Address
 from statemachine.image.image import Image
@@ -67,10 +67,12 @@ async def kafka_broker(
     cluster_id: str = CLUSTER_ID,
     broker_id: int = BROKER_ID,
     voters: Mapping[int, Address] | None = None,
+    more: Mapping[str, object] | None = None,
 ) -> AsyncIterator[KafkaBroker]:
     """A broker that is starting; it is killed at the end.
 
-    It is told of one controller, or of these voters, where they are given.
+    It is told of one controller, or of these voters, where they are given. `more` are further
+    settings.
     """
     address = Address(HOST, free_ports(folder / f"port-{broker_id}", 1)[1])
     node = NodePlan(role=Role.BROKER, id=broker_id, kafka=address)
@@ -78,7 +80,14 @@ async def kafka_broker(
     home = folder / node.name
     plan = ClusterPlan(cluster_id=cluster_id, nodes=(first, node), kafka=runtime.release.version)
     settings = {"metadata.version": str(metadata_version)}
-    kafka_brokers.write_files(folder, plan, runtime, settings, random.Random(broker_id))
+    kafka_brokers.write_files(
+        folder,
+        plan,
+        runtime,
+        settings,
+        random.Random(broker_id),
+        MoreOfNode(lambda _: more or {}),
+    )
     if voters is not None:
         _tell_of_voters(home / kafka_brokers.SETTINGS_FILE, voters)
     log = home / "node.log"

@@ -2,14 +2,26 @@
 
 import asyncio
 import logging
+from contextlib import AsyncExitStack
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from tests.process.one_kafka_broker import KafkaBroker, is_unfenced, kafka_broker
+from quorum.transport.security.tls import ClientAuth
+from tests.process.one_kafka_broker import BROKER_ID, KafkaBroker, is_unfenced, kafka_broker
+from tests.quorum.transport.security.secured import (
+    PASSWORD,
+    alice,
+    client_tls,
+    sasl_client,
+    sasl_listener,
+    server_tls,
+)
 from tests.support.bell import PATIENCE_SECONDS
-from tests.support.controllers import CLUSTER_ID, Node, a_controller
+from tests.support.controllers import CLUSTER_ID, Node, Secured, a_controller, active, controllers
 from tests.support.kafka_tools import runtime
+from tests.support.pem_authority import Authority, Files
 
 pytestmark = pytest.mark.process
 
@@ -90,3 +102,78 @@ async def test_a_broker_that_cannot_read_the_level_is_refused_by_name(
         line = await until_said(node, broker, caplog, "101", "metadata.version 29")
         assert "1 to 21" in line
         assert node.controller.image.brokers == {}
+
+
+def securely(files: Files, password: str = PASSWORD) -> dict[str, object]:
+    """The settings of a broker that proves itself by certificate and by password."""
+    module = "org.apache.kafka.common.security.plain.PlainLoginModule"
+    return {
+        "listener.security.protocol.map": "CONTROLLER:SASL_SSL,PLAINTEXT:PLAINTEXT",
+        "ssl.keystore.type": "PEM",
+        "ssl.truststore.type": "PEM",
+        **files.settings,
+        "sasl.mechanism.controller.protocol": "PLAIN",
+        "listener.name.controller.plain.sasl.jaas.config": (
+            f'{module} required username="alice" password="{password}";'
+        ),
+    }
+
+
+async def test_brokers_that_do_not_prove_themselves_are_refused_and_the_others_stay(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    java, ours, theirs = runtime("4.2.0"), Authority("ours"), Authority("theirs")
+    files, foreign = ours.files(tmp_path, "node"), theirs.files(tmp_path, "foreign")
+    expired = ours.files(tmp_path, "expired", is_expired=True)
+    wrong = [
+        (securely(expired), "its certificate is refused: certificate has expired"),
+        (
+            securely(Files(foreign.keystore, files.truststore)),
+            "its certificate is refused: unable to get local issuer certificate",
+        ),
+        (securely(Files(files.keystore, foreign.truststore)), "it refused our certificate"),
+        (securely(files, "guess"), "PLAIN failed: the password of user 'alice' is wrong"),
+    ]
+    their_words = (
+        "certificate_expired",
+        "unknown_ca",
+        "unable to find valid certification path",
+        "invalid credentials with SASL mechanism PLAIN",
+    )
+    tls = server_tls(files, client_auth=ClientAuth.REQUIRED)
+    secured = Secured(
+        replace(sasl_listener(tls=tls), name="CONTROLLER"),
+        sasl_client(alice("PLAIN"), client_tls(files)),
+    )
+    caplog.set_level(logging.WARNING)
+    async with (
+        controllers(tmp_path, 1, kraft_version=1, security=lambda _: secured) as nodes,
+        AsyncExitStack() as brokers,
+    ):
+        node = await active(nodes.values())
+        epoch = node.controller.active_epoch
+
+        async def start(broker_id: int, more: dict[str, object]) -> KafkaBroker:
+            return await brokers.enter_async_context(
+                kafka_broker(
+                    tmp_path,
+                    java,
+                    node.address,
+                    metadata_version=29,
+                    broker_id=broker_id,
+                    more=more,
+                )
+            )
+
+        refused = [await start(201 + number, more) for number, (more, _) in enumerate(wrong)]
+        for broker, (_, reason), words in zip(refused, wrong, their_words, strict=True):
+            await until_said(node, broker, caplog, "closed the connection from 127.0.0.1:", reason)
+            await until_said_by(broker, node, words)
+        # While they try again and again, another one joins.
+        right = await start(BROKER_ID, securely(files))
+        await right.until(node, is_unfenced)
+        assert list(node.controller.image.brokers) == [BROKER_ID]
+        assert node.controller.active_epoch == epoch
+        for _, reason in wrong:
+            assert len([each for each in caplog.messages if reason in each]) <= 3
+        assert len(caplog.messages) <= 3 * len(wrong)
