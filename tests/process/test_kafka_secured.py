@@ -235,6 +235,25 @@ def check_librdkafka_is_refused(servers: str, security: Mapping[str, Any]) -> No
     assert error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED
 
 
+@pytest.mark.long
+async def test_a_killed_broker_returns_and_is_in_sync_again(kafka: SecuredKafka) -> None:
+    topic = ("--topic", "kept")
+    await kafka.run("kafka-topics.sh", "--create", *topic, "--replica-assignment", "101:102")
+
+    async def until_in_sync(isr: str) -> None:
+        await until(
+            lambda: kafka.run("kafka-topics.sh", "--describe", *topic),
+            lambda said: re.search(rf"Isr: ({isr})\s", said) is not None,
+        )
+
+    await until_in_sync("101,102")
+    await kafka.cluster.kill("broker-102")
+    await until_in_sync("101")
+    # It has its own credential, and that of the other broker, from the log that it has on disk.
+    await kafka.cluster.restart("broker-102")
+    await until_in_sync("101,102|102,101")
+
+
 async def test_a_client_without_tls_is_told_so(kafka: SecuredKafka) -> None:
     for door in (kafka.brokers, kafka.controllers):
         done = await asyncio.to_thread(metaquorum, "topics", "list", *door)

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from quorum.transport.security.tls import ClientAuth
+from statemachine.security.authorization import AuthorizerConfig
 from tests.process.one_kafka_broker import BROKER_ID, KafkaBroker, is_unfenced, kafka_broker
 from tests.quorum.transport.security.secured import (
     PASSWORD,
@@ -17,6 +18,8 @@ from tests.quorum.transport.security.secured import (
     sasl_client,
     sasl_listener,
     server_tls,
+    ssl_client,
+    ssl_listener,
 )
 from tests.support.bell import PATIENCE_SECONDS
 from tests.support.controllers import CLUSTER_ID, Node, Secured, a_controller, active, controllers
@@ -104,14 +107,21 @@ async def test_a_broker_that_cannot_read_the_level_is_refused_by_name(
         assert node.controller.image.brokers == {}
 
 
-def securely(files: Files, password: str = PASSWORD) -> dict[str, object]:
-    """The settings of a broker that proves itself by certificate and by password."""
-    module = "org.apache.kafka.common.security.plain.PlainLoginModule"
+def by_certificate(files: Files, protocol: str = "SSL") -> dict[str, object]:
+    """The settings of a broker that proves itself to controllers by its certificate."""
     return {
-        "listener.security.protocol.map": "CONTROLLER:SASL_SSL,PLAINTEXT:PLAINTEXT",
+        "listener.security.protocol.map": f"CONTROLLER:{protocol},PLAINTEXT:PLAINTEXT",
         "ssl.keystore.type": "PEM",
         "ssl.truststore.type": "PEM",
         **files.settings,
+    }
+
+
+def securely(files: Files, password: str = PASSWORD) -> dict[str, object]:
+    """The settings of a broker that proves itself by a password as well."""
+    module = "org.apache.kafka.common.security.plain.PlainLoginModule"
+    return {
+        **by_certificate(files, "SASL_SSL"),
         "sasl.mechanism.controller.protocol": "PLAIN",
         "listener.name.controller.plain.sasl.jaas.config": (
             f'{module} required username="alice" password="{password}";'
@@ -177,3 +187,50 @@ async def test_brokers_that_do_not_prove_themselves_are_refused_and_the_others_s
         for _, reason in wrong:
             assert len([each for each in caplog.messages if reason in each]) <= 3
         assert len(caplog.messages) <= 3 * len(wrong)
+
+
+@pytest.mark.long
+async def test_a_broker_joins_by_a_certificate_that_may_and_by_no_other(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    java, authority = runtime("4.2.0"), Authority()
+    files = authority.files(tmp_path, "node")
+    tls = server_tls(files, client_auth=ClientAuth.REQUIRED)
+    secured = Secured(replace(ssl_listener(tls), name="CONTROLLER"), ssl_client(client_tls(files)))
+    caplog.set_level(logging.INFO)
+    async with (
+        controllers(
+            tmp_path,
+            1,
+            kraft_version=1,
+            security=lambda _: secured,
+            authorizer=AuthorizerConfig(super_users=frozenset({"User:CN=node,O=Test"})),
+        ) as nodes,
+        AsyncExitStack() as brokers,
+    ):
+        node = await active(nodes.values())
+        stranger, right = [
+            await brokers.enter_async_context(
+                kafka_broker(
+                    tmp_path,
+                    java,
+                    node.address,
+                    metadata_version=29,
+                    broker_id=broker_id,
+                    more=by_certificate(found),
+                )
+            )
+            for broker_id, found in (
+                (201, authority.files(tmp_path, "stranger")),
+                (BROKER_ID, files),
+            )
+        ]
+        await right.until(node, is_unfenced)
+        # It ends, as it does with Kafka's controllers.
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            await stranger.process.wait()
+        assert "Received cluster authorization error in response" in stranger.said
+        refusals = [each for each in caplog.messages if "User:CN=stranger,O=Test" in each]
+        assert "denied: CLUSTER_ACTION on CLUSTER is needed" in refusals[0]
+        assert len(refusals) <= 3
+        assert list(node.controller.image.brokers) == [BROKER_ID]
