@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from controller.apis.admin_apis import APIS
 from controller.apis.brokers import SUBMITTED, BrokerApis
-from controller.apis.refusals import refuse_action
+from controller.apis.refusals import only_nodes, refusing_rule
 from controller.apis.request import (
     LONG_BODY_BYTES,
     KafkaRequest,
@@ -24,7 +24,6 @@ from controller.apis.request import (
     refuse,
 )
 from controller.apis.router import ControllerUnreachable, Router
-from controller.authorization import NEEDS
 from controller.service import NotActive, Service
 from quorum.discovery.discover_brokers import DiscoverBrokersService
 from quorum.protocol.api_versions import Features, write_offer
@@ -35,11 +34,9 @@ from quorum.protocol.errors import ErrorCode, Malformed
 from quorum.protocol.extension import Extension, extension_of
 from quorum.protocol.raft_messages import VERSIONS
 from quorum.raft_rpc import RaftRpc
-from quorum.transport.audit_log import requester_of
-from quorum.transport.inbound import InboundRequest
+from quorum.transport.inbound import Handler, InboundRequest
 from statemachine.features.features import KRAFT_VERSION
 from statemachine.security.authorizer import Rule
-from statemachine.security.rights import CLUSTER_ACTION
 
 logger = logging.getLogger("kafka")
 
@@ -79,21 +76,14 @@ class ControllerApis:
         self._router = router
         self._supported_features = supported_features
         self._tasks: set[asyncio.Task[None]] = set()
-        self._handlers: Mapping[int, Callable[[InboundRequest], None]] = {
+        handlers: Mapping[int, Handler] = {
             ApiKey.ALTER_PARTITION: broker_apis.alter_partition,
             **dict.fromkeys(SUBMITTED, broker_apis.submit),
             **dict.fromkeys(VERSIONS, raft_rpc.asked),
             ApiKey.API_VERSIONS: self._offer,
             ApiKey.DISCOVER_BROKERS: gossiper.asked,
         }
-        if service.authorization.is_limited:
-            # Nodes ask all the time. Without an authorizer not even a look is needed.
-            self._handlers = {
-                key: partial(self._if_allowed, handler)
-                if NEEDS[key].whole is CLUSTER_ACTION
-                else handler
-                for key, handler in self._handlers.items()
-            }
+        self._handlers = only_nodes(handlers, service.authorization)
 
     def handle(self, inbound: InboundRequest) -> None:
         """Answer the request now or later; raises `Malformed` for an unreadable one."""
@@ -105,21 +95,6 @@ class ControllerApis:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-
-    def _if_allowed(
-        self, handler: Callable[[InboundRequest], None], inbound: InboundRequest
-    ) -> None:
-        """Handle a request of a node that has CLUSTER_ACTION; refuse any other."""
-        rule = self._refusing_rule(inbound)
-        if rule is None:
-            handler(inbound)
-        else:
-            refuse_action(inbound, rule)
-
-    def _refusing_rule(self, inbound: InboundRequest) -> Rule | None:
-        return self._service.authorization.may_act(
-            inbound.connection_id, inbound.principal, partial(requester_of, inbound)
-        )
 
     def _offer(self, inbound: InboundRequest) -> None:
         decode_request(inbound.api_key, inbound.api_version, inbound.body)
@@ -146,7 +121,7 @@ class ControllerApis:
             if inbound.api_key == ApiKey.ENVELOPE:
                 message = decode_request(inbound.api_key, inbound.api_version, inbound.body)
                 extension = extension_of(message)
-                rule = self._refusing_rule(inbound)
+                rule = refusing_rule(inbound, self._service.authorization)
                 if rule is not None:
                     _refuse_sender(inbound, extension, rule)
                     return
