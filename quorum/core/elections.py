@@ -296,15 +296,15 @@ def _knows_leader(state: State, request: BeginQuorumEpochRequest | EndQuorumEpoc
 
 
 def _knows_us(state: State, addressed: ReplicaKey | None) -> bool:
-    """Return True unless the log has the directory of this voter and the sender does not name it.
+    """Return True if the sender names this directory, or if the log has no directory of this voter.
 
-    A leader's log has it too. If an election has undone that record, the leader is refused here,
-    and this node finds it by its own search.
+    The log of a leader has it, if this node is a voter there. If an election has undone that
+    record, the leader is refused here, and this node finds it by its own search.
     """
     own = state.voters.get(state.me.id)
-    if own is None or not own.directory_id_is_known:
+    if own is not None and not own.directory_id_is_known:
         return True
-    return addressed == own.key
+    return addressed == state.me
 
 
 def _succeed(state: State, successors: tuple[ReplicaId, ...], now_ms: int) -> None:

@@ -116,6 +116,30 @@ def test_a_stranger_deposes_nobody_while_the_leader_is_heard() -> None:
             assert voter.role is before
 
 
+def test_an_observer_believes_no_announcement_that_does_not_name_its_directory() -> None:
+    """A leader announces itself to voters only, and has their directories: an epoch far ahead
+    would keep an observer from its leader, and so would a resignation."""
+    observer = QuorumNode(
+        STRANGER,
+        VoterSet(tuple(map(Voter, (ONE, TWO, THREE)))),
+        election=ElectionState(Epoch(1), leader=TWO.id),
+        log=RaftLog(Offset(0), Offset(0), ()),
+        timeouts=TIMEOUTS,
+        rng=random.Random(7),
+        now_ms=0,
+    )
+    before = observer.role
+    for to in (None, ReplicaKey(STRANGER.id), ReplicaKey(STRANGER.id, UUID(int=98))):
+        for forged in (
+            begin(1 << 20, TWO, to),
+            EndQuorumEpochRequest(epoch=Epoch(1), leader=TWO.id, preferred_successors=(), voter=to),
+        ):
+            assert ask(observer, forged, 1).error
+            assert (observer.epoch, observer.role) == (1, before)
+    assert not ask(observer, begin(2, THREE, STRANGER), 1).error
+    assert (observer.epoch, observer.leader) == (2, THREE.id)
+
+
 def test_a_voter_may_raise_the_epoch_at_any_time() -> None:
     for voter, now_ms in ((leader(), 2_001), (follower(), 1)):
         ask(voter, vote(TWO, 2), now_ms)
