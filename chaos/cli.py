@@ -66,7 +66,7 @@ def main() -> None:
     silence()
 
 
-KINDS = ("quorum", "cluster", "both")
+KINDS = ("quorum", "cluster", "both", "hostile", "hostile-cluster")
 
 
 @main.command("crashes")
@@ -99,7 +99,7 @@ def crash(images: int, base: int) -> None:
     type=click.Choice(KINDS),
     default="quorum",
     show_default=True,
-    help="Simulate a quorum alone, a whole cluster, or both in turn.",
+    help="Simulate a quorum alone, a whole cluster, or both in turn; with a hostile node.",
 )
 @click.option("--strikes", help="With --seed: run only the strikes at these positions.")
 @click.option("--rates", help="With --seed: keep only these background fault rates.")

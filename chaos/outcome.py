@@ -4,13 +4,13 @@ import gc
 import logging
 import subprocess
 import traceback
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
 from chaos.cluster.profile import ClusterProfile
 from chaos.cluster.run import ClusterSimulation
-from chaos.simulation.profile import Profile
+from chaos.simulation.profile import Profile, hostility_of
 from chaos.simulation.run import Report, Simulation
 from chaos.violation import HarnessError, Violation
 
@@ -71,9 +71,15 @@ def simulation_of(profile: Profile) -> Simulation:
 
 
 def drawn(seed: int, kind: str) -> Profile:
-    """The profile of this seed and kind; with "both", every other seed is a whole cluster."""
-    is_cluster = kind == "cluster" or (kind == "both" and seed % 2 == 1)
-    return ClusterProfile.drawn(seed) if is_cluster else Profile.drawn(seed)
+    """The profile of this seed and kind; with "both", every other seed is a whole cluster.
+
+    The kinds that are hostile have a hostile node in every run, the others in a few.
+    """
+    is_cluster = kind in ("cluster", "hostile-cluster") or (kind == "both" and seed % 2 == 1)
+    profile = ClusterProfile.drawn(seed) if is_cluster else Profile.drawn(seed)
+    if kind in ("hostile", "hostile-cluster"):
+        return replace(profile, hostility=hostility_of(seed))
+    return profile
 
 
 def _run(profile: Profile) -> Outcome:

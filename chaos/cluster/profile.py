@@ -4,7 +4,7 @@ import random
 from dataclasses import dataclass, fields, replace
 from typing import Final
 
-from chaos.simulation.profile import NEEDS, Fault, Profile, Rates
+from chaos.simulation.profile import NEEDS, Fault, Hostility, Profile, Rates
 from controller.event_queue import SLICE_US
 from quorum.snapshotting import SnapshotLimits
 
@@ -83,7 +83,7 @@ class ClusterProfile(Profile):
     @property
     def kind(self) -> str:
         """See `Profile`."""
-        return "cluster"
+        return "cluster" if self.hostility is Hostility.NONE else "hostile-cluster"
 
     @property
     def is_late(self) -> bool:

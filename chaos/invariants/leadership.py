@@ -13,6 +13,7 @@ from typing import Final
 from chaos.invariants.durable_state import Incarnation
 from chaos.invariants.quorum import QuorumInvariants
 from chaos.invariants.voter_sets import VoterSet, has_majority, names
+from chaos.network.virtual_network import NO_BOOT
 from chaos.violation import Violation
 from quorum.core.messages import (
     BeginQuorumEpochRequest,
@@ -92,6 +93,8 @@ class LeaderStickiness:
         match request:
             case FetchRequest():
                 pass
+            case EndQuorumEpochRequest() if by == NO_BOOT:
+                pass  # No leader resigns.
             case EndQuorumEpochRequest(epoch=epoch, preferred_successors=successors):
                 self.forgets(who)
                 if who.id in successors:
@@ -111,7 +114,9 @@ class LeaderStickiness:
     def promises(self, who: Incarnation, by: int, call: int, now_ms: int) -> None:
         """The process grants a pre-vote to the process of boot `by`."""
         epoch = who.durable.vote.epoch
-        if self._judge.leads(who, epoch) and (who.id, epoch) not in self._resigned:
+        # A lone voter resigns without a message, and only a stranger asks it.
+        has_resigned = (who.id, epoch) in self._resigned or by == NO_BOOT
+        if self._judge.leads(who, epoch) and not has_resigned:
             raise Violation("R25", f"{who} leads epoch {epoch}, but grants a pre-vote")
         following, until_ms = self._held.pop((who.boot, by, call), (None, 0))
         if (

@@ -11,6 +11,7 @@ from chaos.invariants.durable_state import DurableState
 from chaos.invariants.voter_sets import VoterSet, has_majority
 from chaos.simulation import clients
 from chaos.simulation.machine import Machine
+from chaos.simulation.profile import Hostility
 from chaos.simulation.world import World
 from quorum.core.messages import AddVoterRequest, RemoveVoterRequest, VoterRequest
 from quorum.core.vocabulary import NO_DIRECTORY, ReplicaId
@@ -113,6 +114,9 @@ class Operator:
             return False
         if goes_back:
             self._goes_back(machine, moves=moves)
+        elif world.profile.hostility is Hostility.ANONYMOUS:
+            # A forged advertisement may have raised its boot timestamp above its clock.
+            world.directory.invariants.rewinds(machine.key)
         machine.put_copy_back(once=not goes_back)
         world.invariants.forget_since(machine.key, machine.durable.vote)
         world.tell(victim, f"has an older copy of its disk: {machine.durable.vote}, {old.end}")

@@ -3,13 +3,16 @@
 Simulated calls are messages that are handed over whole. Where the bytes matter, one call runs here
 through `RaftRpc`, `ClientConnection`, `InboundConnection` and the codec, in an event loop of its
 own. There is no core behind the server end: the caller decides what an arriving request means.
+
+`visit` is the other direction: bytes of anybody for the listener of a process.
 """
 
 import asyncio
 import random
-from collections.abc import Callable, Sequence
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from quorum.core.events import Asker
 from quorum.core.messages import Request, Response
@@ -18,12 +21,15 @@ from quorum.discovery.address_book import AddressBook
 from quorum.discovery.gossip import Gossip
 from quorum.protocol.api_versions import write_offer
 from quorum.protocol.apis import ApiKey, VersionRange
+from quorum.protocol.frames import FrameSplitter
+from quorum.protocol.headers import request_header_tail, write_framed_request_prefix
+from quorum.protocol.principal import KafkaPrincipal
 from quorum.protocol.raft_messages import VERSIONS
 from quorum.protocol.raft_types import LeaderAndEpoch, LocalNode
 from quorum.raft_rpc import RaftRpc
 from quorum.transport.admission import LargeRequests, RequestPacer
 from quorum.transport.connection import BodyWriter, ClientConnection, Exchange, OnDone
-from quorum.transport.inbound import InboundConnection, InboundRequest, Terms
+from quorum.transport.inbound import Handler, InboundConnection, InboundRequest, Terms
 from quorum.transport.limits import ServerLimits
 from quorum.transport.outcomes import Cause, Failure, Reply
 from quorum.transport.peers import Peers
@@ -192,7 +198,7 @@ async def _call(
     asking = _calls(asker, peers, lambda _, __: None)
     answering = _calls(answerer, peers, asked)
     here, there = _Wire(), _Wire()
-    inbound = InboundConnection(_terms(answering), 1)
+    inbound = InboundConnection(_terms(_handler_of(answering), OFFERED, _log()), 1)
     inbound.connection_made(there)
     peers.connection.connection_made(here)
     await _settle()
@@ -226,29 +232,98 @@ def _calls(side: Side, peers: Peers, on_request: Callable[[Asker, Request], None
         addresses=AddressBook(Gossip(None)),
         on_request=on_request,
         timeout_ms=1,
-        refusal_log=RefusalLog("simulation", _no_time),
+        refusal_log=_log(),
     )
 
 
-def _terms(calls: RaftRpc) -> Terms:
+def _handler_of(calls: RaftRpc) -> Handler:
     def handle(request: InboundRequest) -> None:
         if request.api_key == ApiKey.API_VERSIONS:
             request.respond(write_offer(request.api_version, OFFERED))
         else:
             calls.asked(request)
 
+    return handle
+
+
+def _terms(handler: Handler, offered: Mapping[int, VersionRange], refusal_log: RefusalLog) -> Terms:
     limits = ServerLimits()
     return Terms(
         name="simulation",
-        refusal_log=RefusalLog("simulation", _no_time),
+        refusal_log=refusal_log,
         pacer=RequestPacer(_no_time),
         large=LargeRequests(limits.large_requests_bytes_max),
-        handler=handle,
-        offered=OFFERED,
+        handler=handler,
+        offered=offered,
         limits=limits,
         admit=lambda _: None,
         release=lambda _: None,
     )
+
+
+def _log() -> RefusalLog:
+    return RefusalLog("simulation", _no_time)
+
+
+class _FailureLog(RefusalLog):
+    """Keeps the error that a request has raised: in the product it goes to the log."""
+
+    error: BaseException | None = None
+
+    def failed(self, peer: str, request: str) -> None:
+        self.error = sys.exc_info()[1]
+
+
+class Message(NamedTuple):
+    """A request as bytes."""
+
+    api_key: int
+    version: int
+    body: bytes
+
+
+def visit(
+    handlers: Mapping[int, Handler],
+    offered: Mapping[int, VersionRange],
+    messages: Sequence[Message],
+    principal: KafkaPrincipal,
+    connection_id: int,
+) -> int:
+    """Send these requests over one connection of `principal`; return the number of answers.
+
+    Whatever a handler raises is raised here.
+    """
+    return asyncio.run(_visit(handlers, offered, messages, principal, connection_id))
+
+
+async def _visit(
+    handlers: Mapping[int, Handler],
+    offered: Mapping[int, VersionRange],
+    messages: Sequence[Message],
+    principal: KafkaPrincipal,
+    connection_id: int,
+) -> int:
+    log, there, answers = _FailureLog("simulation", _no_time), _Wire(), FrameSplitter()
+
+    def handle(request: InboundRequest) -> None:
+        handlers[request.api_key](request)
+
+    inbound = InboundConnection(_terms(handle, offered, log), connection_id)
+    inbound.connection_made(there)
+    inbound.authenticated(principal)
+    for number, (api_key, version, body) in enumerate(messages):
+        tail = request_header_tail(api_key, version, "stranger")
+        prefix = write_framed_request_prefix(api_key, version, number, len(tail) + len(body))
+        inbound.data_received(prefix + tail + body)
+    await _settle()
+    if log.error is not None:
+        raise log.error
+    answers.feed(there.take())
+    count = 0
+    while answers.take() is not None:
+        count += 1
+    inbound.connection_lost(None)
+    return count
 
 
 def _no_time() -> int:

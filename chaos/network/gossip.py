@@ -5,8 +5,9 @@ questions and answers late, twice or never. A virtual IP (`VIP`) reaches any run
 node of another cluster tries to be believed.
 
 R13: nothing that another cluster says is passed on. R22: what a node says of another one never goes
-back to an earlier boot, one boot has one address, and a node's own boot timestamp rises with each
-boot. A node whose disk and clock have both gone back may repeat one, until it hears of it.
+back to an earlier boot, one boot has one address, no boot is of a far future, and a node's own boot
+timestamp rises with each boot. A node whose disk and clock have both gone back may repeat one,
+until it hears of it.
 """
 
 import random
@@ -17,16 +18,21 @@ from typing import Final, Protocol
 
 from chaos.invariants.durable_state import Incarnation
 from chaos.network.virtual_network import Network
-from chaos.simulation.machine import Machine
+from chaos.simulation.machine import EPOCH_WALL_MS, Machine
 from chaos.simulation.profile import FOREIGN, VIP
 from chaos.violation import Violation
 from quorum.bootstrap import address_book, cluster_of, discovery_of
 from quorum.cluster_id import ClusterIdentity
 from quorum.core.vocabulary import Epoch, ReplicaId, ReplicaKey
+from quorum.discovery.address_book import AddressBook
+from quorum.discovery.discover_brokers import DiscoverBrokersService
 from quorum.discovery.gossip import Advertisement, DiscoverBrokersRequest, DiscoverBrokersResponse
 from quorum.persistent_state import PersistentState
 from quorum.ports import Disk, HostPort
 from quorum.replica import Replica
+from quorum.transport.inbound import InboundRequest
+from quorum.transport.refusal_log import RefusalLog
+from quorum.transport.sweeper import Sweeper
 
 FOREIGN_CLUSTER_ID: Final = "BBBBBBBBQBCBBBBBBBBBBQ"
 FOREIGN_BOOT: Final = 1 << 62
@@ -262,6 +268,26 @@ class Gossiper:
         address = self._book.address_of(replica)
         return None if address is None else self._directory.at(address, self._process.id)
 
+    @property
+    def book(self) -> AddressBook:
+        """The addresses that this process knows."""
+        return self._book
+
+    def serve(self, request: InboundRequest) -> None:
+        """Answer a request that came as bytes; raises `Malformed`."""
+        clock = self._process.now_ms
+        service = DiscoverBrokersService(
+            self._discovery,
+            client_id="",
+            sweeper=Sweeper(clock),
+            clock=clock,
+            wall_clock=self._process.now_wall_ms,
+            rng=self._process.rng,
+            timeout_ms=1,
+            refusal_log=RefusalLog("gossip", clock),
+        )
+        service.asked(request)
+
     def asked(self, request: DiscoverBrokersRequest) -> DiscoverBrokersResponse | None:
         """Return the response to a request; None if it is refused."""
         answer = self._discovery.asked(request, self._process.now_ms())
@@ -290,6 +316,8 @@ class Gossiper:
         process.later(min(wait_ms, NAP_MS), self._look)
 
 
+BOOT_MAX: Final = EPOCH_WALL_MS + 365 * 24 * 60 * 60 * 1_000
+"""No boot of a run is later: jumps of clocks are of hours, and a week ahead is believed."""
 FOREIGN_HOST: Final = "abroad"
 """The host of everybody of the other cluster."""
 
@@ -327,6 +355,8 @@ class GossipInvariants:
             if self._judged.get((who.boot, each.id)) is each:
                 continue
             timestamp = each.boot_timestamp
+            if timestamp > BOOT_MAX:
+                raise Violation("R22", f"{who} reports {each}, a boot of a far future")
             if each.host == FOREIGN_HOST:
                 raise Violation(
                     "R13", f"{who} reports {each}, which no node of its cluster reported"

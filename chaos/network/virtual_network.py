@@ -22,6 +22,9 @@ STRAGGLING_MS_MAX: Final = 4_000
 REFUSED_SHARE: Final = 0.8
 """The share of refusals that reach the caller; otherwise it waits for its timeout."""
 
+NO_BOOT: Final = 0
+"""The boot of one that is no process of the cluster."""
+
 Link = tuple[ReplicaId, ReplicaId]
 
 

@@ -67,6 +67,18 @@ class Fault(StrEnum):
     ASKED_FROM_ABROAD = "somebody of another cluster asks it what only replicas ask"
 
 
+class Hostility(StrEnum):
+    """What a hostile node can do, beside all faults."""
+
+    NONE = "no hostile node"
+    ANONYMOUS = "a hostile node, and no authentication"
+    UNAUTHORIZED = "a hostile node that is not authorized"
+
+
+HOSTILE_EVERY: Final = 18
+HOSTILE_AT: Final = 10
+"""One run in 18 has a hostile node. The remainder is one that no seed known for a fault has."""
+
 ALWAYS: Final = (Fault.HEAL,)
 ON_THE_WIRE: Final = (
     Fault.CUT_CALL,
@@ -256,11 +268,12 @@ class Profile:
     """The limit of one snapshot fetch: a follower gets a snapshot in parts."""
     proposal_ms_max: int
     value_bytes_max: int
+    hostility: Hostility = Hostility.NONE
 
     @property
     def kind(self) -> str:
         """The kind of run."""
-        return "quorum"
+        return "quorum" if self.hostility is Hostility.NONE else "hostile"
 
     @property
     def is_mute(self) -> bool:
@@ -361,6 +374,7 @@ class Profile:
             part_bytes_max=random.Random(f"{seed}/parts").choice((50, 50, 200, 1_000)),
             proposal_ms_max=rng.choice((60, 250, 400, 1_000)),
             value_bytes_max=rng.choice((10, 10, 700)),
+            hostility=hostility_of(seed) if seed % HOSTILE_EVERY == HOSTILE_AT else Hostility.NONE,
         )
 
     def __str__(self) -> str:
@@ -370,8 +384,14 @@ class Profile:
             f"{self.timeouts.election_timeout_ms} ms; segments of {self.segment_bytes} bytes, "
             f"fetches of {self.fetch_bytes_max}, snapshots every {self.snapshots.bytes_between} "
             f"in parts of {self.part_bytes_max}; always: {self.rates}; "
-            f"{len(self.strikes)} strikes of these kinds: {kinds}"
+            f"{len(self.strikes)} strikes of these kinds: {kinds}; {self.hostility}"
         )
+
+
+def hostility_of(seed: int) -> Hostility:
+    """What the hostile node of a run can do, if it has one."""
+    is_odd = (seed + seed // HOSTILE_EVERY) % 2 == 1
+    return Hostility.UNAUTHORIZED if is_odd else Hostility.ANONYMOUS
 
 
 def _snapshots(rng: random.Random) -> SnapshotLimits:

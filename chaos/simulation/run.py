@@ -11,13 +11,24 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
+from chaos.hostile.node import HostileNode
 from chaos.invariants.history import CLOSES, OPENS
 from chaos.invariants.orphaned_files import check_orphaned_files
 from chaos.invariants.voter_sets import has_majority
 from chaos.nemesis.nemesis import WISH_EVERY_MS, Nemesis
 from chaos.nemesis.operator import Operator
 from chaos.simulation import clients
-from chaos.simulation.profile import CALM, FAULTS_MS, NEARLY_CALM, WISHES, Fault, Profile, Strike
+from chaos.simulation.process import Process
+from chaos.simulation.profile import (
+    CALM,
+    FAULTS_MS,
+    NEARLY_CALM,
+    WISHES,
+    Fault,
+    Hostility,
+    Profile,
+    Strike,
+)
 from chaos.simulation.world import World
 from chaos.violation import HarnessError, Violation
 from quorum.core.vocabulary import ReplicaId
@@ -28,6 +39,9 @@ VISIT_EVERY_MS: Final = 2_000
 CUT_OFF_MS: Final = 3_000
 COMMITS_WARM: Final = 4
 COMMITS_HEALED: Final = 4
+ELECTION_EVERY_MS: Final = 3_000
+WITHSTANDS_MS: Final = 8_000
+"""For so long a quorum with nothing but a hostile node must keep its leader."""
 TRIES_MAX: Final = 15
 TRY_MS: Final = 1_000
 READ_MS_MAX: Final = (100, 400, 10_000)
@@ -73,6 +87,8 @@ class Simulation:
         self._rng = random.Random(f"{profile.seed}/workload")
         self._reads = random.Random(f"{profile.seed}/reads")
         self._transactions = random.Random(f"{profile.seed}/transactions")
+        hostile = random.Random(f"{profile.seed}/hostile")
+        self._hostile = HostileNode(self.world, profile.hostility, hostile)
         self._proposing = True
         self._words = 0
 
@@ -91,6 +107,8 @@ class Simulation:
             world.boot(replica)
         if self.profile.is_visited:
             self._visit_again()
+        if self.profile.hostility is not Hostility.NONE:
+            self._hostile.begin()
         self._propose_again()
         self._read_again()
         world.on_told = self._read_of_others
@@ -104,11 +122,14 @@ class Simulation:
         for replica in world.everyone:
             world.boot(replica)
         self._commit_more(COMMITS_HEALED, "a cluster that is healed commits nothing")
+        world.timeline.after(ELECTION_EVERY_MS, partial(self._bring_epoch, frozenset()))
         # Give pending voter requests the time to reach a leader.
         self._pass(2 * WISH_EVERY_MS)
         if not WISHES.isdisjoint(self._silent()):
             # The leader just changed, and no replica served.
             self._reach(lambda: WISHES.isdisjoint(self._silent()), "nobody hears of a wish")
+        if self.profile.hostility is not Hostility.NONE:
+            self._withstand()
         self._proposing = False
         if Fault.PAST in self.profile.faults:
             self._reach(world.directory.finds_everyone, "not everybody is known to be where he is")
@@ -123,6 +144,47 @@ class Simulation:
             virtual_ms=world.timeline.now_ms,
             counts=world.trace.counts,
         )
+
+    def _withstand(self) -> None:
+        """R32: a hostile node alone brings about no election, and the quorum commits."""
+        world = self.world
+        self._reach(self._is_steady, "not everybody follows the leader")
+        self._pass(world.profile.timeouts.fetch_timeout_ms)
+        self._reach(self._is_steady, "the leader changes without end")
+        epoch = world.epoch_growth.highest
+        self._hostile.is_steady = True
+        self._pass(WITHSTANDS_MS)
+        self._hostile.end()
+        if world.epoch_growth.highest != epoch:
+            now = world.epoch_growth.highest
+            raise Violation("R32", f"a hostile node raises the epoch from {epoch} to {now}")
+        self._commit_more(COMMITS_HEALED, "a hostile node keeps the quorum from commits")
+
+    def _bring_epoch(self, ahead_before: frozenset[ReplicaId]) -> None:
+        """Elect anew if replicas stay in a higher epoch than the leader.
+
+        Nobody whom the log does not name brings a leader that is heard into a higher epoch: such a
+        replica waits for the next election, and here the operator does not let it wait.
+        """
+        world = self.world
+        led = max(
+            (each for each in world.processes.values() if each.serves), key=_epoch, default=None
+        )
+        ahead = {each.id for each in world.processes.values() if led and _epoch(each) > _epoch(led)}
+        if led is not None and ahead & ahead_before:
+            world.note("an election brings the epoch of who was ahead")
+            world.cut_power(led.id)
+            world.boot(led.id)
+        again = partial(self._bring_epoch, frozenset(ahead))
+        world.timeline.after(ELECTION_EVERY_MS, again)
+
+    def _is_steady(self) -> bool:
+        """True if everybody follows one leader, by the disks, and no voters are wanted."""
+        world = self.world
+        votes = [each.machine.durable.vote for each in world.processes.values()]
+        is_one = len({(each.epoch, each.leader) for each in votes}) == 1
+        is_settled = world.invariants.voter_set.target is None and not self.operator.waiting
+        return is_one and votes[0].leader is not None and is_settled
 
     def _start_late(self, replica: ReplicaId) -> None:
         """Start a node that would found its own cluster if it did not query other nodes first.
@@ -328,6 +390,11 @@ class Simulation:
             raise HarnessError(f"only {committed} records were committed")
         if self._silent():
             raise HarnessError(f"never came: {', '.join(self._silent())}")
+
+
+def _epoch(process: Process) -> int:
+    """The epoch on the disk of a process."""
+    return process.machine.durable.vote.epoch
 
 
 def simulate(seed: int) -> Report:

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from chaos.invariants.disk_format import Checkpoint, StoredBatch
 from chaos.invariants.durable_state import Incarnation
+from chaos.invariants.epoch_growth import EpochGrowth
 from chaos.invariants.snapshots import check_snapshots, check_start
 from chaos.network.corruption import WireCorruption
 from chaos.simulation.environment import Environment
@@ -39,6 +40,7 @@ class World(Environment):
         self.corruption = WireCorruption(self.processes, self.network, rng, self.note)
         self.on_vote_kept: Callable[[Process], None] = lambda _: None
         """Called when an epoch or a vote of a process is on its disk, before it speaks of it."""
+        self.epoch_growth = EpochGrowth()
         self._boots = 0
 
     def disturb(self, rates: Rates) -> None:
@@ -246,7 +248,7 @@ class World(Environment):
         process = self.processes[replica]
         durable, incarnation = process.machine.durable, process.incarnation
         if durable.read_vote(process.machine.disk):
-            self.invariants.vote_kept(incarnation)
+            self._vote_kept(incarnation)
             self.invariants.count(incarnation)
             self.on_vote_kept(process)
         start, names = durable.start, durable.names
@@ -263,6 +265,10 @@ class World(Environment):
             process.machine.check_times(self.timeline.now_ms, newest=2)
             process.machine.check_times_of_complete()
 
+    def _vote_kept(self, who: Incarnation) -> None:
+        self.invariants.vote_kept(who)
+        self.epoch_growth.kept(who, self.timeline.now_ms)
+
     def _look_again(
         self, incarnation: Incarnation, machine: Machine, before: Sequence[StoredBatch]
     ) -> None:
@@ -272,7 +278,7 @@ class World(Environment):
             return  # Until it is repaired.
         start = durable.start
         self._check_snapshots(incarnation, machine, durable.reread(machine.disk), start)
-        self.invariants.vote_kept(incarnation)
+        self._vote_kept(incarnation)
         self.invariants.log_reread(incarnation, before)
         machine.check_times(self.timeline.now_ms)
 
