@@ -12,6 +12,7 @@ from uuid import UUID
 
 from broker.partition.assignment import PartitionKey
 from chaos.cluster.broker.partition_disk import held_on
+from chaos.cluster.hostile import HostileClusterNode
 from chaos.cluster.invariants.model import NOBODY, Part
 from chaos.cluster.nemesis import DataLosses, SuddenLosses
 from chaos.cluster.process import ControllerProcess
@@ -21,6 +22,7 @@ from chaos.cluster.workload.clients import LIMITS, NOTED, PASSING, Client
 from chaos.cluster.workload.producers import Consumer, Producer
 from chaos.cluster.workload.requests import Request
 from chaos.cluster.world import ClusterWorld
+from chaos.hostile.node import HostileNode
 from chaos.linearizability import models
 from chaos.simulation.profile import Profile
 from chaos.simulation.run import Report, Simulation
@@ -72,6 +74,9 @@ class ClusterSimulation(Simulation):
     def _world(self, profile: Profile) -> World:
         assert isinstance(profile, ClusterProfile)
         return ClusterWorld(profile)
+
+    def _hostile_node(self, rng: random.Random) -> HostileNode:
+        return HostileClusterNode(self.cluster, self.profile.hostility, rng)
 
     # --- the beginning -----------------------------------------------------------------------
 

@@ -4,7 +4,7 @@ What passes reaches the core of a process, if its cluster has no authentication.
 of the hostile node passes (R33).
 """
 
-from functools import partial
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from chaos.network.connection import Message, visit
@@ -40,10 +40,12 @@ BETWEEN_NODES: Final = tuple(
 """The requests between nodes, but for Envelope, whose check is in the task of its request."""
 
 
-def asked_of_core(process: "Process", messages: list[Message], connection_id: int) -> list[Request]:
+def asked_of_core(
+    process: "Process", messages: list[Message], more: Mapping[int, Handler], connection_id: int
+) -> list[Request]:
     """Send these bytes to a process without authentication; return what its core is asked.
 
-    Its gossip has answered what is for it. Runs inside the process.
+    Its gossip answers what is for it, and `more` the rest. Runs inside the process.
     """
     asked: list[Request] = []
 
@@ -62,22 +64,26 @@ def asked_of_core(process: "Process", messages: list[Message], connection_id: in
     handlers: dict[int, Handler] = {
         **dict.fromkeys(VERSIONS, rpc.asked),
         ApiKey.DISCOVER_BROKERS: process.gossip.serve,
+        **more,
     }
     visit(handlers, OFFERED, messages, ANONYMOUS, connection_id)
     return asked
+
+
+def authorization_by(image: Image | None) -> ControllerAuthorization:
+    """The authorization of a node whose ACLs are in `image`; without one there are none."""
+    config = AuthorizerConfig(super_users=frozenset({str(NODE)}))
+    authorizer = config.authorizer(Image() if image is None else image, lambda: True)
+    return Authorization(authorizer, lambda *_: None)
 
 
 class AuthorizingListener:
     """The listener of a controller that authorizes (`controller.apis.refusals.only_nodes`)."""
 
     def __init__(self, image: Image | None = None) -> None:
-        """`image` has the ACLs; without one there are none."""
-        config = AuthorizerConfig(super_users=frozenset({str(NODE)}))
-        authorizer = config.authorizer(Image() if image is None else image, lambda: True)
         self._reached: list[InboundRequest] = []
         handlers: dict[int, Handler] = dict.fromkeys(BETWEEN_NODES, self._reached.append)
-        authorization: ControllerAuthorization = Authorization(authorizer, lambda *_: None)
-        self._handlers = only_nodes(handlers, authorization)
+        self._handlers = only_nodes(handlers, authorization_by(image))
         self._last_connection = 0
 
     def refuse(self, messages: list[Message], who: object) -> None:
@@ -96,7 +102,10 @@ class AuthorizingListener:
         self._reached.clear()
         return count == len(messages)
 
+    def _handle(self, request: InboundRequest) -> None:
+        self._handlers[request.api_key](request)
+
     def _send(self, messages: list[Message], principal: KafkaPrincipal) -> int:
         self._last_connection += 1
-        send = partial(visit, self._handlers, OFFERED, messages, principal)
-        return send(self._last_connection)
+        handlers = dict.fromkeys(BETWEEN_NODES, self._handle)
+        return visit(handlers, OFFERED, messages, principal, self._last_connection)

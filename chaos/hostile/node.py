@@ -5,6 +5,7 @@ from anybody.
 """
 
 import random
+from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -16,7 +17,9 @@ from chaos.simulation.machine import EPOCH_WALL_MS
 from chaos.simulation.process import Process
 from chaos.simulation.profile import Hostility
 from chaos.violation import HarnessError
+from quorum.core.messages import Request
 from quorum.core.vocabulary import ReplicaId
+from quorum.transport.inbound import Handler
 
 if TYPE_CHECKING:
     from chaos.simulation.world import World
@@ -31,9 +34,9 @@ class HostileNode:
     def __init__(self, world: "World", hostility: Hostility, rng: random.Random) -> None:
         self._world = world
         self._rng = rng
-        knows_all = hostility is Hostility.UNAUTHORIZED
-        self._repertoire = Repertoire(rng, knows_all=knows_all)
-        self._listener = AuthorizingListener() if knows_all else None
+        self._knows_all = hostility is Hostility.UNAUTHORIZED
+        self._repertoire = Repertoire(rng, knows_all=self._knows_all)
+        self._listeners: dict[int, AuthorizingListener] = {}
         self._visits = 0
         self._calls = 0
         self._is_over = False
@@ -55,24 +58,46 @@ class HostileNode:
         self._is_over = True
 
     def _visit(self, process: Process) -> None:
-        messages = [*self._repertoire.messages(self._target(process))]
         self._visits += 1
+        messages = [*self._messages(process)]
+        if not messages:
+            return
         self._world.note("a hostile node forges requests")
-        if self._listener is None:
+        if not self._knows_all:
             self._ask(process, messages)
             return
-        if self._visits == 1 and not self._listener.admits_nodes(messages):
-            raise HarnessError("not even a node is admitted")
-        self._listener.refuse(messages, process.id)
+        listener = self._listeners.get(process.boot)
+        if listener is None:
+            listener = self._listeners[process.boot] = self._authorizing(process)
+            if not listener.admits_nodes(messages):
+                raise HarnessError(f"{process.id} admits not even a node")
+        listener.refuse(messages, process.id)
 
     def _ask(self, process: Process, messages: list[Message]) -> None:
-        asked = []
-        process.enter(lambda: asked.extend(asked_of_core(process, messages, self._visits)))
+        asked: list[Request] = []
+
+        def happen() -> None:
+            more = self._handlers(process)
+            asked.extend(asked_of_core(process, messages, more, self._visits))
+
+        process.enter(happen)
         for request in asked:
             if not process.is_dead:
                 self._calls += 1
                 self._world.note("a forged request reaches a core")
                 process.arrived(Packet(STRANGER, process.id, NO_BOOT, self._calls, request))
+
+    def _messages(self, process: Process) -> Iterator[Message]:
+        """What it sends to this process."""
+        return self._repertoire.messages(self._target(process))
+
+    def _handlers(self, process: Process) -> Mapping[int, Handler]:
+        """The handlers of the process for what is no request of the quorum."""
+        return {}
+
+    def _authorizing(self, process: Process) -> AuthorizingListener:
+        """The listener of this process, with authentication."""
+        return AuthorizingListener()
 
     def _target(self, process: Process) -> Target:
         world, node, durable = self._world, process.replica.node, process.machine.durable

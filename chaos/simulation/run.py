@@ -87,13 +87,15 @@ class Simulation:
         self._rng = random.Random(f"{profile.seed}/workload")
         self._reads = random.Random(f"{profile.seed}/reads")
         self._transactions = random.Random(f"{profile.seed}/transactions")
-        hostile = random.Random(f"{profile.seed}/hostile")
-        self._hostile = HostileNode(self.world, profile.hostility, hostile)
+        self._hostile = self._hostile_node(random.Random(f"{profile.seed}/hostile"))
         self._proposing = True
         self._words = 0
 
     def _world(self, profile: Profile) -> World:
         return World(profile)
+
+    def _hostile_node(self, rng: random.Random) -> HostileNode:
+        return HostileNode(self.world, self.profile.hostility, rng)
 
     def run(self) -> Report:
         """Run all phases; raises `Violation` or `HarnessError`."""
