@@ -174,7 +174,7 @@ SEEDS ?= 200
 BASE ?= 0
 
 .PHONY: sim
-sim: $(VENV)/installed ## quorums and whole clusters under faults in virtual time (SEEDS=n [BASE=m]: so many; SEED=n: that one; KIND=quorum, cluster)
+sim: $(VENV)/installed ## quorums and whole clusters under faults in virtual time (SEEDS=n [BASE=m]: so many; SEED=n: that one; KIND=quorum, cluster, hostile)
 	$(PYTHON_M) chaos run --kind $(KIND) $(if $(SEED),--seed $(SEED),--seeds $(SEEDS) --base $(BASE)) $(ARGS)
 
 IMAGES ?= 10000

@@ -7,6 +7,7 @@ from chaos.mutants.clusters import CLUSTERS
 from chaos.mutants.directed_only import UNSEEN
 from chaos.mutants.elections import ELECTIONS
 from chaos.mutants.gossip import GOSSIP
+from chaos.mutants.hostility import HOSTILITY
 from chaos.mutants.logs import LOGS
 from chaos.mutants.mutant import Mutant
 from chaos.mutants.partitions import PARTITIONS
@@ -26,6 +27,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     *READS,
     *BOUNDS,
     *WIRE,
+    *HOSTILITY,
     *CLUSTERS,
     *PARTITIONS,
 )

@@ -108,3 +108,6 @@ async def test_a_request_that_cannot_be_true_is_refused(tmp_path: Path) -> None:
         answer = await ask(node.address, visitor(0))
         assert isinstance(answer, Refusal)
         assert "ports are 1 to 65535" in answer.reason
+        answer = await ask(node.address, visitor(1234, boot=1 << 62))
+        assert isinstance(answer, Refusal)
+        assert f"node 7 has boot timestamp {1 << 62}, the time here is" in answer.reason
