@@ -88,7 +88,7 @@ class HostileNode:
                 process.arrived(Packet(STRANGER, process.id, NO_BOOT, self._calls, request))
 
     def _messages(self, process: Process) -> Iterator[Message]:
-        """What it sends to this process."""
+        """Return the requests to this process."""
         return self._repertoire.messages(self._target(process))
 
     def _handlers(self, process: Process) -> Mapping[int, Handler]:

@@ -1,4 +1,4 @@
-"""What a hostile node sends to a replica: forged requests of the quorum, as bytes.
+"""The repertoire of a hostile node: forged requests of the quorum to a replica, as bytes.
 
 Without authentication it knows the cluster id, all ids, epochs and addresses, and no directory id.
 These are left out then, because only authentication closes them (docs/divergence.md):

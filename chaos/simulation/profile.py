@@ -68,7 +68,7 @@ class Fault(StrEnum):
 
 
 class Hostility(StrEnum):
-    """What a hostile node can do, beside all faults."""
+    """The power of a hostile node, beside all faults."""
 
     NONE = "no hostile node"
     ANONYMOUS = "a hostile node, and no authentication"
@@ -389,7 +389,7 @@ class Profile:
 
 
 def hostility_of(seed: int) -> Hostility:
-    """What the hostile node of a run can do, if it has one."""
+    """The power of the hostile node of a run, if it has one."""
     is_odd = (seed + seed // HOSTILE_EVERY) % 2 == 1
     return Hostility.UNAUTHORIZED if is_odd else Hostility.ANONYMOUS
 
