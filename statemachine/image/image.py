@@ -7,9 +7,10 @@ up to 2,000,000 partitions and a record changes one. The values in it are frozen
 
 from collections.abc import Callable, Iterable
 from itertools import repeat
-from typing import Any, Final
+from typing import Any, Final, Protocol
 from uuid import UUID
 
+from statemachine.image.committed_table import CommittedTable
 from statemachine.image.delta import MetadataDelta
 from statemachine.image.partition_index import PartitionIndex
 from statemachine.image.partition_table import NO_KEY, ONCE, SharedState, Topic
@@ -35,11 +36,14 @@ def quota_holder(entity: Iterable[kafka_records.QuotaEntity]) -> QuotaHolder:
 
 _LOADED: Final = (
     *TABLES,
+    "_followers",
     "_undo_log",
     "_is_rewinding",
     "_keeps_undo",
     "_read_view",
     "acl_index",
+    "committed_scram_credentials",
+    "committed_delegation_tokens",
     "common",
     "end_offset",
     "index",
@@ -47,6 +51,23 @@ _LOADED: Final = (
     "topic_ids",
     "transaction",
 )
+
+
+class _Follower(Protocol):
+    """Keeps what is committed of a table, from what the image tells of each change."""
+
+    def change(self, before: Any, after: Any) -> None: ...
+    def propose(self, offset: int, before: Any, after: Any) -> None: ...
+    def commit(self, offset: int | None = None) -> None: ...
+    def rewind(self, offset: int) -> None: ...
+
+
+def _scram_key(credential: kafka_records.UserScramCredential) -> tuple[str, int]:
+    return credential.name, credential.mechanism
+
+
+def _token_id(token: kafka_records.DelegationToken) -> str:
+    return token.token_id
 
 
 class Image:
@@ -73,6 +94,15 @@ class Image:
         """By user and mechanism."""
         self.delegation_tokens: dict[str, kafka_records.DelegationToken] = {}
         """By token id."""
+        self.committed_scram_credentials = CommittedTable(_scram_key)
+        self.committed_delegation_tokens = CommittedTable(_token_id)
+        """The same without what is not committed, for the listeners."""
+        self._followers: dict[int, _Follower] = {
+            id(self.acls): self.acl_index,
+            id(self.scram_credentials): self.committed_scram_credentials,
+            id(self.delegation_tokens): self.committed_delegation_tokens,
+        }
+        """What follows the commits of a table, by the identity of the table."""
         self.moves: dict[MoveId, Move] = {}
         """The running moves, and the ended ones until they are forgotten."""
         self.keys: dict[str, own_records.Remembered] = {}
@@ -147,7 +177,8 @@ class Image:
         # A transaction can still be aborted after its records are committed.
         below = offset if self.transaction is None else min(offset, self.transaction.begun_at)
         log.forget_below(below)
-        self.acl_index.commit(below)
+        for each in self._followers.values():
+            each.commit(below)
 
     def rewind(self, offset: int) -> None:
         """Restore the image that ended at `offset`: undo everything from there on."""
@@ -157,7 +188,8 @@ class Image:
         assert log is not None, "an image without an undo log only replays committed records"
         assert offset >= log.start, f"records below {log.start} are committed"
         entries = list(log.take_since(offset))
-        self.acl_index.rewind(offset)
+        for each in self._followers.values():
+            each.rewind(offset)
         self._undo_log, self._is_rewinding = None, True
         for _, undo, *arguments in entries:
             undo(self, *arguments)
@@ -250,11 +282,12 @@ class Image:
             table.pop(key, None)
         else:
             table[key] = value
-        if table is self.acls and not self._is_rewinding:
+        follower = self._followers.get(id(table))
+        if follower is not None and not self._is_rewinding:
             if self._undo_log is None:
-                self.acl_index.change(before, value)
+                follower.change(before, value)
             else:
-                self.acl_index.propose(self._undo_log.offset, before, value)
+                follower.propose(self._undo_log.offset, before, value)
         if self._undo_log is not None:
             self._undo_log.note(Image.put, table, key, before)
 
@@ -393,7 +426,8 @@ class Image:
     def _drop_undo_log(self) -> None:
         """Keep no undo entries: everything in the image is committed."""
         self._undo_log = None
-        self.acl_index.commit()
+        for each in self._followers.values():
+            each.commit()
 
     def _overwrote(self, topic: Topic, number: int, before: PartitionRegistration | None) -> None:
         if self._undo_log is not None:

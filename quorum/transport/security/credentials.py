@@ -8,7 +8,7 @@ import base64
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeVar
 
 from quorum.protocol.principal import KafkaPrincipal
 from quorum.transport.security.secret import Secret
@@ -114,13 +114,23 @@ class StoredToken(Protocol):
     def expiration_timestamp_ms(self) -> int: ...
 
 
+K_contra = TypeVar("K_contra", contravariant=True)
+V_co = TypeVar("V_co", covariant=True)
+
+
+class Table(Protocol[K_contra, V_co]):
+    """A table that is looked up by key."""
+
+    def get(self, key: K_contra, /) -> V_co | None: ...
+
+
 class CredentialTables(Protocol):
-    """The tables of an image that credentials are looked up in."""
+    """The tables of an image that credentials are looked up in: only what is committed counts."""
 
     @property
-    def scram_credentials(self) -> Mapping[tuple[str, int], StoredScram]: ...
+    def committed_scram_credentials(self) -> Table[tuple[str, int], StoredScram]: ...
     @property
-    def delegation_tokens(self) -> Mapping[str, StoredToken]: ...
+    def committed_delegation_tokens(self) -> Table[str, StoredToken]: ...
 
 
 class ImageCredentials:
@@ -134,13 +144,13 @@ class ImageCredentials:
         self._hmac_of = hmac_of
 
     def scram(self, user: str, mechanism: int) -> ScramCredential | None:
-        found = self._image().scram_credentials.get((user, mechanism))
+        found = self._image().committed_scram_credentials.get((user, mechanism))
         if found is None:
             return None
         return ScramCredential(found.salt, found.stored_key, found.server_key, found.iterations)
 
     def token(self, token_id: str) -> DelegationTokenInfo | None:
-        found = self._image().delegation_tokens.get(token_id)
+        found = self._image().committed_delegation_tokens.get(token_id)
         if found is None or self._hmac_of is None:
             return None
         kind, _, name = found.owner.partition(":")

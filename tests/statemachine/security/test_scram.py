@@ -10,7 +10,14 @@ from statemachine.errors import Error
 from statemachine.image.image import Image
 from statemachine.records import codec
 from statemachine.records.field_names import as_kafka
-from statemachine.records.kafka_records import RemoveUserScramCredential, UserScramCredential
+from statemachine.records.kafka_records import (
+    AbortTransaction,
+    BeginTransaction,
+    EndTransaction,
+    Record,
+    RemoveUserScramCredential,
+    UserScramCredential,
+)
 from statemachine.replay import replay
 from statemachine.security.scram import describe_user_scram_credentials
 from tests.statemachine.support.world import World
@@ -50,6 +57,58 @@ def test_credentials_are_set_changed_and_deleted() -> None:
     assert alter(world, upsert("a"), upsert("b", 2, 16_384)) == {"a": OK, "b": OK}
     assert alter(world, upsert("a", iterations=8_192), delete("b", 2)) == {"a": OK, "b": OK}
     assert world.image.scram_credentials == {("a", 1): upsert("a", iterations=8_192)}
+
+
+def uncommitted(*records: Record) -> Image:
+    """An image that has replayed the first record, and the others before their commit."""
+    image = Image()
+    replay(image, records[0], 0)
+    image.begin_undo_log(1)
+    for record in records[1:]:
+        replay(image, record, image.end_offset)
+    return image
+
+
+def in_force(image: Image, user: str) -> UserScramCredential | None:
+    return image.committed_scram_credentials.get((user, 1))
+
+
+def test_a_credential_is_in_force_once_it_is_committed() -> None:
+    old, new = upsert("a"), upsert("a", iterations=8_192)
+    image = uncommitted(old, new, upsert("b"), delete("a"))
+    assert image.scram_credentials == {("b", 1): upsert("b")}
+    found = []
+    for offset in (1, 2, 3, 4):
+        image.committed(offset)
+        found.append((in_force(image, "a"), in_force(image, "b")))
+    assert found == [(old, None), (new, None), (new, upsert("b")), (None, upsert("b"))]
+
+
+def test_a_credential_that_is_lost_with_the_lead_never_was_in_force() -> None:
+    image = uncommitted(upsert("a"), upsert("b"), delete("a"))
+    image.committed(2)
+    image.rewind(2)
+    image.end_undo_log()
+    assert (in_force(image, "a"), in_force(image, "b")) == (upsert("a"), upsert("b"))
+
+
+def test_credentials_of_an_aborted_transaction_never_are_in_force() -> None:
+    for end, kept in ((EndTransaction(), True), (AbortTransaction(reason=""), False)):
+        image = Image()
+        for offset, record in enumerate((BeginTransaction(name="t"), upsert("a"))):
+            replay(image, record, offset)
+        assert in_force(image, "a") is None
+        replay(image, end, 2)
+        assert (in_force(image, "a") is not None) == kept
+
+
+def test_a_loaded_image_brings_its_credentials() -> None:
+    image, loaded = uncommitted(upsert("a")), uncommitted(upsert("b"))
+    image.become(loaded)
+    assert (in_force(image, "a"), in_force(image, "b")) == (None, upsert("b"))
+    replay(image, delete("b"), image.end_offset)
+    image.committed(image.end_offset)
+    assert in_force(image, "b") is None
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ Nothing here shares code with what it checks, but for the types.
 from copy import deepcopy
 from typing import Any
 
+from statemachine.image.committed_table import CommittedTable
 from statemachine.image.image import Image
 from statemachine.partitions.registration import PartitionRegistration, Stage
 from statemachine.records import kafka_records
@@ -36,9 +37,18 @@ def contents(image: Image) -> dict[str, Any]:
         "acl_index": acls_indexed(image),
         "scram_credentials": dict(image.scram_credentials),
         "delegation_tokens": dict(image.delegation_tokens),
+        "committed_scram_credentials": committed(image.committed_scram_credentials),
+        "committed_delegation_tokens": committed(image.committed_delegation_tokens),
         "transaction": image.transaction,
         "index": indexed(image),
     }
+
+
+def committed(table: CommittedTable[Any, Any]) -> dict[Any, Any]:
+    """The table once all is committed."""
+    later = deepcopy(table)
+    later.commit()
+    return later._entries
 
 
 def acls_indexed(image: Image) -> dict[tuple[int, bool], dict[tuple[str, str, str], int]]:
@@ -139,6 +149,8 @@ def check_image(image: Image) -> None:
     """The rules of every partition, the index, and who may lead."""
     assert indexed(image) == scanned(image)
     assert acls_indexed(image) == acls_scanned(image)
+    assert committed(image.committed_scram_credentials) == image.scram_credentials
+    assert committed(image.committed_delegation_tokens) == image.delegation_tokens
     check_moves(image)
     check_throttles(image)
     for topic in image.topics.values():

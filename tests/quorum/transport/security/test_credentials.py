@@ -26,8 +26,10 @@ class Token:
 class Tables:
     """An image with nothing but credentials."""
 
-    scram_credentials: Mapping[tuple[str, int], ScramCredential] = field(default_factory=dict)
-    delegation_tokens: Mapping[str, Token] = field(default_factory=dict)
+    committed_scram_credentials: Mapping[tuple[str, int], ScramCredential] = field(
+        default_factory=dict
+    )
+    committed_delegation_tokens: Mapping[str, Token] = field(default_factory=dict)
 
 
 async def proved(server: ScramServer, client: ScramClient) -> KafkaPrincipal | None:
@@ -51,14 +53,20 @@ async def test_credentials_come_and_go_with_the_image() -> None:
     assert await proved(server, alice) is None
     late.source = ImageCredentials(lambda: tables)
     assert await proved(server, alice) is None
-    tables.scram_credentials = {("alice", 2): credential_of(mechanism, "swordfish", b"salt")}
+    tables.committed_scram_credentials = {
+        ("alice", 2): credential_of(mechanism, "swordfish", b"salt")
+    }
     assert await proved(server, alice) == KafkaPrincipal("User", "alice")
-    tables.scram_credentials = {("alice", 1): credential_of(mechanism, "swordfish", b"salt")}
+    tables.committed_scram_credentials = {
+        ("alice", 1): credential_of(mechanism, "swordfish", b"salt")
+    }
     assert await proved(server, alice) is None
 
 
 async def test_a_token_counts_until_it_expires_and_where_its_key_is_known() -> None:
-    tables = Tables(delegation_tokens={"id": Token("User:bob", 1_001), "old": Token("User:b", 999)})
+    tables = Tables(
+        committed_delegation_tokens={"id": Token("User:bob", 1_001), "old": Token("User:b", 999)}
+    )
     mechanism = ScramMechanism.SHA_256
 
     def password(token_id: str) -> Secret:
