@@ -28,7 +28,6 @@ from admin.settings import (
 )
 from admin.text_file import read_text
 from broker.config import BrokerConfig, InvalidConfig
-from controller.delegation_tokens import DelegationTokenConfig
 from quorum.core.limits import FETCH_WAIT_MS_MAX, Timeouts
 from quorum.core.vocabulary import ReplicaId
 from quorum.persistent_state import LISTENER_NAME, QuorumConfig
@@ -37,7 +36,8 @@ from quorum.transport.address import Address
 from quorum.transport.listener import Listener, named
 from quorum.transport.security.credentials import LateCredentials
 from quorum.transport.security.protocols import ClientSecurity, SecurityProtocol
-from quorum.transport.security.secret import HIDDEN
+from quorum.transport.security.secret import HIDDEN, Secret
+from quorum.transport.security.token_hmacs import DelegationTokenConfig
 from statemachine.security.authorization import STANDARD_AUTHORIZER, AuthorizerConfig
 
 FILE_BYTES_MAX: Final = 1024 * 1024
@@ -361,7 +361,7 @@ def _controller(values: Mapping[str, Any]) -> Config:
         connections_max=values["connections.max"],
         connections_per_address_max=values["max.connections.per.ip"],
         tokens=DelegationTokenConfig(
-            secret_key=values["delegation.token.secret.key"],
+            secret_key=_token_key(values),
             max_lifetime_ms=values["delegation.token.max.lifetime.ms"],
             renew_period_ms=values["delegation.token.expiry.time.ms"],
             check_interval_ms=values["delegation.token.expiry.check.interval.ms"],
@@ -369,6 +369,19 @@ def _controller(values: Mapping[str, Any]) -> Config:
         authorizer=_authorizer(values),
         early_listeners=_early_listeners(values, listeners),
     )
+
+
+def _token_key(values: Mapping[str, Any]) -> str | None:
+    """Return the key of delegation tokens, which has two names; None where there are no tokens."""
+    key: Secret | None = values["delegation.token.secret.key"]
+    old: Secret | None = values["delegation.token.master.key"]
+    if key is not None and old is not None and key != old:
+        raise InvalidSetting(
+            "delegation.token.secret.key and delegation.token.master.key differ; the second is the "
+            "old name of the first: leave it out"
+        )
+    found = key or old
+    return None if found is None else found.reveal()
 
 
 def _authorizer(values: Mapping[str, Any]) -> AuthorizerConfig | None:
@@ -589,6 +602,7 @@ def _broker(values: Mapping[str, Any], given: Mapping[str, Given]) -> BrokerConf
         min_insync_replicas=values["min.insync.replicas"],
         connections_max=values["connections.max"],
         connections_per_address_max=values["max.connections.per.ip"],
+        tokens=DelegationTokenConfig(secret_key=_token_key(values)),
         authorizer=_authorizer(values),
         settings={
             name: HIDDEN if one.setting.kind.is_secret else one.text for name, one in given.items()

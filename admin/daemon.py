@@ -27,8 +27,7 @@ from admin.http.tokens import InvalidTokens, TokenFile
 from controller.apis.brokers import BrokerApis
 from controller.apis.controller_apis import OFFERED, ControllerApis
 from controller.apis.router import Router
-from controller.authorization import ControllerAuthorization, authorization
-from controller.delegation_tokens import DelegationTokens
+from controller.authorization import ControllerAuthorization, Loaded, authorization
 from controller.event_queue import Later
 from controller.quorum_controller import QuorumController
 from controller.registration import ControllerRegistrationManager
@@ -45,7 +44,8 @@ from quorum.transport.exposure import exposures, is_local
 from quorum.transport.limits import ServerLimits
 from quorum.transport.listener import Listener, listen_at, named
 from quorum.transport.refusal_log import RefusalLog
-from quorum.transport.security.credentials import ImageCredentials
+from quorum.transport.security.credentials import ImageCredentials, LateCredentials
+from quorum.transport.security.token_hmacs import DelegationTokens
 from quorum.transport.server import Server
 from statemachine.commands import RegisterController
 from statemachine.features.features import FEATURES, RANGES
@@ -143,19 +143,18 @@ def _open(config: Config, parts: AsyncExitStack) -> tuple[QuorumController, Open
     )
     controller.attach(opened.quorum.replica)
     tokens = DelegationTokens(config.tokens)
-    config.credentials.source = ImageCredentials(
-        lambda: controller.image, tokens.hmac if tokens.is_enabled else None
-    )
+    config.credentials.source = ImageCredentials(lambda: controller.image, tokens.hmac_or_none)
     return controller, opened
 
 
 async def _listen(
     config: Config, controller: QuorumController, opened: Opened, parts: AsyncExitStack
 ) -> Coroutine[Any, Any, None]:
-    """Start the listeners on one service; what is returned starts those that wait for ACLs."""
+    """Start the listeners on one service; what is returned ends what waits for the log."""
     audit_log = AuditLog(wall_ms)
     node = opened.quorum.node
-    rights = authorization(config.authorizer, controller, lambda: node.high_watermark, audit_log)
+    is_loaded = Loaded(controller, lambda: node.high_watermark)
+    rights = authorization(config.authorizer, controller.image, is_loaded, audit_log)
     service = Service(
         controller,
         opened.quorum,
@@ -181,7 +180,7 @@ async def _listen(
         supported_features=SUPPORTED_FEATURES,
     )
     parts.push_async_callback(apis.close)
-    late = await _listen_kafka(config, apis, rights, parts)
+    late = await _listen_kafka(config, apis, rights, is_loaded, parts)
     gateway = Gateway(service, router, security=config.quorum.security)
     await _listen_http(config, gateway, parts)
     return late
@@ -300,7 +299,11 @@ def _places(config: Config) -> Iterator[tuple[Listener, tuple[str, int]]]:
 
 
 async def _listen_kafka(
-    config: Config, apis: ControllerApis, rights: ControllerAuthorization, parts: AsyncExitStack
+    config: Config,
+    apis: ControllerApis,
+    rights: ControllerAuthorization,
+    is_loaded: Callable[[], bool],
+    parts: AsyncExitStack,
 ) -> Coroutine[Any, Any, None]:
     limits = ServerLimits(
         connections_max=config.connections_max,
@@ -318,21 +321,25 @@ async def _listen_kafka(
                 await listen_at(server, each)
         else:
             late.append(each)
-    return _listen_late(server, late, rights)
+    return _serve_once_loaded(server, late, config.credentials, is_loaded)
 
 
 LOAD_CHECK_SECONDS: Final = 0.05
-"""Time between two looks whether the ACLs are loaded."""
+"""Time between two looks whether what is committed is loaded."""
 
 
-async def _listen_late(
-    server: Server, listeners: Sequence[Listener], rights: ControllerAuthorization
+async def _serve_once_loaded(
+    server: Server,
+    listeners: Sequence[Listener],
+    credentials: LateCredentials,
+    is_loaded: Callable[[], bool],
 ) -> None:
-    """Open these listeners once the ACLs are loaded."""
-    while listeners:
-        if rights.is_loaded:
+    """Let clients log in, and open these listeners, once credentials and ACLs are loaded."""
+    while True:
+        if is_loaded():
             break
         await asyncio.sleep(LOAD_CHECK_SECONDS)
+    credentials.tell_known()
     for each in listeners:
         with binding("listeners", each.address):
             await listen_at(server, each)

@@ -18,7 +18,6 @@ from admin.http.limits import HttpLimits
 from admin.http.tls import ClientAuth as HttpClientAuth
 from admin.units import parse_duration_ms, parse_size_bytes, whole_number
 from broker import limits as broker_limits
-from controller.delegation_tokens import DelegationTokenConfig
 from quorum.core.limits import (
     BATCH_BYTES_MAX,
     FETCH_WAIT_MS_MAX,
@@ -37,6 +36,7 @@ from quorum.transport.security.protocols import SecurityProtocol
 from quorum.transport.security.sasl_server import FAILURE_DELAY_MS
 from quorum.transport.security.secret import Secret
 from quorum.transport.security.tls import VERSIONS, ClientAuth
+from quorum.transport.security.token_hmacs import DelegationTokenConfig
 from statemachine.features.features import level_of_release
 from statemachine.limits import METADATA_VERSION_MAX, METADATA_VERSION_MIN, NO_OP_INTERVAL_MS
 from statemachine.security.authorization import STANDARD_AUTHORIZER
@@ -924,10 +924,15 @@ _ROWS: Final = (
     # --- delegation tokens -------------------------------------------------------------------
     Setting(
         "delegation.token.secret.key",
-        TEXT,
+        PASSWORD,
         "The key of the HMACs of delegation tokens, the same on every controller and broker. "
-        "Without it there are no tokens. Write it into a file that nobody else can read.",
-        only=Role.CONTROLLER,
+        "Without it the node takes no tokens.",
+    ),
+    Setting(
+        "delegation.token.master.key",
+        PASSWORD,
+        "The same under its name before Kafka 4.0; not together with another "
+        "delegation.token.secret.key.",
     ),
     Setting(
         "delegation.token.max.lifetime.ms",

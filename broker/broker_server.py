@@ -35,6 +35,7 @@ from quorum.transport.exposure import exposures
 from quorum.transport.limits import ServerLimits
 from quorum.transport.listener import Listener, listen_at, named
 from quorum.transport.security.credentials import ImageCredentials
+from quorum.transport.security.token_hmacs import DelegationTokens
 from quorum.transport.server import Server
 from statemachine.image.delta import MetadataDelta
 from statemachine.image.image import Image
@@ -53,7 +54,9 @@ class BrokerServer:
         self._rng = rng
         self._metadata = MetadataFollower(self.image)
         self._metadata.on_change = self._on_change
-        config.credentials.source = ImageCredentials(lambda: self.image)
+        config.credentials.source = ImageCredentials(
+            lambda: self.image, DelegationTokens(config.tokens).hmac_or_none
+        )
         self._opened = open_quorum(
             config.quorum,
             self._metadata,
@@ -243,6 +246,7 @@ class BrokerServer:
 
     async def _open_partitions(self) -> None:
         """Open the local replicas: the metadata is known up to the broker's own registration."""
+        self.config.credentials.tell_known()
         await self.manager.settled.wait()
         await self.manager.remove_strays()
         logger.info(

@@ -23,6 +23,7 @@ from quorum.transport.limits import CONNECTIONS_PER_ADDRESS_MAX
 from quorum.transport.listener import Listener, named
 from quorum.transport.security.credentials import LateCredentials
 from quorum.transport.security.protocols import PLAIN_CLIENT, ClientSecurity
+from quorum.transport.security.token_hmacs import NO_TOKENS, DelegationTokenConfig
 from statemachine.security.authorization import AuthorizerConfig
 
 
@@ -46,6 +47,8 @@ class BrokerConfig:
     """Of the connections to other brokers."""
     credentials: LateCredentials = field(default_factory=LateCredentials)
     """What the SASL listeners look up; the server says where."""
+    tokens: DelegationTokenConfig = NO_TOKENS
+    """Only the key counts here: the controllers decide how long tokens live."""
     authorizer: AuthorizerConfig | None = None
     """None: everybody may do everything."""
     rack: str | None = None

@@ -10,6 +10,7 @@ from typing import Final, TypeAlias
 from controller.quorum_controller import QuorumController
 from quorum.protocol.apis import ApiKey
 from quorum.transport.audit_log import AuditLog, Requester
+from statemachine.image.image import Image
 from statemachine.security.authorization import Authorization, AuthorizerConfig
 from statemachine.security.rights import (
     ALTER_CLUSTER,
@@ -133,21 +134,20 @@ NEEDS: Final[Mapping[int, Needs]] = MappingProxyType(
 
 def authorization(
     config: AuthorizerConfig | None,
-    controller: QuorumController,
-    high_watermark: Callable[[], int | None],
+    image: Image,
+    is_loaded: Callable[[], bool],
     audit_log: AuditLog,
 ) -> ControllerAuthorization:
     """Return the authorization of a controller; everything is allowed without an authorizer.
 
-    Until the image has been complete for the first time, only super users may do anything.
+    Until the image `is_loaded` for the first time, only super users may do anything.
     """
     if config is None:
         return Authorization(None, audit_log.denied)
-    authorizer = config.authorizer(controller.image, _Loaded(controller, high_watermark))
-    return Authorization(authorizer, audit_log.denied)
+    return Authorization(config.authorizer(image, is_loaded), audit_log.denied)
 
 
-class _Loaded:
+class Loaded:
     """Tells whether the image has once had all that was committed then."""
 
     def __init__(

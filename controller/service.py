@@ -16,7 +16,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from controller.authorization import NEEDS, ControllerAuthorization
-from controller.delegation_tokens import DelegationTokenConfig, DelegationTokens
 from controller.ports import UNPROVED, Unavailable
 from controller.quorum_controller import QuorumController
 from controller.quorum_description import (
@@ -38,6 +37,11 @@ from quorum.persistent_state import LISTENER_NAME
 from quorum.protocol.errors import ErrorCode, RequestRefused
 from quorum.transport.address import Address
 from quorum.transport.audit_log import AuditLog, Requester
+from quorum.transport.security.token_hmacs import (
+    NO_TOKENS,
+    DelegationTokenConfig,
+    DelegationTokens,
+)
 from statemachine.commands import Command, Done
 from statemachine.image.image import Image
 from statemachine.security.authorization import Authorization
@@ -51,8 +55,6 @@ AUDIT_CHARACTERS_MAX: Final = 500
 
 NEXT_LEADER_SECONDS_MAX: Final = 5.0
 """Time to wait for the new leader after a transfer."""
-
-NO_TOKENS: Final = DelegationTokenConfig()
 
 T = TypeVar("T")
 

@@ -215,10 +215,11 @@ def _principal(principal: str) -> dict[str, str]:
 def _token_fault(request: KafkaRequest, service: Service) -> Error | None:
     """Return the reason to refuse a request about tokens, or None.
 
-    A client must have authenticated itself. In Kafka the protocol of its connection decides; a
-    client that is anonymous came by one of those.
+    A client must have authenticated itself, and not by a token: who has one could live on for ever
+    by further ones. In Kafka the protocol of its connection decides; a client that is anonymous
+    came by one of those.
     """
-    if request.principal == ANONYMOUS:
+    if request.principal == ANONYMOUS or request.principal.token_authenticated:
         return Error.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
     return None if service.tokens.is_enabled else Error.DELEGATION_TOKEN_AUTH_DISABLED
 
@@ -284,7 +285,7 @@ async def expire_token(request: KafkaRequest, service: Service) -> Any:
 def _find(request: KafkaRequest, service: Service) -> str | None:
     if not service.tokens.is_enabled:
         return None
-    return service.tokens.find(service.controller.image, request.message.hmac)
+    return service.tokens.find(service.controller.image.delegation_tokens, request.message.hmac)
 
 
 async def _alter_token(

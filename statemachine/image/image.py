@@ -97,12 +97,7 @@ class Image:
         self.committed_scram_credentials = CommittedTable(_scram_key)
         self.committed_delegation_tokens = CommittedTable(_token_id)
         """The same without what is not committed, for the listeners."""
-        self._followers: dict[int, _Follower] = {
-            id(self.acls): self.acl_index,
-            id(self.scram_credentials): self.committed_scram_credentials,
-            id(self.delegation_tokens): self.committed_delegation_tokens,
-        }
-        """What follows the commits of a table, by the identity of the table."""
+        self._followers = self._following()
         self.moves: dict[MoveId, Move] = {}
         """The running moves, and the ended ones until they are forgotten."""
         self.keys: dict[str, own_records.Remembered] = {}
@@ -121,6 +116,14 @@ class Image:
         self._is_rewinding = False
         self._delta: MetadataDelta | None = None
         self._read_view: ReadView | None = None
+
+    def _following(self) -> dict[int, _Follower]:
+        """Return what follows the commits of a table, by the identity of the table."""
+        return {
+            id(self.acls): self.acl_index,
+            id(self.scram_credentials): self.committed_scram_credentials,
+            id(self.delegation_tokens): self.committed_delegation_tokens,
+        }
 
     @property
     def level(self) -> int:

@@ -336,3 +336,28 @@ def test_an_authorizer_that_would_not_protect_is_refused(
     tmp_path: Path, settings: Mapping[str, str], words: str
 ) -> None:
     assert words in refusal(properties(tmp_path, CONTROLLER, **settings))
+
+
+def test_the_key_of_tokens_has_two_names_and_shows_under_neither(tmp_path: Path) -> None:
+    for name in ("delegation_token_secret_key", "delegation_token_master_key"):
+        config = controller(properties(tmp_path, CONTROLLER, **{name: "swordfish"}), {})
+        assert config.tokens.secret_key == "swordfish"
+        broker = load(properties(tmp_path, BROKER, **{name: "swordfish"}), {}, ())
+        assert isinstance(broker, BrokerConfig)
+        assert broker.tokens.secret_key == "swordfish"
+        # DescribeConfigs shows it.
+        assert broker.settings[name.replace("_", ".")] == "[hidden]"
+        assert "swordfish" not in repr(config)
+        assert "swordfish" not in repr(broker)
+    assert controller(properties(tmp_path, CONTROLLER), {}).tokens.secret_key is None
+
+
+def test_two_keys_of_tokens_are_refused_unless_they_are_the_same(tmp_path: Path) -> None:
+    keys = {"delegation_token_secret_key": "one", "delegation_token_master_key": "other"}
+    said = refusal(properties(tmp_path, CONTROLLER, **keys))
+    assert "delegation.token.secret.key and delegation.token.master.key differ" in said
+    assert "one" not in said.split()
+    same = dict.fromkeys(keys, "one")
+    assert controller(properties(tmp_path, CONTROLLER, **same), {}).tokens.secret_key == "one"
+    empty = refusal(properties(tmp_path, CONTROLLER, delegation_token_secret_key=""))
+    assert empty.endswith("delegation.token.secret.key: it is empty; leave the setting out instead")

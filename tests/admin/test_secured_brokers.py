@@ -1,13 +1,16 @@
 """Embedded brokers with security on every listener, and librdkafka as their client."""
 
 import asyncio
+import base64
 import json
 import logging
 import random
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,26 +18,35 @@ from admin.client.admin_client import AdminClient
 from admin.client.command_config import ClientConfig, load_client_config
 from admin.client.consumer import Consumer
 from admin.client.producer import Producer
+from admin.client.security import set_user
 from admin.config import load
 from admin.faults import AdminError
 from broker.broker_server import BrokerServer
 from broker.config import BrokerConfig
+from quorum.protocol.apis import ApiKey
 from quorum.records.encode import ClientRecord
 from quorum.transport.address import Address
 from quorum.transport.listener import named
+from quorum.transport.outcomes import RequestFailed
+from quorum.transport.security.credentials import LateCredentials, ScramMechanism
 from quorum.transport.security.tls import ClientAuth
+from quorum.transport.security.token_hmacs import DelegationTokenConfig, DelegationTokens
+from statemachine.errors import Error
 from tests.quorum.transport.security.secured import (
     PASSWORD,
     client_tls,
     scram_credentials,
+    secure_channel,
     server_tls,
     ssl_client,
     ssl_listener,
 )
 from tests.support.bell import PATIENCE_SECONDS
 from tests.support.controllers import HOST, Node, Secured, active, controllers
+from tests.support.kafka_client import Form
 from tests.support.pem_authority import Authority, Files
 
+TOKEN_KEY = "the key of the tokens"
 MODULES = "org.apache.kafka.common.security"
 
 
@@ -60,14 +72,17 @@ class Cluster:
         )
         return load_client_config(path)
 
-    def sasl(self, mechanism: str, password: str = PASSWORD) -> ClientConfig:
-        """The client alice with her password."""
+    def sasl(
+        self, mechanism: str, password: str = PASSWORD, user: str = "alice", options: str = ""
+    ) -> ClientConfig:
+        """A client with this password."""
         module = "plain.Plain" if mechanism == "PLAIN" else "scram.Scram"
         return self.client(
             security_protocol="SASL_SSL",
             sasl_mechanism=mechanism,
             sasl_jaas_config=(
-                f'{MODULES}.{module}LoginModule required username="alice" password="{password}";'
+                f'{MODULES}.{module}LoginModule required username="{user}" password="{password}" '
+                f"{options};"
             ),
         )
 
@@ -91,6 +106,7 @@ def broker_config(folder: Path, node: Node, files: Files, broker_id: int) -> Bro
             f'{MODULES}.plain.PlainLoginModule required user_alice="{PASSWORD}";'
         ),
         "broker.heartbeat.interval.ms": "50ms",
+        "delegation.token.master.key": TOKEN_KEY,
         **files.settings,
     }
     config = load(None, {}, [f"{name}={value}" for name, value in settings.items()])
@@ -102,7 +118,8 @@ def broker_config(folder: Path, node: Node, files: Files, broker_id: int) -> Bro
 
 
 @asynccontextmanager
-async def cluster(folder: Path) -> AsyncIterator[Cluster]:
+async def cluster(folder: Path, *, is_of_log: bool = False) -> AsyncIterator[Cluster]:
+    """Two brokers that know alice, or with `is_of_log` only the users of the log."""
     authority = Authority()
     files = authority.files(folder, "node")
     secured = Secured(
@@ -116,12 +133,13 @@ async def cluster(folder: Path) -> AsyncIterator[Cluster]:
         asyncio.TaskGroup() as group,
     ):
         node = await active(nodes.values())
+        node.service.tokens = DelegationTokens(DelegationTokenConfig(secret_key=TOKEN_KEY))
         stop, brokers = asyncio.Event(), []
         for broker_id in (101, 102):
             config = broker_config(folder, node, files, broker_id)
             broker = await BrokerServer.open(config, parts, rng=random.Random(broker_id))
-            # Not those of the log.
-            config.credentials.source = scram_credentials()
+            if not is_of_log:
+                config.credentials.source = scram_credentials()
             brokers.append(broker)
             group.create_task(broker.run(stop))
         for broker in brokers:
@@ -208,3 +226,88 @@ async def test_a_wrong_password_or_certificate_is_refused(
             with pytest.raises(AdminError):
                 await admin.describe_quorum()
     assert "guess" not in caplog.text
+
+
+async def add_carol(brokers: Cluster) -> None:
+    """Add a user with a SCRAM credential, and wait until the first broker knows her."""
+    asking = AdminClient(
+        brokers.addresses("CLIENTS"), is_controller=False, security=brokers.sasl("PLAIN").security
+    )
+    async with asking as admin:
+        await admin.carry_out(set_user("carol", ScramMechanism.SHA_512, PASSWORD, 4_096))
+    first = brokers.brokers[0]
+    while not first.image.scram_credentials:  # noqa: ASYNC110 - no event tells it
+        await asyncio.sleep(0)
+
+
+async def asked(address: Address, config: ClientConfig, form: Form, **values: Any) -> Any:
+    """The answer to one request on a connection of its own; raises `RequestFailed`."""
+    async with secure_channel(address.port, config.security) as channel:
+        body = form.body(form.request(**values))
+        reply = await channel.call(form.api_key, body, timeout_ms=10_000, version=form.version)
+        return reply.decode()
+
+
+BROKERS = Form(ApiKey.DESCRIBE_CLUSTER, 1)
+CREATE_TOKEN = Form(ApiKey.CREATE_DELEGATION_TOKEN, 2)
+
+
+async def test_a_delegation_token_logs_in_and_gets_no_other_one(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    async with cluster(tmp_path, is_of_log=True) as brokers:
+        await add_carol(brokers)
+        at = brokers.addresses("CLIENTS")[0]
+        wanted = {"renewers": (), "max_lifetime": timedelta(days=-1)}
+        carol = brokers.sasl("SCRAM-SHA-512", user="carol")
+        token = await asked(at, carol, CREATE_TOKEN, **wanted)
+        assert (token.error_code.value, token.principal_name) == (0, "carol")
+        while not brokers.brokers[0].image.delegation_tokens:  # noqa: ASYNC110 - no event tells it
+            await asyncio.sleep(0)
+        password = base64.b64encode(token.hmac).decode()
+        by_token = {"user": token.token_id, "options": 'tokenauth="true"'}
+        config = brokers.sasl("SCRAM-SHA-256", password, **by_token)
+        answer = await asked(
+            at, config, BROKERS, include_cluster_authorized_operations=False, endpoint_type=1
+        )
+        assert {each.broker_id for each in answer.brokers} == {101, 102}
+        # The controller is told by which means its principal has logged in at the broker.
+        further = await asked(at, config, CREATE_TOKEN, **wanted)
+        assert further.error_code.value == Error.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED.code
+        wrong = brokers.sasl("SCRAM-SHA-256", PASSWORD, **by_token)
+        with pytest.raises(RequestFailed, match="invalid credentials"):
+            await asked(at, wrong, CREATE_TOKEN, **wanted)
+    assert TOKEN_KEY not in caplog.text
+    assert password not in caplog.text
+
+
+async def test_a_starting_broker_lets_nobody_in_before_it_has_read_the_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waiting, known = asyncio.Event(), LateCredentials.known
+
+    async def noted(credentials: LateCredentials) -> None:
+        waiting.set()
+        await known(credentials)
+
+    async with cluster(tmp_path, is_of_log=True) as brokers, AsyncExitStack() as parts:
+        await add_carol(brokers)
+        config = broker_config(tmp_path, brokers.node, brokers.files, 103)
+        broker = await BrokerServer.open(config, parts, rng=random.Random(103))
+        monkeypatch.setattr(LateCredentials, "known", noted)
+        at = named(broker.listeners, "CLIENTS").address
+        carol = brokers.sasl("SCRAM-SHA-512", user="carol")
+        stop = asyncio.Event()
+        async with asyncio.TaskGroup() as group:
+            asking = group.create_task(
+                asked(
+                    at, carol, BROKERS, include_cluster_authorized_operations=False, endpoint_type=1
+                )
+            )
+            await waiting.wait()
+            assert not asking.done()
+            group.create_task(broker.run(stop))
+            answer = await asking
+            assert {each.broker_id for each in answer.brokers} >= {101, 102}
+            stop.set()

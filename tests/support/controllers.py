@@ -18,7 +18,7 @@ from admin.daemon import SUPPORTED_FEATURES
 from controller.apis.brokers import BrokerApis
 from controller.apis.controller_apis import OFFERED, ControllerApis
 from controller.apis.router import Router
-from controller.authorization import authorization
+from controller.authorization import Loaded, authorization
 from controller.quorum_controller import QuorumController
 from controller.service import Service, TopicDefaults
 from quorum.bootstrap import Opened, open_quorum
@@ -182,7 +182,9 @@ async def start(
     parts.push_async_callback(_end, gossiping)
     node = opened.quorum.node
     audit_log = AuditLog(wall_ms)
-    rights = authorization(authorizer, controller, lambda: node.high_watermark, audit_log)
+    rights = authorization(
+        authorizer, controller.image, Loaded(controller, lambda: node.high_watermark), audit_log
+    )
     service = Service(
         controller,
         opened.quorum,

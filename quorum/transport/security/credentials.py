@@ -1,9 +1,10 @@
 """The port through which a listener looks up SCRAM credentials and delegation tokens.
 
 A controller implements it over its image, as committed; a broker over its copy of the metadata.
-Lookups change nothing and answer at once.
+Look-ups change nothing and answer at once.
 """
 
+import asyncio
 import base64
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -55,6 +56,10 @@ class DelegationTokenInfo:
 class Credentials(Protocol):
     """Looks up what proves an identity."""
 
+    async def known(self) -> None:
+        """Return once a look-up tells the truth: not before the log has been read."""
+        ...
+
     def scram(self, user: str, mechanism: int) -> ScramCredential | None:
         """Return the credential of a user for the mechanism of this number, or None."""
         ...
@@ -62,16 +67,6 @@ class Credentials(Protocol):
     def token(self, token_id: str) -> DelegationTokenInfo | None:
         """Return the delegation token, or None if there is none in force."""
         ...
-
-
-class NoCredentials:
-    """A node without SCRAM credentials and tokens."""
-
-    def scram(self, user: str, mechanism: int) -> ScramCredential | None:
-        return None
-
-    def token(self, token_id: str) -> DelegationTokenInfo | None:
-        return None
 
 
 class CredentialsInMemory:
@@ -84,6 +79,9 @@ class CredentialsInMemory:
     ) -> None:
         self._scram = scram
         self._tokens = tokens or {}
+
+    async def known(self) -> None:
+        pass
 
     def scram(self, user: str, mechanism: int) -> ScramCredential | None:
         return self._scram.get((user, mechanism))
@@ -143,6 +141,9 @@ class ImageCredentials:
         self._image = image
         self._hmac_of = hmac_of
 
+    async def known(self) -> None:
+        pass
+
     def scram(self, user: str, mechanism: int) -> ScramCredential | None:
         found = self._image().committed_scram_credentials.get((user, mechanism))
         if found is None:
@@ -165,14 +166,26 @@ class ImageCredentials:
 class LateCredentials:
     """Credentials of a state that does not exist yet when the listeners are configured.
 
-    Until `source` is set, there are none.
+    Who logs in before the node has read what is committed waits: to call a password wrong then
+    would make a client give up, and to go by an old log would let a removed user in.
     """
 
     def __init__(self) -> None:
-        self.source: Credentials = NoCredentials()
+        self.source: Credentials | None = None
+        """Set before `tell_known` is called."""
+        self._known = asyncio.Event()
+
+    def tell_known(self) -> None:
+        """Let the look-ups begin: the source has everything that is committed."""
+        self._known.set()
+
+    async def known(self) -> None:
+        await self._known.wait()
 
     def scram(self, user: str, mechanism: int) -> ScramCredential | None:
+        assert self.source is not None
         return self.source.scram(user, mechanism)
 
     def token(self, token_id: str) -> DelegationTokenInfo | None:
+        assert self.source is not None
         return self.source.token(token_id)

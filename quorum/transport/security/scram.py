@@ -216,6 +216,7 @@ class ScramServerConversation:
         self, user: str, extensions: str
     ) -> tuple[ScramCredential | None, DelegationTokenInfo | None]:
         server = self._server
+        await server.credentials.known()
         if f"{_TOKEN_AUTH}=true" not in extensions.lower().split(","):
             return server.credentials.scram(user, server.mechanism.number), None
         token = server.credentials.token(user)

@@ -14,7 +14,6 @@ from controller.apis.admin_apis import APIS
 from controller.apis.controller_apis import OFFERED
 from controller.apis.request import KafkaRequest
 from controller.authorization import NEEDS
-from controller.delegation_tokens import DelegationTokenConfig, DelegationTokens
 from controller.service import NotActive
 from quorum.protocol import headers
 from quorum.protocol.apis import ApiKey
@@ -22,6 +21,7 @@ from quorum.protocol.codec import decode_response
 from quorum.protocol.envelope import Forwarded, wrap
 from quorum.protocol.principal import KafkaPrincipal
 from quorum.transport.audit_log import Requester
+from quorum.transport.security.token_hmacs import DelegationTokenConfig, DelegationTokens
 from statemachine.commands import (
     AclCreation,
     AclFilter,

@@ -5,6 +5,7 @@ import hmac
 import logging
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -12,11 +13,11 @@ from typing import Any
 import pytest
 
 from controller.apis.controller_apis import OFFERED
-from controller.delegation_tokens import DelegationTokenConfig, DelegationTokens
 from quorum.protocol import headers
 from quorum.protocol.apis import ApiKey
 from quorum.protocol.codec import decode_response
 from quorum.protocol.principal import KafkaPrincipal
+from quorum.transport.security.token_hmacs import DelegationTokenConfig, DelegationTokens
 from tests.controller.apis.samples import (
     ANY_ACL,
     alter_scram,
@@ -38,11 +39,12 @@ def versions(api_key: ApiKey) -> list[int]:
     return list(range(offered.lowest, offered.highest + 1))
 
 
-async def by(client: KafkaClient, principal: str, form: Form, payload: Any) -> Any:
+async def by(
+    client: KafkaClient, principal: str, form: Form, payload: Any, *, is_token: bool = False
+) -> Any:
     """The answer to a request of this principal, which another node passes on."""
-    answer = await client.send_bytes(
-        ENVELOPE, wrapped(form, payload, KafkaPrincipal.parse(principal))
-    )
+    who = replace(KafkaPrincipal.parse(principal), token_authenticated=is_token)
+    answer = await client.send_bytes(ENVELOPE, wrapped(form, payload, who))
     assert answer.error_code.value == 0, answer
     data = answer.response_data
     start = headers.response_body_start(data, form.api_key, form.version)
@@ -246,15 +248,16 @@ async def test_a_token_is_renewed_and_expired_by_its_hmac(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(
-    ("who", "config", "code"),
+    ("who", "is_token", "config", "code"),
     [
-        ("User:ANONYMOUS", TOKENS, 64),
-        ("User:alice", DelegationTokenConfig(), 61),
-        ("User:alice", DelegationTokenConfig(secret_key=""), 61),
+        ("User:ANONYMOUS", False, TOKENS, 64),
+        ("User:alice", True, TOKENS, 64),
+        ("User:alice", False, DelegationTokenConfig(), 61),
+        ("User:alice", False, DelegationTokenConfig(secret_key=""), 61),
     ],
 )
-async def test_nobody_gets_a_token_unnamed_or_without_a_key(
-    tmp_path: Path, who: str, config: DelegationTokenConfig, code: int
+async def test_nobody_gets_a_token_unnamed_or_by_a_token_or_without_a_key(
+    tmp_path: Path, who: str, is_token: bool, config: DelegationTokenConfig, code: int
 ) -> None:
     async with a_token_giver(tmp_path, config) as (node, client):
         for api_key, fields in (
@@ -265,7 +268,9 @@ async def test_nobody_gets_a_token_unnamed_or_without_a_key(
         ):
             form = Form(api_key, OFFERED[api_key].highest)
             nobody = {"owner_principal_type": None, "owner_principal_name": None}
-            answer = await by(client, who, form, form.request(**nobody, **fields))
+            answer = await by(
+                client, who, form, form.request(**nobody, **fields), is_token=is_token
+            )
             assert answer.error_code.value == code
         assert not node.controller.image.delegation_tokens
 
@@ -291,13 +296,13 @@ async def test_expired_tokens_are_removed_and_others_found_again(tmp_path: Path)
         last = await by(client, "User:alice", form, create_token(form))
         image = node.controller.image
         service = node.service
-        assert service.tokens.find(image, last.hmac) == last.token_id
+        assert service.tokens.find(image.delegation_tokens, last.hmac) == last.token_id
         while len(image.delegation_tokens) > 1:
             # The clock of the wall goes on by itself, and 1 ms is soon over.
             assert node.controller.forget_delegation_tokens(50_000) in (2_000, 50_000)
             await users(client)
         assert list(image.delegation_tokens) == [last.token_id]
-        assert service.tokens.find(image, last.hmac) == last.token_id
+        assert service.tokens.find(image.delegation_tokens, last.hmac) == last.token_id
 
 
 # --- All of them ---------------------------------------------------------------------------------

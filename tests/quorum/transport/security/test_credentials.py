@@ -1,5 +1,6 @@
 """Credentials that are looked up in the tables of an image."""
 
+import asyncio
 import base64
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -50,8 +51,8 @@ async def test_credentials_come_and_go_with_the_image() -> None:
     mechanism = ScramMechanism.SHA_512
     server = ScramServer(mechanism, late, wall_clock=lambda: 1_000)
     alice = ScramClient(mechanism, "alice", Secret("swordfish"))
-    assert await proved(server, alice) is None
     late.source = ImageCredentials(lambda: tables)
+    late.tell_known()
     assert await proved(server, alice) is None
     tables.committed_scram_credentials = {
         ("alice", 2): credential_of(mechanism, "swordfish", b"salt")
@@ -61,6 +62,23 @@ async def test_credentials_come_and_go_with_the_image() -> None:
         ("alice", 1): credential_of(mechanism, "swordfish", b"salt")
     }
     assert await proved(server, alice) is None
+
+
+async def test_who_logs_in_before_the_log_is_read_waits_for_it() -> None:
+    tables, late = Tables(), LateCredentials()
+    mechanism = ScramMechanism.SHA_256
+    server = ScramServer(mechanism, late, wall_clock=lambda: 1_000)
+    late.source = ImageCredentials(lambda: tables)
+    alice = ScramClient(mechanism, "alice", Secret("new"))
+    waiting = asyncio.get_running_loop().create_task(proved(server, alice))
+    await asyncio.sleep(0)
+    # The old password is not tried in the meantime, and nobody is called unknown.
+    tables.committed_scram_credentials = {("alice", 1): credential_of(mechanism, "old", b"salt")}
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    tables.committed_scram_credentials = {("alice", 1): credential_of(mechanism, "new", b"salt")}
+    late.tell_known()
+    assert await waiting == KafkaPrincipal("User", "alice")
 
 
 async def test_a_token_counts_until_it_expires_and_where_its_key_is_known() -> None:

@@ -5,10 +5,9 @@ and brokers have the key for it in their settings, so that the log holds no pass
 """
 
 import hmac
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
-
-from statemachine.image.image import Image
 
 _ALGORITHM: Final = "sha512"
 _DAY_MS: Final = 24 * 3_600_000
@@ -25,8 +24,11 @@ class DelegationTokenConfig:
     """The time between two removals of expired tokens."""
 
 
+NO_TOKENS: Final = DelegationTokenConfig()
+
+
 class DelegationTokens:
-    """The HMACs of the tokens of an image."""
+    """The HMACs of the tokens of a cluster."""
 
     def __init__(self, config: DelegationTokenConfig) -> None:
         self.config = config
@@ -44,9 +46,13 @@ class DelegationTokens:
         """Return the HMAC of a token."""
         return hmac.digest(self._key, token_id.encode(), _ALGORITHM)
 
-    def find(self, image: Image, asked: bytes) -> str | None:
-        """Return the id of the token with this HMAC, or None."""
-        tokens = image.delegation_tokens
+    @property
+    def hmac_or_none(self) -> Callable[[str], bytes] | None:
+        """The function `hmac`, or None where there are no tokens."""
+        return self.hmac if self.is_enabled else None
+
+    def find(self, tokens: Mapping[str, object], asked: bytes) -> str | None:
+        """Return the id, among these tokens by id, of the one with this HMAC, or None."""
         if len(self._seen) > 2 * len(tokens):
             self._ids.clear()
             self._seen.clear()
