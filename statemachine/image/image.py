@@ -94,10 +94,6 @@ class Image:
         """By user and mechanism."""
         self.delegation_tokens: dict[str, kafka_records.DelegationToken] = {}
         """By token id."""
-        self.committed_scram_credentials = CommittedTable(_scram_key)
-        self.committed_delegation_tokens = CommittedTable(_token_id)
-        """The same without what is not committed, for the listeners."""
-        self._followers = self._following()
         self.moves: dict[MoveId, Move] = {}
         """The running moves, and the ended ones until they are forgotten."""
         self.keys: dict[str, own_records.Remembered] = {}
@@ -116,10 +112,14 @@ class Image:
         self._is_rewinding = False
         self._delta: MetadataDelta | None = None
         self._read_view: ReadView | None = None
+        self._follow_commits()
 
-    def _following(self) -> dict[int, _Follower]:
-        """Return what follows the commits of a table, by the identity of the table."""
-        return {
+    def _follow_commits(self) -> None:
+        """Begin what holds only what is committed of a table, for the listeners."""
+        self.committed_scram_credentials = CommittedTable(_scram_key)
+        self.committed_delegation_tokens = CommittedTable(_token_id)
+        # By the identity of the table.
+        self._followers: dict[int, _Follower] = {
             id(self.acls): self.acl_index,
             id(self.scram_credentials): self.committed_scram_credentials,
             id(self.delegation_tokens): self.committed_delegation_tokens,
