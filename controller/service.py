@@ -34,6 +34,7 @@ from quorum.core.voter_set import Voter
 from quorum.discovery.address_book import AddressBook
 from quorum.driver import Quorum
 from quorum.persistent_state import LISTENER_NAME
+from quorum.protocol.apis import ApiKey
 from quorum.protocol.errors import ErrorCode, RequestRefused
 from quorum.transport.address import Address
 from quorum.transport.audit_log import AuditLog, Requester
@@ -52,6 +53,13 @@ from statemachine.vocabulary import NO_LEADER
 
 AUDIT_CHARACTERS_MAX: Final = 500
 """Characters of a request, and of an answer, in a line of the audit log."""
+
+_OF_ACLS: Final = frozenset({ApiKey.DESCRIBE_ACLS, ApiKey.CREATE_ACLS, ApiKey.DELETE_ACLS})
+NO_AUTHORIZER: Final = (
+    ErrorCode.SECURITY_DISABLED,
+    "No Authorizer is configured: set authorizer.class.name on every controller and broker",
+)
+"""The refusal of every request about ACLs where nobody would enforce them, as in Kafka."""
 
 NEXT_LEADER_SECONDS_MAX: Final = 5.0
 """Time to wait for the new leader after a transfer."""
@@ -202,7 +210,9 @@ class Service:
         Raises `NotActive` as long as the ACLs are not loaded: another node may know them.
         """
         needs = NEEDS[api_key]
-        if needs is NOTHING or not self.authorization.is_limited:
+        if not self.authorization.is_limited:
+            return NO_AUTHORIZER if api_key in _OF_ACLS else None
+        if needs is NOTHING:
             return None
         access, needed = self.authorization.access(requester), needs.whole
         if access.decide(needed or DESCRIBE_CLUSTER).rule is Rule.NOT_READY:

@@ -9,17 +9,20 @@ from pathlib import Path
 import pytest
 
 from admin.tools.kafka_runtime import RELEASES
+from statemachine.security.authorization import AuthorizerConfig
 from tests.process.kafka_tools_process import acl_tool, tools_room
 from tests.support.controllers import Node, a_controller
 from tests.support.kafka_tools import runtime
 
 pytestmark = pytest.mark.process
 
+EVERYONE = AuthorizerConfig(super_users=frozenset({"User:ANONYMOUS"}))
+
 
 async def with_tools(version: str, folder: Path, use: Callable[[Node, "Ask"], object]) -> None:
     """Let `use` ask the tools of this release about a controller, in a thread."""
     with tools_room(runtime(version), folder) as tools:
-        async with a_controller(folder) as node:
+        async with a_controller(folder, authorizer=EVERYONE) as node:
 
             def ask(tool: str, *arguments: str) -> str:
                 # Not every tool knows controllers; to an ordinary client ours answer too.

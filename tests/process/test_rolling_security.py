@@ -12,18 +12,19 @@ import pytest
 from admin.client.admin_client import AdminClient
 from admin.client.command_config import NO_CONFIG, ClientConfig
 from admin.client.producer import Producer
-from admin.client.security import set_user
+from admin.client.security import create_acls, set_user
 from admin.faults import AdminError
 from admin.tools.local_cluster import LocalCluster
 from admin.tools.local_plan import (
     SETTINGS_FILE,
+    NodePlan,
     Wanted,
     as_properties,
     log_dir,
     node_settings,
     settle,
 )
-from admin.tools.local_security import MECHANISM, LocalSecurity
+from admin.tools.local_security import APPLICATION_ACLS, MECHANISM, LocalSecurity
 from quorum.records.encode import ClientRecord
 from quorum.transport.address import Address
 
@@ -64,15 +65,23 @@ class Rolling:
         self.security = LocalSecurity(cluster.folder)
         self.security.prepare(cluster.plan, LEVEL)
 
-    async def restart_all(self, *, migration: str = "", authorizer: bool = False) -> None:
-        """Give every node its next settings, one after the other."""
+    async def restart(
+        self,
+        nodes: Sequence[NodePlan],
+        *,
+        migration: str = "",
+        authorizer: bool = False,
+        is_open: bool = False,
+    ) -> None:
+        """Give these nodes their next settings, one after the other."""
         plan, folder = self.cluster.plan, self.cluster.folder
         voters = ",".join(f"{node.id}@{node.kafka}" for node in plan.controllers)
-        for node in plan.nodes:
+        for node in nodes:
             settings = {
                 **node_settings(node, plan.cluster_id, voters, log_dir(folder, node)),
                 **self.security.settings(plan, node),
                 **({"security.migration": migration} if migration else {}),
+                **({"allow.everyone.if.no.acl.found": "true"} if is_open else {}),
             }
             if not authorizer:
                 settings = {name: each for name, each in settings.items() if name not in AUTHORIZER}
@@ -114,21 +123,32 @@ async def test_a_running_cluster_is_secured_without_a_stop(tmp_path: Path) -> No
                 TOPIC, partitions=3, replication_factor=3, configs={"min.insync.replicas": "2"}
             )
         async with writing(cluster.brokers, NO_CONFIG):
-            await rolling.restart_all(migration="prepare")
+            await rolling.restart(plan.nodes, migration="prepare")
             await rolling.add_users()
             cluster.config = rolling.security.admin()
             async with writing(cluster.brokers, cluster.config):
-                await rolling.restart_all(migration="switch")
+                await rolling.restart(plan.nodes, migration="switch")
+        application = rolling.security.application()
         async with writing(cluster.brokers, cluster.config):
-            await rolling.restart_all(authorizer=True)
+            async with rolling.client() as client:
+                with pytest.raises(AdminError, match="No Authorizer is configured"):
+                    await client.carry_out(create_acls(APPLICATION_ACLS))
+            await rolling.restart(plan.nodes, authorizer=True, is_open=True)
+            async with AdminClient(
+                cluster.brokers, is_controller=False, security=application.security
+            ) as client:
+                await client.describe_quorum()
+            async with rolling.client() as client:
+                await client.carry_out(create_acls(APPLICATION_ACLS))
+            async with writing(cluster.brokers, application):
+                await rolling.restart(plan.controllers, authorizer=True)
         for addresses, is_controller in ((cluster.brokers, False), (cluster.controllers, True)):
             async with AdminClient(
                 addresses, is_controller=is_controller, timeout_ms=1_000
             ) as stranger:
                 with pytest.raises(AdminError):
                     await stranger.describe_quorum()
-        # The authorizer counts: the application has no ACL here.
-        application = rolling.security.application()
+        # The authorizer counts: the application has ACLs for topics and groups only.
         async with AdminClient(
             cluster.brokers, is_controller=False, security=application.security
         ) as client:

@@ -12,12 +12,18 @@ from typing import Any
 
 import pytest
 
+from admin.client.admin_client import AdminClient
+from admin.client.security import AclFilter, describe_acls
+from admin.client.security import delete_acls as delete_all
+from admin.faults import AdminError
 from controller.apis.controller_apis import OFFERED
+from controller.service import NO_AUTHORIZER
 from quorum.protocol import headers
 from quorum.protocol.apis import ApiKey
 from quorum.protocol.codec import decode_response
 from quorum.protocol.principal import KafkaPrincipal
 from quorum.transport.security.token_hmacs import DelegationTokenConfig, DelegationTokens
+from statemachine.security.authorization import AuthorizerConfig
 from tests.controller.apis.samples import (
     ANY_ACL,
     alter_scram,
@@ -26,9 +32,12 @@ from tests.controller.apis.samples import (
     delete_acls,
     wrapped,
 )
+from tests.support.acl_rights import codes, messages
 from tests.support.controllers import Node, a_controller, active, controllers
 from tests.support.kafka_client import Form, KafkaClient, kafka_client
 
+# Controllers elect each other before they know the ACLs.
+EVERYONE = AuthorizerConfig(super_users=frozenset({"User:ANONYMOUS"}))
 ENVELOPE = Form(ApiKey.ENVELOPE, 0)
 KEY = "the key of the tokens"
 TOKENS = DelegationTokenConfig(secret_key=KEY, max_lifetime_ms=7_000_000, renew_period_ms=1_000_000)
@@ -70,7 +79,10 @@ async def described(client: KafkaClient, version: int, **asked: Any) -> dict[Any
 async def test_acls_are_created_described_and_deleted_in_every_version(
     tmp_path: Path, version: int
 ) -> None:
-    async with a_controller(tmp_path) as node, kafka_client(node.address) as client:
+    async with (
+        a_controller(tmp_path, authorizer=EVERYONE) as node,
+        kafka_client(node.address) as client,
+    ):
         form = Form(ApiKey.CREATE_ACLS, version)
         acls: list[Mapping[str, Any]] = [
             {},
@@ -103,11 +115,37 @@ async def test_acls_are_created_described_and_deleted_in_every_version(
 
 
 async def test_a_filter_of_unknown_numbers_is_refused(tmp_path: Path) -> None:
-    async with a_controller(tmp_path) as node, kafka_client(node.address) as client:
+    async with (
+        a_controller(tmp_path, authorizer=EVERYONE) as node,
+        kafka_client(node.address) as client,
+    ):
         form = Form(ApiKey.DESCRIBE_ACLS, 3)
         answer = await client.send(form, form.request(**{**ANY_ACL, "operation": 77}))
         assert (answer.error_code.value, answer.resources) == (42, ())
         assert answer.error_message == "the filter has an unknown Operation"
+
+
+@pytest.mark.parametrize("version", versions(ApiKey.CREATE_ACLS))
+async def test_without_an_authorizer_there_are_no_acls(tmp_path: Path, version: int) -> None:
+    async with a_controller(tmp_path) as node, kafka_client(node.address) as client:
+        create = Form(ApiKey.CREATE_ACLS, version)
+        created = await client.send(create, create_acls(create, {}, {"operation": 4}))
+        assert list(codes(created)) == [54, 54]
+        assert set(messages(created)) == {NO_AUTHORIZER[1]}
+        delete = Form(ApiKey.DELETE_ACLS, version)
+        assert list(codes(await client.send(delete, delete_acls(delete)))) == [54]
+        describe = Form(ApiKey.DESCRIBE_ACLS, version)
+        assert list(codes(await client.send(describe, describe.request(**ANY_ACL)))) == [54]
+        assert not node.controller.image.acls
+        whole = AclFilter()
+        async with AdminClient([node.address], is_controller=True) as admin:
+            for call, failing in (
+                (describe_acls(whole), "the ACLs cannot be listed"),
+                (delete_all(whole), "the ACLs cannot be deleted"),
+            ):
+                with pytest.raises(AdminError) as refused:
+                    await admin.carry_out(call)
+                assert str(refused.value) == f"{failing}: {NO_AUTHORIZER[1]} (SECURITY_DISABLED)"
 
 
 # --- SCRAM credentials ---------------------------------------------------------------------------
@@ -309,7 +347,7 @@ async def test_expired_tokens_are_removed_and_others_found_again(tmp_path: Path)
 
 
 async def test_any_controller_passes_them_on_with_the_same_outcome(tmp_path: Path) -> None:
-    async with controllers(tmp_path, 1, 2, 3) as nodes:
+    async with controllers(tmp_path, 1, 2, 3, authorizer=EVERYONE) as nodes:
         leader = await active(nodes.values())
         others = [node for node in nodes.values() if node is not leader]
         async with kafka_client(others[0].address) as client:
