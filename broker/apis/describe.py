@@ -21,11 +21,13 @@ from statemachine.configs.describe_configs import BrokerFile
 from statemachine.errors import Error
 from statemachine.security.rights import DESCRIBE_TOPIC
 from statemachine.topics.metadata_responses import (
+    cluster_operations,
     live_brokers,
     live_ids,
     metadata_topics,
     partition_fields,
     topic_fields,
+    topic_operations,
 )
 from statemachine.vocabulary import NO_LEADER, BrokerId
 
@@ -51,7 +53,9 @@ class DescribeApi:
 
     def metadata(self, request: InboundRequest, message: Any) -> Mapping[str, Any]:
         """Metadata (3): the brokers and topics."""
+        access = self._rights.access(request)
         return {
+            **cluster_operations(message, access),
             "error_code": ErrorCode.NONE,
             "brokers": live_brokers(self._image, request.listener),
             "cluster_id": self._cluster_id,
@@ -61,7 +65,7 @@ class DescribeApi:
                 message,
                 request.api_version,
                 request.listener,
-                access=self._rights.access(request),
+                access=access,
             ),
         }
 
@@ -75,6 +79,7 @@ class DescribeApi:
             code = ErrorCode.UNSUPPORTED_ENDPOINT_TYPE
             reason = "a broker describes brokers only; ask a controller for controllers"
         return {
+            **cluster_operations(message, self._rights.access(request)),
             "error_code": code,
             "error_message": reason,
             "endpoint_type": _ENDPOINT_BROKERS,
@@ -99,7 +104,10 @@ class DescribeApi:
         limit = max(1, min(message.response_partition_limit, DESCRIBED_PARTITIONS_MAX))
         live = live_ids(self._image, request.listener)
         topics, cursor = self._page(names, shown, first, limit, live)
-        return {"topics": topics, "next_cursor": cursor}
+        return {
+            "topics": [topic_operations(each, access) for each in topics],
+            "next_cursor": cursor,
+        }
 
     def _page(
         self,

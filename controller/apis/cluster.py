@@ -19,6 +19,7 @@ from statemachine.commands import Done, UnregisterBroker
 from statemachine.image.image import Image
 from statemachine.topics.metadata_responses import (
     asks_for_all_topics,
+    cluster_operations,
     live_brokers,
     metadata_topics,
 )
@@ -41,6 +42,7 @@ async def metadata(request: KafkaRequest, service: Service) -> Any:
             cluster_id=service.cluster_id,
             controller_id=service.leader_id,
             topics=metadata_topics(image, request.message, request.version, access=access),
+            **cluster_operations(request.message, access),
             error_code=ErrorCode.NONE,
         )
 
@@ -65,11 +67,14 @@ async def describe_cluster(request: KafkaRequest, service: Service) -> Any:
         )
         return refuse(request, ErrorCode.MISMATCHED_ENDPOINT_TYPE, message)
 
+    access = access_of(request, service)
+
     def read(image: Image | None) -> Any:
         addresses = controller_addresses(image or Image(), service.voter_addresses)
         leader = service.leader_id
         return request.respond(
             **error_fields(ErrorCode.NONE, ""),
+            **cluster_operations(request.message, access),
             endpoint_type=endpoint_type,
             cluster_id=service.cluster_id or "",
             controller_id=leader if leader in addresses else NO_LEADER,

@@ -176,6 +176,7 @@ def _request_in(message: Any, listener: str) -> KafkaRequest:
             forwarded.principal,
             client_id=forwarded.client_id,
             host=forwarded.host,
+            door=forwarded.door,
             listener=listener,
             envelope_id=forwarded.correlation_id,
         )

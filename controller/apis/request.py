@@ -15,11 +15,11 @@ from msgspec.structs import asdict
 from controller.service import AsOf
 from quorum.protocol import codec, envelope
 from quorum.protocol.apis import ApiKey, api_name
-from quorum.protocol.extension import Consistency, Extension, extension_of, with_extension
+from quorum.protocol.extension import Consistency, Door, Extension, extension_of, with_extension
 from quorum.protocol.principal import KafkaPrincipal
 from quorum.protocol.refusals import build_refusal, error_fields
 from quorum.protocol.shape import Data
-from quorum.transport.audit_log import KAFKA_DOOR, Requester
+from quorum.transport.audit_log import Requester
 from quorum.transport.inbound import InboundRequest
 from statemachine.commands import Result
 from statemachine.errors import Error
@@ -62,7 +62,7 @@ class KafkaRequest:
     """The IP address of the client that asks."""
     listener: str = ""
     """The name of the listener that it came to."""
-    door: str = KAFKA_DOOR
+    door: Door = Door.KAFKA
 
     @property
     def requester(self) -> Requester:

@@ -166,6 +166,7 @@ class Router:
             request.principal,
             bytes(request.body),
             request.host,
+            request.door,
         )
         body = envelope.wrap(forwarded, timeout_ms=request.timeout_ms)
         try:

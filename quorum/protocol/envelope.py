@@ -3,7 +3,7 @@
 It carries the request as it came and the client's principal; its response carries the response.
 A controller that is not active refuses the whole envelope. Kafka has only an error code for that,
 so between our nodes the reason travels as well, in the extension of the answer. That of the
-envelope says how long its sender waits.
+envelope says how long its sender waits, and where the request came in.
 """
 
 import ipaddress
@@ -23,7 +23,7 @@ from quorum.protocol.codec import (
     response_schema,
 )
 from quorum.protocol.errors import ErrorCode, Malformed
-from quorum.protocol.extension import Extension, details_of, with_extension
+from quorum.protocol.extension import Door, Extension, details_of, extension_of, with_extension
 from quorum.protocol.headers import (
     read_correlation_id,
     read_request_header,
@@ -63,6 +63,7 @@ class Forwarded:
     body: bytes
     host: str
     """The IP address of the client."""
+    door: Door = Door.KAFKA
 
 
 class Unreadable(Exception):
@@ -86,11 +87,12 @@ def wrap(forwarded: Forwarded, *, timeout_ms: int) -> bytes:
         client_host_address=_packed(forwarded.host),
     )
     schema = request_schema(ApiKey.ENVELOPE, VERSION)
-    return with_extension(schema, body, Extension(patience_ms=timeout_ms))
+    return with_extension(schema, body, Extension(patience_ms=timeout_ms, door=forwarded.door))
 
 
 def unwrap(envelope: Any) -> Forwarded:
-    """Read the request inside an EnvelopeRequest; raises `Unreadable`."""
+    """Read the request inside an EnvelopeRequest; raises `Unreadable`, or `Malformed` for an
+    extension that cannot be read."""
     data = envelope.request_data
     principal = _read_principal(envelope.request_principal)
     host = _unpacked(envelope.client_host_address)
@@ -101,7 +103,17 @@ def unwrap(envelope: Any) -> Forwarded:
         raise Unreadable(ErrorCode.UNSUPPORTED_VERSION, str(error)) from error
     except Malformed as error:
         raise Unreadable(ErrorCode.INVALID_REQUEST, str(error)) from error
-    return Forwarded(api_key, version, correlation_id, client_id, principal, data[start:], host)
+    extension = extension_of(envelope) or Extension()
+    return Forwarded(
+        api_key,
+        version,
+        correlation_id,
+        client_id,
+        principal,
+        data[start:],
+        host,
+        extension.door,
+    )
 
 
 def wrap_response(api_key: int, version: int, correlation_id: int, body: bytes) -> bytes:

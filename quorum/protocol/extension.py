@@ -6,7 +6,7 @@ like any other field, and appended to an encoded message.
 """
 
 from dataclasses import fields
-from enum import IntEnum
+from enum import IntEnum, StrEnum
 from typing import Annotated, Any, Final, TypeVar
 
 import msgspec
@@ -28,6 +28,13 @@ class Consistency(IntEnum):
     """The answer includes everything that was answered before."""
 
 
+class Door(StrEnum):
+    """Where a request came in: by the protocol of Kafka, or by HTTP."""
+
+    KAFKA = "kafka"
+    HTTP = "http"
+
+
 class Extension(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Our fields of a request or an answer."""
 
@@ -35,6 +42,8 @@ class Extension(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The consistency that a request asks for; None for the usual one."""
     patience_ms: Annotated[int, msgspec.Meta(ge=0)] | None = None
     """The client's time-out, for requests without a field for it."""
+    door: Door = Door.KAFKA
+    """Where the request in an envelope came in, for the audit log of the active controller."""
     as_of: int | None = None
     """The offset that an answer is as of."""
     details: bytes = b""

@@ -15,13 +15,10 @@ from typing import Any, Final, Protocol
 import msgspec
 
 from quorum.protocol.apis import api_name
+from quorum.protocol.extension import Door
 from quorum.transport.inbound import InboundRequest
 
 logger = logging.getLogger("audit")
-
-KAFKA_DOOR: Final = "kafka"
-HTTP_DOOR: Final = "http"
-"""The doors of a node: where a request came in."""
 
 QUIET_MS: Final = 10_000
 """The time for which a refusal of the same requester for the same reason is only counted."""
@@ -36,7 +33,8 @@ class Requester:
     principal: str
     host: str = ""
     listener: str = ""
-    door: str = ""
+    door: Door | None = None
+    """None for the node itself."""
     request: str = ""
     """The name of the request."""
 
@@ -47,7 +45,7 @@ def requester_of(inbound: InboundRequest) -> Requester:
         str(inbound.principal),
         inbound.client_host,
         inbound.listener,
-        KAFKA_DOOR,
+        Door.KAFKA,
         api_name(inbound.api_key),
     )
 
@@ -119,7 +117,7 @@ class AuditLog:
             "principal": requester.principal,
             "host": requester.host,
             "listener": requester.listener,
-            "door": requester.door,
+            "door": requester.door or "",
             "request": request,
             "resource": resource,
             "outcome": outcome,

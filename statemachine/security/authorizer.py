@@ -93,6 +93,19 @@ _IMPLYING: Final = {
 """The operations that imply another one where they are allowed; a denied one implies nothing."""
 
 
+OPERATIONS: Final = {
+    ResourceType.TOPIC: (
+        *(Operation.READ, Operation.WRITE, Operation.CREATE, Operation.DELETE),
+        *(Operation.ALTER, Operation.DESCRIBE, Operation.DESCRIBE_CONFIGS, Operation.ALTER_CONFIGS),
+    ),
+    ResourceType.CLUSTER: (
+        *(Operation.CREATE, Operation.ALTER, Operation.DESCRIBE, Operation.CLUSTER_ACTION),
+        *(Operation.DESCRIBE_CONFIGS, Operation.ALTER_CONFIGS, Operation.IDEMPOTENT_WRITE),
+    ),
+}
+"""The operations that there are on a topic and on the cluster (`AclEntry.supportedOperations`)."""
+
+
 def _bits_of(operations: Iterable[Operation]) -> int:
     return sum(1 << each for each in operations)
 

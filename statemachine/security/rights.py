@@ -13,6 +13,7 @@ from statemachine import vocabulary
 from statemachine.errors import Error
 from statemachine.security.authorizer import (
     CLUSTER_NAME,
+    OPERATIONS,
     Authorizer,
     Decision,
     Operation,
@@ -162,6 +163,19 @@ class Access:
             self.principal, self._host, operation, resource_type
         )
         return decision.allowed
+
+    def operations(self, resource_type: ResourceType, name: str = CLUSTER_NAME) -> int:
+        """Return the operations that the principal may do on a resource, as a sum of powers of two:
+        the `authorized_operations` of a response (KIP-430). Nobody is told."""
+        return sum(
+            1 << each
+            for each in OPERATIONS[resource_type]
+            if self.decide(Right(each, resource_type), name).allowed
+        )
+
+    def cluster_operations(self) -> int:
+        """Return the operations on the cluster for whoever may describe it, and 0 for others."""
+        return self.operations(ResourceType.CLUSTER) if self.may(DESCRIBE_CLUSTER) else 0
 
     def allowed(
         self, right: Right, names: Iterable[str], *, is_told: bool = True

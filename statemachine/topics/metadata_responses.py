@@ -13,6 +13,7 @@ from statemachine.image.image import Image
 from statemachine.image.partition_table import Topic
 from statemachine.partitions.registration import PartitionRegistration
 from statemachine.records.kafka_records import Endpoint, RegisterBroker
+from statemachine.security.authorizer import ResourceType
 from statemachine.security.rights import DESCRIBE_TOPIC, UNLIMITED, Access
 from statemachine.vocabulary import NO_LEADER, BrokerId
 
@@ -59,6 +60,21 @@ def asks_for_all_topics(message: Any, version: int) -> bool:
     return message.topics is None or (version == 0 and not message.topics)
 
 
+def cluster_operations(message: Any, access: Access) -> Mapping[str, Any]:
+    """Return the field of the operations on the cluster, if the request asks for it (KIP-430)."""
+    if not getattr(message, "include_cluster_authorized_operations", False):
+        return {}
+    return {"cluster_authorized_operations": access.cluster_operations()}
+
+
+def topic_operations(fields: Mapping[str, Any], access: Access) -> Mapping[str, Any]:
+    """Return the fields of a topic that may be described, with the operations on it."""
+    name = fields["name"]
+    if name is None or fields["error_code"] == DESCRIBE_TOPIC.error.code:
+        return fields
+    return {**fields, "topic_authorized_operations": access.operations(ResourceType.TOPIC, name)}
+
+
 def metadata_topics(
     image: Image | None,
     message: Any,
@@ -70,8 +86,17 @@ def metadata_topics(
     """Yield the topics of the response to a Metadata request.
 
     The image is None while the node does not know which topics there are. Whoever may not describe
-    a topic does not hear whether it exists.
+    a topic does not hear whether it exists; who may and asks for it hears what else they may do.
     """
+    topics = _topics(image, message, version, listener, access)
+    if getattr(message, "include_topic_authorized_operations", False):
+        return (topic_operations(each, access) for each in topics)
+    return topics
+
+
+def _topics(
+    image: Image | None, message: Any, version: int, listener: str | None, access: Access
+) -> Iterator[Mapping[str, Any]]:
     is_known = image is not None
     image = image or Image()
     live = live_ids(image, listener)

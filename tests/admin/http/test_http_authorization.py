@@ -6,11 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from admin.capabilities.moves import ResumeMoves
+from admin.client.admin_client import AdminClient
 from statemachine.security.authorization import AuthorizerConfig
 from tests.admin.http.test_http_api import check_problem, http_door
 from tests.controller.apis.test_kafka_authorization import set_acls
 from tests.support.acl_rights import acl
-from tests.support.controllers import a_controller
+from tests.support.controllers import a_controller, active, controllers
 
 NOBODY = "User:ANONYMOUS"
 
@@ -39,3 +41,21 @@ async def test_the_right_of_the_capability_is_needed(
     ]
     assert {each["host"] for each in lines} == {"127.0.0.1"}
     assert lines[-1]["offset"] > 0
+
+
+async def test_the_line_of_a_forwarded_request_says_that_it_came_by_http(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, logger="audit")
+    async with controllers(tmp_path, 1, 2, 3) as nodes:
+        leader = await active(nodes.values())
+        follower = next(each for each in nodes.values() if each is not leader)
+        async with (
+            http_door(follower) as http,
+            AdminClient([follower.address], is_controller=True) as client,
+        ):
+            caplog.clear()
+            assert (await http.post("/v1/reassignments:pause")).status == 200
+            await client.ask(ResumeMoves(everything=True))
+    lines = [json.loads(each) for each in caplog.messages if each.startswith("{")]
+    assert [each["door"] for each in lines] == ["http", "kafka"]

@@ -147,3 +147,89 @@ async def test_lists_leave_out_topics_without_a_word(tmp_path: Path) -> None:
         request = form.request(topics=(), response_partition_limit=10, cursor=None)
         answer = await brokers[1].call(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, request)
         assert [each.name for each in answer.topics] == ["mine"]
+
+
+# By the numbers of Kafka's AclOperation: READ is 3, DESCRIBE 8, CLUSTER_ACTION 9.
+EVERY_OF_TOPIC: Final = 0b1101_1111_1000
+EVERY_OF_CLUSTER: Final = 0b1_1111_1010_0000
+
+
+def asked_operations(form: Form, **more: Any) -> Any:
+    """A request for all topics, or about the cluster, with the operations that are allowed."""
+    return form.request(
+        include_cluster_authorized_operations=True,
+        include_topic_authorized_operations=True,
+        allow_auto_topic_creation=False,
+        topics=None,
+        endpoint_type=1,
+        **more,
+    )
+
+
+async def operations(node: Node) -> list[dict[str, int]]:
+    """The operations in every answer that has some: on the cluster, and on the topics."""
+    found = []
+    for api_key, version in (
+        *((ApiKey.METADATA, version) for version in (8, 9, 10, 11, 13)),
+        (ApiKey.DESCRIBE_CLUSTER, 0),
+        (ApiKey.DESCRIBE_CLUSTER, 1),
+        (ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0),
+    ):
+        form = Form(api_key, version)
+        request = asked_operations(form)
+        if api_key is ApiKey.DESCRIBE_TOPIC_PARTITIONS:
+            request = form.request(topics=(), response_partition_limit=10, cursor=None)
+        answer = await node.call(api_key, version, request)
+        told = {
+            each.name: each.topic_authorized_operations for each in getattr(answer, "topics", ())
+        }
+        if hasattr(answer, "cluster_authorized_operations"):
+            told["the cluster"] = answer.cluster_authorized_operations
+        found.append(told)
+    return found
+
+
+def told(cluster: int, **topics: int) -> list[dict[str, int]]:
+    """What `operations` finds where these are allowed."""
+    both = {"the cluster": cluster, **topics}
+    return [
+        both,
+        both,
+        both,
+        topics,
+        topics,
+        {"the cluster": cluster},
+        {"the cluster": cluster},
+        topics,
+    ]
+
+
+async def test_the_operations_that_are_allowed_are_told_to_who_asks(tmp_path: Path) -> None:
+    async with cluster(tmp_path, 1, authorizer=AUTHORIZER) as brokers:
+        for name in ("mine", "other"):
+            await brokers.create(name, (1,))
+        node = brokers[1]
+        set_acls(node, acl(CLIENT, "READ TOPIC", "mine"))
+        assert await operations(node) == told(0, mine=1 << 3 | 1 << 8)
+        set_acls(
+            node,
+            acl(CLIENT, "ALL TOPIC", "mine"),
+            acl(CLIENT, "DESCRIBE CLUSTER"),
+            acl(CLIENT, "CLUSTER_ACTION CLUSTER"),
+        )
+        assert await operations(node) == told(1 << 8 | 1 << 9, mine=EVERY_OF_TOPIC)
+        form = Form(ApiKey.METADATA, 12)
+        unasked = replace(asked_operations(form), include_topic_authorized_operations=False)
+        answer = await node.call(ApiKey.METADATA, 12, unasked)
+        assert [each.topic_authorized_operations for each in answer.topics] == [-(2**31)]
+        part = form.part("MetadataRequestTopic", name="other", topic_id=None)
+        refused = await node.call(
+            ApiKey.METADATA, 12, replace(asked_operations(form), topics=(part,))
+        )
+        assert [each.topic_authorized_operations for each in refused.topics] == [-(2**31)]
+
+
+async def test_every_operation_is_allowed_without_an_authorizer(tmp_path: Path) -> None:
+    async with cluster(tmp_path, 1) as brokers:
+        await brokers.create("t", (1,))
+        assert await operations(brokers[1]) == told(EVERY_OF_CLUSTER, t=EVERY_OF_TOPIC)

@@ -483,3 +483,33 @@ async def test_a_follower_forwards_and_the_leader_decides_for_the_client(tmp_pat
             body = await follower.router.answer(asked)
             answer = decode_response(form.api_key, form.version, body)
             assert answer.error_code.value == expected
+
+
+async def test_the_operations_that_are_allowed_are_told_to_who_asks(tmp_path: Path) -> None:
+    asking = {
+        "include_cluster_authorized_operations": True,
+        "include_topic_authorized_operations": True,
+        "allow_auto_topic_creation": False,
+        "topics": None,
+        "endpoint_type": 2,
+    }
+    async with (
+        a_controller(tmp_path, authorizer=AUTHORIZER) as node,
+        kafka_client(node.address) as client,
+    ):
+        await a_broker(node, client)
+        await topic(node, "mine")
+        rights = ("ALTER TOPIC", "ALTER CLUSTER")
+        acls = [acl("User:tester", each, "mine" if "TOPIC" in each else None) for each in rights]
+        await set_acls(node, acl(SENDER, "CLUSTER_ACTION CLUSTER"), *acls)
+        form = Form(ApiKey.METADATA, 10)
+        answer = await as_tester(client, form, form.request(**asking))
+        # ALTER is 7 in Kafka's AclOperation, and it implies DESCRIBE, which is 8.
+        assert answer.cluster_authorized_operations == 1 << 7 | 1 << 8
+        assert [each.topic_authorized_operations for each in answer.topics] == [1 << 7 | 1 << 8]
+        form = Form(ApiKey.DESCRIBE_CLUSTER, 1)
+        answer = await as_tester(client, form, form.request(**asking))
+        assert answer.cluster_authorized_operations == 1 << 7 | 1 << 8
+        unasked = form.request(**asking | {"include_cluster_authorized_operations": False})
+        answer = await as_tester(client, form, unasked)
+        assert answer.cluster_authorized_operations == -(2**31)
