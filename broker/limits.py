@@ -97,6 +97,9 @@ HELD_REQUESTS_MAX: Final = 10_000
 """Requests held until a starting broker is unfenced."""
 LISTENER_CLOSE_MS: Final = 200
 """How long pending responses may take to leave when the broker stops."""
+LONG_BODY_BYTES: Final = 32 * 1024
+"""A longer request that is forwarded is decoded in a thread: some thousand partitions, a few
+milliseconds. `LARGE_REQUESTS_BYTES_MAX` bounds all of them."""
 FORWARDED_BYTES_MAX: Final = 8 * 1024 * 1024
 """Bytes of requests that are being forwarded; a further one is answered REQUEST_TIMED_OUT."""
 FORWARD_TIMEOUT_MS: Final = 30_000

@@ -17,7 +17,7 @@ from broker.apis.produce import ProduceApi
 from broker.apis.producer_ids import ProducerIdManager
 from broker.authorization import OPEN, BrokerRights
 from broker.config import BrokerConfig
-from broker.limits import HELD_REQUESTS_MAX, SUPPORTED_FEATURES
+from broker.limits import HELD_REQUESTS_MAX, LONG_BODY_BYTES, SUPPORTED_FEATURES
 from broker.replica_manager import ReplicaManager
 from quorum.ports import Clock
 from quorum.protocol import codec
@@ -105,6 +105,7 @@ class BrokerApis:
     ) -> None:
         self._image = manager.image
         self._rights = rights
+        self._forwarder = forwarder
         describe = DescribeApi(config, manager, cluster_id, rights)
         offsets = OffsetsApi(manager, rights)
         self._handlers: Final[Mapping[int, _Handle]] = {
@@ -127,8 +128,14 @@ class BrokerApis:
         assert self._handlers.keys() == OFFERED.keys()
 
     def __call__(self, request: InboundRequest) -> None:
-        """Decode the request and hand it to its handler."""
+        """Decode the request and hand it to its handler.
+
+        A long one that is forwarded is decoded in a thread: it may name 100,000 partitions.
+        """
         api_key, version = request.api_key, request.api_version
+        if api_key in FORWARDED and len(request.body) > LONG_BODY_BYTES:
+            self._forwarder.handle_long(request)
+            return
         message = codec.decode_request(api_key, version, request.body)
         refusal = self._rights.refusal(request)
         if refusal is not None:

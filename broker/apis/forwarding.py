@@ -9,7 +9,8 @@ gets one error for everything in its request.
 
 import asyncio
 import logging
-from typing import Any
+from collections.abc import Coroutine
+from typing import Any, Final
 
 from broker.limits import FORWARD_TIMEOUT_MS, FORWARDED_BYTES_MAX
 from quorum.ports import Clock
@@ -31,6 +32,8 @@ from quorum.transport.controller_channel import (
 from quorum.transport.inbound import InboundRequest
 
 logger = logging.getLogger(__name__)
+
+_TOO_MANY: Final = "too many requests are being forwarded"
 
 
 class ForwardingManager:
@@ -55,18 +58,44 @@ class ForwardingManager:
     def handle(self, request: InboundRequest, message: Any) -> None:
         """Forward the request, or refuse it if too many bytes are in flight."""
         body = bytes(request.body)
-        if self._held_bytes + len(body) > FORWARDED_BYTES_MAX:
-            reason = "too many requests are being forwarded"
-            _refuse(request, message, ErrorCode.REQUEST_TIMED_OUT, reason)
-            return
-        self._held_bytes += len(body)
-        task = self._group.create_task(self._forward(request, message, body))
+        if self._has_room(len(body)):
+            self._start(self._forward(request, message, body), len(body))
+        else:
+            _refuse(request, message, ErrorCode.REQUEST_TIMED_OUT, _TOO_MANY)
+
+    def handle_long(self, request: InboundRequest) -> None:
+        """Do the same with a request that is decoded first, in a thread."""
+        body = bytes(request.body)
+        has_room = self._has_room(len(body))
+        work = self._decode_and_forward(request, body, has_room=has_room)
+        self._start(work, len(body) if has_room else 0)
+
+    def _has_room(self, size: int) -> bool:
+        return self._held_bytes + size <= FORWARDED_BYTES_MAX
+
+    def _start(self, work: Coroutine[Any, Any, None], size: int) -> None:
+        self._held_bytes += size
+        task = self._group.create_task(work)
         self._tasks.add(task)
-        task.add_done_callback(lambda done: self._release(done, len(body)))
+        task.add_done_callback(lambda done: self._release(done, size))
 
     def _release(self, task: asyncio.Task[None], size: int) -> None:
         self._tasks.discard(task)
         self._held_bytes -= size
+
+    async def _decode_and_forward(
+        self, request: InboundRequest, body: bytes, *, has_room: bool
+    ) -> None:
+        key, version = request.api_key, request.api_version
+        try:
+            message = await asyncio.to_thread(codec.decode_request, key, version, body)
+        except Malformed as malformed:
+            request.reject(str(malformed))
+            return
+        if has_room:
+            await self._forward(request, message, body)
+        else:
+            _refuse(request, message, ErrorCode.REQUEST_TIMED_OUT, _TOO_MANY)
 
     async def _forward(self, request: InboundRequest, message: Any, body: bytes) -> None:
         forwarded = Forwarded(

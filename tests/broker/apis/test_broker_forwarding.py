@@ -1,20 +1,26 @@
 """Requests that a broker forwards to the active controller, and its errors without one."""
 
+import threading
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from broker.apis import broker_apis, forwarding
 from broker.apis.broker_apis import FORWARDED, OFFERED
+from broker.limits import LONG_BODY_BYTES
 from quorum.protocol import codec, headers
 from quorum.protocol.apis import ApiKey
 from quorum.protocol.envelope import Reason, write_refusal
 from quorum.protocol.refusals import build_refusal
+from quorum.transport.address import Address
 from quorum.transport.inbound import InboundRequest
+from quorum.transport.outcomes import RequestFailed
 from tests.broker.embedded_cluster import cluster, until
 from tests.controller.apis.samples import SAMPLES
-from tests.support.kafka_client import Form
+from tests.support.kafka_client import Form, kafka_client
 from tests.support.kio_values import make, nested
 
 
@@ -44,10 +50,12 @@ def answer_envelope(envelope: InboundRequest, *, data: bytes | None, code: int =
     envelope.respond(codec.encode_response_body(ApiKey.ENVELOPE, 0, payload))
 
 
+@pytest.mark.parametrize("is_long", [False, True])
 @pytest.mark.parametrize("version", [4, 5, 7])
 async def test_the_request_travels_as_it_came_and_the_answer_comes_back(
-    tmp_path: Path, version: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: int, *, is_long: bool
 ) -> None:
+    monkeypatch.setattr(broker_apis, "LONG_BODY_BYTES", 0 if is_long else 1_000)
     async with cluster(tmp_path, 1) as brokers:
         request = create_topics(version)
         waiting = brokers.spawn(brokers[1].call(ApiKey.CREATE_TOPICS, version, request))
@@ -117,6 +125,48 @@ async def test_another_error_of_the_envelope_is_the_clients_unknown_error(tmp_pa
         await until(lambda: len(brokers.controller.envelopes) == 1)
         answer_envelope(brokers.controller.envelopes[0], data=None, code=31)
         assert (await waiting).topics[0].error_code == -1
+
+
+async def test_a_long_request_is_decoded_in_a_thread(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    decode, decoded = codec.decode_request, []
+
+    def noted(api_key: int, *arguments: Any) -> Any:
+        if api_key == ApiKey.CREATE_TOPICS:
+            decoded.append(threading.current_thread() is threading.main_thread())
+        return decode(api_key, *arguments)
+
+    async with cluster(tmp_path, 1) as brokers:
+        monkeypatch.setattr(codec, "decode_request", noted)
+        part = create_topics(7).topics[0]
+        for count in (1, LONG_BODY_BYTES // 8):
+            asked = replace(create_topics(7), topics=count * (part,))
+            waiting = brokers.spawn(brokers[1].call(ApiKey.CREATE_TOPICS, 7, asked))
+            await until(lambda: bool(brokers.controller.envelopes))
+            answer_envelope(brokers.controller.envelopes.pop(), data=None, code=31)
+            await waiting
+        assert decoded == [True, False]
+
+
+async def test_a_long_request_that_is_malformed_or_too_much_goes_nowhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(broker_apis, "LONG_BODY_BYTES", 0)
+    monkeypatch.setattr(forwarding, "FORWARDED_BYTES_MAX", 10)
+    async with cluster(tmp_path, 1) as brokers:
+        answer = await brokers[1].call(ApiKey.CREATE_TOPICS, 7, create_topics(7))
+        (topic,) = answer.topics
+        assert (topic.error_code, topic.error_message) == (
+            7,
+            "too many requests are being forwarded",
+        )
+        address = Address("127.0.0.1", brokers[1].port)
+        async with kafka_client(address) as client:
+            with pytest.raises(RequestFailed):
+                await client.send_bytes(Form(ApiKey.CREATE_TOPICS, 7), b"\xff" * 8)
+        assert not brokers.controller.envelopes
+    assert "Traceback" not in caplog.text
 
 
 @pytest.mark.parametrize(
