@@ -51,6 +51,13 @@ ACLS_COMPARED_MAX: Final = 2_000_000
 SCRAM_NAME_BYTES_MAX: Final = 32_767
 """Of the name of a user who has a SCRAM credential, in UTF-8."""
 
+SCRAM_SALT_BYTES_MAX: Final = 1_024
+"""Of a SCRAM credential: whoever names the user is sent its salt."""
+
+DELEGATION_TOKENS_MAX: Final = 100_000
+DELEGATION_TOKENS_OF_REQUESTER_MAX: Final = 10_000
+"""Delegation tokens at a time, for which no right is needed."""
+
 DELEGATION_TOKENS_FORGOTTEN_MAX: Final = 1_000
 """Expired delegation tokens that one decision removes."""
 

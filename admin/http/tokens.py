@@ -29,7 +29,7 @@ SECRET_BYTES: Final = 32
 PREFIX: Final = "mq_"
 """Shows what a leaked token is, to people and to scanners."""
 
-TokenName = Annotated[str, Meta(pattern=r"^[A-Za-z0-9._-]{1,64}$")]
+TokenName = Annotated[str, Meta(pattern=r"^[A-Za-z0-9._-]{1,64}\Z")]
 
 
 class InvalidTokens(ValueError):
@@ -40,9 +40,9 @@ class Token(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A token: who presents it, and what it may do."""
 
     name: TokenName
-    sha256: Annotated[str, Meta(pattern=r"^[0-9a-f]{64}$")]
+    sha256: Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z")]
     role: Role
-    principal: Annotated[str, Meta(pattern=r"^User:[^\x00-\x1f\x7f]{1,255}$")]
+    principal: Annotated[str, Meta(pattern=r"^User:[^\x00-\x1f\x7f]{1,255}\Z")]
 
 
 class TokenFile:

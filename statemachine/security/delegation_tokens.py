@@ -20,7 +20,12 @@ from statemachine.commands import (
 )
 from statemachine.errors import Error, Refusal
 from statemachine.image.image import Image
-from statemachine.limits import DELEGATION_TOKENS_FORGOTTEN_MAX, METADATA_VERSION_MIN
+from statemachine.limits import (
+    DELEGATION_TOKENS_FORGOTTEN_MAX,
+    DELEGATION_TOKENS_MAX,
+    DELEGATION_TOKENS_OF_REQUESTER_MAX,
+    METADATA_VERSION_MIN,
+)
 from statemachine.pending_decision import PendingDecision
 from statemachine.records.kafka_records import DelegationToken, RemoveDelegationToken
 from statemachine.vocabulary import LEVEL_DELEGATION_TOKENS
@@ -44,6 +49,8 @@ def create_delegation_token(
         return _refused(Error.INVALID_PRINCIPAL_TYPE, "only users may renew a token")
     if command.token_id in pending.image.delegation_tokens:
         return _refused(Error.DUPLICATE_RESOURCE, f"the id {command.token_id} is taken")
+    if not _has_room(pending.image, command.requester):
+        return _refused(Error.POLICY_VIOLATION, "there are too many delegation tokens")
     now_ms, lifetime_ms = pending.now_ms, command.default_max_lifetime_ms
     if command.max_lifetime_ms > 0:
         lifetime_ms = min(lifetime_ms, command.max_lifetime_ms)
@@ -58,6 +65,14 @@ def create_delegation_token(
         token_id=command.token_id,
     )
     return _given(pending, token)
+
+
+def _has_room(image: Image, requester: str) -> bool:
+    tokens = image.delegation_tokens
+    if len(tokens) < DELEGATION_TOKENS_OF_REQUESTER_MAX:
+        return True
+    of_requester = sum(1 for each in tokens.values() if each.requester == requester)
+    return len(tokens) < DELEGATION_TOKENS_MAX and of_requester < DELEGATION_TOKENS_OF_REQUESTER_MAX
 
 
 def renew_delegation_token(

@@ -17,7 +17,7 @@ from statemachine.commands import (
 )
 from statemachine.errors import Error, Refusal
 from statemachine.image.image import Image
-from statemachine.limits import METADATA_VERSION_MIN, SCRAM_NAME_BYTES_MAX
+from statemachine.limits import METADATA_VERSION_MIN, SCRAM_NAME_BYTES_MAX, SCRAM_SALT_BYTES_MAX
 from statemachine.pending_decision import PendingDecision
 from statemachine.records.kafka_records import RemoveUserScramCredential, UserScramCredential
 from statemachine.vocabulary import LEVEL_SCRAM
@@ -81,6 +81,9 @@ def _fault(image: Image, asked: _Asked) -> Refusal | None:
         return Refusal(Error.UNACCEPTABLE_CREDENTIAL, "Too few iterations")
     if asked.iterations > ITERATIONS_MAX:
         return Refusal(Error.UNACCEPTABLE_CREDENTIAL, "Too many iterations")
+    if not 0 < len(asked.salt) <= SCRAM_SALT_BYTES_MAX:
+        reason = f"the salt has {len(asked.salt)} bytes; it may have 1 to {SCRAM_SALT_BYTES_MAX}"
+        return Refusal(Error.UNACCEPTABLE_CREDENTIAL, reason)
     if not (asked.stored_key and asked.server_key):
         return Refusal(Error.UNACCEPTABLE_CREDENTIAL, "the salted password is empty")
     return None

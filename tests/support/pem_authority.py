@@ -79,7 +79,7 @@ class Authority:
         """A certificate for these hosts."""
         key = ec.generate_private_key(ec.SECP256R1())
         end = self._now - DAY / 24 if is_expired else self._now + DAY
-        certificate = (
+        builder = (
             x509.CertificateBuilder()
             .subject_name(subject or common_name(name))
             .issuer_name(self._subject)
@@ -87,9 +87,11 @@ class Authority:
             .serial_number(x509.random_serial_number())
             .not_valid_before(self._now - DAY)
             .not_valid_after(end)
-            .add_extension(x509.SubjectAlternativeName(list(map(_host, hosts))), critical=False)
-            .sign(self._key, hashes.SHA256())
         )
+        if hosts:
+            names = x509.SubjectAlternativeName(list(map(_host, hosts)))
+            builder = builder.add_extension(names, critical=False)
+        certificate = builder.sign(self._key, hashes.SHA256())
         text = key.private_bytes(
             serialization.Encoding.PEM,
             serialization.PrivateFormat.PKCS8,

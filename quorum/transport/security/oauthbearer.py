@@ -35,7 +35,11 @@ ALGORITHMS: Final = (
 )
 FETCH_SECONDS_MAX: Final = 5.0
 """The time that a key server or a token endpoint has to answer."""
+EXPIRES_MS_MAX: Final = 253_402_300_799_000
+"""The end of the year 9999: a token that is valid for longer ends then."""
 FETCHED_BYTES_MAX: Final = 256 * 1024
+RETRY_MS_MIN: Final = 1_000
+"""Between two attempts to fetch the first keys: whoever connects would cause another one."""
 UNKNOWN_KEY_MS_MIN: Final = 10_000
 """Between two fetches because of a key that is not known: strangers can name any."""
 
@@ -49,6 +53,15 @@ class Unavailable(Exception):
     """Keys or a token could not be had; the message says from where and why."""
 
 
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    """Refuses to be sent on: `urllib` would take the credentials of this side along."""
+
+    def redirect_request(
+        self, req: urllib.request.Request, fp: Any, code: int, msg: str, headers: Any, newurl: str
+    ) -> None:
+        raise Unavailable(f"{req.full_url} redirects to {newurl}: name that address")
+
+
 def fetch(request: urllib.request.Request | str) -> bytes:
     """Return what a `file:` or `http(s):` address holds. It blocks: not in the loop's thread.
 
@@ -57,7 +70,7 @@ def fetch(request: urllib.request.Request | str) -> bytes:
     url = request if isinstance(request, str) else request.full_url
     try:
         # Without proxies of the environment: the address is the one that the operator named.
-        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), _NoRedirects())
         with opener.open(request, timeout=FETCH_SECONDS_MAX) as answer:
             found: bytes = answer.read(FETCHED_BYTES_MAX + 1)
     except (OSError, ValueError) as error:
@@ -90,6 +103,8 @@ class KeySource:
         self._clock_ms = clock_ms
         self._keys: Mapping[str | None, jwt.PyJWK] = {}
         self._fetched_ms: int | None = None
+        self._failed: tuple[int, Unavailable] | None = None
+        """The time of the last attempt, if no keys have ever been fetched, and its failure."""
         self._lock = asyncio.Lock()
 
     async def key(self, key_id: str | None) -> jwt.PyJWK | None:
@@ -99,6 +114,8 @@ class KeySource:
         """
         if self._is_due(key_id):
             async with self._lock:
+                if self._failed is not None and self._clock_ms() < self._failed[0] + RETRY_MS_MIN:
+                    raise self._failed[1]
                 if self._is_due(key_id):
                     await self._fetch()
         if key_id is None:
@@ -117,9 +134,10 @@ class KeySource:
             self._keys = _keys_in(await asyncio.to_thread(fetch, self._url), self._url)
         except Unavailable as error:
             if self._fetched_ms is None:
+                self._failed = self._clock_ms(), error
                 raise
             logger.warning("Still using the keys fetched before: %s", error)
-        self._fetched_ms = self._clock_ms()
+        self._failed, self._fetched_ms = None, self._clock_ms()
 
 
 def _keys_in(content: bytes, url: str) -> Mapping[str | None, jwt.PyJWK]:
@@ -127,7 +145,8 @@ def _keys_in(content: bytes, url: str) -> Mapping[str | None, jwt.PyJWK]:
         found = jwt.PyJWKSet.from_dict(orjson.loads(content)).keys
     except (orjson.JSONDecodeError, jwt.PyJWTError, AttributeError, TypeError) as error:
         raise Unavailable(f"{url} holds no JWKS with keys: {error}") from None
-    return {each.key_id: each for each in found}
+    # A key for encryption signs nothing (RFC 7517, section 4.2).
+    return {each.key_id: each for each in found if each.public_key_use in (None, "sig")}
 
 
 class OAuthBearerServer:
@@ -171,12 +190,13 @@ class OAuthBearerServer:
             claims = self._claims(token, key, algorithm)
         except Unavailable as error:
             raise AuthenticationFailed(str(error)) from None
-        except (jwt.PyJWTError, ValueError, TypeError) as error:
+        except (jwt.PyJWTError, ValueError, TypeError, OverflowError) as error:
             raise AuthenticationFailed(f"a token that does not count: {error}") from None
         subject = claims.get(self._subject_claim)
         if not isinstance(subject, str) or not subject:
             raise AuthenticationFailed(f"a token without the claim {self._subject_claim!r}")
-        return Authenticated(KafkaPrincipal(USER, subject), int(float(claims["exp"]) * 1_000))
+        expires_ms = int(min(float(claims["exp"]) * 1_000, EXPIRES_MS_MAX))
+        return Authenticated(KafkaPrincipal(USER, subject), expires_ms)
 
     def _claims(self, token: str, key: jwt.PyJWK, algorithm: str) -> Mapping[str, Any]:
         claims: Mapping[str, Any] = jwt.decode(

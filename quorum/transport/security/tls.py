@@ -296,6 +296,8 @@ def _set_trust(context: ssl.SSLContext, settings: TlsSettings, *, is_server: boo
             )
     else:
         context.check_hostname = settings.verifies_host
+        # A name that somebody calls themselves by is not a host (RFC 9525).
+        context.hostname_checks_common_name = False
     if settings.trusted is None:
         context.load_default_certs()
         return

@@ -59,3 +59,13 @@ def test_a_token_is_appended_behind_a_line_without_its_end(tmp_path: Path) -> No
     path.write_text(path.read_text().rstrip("\n"))
     create(path, "b", Role.VIEWER, "User:b")
     assert len(path.read_text().splitlines()) == 2
+
+
+@pytest.mark.parametrize("field", ["name", "principal"])
+def test_a_line_break_is_part_of_no_name(tmp_path: Path, field: str) -> None:
+    path = tmp_path / "tokens"
+    create(path, "ci", Role.VIEWER, "User:ci")
+    token = json.loads(path.read_text())
+    path.write_text(json.dumps(token | {field: token[field] + "\n"}))
+    with pytest.raises(InvalidTokens, match="tokens:1 is no token"):
+        TokenFile(path)

@@ -14,6 +14,7 @@ from statemachine.commands import (
 from statemachine.errors import Error
 from statemachine.limits import DELEGATION_TOKENS_FORGOTTEN_MAX
 from statemachine.records.kafka_records import DelegationToken, RemoveDelegationToken
+from statemachine.security import delegation_tokens
 from statemachine.security.delegation_tokens import describe_delegation_tokens, has_expired_tokens
 from tests.statemachine.support.world import World
 
@@ -175,3 +176,26 @@ def test_a_principal_sees_its_own_tokens_and_those_it_may_describe() -> None:
     assert seen("b", "c") == ["2"]
     assert seen("x", "a", "b", "c") == []
     assert seen("b") == []
+
+
+def test_nobody_can_fill_the_controllers_with_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(delegation_tokens, "DELEGATION_TOKENS_OF_REQUESTER_MAX", 2)
+    monkeypatch.setattr(delegation_tokens, "DELEGATION_TOKENS_MAX", 4)
+    world = World()
+
+    def created(number: int, requester: str) -> Error:
+        return given(world, replace(CREATE, token_id=str(number), requester=requester))[0]
+
+    assert [created(each, "User:alice") for each in range(3)] == [
+        Error.NONE,
+        Error.NONE,
+        Error.POLICY_VIOLATION,
+    ]
+    assert [created(each, f"User:{each}") for each in (3, 4, 5)] == [
+        Error.NONE,
+        Error.NONE,
+        Error.POLICY_VIOLATION,
+    ]
+    assert len(world.image.delegation_tokens) == 4
+    world.ask(replace(EXPIRE, token_id="0", expiry_period_ms=-1))
+    assert created(6, "User:alice") is Error.NONE

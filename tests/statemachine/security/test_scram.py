@@ -119,6 +119,16 @@ def test_a_loaded_image_brings_its_credentials() -> None:
         (upsert("u", 0), Error.UNSUPPORTED_SASL_MECHANISM, "Unknown SCRAM mechanism"),
         (upsert("u", 3), Error.UNSUPPORTED_SASL_MECHANISM, "Unknown SCRAM mechanism"),
         (delete("u", 3), Error.UNSUPPORTED_SASL_MECHANISM, "Unknown SCRAM mechanism"),
+        (
+            upsert("u", salt=b""),
+            Error.UNACCEPTABLE_CREDENTIAL,
+            "the salt has 0 bytes; it may have 1 to 1024",
+        ),
+        (
+            upsert("u", salt=bytes(1_025)),
+            Error.UNACCEPTABLE_CREDENTIAL,
+            "the salt has 1025 bytes; it may have 1 to 1024",
+        ),
         (upsert("u", 1, 4_095), Error.UNACCEPTABLE_CREDENTIAL, "Too few iterations"),
         (upsert("u", 2, 16_385), Error.UNACCEPTABLE_CREDENTIAL, "Too many iterations"),
         (

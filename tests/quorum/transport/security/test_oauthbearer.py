@@ -1,5 +1,6 @@
 """OAUTHBEARER: which tokens count, and how keys are found."""
 
+import asyncio
 import http.server
 import json
 import threading
@@ -15,12 +16,16 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from quorum.clocks import monotonic_ms, wall_ms
 from quorum.transport import connection
 from quorum.transport.outcomes import Cause
+from quorum.transport.security.mechanisms import AuthenticationFailed
 from quorum.transport.security.oauthbearer import (
+    EXPIRES_MS_MAX,
+    RETRY_MS_MIN,
     UNKNOWN_KEY_MS_MIN,
     KeySource,
     OAuthBearerClient,
     OAuthBearerServer,
     TokenSource,
+    Unavailable,
 )
 from quorum.transport.security.secret import Secret
 from tests.quorum.transport.conftest import Run
@@ -44,8 +49,11 @@ class Issuer:
 
     @property
     def jwks(self) -> str:
+        return self.jwks_for("sig")
+
+    def jwks_for(self, use: str) -> str:
         public = jwt.algorithms.ECAlgorithm.to_jwk(self.key.public_key(), as_dict=True)
-        return json.dumps({"keys": [{**public, "kid": self.key_id, "alg": "ES256", "use": "sig"}]})
+        return json.dumps({"keys": [{**public, "kid": self.key_id, "alg": "ES256", "use": use}]})
 
     def token(self, *, without: str = "", **claims: Any) -> str:
         now = wall_ms() / 1_000
@@ -147,6 +155,18 @@ def test_any_other_token_is_refused_and_not_logged(
 
 
 @contextmanager
+def serving(handler: type[http.server.BaseHTTPRequestHandler]) -> Iterator[str]:
+    with http.server.ThreadingHTTPServer((HOST, 0), handler) as web:
+        thread = threading.Thread(target=web.serve_forever)
+        thread.start()
+        try:
+            yield f"http://{HOST}:{web.server_port}"
+        finally:
+            web.shutdown()
+            thread.join()
+
+
+@contextmanager
 def served(
     pages: Mapping[str, Callable[[http.server.BaseHTTPRequestHandler], str]],
 ) -> Iterator[str]:
@@ -165,14 +185,27 @@ def served(
         def log_message(self, format: str, *args: Any) -> None:
             pass
 
-    with http.server.ThreadingHTTPServer((HOST, 0), Handler) as web:
-        thread = threading.Thread(target=web.serve_forever)
-        thread.start()
-        try:
-            yield f"http://{HOST}:{web.server_port}"
-        finally:
-            web.shutdown()
-            thread.join()
+    with serving(Handler) as web:
+        yield web
+
+
+@contextmanager
+def redirecting(target: str) -> Iterator[str]:
+    """A web server that sends everybody on to this address."""
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            self.send_response(302)
+            self.send_header("Location", target)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, format: str, *args: Any) -> None:
+            pass
+
+    with serving(Handler) as web:
+        yield web
 
 
 async def test_a_new_key_is_fetched_but_not_for_every_stranger() -> None:
@@ -195,6 +228,57 @@ async def test_a_new_key_is_fetched_but_not_for_every_stranger() -> None:
     # The server is gone: the keys that are known still count.
     now[0] += 3_600_000
     assert await source.key("new") is not None
+
+
+async def test_keys_that_cannot_be_had_are_not_fetched_for_every_stranger() -> None:
+    fetches, now = [0], [0]
+
+    def broken(_: Any) -> str:
+        fetches[0] += 1
+        return "no keys"
+
+    with served({"/jwks": broken}) as web:
+        source = KeySource(f"{web}/jwks", refresh_ms=3_600_000, clock_ms=lambda: now[0])
+        for _ in range(3):
+            asking = [source.key("any") for _ in range(3)]
+            found = await asyncio.gather(*asking, return_exceptions=True)
+            assert {str(each) for each in found} == {str(found[0])}
+            assert isinstance(found[0], Unavailable)
+        assert fetches[0] == 1
+        now[0] += RETRY_MS_MIN
+        with pytest.raises(Unavailable):
+            await source.key("any")
+        assert fetches[0] == 2
+
+
+async def test_a_key_for_encryption_signs_nothing(tmp_path: Path) -> None:
+    issuer, jwks = Issuer(), tmp_path / "jwks.json"
+    jwks.write_text(issuer.jwks_for("enc"))
+    with pytest.raises(AuthenticationFailed, match="unknown key 'key-1'"):
+        await server(jwks.as_uri()).identity(issuer.token())
+
+
+async def test_a_token_may_be_valid_for_longer_than_a_calendar_lasts(tmp_path: Path) -> None:
+    issuer, jwks = Issuer(), tmp_path / "jwks.json"
+    jwks.write_text(issuer.jwks)
+    found = await server(jwks.as_uri()).identity(issuer.token(exp=1e30))
+    assert found.expires_ms == EXPIRES_MS_MAX
+    with pytest.raises(AuthenticationFailed, match="a token that does not count"):
+        await server(jwks.as_uri()).identity(issuer.token(exp=float("inf")))
+
+
+async def test_credentials_do_not_follow_a_redirect() -> None:
+    seen: list[str | None] = []
+
+    def elsewhere(request: http.server.BaseHTTPRequestHandler) -> str:
+        seen.append(request.headers["Authorization"])
+        return '{"access_token": "abc.def.ghi"}'
+
+    with served({"/token": elsewhere}) as other, redirecting(f"{other}/token") as web:
+        source = TokenSource(f"{web}/token", client_id="me", client_secret=Secret("swordfish"))
+        with pytest.raises(Unavailable, match=f"redirects to {other}/token: name that address"):
+            await source.token()
+    assert not seen
 
 
 async def test_a_token_endpoint_gets_the_credentials_of_the_client() -> None:

@@ -201,6 +201,24 @@ def test_a_client_refuses_a_server_of_another_authority_or_host(
     run(go())
 
 
+def test_the_common_name_of_a_server_is_no_host(
+    run: Run, authority: Authority, tmp_path: Path
+) -> None:
+    files = authority.files(tmp_path, "server")
+    files.keystore.write_text(authority.issue("localhost", hosts=()).both)
+
+    async def go() -> None:
+        async with (
+            secured(ssl_listener(server_tls(files))) as (_, port, _),
+            secure_channel(port, ssl_client(trusting(files.truststore)), "localhost") as channel,
+        ):
+            failure = await refusal(channel)
+            assert failure.cause is Cause.UNAUTHENTICATED
+            assert "Hostname mismatch" in failure.reason
+
+    run(go())
+
+
 def test_who_speaks_no_tls_is_told_apart(
     run: Run, authority: Authority, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
