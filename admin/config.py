@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any, Final, assert_never
 
 from admin.http.limits import HttpLimits
-from admin.http.tls import ClientAuth, TlsFiles
 from admin.properties import InvalidProperties, read_properties
 from admin.security_settings import SecuritySettings, client_security, listener_security
 from admin.settings import (
@@ -22,6 +21,7 @@ from admin.settings import (
     InvalidSetting,
     Role,
     Setting,
+    of_listener,
     setting_named,
     setting_of_variable,
     suggestion,
@@ -37,6 +37,7 @@ from quorum.transport.listener import Listener, named
 from quorum.transport.security.credentials import LateCredentials
 from quorum.transport.security.protocols import ClientSecurity, SecurityProtocol
 from quorum.transport.security.secret import HIDDEN, Secret
+from quorum.transport.security.tls import ClientAuth, ServerTls
 from quorum.transport.security.token_hmacs import DelegationTokenConfig
 from statemachine.security.authorization import STANDARD_AUTHORIZER, AuthorizerConfig
 
@@ -198,7 +199,7 @@ class HttpConfig:
     """Names of this node."""
     limits: HttpLimits
     tokens: Path | None
-    tls: TlsFiles | None
+    tls: ServerTls | None
 
     @property
     def takes_certificates(self) -> bool:
@@ -436,26 +437,24 @@ def _http(values: Mapping[str, Any], listeners: Sequence[Listener], main: str) -
     )
 
 
-def _http_tls(values: Mapping[str, Any]) -> TlsFiles | None:
-    prefix = "listener.name.http.ssl"
-    keystore, truststore = (
-        values[f"{prefix}.keystore.location"],
-        values[f"{prefix}.truststore.location"],
-    )
-    client_auth = values[f"{prefix}.client.auth"] or ClientAuth.NONE
-    if client_auth is not ClientAuth.NONE and truststore is None:
+_HTTP: Final = "http"
+"""The name of the HTTP listener, where a setting is its own."""
+
+
+def _http_tls(values: Mapping[str, Any]) -> ServerTls | None:
+    """Return TLS of the HTTP listener, which has its own settings only: none is taken over."""
+    prefix = of_listener(_HTTP, "ssl.")
+    own = {name: value for name, value in values.items() if name.startswith(prefix)}
+    keystore = of_listener(_HTTP, "ssl.keystore.location")
+    if keystore in own or of_listener(_HTTP, "ssl.keystore.certificate.chain") in own:
+        settings = SecuritySettings(own, _HTTP).tls(SecurityProtocol.SSL, is_server=True)
+        return ServerTls(replace(settings, alpn=("http/1.1",)))
+    for name in own:
         raise InvalidSetting(
-            f"{prefix}.client.auth is {client_auth}, and {prefix}.truststore.location is not set: "
-            "name the authorities of clients' certificates"
+            f"{name} is set without {keystore}: the listener needs a key and a certificate to "
+            "speak TLS"
         )
-    if keystore is None:
-        if truststore is not None:
-            raise InvalidSetting(
-                f"{prefix}.truststore.location is set without {prefix}.keystore.location: the "
-                "listener needs a key and a certificate to speak TLS"
-            )
-        return None
-    return TlsFiles(keystore=keystore, truststore=truststore, client_auth=client_auth)
+    return None
 
 
 def _check_can_find(values: Mapping[str, Any]) -> None:

@@ -22,7 +22,6 @@ from admin.http.access import Access, known_hosts
 from admin.http.app import make_app
 from admin.http.gateway import Gateway
 from admin.http.listener import HttpListener
-from admin.http.tls import ServerTls, TlsUnusable
 from admin.http.tokens import InvalidTokens, TokenFile
 from controller.apis.brokers import BrokerApis
 from controller.apis.controller_apis import OFFERED, ControllerApis
@@ -45,6 +44,7 @@ from quorum.transport.limits import ServerLimits
 from quorum.transport.listener import Listener, listen_at, named
 from quorum.transport.refusal_log import RefusalLog
 from quorum.transport.security.credentials import ImageCredentials, LateCredentials
+from quorum.transport.security.tls import TlsUnusable
 from quorum.transport.security.token_hmacs import DelegationTokens
 from quorum.transport.server import Server
 from statemachine.commands import RegisterController
@@ -351,7 +351,8 @@ async def _listen_http(config: Config, gateway: Gateway, parts: AsyncExitStack) 
     if http is None:
         return
     try:
-        tls = None if http.tls is None else ServerTls(http.tls)
+        if http.tls is not None:
+            http.tls.check()
         tokens = None if http.tokens is None else TokenFile(http.tokens)
     except (TlsUnusable, InvalidTokens) as error:
         raise StartError(str(error)) from None
@@ -359,14 +360,14 @@ async def _listen_http(config: Config, gateway: Gateway, parts: AsyncExitStack) 
     access = Access(
         known_hosts=known_hosts(*http.hosts),
         tokens=tokens,
-        takes_certificates=http.takes_certificates,
+        tls=http.tls,
         refusals=refusals,
     )
     listener = HttpListener(
         make_app(gateway, access, http.limits),
         limits=http.limits,
         refusals=refusals,
-        tls=tls,
+        tls=http.tls,
         close_ms=CLOSE_MS,
     )
     parts.push_async_callback(listener.close)

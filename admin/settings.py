@@ -15,7 +15,6 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from admin.http.limits import HttpLimits
-from admin.http.tls import ClientAuth as HttpClientAuth
 from admin.units import parse_duration_ms, parse_size_bytes, whole_number
 from broker import limits as broker_limits
 from quorum.core.limits import (
@@ -261,13 +260,6 @@ def _hosts(text: str) -> tuple[str, ...]:
     return tuple(host.strip("[]") for host in found)
 
 
-def _http_client_auth(text: str) -> HttpClientAuth:
-    try:
-        return HttpClientAuth(text)
-    except ValueError:
-        raise ValueError(f"{text!r} is none of none, requested and required") from None
-
-
 def _boolean(text: str) -> bool:
     if text.strip().lower() not in ("true", "false"):
         raise ValueError(f"{text!r} is neither true nor false")
@@ -337,7 +329,6 @@ SERVERS: Final = Kind("host:port list", _servers)
 DURATION: Final = Kind("duration", parse_duration_ms, "ms", 1, 3_600_000)
 DURATION_OR_NONE: Final = Kind("duration", parse_duration_ms, "ms", 0, 365 * 24 * 3_600_000)
 HOSTS: Final = Kind("list of hosts", _hosts)
-HTTP_CLIENT_AUTH: Final = Kind("none, requested or required", _http_client_auth)
 SIZE: Final = Kind("size", parse_size_bytes, "bytes", lowest=1)
 
 AGE_MS_MAX: Final = 10 * 365 * 24 * 3_600_000
@@ -492,25 +483,6 @@ _ROWS: Final = (
         PATH,
         "The bearer tokens of the HTTP listener, written by `metaquorum http-tokens create`. With "
         "it, every request needs a token or a client certificate.",
-        only=Role.CONTROLLER,
-    ),
-    Setting(
-        "listener.name.http.ssl.keystore.location",
-        PATH,
-        "A PEM file with the private key and the certificates of the HTTP listener, which then "
-        "speaks TLS. It is read again when it changes.",
-        only=Role.CONTROLLER,
-    ),
-    Setting(
-        "listener.name.http.ssl.truststore.location",
-        PATH,
-        "A PEM file with the authorities of clients' certificates.",
-        only=Role.CONTROLLER,
-    ),
-    Setting(
-        "listener.name.http.ssl.client.auth",
-        HTTP_CLIENT_AUTH,
-        "Whether HTTP clients present a certificate: none, requested or required.",
         only=Role.CONTROLLER,
     ),
     Setting(

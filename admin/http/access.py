@@ -10,7 +10,7 @@ at all. And a body must be declared as JSON, which a page of another origin may 
 import ipaddress
 import re
 import ssl
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -18,10 +18,11 @@ from aiohttp import web
 
 from admin.http.caller import Caller
 from admin.http.problems import Problem
-from admin.http.tls import principal_of
 from admin.http.tokens import TokenFile
 from quorum.protocol.principal import ANONYMOUS
 from quorum.transport.refusal_log import RefusalLog
+from quorum.transport.security.principal_mapping import NoRuleMatches
+from quorum.transport.security.tls import ClientAuth, ServerTls
 
 READING_METHODS: Final = frozenset({"GET", "HEAD"})
 LOCAL_HOSTS: Final = frozenset({"localhost", "127.0.0.1", "::1"})
@@ -38,8 +39,13 @@ class Access:
     known_hosts: frozenset[str] = frozenset()
     """Names of this node, besides localhost and the address that a connection has come to."""
     tokens: TokenFile | None = None
-    takes_certificates: bool = False
+    tls: ServerTls | None = None
     refusals: RefusalLog
+
+    @property
+    def takes_certificates(self) -> bool:
+        """True if a client may present a certificate."""
+        return self.tls is not None and self.tls.client_auth is not ClientAuth.NONE
 
     @property
     def is_open(self) -> bool:
@@ -76,10 +82,9 @@ class Access:
         given = request.headers.getall("Authorization", [])
         if given:
             return self._bearer(request, given)
-        if self.takes_certificates:
-            certificate = _certificate(request)
-            if certificate:
-                return Caller(principal_of(certificate), _client_host(request))
+        certificate = _certificate(request) if self.takes_certificates else None
+        if certificate is not None:
+            return self._certified(request, certificate)
         if self.is_open:
             return Caller(str(ANONYMOUS), _client_host(request))
         ways = [
@@ -87,6 +92,15 @@ class Access:
             *(["a client certificate"] if self.takes_certificates else []),
         ]
         raise _unauthenticated(f"this node takes {' or '.join(ways)}")
+
+    def _certified(self, request: web.Request, certificate: bytes) -> Caller:
+        assert self.tls is not None
+        try:
+            principal = self.tls.principal_of(certificate)
+        except (NoRuleMatches, ValueError) as error:
+            self._refuse(request, str(error))
+            raise _unauthenticated("no principal stands for the client certificate") from None
+        return Caller(str(principal), _client_host(request))
 
     def _bearer(self, request: web.Request, given: Sequence[str]) -> Caller:
         if self.tokens is None:
@@ -193,10 +207,10 @@ def _ssl_object(request: web.Request) -> ssl.SSLObject | None:
     return None if transport is None else transport.get_extra_info("ssl_object")
 
 
-def _certificate(request: web.Request) -> Mapping[str, Any] | None:
-    """The client's certificate, which the handshake has verified; None without one."""
+def _certificate(request: web.Request) -> bytes | None:
+    """The client's certificate, which the handshake has verified, as DER; None without one."""
     found = _ssl_object(request)
-    return None if found is None else found.getpeercert()
+    return None if found is None else found.getpeercert(binary_form=True)
 
 
 def _short(text: str) -> str:

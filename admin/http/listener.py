@@ -16,9 +16,9 @@ from aiohttp.web_request import BaseRequest
 
 from admin.http.limits import Account, HttpLimits, network_of
 from admin.http.problems import Problem, problem_response
-from admin.http.tls import ServerTls
 from quorum.transport.address import peer_name
 from quorum.transport.refusal_log import RefusalLog
+from quorum.transport.security.tls import ServerTls, handshake_failure
 
 logger = logging.getLogger("http")
 
@@ -118,8 +118,7 @@ class HttpListener:
                 ssl_shutdown_timeout=SHUTDOWN_SECONDS,
             )
         except (OSError, TimeoutError) as error:
-            reason = error.reason if isinstance(error, ssl.SSLError) else type(error).__name__
-            self._refusals.cut_off(peer, f"the TLS handshake failed ({reason})")
+            self._refusals.cut_off(peer, handshake_failure(error))
             connection.end()
         except asyncio.CancelledError:
             connection.end()

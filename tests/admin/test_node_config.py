@@ -361,3 +361,28 @@ def test_two_keys_of_tokens_are_refused_unless_they_are_the_same(tmp_path: Path)
     assert controller(properties(tmp_path, CONTROLLER, **same), {}).tokens.secret_key == "one"
     empty = refusal(properties(tmp_path, CONTROLLER, delegation_token_secret_key=""))
     assert empty.endswith("delegation.token.secret.key: it is empty; leave the setting out instead")
+
+
+def test_tls_of_http_is_set_by_its_own_settings_alone(tmp_path: Path) -> None:
+    general = {"ssl.keystore.location": "/node.pem", "ssl.client.auth": "required"}
+    http = {"http.listener": "127.0.0.1:8443"}
+    config = controller(properties(tmp_path, {**CONTROLLER, **general, **http}), {})
+    assert config.http is not None
+    assert config.http.tls is None
+    own = {"listener.name.http.ssl.keystore.location": "/http.pem"}
+    config = controller(properties(tmp_path, {**CONTROLLER, **general, **http, **own}), {})
+    assert config.http is not None
+    assert config.http.tls is not None
+    assert not config.http.takes_certificates
+    for more, said in (
+        (
+            {"listener.name.http.ssl.client.auth": "required"},
+            "listener.name.http.ssl.client.auth is set without "
+            "listener.name.http.ssl.keystore.location",
+        ),
+        (
+            {**own, "listener.name.http.ssl.client.auth": "required"},
+            "listener.name.http.ssl.truststore.location is not set",
+        ),
+    ):
+        assert said in refusal(properties(tmp_path, {**CONTROLLER, **http, **more}))

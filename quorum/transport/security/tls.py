@@ -113,6 +113,8 @@ class TlsSettings:
     """Names as OpenSSL or as IANA has them; empty for OpenSSL's own choice."""
     client_auth: ClientAuth = ClientAuth.NONE
     rules: Sequence[Rule] = field(default=(Rule(),))
+    alpn: Sequence[str] = ()
+    """The protocols inside of TLS that a listener speaks; empty where clients name none."""
     verifies_host: bool = True
     """Whether a client compares the certificate with the host that it connects to."""
 
@@ -199,6 +201,11 @@ def _build(settings: TlsSettings, *, is_server: bool) -> ssl.SSLContext:
     context = ssl.SSLContext(protocol)
     if is_server:
         context.sslobject_class = _TalkativeObject
+        # A resumed session would not show the certificate of the client again.
+        context.options |= ssl.OP_NO_TICKET
+        context.num_tickets = 0
+        if settings.alpn:
+            context.set_alpn_protocols(list(settings.alpn))
     context.options |= ssl.OP_NO_COMPRESSION | ssl.OP_NO_RENEGOTIATION
     _limit_versions(context, settings)
     if settings.chain is not None:

@@ -14,10 +14,10 @@ from admin.http.gateway import Gateway
 from admin.http.limits import HttpLimits
 from admin.http.listener import HttpListener
 from admin.http.problems import Handler
-from admin.http.tls import ServerTls
 from admin.http.tokens import TokenFile
 from quorum.clocks import monotonic_ms
 from quorum.transport.refusal_log import RefusalLog
+from quorum.transport.security.tls import ServerTls
 from tests.support.controllers import HOST, Node
 
 PAUSE: Final = "/v1/reassignments:pause"
@@ -113,7 +113,6 @@ async def listening(
     *hosts: str,
     tokens: TokenFile | None = None,
     tls: ServerTls | None = None,
-    takes_certificates: bool = False,
     route: tuple[str, Handler] | None = None,
     limits: HttpLimits = DEFAULTS,
 ) -> AsyncIterator[Listening]:
@@ -122,7 +121,7 @@ async def listening(
     access = Access(
         known_hosts=known_hosts(*hosts),
         tokens=tokens,
-        takes_certificates=takes_certificates,
+        tls=tls,
         refusals=refusals,
     )
     app = make_app(Gateway(node.service, node.router), access, limits)

@@ -2,30 +2,54 @@
 
 import asyncio
 import logging
-import shutil
 import ssl
 from pathlib import Path
+from typing import Any
 
 import pytest
+from cryptography import x509
+from cryptography.x509.oid import NameOID
 
 from admin.capabilities.needs import Role
 from admin.http.limits import HttpLimits
-from admin.http.tls import ClientAuth, ServerTls, TlsFiles, TlsUnusable, principal_of
 from admin.http.tokens import TokenFile, create
 from quorum.process import loop_factory
+from quorum.transport.security.principal_mapping import parse_rules
+from quorum.transport.security.tls import ClientAuth, Pem, ServerTls, TlsSettings
 from tests.admin.http.raw_http import PAUSE, Connection, listening
 from tests.support.bell import PATIENCE_SECONDS
-from tests.support.certificates import Authority
 from tests.support.controllers import HOST, a_controller
+from tests.support.pem_authority import Authority, Files, common_name, named
 
-ALICE = "/C=DE/O=Acme, Inc./CN=alice"
+ALICE = named(
+    (NameOID.COUNTRY_NAME, "DE"),
+    (NameOID.ORGANIZATION_NAME, "Acme, Inc."),
+    (NameOID.COMMON_NAME, "alice"),
+)
 
 
-def server(authority: Authority, client_auth: ClientAuth = ClientAuth.NONE) -> ServerTls:
-    keystore = authority.issue("server", "/CN=node")
+def server(files: Files, **more: Any) -> ServerTls:
     return ServerTls(
-        TlsFiles(keystore=keystore, truststore=authority.certificate, client_auth=client_auth)
+        TlsSettings(
+            chain=Pem("keystore", files.keystore),
+            trusted=Pem("truststore", files.truststore),
+            **more,
+        )
     )
+
+
+def trusting(files: Files) -> ssl.SSLContext:
+    """A client that trusts the authority of the node, and has no certificate."""
+    return ssl.create_default_context(cafile=str(files.truststore))
+
+
+def known(files: Files, authority: Authority, subject: x509.Name = ALICE) -> ssl.SSLContext:
+    """A client with a certificate of this authority."""
+    keystore = files.keystore.with_name("client.pem")
+    keystore.write_text(authority.issue("client", subject=subject).both)
+    context = trusting(files)
+    context.load_cert_chain(keystore)
+    return context
 
 
 def serial(connection: Connection) -> str:
@@ -34,14 +58,11 @@ def serial(connection: Connection) -> str:
 
 
 async def test_a_client_certificate_is_the_principal(tmp_path: Path) -> None:
-    authority = Authority(tmp_path / "certificates")
-    tls = server(authority, ClientAuth.REQUIRED)
-    alice = authority.client(authority.issue("alice", ALICE))
-    stranger = Authority(tmp_path / "certificates", "other").issue("mallory", "/CN=mallory")
-    async with (
-        a_controller(tmp_path) as node,
-        listening(node, tls=tls, takes_certificates=True) as http,
-    ):
+    authority = Authority()
+    files = authority.files(tmp_path, "node")
+    tls = server(files, client_auth=ClientAuth.REQUIRED)
+    alice, stranger = known(files, authority), known(files, Authority("other"))
+    async with a_controller(tmp_path) as node, listening(node, tls=tls) as http:
         async with http.connected(alice) as connection:
             answer = await connection.ask("POST", PAUSE)
             assert answer.data["all_paused"]["by"] == r"User:CN=alice,O=Acme\, Inc.,C=DE"
@@ -52,7 +73,7 @@ async def test_a_client_certificate_is_the_principal(tmp_path: Path) -> None:
             assert (await connection.ask("POST", PAUSE, Origin=own)).status == 200
             plain = f"http://{HOST}:{http.port}"
             assert (await connection.ask("POST", PAUSE, Origin=plain)).status == 403
-        for client in (authority.client(), authority.client(stranger)):
+        for client in (trusting(files), stranger):
             with pytest.raises((ssl.SSLError, ConnectionError, asyncio.IncompleteReadError)):
                 async with http.connected(client) as connection:
                     await connection.ask("GET", "/v1/quorum")
@@ -60,40 +81,40 @@ async def test_a_client_certificate_is_the_principal(tmp_path: Path) -> None:
 
 
 async def test_a_token_may_come_in_place_of_a_requested_certificate(tmp_path: Path) -> None:
-    authority = Authority(tmp_path / "certificates")
+    authority = Authority()
+    files = authority.files(tmp_path, "node")
     secret = create(tmp_path / "tokens", "ci", Role.VIEWER, "User:ci")
-    tls = server(authority, ClientAuth.REQUESTED)
+    tls = server(files, client_auth=ClientAuth.REQUESTED)
     tokens = TokenFile(tmp_path / "tokens")
     async with (
         a_controller(tmp_path) as node,
-        listening(node, tls=tls, tokens=tokens, takes_certificates=True) as http,
+        listening(node, tls=tls, tokens=tokens) as http,
     ):
-        async with http.connected(authority.client()) as connection:
+        async with http.connected(trusting(files)) as connection:
             assert (await connection.ask("GET", "/v1/quorum")).status == 401
             bearer = f"Bearer {secret}"
             answer = await connection.ask("GET", "/v1/quorum", Authorization=bearer)
             assert answer.status == 200
-        async with http.connected(authority.client(authority.issue("a", ALICE))) as connection:
+        async with http.connected(known(files, authority)) as connection:
             assert (await connection.ask("GET", "/v1/quorum")).status == 200
 
 
 async def test_a_new_certificate_is_used_without_a_dropped_connection(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    authority = Authority(tmp_path / "certificates")
-    tls = server(authority)
-    keystore = tmp_path / "certificates" / "server.both.pem"
-    client = authority.client()
+    authority = Authority()
+    files = authority.files(tmp_path, "node")
+    tls, client = server(files), trusting(files)
     async with (
         a_controller(tmp_path) as node,
         listening(node, tls=tls) as http,
         http.connected(client) as old,
     ):
-        keystore.write_text("-----BEGIN CERTIFICATE-----\nhalf a file")
+        files.keystore.write_text("-----BEGIN CERTIFICATE-----\nhalf a file")
         async with http.connected(client) as same:
             assert serial(same) == serial(old)
-        assert "keeps its certificate" in caplog.text
-        shutil.copyfile(authority.issue("next", "/CN=node"), keystore)
+        assert "Still using the certificates loaded before" in caplog.text
+        files.keystore.write_text(authority.issue("next").both)
         async with http.connected(client) as new:
             assert serial(new) != serial(old)
             assert (await new.ask("GET", "/v1/quorum")).status == 200
@@ -103,11 +124,11 @@ async def test_a_new_certificate_is_used_without_a_dropped_connection(
 async def test_connections_without_a_handshake_are_bounded(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    authority = Authority(tmp_path / "certificates")
+    files = Authority().files(tmp_path, "node")
     limits = HttpLimits(handshake_ms=300, connections_max_per_ip=2)
     async with (
         a_controller(tmp_path) as node,
-        listening(node, tls=server(authority), limits=limits) as http,
+        listening(node, tls=server(files), limits=limits) as http,
     ):
         caplog.clear()
         async with http.connected() as silent, http.connected() as plain:
@@ -118,38 +139,40 @@ async def test_connections_without_a_handshake_are_bounded(
             assert b"HTTP/" not in await plain.rest()
             assert await silent.rest() == b""
         await http.until_open(0)
-        async with http.connected(authority.client()) as connection:
+        async with http.connected(trusting(files)) as connection:
             assert (await connection.ask("GET", "/v1/quorum")).status == 200
     lines = [each for each in caplog.records if each.levelno >= logging.WARNING]
     assert len(lines) == 3
     assert not [each for each in lines if each.exc_info]
 
 
-def test_files_that_cannot_be_used_are_named(tmp_path: Path) -> None:
-    authority = Authority(tmp_path / "certificates")
-    keystore = authority.issue("server", "/CN=node")
-    empty = tmp_path / "empty.pem"
-    empty.touch()
-    for files, name in [
-        (TlsFiles(keystore=tmp_path / "missing.pem"), "missing.pem"),
-        (TlsFiles(keystore=empty), "empty.pem"),
-        (TlsFiles(keystore=authority.certificate), "ca.pem"),
-        (
-            TlsFiles(keystore=keystore, truststore=empty, client_auth=ClientAuth.REQUIRED),
-            "empty.pem",
-        ),
-    ]:
-        with pytest.raises(TlsUnusable, match=name):
-            ServerTls(files)
+async def test_the_rules_for_subjects_hold_for_http_too(tmp_path: Path) -> None:
+    authority = Authority()
+    files = authority.files(tmp_path, "node")
+    rules = parse_rules("RULE:^CN=alice,.*$/alice/")
+    tls = server(files, client_auth=ClientAuth.REQUIRED, rules=rules)
+    bob = known(files, authority, common_name("bob"))
+    async with a_controller(tmp_path) as node, listening(node, tls=tls) as http:
+        async with http.connected(bob) as connection:
+            assert (await connection.ask("GET", "/v1/quorum")).status == 401
+        async with http.connected(known(files, authority)) as connection:
+            answer = await connection.ask("POST", PAUSE)
+            assert answer.data["all_paused"]["by"] == "User:alice"
 
 
-def test_a_distinguished_name_is_written_as_java_writes_it() -> None:
-    subject = (
-        (("countryName", "DE"),),
-        (("organizationName", 'a,b+c"d'),),
-        (("commonName", " x "), ("organizationalUnitName", "#y")),
-    )
-    assert principal_of({"subject": subject}) == 'User:CN=\\ x\\ +OU=\\#y,O=a\\,b\\+c\\"d,C=DE'
+async def test_no_session_is_resumed(tmp_path: Path) -> None:
+    files = Authority().files(tmp_path, "node")
+    for version in (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3):
+        client = trusting(files)
+        client.maximum_version = version
+        async with (
+            a_controller(tmp_path) as node,
+            listening(node, tls=server(files)) as http,
+            http.connected(client) as connection,
+        ):
+            assert (await connection.ask("GET", "/v1/quorum")).status == 200
+            session = connection.writer.get_extra_info("ssl_object").session
+            assert session is None or not session.has_ticket
 
 
 @pytest.mark.skipif(loop_factory() is None, reason="uvloop is not installed")
@@ -157,14 +180,14 @@ def test_the_loop_of_a_node_loses_nothing_of_a_handshake(tmp_path: Path) -> None
     """uvloop reads a connection from the moment at which it reports it."""
 
     async def ask() -> None:
-        authority = Authority(tmp_path / "certificates")
+        files = Authority().files(tmp_path, "node")
         async with (
             asyncio.timeout(PATIENCE_SECONDS),
             a_controller(tmp_path) as node,
-            listening(node, tls=server(authority)) as http,
+            listening(node, tls=server(files)) as http,
         ):
             for _ in range(3):
-                async with http.connected(authority.client()) as connection:
+                async with http.connected(trusting(files)) as connection:
                     assert (await connection.ask("GET", "/v1/quorum")).status == 200
             await http.until_open(0)
 
