@@ -19,7 +19,7 @@ from controller.service import NotActive, Service
 from quorum.protocol.apis import ApiKey
 from quorum.protocol.codec import build, decode_response, encode_request_body, request_schema
 from quorum.protocol.errors import ErrorCode
-from quorum.protocol.extension import Door
+from quorum.protocol.extension import Origin
 from quorum.protocol.principal import KafkaPrincipal
 from quorum.transport.address import Address
 from quorum.transport.security.protocols import PLAIN_CLIENT, ClientSecurity
@@ -102,7 +102,7 @@ class Gateway:
             version=_VERSION,
             client_id="http",
             principal=KafkaPrincipal.parse(caller.principal),
-            door=Door.HTTP,
+            door=Origin.HTTP,
             host=caller.host,
             listener="http",
             message=message,

@@ -15,7 +15,7 @@ from msgspec.structs import asdict
 from controller.service import AsOf
 from quorum.protocol import codec, envelope
 from quorum.protocol.apis import ApiKey, api_name
-from quorum.protocol.extension import Consistency, Door, Extension, extension_of, with_extension
+from quorum.protocol.extension import Consistency, Extension, Origin, extension_of, with_extension
 from quorum.protocol.principal import KafkaPrincipal
 from quorum.protocol.refusals import build_refusal, error_fields
 from quorum.protocol.shape import Data
@@ -62,7 +62,7 @@ class KafkaRequest:
     """The IP address of the client that asks."""
     listener: str = ""
     """The name of the listener that it came to."""
-    door: Door = Door.KAFKA
+    door: Origin = Origin.KAFKA
 
     @property
     def requester(self) -> Requester:

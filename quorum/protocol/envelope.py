@@ -23,7 +23,7 @@ from quorum.protocol.codec import (
     response_schema,
 )
 from quorum.protocol.errors import ErrorCode, Malformed
-from quorum.protocol.extension import Door, Extension, details_of, extension_of, with_extension
+from quorum.protocol.extension import Extension, Origin, details_of, extension_of, with_extension
 from quorum.protocol.headers import (
     read_correlation_id,
     read_request_header,
@@ -63,7 +63,7 @@ class Forwarded:
     body: bytes
     host: str
     """The IP address of the client."""
-    door: Door = Door.KAFKA
+    door: Origin = Origin.KAFKA
 
 
 class Unreadable(Exception):

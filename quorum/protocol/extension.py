@@ -28,8 +28,8 @@ class Consistency(IntEnum):
     """The answer includes everything that was answered before."""
 
 
-class Door(StrEnum):
-    """Where a request came in: by the protocol of Kafka, or by HTTP."""
+class Origin(StrEnum):
+    """The listener by which a request reached the cluster: one of Kafka's protocol, or HTTP."""
 
     KAFKA = "kafka"
     HTTP = "http"
@@ -42,8 +42,8 @@ class Extension(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The consistency that a request asks for; None for the usual one."""
     patience_ms: Annotated[int, msgspec.Meta(ge=0)] | None = None
     """The client's time-out, for requests without a field for it."""
-    door: Door = Door.KAFKA
-    """Where the request in an envelope came in, for the audit log of the active controller."""
+    door: Origin = Origin.KAFKA
+    """The origin of the request in an envelope, for the audit log of the active controller."""
     as_of: int | None = None
     """The offset that an answer is as of."""
     details: bytes = b""

@@ -15,7 +15,7 @@ from typing import Any, Final, Protocol
 import msgspec
 
 from quorum.protocol.apis import api_name
-from quorum.protocol.extension import Door
+from quorum.protocol.extension import Origin
 from quorum.transport.inbound import InboundRequest
 
 logger = logging.getLogger("audit")
@@ -33,7 +33,7 @@ class Requester:
     principal: str
     host: str = ""
     listener: str = ""
-    door: Door | None = None
+    door: Origin | None = None
     """None for the node itself."""
     request: str = ""
     """The name of the request."""
@@ -45,7 +45,7 @@ def requester_of(inbound: InboundRequest) -> Requester:
         str(inbound.principal),
         inbound.client_host,
         inbound.listener,
-        Door.KAFKA,
+        Origin.KAFKA,
         api_name(inbound.api_key),
     )
 

@@ -6,13 +6,13 @@ import pytest
 from msgspec import Struct
 
 from controller.service import AUDIT_CHARACTERS_MAX, excerpt
-from quorum.protocol.extension import Door
+from quorum.protocol.extension import Origin
 from quorum.transport import audit_log
 from quorum.transport.audit_log import QUIET_MS, REQUESTER, AuditLog, Requester
 from statemachine.security.authorizer import Decision, Rule
 from statemachine.security.rights import ALTER_CLUSTER, ALTER_TOPIC
 
-ANN = Requester("User:ann", "10.0.0.1", "SSL", Door.KAFKA, "CreateTopics")
+ANN = Requester("User:ann", "10.0.0.1", "SSL", Origin.KAFKA, "CreateTopics")
 NOBODY = Decision(False, Rule.NOT_ALLOWED)
 
 

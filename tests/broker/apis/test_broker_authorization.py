@@ -190,7 +190,7 @@ async def operations(node: Node) -> list[dict[str, int]]:
 
 
 def told(cluster: int, **topics: int) -> list[dict[str, int]]:
-    """What `operations` finds where these are allowed."""
+    """The answer of `operations` if these are allowed."""
     both = {"the cluster": cluster, **topics}
     return [
         both,
